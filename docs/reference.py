@@ -34,7 +34,7 @@ HEAD = """\
 
 # The command
 
-The option `--help` of a command says the same in the terminal, and `scaffold list --json` as data.
+The option `--help` of a command shows the same in the terminal, and `scaffold list --json` as data.
 `ID` is `kind/name` (`reward/sums`), or the name alone where it is unique.
 """
 
@@ -211,7 +211,7 @@ def shapes_part() -> str:
     missing = set(SHAPES) ^ set(SHAPE_TEXTS)
     assert not missing, f"describe the shapes {sorted(missing)} in docs/reference.py"
     rows = [[f"`{name}`", text] for name, text in sorted(SHAPE_TEXTS.items())]
-    rows.append(["`manual`", "nothing: the line to add by hand stands in `next`"])
+    rows.append(["`manual`", "nothing: the line to add by hand is in `next`"])
     return "## Shapes of registries\n\n" + table(["shape", "edits"], rows)
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, cast
 
+from scaffold.errors import nearest
+
 _MISSING: Any = object()
 
 
@@ -13,7 +15,7 @@ class FieldError(ValueError):
 
 
 class Fields:
-    """Reads one TOML table key by key.
+    """One TOML table, read key by key.
 
     Args:
         table: The parsed table.
@@ -30,7 +32,7 @@ class Fields:
         return tuple(self._table)
 
     def value(self, key: str, default: Any = _MISSING) -> Any:
-        """Return the raw value of a key; a missing key without default raises FieldError."""
+        """Return the raw value of a key; raise FieldError for a missing one without default."""
         self._known.append(key)
         if key in self._table:
             return self._table[key]
@@ -47,15 +49,16 @@ class Fields:
         return found
 
     def text(self, key: str, default: str = _MISSING) -> str:
-        """Return a string."""
         return cast(str, self._typed(key, str, default))
 
-    def integer(self, key: str, default: int = _MISSING) -> int:
-        """Return an integer; a boolean is none."""
-        return cast(int, self._typed(key, int, default))
+    def integer(self, key: str, default: int = _MISSING, *, minimum: int | None = None) -> int:
+        """Return an integer that is at least ``minimum``; a boolean is none."""
+        found = cast(int, self._typed(key, int, default))
+        if minimum is not None and found < minimum:
+            raise FieldError(f"{self.where}: key {key!r} must be at least {minimum}, not {found}")
+        return found
 
     def boolean(self, key: str, default: bool = _MISSING) -> bool:
-        """Return a boolean."""
         return cast(bool, self._typed(key, bool, default))
 
     def texts(self, key: str, default: tuple[str, ...] = _MISSING) -> tuple[str, ...]:
@@ -94,9 +97,4 @@ class Fields:
         """Raise FieldError for a key that was never asked for, with the nearest known one."""
         for key in self._table:
             if key not in self._known:
-                import difflib  # costs 3 ms, and only errors need it
-
-                near = difflib.get_close_matches(key, self._known, n=1)
-                guess = f"; did you mean {near[0]!r}?" if near else ";"
-                known = ", ".join(sorted(self._known))
-                raise FieldError(f"{self.where}: unknown key {key!r}{guess} known: {known}")
+                raise FieldError(f"{self.where}: unknown key {key!r}{nearest(key, self._known)}")

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class SeededSampler(Sampler[int]):
-    """Yields this rank's row numbers, epoch after epoch, each epoch in an order of its own.
+    """This rank's row numbers, epoch after epoch, each epoch in an order of its own.
 
     The order of an epoch depends on seed and epoch alone, so all ranks agree on it and a restored
     sampler continues with the very next row.

@@ -28,7 +28,7 @@ _ASIDE = frozenset(
 
 
 class Counted(NamedTuple):
-    """Is how many there are, and where: the numbers that each way of counting gives.
+    """The numbers that each way of counting gives, and what was counted.
 
     Args:
         numbers: All of them, the plainest first.
@@ -40,7 +40,7 @@ class Counted(NamedTuple):
 
 
 def count_collection(name: str, file: str | None, repository: Repository) -> Counted | None:
-    """Counts a literal collection or an enum of Python.
+    """Count a literal collection or an enum of Python.
 
     Args:
         name: The variable or class.
@@ -97,7 +97,7 @@ def _size(node: ast.stmt) -> int | None:
 
 
 def _members(node: ast.ClassDef) -> int | None:
-    """Returns how many members an enum has; None for another class."""
+    """Return how many members an enum has; None for another class."""
     bases = [each.attr if isinstance(each, ast.Attribute) else getattr(each, "id", "")
              for each in node.bases]  # fmt: skip
     if not _ENUMS & set(bases):
@@ -132,7 +132,7 @@ def _length(value: ast.expr) -> int | None:
 
 
 def _grows(name: str, files: Files) -> bool:
-    """Tells whether any source adds to a collection, or takes from it."""
+    """Return whether any source adds to a collection, or takes from it."""
     word = re.escape(name).encode()
     change = re.compile(
         rb"\b" + word + rb"(?:\s*\[[^\]\n]*\]\s*=[^=]|\s*(?:\+=|\|=|-=)"
@@ -143,7 +143,7 @@ def _grows(name: str, files: Files) -> bool:
 
 
 def count_folder(folder: str, files: Files) -> Counted:
-    """Counts what a folder holds, in every way that people mean by a number of files in it."""
+    """Count what a folder holds, in every way that people mean by a number of files in it."""
     lead = f"{folder}/" if folder else ""
     inside = [path[len(lead) :] for path in files.paths if path.startswith(lead)]
     numbers: list[int] = []
@@ -165,7 +165,7 @@ def count_folder(folder: str, files: Files) -> Counted:
 
 
 def _prefix(path: str) -> str:
-    """Returns the first word of a file's name, by which tests and numbered pages are grouped."""
+    """Return the first word of a file's name, by which tests and numbered pages are grouped."""
     return re.split(r"[_\-.\d]", path.rpartition("/")[2], maxsplit=1)[0]
 
 

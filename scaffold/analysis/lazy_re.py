@@ -11,7 +11,7 @@ from typing import Any, AnyStr, cast
 
 
 class _LazyPattern:
-    """Stands for a compiled expression, and has its methods from the first question on."""
+    """A regular expression that is compiled at its first use."""
 
     def __init__(self, expression: str | bytes, flags: int) -> None:
         self._given = (expression, flags)
@@ -25,7 +25,7 @@ class _LazyPattern:
 
 
 def lazy_re(expression: AnyStr, flags: int = 0) -> re.Pattern[AnyStr]:
-    """Returns an expression of `re` that is not compiled before it is asked something.
+    """Return an expression of `re` that is not compiled before it is asked something.
 
     A mistake in the expression shows only then, as ``re.error``.
     """

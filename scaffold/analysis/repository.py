@@ -1,4 +1,4 @@
-"""All that is known of one repository, each part read when it is first asked for."""
+"""One repository as text, each part read when it is first asked for."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _PACKAGE_FILES = frozenset(
 
 
 class Repository:
-    """Is a repository as text.
+    """A repository as text.
 
     Args:
         files: Its files.
@@ -42,7 +42,7 @@ class Repository:
 
     @classmethod
     def at(cls, root: Path) -> Repository:
-        """Returns the repository of a folder."""
+        """Return the repository of a folder."""
         return cls(list_files(root))
 
     @property
@@ -52,7 +52,7 @@ class Repository:
 
     @cached_property
     def package_roots(self) -> frozenset[str]:
-        """Folders with a package's project file; the repository's own root is the empty text."""
+        """Folder with a package's project file; the repository's own root is the empty text."""
         names = (self.files.by_name.get(name, ()) for name in _PACKAGE_FILES)
         return frozenset(path.rpartition("/")[0] for paths in names for path in paths)
 
@@ -67,13 +67,13 @@ class Repository:
         return PythonIndex(self._installed) if self._installed is not None else None
 
     def index_for(self, dotted: str) -> PythonIndex:
-        """Returns what knows a dotted name: the repository, or else what is installed."""
+        """Return the index for a dotted name: the repository's, or that of what is installed."""
         is_elsewhere = self.python.find(dotted.split(".")[0]).kind == "third_party"
         return self.installed if is_elsewhere and self.installed is not None else self.python
 
     @cached_property
     def project(self) -> Project:
-        """What the project's own files say of versions."""
+        """The versions that the project's own files name."""
         return Project(self.files)
 
     @cached_property
@@ -117,7 +117,7 @@ class Repository:
         return Programs(self.files, self.python)
 
     def bases(self, folder: str) -> tuple[str, ...]:
-        """Returns the folders that a path written in ``folder`` may start from, nearest first.
+        """Return the folders that a path written in ``folder`` may start from, nearest first.
 
         They are the folder itself, the packages around it, and the repository's root.
         """

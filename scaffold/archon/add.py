@@ -27,7 +27,8 @@ from scaffold.target.target import Target, describe
 from scaffold.templating.request import Request
 from scaffold.templating.spec import Kind, Style
 from scaffold.units.add import write_unit
-from scaffold.units.context import Options, existing_unit, nothing_to_do, origin_warnings
+from scaffold.units.context import Options, origin_warnings
+from scaffold.units.existing import existing_unit, nothing_to_do
 from scaffold.units.ledger import Unit
 
 if TYPE_CHECKING:

@@ -18,7 +18,8 @@ from scaffold.errors import RequestError, ScaffoldError, nearest
 from scaffold.report import Report
 from scaffold.target.target import Target, describe
 from scaffold.transaction.apply import apply_changes
-from scaffold.transaction.change import Change, digest
+from scaffold.transaction.change import Change
+from scaffold.transaction.digest import digest
 from scaffold.transaction.state import COVERAGE, state_folders
 from scaffold.units.context import Options, reported_changes
 from scaffold.verify.process import end_all, end_like_ctrl_c

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from scaffold.cli.options import FORMAT
 from scaffold.cli.working_folder import start_folder
 
 if TYPE_CHECKING:
@@ -41,6 +42,7 @@ _AUDIT: list[click.Parameter] = [
     click.Argument(["old"], metavar="OLD"),
     click.Argument(["new"], metavar="NEW"),
     click.Option(["--show-undecided"], is_flag=True, help="Show what cannot be decided, too."),
+    FORMAT,
     _PYTHON,
 ]
 _PLAN: list[click.Parameter] = [
@@ -61,7 +63,7 @@ def deps_catalog(package: str, **values: Any) -> Report:
     return catalog(start_folder(values["target"]), package)
 
 
-def deps_audit(package: str, old: str, new: str, show_undecided: bool, **values: Any) -> Report:
+def deps_audit(package: str, old: str, new: str, **values: Any) -> Report:
     """Return what a new release changes for the uses of a package.
 
     Both releases are downloaded and read as text: nothing is installed, imported or built. Ends in
@@ -70,7 +72,8 @@ def deps_audit(package: str, old: str, new: str, show_undecided: bool, **values:
     from scaffold.deps.audit import audit
 
     root = start_folder(values["target"])
-    return audit(root, package, old, new, python=values["python"], show_undecided=show_undecided)
+    given = {key: values[key] for key in ("python", "show_undecided", "form")}
+    return audit(root, package, old, new, **given)
 
 
 def deps_plan(pins: tuple[str, ...], apply: bool, no_resolve: bool, **values: Any) -> Report:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from scaffold.cli.options import FORMAT
 from scaffold.cli.working_folder import start_folder
 
 if TYPE_CHECKING:
@@ -39,7 +40,10 @@ _PLAN: list[click.Parameter] = [
         ["--section", "keys"], multiple=True, metavar="KEY", help="Only this one (repeatable)."
     ),
 ]
-_CHECK: list[click.Parameter] = [click.Argument(["pages"], nargs=-1, metavar="[PAGE]...")]
+_CHECK: list[click.Parameter] = [
+    click.Argument(["pages"], nargs=-1, metavar="[PAGE]..."),
+    FORMAT,
+]
 
 
 def docs_status(**values: Any) -> Report:
@@ -63,7 +67,7 @@ def docs_plan(page: str, everything: bool, keys: tuple[str, ...], **values: Any)
     return docs_plan(start_folder(values["target"]), page, keys, everything=everything)
 
 
-def docs_check(pages: tuple[str, ...], **values: Any) -> Report:
+def docs_check(pages: tuple[str, ...], form: str, **values: Any) -> Report:
     """Prove that translations agree with their pages.
 
     PAGE is a page or its translation; without one, all are checked. It compares headings, lists,
@@ -71,4 +75,4 @@ def docs_check(pages: tuple[str, ...], **values: Any) -> Report:
     """
     from scaffold.translation.command import docs_check
 
-    return docs_check(start_folder(values["target"]), pages)
+    return docs_check(start_folder(values["target"]), pages, form)

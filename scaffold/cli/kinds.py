@@ -100,11 +100,13 @@ def _add(
     given: dict[str, Any],
     options: Options,
 ) -> Report:
-    from scaffold.units.prepare import prepare, prepare_tests
-
     if kind.subject:
+        from scaffold.units.subject import prepare_tests
+
         prepared = prepare_tests(kind, typed, style, given["to"], options)
     else:
+        from scaffold.units.prepare import prepare
+
         prepared = prepare(kind, typed, styles, given, options)
     if prepared.is_made:
         return prepared.report

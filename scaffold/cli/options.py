@@ -23,7 +23,7 @@ OVERWRITE = click.Option(
     ["--overwrite"],
     multiple=True,
     metavar="PATH",
-    help="Replace this file, or what stands in this folder (repeatable).",
+    help="Replace this file, or what is in this folder (repeatable).",
 )
 NO_FORMAT = click.Option(
     ["--no-format"], is_flag=True, help="Do not run the target's formatters on what is written."
@@ -48,6 +48,12 @@ PROBE_TIMEOUT = click.Option(
     default=1800.0,
     metavar="SECONDS",
     help="Limit of the measuring and of the proof, each. [default: 1800]",
+)
+FORMAT = click.Option(
+    ["--format", "form"],
+    type=click.Choice(["human", "json", "sarif", "github"]),
+    default="human",
+    help="How findings are written. [default: human]",
 )
 GIT = click.Option(["--git"], is_flag=True, help="Make the new folder a git repository.")
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from scaffold.cli.options import FORMAT
 from scaffold.cli.working_folder import start_folder, working_folder
 
 if TYPE_CHECKING:
@@ -44,12 +45,7 @@ def add_skill_commands(
 
 _CHECK: list[click.Parameter] = [
     click.Argument(["paths"], nargs=-1, metavar="[PATH]..."),
-    click.Option(
-        ["--format", "form"],
-        type=click.Choice(["human", "json", "sarif", "github"]),
-        default="human",
-        help="How findings are told. [default: human]",
-    ),
+    FORMAT,
     click.Option(["--show-undecided"], is_flag=True, help="Show the claims left undecided, too."),
     click.Option(["--fix"], is_flag=True, help="Write the fixes whose meaning is certain."),
     click.Option(["--select"], multiple=True, metavar="RULE", help="Only this rule (repeatable)."),
@@ -77,13 +73,10 @@ def skills_check(**values: Any) -> Report:
     PATH is a skill, a folder or a Markdown file; without one, all guidance of the repository is
     checked. Nothing is imported and nothing is run.
     """
-    from scaffold.analysis.files.gc_pause import uncollected
+    from scaffold.skills.check.command import CheckWish, check_skills
 
-    with uncollected():  # the imports make as much as a small check, too
-        from scaffold.skills.check.command import CheckWish, check_skills
-
-        given = {key: value for key, value in values.items() if key not in ("target", "as_json")}
-        return check_skills(CheckWish(start_folder(values["target"]), **given))
+    given = {key: value for key, value in values.items() if key not in ("target", "as_json")}
+    return check_skills(CheckWish(start_folder(values["target"]), **given))
 
 
 _SYNC: list[click.Parameter] = [

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from scaffold.cli.options import FORMAT
 from scaffold.cli.working_folder import start_folder
 
 if TYPE_CHECKING:
@@ -37,11 +38,12 @@ _COMMIT_MSG: list[click.Parameter] = [
         ["--check"],
         metavar="FILE|REV..REV",
         help="Check the message in a file, or those of a range of commits.",
-    )
+    ),
+    FORMAT,
 ]
 
 
-def commit_msg(check: str | None, target: str | None, **_: Any) -> Report:
+def commit_msg(check: str | None, form: str, target: str | None, **_: Any) -> Report:
     """Draft a commit message, or check some.
 
     The draft is for what is staged: a Conventional Commit, with the evidence for its type and
@@ -54,10 +56,12 @@ def commit_msg(check: str | None, target: str | None, **_: Any) -> Report:
         from scaffold.vcs.commit.check import check_message_file, is_range
 
         if not is_range(check):
-            return check_message_file(check, target)
+            return check_message_file(check, target, form)
         from scaffold.vcs.commit.check_range import check_range  # brings GitPython
 
-        return check_range(check, Path(target or "."))
+        return check_range(check, Path(target or "."), form)
+    if form != "human":
+        raise click.UsageError("--format goes with --check; a draft has --json")
     from scaffold.vcs.commit.command import draft_commit_message
 
     return draft_commit_message(start_folder(target))
@@ -71,6 +75,7 @@ _REVIEW: list[click.Parameter] = [
     click.Option(
         ["--rules"], multiple=True, metavar="FILE", help="More rules, in TOML (repeatable)."
     ),
+    FORMAT,
 ]
 
 
@@ -80,6 +85,7 @@ def review(
     staged: bool,
     worktree: bool,
     rules: tuple[str, ...],
+    form: str,
     target: str | None,
     **_: Any,
 ) -> Report:
@@ -91,7 +97,8 @@ def review(
     from scaffold.vcs.review.command import review as review_change
     from scaffold.vcs.review.revisions import Which
 
-    return review_change(start_folder(target), Which(revisions, base, staged, worktree), rules)
+    which = Which(revisions, base, staged, worktree)
+    return review_change(start_folder(target), which, rules, form)
 
 
 _PR: list[click.Parameter] = [

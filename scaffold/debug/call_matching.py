@@ -22,7 +22,7 @@ Key = tuple[object, ...]
 
 @dataclass(frozen=True)
 class Divergence:
-    """Is one place in a group's sequence at which ranks make different calls.
+    """One place in a group's sequence at which ranks make different calls.
 
     Args:
         kind: What differs: "collective", "order", "shape", "dtype", "root", "reduction" or
@@ -41,7 +41,7 @@ class Divergence:
 
 
 def first_divergence(job: Job) -> Divergence | None:
-    """Returns the earliest call in which ranks do not agree, or None."""
+    """Return the earliest call in which ranks do not agree, or None."""
     found = [each for each in (_in_group(job, name) for name in _groups(job)) if each]
     return min(found, key=_entered_s, default=None)
 
@@ -51,7 +51,7 @@ def _entered_s(parted: Divergence) -> float:
 
 
 def line_divergence(job: Job, group: str) -> Divergence | None:
-    """Returns the first call of a group that ranks make from different lines.
+    """Return the first call of a group that ranks make from different lines.
 
     Programs may do that on purpose, so it explains a hang and is no fault by itself.
     """
@@ -75,7 +75,7 @@ Numbered = dict[int, dict[int, Call]]
 
 
 def _numbered(job: Job, group: str) -> Numbered:
-    """Returns the collectives of a group: rank -> number -> call."""
+    """Return the collectives of a group: rank -> number -> call."""
     members = set(job.group(group).ranks)
     return {
         rank: {call.number: call for call in process.calls if call.group == group and call.number}
@@ -100,7 +100,7 @@ def _first(
 
 
 def keys_of(calls: Mapping[int, Call]) -> dict[int, Key]:
-    """Returns the key of each rank's call; of C++ calls no options are known, so none count."""
+    """Return the key of each rank's call; of C++ calls no options are known, so none count."""
     keys = {rank: key_of(call) for rank, call in calls.items()}
     if any(call.is_native for call in calls.values()):
         return {rank: key[:2] for rank, key in keys.items()}
@@ -108,7 +108,7 @@ def keys_of(calls: Mapping[int, Call]) -> dict[int, Key]:
 
 
 def key_of(call: Call) -> Key:
-    """Returns what all ranks of a group have to agree on in a call."""
+    """Return what all ranks of a group have to agree on in a call."""
     if call.group == SET_UP:
         return (call.op, *(repr(value) for value in call.options.values()))
     sizes = call.elements if call.op in SIZED else tuple(dtype for dtype, _ in call.elements[:1])
@@ -136,7 +136,7 @@ def _odd(keys: Mapping[int, object]) -> tuple[int, ...]:
 
 
 def _is_swapped(numbered: Numbered, found: Divergence) -> bool:
-    """Tells whether what one rank calls here, another one calls a little later or before."""
+    """Return whether what one rank calls here, another one calls a little later or before."""
     keys = {key_of(call): rank for rank, call in found.calls.items()}
     near = range(found.number + 1, found.number + LOOK_AHEAD)
     for key, rank in keys.items():

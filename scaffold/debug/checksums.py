@@ -17,7 +17,7 @@ MODULUS = 1 << 64
 
 
 class Key(NamedTuple):
-    """Says which tensor a row is of: the n-th of a module's in a phase of a step."""
+    """The tensor of a row: the n-th of a module's in a phase of a step."""
 
     step: int
     phase: str
@@ -27,8 +27,8 @@ class Key(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Sum:
-    """Is what is known of a tensor.
+class Checksum:
+    """The checksum of a tensor, with its shape and statistics.
 
     Args:
         checksum: Of all its bits and their places; None where shards could not be put together.
@@ -52,12 +52,12 @@ class Sum:
     is_partial: bool = False
 
 
-Sums = dict[Key, Sum]
+Checksums = dict[Key, Checksum]
 """The tensors of one rank, in the order of execution."""
 
 
-def read_sums(folder: Path) -> dict[int, Sums]:
-    """Returns the tensors of each rank of a recorded run; a job without ranks is rank 0.
+def read_checksums(folder: Path) -> dict[int, Checksums]:
+    """Return the tensors of each rank of a recorded run; a job without ranks is rank 0.
 
     Raises:
         ScaffoldError: The folder is no record, or has no checksums.
@@ -71,7 +71,7 @@ def read_sums(folder: Path) -> dict[int, Sums]:
             hint="record a run with `scaffold debug run --checksums --report DIR -- COMMAND`",
         )
     pids = {process.pid: rank for rank, process in read_job(folder).ranks.items()}
-    found: dict[int, Sums] = {}
+    found: dict[int, Checksums] = {}
     for file in files:
         rank = pids.get(int(file.name.partition(".")[0]), 0 if not pids else None)
         if rank is not None and rank not in found:
@@ -79,10 +79,10 @@ def read_sums(folder: Path) -> dict[int, Sums]:
     return found
 
 
-def _read(file: Path) -> Sums:
+def _read(file: Path) -> Checksums:
     try:
         return {
-            Key(row["step"], row["phase"], row["name"], row["part"], row["n"]): _as_sum(row)
+            Key(row["step"], row["phase"], row["name"], row["part"], row["n"]): _as_checksum(row)
             for row in rows_of(file)
         }
     except (KeyError, TypeError) as error:
@@ -93,10 +93,10 @@ def _read(file: Path) -> Sums:
         ) from error
 
 
-def _as_sum(row: dict[str, Any]) -> Sum:
+def _as_checksum(row: dict[str, Any]) -> Checksum:
     placed: dict[str, Any] = row.get("placed") or {}
     is_whole = not placed or placed.get("offset") is not None
-    return Sum(
+    return Checksum(
         dtype=row["dtype"],
         shape=tuple(row["shape"]),
         checksum=row["sum"] if is_whole else None,
@@ -112,10 +112,12 @@ def _as_sum(row: dict[str, Any]) -> Sum:
     )
 
 
-def _in_order(sums: Sums) -> Sums:
-    """Puts gradients in the order of the backward pass; an optimizer has an order of its own."""
+def _in_order(checksums: Checksums) -> Checksums:
+    """Put gradients in the order of the backward pass; an optimizer has an order of its own."""
     last = {
-        (key.step, key.name): at for at, key in enumerate(sums) if key.phase in ("forward", "start")
+        (key.step, key.name): at
+        for at, key in enumerate(checksums)
+        if key.phase in ("forward", "start")
     }
 
     def place(key: Key) -> tuple[int, int, int]:
@@ -123,29 +125,30 @@ def _in_order(sums: Sums) -> Sums:
         is_gradient = key.phase == "gradient"
         return key.step, PHASES.index(key.phase), -last.get(owner, 0) if is_gradient else 0
 
-    return {key: sums[key] for key in sorted(sums, key=place)}
+    return {key: checksums[key] for key in sorted(checksums, key=place)}
 
 
-def whole(ranks: Mapping[int, Sums]) -> dict[int, Sums]:
-    """Returns the ranks with each DTensor as the whole that its shards make up.
+def whole(ranks: Mapping[int, Checksums]) -> dict[int, Checksums]:
+    """Return the ranks with each DTensor as the whole that its shards make up.
 
     The weights of the checksums are those of places in the whole, so that the sums of shards add.
     """
-    shards: dict[Key, list[Sum]] = {}
-    for sums in ranks.values():
-        for key, each in sums.items():
+    shards: dict[Key, list[Checksum]] = {}
+    for checksums in ranks.values():
+        for key, each in checksums.items():
             if each.placements and each.counts:
                 shards.setdefault(key, []).append(each)
     joined = {key: _joined(each) for key, each in shards.items()}
     return {
         rank: {
-            key: joined.get(key, each) if each.placements else each for key, each in sums.items()
+            key: joined.get(key, each) if each.placements else each
+            for key, each in checksums.items()
         }
-        for rank, sums in ranks.items()
+        for rank, checksums in ranks.items()
     }
 
 
-def _joined(shards: list[Sum]) -> Sum:
+def _joined(shards: list[Checksum]) -> Checksum:
     checksums = [each.checksum for each in shards]
     known = [each for each in checksums if each is not None]
     return replace(
@@ -162,7 +165,7 @@ def _joined(shards: list[Sum]) -> Sum:
 
 
 def ranks_of(text: str) -> tuple[int, ...]:
-    """Returns the ranks that "0,1" names.
+    """Return the ranks that "0,1" names.
 
     Raises:
         ValueError: It names none.
@@ -171,5 +174,5 @@ def ranks_of(text: str) -> tuple[int, ...]:
 
 
 def phases_of(names: Iterable[str]) -> frozenset[str]:
-    """Returns the phases to compare; all of them where none is named."""
+    """Return the phases to compare; all of them where none is named."""
     return frozenset(names) or frozenset(PHASES)

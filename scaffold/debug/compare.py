@@ -7,7 +7,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from scaffold.debug.checksums import Key, Sum, Sums, phases_of, ranks_of, read_sums, whole
+from scaffold.debug.checksums import (
+    Checksum,
+    Checksums,
+    Key,
+    phases_of,
+    ranks_of,
+    read_checksums,
+    whole,
+)
 from scaffold.debug.wording import cut, tensor_text
 from scaffold.errors import RequestError, ScaffoldError
 from scaffold.report import Report
@@ -17,7 +25,7 @@ MAX_SHOWN = 5
 
 @dataclass(frozen=True)
 class CompareOptions:
-    """Is what ``scaffold debug compare`` was asked for.
+    """What ``scaffold debug compare`` was asked for.
 
     Args:
         records: Two recorded runs, or one.
@@ -36,18 +44,18 @@ class CompareOptions:
 
 @dataclass(frozen=True)
 class Difference:
-    """Is one tensor that is not the same on both sides."""
+    """One tensor that is not the same on both sides."""
 
     key: Key
     sides: tuple[str, str]
-    first: Sum
-    second: Sum
+    first: Checksum
+    second: Checksum
     why: str
 
 
 @dataclass
-class Compared:
-    """Is what a comparison came to.
+class Comparison:
+    """The result of a comparison.
 
     Args:
         same: How many tensors agree.
@@ -65,14 +73,14 @@ class Compared:
 
 
 def compare_runs(how: CompareOptions) -> Report:
-    """Returns where two runs, or two ranks, first part.
+    """Return where two runs, or two ranks, first part.
 
     Raises:
         RequestError: The request names too many records, or ranks that are none.
         ScaffoldError: A record cannot be read, or lacks the ranks.
     """
     pairs = _pairs(how)
-    outcome = Compared()
+    outcome = Comparison()
     for names, first, second in pairs:
         _compare(outcome, names, first, second, how)
     places = {(names, key): at for names, first, _ in pairs for at, key in enumerate(first)}
@@ -91,23 +99,23 @@ def compare_runs(how: CompareOptions) -> Report:
     )
 
 
-Pair = tuple[tuple[str, str], Sums, Sums]
+Pair = tuple[tuple[str, str], Checksums, Checksums]
 
 
 def _pairs(how: CompareOptions) -> list[Pair]:
     ranks = _asked_ranks(how)
     if len(how.records) == 1:
-        sums = whole(read_sums(how.root / how.records[0]))
-        asked = ranks or tuple(sorted(sums))
+        checksums = whole(read_checksums(how.root / how.records[0]))
+        asked = ranks or tuple(sorted(checksums))
         if len(asked) < 2:
             raise RequestError(
                 "one run needs two ranks to compare",
                 code="usage",
                 hint="give --ranks 0,1, or two runs",
             )
-        first = _of_rank(sums, asked[0], how.records[0])
+        first = _of_rank(checksums, asked[0], how.records[0])
         names = [(f"rank {asked[0]}", f"rank {each}") for each in asked[1:]]
-        others = [_of_rank(sums, each, how.records[0]) for each in asked[1:]]
+        others = [_of_rank(checksums, each, how.records[0]) for each in asked[1:]]
         return [(each, first, other) for each, other in zip(names, others, strict=True)]
     if len(how.records) != 2:
         raise RequestError(
@@ -115,7 +123,7 @@ def _pairs(how: CompareOptions) -> list[Pair]:
             code="usage",
             hint="give two, or one and --ranks",
         )
-    left, right = (whole(read_sums(how.root / each)) for each in how.records)
+    left, right = (whole(read_checksums(how.root / each)) for each in how.records)
     common = ranks or tuple(sorted(set(left) & set(right)))
     found: list[Pair] = []
     for rank in common:
@@ -134,18 +142,22 @@ def _asked_ranks(how: CompareOptions) -> tuple[int, ...]:
         ) from None
 
 
-def _of_rank(sums: dict[int, Sums], rank: int, record: str) -> Sums:
-    if rank not in sums:
+def _of_rank(checksums: dict[int, Checksums], rank: int, record: str) -> Checksums:
+    if rank not in checksums:
         raise ScaffoldError(
             f"{record} has no checksums of rank {rank}",
             code="record_invalid",
-            hint=f"it has those of {', '.join(map(str, sorted(sums)))}",
+            hint=f"it has those of {', '.join(map(str, sorted(checksums)))}",
         )
-    return sums[rank]
+    return checksums[rank]
 
 
 def _compare(
-    outcome: Compared, names: tuple[str, str], first: Sums, second: Sums, how: CompareOptions
+    outcome: Comparison,
+    names: tuple[str, str],
+    first: Checksums,
+    second: Checksums,
+    how: CompareOptions,
 ) -> None:
     phases = phases_of(how.phases)
     known = {key for key in (*first, *second) if key.phase in phases}
@@ -168,8 +180,8 @@ def _compare(
             outcome.same += 1
 
 
-def difference(left: Sum, right: Sum, rtol: float) -> str:
-    """Returns how two tensors differ, or "" where they are the same.
+def difference(left: Checksum, right: Checksum, rtol: float) -> str:
+    """Return how two tensors differ, or "" where they are the same.
 
     Args:
         left: One.
@@ -187,7 +199,7 @@ def difference(left: Sum, right: Sum, rtol: float) -> str:
     return _numbers_differ(left, right, rtol or 1e-12)
 
 
-def _numbers_differ(left: Sum, right: Sum, rtol: float) -> str:
+def _numbers_differ(left: Checksum, right: Checksum, rtol: float) -> str:
     # A sum may cancel to nothing, so it is measured by what it can be at most.
     scale = math.sqrt(max(left.norm, right.norm) * max(1, math.prod(left.shape)))
     pairs = {
@@ -206,7 +218,7 @@ def _numbers_differ(left: Sum, right: Sum, rtol: float) -> str:
     return ""
 
 
-def _text(outcome: Compared, how: CompareOptions) -> str:
+def _text(outcome: Comparison, how: CompareOptions) -> str:
     precision = f"within {how.rtol:g}" if how.rtol else "bit by bit"
     told = f"{outcome.same} tensors agree {precision}"
     left = [f"{outcome.alone} only on one side"] if outcome.alone else []
@@ -219,7 +231,7 @@ def _text(outcome: Compared, how: CompareOptions) -> str:
     rows = [f"verdict    {_where(first.key)} is the first that differs: {first.why}"]
     width = max(len(side) for side in first.sides)
     for side, each in zip(first.sides, (first.first, first.second), strict=True):
-        rows.append(f"  {side:<{width}}  {_sum_text(each)}")
+        rows.append(f"  {side:<{width}}  {_checksum_text(each)}")
     rows += [f"agree      {told}{rest}", *alone]
     following = outcome.different[1:]
     rows += [f"then       {_where(each.key)}: {each.why}" for each in following[:MAX_SHOWN]]
@@ -241,7 +253,7 @@ def _where(key: Key) -> str:
     return f"{what}{part}{call}, step {key.step}"
 
 
-def _sum_text(each: Sum) -> str:
+def _checksum_text(each: Checksum) -> str:
     checksum = "-" if each.checksum is None else f"{each.checksum:016x}"
     odd = "".join(
         f" {name} {count}" for name, count in (("nan", each.nan), ("inf", each.inf)) if count
@@ -254,7 +266,7 @@ def _sum_text(each: Sum) -> str:
     return f"{tensor_text(each.dtype, each.shape)}{placed} {numbers}{shown}"
 
 
-def _json(outcome: Compared) -> dict[str, Any]:
+def _json(outcome: Comparison) -> dict[str, Any]:
     rows = [_difference_json(each) for each in outcome.different]
     return {
         "first": rows[0] if rows else None,
@@ -270,13 +282,13 @@ def _difference_json(each: Difference) -> dict[str, Any]:
         **each.key._asdict(),
         "why": each.why,
         "sides": [
-            {"of": name, **_sum_json(one)}
+            {"of": name, **_checksum_json(one)}
             for name, one in zip(each.sides, (each.first, each.second), strict=True)
         ],
     }
 
 
-def _sum_json(each: Sum) -> dict[str, Any]:
+def _checksum_json(each: Checksum) -> dict[str, Any]:
     return {
         "dtype": each.dtype,
         "shape": list(each.shape),

@@ -1,4 +1,4 @@
-"""Says what is wrong with a job: which rank parted from the others, and how."""
+"""What is wrong with a job: which rank parted from the others, and how."""
 
 from __future__ import annotations
 
@@ -51,8 +51,8 @@ TERMINATED = -15
 
 
 @dataclass(frozen=True)
-class Scene:
-    """Is a job at one moment.
+class Snapshot:
+    """A job at one moment.
 
     Args:
         job: What its processes recorded.
@@ -73,7 +73,7 @@ class Scene:
 
 @dataclass(frozen=True)
 class Verdict:
-    """Is what is wrong.
+    """The fault of a job.
 
     Args:
         kind: One of KINDS.
@@ -92,63 +92,69 @@ class Verdict:
     hint: str = ""
 
 
-def diagnose(scene: Scene) -> Verdict | None:
-    """Returns what is wrong with a job, or None where nothing is."""
-    job = scene.job
-    failing = failing_ranks(scene)
+def diagnose(snapshot: Snapshot) -> Verdict | None:
+    """Return what is wrong with a job, or None where nothing is."""
+    job = snapshot.job
+    failing = failing_ranks(snapshot)
     first = failing[0] if failing else None
     if first is not None and _is_memory(job.ranks[first]):
-        return _out_of_memory(scene, first)
+        return _out_of_memory(snapshot, first)
     parted = first_divergence(job)
     if parted is not None and not _came_first(job, first, parted):
-        return _handling(scene, parted) or _parted(scene, parted)
+        return _handling(snapshot, parted) or _parted(snapshot, parted)
     found = waits(job, failing)
     if first is not None and not _is_consequence(job.ranks[first]):
-        return _failed(scene, first, found)
-    if found and (first is not None or scene.status is None):
-        return _waiting(scene, found)
+        return _failed(snapshot, first, found)
+    if found and (first is not None or snapshot.status is None):
+        return _waiting(snapshot, found)
     if first is not None:
-        return _failed(scene, first, found)
-    if scene.interrupted:
+        return _failed(snapshot, first, found)
+    if snapshot.interrupted:
         return Verdict("interrupted", (), "the job was stopped by hand; no rank waited for another")
-    if scene.status:
-        return Verdict("job", (), f"the job ended with status {scene.status}, and no rank failed")
+    if snapshot.status:
+        return Verdict(
+            "job", (), f"the job ended with status {snapshot.status}, and no rank failed"
+        )
     return None
 
 
-def is_definite(scene: Scene) -> bool:
-    """Tells whether those who wait can never be served, so that nobody needs to wait longer."""
-    found = waits(scene.job)
+def is_definite(snapshot: Snapshot) -> bool:
+    """Whether the ranks that wait can never be served, so that there is no point in waiting."""
+    found = waits(snapshot.job)
     if not found:
         return False
-    parted = first_divergence(scene.job)
+    parted = first_divergence(snapshot.job)
     if parted is not None and any(wait.call.group == parted.group for wait in found.values()):
         return True
     if cycle(found):
         return True
-    gone = [rank for rank in blamed(found) if rank in scene.job.ranks and rank not in scene.alive]
+    gone = [
+        rank for rank in blamed(found) if rank in snapshot.job.ranks and rank not in snapshot.alive
+    ]
     return bool(gone)
 
 
-def failing_ranks(scene: Scene) -> list[int]:
-    """Returns the ranks that failed, who failed by themselves and first before the others."""
-    job = scene.job
-    found = [rank for rank, process in job.ranks.items() if _has_failed(scene, rank, process)]
+def failing_ranks(snapshot: Snapshot) -> list[int]:
+    """Return the ranks that failed, who failed by themselves and first before the others."""
+    job = snapshot.job
+    found = [rank for rank, process in job.ranks.items() if _has_failed(snapshot, rank, process)]
     return sorted(
         found, key=lambda rank: (_is_consequence(job.ranks[rank]), end_of(job.ranks[rank]))
     )
 
 
-def _has_failed(scene: Scene, rank: int, process: Process) -> bool:
+def _has_failed(snapshot: Snapshot, rank: int, process: Process) -> bool:
     if process.failure is not None:
         return True
     if process.status is not None:
         return process.status not in (0, TERMINATED)
-    return rank not in scene.alive and process.ended_s is None and scene.status not in (None, 0)
+    return (
+        rank not in snapshot.alive and process.ended_s is None and snapshot.status not in (None, 0)
+    )
 
 
 def end_of(process: Process) -> float:
-    """Returns when a process ended, as well as that is known."""
+    """Return when a process ended, as well as that is known."""
     if process.failure is not None:
         return process.failure.at_s
     last = process.calls[-1].since_s if process.calls else process.begun_s
@@ -156,7 +162,7 @@ def end_of(process: Process) -> float:
 
 
 def _is_consequence(process: Process) -> bool:
-    """Tells whether a process failed because another one was gone, or did not come."""
+    """Return whether a process failed because another one was gone or never came."""
     if process.failure is None:
         return process.status in (None, TERMINATED)
     in_call = any(call.state == "failed" for call in process.calls[-3:])
@@ -174,7 +180,7 @@ def _is_memory(process: Process) -> bool:
 
 
 def _came_first(job: Job, first: int | None, parted: Divergence) -> bool:
-    """Tells whether a rank's own failure explains why it makes other calls than the rest."""
+    """Return whether a rank's own failure explains its different calls."""
     if first is None or _is_consequence(job.ranks[first]):
         return False
     process = job.ranks[first]
@@ -188,8 +194,8 @@ def _came_first(job: Job, first: int | None, parted: Divergence) -> bool:
 # --- verdicts -----------------------------------------------------------------------------------
 
 
-def _parted(scene: Scene, parted: Divergence) -> Verdict:
-    group = scene.job.group(parted.group)
+def _parted(snapshot: Snapshot, parted: Divergence) -> Verdict:
+    group = snapshot.job.group(parted.group)
     what = {
         "collective": "make different collectives",
         "order": "make the same collectives in another order",
@@ -214,8 +220,8 @@ def _parted(scene: Scene, parted: Divergence) -> Verdict:
     )
 
 
-def _handling(scene: Scene, parted: Divergence) -> Verdict | None:
-    """Returns the verdict where a rank makes another call because it is handling an exception."""
+def _handling(snapshot: Snapshot, parted: Divergence) -> Verdict | None:
+    """Return the verdict where a rank makes another call because it is handling an exception."""
     handling = {rank: call for rank, call in parted.calls.items() if call.during}
     if not handling or len(handling) == len(parted.calls):
         return None
@@ -227,7 +233,7 @@ def _handling(scene: Scene, parted: Divergence) -> Verdict | None:
     )
     others = ((other, each) for other, each in parted.calls.items() if other not in handling)
     found = [Wait(other, each, (rank,)) for other, each in others]
-    text += _who_waits(scene.job, found)
+    text += _who_waits(snapshot.job, found)
     return Verdict("exited", tuple(handling), text, parted.group, hint=_HINTS["exited"])
 
 
@@ -238,15 +244,15 @@ def _sides(parted: Divergence) -> list[tuple[list[int], Call]]:
     return list(sides.values())
 
 
-def _out_of_memory(scene: Scene, rank: int) -> Verdict:
-    failure = scene.job.ranks[rank].failure
+def _out_of_memory(snapshot: Snapshot, rank: int) -> Verdict:
+    failure = snapshot.job.ranks[rank].failure
     assert failure is not None
     text = f"{ranks_text([rank])} ran out of memory{_at(failure.frames)}: {failure.message}"
     return Verdict("memory", (rank,), text.strip().splitlines()[0], hint=_HINTS["memory"])
 
 
-def _failed(scene: Scene, rank: int, found: dict[int, Wait]) -> Verdict:
-    process = scene.job.ranks[rank]
+def _failed(snapshot: Snapshot, rank: int, found: dict[int, Wait]) -> Verdict:
+    process = snapshot.job.ranks[rank]
     frames = process.failure.frames if process.failure is not None else ()
     text = f"{ranks_text([rank])} failed first{_at(frames)}: {end_text(process)}"
     waiting = [wait for wait in found.values() if rank in wait.for_ranks and wait.rank != rank]
@@ -255,33 +261,33 @@ def _failed(scene: Scene, rank: int, found: dict[int, Wait]) -> Verdict:
     return Verdict(
         "exited",
         (rank,),
-        f"{text}; {_who_waits(scene.job, waiting)}",
+        f"{text}; {_who_waits(snapshot.job, waiting)}",
         waiting[0].call.group,
         _last_call(process, rank),
         _HINTS["exited"],
     )
 
 
-def _waiting(scene: Scene, found: dict[int, Wait]) -> Verdict:
+def _waiting(snapshot: Snapshot, found: dict[int, Wait]) -> Verdict:
     wanted = blamed(found)
     if wanted:
-        return _wanted(scene, found, wanted)
+        return _wanted(snapshot, found, wanted)
     ring = cycle(found)
     if ring:
-        return _ring(scene, found, ring)
+        return _ring(snapshot, found, ring)
     wait = next(iter(found.values()))
     text = (
         f"{ranks_text(found)} have all come to {call_text(wait.call)}, call {wait.call.number} of "
-        f"{group_text(scene.job.group(wait.call.group))}, and it does not end"
+        f"{group_text(snapshot.job.group(wait.call.group))}, and it does not end"
     )
-    failed = [scene.job.ranks[rank] for rank in failing_ranks(scene)]
+    failed = [snapshot.job.ranks[rank] for rank in failing_ranks(snapshot)]
     text += f": {end_text(failed[0])}" if failed else ""
     return Verdict("stalled", tuple(found), text, wait.call.group, hint=_HINTS["stalled"])
 
 
-def _wanted(scene: Scene, found: dict[int, Wait], wanted: tuple[int, ...]) -> Verdict:
-    job = scene.job
-    gone = [rank for rank in wanted if rank in job.ranks and _has_gone(scene, rank)]
+def _wanted(snapshot: Snapshot, found: dict[int, Wait], wanted: tuple[int, ...]) -> Verdict:
+    job = snapshot.job
+    gone = [rank for rank in wanted if rank in job.ranks and _has_gone(snapshot, rank)]
     rank = min(gone, key=lambda each: end_of(job.ranks[each])) if gone else wanted[0]
     waiting = [wait for wait in found.values() if rank in wait.for_ranks]
     who = _who_waits(job, waiting)
@@ -290,7 +296,7 @@ def _wanted(scene: Scene, found: dict[int, Wait], wanted: tuple[int, ...]) -> Ve
     notes = () if process is None else _last_call(process, rank)
     notes += _from_other_lines(job, call.group)
     if process is None or (process.joined is None and not _joins(process)):
-        doing = _doing(scene, process)
+        doing = _doing(snapshot, process)
         text = f"{ranks_text([rank])} never called init_process_group{doing}; {who}"
         return Verdict("absent", (rank,), text, call.group, notes, _HINTS["absent"])
     if rank in gone:
@@ -298,24 +304,24 @@ def _wanted(scene: Scene, found: dict[int, Wait], wanted: tuple[int, ...]) -> Ve
         hint = _HINTS["exited"] if process.failure or process.status else _HINTS["ended"]
         return Verdict("exited", (rank,), text, call.group, notes, hint)
     if call.op in POINT_TO_POINT:
-        text = f"{ranks_text([rank])} does not answer{_doing(scene, process)}; {who}"
+        text = f"{ranks_text([rank])} does not answer{_doing(snapshot, process)}; {who}"
         return Verdict("peer", (rank,), text, call.group, notes, _HINTS["peer"])
-    same = tuple(each for each in wanted if not _has_gone(scene, each)) or (rank,)
+    same = tuple(each for each in wanted if not _has_gone(snapshot, each)) or (rank,)
     text = f"{ranks_text(same)} {'is' if len(same) == 1 else 'are'} stuck outside of communication"
-    text += f"{_doing(scene, process)}; {who}"
+    text += f"{_doing(snapshot, process)}; {who}"
     return Verdict("outside", same, text, call.group, notes, _HINTS["outside"])
 
 
-def _has_gone(scene: Scene, rank: int) -> bool:
-    """Tells whether a rank ended; one that a launcher ended, because others failed, was there."""
-    was_ended = scene.job.ranks[rank].status == TERMINATED and bool(failing_ranks(scene))
-    return rank not in scene.alive and not was_ended
+def _has_gone(snapshot: Snapshot, rank: int) -> bool:
+    """Return whether a rank ended; one that a launcher ended, because others failed, was there."""
+    was_ended = snapshot.job.ranks[rank].status == TERMINATED and bool(failing_ranks(snapshot))
+    return rank not in snapshot.alive and not was_ended
 
 
-def _ring(scene: Scene, found: dict[int, Wait], ring: tuple[int, ...]) -> Verdict:
+def _ring(snapshot: Snapshot, found: dict[int, Wait], ring: tuple[int, ...]) -> Verdict:
     rows = "; ".join(
         f"{ranks_text([rank])} is in {call_text(found[rank].call)} of "
-        f"{group_text(scene.job.group(found[rank].call.group))} at "
+        f"{group_text(snapshot.job.group(found[rank].call.group))} at "
         f"{where_text(found[rank].call.at)} and waits for {ranks_text(found[rank].for_ranks)}"
         for rank in ring
     )
@@ -335,14 +341,14 @@ def _who_waits(job: Job, waiting: list[Wait]) -> str:
     )
 
 
-def _doing(scene: Scene, process: Process | None) -> str:
+def _doing(snapshot: Snapshot, process: Process | None) -> str:
     if process is None:
         return ": no process of it is there"
-    for stack in scene.stacks.get(process.pid, ()):
+    for stack in snapshot.stacks.get(process.pid, ()):
         frames = own_frames(stack.frames) or stack.frames
         if stack.is_main and frames:
             return f", at {place_text(frames[0])}"
-    return "" if process.rank in scene.alive else f": it {end_text(process)}"
+    return "" if process.rank in snapshot.alive else f": it {end_text(process)}"
 
 
 def _joins(process: Process) -> bool:

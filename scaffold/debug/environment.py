@@ -1,4 +1,4 @@
-"""Checks what a distributed job needs before it starts, for ``scaffold debug env``."""
+"""Check what a distributed job needs before it starts, for ``scaffold debug env``."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ RANKS = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "GROUP_RANK")
 
 @dataclass(frozen=True)
 class EnvOptions:
-    """Is what ``scaffold debug env`` was asked for.
+    """What ``scaffold debug env`` was asked for.
 
     Args:
         argv: Arguments of torchrun, perhaps with torchrun before and a program behind.
@@ -44,8 +44,8 @@ class EnvOptions:
     root: Path
 
 
-class Finding(NamedTuple):
-    """Is one thing that was looked at: "ok", "warn" or "bad", and what to do where it is not ok."""
+class Remark(NamedTuple):
+    """One thing that was looked at: "ok", "warn" or "bad", and what to do where it is not ok."""
 
     state: str
     about: str
@@ -55,12 +55,12 @@ class Finding(NamedTuple):
 
 @dataclass(frozen=True)
 class Place:
-    """Is what the checks look at.
+    """The facts that the checks look at.
 
     Args:
         env: The environment variables.
         said: What the interpreter said of itself.
-        launch: What the arguments of torchrun say.
+        launch: The arguments of torchrun.
         meshes: The layouts that ranks have to fill.
     """
 
@@ -72,7 +72,7 @@ class Place:
 
 
 def check_environment(how: EnvOptions) -> Report:
-    """Returns what was found; the report fails where a job could not start.
+    """Return what was found; the report fails where a job could not start.
 
     Raises:
         RequestError: A layout or the file with layouts cannot be read.
@@ -82,7 +82,7 @@ def check_environment(how: EnvOptions) -> Report:
     python = find_interpreter(how.python, how.argv, how.root)
     launch = read_launch(how.argv)
     place = Place(dict(os.environ), ask_versions(python), python, launch, meshes)
-    found = [finding for check in CHECKS for finding in check(place)]
+    found = [remark for check in CHECKS for remark in check(place)]
     return Report(
         "debug env",
         ok=all(each.state != "bad" for each in found),
@@ -98,7 +98,7 @@ def check_environment(how: EnvOptions) -> Report:
     )
 
 
-def _text(found: Sequence[Finding]) -> str:
+def _text(found: Sequence[Remark]) -> str:
     width = max(len(each.about) for each in found)
     rows: list[str] = []
     for each in found:
@@ -113,10 +113,10 @@ def _text(found: Sequence[Finding]) -> str:
 # --- checks -------------------------------------------------------------------------------------
 
 
-def check_versions(place: Place) -> list[Finding]:
-    """Looks at the interpreter and its packages."""
+def check_versions(place: Place) -> list[Remark]:
+    """Check the interpreter and its packages."""
     rows = [
-        Finding(
+        Remark(
             "ok",
             "python",
             f"{place.said.get('python', '?')}, {place.python.path}: {place.python.why}",
@@ -124,15 +124,15 @@ def check_versions(place: Place) -> list[Finding]:
     ]
     packages: Mapping[str, str] = place.said.get("packages", {})
     if "error" in place.said:
-        rows.append(Finding("bad", "torch", place.said["error"], "give another --python"))
+        rows.append(Remark("bad", "torch", place.said["error"], "give another --python"))
     elif "torch" not in packages:
-        rows.append(Finding("bad", "torch", "is not installed there", "give another --python"))
+        rows.append(Remark("bad", "torch", "is not installed there", "give another --python"))
     shown = ", ".join(f"{name} {version}" for name, version in packages.items())
-    return [*rows, Finding("ok", "packages", shown)] if shown else rows
+    return [*rows, Remark("ok", "packages", shown)] if shown else rows
 
 
-def check_devices(place: Place) -> list[Finding]:
-    """Looks at accelerators and backends."""
+def check_devices(place: Place) -> list[Remark]:
+    """Check accelerators and backends."""
     torch: Mapping[str, Any] | None = place.said.get("torch")
     if torch is None:
         return []
@@ -140,41 +140,41 @@ def check_devices(place: Place) -> list[Finding]:
     backends = ", ".join(torch["backends"]) or "none"
     built = f"CUDA {torch['cuda']}" if torch["cuda"] else "no CUDA"
     nccl = f", NCCL {torch['nccl']}" if torch["nccl"] else ""
-    rows = [Finding("ok", "backends", f"{backends}; torch is built with {built}{nccl}")]
+    rows = [Remark("ok", "backends", f"{backends}; torch is built with {built}{nccl}")]
     if not torch["backends"]:
-        rows = [Finding("bad", "backends", "torch is built without torch.distributed")]
+        rows = [Remark("bad", "backends", "torch is built without torch.distributed")]
     counted = ", ".join(sorted({f"{devices.count(each)} x {each}" for each in devices}))
     per_node = place.launch.per_node
     if devices and per_node is not None and per_node > len(devices):
         text = f"{counted}, and {per_node} ranks are to share them"
         return [
             *rows,
-            Finding("bad", "devices", text, "start one rank for each device, or use gloo"),
+            Remark("bad", "devices", text, "start one rank for each device, or use gloo"),
         ]
-    return [*rows, Finding("ok", "devices", counted or "no accelerator is seen: gloo on the CPU")]
+    return [*rows, Remark("ok", "devices", counted or "no accelerator is seen: gloo on the CPU")]
 
 
-def check_mesh(place: Place) -> list[Finding]:
-    """Looks whether the ranks that are started fill the layouts."""
-    launch, rows = place.launch, list[Finding]()
+def check_mesh(place: Place) -> list[Remark]:
+    """Check that the ranks that are started fill the layouts."""
+    launch, rows = place.launch, list[Remark]()
     if launch.world is not None and launch.world > 1:
         text = f"{launch.world} ranks: {launch.nodes} x {launch.per_node}"
-        rows.append(Finding("ok", "world", text))
+        rows.append(Remark("ok", "world", text))
     world = launch.world if launch.world is not None and launch.world > 1 else None
     for mesh in place.meshes:
         faults = mesh.faults(world)
         hint = "change --nproc-per-node, --nnodes or the layout"
-        rows += [Finding("bad", "mesh", f"{mesh.origin}: {fault}", hint) for fault in faults]
+        rows += [Remark("bad", "mesh", f"{mesh.origin}: {fault}", hint) for fault in faults]
         if not faults:
             count = f" = {mesh.ranks} ranks" if mesh.ranks is not None else ""
-            rows.append(Finding("ok", "mesh", f"{mesh.origin}: {mesh.text()}{count}"))
+            rows.append(Remark("ok", "mesh", f"{mesh.origin}: {mesh.text()}{count}"))
     return rows
 
 
-def check_port(place: Place) -> list[Finding]:
-    """Looks whether ranks can meet where they are told to."""
+def check_port(place: Place) -> list[Remark]:
+    """Check that ranks can meet at the address that they are given."""
     if place.launch.port == 0:
-        return [Finding("ok", "port", "torchrun chooses one")]
+        return [Remark("ok", "port", "torchrun chooses one")]
     address = place.launch.address or place.env.get("MASTER_ADDR", "localhost")
     given = place.env.get("MASTER_PORT", "")
     port = place.launch.port or (int(given) if given.isdigit() else DEFAULT_PORT)
@@ -183,20 +183,20 @@ def check_port(place: Place) -> list[Finding]:
         found = socket.getaddrinfo(address, port, type=socket.SOCK_STREAM)
     except (OSError, UnicodeError) as error:
         text = f"MASTER_ADDR {address!r} cannot be resolved: {error}"
-        return [Finding("bad", "port", text, "give an address that every machine resolves")]
+        return [Remark("bad", "port", text, "give an address that every machine resolves")]
     if not any(_is_ours(str(row[4][0])) for row in found):
-        return [Finding("ok", "port", f"{about} is on another machine; not tried")]
+        return [Remark("ok", "port", f"{about} is on another machine; not tried")]
     holder = port_holder(port)
     if holder is not None:
         hint = "give another --master-port, or end that process"
-        # A launcher that was told no port may choose another one.
+        # A launcher without a given port may choose another one.
         state = "bad" if place.launch.port or given else "warn"
-        return [Finding(state, "port", f"{about} is taken by {holder}", hint)]
-    return [Finding("ok", "port", f"{about} is free")]
+        return [Remark(state, "port", f"{about} is taken by {holder}", hint)]
+    return [Remark("ok", "port", f"{about} is free")]
 
 
 def port_holder(port: int) -> str | None:
-    """Returns who listens on a port of this machine, or None where it is free."""
+    """Return who listens on a port of this machine, or None where it is free."""
     with suppress(psutil.AccessDenied, OSError):
         for row in psutil.net_connections("tcp"):
             if row.status == psutil.CONN_LISTEN and row.laddr and row.laddr[1] == port:
@@ -227,44 +227,44 @@ def _is_ours(address: str) -> bool:
     return address.startswith("127.") or address in own | {"::1", "0.0.0.0"}
 
 
-def check_host(place: Place) -> list[Finding]:
-    """Looks whether this machine's name means an address that others can reach."""
+def check_host(place: Place) -> list[Remark]:
+    """Check that this machine's name resolves to an address that others can reach."""
     name = socket.gethostname()
     try:
         address = socket.gethostbyname(name)
     except OSError as error:
         text = f"{name!r} cannot be resolved: {error}"
-        return [Finding("warn", "host", text, "name it in /etc/hosts, or set GLOO_SOCKET_IFNAME")]
+        return [Remark("warn", "host", text, "name it in /etc/hosts, or set GLOO_SOCKET_IFNAME")]
     several = place.launch.nodes is None or place.launch.nodes > 1
     if address.startswith("127.") and several:
         text = f"{name} is {address}, which other machines cannot reach"
-        return [Finding("bad", "host", text, "set GLOO_SOCKET_IFNAME and NCCL_SOCKET_IFNAME")]
-    return [Finding("ok", "host", f"{name} is {address}")]
+        return [Remark("bad", "host", text, "set GLOO_SOCKET_IFNAME and NCCL_SOCKET_IFNAME")]
+    return [Remark("ok", "host", f"{name} is {address}")]
 
 
-def check_variables(place: Place) -> list[Finding]:
-    """Looks at the variables that torch, NCCL and gloo read."""
-    rows: list[Finding] = []
+def check_variables(place: Place) -> list[Remark]:
+    """Check the variables that torch, NCCL and gloo read."""
+    rows: list[Remark] = []
     interfaces = set(psutil.net_if_addrs())
     for name in ("GLOO_SOCKET_IFNAME", "NCCL_SOCKET_IFNAME"):
         wanted = [each.strip("=^") for each in place.env.get(name, "").split(",") if each]
         missing = [each for each in wanted if not any(one.startswith(each) for one in interfaces)]
         if missing and not place.env[name].startswith("^"):
             hint = f"there are {', '.join(sorted(interfaces))}"
-            rows.append(Finding("bad", name, f"there is no interface {missing[0]!r}", hint))
+            rows.append(Remark("bad", name, f"there is no interface {missing[0]!r}", hint))
     left = {name: place.env[name] for name in RANKS if name in place.env}
     if left:
         shown = " ".join(f"{name}={value}" for name, value in left.items())
         hint = "unset them, unless a scheduler starts each rank"
-        rows.append(Finding("warn", "ranks", f"this shell has {shown}", hint))
+        rows.append(Remark("warn", "ranks", f"this shell has {shown}", hint))
     said = {name: value for name, value in sorted(place.env.items()) if name.startswith(MATTER)}
     shown = " ".join(f"{name}={value}" for name, value in said.items())
-    return [*rows, Finding("ok", "variables", shown or "none of NCCL, gloo or torch is set")]
+    return [*rows, Remark("ok", "variables", shown or "none of NCCL, gloo or torch is set")]
 
 
-def check_limits(place: Place) -> list[Finding]:
-    """Looks at open files and shared memory."""
-    rows: list[Finding] = []
+def check_limits(place: Place) -> list[Remark]:
+    """Check the limits of open files and shared memory."""
+    rows: list[Remark] = []
     with suppress(ImportError):
         import resource  # there is none on Windows
 
@@ -272,17 +272,17 @@ def check_limits(place: Place) -> list[Finding]:
         state = "ok" if files < 0 or files >= MIN_FILES else "warn"
         hint = "" if state == "ok" else f"ulimit -n {MIN_FILES}"
         text = f"{'unlimited' if files < 0 else files} open files for a process"
-        rows.append(Finding(state, "files", text, hint))
+        rows.append(Remark(state, "files", text, hint))
     with suppress(OSError):
         space = shutil.disk_usage("/dev/shm")
         state = "ok" if space.free >= MIN_SHARED_BYTES else "warn"
         hint = "" if state == "ok" else "docker run --shm-size=8g, or --ipc=host"
         text = f"{size_text(space.free)} of {size_text(space.total)} free in /dev/shm"
-        rows.append(Finding(state, "shared", text, hint))
+        rows.append(Remark(state, "shared", text, hint))
     return rows
 
 
-CHECKS: tuple[Callable[[Place], list[Finding]], ...] = (
+CHECKS: tuple[Callable[[Place], list[Remark]], ...] = (
     check_versions,
     check_devices,
     check_mesh,

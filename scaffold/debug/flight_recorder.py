@@ -1,4 +1,4 @@
-"""Takes in what torch's flight recorder knows: the collectives that C++ issues by itself."""
+"""The record of torch's flight recorder: the collectives that C++ issues by itself."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ _DTYPES = {
 
 
 def add_native_calls(job: Job, folder: Path, stacks: Stacks) -> None:
-    """Adds to each rank the calls that only torch saw, and numbers the collectives anew.
+    """Add to each rank the calls that only torch saw, and renumber the collectives.
 
-    A rank that was killed cannot tell; it is taken to have made those that ended on another one,
+    A rank that was killed cannot report; it is taken to have made those that ended on another one,
     since they end nowhere unless all members come.
 
     Args:
@@ -69,7 +69,7 @@ def add_native_calls(job: Job, folder: Path, stacks: Stacks) -> None:
 
 
 def ask_flights(folder: Path, processes: Sequence[Process]) -> None:
-    """Lets processes write what torch's recorder has seen, and waits until those that can have."""
+    """Ask processes for torch's flight record, and wait for those that can write it."""
     asked = [each for each in processes if _ask(folder, each)]
     until = time.monotonic() + ANSWER_S
     begun = time.time() - 0.5
@@ -96,7 +96,7 @@ def _is_newer(file: Path, than_s: float) -> bool:
 
 
 def _is_stale(folder: Path, process: Process) -> bool:
-    """Tells whether a process went on after its word, and was killed before it could add to it."""
+    """Return whether a process went on after its word, and was killed before it could add to it."""
     last_s = max((call.since_s for call in process.calls), default=0.0)
     return not _is_newer(folder / _name(process), last_s)
 
@@ -106,7 +106,7 @@ def _name(process: Process) -> str:
 
 
 def _place(process: Process, stacks: Stacks) -> tuple[Place, ...]:
-    """Returns the line of the program under which C++ communicates, where it is known."""
+    """Return the line of the program under which C++ communicates, where it is known."""
     frames = process.failure.frames[::-1] if process.failure is not None else ()
     main = next((each.frames for each in stacks.get(process.pid, ()) if each.is_main), ())
     return own_frames(frames or main)[:1]

@@ -20,14 +20,14 @@ TIMEOUT_S = 120
 
 @dataclass(frozen=True)
 class Interpreter:
-    """Is a Python, and why it was chosen."""
+    """An interpreter, and why it was chosen."""
 
     path: str
     why: str
 
 
 def find_interpreter(asked: str | None, argv: Sequence[str], root: Path) -> Interpreter:
-    """Returns the interpreter that the ranks of a job would run in.
+    """Return the interpreter that the ranks of a job would run in.
 
     In this order: --python, the one that the launcher's script names, `.venv` of the folder, the
     active environment, `python3`.
@@ -71,7 +71,7 @@ def _named_by(script: str) -> str | None:
 
 
 def ask_versions(python: Interpreter) -> dict[str, Any]:
-    """Returns what an interpreter says of itself; under "error", why it says nothing."""
+    """Return the versions that an interpreter reports; under "error", why it reports none."""
     env = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1"}
     try:
         done = subprocess.run(

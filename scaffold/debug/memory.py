@@ -16,8 +16,8 @@ LARGE = 0.01
 
 
 @dataclass(frozen=True)
-class Held:
-    """Is what one rank held at one moment.
+class MemoryUse:
+    """The memory that one rank held at one moment.
 
     Args:
         moment: Such as "out of memory in Model.layers.3".
@@ -34,11 +34,11 @@ class Held:
     device: dict[str, Any]
 
     def total(self, kind: str) -> int:
-        """Returns the bytes of one kind."""
+        """Return the bytes of one kind."""
         return sum(row[kind] for row in self.modules.values())
 
     def unsharded(self) -> dict[str, int]:
-        """Returns the large parameters that every rank holds whole, with their bytes."""
+        """Return the large parameters that every rank holds whole, with their bytes."""
         whole = sum(row["whole"] for row in self.parameters.values())
         return {
             name: row["held"]
@@ -48,14 +48,14 @@ class Held:
 
 
 def is_sharded(row: dict[str, Any]) -> bool:
-    """Tells whether a parameter lies in shards."""
+    """Return whether a parameter lies in shards."""
     return any("Shard" in each or each.startswith("S(") for each in row["placements"])
 
 
-def read_memory(folder: Path, job: Job) -> dict[int, Held]:
-    """Returns what each rank held last; a job without ranks is rank 0."""
+def read_memory(folder: Path, job: Job) -> dict[int, MemoryUse]:
+    """Return what each rank held last; a job without ranks is rank 0."""
     ranks = {process.pid: rank for rank, process in job.ranks.items()}
-    found: dict[int, Held] = {}
+    found: dict[int, MemoryUse] = {}
     for file in sorted(folder.glob("*.memory.json")):
         rank = ranks.get(int(file.name.partition(".")[0]), None if ranks else 0)
         try:
@@ -63,12 +63,12 @@ def read_memory(folder: Path, job: Job) -> dict[int, Held]:
         except (OSError, ValueError):
             continue
         if rank is not None:
-            found[rank] = Held(rank, **row)
+            found[rank] = MemoryUse(rank, **row)
     return found
 
 
-def memory_text(found: dict[int, Held]) -> str:
-    """Returns the report: the rank that holds most, or that ran out, by module."""
+def memory_text(found: dict[int, MemoryUse]) -> str:
+    """Return the report: the rank that holds most, or that ran out, by module."""
     if not found:
         return "memory     no model ran, or none that is a torch.nn.Module\n"
     held = max(found.values(), key=lambda each: ("out of memory" in each.moment, _sum(each)))
@@ -78,11 +78,11 @@ def memory_text(found: dict[int, Held]) -> str:
     return "\n".join(rows) + "\n"
 
 
-def _sum(held: Held) -> int:
+def _sum(held: MemoryUse) -> int:
     return sum(held.total(kind) for kind in KINDS)
 
 
-def _table(held: Held) -> list[str]:
+def _table(held: MemoryUse) -> list[str]:
     shown = sorted(held.modules.items(), key=lambda row: -sum(row[1].values()))
     cells: list[tuple[str, ...]] = [("module", *KINDS, "all")]
     cells.append(
@@ -105,7 +105,7 @@ def _table(held: Held) -> list[str]:
     return rows + ([f"and {left} modules more"] if left > 0 else [])
 
 
-def _unsharded_rows(held: Held, ranks: int) -> list[str]:
+def _unsharded_rows(held: MemoryUse, ranks: int) -> list[str]:
     sharded = sum(1 for row in held.parameters.values() if is_sharded(row))
     if ranks == 1 and not sharded:
         return []
@@ -119,7 +119,7 @@ def _unsharded_rows(held: Held, ranks: int) -> list[str]:
     ]
 
 
-def _peaks(held: Held) -> str:
+def _peaks(held: MemoryUse) -> str:
     resident = f"peak of the process {size_text(held.device.get('resident_peak', 0))}"
     cuda: dict[str, Any] = held.device.get("cuda") or {}
     if not cuda:
@@ -131,7 +131,7 @@ def _peaks(held: Held) -> str:
 
 
 def size_text(size: float) -> str:
-    """Returns a number of bytes as people read it."""
+    """Return a number of bytes as people read it."""
     for unit in ("B", "kB", "MB", "GB"):
         if size < 1000:
             return f"{size:.0f} {unit}" if unit == "B" or size >= 100 else f"{size:.1f} {unit}"
@@ -139,8 +139,8 @@ def size_text(size: float) -> str:
     return f"{size:.1f} TB"
 
 
-def memory_json(found: dict[int, Held]) -> dict[str, Any]:
-    """Returns the report for machines, by rank."""
+def memory_json(found: dict[int, MemoryUse]) -> dict[str, Any]:
+    """Return the report for machines, by rank."""
     return {
         str(rank): {
             "moment": held.moment,

@@ -32,7 +32,7 @@ _ALLOCATION = re.compile(r"^(?:(\w+):)?((?:[dtpce]\d+)+)$")
 
 @dataclass(frozen=True)
 class Mesh:
-    """Is a layout of ranks.
+    """A layout of ranks.
 
     Args:
         sizes: The size of each axis; -1 takes what is left.
@@ -49,13 +49,13 @@ class Mesh:
         return None if -1 in own else math.prod(own)
 
     def text(self) -> str:
-        """Returns it as people write it."""
+        """Return it as people write it."""
         return " * ".join(
             f"{axis}={size}" for axis, size in self.sizes.items() if axis not in INSIDE
         )
 
     def faults(self, world: int | None) -> list[str]:
-        """Returns what keeps so many ranks from filling it."""
+        """Return what keeps so many ranks from filling it."""
         found: list[str] = []
         fixed = math.prod(
             size for axis, size in self.sizes.items() if axis not in INSIDE and size > 0
@@ -74,7 +74,7 @@ class Mesh:
 
 
 def read_mesh(text: str, origin: str = "--mesh") -> Mesh:
-    """Returns the layout that a text means, such as "dp_shard=2,tp=2" or "archon:d2t2".
+    """Return the layout that a text means, such as "dp_shard=2,tp=2" or "archon:d2t2".
 
     Raises:
         RequestError: It means none.
@@ -103,7 +103,7 @@ def read_mesh(text: str, origin: str = "--mesh") -> Mesh:
 
 
 def meshes_of_config(path: Path) -> list[Mesh]:
-    """Returns the layouts that a YAML file names under `backend` or `allocation_mode`.
+    """Return the layouts that a YAML file names under `backend` or `allocation_mode`.
 
     Raises:
         RequestError: The file cannot be read.
@@ -134,7 +134,7 @@ def _strings(value: Any, where: str = "") -> Iterator[tuple[str, str]]:
 
 @dataclass(frozen=True)
 class Launch:
-    """Is what the arguments of torchrun say.
+    """The arguments of torchrun, parsed.
 
     Args:
         nodes: How many machines; None where it may vary.
@@ -155,7 +155,7 @@ class Launch:
 
 
 def read_launch(argv: Sequence[str]) -> Launch:
-    """Returns what arguments of torchrun say; the program's own arguments do not count."""
+    """Parse the arguments of torchrun, without those of the program."""
     options = _options(argv)
     endpoint = options.get("rdzv-endpoint", "")
     host, _, port = endpoint.rpartition(":")

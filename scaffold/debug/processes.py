@@ -19,22 +19,19 @@ TERM_GRACE_S = 3.0
 
 
 def is_alive(process: Process) -> bool:
-    """Tells whether the process that made a record is still there, and no other one of its pid."""
+    """Return whether the process that made a record is still there, and no other one of its pid."""
     try:
         found = psutil.Process(process.pid)
-        return found.create_time() <= process.begun_s + 1 and not _is_zombie(found)
+        is_same = found.create_time() <= process.begun_s + 1
+        return is_same and found.status() != psutil.STATUS_ZOMBIE
     except GONE:
         return False
-
-
-def _is_zombie(process: psutil.Process) -> bool:
-    return process.status() == psutil.STATUS_ZOMBIE
 
 
 def start(
     argv: list[str], env: dict[str, str], folder: Path | None = None, *, quiet: bool
 ) -> subprocess.Popen[bytes]:
-    """Starts a job in a session of its own, so that it can be ended as a whole.
+    """Start a job in a session of its own, so that it can be ended as a whole.
 
     Args:
         argv: The command.
@@ -52,7 +49,7 @@ def start(
 
 
 def end_job(job: subprocess.Popen[bytes], mark: tuple[str, str]) -> None:
-    """Ends a job with everything it started, also what has a session of its own.
+    """End a job with every process it started, also those in sessions of their own.
 
     Args:
         job: The process that was started.
@@ -61,7 +58,7 @@ def end_job(job: subprocess.Popen[bytes], mark: tuple[str, str]) -> None:
     found = {each.pid: each for each in [*_below(job.pid), *marked(mark)]}
     with suppress(OSError):
         os.killpg(job.pid, signal.SIGTERM)
-    # A launcher ends its own workers; those who are left after that are told, then killed.
+    # A launcher ends its own workers; the rest get a signal first, and are killed then.
     with suppress(subprocess.TimeoutExpired):
         job.wait(TERM_GRACE_S)
     _end_all(list(found.values()), mark)
@@ -71,7 +68,7 @@ def end_job(job: subprocess.Popen[bytes], mark: tuple[str, str]) -> None:
 
 
 def end_left(mark: tuple[str, str]) -> None:
-    """Ends what a job that has ended left behind.
+    """End the processes that a finished job left behind.
 
     Args:
         mark: The environment variable and value that processes of this job alone have.
@@ -86,7 +83,7 @@ def _end_all(found: list[psutil.Process], mark: tuple[str, str]) -> None:
 
 
 def marked(mark: tuple[str, str]) -> list[psutil.Process]:
-    """Returns the processes whose environment has the mark, but for this one."""
+    """Return the processes whose environment has the mark, but for this one."""
     found: list[psutil.Process] = []
     for process in psutil.process_iter():
         with suppress(*GONE, OSError):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, field
+from operator import itemgetter
 from pathlib import Path
 from typing import Any, NamedTuple, cast
 
@@ -14,7 +15,7 @@ POINT_TO_POINT = ("send", "recv", "recv_anysource")
 
 
 class Place(NamedTuple):
-    """Is a line of the program."""
+    """A line of the program."""
 
     file: str
     line: int
@@ -23,7 +24,7 @@ class Place(NamedTuple):
 
 @dataclass
 class Call:
-    """Is one call of a communication, as one process made it.
+    """One call of a communication, as one process made it.
 
     Args:
         id: Its number among all calls of the process.
@@ -41,7 +42,7 @@ class Call:
         issued_s: When the call itself returned; the work may go on. 0.0 before that.
         during: The exception that the program was handling when it made the call.
         during_at: Where that exception comes from.
-        is_native: Whether C++ made it by itself, so that only torch's flight recorder knows it.
+        is_native: Whether C++ made it by itself, so that only torch's flight recorder has it.
     """
 
     id: int
@@ -78,7 +79,7 @@ class Call:
 
 @dataclass
 class Failure:
-    """Is the exception that ended a process."""
+    """The exception that ended a process."""
 
     type: str
     message: str
@@ -88,7 +89,7 @@ class Failure:
 
 @dataclass
 class Process:
-    """Is what one process recorded.
+    """The record of one process.
 
     Args:
         rank: Its rank, or None where it never had one.
@@ -129,7 +130,7 @@ class Process:
 
 @dataclass(frozen=True)
 class Group:
-    """Is a process group: its global ranks in their order, and what backend it has."""
+    """A process group: its global ranks in their order, and its backend."""
 
     name: str
     ranks: tuple[int, ...]
@@ -139,7 +140,7 @@ class Group:
 
 @dataclass
 class Job:
-    """Is the ranks of a job, and its other processes.
+    """The ranks of a job, and its other processes.
 
     Args:
         world: How many ranks there are to be; 0 where nobody said.
@@ -152,7 +153,7 @@ class Job:
     others: list[Process]
 
     def group(self, name: str) -> Group:
-        """Returns a group as whoever is in it recorded it."""
+        """Return a group as whoever is in it recorded it."""
         for process in self.ranks.values():
             found = process.groups.get(name)
             if found is not None and found.ranks:
@@ -168,14 +169,14 @@ class Job:
 
 
 def read_job(folder: Path) -> Job:
-    """Returns what the processes of a job recorded; of several starts, the last."""
+    """Return what the processes of a job recorded; of several starts, the last."""
     records = Records(folder)
     records.update()
     return records.job()
 
 
 def rows_of(file: Path) -> list[dict[str, Any]]:
-    """Returns the rows of a file of a record; a last one that was cut short is left out."""
+    """Return the rows of a file of a record; a last one that was cut short is left out."""
     try:
         lines = file.read_bytes().split(b"\n")
     except OSError:
@@ -185,7 +186,7 @@ def rows_of(file: Path) -> list[dict[str, Any]]:
 
 
 class Records:
-    """Is a folder of records that is read as it grows.
+    """A folder of records that is read as it grows.
 
     Args:
         folder: Where the processes of a job record.
@@ -203,18 +204,18 @@ class Records:
         self._ends: dict[int, tuple[int, float]] = {}
 
     def update(self) -> None:
-        """Reads what was added since."""
+        """Read what was added since."""
         for head in sorted(self.folder.glob("*.head.jsonl")):
             pid = int(head.name.partition(".")[0])
             for row in self._new_rows(head):
                 self._take(pid, row)
             segments = [self.folder / f"{pid}.calls.{each}.jsonl" for each in (0, 1)]
             rows = [row for segment in segments for row in self._new_rows(segment) if "e" in row]
-            for row in sorted(rows, key=_time_of):
+            for row in sorted(rows, key=itemgetter("t")):
                 _step(self._calls.setdefault(pid, {}), row)
 
     def job(self) -> Job:
-        """Returns the job as far as it was read."""
+        """Return the job as far as it was read."""
         for pid, process in self.processes.items():
             process.calls = list(self._calls.get(pid, {}).values())
             process.status, process.status_s = self._ends.get(pid, (None, None))
@@ -258,10 +259,6 @@ def _as_dict(line: bytes) -> dict[str, Any] | None:
     return cast("dict[str, Any]", row) if isinstance(row, dict) else None
 
 
-def _time_of(row: dict[str, Any]) -> float:
-    return row["t"]
-
-
 def _as_job(processes: list[Process]) -> Job:
     ranked = [process for process in processes if process.rank is not None]
     last = max((process.restart for process in ranked), default=0)
@@ -278,7 +275,7 @@ def _as_job(processes: list[Process]) -> Job:
 
 
 def _claim(process: Process) -> tuple[int, bool, float]:
-    """Orders those who share a rank: who joined the job, then who was there first."""
+    """Sort processes of one rank: those that joined the job, then the earliest."""
     assert process.rank is not None
     joins = process.joined is not None or any(call.group == SET_UP for call in process.calls)
     return process.rank, not joins, process.begun_s

@@ -5,11 +5,11 @@ from __future__ import annotations
 import textwrap
 from typing import Any
 
-from scaffold.debug.diagnosis import Scene, Verdict
+from scaffold.debug.diagnosis import Snapshot, Verdict
 from scaffold.debug.records import SET_UP, Call, Process
 from scaffold.debug.stacks import Stack, own_frames, to_json
 from scaffold.debug.wait_graph import open_call
-from scaffold.debug.watch import Seen
+from scaffold.debug.watch import WatchResult
 from scaffold.debug.wording import call_text, cut, end_text, place_text, where_text
 
 WIDTH = 100
@@ -18,19 +18,19 @@ MAX_FRAMES = 8
 MAX_STATE = 60
 
 
-def verdict_text(seen: Seen, folder: str) -> str:
-    """Returns the report as people read it."""
+def verdict_text(seen: WatchResult, folder: str) -> str:
+    """Return the report as people read it."""
     verdict = seen.verdict
     if verdict is None:
-        ranks = len(seen.scene.job.ranks)
+        ranks = len(seen.snapshot.job.ranks)
         words = f"nothing found: the job ended with status 0, and its {ranks} ranks agree"
         return f"ok         {words if ranks else _NO_RANKS}\nrecord     {folder}\n"
     rows = [_wrapped("verdict", f"{verdict.kind}: {verdict.text}")]
     rows += [_wrapped("note", note) for note in verdict.notes]
     rows += [_wrapped("next", verdict.hint)] if verdict.hint else []
-    rows += _table(seen.scene, verdict)
-    for rank in _shown_stacks(seen.scene, verdict):
-        rows += _stack_rows(seen.scene, rank)
+    rows += _table(seen.snapshot, verdict)
+    for rank in _shown_stacks(seen.snapshot, verdict):
+        rows += _stack_rows(seen.snapshot, rank)
     return "\n".join([*rows, f"record     {folder}", ""])
 
 
@@ -49,13 +49,13 @@ def _wrapped(label: str, text: str) -> str:
     )
 
 
-def _table(scene: Scene, verdict: Verdict) -> list[str]:
-    ranks = sorted(set(scene.job.ranks) | set(scene.job.missing))
+def _table(snapshot: Snapshot, verdict: Verdict) -> list[str]:
+    ranks = sorted(set(snapshot.job.ranks) | set(snapshot.job.missing))
     if not ranks:
         return []
     first = [rank for rank in ranks if rank in verdict.ranks]
     shown = sorted([*first, *[rank for rank in ranks if rank not in first]][:MAX_RANKS])
-    cells = [("rank", "state", "call", "where"), *(_row(scene, rank) for rank in shown)]
+    cells = [("rank", "state", "call", "where"), *(_row(snapshot, rank) for rank in shown)]
     widths = [max(len(row[at]) for row in cells) for at in range(3)]
     rows = [
         "  ".join([*(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=False)), row[3]])
@@ -65,36 +65,37 @@ def _table(scene: Scene, verdict: Verdict) -> list[str]:
     return [row.rstrip() for row in rows] + ([f"and {left} ranks more"] if left else [])
 
 
-def _row(scene: Scene, rank: int) -> tuple[str, str, str, str]:
-    process = scene.job.ranks.get(rank)
+def _row(snapshot: Snapshot, rank: int) -> tuple[str, str, str, str]:
+    process = snapshot.job.ranks.get(rank)
     if process is None:
         return str(rank), "no process of it is seen", "", ""
     call = open_call(process)
-    where = where_text(call.at) if call is not None else _outside_where(scene, process)
+    where = where_text(call.at) if call is not None else _outside_where(snapshot, process)
     last = call or next((each for each in reversed(process.calls) if each.number), None)
-    number = f"{last.number} of {_short(last)}" if last is not None and last.number else ""
-    return str(rank), state_text(scene, process, call), number, where
+    number = ""
+    if last is not None and last.number:
+        group = "set-up" if last.group == SET_UP else f"group {last.group}"
+        number = f"{last.number} of {group}"
+    return str(rank), state_text(snapshot, process, call), number, where
 
 
-def _short(call: Call) -> str:
-    return "set-up" if call.group == SET_UP else f"group {call.group}"
-
-
-def state_text(scene: Scene, process: Process, call: Call | None) -> str:
-    """Returns what a rank is in, in a few words."""
-    if process.failure is not None or (process.rank not in scene.alive and scene.status is None):
+def state_text(snapshot: Snapshot, process: Process, call: Call | None) -> str:
+    """Return what a rank is in, in a few words."""
+    if process.failure is not None or (
+        process.rank not in snapshot.alive and snapshot.status is None
+    ):
         return cut(end_text(process), MAX_STATE)
     if call is not None:
-        waited = f" for {scene.now_s - call.since_s:.0f} s" if scene.status is None else ""
+        waited = f" for {snapshot.now_s - call.since_s:.0f} s" if snapshot.status is None else ""
         return cut(f"in {call_text(call)}", MAX_STATE) + waited
-    if process.rank in scene.alive:
+    if process.rank in snapshot.alive:
         return "outside of communication"
     return cut(end_text(process), MAX_STATE)
 
 
-def _outside_where(scene: Scene, process: Process) -> str:
+def _outside_where(snapshot: Snapshot, process: Process) -> str:
     frames = process.failure.frames[::-1] if process.failure is not None else ()
-    stack = _main_stack(scene, process)
+    stack = _main_stack(snapshot, process)
     frames = frames or (stack.frames if stack is not None else ())
     own = own_frames(frames)
     if own:
@@ -103,20 +104,20 @@ def _outside_where(scene: Scene, process: Process) -> str:
     return f"last seen at {where_text(call.at)}" if call is not None else ""
 
 
-def _main_stack(scene: Scene, process: Process) -> Stack | None:
-    stacks = scene.stacks.get(process.pid, ())
+def _main_stack(snapshot: Snapshot, process: Process) -> Stack | None:
+    stacks = snapshot.stacks.get(process.pid, ())
     return next((each for each in stacks if each.is_main and each.frames), None)
 
 
-def _shown_stacks(scene: Scene, verdict: Verdict) -> list[int]:
-    """Returns whose stacks stand on the screen: of those that parted, and of one that waits."""
-    have = [rank for rank, each in scene.job.ranks.items() if _main_stack(scene, each)]
+def _shown_stacks(snapshot: Snapshot, verdict: Verdict) -> list[int]:
+    """Return the ranks whose stacks are shown: those that diverged, and one that waits."""
+    have = [rank for rank, each in snapshot.job.ranks.items() if _main_stack(snapshot, each)]
     first = [rank for rank in have if rank in verdict.ranks][:2]
     return first or have[:1]
 
 
-def _stack_rows(scene: Scene, rank: int) -> list[str]:
-    stack = _main_stack(scene, scene.job.ranks[rank])
+def _stack_rows(snapshot: Snapshot, rank: int) -> list[str]:
+    stack = _main_stack(snapshot, snapshot.job.ranks[rank])
     assert stack is not None
     rows = [f"stack of rank {rank}, innermost first:"]
     rows += [f"  {place_text(frame)}" for frame in stack.frames[:MAX_FRAMES]]
@@ -124,8 +125,8 @@ def _stack_rows(scene: Scene, rank: int) -> list[str]:
     return [*rows, *([f"  and {more} frames more"] if more > 0 else [])]
 
 
-def as_json(seen: Seen, folder: str) -> dict[str, Any]:
-    """Returns everything for the report's own keys."""
+def as_json(seen: WatchResult, folder: str) -> dict[str, Any]:
+    """Return everything for the report's own keys."""
     verdict = seen.verdict
     found: dict[str, Any] | None = None
     if verdict is not None:
@@ -137,28 +138,28 @@ def as_json(seen: Seen, folder: str) -> dict[str, Any]:
             "notes": list(verdict.notes),
             "hint": verdict.hint,
         }
-    scene = seen.scene
+    snapshot = seen.snapshot
     return {
         "verdict": found,
-        "status": scene.status,
+        "status": snapshot.status,
         "seconds": round(seen.took_s, 2),
-        "world": scene.job.world,
-        "ranks": [_rank_json(scene, rank) for rank in sorted(scene.job.ranks)],
-        "missing": scene.job.missing,
-        "groups": _groups_json(scene),
+        "world": snapshot.job.world,
+        "ranks": [_rank_json(snapshot, rank) for rank in sorted(snapshot.job.ranks)],
+        "missing": snapshot.job.missing,
+        "groups": _groups_json(snapshot),
         "record": folder,
     }
 
 
-def _rank_json(scene: Scene, rank: int) -> dict[str, Any]:
-    process = scene.job.ranks[rank]
+def _rank_json(snapshot: Snapshot, rank: int) -> dict[str, Any]:
+    process = snapshot.job.ranks[rank]
     call = open_call(process)
     last = process.calls[-1] if process.calls else None
     return {
         "rank": rank,
         "pid": process.pid,
-        "alive": rank in scene.alive,
-        "state": state_text(scene, process, call),
+        "alive": rank in snapshot.alive,
+        "state": state_text(snapshot, process, call),
         "call": _call_json(call),
         "last": _call_json(last),
         "calls": len(process.calls),
@@ -170,7 +171,7 @@ def _rank_json(scene: Scene, rank: int) -> dict[str, Any]:
             "message": process.failure.message,
             "frames": [list(each) for each in process.failure.frames],
         },
-        "stacks": to_json(scene.stacks.get(process.pid, ())),
+        "stacks": to_json(snapshot.stacks.get(process.pid, ())),
         "faults": process.faults,
     }
 
@@ -192,9 +193,9 @@ def _call_json(call: Call | None) -> dict[str, Any] | None:
     }
 
 
-def _groups_json(scene: Scene) -> dict[str, Any]:
-    names = {name for process in scene.job.ranks.values() for name in process.groups}
-    groups = [scene.job.group(name) for name in sorted(names)]
+def _groups_json(snapshot: Snapshot) -> dict[str, Any]:
+    names = {name for process in snapshot.job.ranks.values() for name in process.groups}
+    groups = [snapshot.job.group(name) for name in sorted(names)]
     return {
         each.name: {
             "ranks": list(each.ranks),

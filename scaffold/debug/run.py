@@ -17,7 +17,7 @@ from scaffold.report import Report
 
 @dataclass(frozen=True)
 class RunOptions:
-    """Is what ``scaffold debug run`` was asked for.
+    """What ``scaffold debug run`` was asked for.
 
     Args:
         argv: The command of the job.
@@ -41,7 +41,7 @@ class RunOptions:
 
 
 def run_job(how: RunOptions) -> Report:
-    """Runs a job under watch and reports what is wrong with it, if anything.
+    """Run a job under watch and report what is wrong with it, if anything.
 
     Raises:
         RequestError: No program was given, or none of its name exists; the folder holds files.
@@ -63,7 +63,7 @@ def run_job(how: RunOptions) -> Report:
     seen = watch(WatchOptions(how.argv, folder, *limits))
     text, extra = verdict_text(seen, how.folder or str(folder)), as_json(seen, str(folder))
     if how.memory:
-        held = read_memory(folder, seen.scene.job)
+        held = read_memory(folder, seen.snapshot.job)
         text, extra = text + memory_text(held), {**extra, "memory": memory_json(held)}
     return Report("debug run", ok=seen.verdict is None, text=text, extra={"debug": extra})
 

@@ -28,7 +28,7 @@ _SPY_FRAME = re.compile(r"^    (\S.*) \((.*?)(?::(\d+))?\)$")
 
 @dataclass(frozen=True)
 class Stack:
-    """Is the stack of one thread, the innermost frame first.
+    """The stack of one thread, the innermost frame first.
 
     Args:
         thread: Its name or number.
@@ -42,7 +42,7 @@ class Stack:
 
 
 def ask_stacks(folder: Path, processes: Sequence[Process]) -> dict[int, tuple[Stack, ...]]:
-    """Returns the stacks of each process that answers, by its pid.
+    """Return the stacks of each process that answers, by its pid.
 
     Args:
         folder: Where the processes of the job record.
@@ -80,7 +80,7 @@ def _wait_for_answers(folder: Path, processes: Sequence[Process], sizes: dict[in
 
 
 def parse_faulthandler(text: str) -> tuple[Stack, ...]:
-    """Returns the stacks in what faulthandler wrote, last dump only."""
+    """Return the stacks in what faulthandler wrote, last dump only."""
     rows: list[tuple[str, bool, list[Place]]] = []
     for line in text.splitlines():
         thread, frame = _THREAD.match(line), _FRAME.match(line)
@@ -88,7 +88,7 @@ def parse_faulthandler(text: str) -> tuple[Stack, ...]:
             rows.append((thread[3] or thread[2], thread[1].startswith("Current"), []))
         elif frame and rows:
             rows[-1][2].append(Place(frame[1], int(frame[2]), frame[3]))
-    # The signal may reach any thread; the one that the program began in stands last.
+    # The signal may reach any thread; the main thread comes last.
     current = [at for at, row in enumerate(rows) if row[1] and not _is_answering(row[2])]
     main = current[-1] if current else len(rows) - 1
     stacks = [Stack(row[0], at == main, _without_own(row[2])) for at, row in enumerate(rows)]
@@ -97,7 +97,7 @@ def parse_faulthandler(text: str) -> tuple[Stack, ...]:
 
 
 def spy_stacks(pid: int) -> tuple[Stack, ...]:
-    """Returns the stacks that py-spy sees from outside; none where it is not there or not let."""
+    """Return the stacks that py-spy sees from outside; none where it is not there or not let."""
     program = shutil.which("py-spy")
     if program is None:
         return ()
@@ -110,7 +110,7 @@ def spy_stacks(pid: int) -> tuple[Stack, ...]:
 
 
 def parse_spy(text: str, pid: int) -> tuple[Stack, ...]:
-    """Returns the stacks in what py-spy wrote."""
+    """Return the stacks in what py-spy wrote."""
     rows: list[tuple[str, bool, list[Place]]] = []
     for line in text.splitlines():
         thread, frame = _SPY_THREAD.match(line), _SPY_FRAME.match(line)
@@ -123,7 +123,7 @@ def parse_spy(text: str, pid: int) -> tuple[Stack, ...]:
 
 
 def to_json(stacks: Sequence[Stack]) -> list[dict[str, object]]:
-    """Returns stacks as they stand in the report."""
+    """Return stacks as rows of the report."""
     return [
         {"thread": each.thread, "main": each.is_main, "frames": [list(row) for row in each.frames]}
         for each in stacks
@@ -131,7 +131,7 @@ def to_json(stacks: Sequence[Stack]) -> list[dict[str, object]]:
 
 
 def own_frames(frames: Sequence[Place]) -> tuple[Place, ...]:
-    """Returns the frames of the program itself: not those of installed packages and of Python."""
+    """Return the frames of the program itself: not those of installed packages and of Python."""
     return tuple(each for each in frames if not _is_installed(each.file))
 
 
@@ -162,6 +162,6 @@ def _answer(file: Path, start: int) -> str:
 
 
 def save(folder: Path, stacks: dict[int, tuple[Stack, ...]]) -> None:
-    """Keeps stacks beside the records, so that the report can be made again."""
+    """Save stacks beside the records, so that the report can be made again."""
     rows = {str(pid): to_json(each) for pid, each in stacks.items()}
     (folder / "stacks.json").write_text(json.dumps(rows), encoding="utf-8")

@@ -10,7 +10,7 @@ from scaffold.debug.records import POINT_TO_POINT, SET_UP, Call, Job, Process
 
 @dataclass(frozen=True)
 class Wait:
-    """Is one rank's waiting: the call it is in, and the ranks that have not come to it."""
+    """One rank's wait: the call it is in, and the ranks that have not reached it."""
 
     rank: int
     call: Call
@@ -18,13 +18,13 @@ class Wait:
 
 
 def open_call(process: Process) -> Call | None:
-    """Returns the call that a process is in: the main thread's, else the one it is in longest."""
+    """Return the call that a process is in: the main thread's, else the one it is in longest."""
     found = [call for call in process.calls if call.is_open]
     return min(found, key=lambda call: (call.thread != "", call.since_s), default=None)
 
 
 def waits(job: Job, failed: Collection[int] = ()) -> dict[int, Wait]:
-    """Returns what each rank waits in, and for whom.
+    """Return what each rank waits in, and for whom.
 
     Args:
         job: The job.
@@ -42,7 +42,7 @@ def waits(job: Job, failed: Collection[int] = ()) -> dict[int, Wait]:
 
 
 def blockers(job: Job, rank: int, call: Call) -> tuple[int, ...]:
-    """Returns the ranks without which a call cannot end."""
+    """Return the ranks without which a call cannot end."""
     if call.op in POINT_TO_POINT:
         return _partners(job, rank, call)
     members = job.group(call.group).ranks or tuple(range(job.world))
@@ -70,7 +70,7 @@ def _partners(job: Job, rank: int, call: Call) -> tuple[int, ...]:
 
 
 def _has_answered(partner: Process | None, call: Call, peer: int) -> bool:
-    """Tells whether the other end of a message was called as often as this one."""
+    """Return whether the other end of a message was called as often as this one."""
     answers = (
         each
         for each in (partner.calls if partner is not None else ())
@@ -83,7 +83,7 @@ def _has_answered(partner: Process | None, call: Call, peer: int) -> bool:
 
 
 def cycle(found: dict[int, Wait]) -> tuple[int, ...]:
-    """Returns ranks that wait for each other in a ring, or none."""
+    """Return ranks that wait for each other in a ring, or none."""
     for start in found:
         seen: list[int] = []
         rank = start
@@ -100,6 +100,6 @@ def cycle(found: dict[int, Wait]) -> tuple[int, ...]:
 
 
 def blamed(found: dict[int, Wait]) -> tuple[int, ...]:
-    """Returns the ranks that others wait for and that wait for nobody, the most wanted first."""
+    """Return the ranks that others wait for and that wait for nobody, the most wanted first."""
     wanted = [rank for wait in found.values() for rank in wait.for_ranks if rank not in found]
     return tuple(sorted(set(wanted), key=lambda rank: (-wanted.count(rank), rank)))

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from scaffold.debug import processes, stacks
-from scaffold.debug.diagnosis import Scene, Verdict, diagnose, end_of, failing_ranks, is_definite
+from scaffold.debug.diagnosis import Snapshot, Verdict, diagnose, end_of, failing_ranks, is_definite
 from scaffold.debug.flight_recorder import add_native_calls, ask_flights
 from scaffold.debug.records import Process, Records
 from scaffold.debug.wait_graph import waits
@@ -29,7 +29,7 @@ BROUGHT = Path(__file__).parents[1] / "runners" / "rank_recorder" / "startup"
 
 @dataclass(frozen=True)
 class WatchOptions:
-    """Is how a job is watched.
+    """The limits of a watch.
 
     Args:
         argv: The command that starts it.
@@ -49,16 +49,16 @@ class WatchOptions:
 
 
 @dataclass(frozen=True)
-class Seen:
-    """Is what became of a job: its last moment, the verdict, and how long it ran."""
+class WatchResult:
+    """The end of a job: its last moment, the verdict, and how long it ran."""
 
-    scene: Scene
+    snapshot: Snapshot
     verdict: Verdict | None
     took_s: float
 
 
-def watch(how: WatchOptions) -> Seen:
-    """Runs a job to its end, or ends it where ranks wait in vain; then says what is wrong.
+def watch(how: WatchOptions) -> WatchResult:
+    """Run a job to its end, or end it where ranks wait in vain, and return the verdict.
 
     Raises:
         RequestError: The program was not found, or cannot be started.
@@ -67,7 +67,7 @@ def watch(how: WatchOptions) -> Seen:
     job = _start(how)
     restored = signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
-        scene = _follow(job, how)
+        snapshot = _follow(job, how)
     finally:
         signal.signal(signal.SIGTERM, signal.SIG_IGN)  # the job is ended, whoever is impatient
         mark = (RECORD, str(how.folder))
@@ -76,9 +76,9 @@ def watch(how: WatchOptions) -> Seen:
         else:
             processes.end_left(mark)
         signal.signal(signal.SIGTERM, restored)
-    add_native_calls(scene.job, how.folder, scene.stacks)
-    stacks.save(how.folder, scene.stacks)
-    return Seen(scene, diagnose(scene), time.monotonic() - begun)
+    add_native_calls(snapshot.job, how.folder, snapshot.stacks)
+    stacks.save(how.folder, snapshot.stacks)
+    return WatchResult(snapshot, diagnose(snapshot), time.monotonic() - begun)
 
 
 def _start(how: WatchOptions) -> subprocess.Popen[bytes]:
@@ -95,7 +95,7 @@ def _start(how: WatchOptions) -> subprocess.Popen[bytes]:
 
 
 def find_program(name: str, root: Path) -> str:
-    """Returns the path of a program: as the shell finds it, else in the `.venv` of the folder.
+    """Return the path of a program: as the shell finds it, else in the `.venv` of the folder.
 
     Raises:
         RequestError: There is none.
@@ -112,7 +112,7 @@ def find_program(name: str, root: Path) -> str:
 
 
 def watched_environment(env: dict[str, str], how: WatchOptions) -> dict[str, str]:
-    """Returns an environment that brings the recorder into each Python that has it."""
+    """Return an environment that brings the recorder into each Python that has it."""
     path = [str(BROUGHT), *filter(None, [env.get("PYTHONPATH")])]
     env["PYTHONPATH"] = os.pathsep.join(path)
     env[RECORD] = str(how.folder)
@@ -121,84 +121,87 @@ def watched_environment(env: dict[str, str], how: WatchOptions) -> dict[str, str
     return env
 
 
-def _follow(job: subprocess.Popen[bytes], how: WatchOptions) -> Scene:
+def _follow(job: subprocess.Popen[bytes], how: WatchOptions) -> Snapshot:
     records = Records(how.folder)
-    scene = Scene(records.job(), frozenset())
+    snapshot = Snapshot(records.job(), frozenset())
     early: dict[int, tuple[stacks.Stack, ...]] = {}
     try:
         while True:
             status = job.poll()
             records.update()
-            scene = _now(records, status, early)
+            snapshot = _now(records, status, early)
             if status is not None:
-                return scene
-            if not early and _has_trouble(scene):  # a launcher is about to end those who wait
-                early = _ask(scene, how.folder)
-            if _is_stuck(scene, records, how):
-                asked = {**early, **_ask(scene, how.folder)}
-                return replace(_now(records, None, asked), alive=scene.alive)
+                return snapshot
+            if not early and _has_trouble(snapshot):  # a launcher is about to end those who wait
+                early = _ask(snapshot, how.folder)
+            if _is_stuck(snapshot, records, how):
+                asked = {**early, **_ask(snapshot, how.folder)}
+                return replace(_now(records, None, asked), alive=snapshot.alive)
             time.sleep(POLL_S)
     except KeyboardInterrupt:
         records.update()
-        scene = _now(records, job.poll(), early)
-        return replace(scene, stacks={**early, **_ask(scene, how.folder)}, interrupted=True)
+        snapshot = _now(records, job.poll(), early)
+        return replace(snapshot, stacks={**early, **_ask(snapshot, how.folder)}, interrupted=True)
 
 
-def _now(records: Records, status: int | None, asked: dict[int, tuple[stacks.Stack, ...]]) -> Scene:
+def _now(
+    records: Records, status: int | None, asked: dict[int, tuple[stacks.Stack, ...]]
+) -> Snapshot:
     job = records.job()
     alive = {rank for rank, process in job.ranks.items() if processes.is_alive(process)}
-    return Scene(job, frozenset(alive), asked, time.time(), status)
+    return Snapshot(job, frozenset(alive), asked, time.time(), status)
 
 
-def _has_trouble(scene: Scene) -> bool:
+def _has_trouble(snapshot: Snapshot) -> bool:
     return any(
         process.failure is not None or any(call.state == "failed" for call in process.calls[-1:])
-        for process in scene.job.ranks.values()
+        for process in snapshot.job.ranks.values()
     )
 
 
-def _is_stuck(scene: Scene, records: Records, how: WatchOptions) -> bool:
-    """Tells whether a rank has been in one call for too long, or waits certainly in vain."""
-    if _goes_on_without(scene, how.timeout_s):
+def _is_stuck(snapshot: Snapshot, records: Records, how: WatchOptions) -> bool:
+    """Return whether a rank has been in one call for too long, or waits certainly in vain."""
+    if _goes_on_without(snapshot, how.timeout_s):
         return True
-    since = [wait.call.since_s for rank, wait in waits(scene.job).items() if rank in scene.alive]
+    since = [
+        wait.call.since_s for rank, wait in waits(snapshot.job).items() if rank in snapshot.alive
+    ]
     if not since:
-        return _waits_in_native(scene, records, how)
-    longest = scene.now_s - min(since)
+        return _waits_in_native(snapshot, records, how)
+    longest = snapshot.now_s - min(since)
     if longest >= how.timeout_s:
         return True
-    return longest >= min(CERTAIN_S, how.timeout_s) and is_definite(scene)
+    return longest >= min(CERTAIN_S, how.timeout_s) and is_definite(snapshot)
 
 
-def _goes_on_without(scene: Scene, timeout_s: float) -> bool:
-    """Tells whether a rank failed so long ago that its launcher would have ended the others."""
-    failed = [scene.job.ranks[rank] for rank in failing_ranks(scene)]
-    return any(scene.now_s - end_of(process) >= timeout_s for process in failed)
+def _goes_on_without(snapshot: Snapshot, timeout_s: float) -> bool:
+    """Return whether a rank failed so long ago that its launcher would have ended the others."""
+    failed = [snapshot.job.ranks[rank] for rank in failing_ranks(snapshot)]
+    return any(snapshot.now_s - end_of(process) >= timeout_s for process in failed)
 
 
-def _waits_in_native(scene: Scene, records: Records, how: WatchOptions) -> bool:
-    """Tells whether a rank waits in a call that C++ makes; it is asked when all have been quiet."""
-    patience_s = min(CERTAIN_S, how.timeout_s) if _has_lost(scene) else how.timeout_s
+def _waits_in_native(snapshot: Snapshot, records: Records, how: WatchOptions) -> bool:
+    """Return whether a rank waits in a call that C++ makes; only asked when all are quiet."""
+    has_lost = any(rank not in snapshot.alive for rank in snapshot.job.ranks)
+    patience_s = min(CERTAIN_S, how.timeout_s) if has_lost else how.timeout_s
     joined = [
         process
-        for rank, process in scene.job.ranks.items()
-        if rank in scene.alive and process.joined is not None and not process.left
+        for rank, process in snapshot.job.ranks.items()
+        if rank in snapshot.alive and process.joined is not None and not process.left
     ]
-    if not joined or scene.now_s - max(records.newest_s, records.asked_s) < patience_s:
+    if not joined or snapshot.now_s - max(records.newest_s, records.asked_s) < patience_s:
         return False
-    records.asked_s = scene.now_s
+    records.asked_s = snapshot.now_s
     ask_flights(how.folder, joined)
-    add_native_calls(scene.job, how.folder, {})
-    since = [wait.call.since_s for rank, wait in waits(scene.job).items() if rank in scene.alive]
-    return bool(since) and scene.now_s - min(since) >= patience_s
+    add_native_calls(snapshot.job, how.folder, {})
+    since = [
+        wait.call.since_s for rank, wait in waits(snapshot.job).items() if rank in snapshot.alive
+    ]
+    return bool(since) and snapshot.now_s - min(since) >= patience_s
 
 
-def _has_lost(scene: Scene) -> bool:
-    return any(rank not in scene.alive for rank in scene.job.ranks)
-
-
-def _ask(scene: Scene, folder: Path) -> dict[int, tuple[stacks.Stack, ...]]:
-    asked: list[Process] = [scene.job.ranks[rank] for rank in sorted(scene.alive)]
-    asked += [each for each in scene.job.others if processes.is_alive(each)]
+def _ask(snapshot: Snapshot, folder: Path) -> dict[int, tuple[stacks.Stack, ...]]:
+    asked: list[Process] = [snapshot.job.ranks[rank] for rank in sorted(snapshot.alive)]
+    asked += [each for each in snapshot.job.others if processes.is_alive(each)]
     ask_flights(folder, asked)
     return stacks.ask_stacks(folder, asked)

@@ -13,7 +13,7 @@ MAX_MESSAGE = 200
 
 
 def place_text(place: Place) -> str:
-    """Returns a line of the program as people read it, relative to where they stand."""
+    """Return a line of the program as people read it, relative to their working directory."""
     file = place.file
     relative = os.path.relpath(file) if os.path.isabs(file) else file
     shown = file if relative.startswith("..") else relative
@@ -21,7 +21,7 @@ def place_text(place: Place) -> str:
 
 
 def where_text(places: Sequence[Place]) -> str:
-    """Returns where a call comes from: the program's own line, and that of a package it uses."""
+    """Return where a call comes from: the program's own line, and that of a package it uses."""
     if not places:
         return "C++ (no line of Python)"
     own = place_text(places[-1])
@@ -29,7 +29,7 @@ def where_text(places: Sequence[Place]) -> str:
 
 
 def call_text(call: Call) -> str:
-    """Returns what a call does, such as "all_reduce SUM float32[4]"."""
+    """Return what a call does, such as "all_reduce SUM float32[4]"."""
     words = [f"{call.op} of C++" if call.is_native else call.op]
     if call.via and call.via != call.op and not call.via.startswith("_"):
         words.append(f"(in {call.via})")
@@ -46,12 +46,12 @@ def call_text(call: Call) -> str:
 
 
 def tensor_text(dtype: str, shape: Sequence[int]) -> str:
-    """Returns a tensor's dtype and shape, such as "float32[4, 2]"."""
+    """Return a tensor's dtype and shape, such as "float32[4, 2]"."""
     return f"{dtype}[{', '.join(map(str, shape))}]"
 
 
 def group_text(group: Group) -> str:
-    """Returns a group by what people know it by."""
+    """Return the name of a group for people."""
     if group.name == SET_UP:
         return "the set-up of the job"
     if group.description == "default_pg" or group.name == "0":
@@ -62,7 +62,7 @@ def group_text(group: Group) -> str:
 
 
 def ranks_text(ranks: Iterable[int]) -> str:
-    """Returns ranks with runs shortened: "rank 1", "ranks 0, 2-5"."""
+    """Return ranks with runs shortened: "rank 1", "ranks 0, 2-5"."""
     numbers = sorted(set(ranks))
     runs: list[list[int]] = []
     for number in numbers:
@@ -75,7 +75,7 @@ def ranks_text(ranks: Iterable[int]) -> str:
 
 
 def end_text(process: Process) -> str:
-    """Returns how a process ended."""
+    """Return how a process ended."""
     if process.failure is not None:
         text = re.sub(r"^\[[^\]]*:\d+\] *", "", process.failure.message.strip())  # a line of C++
         first = text.splitlines() or [""]
@@ -84,12 +84,12 @@ def end_text(process: Process) -> str:
 
 
 def cut(text: str, width: int) -> str:
-    """Returns a text that is at most so long."""
+    """Return a text that is at most so long."""
     return text if len(text) <= width else f"{text[: width - 3]}..."
 
 
 def status_text(status: int | None, orderly: bool) -> str:
-    """Returns an exit status in words; negative ones are signals."""
+    """Return an exit status in words; negative ones are signals."""
     if status is None:
         return "came to its end" if orderly else "is gone without a word, killed or by os._exit"
     if status < 0:

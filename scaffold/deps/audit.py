@@ -10,12 +10,13 @@ from typing import Any
 from scaffold.analysis.files.files import Files, list_files
 from scaffold.deps.collect import collect
 from scaffold.deps.download import fetch_release, parse_version
-from scaffold.deps.finding import LEVELS, Finding
 from scaffold.deps.import_names import Names, names_of, read_names
+from scaffold.deps.judgement import LEVELS, VERDICTS, Judgement
 from scaffold.deps.release import Release
 from scaffold.deps.servers import Server, ServerJudge
 from scaffold.deps.use import Use
 from scaffold.deps.verdicts import Judge
+from scaffold.findings import RuleText, write_findings
 from scaffold.report import Report, Step
 
 _ORDER = {level: number for number, level in enumerate(LEVELS)}
@@ -29,8 +30,9 @@ def audit(
     *,
     python: str | None = None,
     show_undecided: bool = False,
+    form: str = "human",
 ) -> Report:
-    """Binds every use of a package to two releases, read as text.
+    """Bind every use of a package to two releases, read as text.
 
     Args:
         root: The tree.
@@ -38,7 +40,8 @@ def audit(
         old: The release that the tree was written for.
         new: The one that it is to run with.
         python: The interpreter whose pip is asked; None for the one that runs this.
-        show_undecided: Whether people are shown what cannot be decided, too.
+        show_undecided: Whether what cannot be decided is shown, too; as JSON it always is.
+        form: One of `scaffold.findings.FORMATS`.
 
     Raises:
         ScaffoldError: A version or name is wrong, the index lacks a release or does not answer.
@@ -69,21 +72,23 @@ def audit(
         },
     }
     report.extra = {"deps": told}
-    report.text = _text(told, findings, show_undecided)
-    return report
+    shown = [each for each in findings if show_undecided or each.level != "undecided"]
+    report.text = _text(told, shown)
+    rules = {name: RuleText(means) for name, means in VERDICTS.items()}
+    return write_findings(report, form, [each.finding for each in shown], rules)
 
 
 def judge_tree(
     files: Files, names: Names, old: Release, new: Release
-) -> tuple[list[Use], list[Finding], list[str]]:
-    """Returns a tree's uses of a package, what there is to say of them, and what did not parse."""
+) -> tuple[list[Use], list[Judgement], list[str]]:
+    """Return a tree's uses of a package, the findings on them, and what did not parse."""
     found = collect(files, names)
     judge = Judge(old, new)
     servers = Server(old), Server(new)
     server = ServerJudge(*servers, (old.version, new.version))
     uses = list(found.uses)
     uses += [each for each in found.requests if server.is_served(each)] if found.requests else []
-    findings: list[Finding] = []
+    findings: list[Judgement] = []
     for use in uses:
         if use.kind == "flag":
             findings += server.flag(use)
@@ -97,7 +102,7 @@ def judge_tree(
 
 
 def _all_names(named: Names, read: Iterable[Names]) -> Names:
-    """Joins the names that the tree uses with those that the releases bring."""
+    """Join the names that the tree uses with those that the releases bring."""
     imports, programs = set(named.imports), set(named.programs)
     for each in read:
         imports |= set(each.imports)
@@ -107,20 +112,18 @@ def _all_names(named: Names, read: Iterable[Names]) -> Names:
     return Names(named.distribution, tuple(sorted(imports)), tuple(sorted(programs)), named.source)
 
 
-def _step(finding: Finding) -> Step:
+def _step(finding: Judgement) -> Step:
     why = f"{finding.verdict}: {finding.use.name}: {finding.why}"
     return Step(finding.use.path, finding.use.line, f"{why}{_instead(finding)}")
 
 
-def _instead(finding: Finding) -> str:
+def _instead(finding: Judgement) -> str:
     return f"; likely {finding.likely}" if finding.likely else ""
 
 
-def _text(told: dict[str, Any], findings: list[Finding], show_undecided: bool) -> str:
+def _text(told: dict[str, Any], findings: list[Judgement]) -> str:
     rows: list[str] = []
     for each in findings:
-        if each.level == "undecided" and not show_undecided:
-            continue
         use = each.use
         rows.append(f"{each.level:<11}{use.path}:{use.line}  {use.name}  {each.verdict}")
         rows.append(f"           {each.why}{_instead(each)}")

@@ -15,15 +15,15 @@ from scaffold.deps.deprecation_texts import (
     renamed_parameter,
     taken_by_decorator,
 )
-from scaffold.deps.finding import Level
 from scaffold.deps.forwarding import place_of, takes
+from scaffold.deps.judgement import Level
 from scaffold.deps.keywords import taken_by_kwargs
 from scaffold.deps.release import Meaning, Release
 
 
 @dataclass(frozen=True)
 class Change:
-    """Is one difference that a call meets; its fields are those of a finding."""
+    """One difference that a call meets; its fields are those of a finding."""
 
     verdict: str
     level: Level
@@ -33,7 +33,7 @@ class Change:
 
 @dataclass(frozen=True)
 class _Side:
-    """Is one release's end of a call: its signature, and the ``def`` behind it."""
+    """One release's end of a call: its signature, and the ``def`` behind it."""
 
     release: Release
     signature: Signature
@@ -43,7 +43,7 @@ class _Side:
 def call_changes(
     old: tuple[Release, Meaning], new: tuple[Release, Meaning], call: ast.Call
 ) -> Iterator[Change]:
-    """Yields the differences between two releases that a call meets."""
+    """Yield the differences between two releases that a call meets."""
     before, after = _side(*old), _side(*new)
     if before is None or after is None:
         which = old[0].version if before is None else new[0].version
@@ -67,7 +67,7 @@ def call_changes(
 
 
 class _Given:
-    """Is what a call gives."""
+    """The arguments of a call."""
 
     def __init__(self, call: ast.Call) -> None:
         self.positional = sum(not isinstance(each, ast.Starred) for each in call.args)
@@ -80,7 +80,7 @@ class _Given:
         return bind_names(signature, self.positional, keywords, lenient=self.is_open) is not None
 
     def fills(self, signature: Signature) -> set[str]:
-        """Returns the parameters that the call gives, by position or by name."""
+        """Return the parameters that the call gives, by position or by name."""
         slots = [each.name for each in signature.parameters if each.kind.startswith("positional")]
         return {*slots[: self.positional], *self.keywords}
 
@@ -97,7 +97,7 @@ def _side(release: Release, meaning: Meaning) -> _Side | None:
 
 
 def _unbound(before: _Side, after: _Side, given: _Given) -> Iterator[Change]:
-    """Yields why the call no longer binds."""
+    """Yield why the call no longer binds."""
     signature = after.signature
     extra = taken_by_decorator(after.node) if after.node else frozenset[str]()
     if not signature.takes_any_keyword:
@@ -130,7 +130,7 @@ def _dropped(before: _Side, after: _Side, name: str) -> Change:
 
 
 def _renamed_to(before: _Side, after: _Side, name: str) -> str:
-    """Returns the parameter that most likely took the place of one that is gone."""
+    """Return the parameter that most likely took the place of one that is gone."""
     names = after.signature.names
     if before.node is not None:
         told = [renamed_parameter(before.node, name)]
@@ -157,7 +157,7 @@ def _parameter(signature: Signature, name: str) -> Parameter | None:
 
 
 def _keywords(before: _Side, after: _Side, given: _Given, told: set[str]) -> Iterator[Change]:
-    """Yields what becomes of keywords that warn, or that only ``**kwargs`` takes now."""
+    """Yield what becomes of keywords that warn, or that only ``**kwargs`` takes now."""
     if after.node is None:
         return
     filled = given.fills(after.signature) if not given.is_open else set(given.keywords)
@@ -188,7 +188,7 @@ def _swallowed(before: _Side, after: _Side, name: str) -> Iterator[Change]:
 
 
 def _handed_on(before: _Side, after: _Side, name: str) -> Iterator[Change]:
-    """Yields what becomes of a keyword that ``**kwargs`` hands on to something else."""
+    """Yield what becomes of a keyword that ``**kwargs`` hands on to something else."""
     had = name in before.signature.names or _takes(before, name)
     has = _takes(after, name)
     if had and has is False:
@@ -244,7 +244,7 @@ def _defaults(before: _Side, after: _Side, given: _Given) -> Iterator[Change]:
 
 
 def _effective(side: _Side, parameter: Parameter) -> tuple[object] | None:
-    """Returns the value of a default, or what the body puts in the place of None."""
+    """Return the value of a default, or what the body puts in the place of None."""
     value = _literal(side, parameter.default)
     if value != (None,) or side.node is None:
         return value
@@ -260,7 +260,7 @@ def _effective(side: _Side, parameter: Parameter) -> tuple[object] | None:
 
 
 def _literal(side: _Side, text: str | None) -> tuple[object] | None:
-    """Returns the value of a default, through a constant's name; None where it is no literal."""
+    """Return the value of a default, through a constant's name; None where it is no literal."""
     if text is None:
         return None
     try:

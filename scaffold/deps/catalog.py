@@ -13,7 +13,7 @@ from scaffold.report import Report
 
 
 def catalog(root: Path, package: str) -> Report:
-    """Lists the uses of a package in a tree, from its text alone.
+    """List the uses of a package in a tree, from its text alone.
 
     Args:
         root: The tree.
@@ -43,18 +43,18 @@ def catalog(root: Path, package: str) -> Report:
 
 
 def runs_server(uses: list[Use]) -> bool:
-    """Tells whether a tree runs a program of the package, so that it may ask it over HTTP."""
+    """Return whether a tree runs a program of the package, so that it may ask it over HTTP."""
     return any(each.kind == "flag" for each in uses)
 
 
 def with_requests(found: Collected, has_server: bool) -> list[Use]:
-    """Returns the uses, with the paths asked for over HTTP where the tree runs the server."""
+    """Return the uses, with the paths asked for over HTTP where the tree runs the server."""
     uses = [*found.uses, *(found.requests if has_server else ())]
     return sorted(uses, key=lambda each: (each.path, each.line))  # the order in a line stays
 
 
 def page(names: Names, uses: list[Use]) -> str:
-    """Returns the checklist as Markdown."""
+    """Return the checklist as Markdown."""
     files = len({each.path for each in uses})
     imports = ", ".join(f"`{each}`" for each in names.imports)
     rows = [f"# Uses of {names.distribution}", ""]

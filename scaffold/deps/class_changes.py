@@ -16,7 +16,7 @@ End = tuple[Release, Meaning]
 
 
 def subclass_changes(old: End, new: End, derived: ast.ClassDef) -> Iterator[Change]:
-    """Yields what a class of the tree meets in the new release of its base."""
+    """Yield what a class of the tree meets in the new release of its base."""
     lost = _base_names(*old) - _base_names(*new) - {"object", "?"}
     if lost and _base_names(*old):
         now = ", ".join(sorted(_base_names(*new))) or "nothing"
@@ -31,7 +31,7 @@ def subclass_changes(old: End, new: End, derived: ast.ClassDef) -> Iterator[Chan
 def override_changes(
     old: End, new: End, method: ast.FunctionDef | ast.AsyncFunctionDef
 ) -> Iterator[Change]:
-    """Yields what a method that replaces one of the package's meets in the new release."""
+    """Yield what a method that replaces one of the package's meets in the new release."""
     before, after = old[0].signature(old[1]), new[0].signature(new[1])
     if before is None or after is None:
         return
@@ -65,7 +65,7 @@ def override_changes(
 
 
 def _has_room(own: Signature, before: Signature, after: Signature, name: str) -> bool:
-    """Tells whether the parameter took the place of one that only has another name."""
+    """Return whether the parameter took the place of one that only has another name."""
     old = [each.name for each in before.parameters if each.kind.startswith("positional")]
     new = [each.name for each in after.parameters if each.kind.startswith("positional")]
     mine = [each.name for each in own.parameters if each.kind.startswith("positional")]
@@ -88,7 +88,7 @@ def _last(node: ast.expr) -> str:
 
 
 def _abstract(release: Release, meaning: Meaning) -> set[str]:
-    """Returns the names of a class's abstract members."""
+    """Return the names of a class's abstract members."""
     dotted = dotted_ask(release, meaning.ask)
     if not dotted or CALLED in dotted or not release.mentions(rb"@(?:\w+\.)?abstract"):
         return set()

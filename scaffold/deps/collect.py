@@ -10,7 +10,7 @@ from scaffold.deps.command_uses import commands_in_files, commands_in_python
 from scaffold.deps.import_names import Names
 from scaffold.deps.python_uses import uses_in
 from scaffold.deps.request_uses import requests_in
-from scaffold.deps.source_code import Code, Tree
+from scaffold.deps.source_code import Tree
 from scaffold.deps.text_uses import text_uses
 from scaffold.deps.use import KINDS, Use
 
@@ -20,7 +20,7 @@ _ORDER = {kind: number for number, kind in enumerate(KINDS)}
 
 @dataclass
 class Collected:
-    """Is every use in a tree.
+    """Every use in a tree.
 
     Args:
         uses: The uses, sorted by file and line.
@@ -34,7 +34,7 @@ class Collected:
 
 
 def collect(files: Files, names: Names) -> Collected:
-    """Collects the uses of a package.
+    """Collect the uses of a package.
 
     Sources that never name the package are read too where they import classes of the tree that
     derive from it.
@@ -78,18 +78,14 @@ def _mentions(files: Files, path: str, pattern: re.Pattern[bytes]) -> bool:
 
 
 def _read(tree: Tree, path: str, found: Collected) -> bool:
-    """Adds the uses of one source; returns whether others may take the package from it."""
+    """Add the uses of one source; return whether others may take the package from it."""
     code = tree.code(path)
     if code is None:
         found.unread.append(path)
         return False
     uses = uses_in(code, tree)
     found.uses += uses
-    return bool(uses) and _offers(code)
-
-
-def _offers(code: Code) -> bool:
-    return any(name for name in code.module.names if not name.startswith("__"))
+    return bool(uses) and any(not name.startswith("__") for name in code.module.names)
 
 
 def _stem(path: str) -> str:

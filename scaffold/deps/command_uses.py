@@ -28,7 +28,7 @@ Words = Sequence[str | None]
 
 
 def commands_in_files(files: Files, names: Names) -> list[Use]:
-    """Returns the options given to the package's programs in scripts and configurations."""
+    """Return the options given to the package's programs in scripts and configurations."""
     found: list[Use] = []
     for path in sorted(files.paths):
         is_yaml = path.endswith((".yml", ".yaml"))
@@ -43,7 +43,7 @@ def commands_in_files(files: Files, names: Names) -> list[Use]:
 
 
 def commands_in_python(code: Code, names: Names) -> list[Use]:
-    """Returns the options in lists of words and in shell strings of a Python source."""
+    """Return the options in lists of words and in shell strings of a Python source."""
     found: list[Use] = []
     for node in ast.walk(code.source.tree):
         if isinstance(node, (ast.List, ast.Tuple)) and len(node.elts) > 1:
@@ -92,7 +92,7 @@ def _in_script(path: str, text: str) -> Iterator[tuple[int, Words]]:
 
 
 def _joined(text: str) -> Iterator[tuple[int, str]]:
-    """Yields the logical lines of a Dockerfile with the number of each one's first line."""
+    """Yield the logical lines of a Dockerfile with the number of each one's first line."""
     begun, rows = 0, list[str]()
     for number, row in enumerate(text.splitlines(), 1):
         begun = begun or number
@@ -111,7 +111,7 @@ def _in_shell(text: str) -> Iterator[tuple[int, Words]]:
 
 
 def _in_yaml(text: str) -> Iterator[tuple[int, Words]]:
-    """Yields the command lines of compose files, workflows and manifests of pods."""
+    """Yield the command lines of compose files, workflows and manifests of pods."""
     if len(text) > _MOST_DOCUMENT:
         return
     try:
@@ -144,7 +144,7 @@ def _words(node: yaml.Node | None) -> list[str]:
 
 
 def _uses(words: Words, names: Names, path: str, line: int) -> Iterator[Use]:
-    """Yields the uses in one command line: its program, and each option that it gives."""
+    """Yield the uses in one command line: its program, and each option that it gives."""
     for index, word in enumerate(words):
         if word is None:
             continue
@@ -158,7 +158,7 @@ def _uses(words: Words, names: Names, path: str, line: int) -> Iterator[Use]:
 
 
 def _leads(words: Words) -> bool:
-    """Tells whether words in front of a program only start it: ``exec``, ``uv run``, ``A=b``."""
+    """Return whether words in front of a program only start it: ``exec``, ``uv run``, ``A=b``."""
     starters = {"exec", "sudo", "env", "nohup", "time", "uv", "run", "poetry", "pdm", "-m", "--"}
     return all(each is not None and (each in starters or "=" in each) for each in words)
 

@@ -22,7 +22,7 @@ _WITH_VERSION = re.compile(r"(?P<name>[A-Za-z0-9][\w.-]*?)(?:==|\s+)(?P<version>
 
 @dataclass(frozen=True)
 class Choice:
-    """Is one package in the way.
+    """One package in the way.
 
     Args:
         package: The package that wants something else.
@@ -39,7 +39,7 @@ class Choice:
     wants: tuple[Want, ...] = field(default=())
 
     def to_json(self) -> dict[str, Any]:
-        """Returns the choice as JSON has it."""
+        """Return the choice as JSON has it."""
         wants = [{"by": each.by, "requirement": each.requirement} for each in self.wants]
         kind = "auto" if self.is_auto else "person"
         row = {"package": self.package, "kind": kind, "pin": self.pin, "why": self.text}
@@ -54,7 +54,7 @@ def choices_for(
     releases: Mapping[str, Version],
     python: str | None,
 ) -> list[Choice]:
-    """Returns what to do about each package that is in the way of a resolution.
+    """Return what to do about each package that is in the way of a resolution.
 
     A pin whose package is declared elsewhere in the manifests with a range may move within that
     range; whether a release there makes all agree is asked of pip.
@@ -80,7 +80,7 @@ def _choice(
     name: str,
     python: str | None,
 ) -> Choice:
-    own = [each for each in find_pins(files, name) if _is_readable(each)]
+    own = [each for each in find_pins(files, name) if admits(each.spec, Version("0")) is not None]
     exact = [each for each in own if each.spec.startswith("==") and "*" not in each.spec]
     ranges = [each for each in own if each not in exact and each.spec]
     wants = tuple(answer.wants)
@@ -101,10 +101,6 @@ def _choice(
     return Choice(name, False, "", f"no release of {name} agrees: {told}", wants)
 
 
-def _is_readable(pin: Pin) -> bool:
-    return admits(pin.spec, Version("0")) is not None
-
-
 def _version_within(
     files: Files,
     texts: Mapping[str, str],
@@ -114,7 +110,7 @@ def _version_within(
     relaxed: tuple[list[Pin], str],
     python: str | None,
 ) -> str:
-    """Returns the release that pip finds with some pins of a package replaced by a range."""
+    """Return the release that pip finds with some pins of a package replaced by a range."""
     loose: dict[str, str] = dict(texts)
     for pin in sorted(relaxed[0], key=lambda each: each.start, reverse=True):
         text = loose.get(pin.path) or (files.data(pin.path) or b"").decode("utf-8", "replace")
@@ -130,7 +126,7 @@ def _version_within(
 
 
 def _moved_start(files: Files, texts: Mapping[str, str], pin: Pin) -> int:
-    """Returns where a pin stands once the edits in front of it are made."""
+    """Return the place of a pin after the edits in front of it."""
     if pin.path not in texts:
         return pin.start
     before = (files.data(pin.path) or b"").decode("utf-8", "surrogateescape")

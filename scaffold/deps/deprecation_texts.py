@@ -1,4 +1,4 @@
-"""What a definition says of itself: deprecations, and the names that its texts send to."""
+"""Deprecations in the text of a definition, and the names that it sends its reader to."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _NO_NAMES = frozenset(
 
 
 def deprecation_of(node: Defined) -> str:
-    """Returns what a definition says of its own deprecation; "" where it says nothing."""
+    """Return the words with which a definition deprecates itself; "" where it does not."""
     for each in node.decorator_list:
         name = ast.unparse(each.func if isinstance(each, ast.Call) else each)
         is_of_parameter = "kwarg" in name or "param" in name or "arg" in name.rpartition("_")[2]
@@ -48,7 +48,7 @@ def deprecation_of(node: Defined) -> str:
 
 
 def parameter_deprecation(node: Function, name: str) -> str:
-    """Returns the warning that giving a parameter brings; "" where there is none."""
+    """Return the warning that giving a parameter brings; "" where there is none."""
     for each in node.decorator_list:
         if isinstance(each, ast.Call) and "deprecat" in ast.unparse(each.func).lower():
             first = each.args[0] if each.args else None
@@ -63,7 +63,7 @@ def parameter_deprecation(node: Function, name: str) -> str:
 
 
 def renamed_parameter(node: Function, name: str) -> str:
-    """Returns the new name that a decorator of deprecated parameters gives one, or ""."""
+    """Return the new name that a decorator of deprecated parameters gives one, or ""."""
     for each in node.decorator_list:
         if not isinstance(each, ast.Call) or "deprecat" not in ast.unparse(each.func).lower():
             continue
@@ -76,7 +76,7 @@ def renamed_parameter(node: Function, name: str) -> str:
 
 
 def taken_by_decorator(node: Function) -> frozenset[str]:
-    """Returns the keywords that decorators of deprecated parameters take beside the ``def``."""
+    """Return the keywords that decorators of deprecated parameters take beside the ``def``."""
     found: set[str] = set()
     for each in node.decorator_list:
         if isinstance(each, ast.Call) and "deprecat" in ast.unparse(each.func).lower():
@@ -87,7 +87,7 @@ def taken_by_decorator(node: Function) -> frozenset[str]:
 
 
 def names_in(text: str) -> Iterator[str]:
-    """Yields the names that a text sends its reader to ("use `x` instead")."""
+    """Yield the names that a text sends its reader to ("use `x` instead")."""
     for found in [*_SENDS.finditer(text), *_MIGRATES.finditer(text)]:
         name = found[1].strip(".")
         if name.lower() not in _NO_NAMES:
@@ -95,7 +95,7 @@ def names_in(text: str) -> Iterator[str]:
 
 
 def has_warning(body: list[ast.stmt]) -> str:
-    """Returns the text of the first warning of deprecation in statements, or ""."""
+    """Return the text of the first warning of deprecation in statements, or ""."""
     for row in body:
         for each in ast.walk(row):
             if isinstance(each, ast.Call):
@@ -106,7 +106,7 @@ def has_warning(body: list[ast.stmt]) -> str:
 
 
 def raised_text(body: list[ast.stmt]) -> str | None:
-    """Returns the words of the ``raise`` that ends statements; None where they do not end so."""
+    """Return the words of the ``raise`` that ends statements; None where they do not end so."""
     last = body[-1] if body else None
     if not isinstance(last, ast.Raise) or last.exc is None:
         return None
@@ -114,7 +114,7 @@ def raised_text(body: list[ast.stmt]) -> str | None:
 
 
 def _warning(node: ast.expr) -> str:
-    """Returns the words of a call that warns of a deprecation; "" for any other expression."""
+    """Return the words of a call that warns of a deprecation; "" for any other expression."""
     if not isinstance(node, ast.Call):
         return ""
     name = ast.unparse(node.func).lower()
@@ -137,7 +137,7 @@ def _texts(node: ast.AST) -> str:
 
 
 def _asks_for(test: ast.expr, name: str) -> bool:
-    """Tells whether a condition is about a parameter having been given."""
+    """Return whether a condition is about a parameter having been given."""
     first = test.values[0] if isinstance(test, ast.BoolOp) else test
     names = [each.id for each in ast.walk(first) if isinstance(each, ast.Name)]
     words = [each.value for each in ast.walk(first) if isinstance(each, ast.Constant)]

@@ -1,4 +1,4 @@
-"""Fetches a release by pip's own configuration, and unpacks its text; nothing is installed.
+"""Fetch a release by pip's own configuration, and unpack its text; nothing is installed.
 
 Pip downloads wheels alone: for a source archive it would run that archive's build backend. Where
 a release has no wheel for this interpreter, the link that pip lists is fetched as a file.
@@ -41,7 +41,7 @@ _OFFLINE = re.compile(
 
 
 def parse_version(text: str) -> Version:
-    """Reads a version.
+    """Read a version.
 
     Raises:
         RequestError: It is none.
@@ -57,7 +57,7 @@ def parse_version(text: str) -> Version:
 
 
 def fetch_release(name: str, version: Version, python: str | None = None) -> Path:
-    """Returns the folder with the text of a release, from the cache or the package index.
+    """Return the folder with the text of a release, from the cache or the package index.
 
     Args:
         name: The distribution.
@@ -98,7 +98,7 @@ def _download(name: str, version: Version, folder: Path, python: str) -> Path:
 
 
 def run_pip(python: str, words: Sequence[str], folder: Path) -> subprocess.CompletedProcess[str]:
-    """Runs pip in a scratch folder, where no file of the tree configures it.
+    """Run pip in a scratch folder, where no file of the tree configures it.
 
     Raises:
         ScaffoldError: The interpreter has no pip, or it does not end.
@@ -143,12 +143,12 @@ def _is_release(link: str, name: str, version: Version) -> bool:
 
 
 def _rank(link: str) -> tuple[int, str]:
-    """Orders links: a wheel of any platform is text enough, and a tar is what sdists are."""
+    """Order links: a wheel of any platform is text enough, and a tar is what sdists are."""
     return (0 if link.endswith(".whl") else 1 if link.endswith(".tar.gz") else 2), link
 
 
 def _fetch(link: str, folder: Path) -> Path:
-    """Fetches one file that pip listed and did not take.
+    """Fetch one file that pip listed and did not take.
 
     Raises:
         ScaffoldError: The link needs credentials, which pip does not print, or does not answer.
@@ -190,12 +190,12 @@ def _refusal(name: str, version: Version, said: str) -> ScaffoldError:
 
 
 def is_offline(said: str) -> bool:
-    """Tells whether what pip said is about a network that does not answer."""
+    """Return whether what pip said is about a network that does not answer."""
     return _OFFLINE.search(said) is not None
 
 
 def unreachable(said: str) -> ScaffoldError:
-    """Returns the error for an index that does not answer, with pip's own words."""
+    """Return the error for an index that does not answer, with pip's own words."""
     rows = [row.strip() for row in said.splitlines() if _OFFLINE.search(row)]
     reason = rows[0] if rows else said.strip()
     return ScaffoldError(
@@ -206,7 +206,7 @@ def unreachable(said: str) -> ScaffoldError:
 
 
 def _cache_folder() -> Path:
-    """Returns the folder of unpacked releases: one for each set of indexes that pip is told of.
+    """Return the folder of unpacked releases: one for each set of indexes in pip's configuration.
 
     Source:
         The XDG Base Directory Specification, and the folders that Windows and macOS have for it.

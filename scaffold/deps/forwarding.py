@@ -16,7 +16,7 @@ _DEEPEST = 6
 
 @dataclass(frozen=True)
 class Place:
-    """Is a function where it stands: its source and the class that it is a method of."""
+    """A function with its source and the class that it is a method of."""
 
     source: Source
     node: Function
@@ -24,7 +24,7 @@ class Place:
 
 
 def place_of(source: Source, node: Function) -> Place:
-    """Returns a function with its class."""
+    """Return a function with its class."""
     for each in ast.walk(source.tree):
         if isinstance(each, ast.ClassDef) and node in each.body:
             return Place(source, node, each)
@@ -32,7 +32,7 @@ def place_of(source: Source, node: Function) -> Place:
 
 
 def takes(release: Release, place: Place, name: str, depth: int = 0) -> bool | None:
-    """Tells whether a keyword is taken, followed through what is called with ``**kwargs``.
+    """Return whether a keyword is taken, followed through what is called with ``**kwargs``.
 
     Returns:
         None where that does not show: a callee is not known, or the keyword is kept in a dict.
@@ -58,7 +58,7 @@ def takes(release: Release, place: Place, name: str, depth: int = 0) -> bool | N
 
 
 def _callees(release: Release, place: Place, kwargs: str) -> Iterator[Place | None]:
-    """Yields the functions that are called with ``**kwargs``; None for one that is not known."""
+    """Yield the functions that are called with ``**kwargs``; None for one that is not known."""
     spread = _copies(place.node, kwargs)
     for each in ast.walk(place.node):
         if not isinstance(each, ast.Call):
@@ -91,7 +91,7 @@ def _callee(release: Release, place: Place, function: ast.expr) -> Place | None:
 
 
 def _assigned(node: Function, name: str) -> Iterator[str]:
-    """Yields the names that a variable of a function is set to, alone or behind an ``or``."""
+    """Yield the names that a variable of a function is set to, alone or behind an ``or``."""
     for each in ast.walk(node):
         if not isinstance(each, ast.Assign):
             continue
@@ -102,7 +102,7 @@ def _assigned(node: Function, name: str) -> Iterator[str]:
 
 
 def _cast(value: ast.expr) -> list[ast.expr]:
-    """Returns what ``cast(kind, value)`` or ``d.pop(key, value)`` may give; else the value."""
+    """Return what ``cast(kind, value)`` or ``d.pop(key, value)`` may give; else the value."""
     if not isinstance(value, ast.Call) or len(value.args) != 2:
         return [value]
     is_either = ast.unparse(value.func).rpartition(".")[2] in ("cast", "pop", "get")
@@ -110,7 +110,7 @@ def _cast(value: ast.expr) -> list[ast.expr]:
 
 
 def _constructor(release: Release, path: str, name: str, depth: int = 0) -> Place | None:
-    """Returns the function behind a name: itself, or the ``__init__`` of a class or its base."""
+    """Return the function behind a name: itself, or the ``__init__`` of a class or its base."""
     found = release.index.find_in(path, name)
     node = release.definition(found)
     source = release.source(found.path) if found.path else None

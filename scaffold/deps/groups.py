@@ -20,7 +20,7 @@ _LOCAL = re.compile(r"^\s*(-e|--editable)\b|^\s*(\.|/|file:)")
 
 @dataclass(frozen=True)
 class Group:
-    """Is a list of requirements that are installed together.
+    """A list of requirements that are installed together.
 
     Args:
         name: What to call it: the file, or the file and its table.
@@ -36,7 +36,7 @@ class Group:
 
 
 def groups_of(files: Files, pins: list[Pin], texts: Mapping[str, str]) -> list[Group]:
-    """Returns the groups in which the edited pins stand.
+    """Return the groups in which the edited pins stand.
 
     Args:
         files: The tree's files.
@@ -85,7 +85,7 @@ def _strings(value: Any) -> list[str]:
 
 
 def _roots(files: Files, texts: Mapping[str, str], path: str) -> list[str]:
-    """Returns the requirements files that take this one in, and that none takes in in turn."""
+    """Return the requirements files that take this one in, and that none takes in in turn."""
     takers: dict[str, list[str]] = {}
     for each in files.paths:
         if is_requirements(each):
@@ -111,7 +111,7 @@ def _included(path: str, text: str) -> list[str]:
 
 
 def _of_requirements(files: Files, texts: Mapping[str, str], root: str) -> Group:
-    """Returns a requirements file with all that it takes in, without what would be built."""
+    """Return a requirements file with all that it takes in, without what would be built."""
     taken: dict[str, str] = {}
     left_out: list[str] = []
     pending = [root]

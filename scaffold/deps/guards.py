@@ -14,7 +14,7 @@ _OF_PYTHON = re.compile(r"sys\.version_info|python_version|sys\.hexversion")
 
 
 def guard_of_try(node: ast.Try) -> str:
-    """Returns what a ``try`` forgives of what a package may lack; "" where it forgives nothing."""
+    """Return what a ``try`` forgives of what a package may lack; "" where it forgives nothing."""
     for handler in node.handlers:
         if handler.type is None:
             return "except"
@@ -27,7 +27,7 @@ def guard_of_try(node: ast.Try) -> str:
 
 
 def guard_of_test(test: ast.expr) -> str:
-    """Returns a condition that asks for a version or a name; "" where it asks for neither."""
+    """Return a condition that asks for a version or a name; "" where it asks for neither."""
     text = ast.unparse(test)
     if _VERSION.search(_OF_PYTHON.sub("", text)):
         return f"if {text}" if len(text) <= 60 else f"if {text[:57]}..."
@@ -35,7 +35,7 @@ def guard_of_test(test: ast.expr) -> str:
 
 
 def guard_of_with(node: ast.With | ast.AsyncWith) -> str:
-    """Returns the ``suppress(...)`` around a block, or ""."""
+    """Return the ``suppress(...)`` around a block, or ""."""
     for item in node.items:
         call = item.context_expr
         if isinstance(call, ast.Call) and ast.unparse(call.func).endswith("suppress"):

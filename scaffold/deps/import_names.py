@@ -9,10 +9,11 @@ import tomllib
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, cast
 
 from scaffold.analysis.files.files import Files
 from scaffold.analysis.project.project import normal_name
+from scaffold.analysis.project.tool_table import project_text, read_tool_table, settings_errors
+from scaffold.config import FieldError
 from scaffold.errors import RequestError, TargetError
 
 _TABLE = Path(__file__).with_name("import_names.toml")
@@ -23,7 +24,7 @@ _SCENERY = frozenset({"tests", "test", "docs", "examples", "example", "benchmark
 
 @dataclass(frozen=True)
 class Names:
-    """Is what a distribution is called where it is used.
+    """The names under which a distribution is used.
 
     Args:
         distribution: Its name, as indexes compare it.
@@ -39,7 +40,7 @@ class Names:
 
 
 def distribution_name(text: str) -> str:
-    """Returns the name of a distribution as indexes compare it.
+    """Return the name of a distribution as indexes compare it.
 
     Raises:
         RequestError: It is no name of one.
@@ -54,7 +55,7 @@ def distribution_name(text: str) -> str:
 
 
 def names_of(files: Files, package: str) -> Names:
-    """Returns the names of a distribution in a tree: configured, installed, listed, or its own.
+    """Return the names of a distribution in a tree: configured, installed, listed, or its own.
 
     Raises:
         RequestError: It is no name of a distribution.
@@ -67,14 +68,14 @@ def names_of(files: Files, package: str) -> Names:
     installed = _installed(files.root, name)
     if installed is not None:
         return installed
-    listed = {key: tuple(value) for key, value in _listed().items()}.get(name)
-    if listed:
-        return Names(name, listed, (name,), "the list of known distributions")
+    known: dict[str, list[str]] = tomllib.loads(_TABLE.read_text(encoding="utf-8"))
+    if listed := known.get(name):
+        return Names(name, tuple(listed), (name,), "the list of known distributions")
     return Names(name, (name.replace("-", "_"),), (name,), "its own name")
 
 
 def read_names(name: str, root: Path) -> Names:
-    """Returns the names of a distribution from its unpacked archive, installed or not."""
+    """Return the names of a distribution from its unpacked archive, installed or not."""
     info = sorted(root.glob("*.dist-info")) or sorted(root.glob("**/*.egg-info"))[:1]
     if not info:
         return Names(name, _packages(root), (name,), "its folders")
@@ -82,37 +83,23 @@ def read_names(name: str, root: Path) -> Names:
 
 
 def _configured(files: Files) -> dict[str, tuple[str, ...]]:
-    path = "pyproject.toml"
-    text = files.text(path) if path in files.paths else None
-    try:
-        table: Any = tomllib.loads(text) if text is not None else {}
-    except tomllib.TOMLDecodeError:
-        return {}
-    for key in ("tool", "scaffold", "deps", "imports"):
-        table = cast("dict[str, Any]", table).get(key) if isinstance(table, dict) else None
-    found: dict[str, tuple[str, ...]] = {}
-    for key, value in cast("dict[str, Any]", table).items() if isinstance(table, dict) else ():
-        rows = cast("list[Any]", value if isinstance(value, list) else [value])
-        if not rows or not all(isinstance(each, str) and _is_dotted(each) for each in rows):
-            raise TargetError(
-                f"pyproject.toml [tool.scaffold.deps.imports]: {key} must list import names",
-                code="target_invalid",
-                hint=f'write {key} = ["package"]',
-            )
-        found[normal_name(key)] = tuple(rows)
-    return found
+    with settings_errors('write DISTRIBUTION = ["package"]', TargetError):
+        table = read_tool_table(project_text(files), "deps", TargetError).fields("imports")
+        found: dict[str, tuple[str, ...]] = {}
+        for key in table.names():
+            rows = (table.text(key),) if isinstance(table.value(key), str) else table.texts(key)
+            if not rows or not all(_is_dotted(each) for each in rows):
+                raise FieldError(f"{table.where}: {key} must list import names")
+            found[normal_name(key)] = rows
+        return found
 
 
 def _is_dotted(text: str) -> bool:
     return all(part.isidentifier() for part in text.split("."))
 
 
-def _listed() -> dict[str, list[str]]:
-    return tomllib.loads(_TABLE.read_text(encoding="utf-8"))
-
-
 def _installed(root: Path, name: str) -> Names | None:
-    """Reads the metadata of a distribution in the tree's own environment; nothing is imported."""
+    """Read the metadata of a distribution in the tree's own environment; nothing is imported."""
     for each in _ENVIRONMENTS:
         folders = [*root.glob(f"{each}/lib/python3*/site-packages")]
         folders += [*root.glob(f"{each}/Lib/site-packages")]
@@ -128,12 +115,12 @@ def _from_info(name: str, info: Path, root: Path) -> Names:
     recorded = _recorded(info / "RECORD") or [each for each in tops if each.isidentifier()]
     imports = [each for each in recorded if each not in _SCENERY] or list(_packages(root))
     public = [each for each in imports if not each.startswith("_")] or imports
-    programs = _programs(info / "entry_points.txt")
+    programs = [each for each, _ in read_scripts(info / "entry_points.txt")]
     return Names(name, tuple(public), tuple(programs or [name]), f"{info.name}")
 
 
 def _recorded(record: Path) -> list[str]:
-    """Returns the packages and modules that a RECORD lists; a namespace with what is below it."""
+    """Return the packages and modules that a RECORD lists; a namespace with what is below it."""
     try:
         rows = [
             row[0] for row in csv.reader(record.read_text(encoding="utf-8").splitlines()) if row
@@ -162,7 +149,7 @@ def _recorded(record: Path) -> list[str]:
 
 
 def _packages(root: Path) -> tuple[str, ...]:
-    """Returns the packages of an unpacked source archive, without tests and examples."""
+    """Return the packages of an unpacked source archive, without tests and examples."""
     found: set[str] = set()
     for base in (root, root / "src", root / "lib"):
         for place in base.glob("*/__init__.py") if base.is_dir() else ():
@@ -172,12 +159,8 @@ def _packages(root: Path) -> tuple[str, ...]:
     return tuple(sorted(found - _SCENERY))
 
 
-def _programs(entries: Path) -> list[str]:
-    return [name for name, _ in read_scripts(entries)]
-
-
 def read_scripts(entries: Path) -> list[tuple[str, str]]:
-    """Returns the console scripts of an ``entry_points.txt``: name and ``module:function``."""
+    """Return the console scripts of an ``entry_points.txt``: name and ``module:function``."""
     parser = configparser.ConfigParser(delimiters=("=",), interpolation=None, strict=False)
     parser.optionxform = str  # pyright: ignore[reportAttributeAccessIssue]  # names keep their case
     try:

@@ -13,7 +13,7 @@ Treatment = Literal["refused", "deprecated", "read", "passed", "unread"]
 
 @dataclass(frozen=True)
 class Taken:
-    """Is what becomes of a keyword.
+    """The fate of a keyword in the new release.
 
     Args:
         how: ``refused`` (it raises), ``deprecated`` (it warns), ``read``, ``passed`` on to
@@ -28,7 +28,7 @@ class Taken:
 
 
 def taken_by_kwargs(node: Function, name: str) -> Taken:
-    """Returns what the body of a function with ``**kwargs`` does with a keyword."""
+    """Return what the body of a function with ``**kwargs`` does with a keyword."""
     kwargs = node.args.kwarg
     if kwargs is None:
         return Taken("unread")
@@ -48,7 +48,7 @@ def taken_by_kwargs(node: Function, name: str) -> Taken:
 
 
 def _variables(node: Function, kwargs: str, name: str) -> tuple[set[str], int]:
-    """Returns the variables that hold the keyword, and the line where it is first read."""
+    """Return the variables that hold the keyword, and the line where it is first read."""
     held: set[str] = set()
     line = 0
     for each in ast.walk(node):
@@ -60,7 +60,7 @@ def _variables(node: Function, kwargs: str, name: str) -> tuple[set[str], int]:
 
 
 def _reads(node: ast.expr, kwargs: str, name: str) -> bool:
-    """Tells whether an expression is ``kwargs.pop("name")``, ``.get("name")`` or ``["name"]``."""
+    """Return whether an expression is ``kwargs.pop("name")``, ``.get("name")`` or ``["name"]``."""
     key: ast.expr | None = None
     if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.args:
         if node.func.attr in ("pop", "get", "setdefault") and _is(node.func.value, kwargs):
@@ -79,7 +79,7 @@ def _is_about(test: ast.expr, held: set[str], kwargs: str, name: str) -> bool:
 
 
 def _means_given(test: ast.expr) -> bool:
-    """Tells whether a condition holds for any value that was given: ``x is not None``, ``x``."""
+    """Return whether a condition holds for any value that was given: ``x is not None``, ``x``."""
     if isinstance(test, ast.Compare):
         return isinstance(test.ops[0], (ast.IsNot, ast.In, ast.NotEq))
     return isinstance(test, (ast.Name, ast.NamedExpr))
@@ -97,7 +97,7 @@ def _passes_on(node: Function, kwargs: str) -> bool:
 
 
 def _stored(node: ast.AST) -> list[ast.AST]:
-    """Returns the values by which a statement or a dict hands something on."""
+    """Return the values by which a statement or a dict hands something on."""
     if isinstance(node, (ast.Assign, ast.Return)) and node.value is not None:
         value = node.value
         is_copy = isinstance(value, ast.Call) and ast.unparse(value.func).endswith(".copy")

@@ -16,7 +16,7 @@ _CONDA = re.compile(r"(^|/)environment[^/]*\.ya?ml$")
 
 
 def pins_in_commands(path: str, text: str, wanted: str) -> Iterator[Pin]:
-    """Yields the pins of a package: written out, by a variable of the file, or out of reach.
+    """Yield the pins of a package: written out, by a variable of the file, or out of reach.
 
     Args:
         path: The file.
@@ -58,7 +58,7 @@ def _fixed(path: str, text: str, found: re.Match[str], why: str) -> Pin:
 
 
 def _assigned(path: str, text: str, variable: str, wanted: str) -> Iterator[Pin]:
-    """Yields the places that set a variable; they stay where another package takes it too."""
+    """Yield the places that set a variable; they stay where another package takes it too."""
     takers = re.finditer(
         rf"(?P<other>[A-Za-z0-9][\w.-]*){_EXTRAS}=={_VALUE}{variable}\b", text, re.ASCII
     )

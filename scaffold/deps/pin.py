@@ -10,7 +10,7 @@ from packaging.utils import canonicalize_name
 
 @dataclass(frozen=True)
 class Pin:
-    """Is one version specifier of a package in a manifest.
+    """One version specifier of a package in a manifest.
 
     Args:
         path: The manifest.
@@ -32,11 +32,11 @@ class Pin:
 
 
 def name_pattern(name: str) -> str:
-    """Returns a pattern for a name in any of its spellings."""
+    """Return a pattern for a name in any of its spellings."""
     parts = [re.escape(each) for each in canonicalize_name(name).split("-")]
     return rf"(?i:(?<![\w.$/-]){'[-_.]+'.join(parts)})(?![\w-]|\.\w)"
 
 
 def line_of(text: str, at: int) -> int:
-    """Returns the line of an offset, from 1."""
+    """Return the line of an offset, from 1."""
     return text.count("\n", 0, at) + 1

@@ -52,14 +52,14 @@ _LOCKS = {
 
 @dataclass(frozen=True)
 class Lock:
-    """Is a file that a resolver writes; it is named with the command that renews it."""
+    """A file that a resolver writes; it is named with the command that renews it."""
 
     path: str
     command: str
 
 
 def find_pins(files: Files, name: str) -> list[Pin]:
-    """Returns the pins of a package in every manifest, sorted by place."""
+    """Return the pins of a package in every manifest, sorted by place."""
     wanted = canonicalize_name(name)
     found: list[Pin] = []
     for path in sorted(files.paths):
@@ -72,7 +72,7 @@ def find_pins(files: Files, name: str) -> list[Pin]:
 
 
 def find_locks(files: Files, name: str, version: str) -> list[Lock]:
-    """Returns the locks of a tree, compiled requirements among them, that hold a package."""
+    """Return the locks of a tree, compiled requirements among them, that hold a package."""
     found: list[Lock] = []
     for path in sorted(files.paths):
         command = _LOCKS.get(PurePosixPath(path).name)
@@ -88,7 +88,7 @@ def find_locks(files: Files, name: str, version: str) -> list[Lock]:
 
 
 def is_requirements(path: str) -> bool:
-    """Tells whether a path is that of a requirements or constraints file."""
+    """Return whether a path is that of a requirements or constraints file."""
     return bool(_REQUIREMENTS.search(path))
 
 
@@ -108,7 +108,7 @@ def _reader(path: str) -> Callable[[str, str, str], Iterator[Pin]] | None:
 def _pin(
     path: str, text: str, base: int, requirement: str, wanted: str, group: str = "", why: str = ""
 ) -> Pin | None:
-    """Returns the pin in a requirement that begins at an offset; None where it is another's."""
+    """Return the pin in a requirement that begins at an offset; None where it is another's."""
     found = _REQUIREMENT.match(requirement)
     if found is None or canonicalize_name(found["name"]) != wanted:
         return None
@@ -122,7 +122,7 @@ def _pin(
 
 
 def _unread(path: str, text: str, wanted: str, why: str) -> Iterator[Pin]:
-    """Yields the place of a package's name in a manifest that cannot be read."""
+    """Yield the place of a package's name in a manifest that cannot be read."""
     found = re.search(name_pattern(wanted), text)
     at = found.start() if found else 0
     yield Pin(path, line_of(text, at), at, at, "", "", why)
@@ -207,7 +207,7 @@ def _in_requirements(path: str, text: str, wanted: str) -> Iterator[Pin]:
 
 
 def _joined(text: str) -> str:
-    """Returns a text of the same length in which no row goes on: blanks join it to the next.
+    """Return a text of the same length in which no row goes on: blanks join it to the next.
 
     Source:
         pip's requirements file format: a comment does not go on.

@@ -1,4 +1,4 @@
-"""``scaffold deps plan``: moves pins in every manifest, and asks a resolver whether they agree."""
+"""``scaffold deps plan``: move pins in every manifest, and ask a resolver whether they agree."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ COMMAND = "deps plan"
 
 @dataclass(frozen=True)
 class PlanOptions:
-    """Is what the command line asks for.
+    """The options of the command.
 
     Args:
         pins: The releases, each as ``name==version``.
@@ -51,7 +51,7 @@ class PlanOptions:
 
 @dataclass(frozen=True)
 class Edited:
-    """Is what the manifests become.
+    """The manifests after the edit.
 
     Args:
         texts: The new text of each manifest that changes.
@@ -65,7 +65,7 @@ class Edited:
 
 
 def plan(root: Path, how: PlanOptions) -> Report:
-    """Plans the pins of some packages; writes them with ``apply``, all or none.
+    """Plan the pins of some packages; write them with ``apply``, all or none.
 
     Args:
         root: The tree.
@@ -110,7 +110,7 @@ def plan(root: Path, how: PlanOptions) -> Report:
 
 
 def _leftovers(root: Path, *, may_settle: bool) -> tuple[str, ...]:
-    """Settles what a run that was killed has left, as the pins are read from it; tells of it."""
+    """Settle, and report, what a killed run has left: the pins are read from it."""
     left = describe_leftover(root)
     if left is None:
         return ()
@@ -122,7 +122,7 @@ def _leftovers(root: Path, *, may_settle: bool) -> tuple[str, ...]:
 
 
 def edit_pins(files: Files, releases: Mapping[str, Version]) -> Edited:
-    """Moves every pin of the packages.
+    """Move every pin of the packages.
 
     Raises:
         TargetError: No manifest names one of them.
@@ -161,7 +161,7 @@ def edit_pins(files: Files, releases: Mapping[str, Version]) -> Edited:
 
 
 def _releases(pins: Sequence[str]) -> dict[str, Version]:
-    """Reads ``name==version`` words.
+    """Read ``name==version`` words.
 
     Raises:
         RequestError: One is none, or a package is named twice.
@@ -194,7 +194,7 @@ def _no_pin(text: str) -> RequestError:
 def _resolve(
     files: Files, edited: Edited, releases: Mapping[str, Version], how: PlanOptions
 ) -> list[Resolution]:
-    """Asks the project's own resolver, or pip for each group of requirements that changes."""
+    """Ask the project's own resolver, or pip for each group of requirements that changes."""
     pyproject = edited.texts.get("pyproject.toml") or files.text("pyproject.toml") or ""
     resolver = own_resolver(sorted(files.paths), pyproject)
     if resolver != "pip":
@@ -232,7 +232,7 @@ def _tell(
     answers: list[Resolution],
     choices: list[Choice],
 ) -> list[str]:
-    """Fills the report with what was found out, and returns it as lines."""
+    """Fill the report with what was found out, and return it as lines."""
     locks = [
         lock for name, version in releases.items() for lock in find_locks(files, name, str(version))
     ]

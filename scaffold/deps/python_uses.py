@@ -7,8 +7,8 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
+from scaffold.analysis.python.scopes import Scope, read_scope
 from scaffold.deps.guards import guard_of_test, guard_of_try, guard_of_with
-from scaffold.deps.scopes import Assigned, Scope
 from scaffold.deps.source_code import Code, Tree
 from scaffold.deps.use import CALLED, Chain, Kind, Use
 
@@ -19,14 +19,14 @@ _PATCHES = re.compile(r"(^|\.)(patch|patch\.object|patch\.dict|setattr|delattr|p
 
 
 def uses_in(code: Code, tree: Tree) -> list[Use]:
-    """Returns the uses in a source, in the order of its text."""
+    """Return the uses in a source, in the order of its text."""
     walk = _Walk(code, tree)
     walk.body(code.source.tree, code.module, "")
     return sorted(_inherit_guards(walk.found), key=lambda each: each.line)
 
 
 def _inherit_guards(uses: list[Use]) -> Iterator[Use]:
-    """Gives the uses of a name the guard under which alone the source imports it."""
+    """Give the uses of a name the guard under which alone the source imports it."""
     guards: dict[tuple[str, ...], set[str]] = {}
     for use in uses:
         if use.kind == "import":
@@ -40,19 +40,19 @@ def _inherit_guards(uses: list[Use]) -> Iterator[Use]:
 
 @dataclass
 class _Walk:
-    """Visits every node once, with the scope and the guards around it."""
+    """A walk over every node, with the scope and the guards around it."""
 
     code: Code
     tree: Tree
     found: list[Use] = field(default_factory=list[Use])
 
     def body(self, node: ast.AST, scope: Scope, guard: str) -> None:
-        """Visits what stands inside of a node."""
+        """Visit the nodes below a node."""
         for each in ast.iter_child_nodes(node):
             self.visit(each, scope, guard)
 
     def visit(self, node: ast.AST, scope: Scope, guard: str) -> None:
-        """Visits one node."""
+        """Visit one node."""
         match node:
             case ast.Import() | ast.ImportFrom():
                 self._import(node, guard)
@@ -63,7 +63,7 @@ class _Walk:
             case ast.Lambda():
                 self.body(node, self.code.scope(node, scope), guard)
             case ast.ListComp() | ast.SetComp() | ast.DictComp() | ast.GeneratorExp():
-                self._comprehension(node, scope, guard)
+                self.body(node, read_scope(node, scope), guard)
             case ast.Try():
                 self._try(node, scope, guard)
             case ast.If() | ast.IfExp():
@@ -144,7 +144,7 @@ class _Walk:
             self.visit(each, inner, guard)
 
     def _overrides(self, node: ast.ClassDef, chain: Chain, guard: str) -> None:
-        """Adds the members of the package's class that a class of the tree may replace."""
+        """Add the members of the package's class that a class of the tree may replace."""
         for each in node.body:
             if isinstance(each, (ast.FunctionDef, ast.AsyncFunctionDef)):
                 detail = f"{node.name}.{each.name}({_shortened(ast.unparse(each.args))})"
@@ -190,19 +190,6 @@ class _Walk:
         self._add("decorator", chain, node, guard, detail=f"@{_short(node)}")
         if chain is None:
             self.visit(node, scope, guard)
-
-    def _comprehension(
-        self,
-        node: ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp,
-        scope: Scope,
-        guard: str,
-    ) -> None:
-        inner = Scope(node, scope)
-        for each in node.generators:
-            for name in ast.walk(each.target):
-                if isinstance(name, ast.Name):
-                    inner.bind(name.id, Assigned(None))
-        self.body(node, inner, guard)
 
     def _try(self, node: ast.Try, scope: Scope, guard: str) -> None:
         forgiven = guard_of_try(node)
@@ -296,7 +283,7 @@ class _Walk:
                 self.visit(each, scope, guard)
 
     def _by_name(self, node: ast.Call, scope: Scope, guard: str, kind: Kind) -> None:
-        """Adds the member that a literal names: ``getattr(module, "name")``."""
+        """Add the member that a literal names: ``getattr(module, "name")``."""
         if len(node.args) < 2:
             return
         owner, name = node.args[:2]
@@ -316,7 +303,7 @@ class _Walk:
         self._below(node, scope, guard)
 
     def _below(self, node: ast.expr, scope: Scope, guard: str) -> None:
-        """Visits what an attribute is taken of, once the names in front are used up."""
+        """Visit what an attribute is taken of, once the names in front are used up."""
         while isinstance(node, ast.Attribute):
             node = node.value
         if not isinstance(node, ast.Name):
@@ -330,7 +317,7 @@ class _Walk:
 
 
 def _plain(parts: tuple[str, ...]) -> str:
-    """Returns the dotted name that a chain begins with, up to its first call."""
+    """Return the dotted name that a chain begins with, up to its first call."""
     return ".".join(parts[: parts.index(CALLED)] if CALLED in parts else parts)
 
 

@@ -1,4 +1,4 @@
-"""One release of a package, unpacked: what its names are and what they say of themselves."""
+"""One release of a package, unpacked: its names, and its own words on their deprecation."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from pathlib import Path
 from scaffold.analysis.files.files import Files, walk
 from scaffold.analysis.python.index import PythonIndex, Signature
 from scaffold.analysis.python.lookup_result import Found
+from scaffold.analysis.python.module_getattr import Branch, find_branch
 from scaffold.analysis.python.signatures import read_signature
 from scaffold.analysis.python.sources import Source, Sources
-from scaffold.deps.deprecation_texts import Defined, Function
-from scaffold.deps.module_getattr import Given, given_on_first_use
+from scaffold.deps.deprecation_texts import Defined, Function, has_warning, raised_text
 from scaffold.deps.use import CALLED
 
 _TRUSTED = re.compile(
@@ -26,19 +26,38 @@ _TRUSTED = re.compile(
 
 @dataclass(frozen=True)
 class Ask:
-    """Is a question to the index: a name inside of a file, or a dotted one with path ""."""
+    """A question to the index: a name inside of a file, or a dotted one with path ""."""
 
     path: str
     name: str
 
     def member(self, name: str) -> Ask:
-        """Returns the question for an attribute."""
+        """Return the question for an attribute."""
         return Ask(self.path, f"{self.name}.{name}")
 
 
 @dataclass(frozen=True)
+class Given:
+    """What a module's ``__getattr__`` does with a name.
+
+    Args:
+        is_refused: Whether it raises.
+        text: The words of the error or warning.
+        target: Where a table says that the name is now, dotted, or "".
+        path: The file of the condition that decides.
+        line: Its line.
+    """
+
+    is_refused: bool
+    text: str
+    target: str
+    path: str
+    line: int
+
+
+@dataclass(frozen=True)
 class Meaning:
-    """Is what a chain means in one release.
+    """The meaning of a chain in one release.
 
     Args:
         found: The last thing that was found, or what is missing.
@@ -64,7 +83,7 @@ class Meaning:
 
 
 class Release:
-    """Is one release of a package as text.
+    """One release of a package as text.
 
     Args:
         version: Its version.
@@ -85,7 +104,7 @@ class Release:
         self._defined: dict[str, bool] = {}
 
     def follow(self, parts: tuple[str, ...]) -> Meaning:
-        """Says what a chain means, through calls by what is annotated or plain to see."""
+        """Return what a chain means, through calls by what is annotated or plain to see."""
         if parts not in self._meanings:
             self._meanings[parts] = self._follow(parts)
         return self._meanings[parts]
@@ -111,7 +130,7 @@ class Release:
         return meaning
 
     def follow_ask(self, ask: Ask) -> Meaning:
-        """Says what a name means, asked for in a file or dotted."""
+        """Return what a name means, asked for in a file or dotted."""
         if ask not in self._asked:
             self._asked[ask] = self._follow_ask(ask)
         return self._asked[ask]
@@ -132,7 +151,8 @@ class Release:
         given = None
         if outer.kind == "undecided" and outer.path:
             names = self.index.dotted_names(outer.path)
-            given = given_on_first_use(self.source, self.index, outer.path, names, lacking)
+            branch = find_branch(self.source, self.index.find_in, outer.path, names, lacking)
+            given = None if branch is None else _given(branch, lacking)
         if given is not None and given.target and count == len(parts):
             moved = self._find(Ask("", given.target))
             if moved.exists:
@@ -148,7 +168,7 @@ class Release:
         return self._found[ask]
 
     def _in_class(self, ask: Ask) -> Ask:
-        """Returns the question inside of the class's own file, without the way that led there."""
+        """Return the question inside of the class's own file, without the way that led there."""
         owner, _, name = ask.name.rpartition(".")
         outer = self._find(Ask("", owner)) if owner and not ask.path else None
         if outer is None or outer.kind != "class" or not outer.path:
@@ -174,7 +194,7 @@ class Release:
         return self._rebound(outer, owner.rpartition(".")[2], name) or found
 
     def _rebound(self, outer: Found, owner: str, name: str) -> Found | None:
-        """Finds a member through ``Name = make(Name)`` and through ``Name = Other``."""
+        """Find a member through ``Name = make(Name)`` and through ``Name = Other``."""
         source = self.source(outer.path or "")
         if source is None or outer.kind not in ("constant", "attribute"):
             return None
@@ -208,11 +228,11 @@ class Release:
         return self._statements[source.path].get(line)
 
     def source(self, path: str) -> Source | None:
-        """Returns a source of the release; None where it does not parse."""
+        """Return a source of the release; None where it does not parse."""
         return self._sources.get(path)
 
     def definition(self, found: Found) -> Defined | None:
-        """Returns the ``def`` or ``class`` that was found, or None."""
+        """Return the ``def`` or ``class`` that was found, or None."""
         if found.kind == "module":
             return None  # it begins at line 1, where a definition of its own may stand
         source = self.source(found.path) if found.path else None
@@ -222,7 +242,7 @@ class Release:
         return node
 
     def signature(self, meaning: Meaning) -> Signature | None:
-        """Returns what a call takes; decorators known to leave parameters alone are passed by."""
+        """Return what a call takes; decorators known to leave parameters alone are passed by."""
         if meaning.ask not in self._signatures:
             self._signatures[meaning.ask] = self._signature(meaning)
         return self._signatures[meaning.ask]
@@ -269,7 +289,7 @@ class Release:
         return signature.bound()
 
     def _result(self, meaning: Meaning, receiver: Ask) -> Ask | None:
-        """Returns the class of which a call gives an instance; None where it does not show."""
+        """Return the class of which a call gives an instance; None where it does not show."""
         if meaning.found.kind == "class":
             return meaning.ask
         node = self.definition(meaning.found)
@@ -293,12 +313,12 @@ class Release:
         return None
 
     def _owner(self, meaning: Meaning, receiver: Ask) -> Ask | None:
-        """Returns the class whose method was found."""
+        """Return the class whose method was found."""
         owner = self._find(receiver)
         return receiver if owner.kind == "class" and receiver != meaning.ask else None
 
     def _held(self, meaning: Meaning, receiver: Ask) -> Ask | None:
-        """Returns the class that an attribute or property holds, where an annotation says so."""
+        """Return the class that an attribute or property holds by its annotation."""
         found = meaning.found
         owner = self._owner(meaning, receiver)
         node = self.definition(found)
@@ -311,7 +331,7 @@ class Release:
         return None
 
     def _class_of(self, node: ast.expr, path: str, owner: Ask | None) -> Ask | None:
-        """Returns the class that an annotation names, without Optional and quotes."""
+        """Return the class that an annotation names, without Optional and quotes."""
         if isinstance(node, ast.Constant) and isinstance(node.value, str):
             try:
                 return self._class_of(ast.parse(node.value, mode="eval").body, path, owner)
@@ -333,7 +353,7 @@ class Release:
         return Ask(path, name) if found.kind == "class" and found.path else None
 
     def _is_variable(self, found: Found) -> bool:
-        """Tells whether a name is a ``TypeVar``: of a method, it stands for the receiver."""
+        """Return whether a name is a ``TypeVar``: of a method, it stands for the receiver."""
         source = self.source(found.path) if found.path else None
         node = None if source is None else self._statement_at(source, found.line or 0)
         value = node.value if isinstance(node, ast.Assign) else None
@@ -345,14 +365,14 @@ class Release:
         return b"\n".join(rows)
 
     def defines(self, name: str) -> bool:
-        """Tells whether any source may bring a name: by definition, import, or as a string."""
+        """Return whether any source may bring a name: by definition, import, or as a string."""
         if name not in self._defined:
             word = name.encode()
             self._defined[name] = word in self._blob and self._may_bring(word)
         return self._defined[name]
 
     def _may_bring(self, word: bytes) -> bool:
-        """Looks at each line with the word: a pattern over all sources would take seconds."""
+        """Look at each line with the word: a pattern over all sources would take seconds."""
         name = re.escape(word)
         brings = re.compile(
             rb"(?:class|def)[ \t]+%s\b|^[ \t]*(?:\w+\.)*%s[ \t]*[:=]|[\"']%s[\"']"
@@ -368,12 +388,22 @@ class Release:
         return False
 
     def mentions(self, pattern: bytes) -> bool:
-        """Tells whether a pattern stands anywhere in the sources."""
+        """Return whether a pattern matches anywhere in the sources."""
         return re.search(pattern, self._blob) is not None
 
 
+def _given(branch: Branch, name: str) -> Given:
+    refused = raised_text(branch.body)
+    if not branch.body:
+        refused = f"no table of {branch.path} gives {name!r}"
+    if refused is not None:
+        return Given(True, refused, "", branch.path, branch.line)
+    text = has_warning(branch.body) or (branch.target and f"it is given from {branch.target}")
+    return Given(False, text, branch.target, branch.path, branch.line)
+
+
 def dotted_ask(release: Release, ask: Ask) -> str:
-    """Returns the absolute dotted name that a question is about; "" where it has none."""
+    """Return the absolute dotted name that a question is about; "" where it has none."""
     if not ask.path:
         return ask.name
     names = release.index.dotted_names(ask.path)

@@ -17,7 +17,7 @@ _SAME_PARAMETERS = 0.5
 
 @dataclass(frozen=True)
 class Likely:
-    """Is a guess.
+    """A guess at what a name became.
 
     Args:
         verdict: "moved", "renamed" or "removed".
@@ -33,7 +33,7 @@ class Likely:
 def likely_name(
     old: Release, new: Release, before: Meaning, after: Meaning, renames: Renames
 ) -> Likely:
-    """Returns what became of a name: by what the texts say, else by where one like it stands."""
+    """Return what became of a name: by the texts of the release, else by where one like it is."""
     word = after.lacking
     owner = _owner(after)
     told = list(_told(old, before, after))
@@ -78,7 +78,7 @@ def _stands(new: Release, owner: Ask | None, name: str) -> bool:
 
 
 def _moved(new: Release, before: Meaning, after: Meaning) -> str:
-    """Returns where else a module's name is defined; a class's member does not move so."""
+    """Return where else a module's name is defined; a class's member does not move so."""
     if before.found.kind not in ("class", "function", "constant") or before.ask.path:
         return ""
     thing = before.ask.name.rpartition(".")[0]
@@ -96,7 +96,7 @@ def _moved(new: Release, before: Meaning, after: Meaning) -> str:
 
 
 def _moved_module(new: Release, before: Meaning) -> str:
-    """Returns the name where the module that held it is gone, and a shorter path offers it."""
+    """Return the name where the module that held it is gone, and a shorter path offers it."""
     parts = before.ask.name.split(".")
     for count in range(len(parts) - 2, 0, -1):
         shorter = ".".join([*parts[:count], parts[-1]])
@@ -115,7 +115,7 @@ def _is_private(dotted: str) -> bool:
 
 
 def _alike(old: Release, new: Release, before: Meaning, after: Meaning) -> Likely | None:
-    """Returns a sibling with nearly the same name that takes nearly the same."""
+    """Return a sibling with nearly the same name that takes nearly the same."""
     owner = _owner(after)
     dotted = "" if owner is None else dotted_ask(new, owner)
     if not dotted:

@@ -1,4 +1,4 @@
-"""Tables of a release that say what its old names became."""
+"""Tables of a release that map its old names to the new ones."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ _WORDS = rb"RENAMED|REMOVED|REPLACED|MOVED|OBSOLETE|renamed_|removed_|replaced_|
 
 @dataclass(frozen=True)
 class Renamed:
-    """Is one row: the new name, or "" where the table lists what was removed."""
+    """One row: the new name, or "" where the table lists what was removed."""
 
     new: str
     evidence: str
 
 
 class Renames:
-    """Finds names in the literal tables of a release that tell of renames and removals.
+    """The literal tables of a release that list renames and removals.
 
     Args:
         release: The new release.
@@ -34,7 +34,7 @@ class Renames:
         self._rows: dict[str, Renamed] | None = None
 
     def of(self, name: str, owner: str) -> Renamed | None:
-        """Returns the row for a name, bare or with its module or class in front of it."""
+        """Return the row for a name, bare or with its module or class in front of it."""
         if self._rows is None:
             self._rows = self._read()
         spellings = [f"{owner}:{name}", f"{owner}.{name}", name]

@@ -14,7 +14,7 @@ _PATH = re.compile(r"^(?:https?://[^/\s]+|\{\})?(/[A-Za-z][\w\-./{}:]*)(?:\?\S*)
 
 
 def requests_in(code: Code) -> list[Use]:
-    """Returns the paths of requests, with their method where the call's name tells it."""
+    """Return the paths of requests, with their method where it is the call's name."""
     found: list[Use] = []
     for node in ast.walk(code.source.tree):
         if not isinstance(node, ast.Call) or not node.args:
@@ -33,7 +33,7 @@ def requests_in(code: Code) -> list[Use]:
 
 
 def _path(node: ast.expr) -> str:
-    """Returns the path in a text or f-string, with ``{}`` for what is filled in; "" for none."""
+    """Return the path in a text or f-string, with ``{}`` for what is filled in; "" for none."""
     text = ""
     if isinstance(node, ast.Constant) and isinstance(node.value, str):
         text = node.value

@@ -1,4 +1,4 @@
-"""Asks a resolver in a scratch folder whether requirements go together, and reads its answer."""
+"""Ask a resolver in a scratch folder whether requirements go together, and read its answer."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _ABSENT = re.compile(r"(?:satisfies the requirement|No matching distribution fou
 
 @dataclass(frozen=True)
 class Want:
-    """Is one side of a conflict: who asks, and for what."""
+    """One side of a conflict: who asks, and for what."""
 
     by: str
     requirement: str
@@ -40,7 +40,7 @@ class Want:
 
 @dataclass
 class Resolution:
-    """Is a resolver's answer.
+    """A resolver's answer.
 
     Args:
         group: What was resolved.
@@ -62,7 +62,7 @@ class Resolution:
 
 
 def resolve_with_pip(group: Group, python: str | None) -> Resolution:
-    """Resolves a group with pip: a dry run from wheels alone, so that nothing is built.
+    """Resolve a group with pip: a dry run from wheels alone, so that nothing is built.
 
     Raises:
         ScaffoldError: The index cannot be reached, or pip ends without an answer.
@@ -116,7 +116,7 @@ def _pip_wants(said: str) -> list[Want]:
 
 
 def own_resolver(paths: Sequence[str], pyproject: str) -> str:
-    """Returns the resolver whose lock or table a project has; "pip" where it has none."""
+    """Return the resolver whose lock or table a project has; "pip" where it has none."""
     names = {path.rpartition("/")[2] for path in paths if "/" not in path}
     for name in ("uv", "poetry", "pdm"):
         if f"{name}.lock" in names or re.search(rf"^\[tool\.{name}\b", pyproject, re.MULTILINE):
@@ -127,7 +127,7 @@ def own_resolver(paths: Sequence[str], pyproject: str) -> str:
 def resolve_with_lock(
     resolver: str, manifests: Mapping[str, str], names: Sequence[str]
 ) -> Resolution | None:
-    """Resolves a project in a scratch copy with the tool of its lock; None where it is not there.
+    """Resolve a project in a scratch copy with the tool of its lock; None where it is not there.
 
     Args:
         resolver: "uv", "poetry" or "pdm".

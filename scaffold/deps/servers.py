@@ -9,8 +9,8 @@ from functools import cached_property
 
 from scaffold.analysis.cli.commands import Command
 from scaffold.analysis.cli.programs import Programs
-from scaffold.deps.finding import Finding
 from scaffold.deps.import_names import read_scripts
+from scaffold.deps.judgement import Judgement
 from scaffold.deps.release import Release
 from scaffold.deps.use import Use
 
@@ -23,7 +23,7 @@ _ROUTE = re.compile(
 
 
 class Server:
-    """Reads the programs and routes of a release, statically.
+    """The programs and routes of a release, read from its text.
 
     Args:
         release: The release.
@@ -57,7 +57,7 @@ class Server:
         return found
 
     def command(self, name: str) -> tuple[bool, Command | None]:
-        """Returns whether a program exists, and what it takes where that can be read."""
+        """Return whether a program exists, and what it takes where that can be read."""
         words = name.split()
         if words[:2] == ["python", "-m"]:
             module, rest = words[2], words[3:]
@@ -84,7 +84,7 @@ def _shape(path: str) -> str:
 
 
 class ServerJudge:
-    """Compares what a tree asks of the programs and servers of two releases.
+    """A comparison of what a tree asks of the programs and servers of two releases.
 
     Args:
         old: The old release's programs and routes.
@@ -97,8 +97,8 @@ class ServerJudge:
         self._new = new
         self._versions = versions
 
-    def flag(self, use: Use) -> Iterator[Finding]:
-        """Yields what there is to say of a program or of an option given to it."""
+    def flag(self, use: Use) -> Iterator[Judgement]:
+        """Yield the findings on a program or on an option given to it."""
         name, option = use.parts[0], use.parts[1] if len(use.parts) > 1 else ""
         was_there, before = self._old.command(name)
         is_there, after = self._new.command(name)
@@ -107,14 +107,14 @@ class ServerJudge:
         if not is_there:
             if not option:
                 why = f"{self._versions[1]} has no {name}"
-                yield Finding(use, "program-removed", "breaks", why, "", why)
+                yield Judgement(use, "program-removed", "breaks", why, "", why)
             return
         if not option or (before is not None and before.option(option) is None):
             return
         if after is None or before is None or after.is_open:
             side = self._versions[1] if after is None or after.is_open else self._versions[0]
             told = (after.why_open if after is not None else "") or "its parser cannot be followed"
-            yield Finding(use, "undecided", "undecided", f"{side}: {told}")
+            yield Judgement(use, "undecided", "undecided", f"{side}: {told}")
             return
         if after.option(option) is None:
             known = list(after.option_names())
@@ -122,10 +122,10 @@ class ServerJudge:
             why = f"{name} takes no {option}"
             old, new = f"{before.place} {option}", after.place
             verdict = "option-removed"
-            yield Finding(use, verdict, "breaks", why, old, new, near[0] if near else "")
+            yield Judgement(use, verdict, "breaks", why, old, new, near[0] if near else "")
 
-    def endpoint(self, use: Use) -> Iterator[Finding]:
-        """Yields what there is to say of a path that is asked for."""
+    def endpoint(self, use: Use) -> Iterator[Judgement]:
+        """Yield the findings on a path that is requested."""
         path = _shape(use.parts[1])
         if path not in self._old.routes or path in self._new.routes:
             return
@@ -133,9 +133,9 @@ class ServerJudge:
         why = f"{self._versions[1]} serves no {path}"
         old = " ".join(self._old.routes[path][::-1])
         verdict, likely = "endpoint-removed", near[0] if near else ""
-        yield Finding(use, verdict, "breaks", why, old, why, likely)
+        yield Judgement(use, verdict, "breaks", why, old, why, likely)
 
     def is_served(self, use: Use) -> bool:
-        """Tells whether either release answers a path."""
+        """Return whether either release answers a path."""
         path = _shape(use.parts[1])
         return path in self._old.routes or path in self._new.routes

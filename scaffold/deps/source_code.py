@@ -10,17 +10,8 @@ from typing import TypeGuard
 
 from scaffold.analysis.files.files import Files
 from scaffold.analysis.python.index import PythonIndex
+from scaffold.analysis.python.scopes import Bound, Function, Scope, read_scope
 from scaffold.analysis.python.sources import Source, Sources
-from scaffold.deps.scopes import (
-    Annotated,
-    Assigned,
-    Binding,
-    Caught,
-    Function,
-    Imported,
-    Scope,
-    read_scope,
-)
 from scaffold.deps.use import Chain
 
 _DEEPEST = 30
@@ -28,7 +19,7 @@ _MOST_BINDINGS = 40
 
 
 class Tree:
-    """Is a tree whose Python is asked what it takes from one package.
+    """The sources of a tree, read for what they take from one package.
 
     Args:
         files: The tree's files.
@@ -44,22 +35,22 @@ class Tree:
         self._elsewhere: dict[tuple[str, str], Chain | None] = {}
 
     def code(self, path: str) -> Code | None:
-        """Returns a source of the tree; None where it does not parse."""
+        """Return a source of the tree; None where it does not parse."""
         if path not in self._codes:
             source = self._sources.get(path)
             self._codes[path] = None if source is None else Code(source, self)
         return self._codes[path]
 
     def belongs(self, dotted: str) -> bool:
-        """Tells whether a dotted name is the package's."""
+        """Return whether a dotted name is the package's."""
         return any(dotted == name or dotted.startswith(f"{name}.") for name in self.imports)
 
     def may_belong(self, dotted: str) -> bool:
-        """Tells whether a dotted name is the package's, or leads to it."""
+        """Return whether a dotted name is the package's, or leads to it."""
         return self.belongs(dotted) or any(name.startswith(f"{dotted}.") for name in self.imports)
 
     def elsewhere(self, path: str, dotted: str) -> Chain | None:
-        """Returns what a name of the tree, imported by a source of it, stands for."""
+        """Return what a name of the tree, imported by a source of it, stands for."""
         key = (path if dotted.startswith(".") else "", dotted)
         if key not in self._elsewhere:
             self._elsewhere[key] = None  # while it is asked for, so that circles end
@@ -98,7 +89,7 @@ class Tree:
 
 
 class Code:
-    """Is one source whose expressions are followed to what they name.
+    """One source whose expressions are followed to what they name.
 
     Args:
         source: The parsed source.
@@ -116,14 +107,14 @@ class Code:
         self._depth = 0
 
     def scope(self, node: ast.AST, parent: Scope) -> Scope:
-        """Returns the scope that a function, class or lambda opens."""
+        """Return the scope that a function, class or lambda opens."""
         if id(node) not in self._scopes:
             self._scopes[id(node)] = read_scope(node, parent)
         return self._scopes[id(node)]
 
     @cached_property
     def _class_scopes(self) -> dict[int, Scope]:
-        """The scope that each class stands in."""
+        """The scope around each class."""
         found: dict[int, Scope] = {}
         pending: list[tuple[ast.AST, Scope]] = [(self.source.tree, self.module)]
         while pending:
@@ -138,7 +129,7 @@ class Code:
         return found
 
     def top_value(self, name: str, line: int) -> Chain | None:
-        """Returns what a name that the module imports or assigns stands for."""
+        """Return what a name that the module imports or assigns stands for."""
         bindings = self.module.names.get(name)
         if bindings is not None:
             return self._bound(bindings, self.module)
@@ -148,7 +139,7 @@ class Code:
         return None
 
     def value(self, node: ast.expr, scope: Scope) -> Chain | None:
-        """Returns what an expression names of the package; None where it is something else."""
+        """Return what an expression names of the package; None where it is something else."""
         if self._depth > _DEEPEST:
             return None
         self._depth += 1
@@ -184,54 +175,58 @@ class Code:
                 return None
 
     def _own_module(self, node: ast.Attribute, scope: Scope) -> Chain | None:
-        """Returns what ``module.Name`` is, where ``module`` is one of the tree."""
+        """Return what ``module.Name`` is, where ``module`` is one of the tree."""
         if not isinstance(node.value, ast.Name):
             return self._instance_value(node, scope)
         found = scope.find(node.value.id)
-        imported = [each for each in found[0] if isinstance(each, Imported)] if found else []
+        imported = [each for each in found[0] if each.alias is not None] if found else []
         if len(imported) != 1:
             return self._instance_value(node, scope)
         return self._tree.elsewhere(self.source.path, f"{imported[0].dotted}.{node.attr}")
 
-    def _bound(self, bindings: list[Binding], scope: Scope) -> Chain | None:
+    def _bound(self, bindings: list[Bound], scope: Scope) -> Chain | None:
         key = id(bindings)  # the scopes keep every list alive
         if key not in self._names:
             self._names[key] = None  # a name that is set from itself is not known
             self._names[key] = self._one_of(bindings, scope)
         return self._names[key]
 
-    def _one_of(self, bindings: list[Binding], scope: Scope) -> Chain | None:
+    def _one_of(self, bindings: list[Bound], scope: Scope) -> Chain | None:
         if len(bindings) > _MOST_BINDINGS:
             return None
         found = [self._binding(each, scope) for each in bindings]
         imported = [
             chain
             for each, chain in zip(bindings, found, strict=True)
-            if chain is not None and isinstance(each, Imported)
+            if chain is not None and each.alias is not None
         ]
         if imported:
             return imported[0]
         first = found[0]
         return first if all(each == first for each in found) else None
 
-    def _binding(self, binding: Binding, scope: Scope) -> Chain | None:
-        match binding:
-            case Imported():
-                return self._package(binding.dotted) or self._tree.elsewhere(
-                    self.source.path, binding.dotted
+    def _binding(self, bound: Bound, scope: Scope) -> Chain | None:
+        chain = None
+        match bound.node:
+            case ast.Import() | ast.ImportFrom():
+                return self._package(bound.dotted) or self._tree.elsewhere(
+                    self.source.path, bound.dotted
                 )
-            case Assigned():
-                return None if binding.value is None else self.value(binding.value, scope)
-            case Annotated():
-                chain = self.annotation(binding.annotation, scope)
-                return None if chain is None else chain.called()
-            case Caught():
-                chain = None if binding.kind is None else self.value(binding.kind, scope)
-                return None if chain is None else chain.called()
             case ast.ClassDef():
-                return self.class_chain(binding)
+                return self.class_chain(bound.node)
+            case (
+                ast.AnnAssign(annotation=ast.expr() as kind)
+                | ast.arg(annotation=ast.expr() as kind)
+            ) if not isinstance(bound.value, ast.Call):
+                chain = self.annotation(kind, scope)
+            case ast.ExceptHandler(type=ast.expr() as kind):
+                chain = self.value(kind, scope)
+            case ast.withitem():
+                return None if bound.value is None else self.value(_entered(bound.value), scope)
             case _:
-                return None  # a function of the tree: what it returns is not followed
+                # Of a function of the tree, what it returns is not followed.
+                return None if bound.value is None else self.value(bound.value, scope)
+        return None if chain is None else chain.called()
 
     def _package(self, dotted: str) -> Chain | None:
         if dotted.startswith(".") or not self._tree.may_belong(dotted):
@@ -239,7 +234,7 @@ class Code:
         return Chain(tuple(dotted.split(".")))
 
     def annotation(self, node: ast.expr, scope: Scope) -> Chain | None:
-        """Returns the class that an annotation names, through quotes, Optional and ``| None``."""
+        """Return the class that an annotation names, through quotes, Optional and ``| None``."""
         if isinstance(node, ast.Constant) and isinstance(node.value, str):
             try:
                 return self.annotation(ast.parse(node.value, mode="eval").body, scope)
@@ -257,7 +252,7 @@ class Code:
         return self.value(node, scope) if isinstance(node, (ast.Name, ast.Attribute)) else None
 
     def class_chain(self, node: ast.ClassDef) -> Chain | None:
-        """Returns the package's class that a class of the tree derives from."""
+        """Return the package's class that a class of the tree derives from."""
         if id(node) not in self._chains:
             self._chains[id(node)] = None
             self._chains[id(node)] = self._derive(node)
@@ -276,19 +271,15 @@ class Code:
         return replace(known[0], own=frozenset(own), local=node.name, is_local=True)
 
     def _mixin_names(self, base: ast.expr, scope: Scope) -> set[str]:
-        """Returns the members that a base of the tree, which is none of the package, brings."""
+        """Return the members that a base of the tree, which is none of the package, brings."""
         found = scope.find(base.id) if isinstance(base, ast.Name) else None
         for each in found[0] if found else ():
-            if isinstance(each, ast.ClassDef):
-                return set(own_names(each))
-        members = self._tree.index.members(self._dotted(base)) or {}
-        return set(members)
-
-    def _dotted(self, node: ast.expr) -> str:
-        return self.source.dotted(node) or "?"
+            if isinstance(each.node, ast.ClassDef):
+                return set(own_names(each.node))
+        return set(self._tree.index.members(self.source.dotted(base) or "?") or {})
 
     def receiver(self, name: str, scope: Scope) -> Chain | None:
-        """Returns what ``self`` or ``cls`` of a method is; None for any other name."""
+        """Return what ``self`` or ``cls`` of a method is; None for any other name."""
         inner: Scope | None = scope
         while inner is not None and (inner.owner is None or name not in inner.names):
             if name in inner.names:
@@ -321,7 +312,7 @@ class Code:
         return None
 
     def _instance_value(self, node: ast.Attribute, scope: Scope) -> Chain | None:
-        """Returns what ``self.x`` holds where the methods of its class set it once."""
+        """Return what ``self.x`` holds where the methods of its class set it once."""
         inner: Scope | None = scope
         while inner is not None and inner.owner is None:
             inner = inner.parent
@@ -342,7 +333,7 @@ class Code:
 
 
 def own_names(node: ast.ClassDef) -> Iterator[str]:
-    """Yields the members that a class's own text brings."""
+    """Yield the members that a class's own text brings."""
     for each in node.body:
         if isinstance(each, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
             yield each.name
@@ -356,7 +347,7 @@ def own_names(node: ast.ClassDef) -> Iterator[str]:
 
 
 def _set_on_self(owner: ast.ClassDef) -> dict[str, list[tuple[Function, ast.expr]]]:
-    """Returns the values that the methods of a class give the attributes of ``self``."""
+    """Return the values that the methods of a class give the attributes of ``self``."""
     found: dict[str, list[tuple[Function, ast.expr]]] = {}
     for method in owner.body:
         if not isinstance(method, (ast.FunctionDef, ast.AsyncFunctionDef)):
@@ -371,6 +362,12 @@ def _set_on_self(owner: ast.ClassDef) -> dict[str, list[tuple[Function, ast.expr
 def _is_of_self(node: ast.AST) -> TypeGuard[ast.Attribute]:
     owner = node.value if isinstance(node, ast.Attribute) else None
     return isinstance(owner, ast.Name) and owner.id == "self"
+
+
+def _entered(manager: ast.expr) -> ast.expr:
+    """Return the expression whose value a ``with`` binds."""
+    entering = ast.Attribute(manager, "__enter__", ast.Load())
+    return ast.copy_location(ast.Call(ast.copy_location(entering, manager), [], []), manager)
 
 
 def _is_none(node: ast.expr) -> bool:

@@ -1,4 +1,4 @@
-"""Moves a version specifier to a release in the style that it is written in."""
+"""Move a version specifier to a release in the style that it is written in."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _CLAUSE = re.compile(r"\s*(===|==|~=|>=|<=|!=|<|>|\^|~|)\s*([^\s,<>=!~^][^\s,<>=
 
 
 def admits(spec: str, version: Version) -> bool | None:
-    """Tells whether a specifier admits a release; None where it is none that can be read."""
+    """Return whether a specifier admits a release; None where it is none that can be read."""
     try:
         plain = ",".join(_plain(*_split(each)) for each in spec.split(",") if each.strip())
         return SpecifierSet(plain).contains(version, prereleases=True)
@@ -20,7 +20,7 @@ def admits(spec: str, version: Version) -> bool | None:
 
 
 def moved(spec: str, version: Version) -> str | None:
-    """Returns the specifier for a release; None where no edit in its style admits it.
+    """Return the specifier for a release; None where no edit in its style admits it.
 
     An exact pin moves always, and a range only where it does not admit the release: then both of
     its ends move, each as precise as it was. What separates the clauses stays as it is.
@@ -52,7 +52,7 @@ def _split(clause: str) -> tuple[str, str]:
 
 
 def _plain(op: str, text: str) -> str:
-    """Returns a clause of poetry as PEP 440 has it."""
+    """Return a clause of poetry as PEP 440 has it."""
     if op == "^":
         parts = list(Version(text).release)
         first = next((index for index, each in enumerate(parts) if each), len(parts) - 1)
@@ -95,7 +95,7 @@ def _lower(op: str, text: str, version: Version) -> str:
 
 
 def _upper(text: str, version: Version) -> str:
-    """Returns the next bound of the kind that was written: ``<8``, ``<7.2``, ``<8.0.0``."""
+    """Return the next bound of the kind that was written: ``<8``, ``<7.2``, ``<8.0.0``."""
     parts = [int(each) for each in Version(text).release]
     written = len(parts)
     while len(parts) > 1 and parts[-1] == 0:
@@ -106,7 +106,7 @@ def _upper(text: str, version: Version) -> str:
 
 
 def _cut(version: Version, count: int) -> str:
-    """Returns the first numbers of a release; all of it where a suffix follows them."""
+    """Return the first numbers of a release; all of it where a suffix follows them."""
     if version.is_prerelease or version.is_postrelease:
         return str(version)
     return ".".join(str(each) for each in [*version.release, 0, 0, 0][: max(count, 1)])

@@ -17,7 +17,7 @@ _LONGEST_LINE = 2_000
 
 
 def text_uses(files: Files, imports: Iterable[str]) -> list[Use]:
-    """Returns the places where a configuration names something of the package."""
+    """Return the places where a configuration names something of the package."""
     names = "|".join(sorted(re.escape(each) for each in imports))
     pattern = re.compile(
         rf"(?:^|[\s\"'=:,\[(])((?:{names})(?:\.[A-Za-z_]\w*)+(?::[A-Za-z_][\w.]*)?"

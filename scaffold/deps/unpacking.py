@@ -1,4 +1,4 @@
-"""Unpacks the text of a distribution: sources and metadata, nothing that runs, nothing outside."""
+"""Unpack the text of a distribution: sources and metadata, nothing that runs, nothing outside."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ MAX_MEMBERS = 200_000
 
 
 def unpack(archive: Path, folder: Path) -> None:
-    """Writes the sources and metadata of a wheel or source archive below a folder.
+    """Write the sources and metadata of a wheel or source archive below a folder.
 
     Extensions become empty files: their names count, their content is not text. Links are left
     out, and so is all that lies deeper than what a release is read for.
@@ -70,7 +70,7 @@ def _is_wanted(name: str, size: int) -> bool:
 
 
 def _shared(names: list[str]) -> str:
-    """Returns the one folder that everything in a source archive lies in, with its slash."""
+    """Return the one folder that everything in a source archive lies in, with its slash."""
     tops = {name.partition("/")[0] for name in names if "/" in name}
     return f"{tops.pop()}/" if len(tops) == 1 else ""
 

@@ -1,4 +1,4 @@
-"""One use of a package in a tree: where it stands, what it names, how it is used."""
+"""One use of a package in a tree: its place, what it names, how it is used."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ CALLED = "()"
 
 @dataclass(frozen=True)
 class Chain:
-    """Is what an expression names, from the package on.
+    """The names and calls of an expression, from the package on.
 
     Args:
         parts: Names, and `CALLED` for each call: ``("click", "Context", "()", "exit")``.
@@ -61,11 +61,11 @@ class Chain:
     is_local: bool = False
 
     def member(self, name: str) -> Chain | None:
-        """Returns what an attribute names; None where a class of this tree brings it itself."""
+        """Return what an attribute names; None where a class of this tree brings it itself."""
         return None if name in self.own else Chain((*self.parts, name), local=self.local)
 
     def called(self) -> Chain:
-        """Returns what a call of it gives."""
+        """Return what a call of it gives."""
         return Chain((*self.parts, CALLED), self.own, self.local)
 
     def __str__(self) -> str:
@@ -73,13 +73,13 @@ class Chain:
 
 
 def dotted(parts: tuple[str, ...]) -> str:
-    """Returns a chain as text: ``click.Context().exit``."""
+    """Return a chain as text: ``click.Context().exit``."""
     return ".".join(parts).replace(".()", "()")
 
 
 @dataclass(frozen=True)
 class Use:
-    """Is one use.
+    """One use of a package.
 
     Args:
         kind: How the name is used.
@@ -110,6 +110,6 @@ class Use:
         return " ".join(self.parts) if self.kind in ("flag", "endpoint") else dotted(self.parts)
 
     def to_json(self) -> dict[str, Any]:
-        """Returns the use as JSON has it."""
+        """Return the use as JSON has it."""
         row = {"kind": self.kind, "name": self.name, "file": self.path, "line": self.line}
         return row | {"detail": self.detail, "guard": self.guard, "through": self.local}

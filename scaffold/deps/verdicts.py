@@ -11,7 +11,7 @@ from scaffold.analysis.python.decorators import PROPERTIES
 from scaffold.deps.call_changes import Change, call_changes
 from scaffold.deps.class_changes import override_changes, subclass_changes
 from scaffold.deps.deprecation_texts import deprecation_of, names_in
-from scaffold.deps.finding import Finding
+from scaffold.deps.judgement import Judgement
 from scaffold.deps.release import Meaning, Release
 from scaffold.deps.rename_candidates import likely_name
 from scaffold.deps.renames import Renamed, Renames
@@ -24,7 +24,7 @@ _DYNAMIC = re.compile(
 
 
 class Judge:
-    """Binds uses to two releases of a package.
+    """The binding of uses to two releases of a package.
 
     Args:
         old: The release that the tree was written for.
@@ -36,8 +36,8 @@ class Judge:
         self._new = new
         self._renames = Renames(new)
 
-    def judge(self, use: Use) -> list[Finding]:
-        """Returns what there is to say of one use; nothing where both releases are alike to it."""
+    def judge(self, use: Use) -> list[Judgement]:
+        """Return the findings on one use; none where both releases treat it alike."""
         inner = self._within(use)
         if inner is None:
             return []
@@ -58,12 +58,12 @@ class Judge:
         return [each.guarded() for each in found]
 
     def _is_lost_earlier(self, use: Use, after: Meaning) -> bool:
-        """Tells whether what a use is reached through, by a call, is not there any more."""
+        """Return whether what a use is reached through, by a call, is not there any more."""
         called = max(index for index, part in enumerate(use.parts) if part == CALLED)
         return bool(after.lacking) and not self._new.follow(use.parts[:called]).is_there
 
     def _within(self, use: Use) -> Use | None:
-        """Returns the part of a use that is the package's; None where that is a use of its own.
+        """Return the part of a use that is the package's; None where that is a use of its own.
 
         What an attribute holds, or a call gives, is some other package's as often as not: where no
         annotation says what it is, the use ends with the attribute. A call stands for itself.
@@ -79,7 +79,7 @@ class Judge:
         return use
 
     def _is_gone(self, before: Meaning, after: Meaning) -> bool:
-        """Tells whether a name is certainly gone.
+        """Return whether a name is certainly gone.
 
         Where the index cannot tell, a name that the old release defines and that stands in no
         source of the new one, not even as a string, cannot come from a table or a loop either.
@@ -96,7 +96,7 @@ class Judge:
         return not self._new.defines(after.lacking)
 
     def _is_lost_module(self, after: Meaning) -> bool:
-        """Tells whether a part of a name was a module, of which the new release has no file.
+        """Return whether a part of a name was a module, of which the new release has no file.
 
         A module that others stand in for has its dotted name in a text somewhere.
         """
@@ -109,7 +109,7 @@ class Judge:
         word = re.escape(after.lacking.encode())
         return not self._new.mentions(rb"\.%s[\"']|[\"']%s[\"']\s*:" % (word, word))
 
-    def _unknown_before(self, use: Use, before: Meaning, after: Meaning) -> Iterator[Finding]:
+    def _unknown_before(self, use: Use, before: Meaning, after: Meaning) -> Iterator[Judgement]:
         if use.kind in ("string", "patch") and use.call is None and not after.is_missing:
             return
         if use.kind == "string" or after.is_there:
@@ -122,7 +122,7 @@ class Judge:
             return
         yield self._undecided(use, before, after)
 
-    def _gone(self, use: Use, before: Meaning, after: Meaning) -> Finding:
+    def _gone(self, use: Use, before: Meaning, after: Meaning) -> Judgement:
         likely = likely_name(self._old, self._new, before, after, self._renames)
         why = after.found.evidence
         if not after.is_missing:
@@ -130,11 +130,11 @@ class Judge:
         if after.given is not None:
             why = after.given.text or why
         new = likely.evidence or why
-        return Finding(
+        return Judgement(
             use, likely.verdict, "breaks", why, self._place(self._old, before), new, likely.name
         )
 
-    def _undecided(self, use: Use, before: Meaning, after: Meaning) -> Finding:
+    def _undecided(self, use: Use, before: Meaning, after: Meaning) -> Judgement:
         side = after if before.is_there else before
         release = self._new if before.is_there else self._old
         if before.is_missing and after.is_missing:
@@ -142,9 +142,9 @@ class Judge:
         else:
             why = f"{release.version}: {side.found.evidence}"
         old, new = self._place(self._old, before), self._place(self._new, after)
-        return Finding(use, "undecided", "undecided", why, old, new)
+        return Judgement(use, "undecided", "undecided", why, old, new)
 
-    def _override(self, use: Use, before: Meaning, after: Meaning) -> Iterator[Finding]:
+    def _override(self, use: Use, before: Meaning, after: Meaning) -> Iterator[Judgement]:
         if not before.found.exists or before.found.path is None:
             return  # a member of the subclass alone
         name = use.parts[-1]
@@ -154,12 +154,12 @@ class Judge:
         if listed is not None:
             old, verdict = self._place(self._old, before), "override-gone"
             why = f"{self._new.version} lists it as {'renamed' if listed.new else 'removed'}"
-            yield Finding(use, verdict, "breaks", why, old, listed.evidence, listed.new)
+            yield Judgement(use, verdict, "breaks", why, old, listed.evidence, listed.new)
         elif self._is_gone(before, after):
             found = self._gone(use, before, after)
             why = f"nothing of {self._new.version} asks for it: {found.why}"
             likely = found.likely
-            yield Finding(use, "override-gone", "breaks", why, found.old, found.new, likely)
+            yield Judgement(use, "override-gone", "breaks", why, found.old, found.new, likely)
         elif after.found.exists and isinstance(use.node, (ast.FunctionDef, ast.AsyncFunctionDef)):
             if name != "__init__":
                 ends = (self._old, before), (self._new, after)
@@ -169,13 +169,13 @@ class Judge:
             yield self._undecided(use, before, after)
 
     def _listed(self, after: Meaning) -> Renamed | None:
-        """Returns what a table of the new release says of a name that it does not have."""
+        """Return the entry of a table of the new release for a name that it does not have."""
         if after.found.exists or not after.lacking:
             return None
         owner, _, last = after.ask.name.rpartition(".")
         return self._renames.of(last, owner)
 
-    def _compare(self, use: Use, before: Meaning, after: Meaning) -> Iterator[Finding]:
+    def _compare(self, use: Use, before: Meaning, after: Meaning) -> Iterator[Judgement]:
         ends = (self._old, before), (self._new, after)
         changes: list[Change] = []
         kind = self._kind_change(use, before, after)
@@ -204,7 +204,7 @@ class Judge:
         marks = {ast.unparse(each).rpartition(".")[2] for each in node.decorator_list}
         return bool(marks & {*PROPERTIES})
 
-    def _deprecated(self, use: Use, before: Meaning, after: Meaning) -> Iterator[Finding]:
+    def _deprecated(self, use: Use, before: Meaning, after: Meaning) -> Iterator[Judgement]:
         node = self._new.definition(after.found)
         text = deprecation_of(node) if node is not None and after.found.exists else ""
         text = (after.given.text if after.given is not None else "") or text
@@ -214,17 +214,17 @@ class Judge:
         names = (each for each in names_in(text) if each != use.parts[-1])
         likely = after.given.target if after.given is not None else next(names, "")
         old, new = self._place(self._old, before), self._place(self._new, after)
-        yield Finding(use, "deprecated", "deprecated", text, old, new, likely)
+        yield Judgement(use, "deprecated", "deprecated", text, old, new, likely)
 
     def _findings(
         self, use: Use, changes: list[Change] | Iterator[Change], before: Meaning, after: Meaning
-    ) -> Iterator[Finding]:
+    ) -> Iterator[Judgement]:
         old, new = self._place(self._old, before), self._place(self._new, after)
         for each in changes:
-            yield Finding(use, each.verdict, each.level, each.why, old, new, each.likely)
+            yield Judgement(use, each.verdict, each.level, each.why, old, new, each.likely)
 
     def _place(self, release: Release, meaning: Meaning) -> str:
-        """Returns what a release has, as its signature or name, with path and line."""
+        """Return what a release has, as its signature or name, with path and line."""
         found = meaning.found
         if not found.exists or not found.path:
             return found.evidence

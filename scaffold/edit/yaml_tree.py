@@ -57,7 +57,7 @@ class Node:
     source: str = ""
     text: str | None = None
     is_marked: bool = False
-    """Is true where an anchor or a tag stands in front."""
+    """Whether an anchor or a tag comes before the value."""
     items: tuple[Item, ...] = ()
 
 

@@ -42,7 +42,7 @@ def convert(text: str, form: str) -> str:
 
     Args:
         text: The text of a module.
-        form: One of `scaffold.target.style.DOCSTRING_FORMS`.
+        form: One of `scaffold.target.layouts.DOCSTRING_FORMS`.
 
     Raises:
         SyntaxError: The text is no Python.

@@ -18,6 +18,10 @@ from scaffold.errors import TemplateError
 from scaffold.templating.manifests import read_registry
 from scaffold.templating.spec import RegistryRule
 
+DOCSTRING_FORMS = ("google", "numpy", "sphinx")
+"""The forms of docstrings that can be written; templates have the first."""
+
+
 LAYOUT_SCHEMA = 1
 """The newest layout format that this version reads."""
 

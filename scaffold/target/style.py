@@ -15,9 +15,6 @@ from pathlib import PurePosixPath
 from scaffold.syntax import parse
 from scaffold.target.docstrings import convert, form_of
 
-DOCSTRING_FORMS = ("google", "numpy", "sphinx")
-"""The forms of docstrings that can be written; templates have the first."""
-
 MIN_SIBLINGS = 2
 """How many files have to agree before a style is taken from them."""
 
@@ -32,7 +29,7 @@ class FileStyle:
 
     Args:
         header: The licence header, comment lines that each end in a line feed.
-        docstrings: One of `scaffold.target.style.DOCSTRING_FORMS`.
+        docstrings: One of `scaffold.target.layouts.DOCSTRING_FORMS`.
         names: What is called otherwise than a kind's manifest says, such as "test".
     """
 

@@ -10,10 +10,16 @@ from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import Any, cast
 
+from scaffold.analysis.project.tool_table import settings_errors
 from scaffold.config import FieldError, Fields
 from scaffold.errors import TargetError
-from scaffold.target.layouts import KindPlace, Registry, load_layouts, registry_address
-from scaffold.target.style import DOCSTRING_FORMS
+from scaffold.target.layouts import (
+    DOCSTRING_FORMS,
+    KindPlace,
+    Registry,
+    load_layouts,
+    registry_address,
+)
 from scaffold.templating.manifests import Catalogue, catalogue_for, read_registry, templates_folder
 from scaffold.templating.names import pascal
 from scaffold.templating.spec import Kind, RegistryRule, fill
@@ -270,7 +276,7 @@ def _text_or_empty(path: Path) -> str:
 
 
 def _configured(root: Path, table: Fields) -> Target:
-    try:
+    with settings_errors("see the table that `scaffold new` writes", TargetError):
         schema = table.integer("schema")
         if schema > CONFIG_SCHEMA:
             raise TargetError(
@@ -286,10 +292,6 @@ def _configured(root: Path, table: Fields) -> Target:
         style = _style(table.fields("style"))
         table.done()
         _check_inside(table.where, "tests", tests)
-    except FieldError as error:
-        raise TargetError(
-            str(error), code="target_invalid", hint="see the table that `scaffold new` writes"
-        ) from error
     if not package.isidentifier():
         raise TargetError(
             f"{table.where}: package {package!r} is no importable name", code="target_invalid"

@@ -1,8 +1,7 @@
-"""Changes: what a plan comes to, and how what is written is recognised."""
+"""Changes: what a plan comes to and what is written to disk."""
 
 from __future__ import annotations
 
-import hashlib
 from dataclasses import dataclass
 
 FOLDER = ".scaffold"
@@ -26,8 +25,3 @@ class Change:
     before: bytes | None
     after: bytes | None
     executable: bool | None = None
-
-
-def digest(data: bytes) -> str:
-    """Return the hash by which the ledger and the journal recognise a file."""
-    return hashlib.sha256(data).hexdigest()

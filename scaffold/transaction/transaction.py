@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from scaffold.errors import ApplyError, ConflictError
 from scaffold.transaction import disk
-from scaffold.transaction.change import digest
+from scaffold.transaction.digest import digest
 from scaffold.transaction.journal import Journal, JournalStep, write_journal
 from scaffold.transaction.state import Phase, journal_path
 

@@ -1,12 +1,13 @@
-"""Does a translation agree with its page, as it stands now?"""
+"""The comparison of a translation with its page as it is now."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
+from scaffold.findings import Finding
 from scaffold.translation.comparison import Comparison
 from scaffold.translation.documents import Documents
-from scaffold.translation.finding import Finding
+from scaffold.translation.finding import disagreement
 from scaffold.translation.links import Links
 from scaffold.translation.page import Page
 from scaffold.translation.structure import check_blocks, check_headings, is_same_shape
@@ -19,7 +20,7 @@ from scaffold.translation.wording import (
 
 
 def check_page(documents: Documents, path: str) -> list[Finding]:
-    """Returns where the translation of a page disagrees with it, in the order of its lines."""
+    """Return where the translation of a page disagrees with it, in the order of its lines."""
     page, other = documents.page(path), documents.page(documents.layout.pages[path])
     pairs = documents.pairs(path)
     found = [*_check_front(page, other), *check_headings(page, other, pairs)]
@@ -42,24 +43,28 @@ def _check_section(documents: Documents, at: Comparison) -> Iterator[Finding]:
 
 
 def _check_front(page: Page, other: Page) -> Iterator[Finding]:
-    if other.front.problem:
-        found, wanted = f"YAML that cannot be read: {other.front.problem}", "front matter"
-        yield Finding(other.path, 1, "front-matter", found, wanted, f"{page.path}:1")
+    if other.front.fault == "yaml":
+        found, wanted = str(other.front.problem), "front matter"
+        yield disagreement(other.path, 1, "front-matter", found, wanted, f"{page.path}:1")
         return
-    for key in page.front.keys:
-        if key not in other.front.keys:
-            yield Finding(other.path, 1, "front-matter", "none", f"the key {key}", f"{page.path}:1")
-    for key in other.front.keys:
-        if key not in page.front.keys:
-            yield Finding(other.path, 1, "front-matter", f"the key {key}", "none", f"{page.path}:1")
+    for key in page.front.fields:
+        if key not in other.front.fields:
+            yield disagreement(
+                other.path, 1, "front-matter", "none", f"the key {key}", f"{page.path}:1"
+            )
+    for key in other.front.fields:
+        if key not in page.front.fields:
+            yield disagreement(
+                other.path, 1, "front-matter", f"the key {key}", "none", f"{page.path}:1"
+            )
 
 
 def _check_anchors(page: Page, other: Page) -> Iterator[Finding]:
-    """Yields anchors that a page sets itself, and its translation does not."""
+    """Yield anchors that a page sets itself, and its translation does not."""
     there = {anchor.text for section in other.sections for anchor in section.anchors}
     for section in page.sections:
         for anchor in section.anchors:
             if anchor.text not in there:
                 place = f"{page.path}:{anchor.line}"
                 wanted = f"the anchor {anchor.text!r}"
-                yield Finding(other.path, 1, "anchor", "none", wanted, place)
+                yield disagreement(other.path, 1, "anchor", "none", wanted, place)

@@ -42,7 +42,7 @@ _STRING = (
 
 
 def language_of(info: str) -> str:
-    """Returns the language that the words behind a fence name, or nothing."""
+    """Return the language that the words behind a fence name, or nothing."""
     words = re.findall(r"[\w+#.-]+", info)
     if info.startswith("{") and len(words) > 1:  # {code-block} python
         words = words[1:]
@@ -50,7 +50,7 @@ def language_of(info: str) -> str:
 
 
 def without_comments(text: str, language: str) -> str:
-    """Returns code with a mark for each comment; text as it is where the language has none."""
+    """Return code with a mark for each comment; text as it is where the language has none."""
     marks = _LINE_MARKS.get(language)
     if marks is None:
         return text

@@ -6,17 +6,18 @@ from collections import Counter
 from pathlib import Path
 
 from scaffold.errors import escaped
+from scaffold.findings import Finding, RuleText, write_findings
 from scaffold.report import Report
 from scaffold.translation.agreement import check_page
 from scaffold.translation.documents import Documents
-from scaffold.translation.finding import Finding
+from scaffold.translation.finding import RULES, disagreement, to_json, to_row
 from scaffold.translation.freshness import count_of, page_states, shown
 from scaffold.translation.plan import plan_page
 from scaffold.translation.plan import shown as shown_plan
 
 
 def docs_status(start: Path) -> Report:
-    """Says which pages are missing or behind, section by section."""
+    """Report which pages are missing or behind, section by section."""
     documents = Documents.at(start)
     states = page_states(documents)
     counts = Counter(state.state for state in states)
@@ -40,22 +41,29 @@ def docs_status(start: Path) -> Report:
 
 
 def docs_plan(start: Path, page: str, keys: tuple[str, ...], *, everything: bool) -> Report:
-    """Gives what is needed to translate a page."""
+    """Collect what is needed to translate a page."""
     documents = Documents.at(start)
     plan = plan_page(documents, documents.resolve(page, start), keys, everything=everything)
     check = (("scaffold", "docs", "check", plan.page),)
     return Report("docs plan", check=check, text=shown_plan(plan), extra={"docs": plan.to_json()})
 
 
-def docs_check(start: Path, pages: tuple[str, ...]) -> Report:
-    """Proves that translations agree with their pages; those that are missing are named."""
+def docs_check(start: Path, pages: tuple[str, ...], form: str = "human") -> Report:
+    """Prove that translations agree with their pages; those that are missing are named.
+
+    Args:
+        start: A folder of the repository.
+        pages: Pages or translations; none means all.
+        form: One of `scaffold.findings.FORMATS`.
+    """
     documents = Documents.at(start)
     wanted = [documents.resolve(page, start) for page in pages] or documents.wanted_pages()
-    there = [page for page in wanted if documents.has(page) and _is_translated(documents, page)]
+    translations = documents.layout.pages
+    there = [each for each in wanted if documents.has(each) and documents.has(translations[each])]
     lacking = [page for page in wanted if page not in there]
     findings = [finding for page in there for finding in check_page(documents, page)]
     findings += [_no_translation(documents, page) for page in lacking if pages]
-    rows = [finding.to_text() for finding in findings]
+    rows = [to_row(finding) for finding in findings]
     rows.append(f"{count_of(there, 'page')} checked, {count_of(findings, 'finding')}")
     warnings: list[str] = []
     if lacking and not pages:
@@ -64,19 +72,23 @@ def docs_check(start: Path, pages: tuple[str, ...]) -> Report:
     behind = [pair for pair in pairs if pair.state in ("stale", "unmarked")]
     if behind:
         warnings.append(f"{count_of(behind, 'section')} behind; `scaffold docs status`")
-    return Report(
+    report = Report(
         "docs check",
         ok=not findings,
         text="".join(f"{escaped(row)}\n" for row in rows),
         warnings=tuple(warnings),
-        extra={"docs": {"findings": [finding.to_json() for finding in findings], "checked": there}},
+        extra={"docs": {"findings": [to_json(finding) for finding in findings], "checked": there}},
     )
+    rules = {name: RuleText(asks) for name, asks in RULES.items()}
+    return write_findings(report, form, [_with_place(each) for each in findings], rules)
+
+
+def _with_place(finding: Finding) -> Finding:
+    """Return a finding for writers that have no other place for the page's line."""
+    source = f"the page has it at {finding.evidence}" if finding.evidence else ""
+    return finding._replace(evidence=source, now="")
 
 
 def _no_translation(documents: Documents, page: str) -> Finding:
     other = documents.layout.pages[page]
-    return Finding(other, 1, "page", "none", f"the translation of {page}", f"{page}:1")
-
-
-def _is_translated(documents: Documents, page: str) -> bool:
-    return documents.has(documents.layout.pages[page])
+    return disagreement(other, 1, "page", "none", f"the translation of {page}", f"{page}:1")

@@ -1,17 +1,18 @@
-"""Two sections that are to agree, and passages of them that stand in the same place."""
+"""Two sections that have to agree, and their passages of the same place."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from scaffold.translation.finding import Finding
+from scaffold.findings import Finding
+from scaffold.translation.finding import disagreement
 from scaffold.translation.page import Passage, Section
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """Is a section with the one that translates it.
+    """A section with the one that translates it.
 
     Args:
         page: The page of the source.
@@ -26,11 +27,11 @@ class Comparison:
     translation: Section
 
     def finding(self, rule: str, line: int, found: str, expected: str, source: int) -> Finding:
-        """Returns a finding with both places."""
-        return Finding(self.other, line, rule, found, expected, f"{self.page}:{source}")
+        """Return a finding with both places."""
+        return disagreement(self.other, line, rule, found, expected, f"{self.page}:{source}")
 
     def passages(self, *, is_same_shape: bool) -> Iterator[tuple[Passage, Passage]]:
-        """Yields passages that stand in the same place.
+        """Yield the passages of the same place.
 
         Args:
             is_same_shape: Whether the blocks agree; if not, all text of a section is one passage.

@@ -1,6 +1,6 @@
-"""Admonitions as MkDocs, MyST, Docusaurus and GitHub write them, which CommonMark does not know.
+"""Admonitions as MkDocs, MyST, Docusaurus and GitHub write them, which CommonMark lacks.
 
-They become plain Markdown of as many lines, so that what stands in them is read as text.
+They become plain Markdown of as many lines, so that their content is read as text.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ _OF_PROSE = frozenset({
 
 
 class Plain(NamedTuple):
-    """Is a text without admonitions, and the admonitions: what sort, at which line from 0."""
+    """A text without admonitions, and the admonitions: what sort, at which line from 0."""
 
     lines: list[str]
     admonitions: list[Piece]
 
 
 def plain_lines(lines: list[str]) -> Plain:
-    """Turns admonitions into the text that stands in them, line for line."""
+    """Turn admonitions into the text inside them, line for line."""
     reader = _Reader(list(lines))
     reader.read(0, len(lines))
     return Plain(reader.lines, sorted(reader.found, key=lambda piece: piece.line))
@@ -65,7 +65,7 @@ class _Reader:
                 at += 1
 
     def _fence(self, start: int, stop: int, mark: str, info: str) -> int:
-        """Returns the line behind a fence; one with prose is opened up."""
+        """Return the line behind a fence; one with prose is opened up."""
         close = re.compile(rf"^ *{mark[0]}{{{len(mark)},}}[ \t]*$")
         end = next((at for at in range(start + 1, stop) if close.match(self.lines[at])), stop)
         sort = re.match(r"\{([\w:-]+)\}", info)
@@ -77,7 +77,7 @@ class _Reader:
         return end + 1
 
     def _indented(self, start: int, stop: int, found: re.Match[str]) -> int:
-        """Returns the line behind an admonition whose text is indented by four."""
+        """Return the line behind an admonition whose text is indented by four."""
         gap = len(found["gap"] if found["gap"] is not None else found["tab"])
         self._take(start, found["sort"] or "tab")
         end = start + 1

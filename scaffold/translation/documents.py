@@ -8,7 +8,7 @@ from pathlib import Path
 
 from scaffold.analysis.files.files import Files, list_files
 from scaffold.analysis.project.tool_table import read_tool_table
-from scaffold.errors import RequestError
+from scaffold.errors import RequestError, TargetError
 from scaffold.translation.glossary import Glossary, read_glossary
 from scaffold.translation.layout import Layout, find_layout
 from scaffold.translation.page import Page
@@ -18,7 +18,7 @@ from scaffold.translation.settings import Settings, read_settings
 
 
 class Documents:
-    """Is the pages of a repository and their translations.
+    """The pages of a repository and their translations.
 
     Args:
         files: The repository's files.
@@ -32,7 +32,7 @@ class Documents:
 
     @classmethod
     def at(cls, start: Path) -> Documents:
-        """Returns the documents of the repository that a folder lies in."""
+        """Return the documents of the repository that a folder lies in."""
         return cls(list_files(find_root(start)))
 
     @cached_property
@@ -41,11 +41,11 @@ class Documents:
         return read_glossary(self.files, self.layout.glossary)
 
     def has(self, path: str) -> bool:
-        """Tells whether a page exists."""
+        """Return whether a page exists."""
         return path in self.files.paths
 
     def page(self, path: str) -> Page:
-        """Returns a page that exists.
+        """Return a page that exists.
 
         Raises:
             RequestError: It cannot be read as text.
@@ -71,22 +71,22 @@ class Documents:
         return text
 
     def why_excluded(self, path: str) -> str:
-        """Returns why a page stays untranslated, or nothing."""
+        """Return why a page stays untranslated, or nothing."""
         return self.settings.why_excluded(path)
 
     def wanted_pages(self) -> list[str]:
-        """Returns the pages that are to be translated."""
+        """Return the pages that are to be translated."""
         return [path for path in self.layout.pages if not self.why_excluded(path)]
 
     def pairs(self, path: str) -> list[Pair]:
-        """Returns the sections of a page with those that translate them."""
+        """Return the sections of a page with those that translate them."""
         other = self.layout.pages[path]
         translations = self.page(other).sections if self.has(other) else ()
         excluded = self.settings.excluded_sections(path)
         return pair_sections(self.page(path).sections, translations, excluded)
 
     def resolve(self, given: str, start: Path) -> str:
-        """Returns the page of the source that a name means: its path, or its translation's.
+        """Return the page of the source that a name means: its path, or its translation's.
 
         Args:
             given: A path from the working folder or from the root, or the end of one.
@@ -130,7 +130,7 @@ class Documents:
 
 
 def find_root(start: Path) -> Path:
-    """Returns the folder whose documents are meant.
+    """Return the folder whose documents are meant.
 
     It is the nearest one upwards that has a table [tool.scaffold.docs], not beyond the repository;
     else the repository's top folder; without git the folder itself.
@@ -148,4 +148,4 @@ def _is_configured(folder: Path) -> bool:
         text = (folder / "pyproject.toml").read_text(encoding="utf-8-sig", errors="replace")
     except OSError:
         return False
-    return "tool.scaffold.docs" in text and bool(read_tool_table(text, "docs"))
+    return "tool.scaffold.docs" in text and bool(read_tool_table(text, "docs", TargetError).names())

@@ -1,8 +1,10 @@
-"""What a check tells: where a translation disagrees with its page."""
+"""The places where a translation disagrees with its page."""
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
+
+from scaffold.findings import Finding
 
 RULES = {
     "admonition": "admonitions are of the same sort",
@@ -30,33 +32,37 @@ RULES = {
 """What is compared, with what it asks for."""
 
 
-class Finding(NamedTuple):
-    """Is one place where a translation disagrees with its page.
+def disagreement(
+    path: str, line: int, rule: str, found: str, expected: str, source: str = ""
+) -> Finding:
+    """Return the finding that a translation disagrees with its page.
 
     Args:
-        file: The translation.
+        path: The translation.
         line: The line in it, from 1.
         rule: What disagrees, in one word.
-        found: What stands there.
+        found: What the translation has.
         expected: What would agree.
         source: The place in the page, as file:line.
     """
+    message = f"found {found}, expected {expected}"
+    return Finding(path, line, 1, rule, found, message, source, expected)
 
-    file: str
-    line: int
-    rule: str
-    found: str
-    expected: str
-    source: str = ""
 
-    def to_text(self) -> str:
-        """Returns the finding on one line."""
-        where = f" ({self.source})" if self.source else ""
-        return (
-            f"{self.file}:{self.line}: {self.rule}: found {self.found}, "
-            f"expected {self.expected}{where}"
-        )
+def to_row(finding: Finding) -> str:
+    """Return a finding on one line."""
+    where = f" ({finding.evidence})" if finding.evidence else ""
+    return f"{finding.path}:{finding.line}: {finding.rule}: {finding.message}{where}"
 
-    def to_json(self) -> dict[str, Any]:
-        """Returns the finding as part of a report."""
-        return {**self._asdict(), "asks": RULES[self.rule]}
+
+def to_json(finding: Finding) -> dict[str, Any]:
+    """Return a finding as part of a report."""
+    return {
+        "file": finding.path,
+        "line": finding.line,
+        "rule": finding.rule,
+        "found": finding.claim,
+        "expected": finding.now,
+        "source": finding.evidence,
+        "asks": RULES[finding.rule],
+    }

@@ -22,7 +22,7 @@ FINE = frozenset({"current", "excluded"})
 
 
 class PageState(NamedTuple):
-    """Is what can be said of the translation of a page.
+    """The state of the translation of a page.
 
     Args:
         page: The page; empty where only a translation is left.
@@ -44,11 +44,11 @@ class PageState(NamedTuple):
         return self.state in FINE
 
     def counts(self) -> dict[str, int]:
-        """Returns how many sections are in each state."""
+        """Return how many sections are in each state."""
         return dict(Counter(pair.state for pair in self.pairs))
 
     def to_json(self) -> dict[str, Any]:
-        """Returns the state as part of a report."""
+        """Return the state as part of a report."""
         return {
             "page": self.page,
             "translation": self.translation,
@@ -59,14 +59,14 @@ class PageState(NamedTuple):
 
 
 def page_states(documents: Documents) -> list[PageState]:
-    """Returns the state of every page, and of translations whose page is gone."""
+    """Return the state of every page, and of translations whose page is gone."""
     found = [page_state(documents, page) for page in documents.layout.pages]
     gone = [PageState("", path, "orphan") for path in documents.layout.orphans]
     return [*found, *gone]
 
 
 def page_state(documents: Documents, page: str) -> PageState:
-    """Returns the state of one page."""
+    """Return the state of one page."""
     other = documents.layout.pages[page]
     reason = documents.why_excluded(page)
     if reason:
@@ -81,12 +81,12 @@ def page_state(documents: Documents, page: str) -> PageState:
 
 
 def count_of(things: Sequence[object], name: str) -> str:
-    """Returns how many things there are, in words: "1 page", "2 pages"."""
+    """Return how many things there are, in words: "1 page", "2 pages"."""
     return f"{len(things)} {name}{'' if len(things) == 1 else 's'}"
 
 
 def shown(state: PageState) -> list[str]:
-    """Returns what people read of a page that is not fine."""
+    """Return what people read of a page that is not fine."""
     if state.state == "orphan":
         return [f"{state.translation}  orphan: its page is gone; delete it"]
     if state.state == "missing":

@@ -13,7 +13,7 @@ from scaffold.errors import RequestError
 
 
 class Term(NamedTuple):
-    """Is a term of the source with what may stand for it; () where it stays as it is."""
+    """A term of the source with its translations; () where it stays as it is."""
 
     name: str
     translations: tuple[str, ...] = ()
@@ -24,15 +24,15 @@ class Term(NamedTuple):
         return not self.translations
 
     def is_in(self, prose: str) -> bool:
-        """Tells whether a text of the source uses the term, in the plural too."""
+        """Return whether a text of the source uses the term, in the plural too."""
         return bool(self.pattern.search(prose))
 
     def is_kept_in(self, prose: str) -> bool:
-        """Tells whether a translation has the term, in the singular or the plural."""
+        """Return whether a translation has the term, in the singular or the plural."""
         return bool(self.pattern.search(prose))
 
     def is_translated_in(self, prose: str) -> bool:
-        """Tells whether a translation has one of the words for the term."""
+        """Return whether a translation has one of the words for the term."""
         folded = re.sub(r"\s+", "", prose).lower()
         return any(re.sub(r"\s+", "", each).lower() in folded for each in self.translations)
 
@@ -40,12 +40,12 @@ class Term(NamedTuple):
     def pattern(self) -> re.Pattern[str]:
         """What finds the term, in the singular or the plural."""
         words = r"[\s-]+".join(re.escape(word) for word in self.name.split())
-        # Chinese letters are letters to `\w`, and stand directly beside a term.
+        # Chinese letters are letters to `\w`, and may touch a term.
         return re.compile(rf"(?<![A-Za-z0-9_]){words}(?:s|es)?(?![A-Za-z0-9_])", re.IGNORECASE)
 
 
 class Glossary:
-    """Holds the terms of a repository.
+    """The terms of a repository.
 
     Args:
         path: The file.
@@ -58,11 +58,11 @@ class Glossary:
 
     @cached_property
     def terms(self) -> tuple[Term, ...]:
-        """The terms, longer ones first: where one stands in another, that one counts."""
+        """The terms, longer ones first: a term that contains another one wins."""
         return tuple(sorted(self._terms, key=lambda term: (-len(term.name), term.name)))
 
     def used_in(self, prose: str) -> list[Term]:
-        """Returns the terms that a text uses; one inside a longer one counts where it is alone."""
+        """Return the terms that a text uses; one inside a longer one counts where it is alone."""
         found: list[Term] = []
         for term in self.terms:
             if term.is_in(prose):
@@ -72,7 +72,7 @@ class Glossary:
 
 
 def read_glossary(files: Files, path: str) -> Glossary:
-    """Returns the glossary of a repository, an empty one where there is no file.
+    """Return the glossary of a repository, an empty one where there is no file.
 
     Raises:
         RequestError: The file is wrong.

@@ -13,7 +13,7 @@ MAX_REVISIONS = 300
 
 
 def old_sections(files: Files, path: str, hashes: frozenset[str]) -> dict[str, str]:
-    """Returns the text of the sections that had these hashes, as far as git knows them."""
+    """Return the text of the sections that had these hashes, as far as git has them."""
     found: dict[str, str] = {}
     if not (hashes and files.has_git):
         return found
@@ -28,7 +28,7 @@ def old_sections(files: Files, path: str, hashes: frozenset[str]) -> dict[str, s
 
 
 def _states(files: Files, path: str) -> Iterator[str]:
-    """Yields the states of a file, the newest first; renames are followed."""
+    """Yield the states of a file, the newest first; renames are followed."""
     limit = f"--max-count={MAX_REVISIONS}"
     argv = ("log", "--follow", "--format=%x01%H", "--name-only", limit, "--", path)
     listed = git_output(files.root, *argv) or b""

@@ -33,7 +33,7 @@ _SHOWN = frozenset({"alt", "title", "aria-label", "summary", "label"})
 
 
 class Html:
-    """Takes tags and comments out of HTML.
+    """A reader that takes tags and comments out of HTML.
 
     Args:
         anchors: Where ids go.
@@ -45,7 +45,7 @@ class Html:
         self._comments = comments
 
     def read(self, html: str, line: int, into: Passage) -> None:
-        """Reads a piece of HTML that begins at a line."""
+        """Read a piece of HTML that begins at a line."""
         for found in _COMMENT.finditer(html):
             at = line + html.count("\n", 0, found.start())
             self._comments.append(Piece(found.group(), at))
@@ -74,11 +74,11 @@ class Html:
 
 
 def read_inline(token: Token, slot: Slot, line: int, html: Html) -> Passage:
-    """Returns the passage that a token of inline content holds.
+    """Return the passage that a token of inline content holds.
 
     Args:
         token: The token.
-        slot: Where it stands.
+        slot: Its place among the blocks.
         line: The line where it begins.
         html: Takes in tags and comments.
     """
@@ -113,6 +113,6 @@ def read_inline(token: Token, slot: Slot, line: int, html: Html) -> Passage:
 
 
 def _code(code: str, before: str) -> str:
-    """Returns what has to stay of inline code: of a MyST role with a text, where it leads."""
+    """Return what has to stay of inline code: of a MyST role with a text, where it leads."""
     target = _ROLE_TARGET.search(code)
     return target.group() if target and _ROLE.search(before) else " ".join(code.split())

@@ -28,10 +28,10 @@ _DOCUSAURUS = "docusaurus-plugin-content-docs/current"
 
 @dataclass
 class Layout:
-    """Is where pages are.
+    """The places of pages.
 
     Args:
-        source: The folder of the pages; empty where each stands beside its translation.
+        source: The folder of the pages; empty where each is beside its translation.
         translation: The folder of the translations, or empty.
         how: How both were found, for people.
         pages: Each page with its translation, whether that exists or not.
@@ -48,10 +48,10 @@ class Layout:
 
 
 def find_layout(files: Files, settings: Settings) -> Layout:
-    """Returns where pages and translations are, as configured or as found.
+    """Return where pages and translations are, as configured or as found.
 
     Raises:
-        TargetError: There are no pages, or nothing tells where their translations go.
+        TargetError: There are no pages, or nothing shows where their translations go.
     """
     paths = sorted(path for path in files.paths if _PAGE.match(path) and not _SKIPPED.search(path))
     if settings.source:
@@ -101,7 +101,7 @@ def _found(files: Files, paths: list[str]) -> Layout:
 
 
 def _folder_pairs(folders: set[str]) -> Iterator[tuple[str, str]]:
-    """Yields folders of pages with the folders of their translations, the surest first."""
+    """Yield folders of pages with the folders of their translations, the surest first."""
     ordered = sorted(folders, key=lambda folder: (folder.count("/"), folder))
     chinese = [folder for folder in ordered if _LANGUAGE.match(folder.rpartition("/")[2])]
     for folder in chinese:  # docs/en and docs/zh
@@ -129,7 +129,7 @@ def _folder_pairs(folders: set[str]) -> Iterator[tuple[str, str]]:
 
 
 def _fill(layout: Layout, paths: Iterable[str]) -> None:
-    """Takes in the pages of the two folders."""
+    """Take in the pages of the two folders."""
     if not layout.source:
         return
     others = {path for path in paths if _below(path, layout.translation)}
@@ -142,7 +142,7 @@ def _fill(layout: Layout, paths: Iterable[str]) -> None:
 
 
 def _beside(paths: list[str]) -> Iterator[tuple[str, str]]:
-    """Yields pages whose translation stands beside them under a name with the language."""
+    """Yield pages whose translation is beside them under a name with the language."""
     there = {path.lower(): path for path in paths}
     for path in paths:
         if found := _SUFFIXED.match(path):

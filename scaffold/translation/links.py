@@ -12,15 +12,15 @@ _ELSEWHERE = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:|//|/")
 _LANGUAGE_IN_URL = re.compile(r"(?<=[/.])(?:en|zh)(?:[-_](?:us|cn|hans))?(?=[/.]|$)", re.IGNORECASE)
 
 
-class Leads(NamedTuple):
-    """Is where a link leads: a path from the root, or an address; and an anchor."""
+class LinkTarget(NamedTuple):
+    """The destination of a link: a path from the root, or an address; and an anchor."""
 
     path: str
     anchor: str
 
 
 class Expected(NamedTuple):
-    """Is what a link of the page becomes in the translation.
+    """The link of the translation that a link of the page becomes.
 
     Args:
         text: How it is written.
@@ -28,11 +28,11 @@ class Expected(NamedTuple):
     """
 
     text: str
-    leads: frozenset[Leads]
+    leads: frozenset[LinkTarget]
 
 
 class Links:
-    """Follows the links of a page and of its translation.
+    """The links of a page and of its translation.
 
     Args:
         documents: The documents.
@@ -44,12 +44,12 @@ class Links:
         self._page = page
         self._other = documents.layout.pages[page]
 
-    def found(self, href: str) -> Leads:
-        """Returns where a link of the translation leads."""
+    def found(self, href: str) -> LinkTarget:
+        """Return where a link of the translation leads."""
         return _resolved(href, self._other)
 
     def expected(self, href: str) -> Expected:
-        """Returns what a link of the page becomes."""
+        """Return what a link of the page becomes."""
         if _ELSEWHERE.match(href):
             return Expected(href, frozenset({_resolved(href, self._page)}))
         leads = _resolved(href, self._page)
@@ -60,16 +60,18 @@ class Links:
         anchors = self._anchors(target, leads.anchor)
         path = other.removesuffix(extension)
         text = "" if target == self._page else posixpath.relpath(path, _folder(self._other))
-        return Expected(_joined(text, anchors[0]), frozenset(Leads(path, each) for each in anchors))
+        return Expected(
+            _joined(text, anchors[0]), frozenset(LinkTarget(path, each) for each in anchors)
+        )
 
     def expected_image(self, src: str) -> Expected:
-        """Returns what the image of a page becomes: the same one, or one made for the language."""
+        """Return what the image of a page becomes: the same one, or one made for the language."""
         if _ELSEWHERE.match(src):
             return Expected(src, frozenset({_resolved(src, self._page)}))
         return self._same(src, _resolved(src, self._page))
 
-    def _same(self, href: str, leads: Leads) -> Expected:
-        """Returns a link to the same place, or to its like among the translations."""
+    def _same(self, href: str, leads: LinkTarget) -> Expected:
+        """Return a link to the same place, or to its like among the translations."""
         layout = self._documents.layout
         text = posixpath.relpath(leads.path or ".", _folder(self._other))
         text += "/" if href.partition("#")[0].endswith("/") else ""
@@ -77,11 +79,11 @@ class Links:
         if layout.source and leads.path.startswith(f"{layout.source}/"):
             twin = f"{layout.translation}/{leads.path[len(layout.source) + 1 :]}"
             if self._documents.files.has(twin):
-                agreeing.add(Leads(twin, leads.anchor))
+                agreeing.add(LinkTarget(twin, leads.anchor))
         return Expected(_joined(text, leads.anchor), frozenset(agreeing))
 
     def _page_at(self, path: str) -> tuple[str | None, str]:
-        """Returns the page at a path, which sites let one write without its ending."""
+        """Return the page at a path, which sites let one write without its ending."""
         for extension in ("", ".md"):
             if path + extension in self._documents.layout.pages:
                 return path + extension, extension
@@ -92,7 +94,7 @@ class Links:
         return is_there and self._documents.has(page) and not self._documents.why_excluded(page)
 
     def _anchors(self, page: str, anchor: str) -> tuple[str, ...]:
-        """Returns the anchors of the section that translates that of an anchor, the best first."""
+        """Return the anchors of the section that translates that of an anchor, the best first."""
         section = self._documents.page(page).at_anchor(anchor) if anchor else None
         if section is None or anchor in [each.text for each in section.anchors]:
             return (anchor,)
@@ -103,14 +105,14 @@ class Links:
         return (f"<the anchor of your heading for {section.title!r}>",)
 
 
-def _resolved(href: str, page: str) -> Leads:
+def _resolved(href: str, page: str) -> LinkTarget:
     path, _, anchor = href.partition("#")
     if _ELSEWHERE.match(href):
         # Sites have a folder or a host for each language.
-        return Leads(_LANGUAGE_IN_URL.sub("*", path), anchor)
+        return LinkTarget(_LANGUAGE_IN_URL.sub("*", path), anchor)
     if not path:
-        return Leads(page, anchor)
-    return Leads(posixpath.normpath(posixpath.join(_folder(page), path)), anchor)
+        return LinkTarget(page, anchor)
+    return LinkTarget(posixpath.normpath(posixpath.join(_folder(page), path)), anchor)
 
 
 def _joined(path: str, anchor: str) -> str:

@@ -39,7 +39,7 @@ _DIGITS = "零一二三四五六七八九"
 
 
 def missing_numbers(source: str, translation: str) -> list[str]:
-    """Returns the numbers of a text that its translation has in no form."""
+    """Return the numbers of a text that its translation has in no form."""
     theirs = _values(translation)
     spelled = unicodedata.normalize("NFKC", translation)
     return [
@@ -50,13 +50,13 @@ def missing_numbers(source: str, translation: str) -> list[str]:
 
 
 def foreign_numbers(source: str, translation: str) -> list[str]:
-    """Returns the numbers of a translation that its source has in no form."""
+    """Return the numbers of a translation that its source has in no form."""
     known = _values(source) | set(_in_english(source))
     return sorted(_values(translation) - known)
 
 
 def _values(text: str) -> set[str]:
-    """Returns the numbers that a text writes with digits, multiplied by the unit behind them."""
+    """Return the numbers that a text writes with digits, multiplied by the unit behind them."""
     text = unicodedata.normalize("NFKC", text)
     found: set[str] = set()
     for match in _NUMBER.finditer(text):
@@ -71,7 +71,7 @@ def _values(text: str) -> set[str]:
 
 
 def _in_english(text: str) -> Iterator[str]:
-    """Yields the numbers that the words of a text stand for."""
+    """Yield the numbers that a text writes in words."""
     before = 0
     for word in re.findall(r"[a-z]+", text.lower()):
         yield from _WORDS.get(word, ())
@@ -86,7 +86,7 @@ def _in_english(text: str) -> Iterator[str]:
 
 
 def _in_chinese(number: str) -> Iterator[str]:
-    """Yields how Chinese spells a whole number."""
+    """Yield how Chinese spells a whole number."""
     if not number.isdigit() or len(number) > 4 or (len(number) > 1 and number[0] == "0"):
         return
     spelled = _spelled(int(number))

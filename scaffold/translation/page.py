@@ -7,38 +7,40 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from scaffold.analysis.files.front_matter import FrontMatter
+
 PREAMBLE = "preamble"
-"""The key of what stands above a page's first heading, its front matter included."""
+"""The key of what is above a page's first heading, its front matter included."""
 
 MARKER_FORM = "<!-- scaffold: source {key} {hash} -->"
 _MARKER = re.compile(r"\A<!--\s*scaffold:\s*source\s+(?P<key>\S+)\s+(?P<hash>[0-9a-f]+)\s*-->\Z")
 
 Slot = tuple[str | int, ...]
-"""Where a passage stands among the blocks of its section: ("item", 1, 2) is the second item of the
+"""The place of a passage among the blocks of its section: ("item", 1, 2) is the second item of the
 section's first list."""
 
 
 class Piece(NamedTuple):
-    """Is something short, with the line of the page that it stands on."""
+    """A short text, with its line in the page."""
 
     text: str
     line: int
 
 
 class Marker(NamedTuple):
-    """Says of which section, and of which state of it, a section is the translation."""
+    """The section, and the state of it, that a section translates."""
 
     key: str
     hash: str
     line: int
 
     def __str__(self) -> str:
-        """Returns the line as it stands in the page."""
+        """Return the marker as a line of the page."""
         return MARKER_FORM.format(key=self.key, hash=self.hash)
 
 
 class Block(NamedTuple):
-    """Is a list, table, block of code or the like, nested ones too.
+    """A list, table, block of code or the like, nested ones too.
 
     Args:
         kind: What it is, in words.
@@ -57,10 +59,10 @@ class Block(NamedTuple):
 
 @dataclass
 class Passage:
-    """Is text that flows: a heading, paragraphs, an item, a cell.
+    """Running text: a heading, paragraphs, an item, a cell.
 
     Args:
-        slot: Where it stands.
+        slot: Its place among the blocks.
         line: Its first line.
         prose: The words, without code.
         plain: The words and the code, as a reader sees them.
@@ -82,7 +84,7 @@ class Passage:
     paragraphs: int = 0
 
     def join(self, other: Passage) -> None:
-        """Takes in what follows in the same place."""
+        """Take in what follows in the same place."""
         self.prose += f"\n{other.prose}"
         self.plain += f"\n{other.plain}"
         self.paragraphs += other.paragraphs
@@ -92,11 +94,11 @@ class Passage:
 
 @dataclass
 class Section:
-    """Is a heading with its text up to the next heading of any level.
+    """A heading with its text up to the next heading of any level.
 
     Args:
         line: The line of its heading, from 1.
-        level: That of the heading; 0 stands for what is above the first one.
+        level: That of the heading; 0 means what is above the first one.
         title: The heading as a reader sees it.
         key: What it is known by in its page.
         hash: The digest of its content.
@@ -130,18 +132,9 @@ class Section:
         return Marker(self.key, self.hash, self.line)
 
 
-class FrontMatter(NamedTuple):
-    """Is the YAML at the top of a page: its keys, and why they cannot be read where they cannot."""
-
-    keys: tuple[str, ...] = ()
-    end: int = 0
-    text: str = ""
-    problem: str = ""
-
-
 @dataclass(frozen=True)
 class Page:
-    """Is a page, read.
+    """A parsed page.
 
     Args:
         path: Relative to the repository's root.
@@ -156,7 +149,7 @@ class Page:
     sections: tuple[Section, ...]
 
     def text(self, section: Section) -> str:
-        """Returns the source text of a section, without its markers and the blank lines around."""
+        """Return the source text of a section, without its markers and the blank lines around."""
         taken = {marker.line for marker in section.markers}
         rows = [
             row
@@ -168,11 +161,11 @@ class Page:
         return "\n".join(_without_doubled_gaps(rows)).strip("\n")
 
     def find(self, key: str) -> Section | None:
-        """Returns the section of a key."""
+        """Return the section of a key."""
         return next((each for each in self.sections if each.key == key), None)
 
     def at_anchor(self, anchor: str) -> Section | None:
-        """Returns the section that an anchor leads to, by the heading's own or by one set in it."""
+        """Return the section that an anchor leads to, by the heading's own or by one set in it."""
         for each in self.sections:
             if anchor in (each.slug, each.mkdocs_slug, *(own.text for own in each.anchors)):
                 return each
@@ -180,13 +173,13 @@ class Page:
 
 
 def read_marker(comment: str, line: int) -> Marker | None:
-    """Returns the marker that a comment is, or None."""
+    """Return the marker that a comment is, or None."""
     found = _MARKER.match(comment.strip())
     return Marker(found["key"], found["hash"], line) if found else None
 
 
 def _without_doubled_gaps(rows: list[str]) -> Iterator[str]:
-    """Yields rows; of the two blank ones that a marker leaves behind, one."""
+    """Yield rows; of the two blank ones that a marker leaves behind, one."""
     before = "x"
     for row in rows:
         if row.strip() or before.strip():

@@ -1,4 +1,4 @@
-"""Which section of a translation stands for which one of its source."""
+"""Which section of a translation belongs to which one of its source."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ State = Literal["current", "stale", "missing", "unmarked", "orphan", "excluded"]
 
 
 class Pair(NamedTuple):
-    """Is a section of the source with the one that translates it; one of them may be missing.
+    """A section of the source with the one that translates it; one of them may be missing.
 
     Args:
         source: The section of the source.
@@ -38,7 +38,7 @@ class Pair(NamedTuple):
 def pair_sections(
     sources: Sequence[Section], translations: Sequence[Section], excluded: frozenset[str]
 ) -> list[Pair]:
-    """Pairs sections by their markers, and where those fail by order and level.
+    """Pair sections by their markers, and where those fail by order and level.
 
     Args:
         sources: The sections of the source.
@@ -68,7 +68,7 @@ class _Matching:
     def by(
         self, of_source: Callable[[Section], Hashable], of_marker: Callable[[Marker], Hashable]
     ) -> None:
-        """Pairs what is left where a marker says the same as a source section."""
+        """Pair the rest where a marker names the same value as a source section."""
         wanted: dict[Hashable, list[int]] = {}
         for at, section in enumerate(self._sources):
             if at not in self._found:
@@ -81,7 +81,7 @@ class _Matching:
                     break
 
     def by_order(self) -> None:
-        """Pairs what is left between two pairs, by the levels of the headings."""
+        """Pair what is left between two pairs, by the levels of the headings."""
         anchors = self._chain()
         for (low, left), (high, right) in pairwise(anchors):
             sources = [at for at in range(low + 1, high) if at not in self._found]
@@ -90,12 +90,12 @@ class _Matching:
             after = [self._translations[at].level for at in others]
             matcher = SequenceMatcher(None, before, after, autojunk=False)
             for _, i1, i2, j1, j2 in matcher.get_opcodes():
-                if i2 - i1 == j2 - j1:  # else nothing tells which of them is missing
+                if i2 - i1 == j2 - j1:  # else nothing shows which of them is missing
                     for source, other in zip(sources[i1:i2], others[j1:j2], strict=True):
                         self._take(source, other, None)
 
     def pair(self, at: int, *, is_excluded: bool) -> Pair:
-        """Returns the pair of a source section."""
+        """Return the pair of a source section."""
         source = self._sources[at]
         other = self._found.get(at)
         translation = None if other is None else self._translations[other]
@@ -111,7 +111,7 @@ class _Matching:
         )
 
     def orphans(self) -> Iterable[Pair]:
-        """Yields the sections of the translation that have no source."""
+        """Yield the sections of the translation that have no source."""
         return [Pair(None, section, "orphan") for _, section in self._open()]
 
     def _open(self) -> Iterator[tuple[int, Section]]:
@@ -126,7 +126,7 @@ class _Matching:
             self._markers[translation] = marker
 
     def _chain(self) -> list[tuple[int, int]]:
-        """Returns the longest run of pairs that stand in one order, with both ends around it."""
+        """Return the longest run of pairs in one order, with both ends around it."""
         rows = sorted(self._found.items())
         best: list[list[tuple[int, int]]] = []
         for at, row in enumerate(rows):

@@ -17,12 +17,12 @@ from scaffold.translation.pairing import Pair
 
 
 class Task(NamedTuple):
-    """Is one section to translate.
+    """One section to translate.
 
     Args:
         pair: The section and its translation.
         source: The text to translate.
-        old_source: The text that was translated, where git knows it.
+        old_source: The text that was translated, where git has it.
         translation: The translation so far.
     """
 
@@ -46,7 +46,7 @@ class Task(NamedTuple):
         return unified_diff(self.pair.source.key, before, after)
 
     def to_json(self) -> dict[str, Any]:
-        """Returns the task as part of a report."""
+        """Return the task as part of a report."""
         source, other = self.pair.source, self.pair.translation
         assert source is not None, "what has no source is no task"
         return {
@@ -63,7 +63,7 @@ class Task(NamedTuple):
 
 
 class Plan(NamedTuple):
-    """Is all that is to be done on a page.
+    """The work to do on a page.
 
     Args:
         page: The page.
@@ -84,7 +84,7 @@ class Plan(NamedTuple):
     links: dict[str, str]
 
     def to_json(self) -> dict[str, Any]:
-        """Returns the plan as part of a report."""
+        """Return the plan as part of a report."""
         return {
             "page": self.page,
             "translation": self.other,
@@ -96,7 +96,7 @@ class Plan(NamedTuple):
 
 
 def plan_page(documents: Documents, page: str, keys: Sequence[str], *, everything: bool) -> Plan:
-    """Returns what is to be done on a page.
+    """Return what is to be done on a page.
 
     Args:
         documents: The documents.
@@ -160,7 +160,7 @@ def _links(documents: Documents, page: str, sections: list[Section]) -> dict[str
 
 
 def shown(plan: Plan) -> str:
-    """Returns a plan as people and agents read it."""
+    """Return a plan as people and agents read it."""
     rows = [f"{plan.page} -> {plan.other}: {count_of(plan.tasks, 'section')} to translate", ""]
     for task in plan.tasks:
         rows += _shown_task(plan, task)

@@ -6,15 +6,19 @@ import hashlib
 import re
 import unicodedata
 from collections import Counter
-from functools import cache
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING
 
+from scaffold.analysis.files.front_matter import (
+    NO_FRONT_MATTER,
+    FrontMatter,
+    read_front_matter,
+)
+from scaffold.analysis.files.markdown import parse_tokens, token_line
 from scaffold.translation.dialects import plain_lines
 from scaffold.translation.inline import Html, read_inline
 from scaffold.translation.page import (
     PREAMBLE,
     Block,
-    FrontMatter,
     Page,
     Passage,
     Piece,
@@ -26,7 +30,6 @@ from scaffold.translation.page import (
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from markdown_it import MarkdownIt
     from markdown_it.token import Token
 
 HASH_DIGITS = 12
@@ -35,47 +38,20 @@ _OWN_ID = re.compile(r"\s*\{:?\s*#(?P<id>[\w:.-]+)[^{}]*\}\s*$")
 
 
 def read_page(path: str, text: str) -> Page:
-    """Returns a page by its text, whatever line ends it has."""
+    """Return a page by its text, whatever line ends it has."""
     lines = text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
-    front = _front_matter(lines)
-    plain = plain_lines(["" if at < front.end else row for at, row in enumerate(lines)])
+    front = read_front_matter("\n".join(lines), may_end_in_dots=True)
+    if front.fault in ("open", "shape"):  # a rule, or text between two of them
+        front = NO_FRONT_MATTER
+    plain = plain_lines(["" if at < front.body_line else row for at, row in enumerate(lines, 1)])
     reader = _Reader(front)
-    reader.read(_parser().parse("\n".join(plain.lines)))
+    reader.read(parse_tokens("\n".join(plain.lines)))
     sections = reader.finish(len(lines) + 1, plain.admonitions)
     return Page(path, tuple(lines), front, tuple(sections))
 
 
-@cache
-def _parser() -> MarkdownIt:
-    from markdown_it import MarkdownIt  # costs 50 ms; help and completion do without
-
-    parser = MarkdownIt("commonmark").enable(["table", "strikethrough"])
-    parser.validateLink = lambda url: True
-    return parser
-
-
-def _front_matter(lines: list[str]) -> FrontMatter:
-    if not lines or lines[0].rstrip() != "---":
-        return FrontMatter()
-    end = next((at for at, row in enumerate(lines[1:], 1) if row.rstrip() in ("---", "...")), None)
-    if end is None:
-        return FrontMatter()
-    text = "\n".join(lines[1:end])
-    import yaml  # costs 25 ms; most pages have no front matter
-
-    try:
-        value: Any = yaml.safe_load(text)
-    except (yaml.YAMLError, ValueError, RecursionError) as error:
-        return FrontMatter((), end + 1, text, str(error).splitlines()[0])
-    if value is None:
-        return FrontMatter((), end + 1, text)
-    if not isinstance(value, dict):
-        return FrontMatter()  # two rules around text, and no front matter
-    return FrontMatter(tuple(map(str, cast("dict[Any, Any]", value))), end + 1, text)
-
-
 class _Reader:
-    """Turns the parser's tokens into sections."""
+    """A reader of the parser's tokens that collects sections."""
 
     def __init__(self, front: FrontMatter) -> None:
         self._front = front
@@ -90,7 +66,7 @@ class _Reader:
         self._counts: Counter[str] = Counter()
 
     def read(self, tokens: list[Token]) -> None:
-        """Reads all tokens in order."""
+        """Read all tokens in order."""
         for token in tokens:
             if token.type == "heading_open" and token.level == 0:
                 self._start(token)
@@ -100,7 +76,7 @@ class _Reader:
             self._read(token)
 
     def finish(self, end: int, admonitions: Iterable[Piece]) -> list[Section]:
-        """Returns the sections once all is read."""
+        """Return the sections once all is read."""
         for piece in admonitions:
             line = piece.line + 1
             section = next(each for each in reversed(self._sections) if each.line <= line)
@@ -115,8 +91,8 @@ class _Reader:
             section.hash = digest.hexdigest()[:HASH_DIGITS]
         first, *rest = self._sections
         # A comment alone, such as a licence, is no text that anybody translates.
-        says = any(each.prose.strip() for each in first.passages) or first.blocks
-        is_empty = not (says or self._front.text or first.markers)
+        has_words = any(each.prose.strip() for each in first.passages) or first.blocks
+        is_empty = not (has_words or self._front.text or first.markers)
         if is_empty and rest:
             rest[0].anchors[:0] = first.anchors
         found = rest if is_empty and rest else self._sections
@@ -124,7 +100,7 @@ class _Reader:
         return found
 
     def _start(self, token: Token) -> None:
-        self._sections.append(Section(_line(token), int(token.tag[1:])))
+        self._sections.append(Section(token_line(token), int(token.tag[1:])))
         self._digested.append([])
         self._lists, self._table = [], []
         self._passages, self._counts = {}, Counter()
@@ -137,7 +113,7 @@ class _Reader:
     def _is_marker(self, token: Token) -> bool:
         if token.type != "html_block" or token.level:
             return False
-        marker = read_marker(token.content, _line(token))
+        marker = read_marker(token.content, token_line(token))
         if marker is None:
             return False
         self._section.markers.append(marker)
@@ -154,16 +130,16 @@ class _Reader:
             case "heading_close":
                 self._in_heading = False
             case "blockquote_open":
-                self._add(Block("quote", _line(token)))
+                self._add(Block("quote", token_line(token)))
             case "hr":
-                self._add(Block("rule", _line(token)))
+                self._add(Block("rule", token_line(token)))
             case "fence" | "code_block":
                 kind = "code block" if token.type == "fence" else "indented code"
                 info = token.info.strip()
-                self._add(Block(kind, _line(token), (), info, token.content))
+                self._add(Block(kind, token_line(token), (), info, token.content))
             case "html_block":
                 html = Html(self._section.anchors, self._section.comments)
-                line = _line(token)
+                line = token_line(token)
                 html.read(token.content, line, self._passage(Passage(self._slot(), line)))
             case "inline":
                 self._inline(token)
@@ -188,7 +164,7 @@ class _Reader:
     def _read_table(self, token: Token) -> None:
         match token.type:
             case "table_open":
-                place = self._add(Block("table", _line(token)))
+                place = self._add(Block("table", token_line(token)))
                 self._table = [self._counts["table"], 0, 0, 0, place]
             case "tr_open":
                 self._table[1] += 1
@@ -203,7 +179,7 @@ class _Reader:
                 pass
 
     def _inline(self, token: Token) -> None:
-        section, line = self._section, _line(token)
+        section, line = self._section, token_line(token)
         label = _LABEL.match(token.content)
         if label:
             section.anchors.append(Piece(label[1], line))
@@ -218,7 +194,7 @@ class _Reader:
         self._passage(passage)
 
     def _passage(self, passage: Passage) -> Passage:
-        """Returns the passage of the same place, which takes in what is new."""
+        """Return the passage of the same place, which takes in what is new."""
         known = self._passages.get(passage.slot)
         if known is not None:
             known.join(passage)
@@ -228,16 +204,16 @@ class _Reader:
         return passage
 
     def _slot(self) -> Slot:
-        """Returns the place of text that comes now."""
+        """Return the place of text that comes now."""
         if self._table:
             return ("cell", self._table[0], self._table[1], self._table[3])
         if self._lists:
             return ("item", self._lists[-1][0], self._lists[-1][1])
-        # Lists around are closed here, so what stands before are blocks that text follows.
+        # Lists around are closed here, so the blocks so far come before this text.
         return ("text", len(self._section.blocks))
 
     def _open_list(self, token: Token, kind: str) -> None:
-        place = self._add(Block(kind, _line(token)))
+        place = self._add(Block(kind, token_line(token)))
         number = self._counts["bullet list"] + self._counts["numbered list"]
         self._lists.append([number, 0, place])
 
@@ -250,13 +226,8 @@ class _Reader:
         self._section.blocks[place] = self._section.blocks[place]._replace(size=size)
 
 
-def _line(token: Token) -> int:
-    assert token.map is not None, "markdown-it maps every block"
-    return token.map[0] + 1
-
-
 def _name(sections: list[Section]) -> None:
-    """Gives every section its anchor and its key."""
+    """Give every section its anchor and its key."""
     slugs: dict[str, int] = {}
     keys: set[str] = set()
     ids: set[str] = set()
@@ -282,7 +253,7 @@ def _unused(name: str, taken: set[str]) -> str:
 
 
 def _mkdocs_slug(title: str, taken: set[str]) -> str:
-    """Returns the anchor of a heading, unlike those that are taken, and takes it.
+    """Return the anchor of a heading, unlike those that are taken, and take it.
 
     Source: the extension `toc` of Python-Markdown, whose anchors keep ASCII alone.
     """
@@ -296,7 +267,7 @@ def _mkdocs_slug(title: str, taken: set[str]) -> str:
 
 
 def slug_of(title: str) -> str:
-    """Returns the anchor of a heading.
+    """Return the anchor of a heading.
 
     Source: GitHub's rule: lower case, spaces become hyphens, what is neither a letter, a digit, a
     hyphen nor an underscore goes.

@@ -1,20 +1,20 @@
-"""What a repository says of its documents: ``[tool.scaffold.docs]`` in its pyproject.toml."""
+"""The settings of documents: ``[tool.scaffold.docs]`` in pyproject.toml."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, cast
 
 from scaffold.analysis.files.files import Files
 from scaffold.analysis.files.globs import matches
-from scaffold.analysis.project.tool_table import read_tool_table
-from scaffold.errors import RequestError, nearest
+from scaffold.analysis.project.tool_table import project_text, read_tool_table, settings_errors
+from scaffold.config import FieldError, Fields
+from scaffold.errors import TargetError
 
 
 @dataclass(frozen=True)
 class Settings:
-    """Is what a repository says of its documents.
+    """What a repository wants of its documents.
 
     Args:
         source: The folder with the pages to translate; empty to look for one.
@@ -33,7 +33,7 @@ class Settings:
     generated: tuple[str, ...] = ()
 
     def why_excluded(self, path: str) -> str:
-        """Returns why a page stays untranslated, or nothing."""
+        """Return why a page stays untranslated, or nothing."""
         if matches(path, self.generated):
             return "generated"
         for pattern, reason in self.exclude.items():
@@ -42,61 +42,40 @@ class Settings:
         return ""
 
     def excluded_sections(self, path: str) -> frozenset[str]:
-        """Returns the keys of the sections of a page that stay untranslated."""
+        """Return the keys of the sections of a page that stay untranslated."""
         split = (pattern.partition("#") for pattern in self.exclude)
         return frozenset(key for page, _, key in split if key and matches(path, [page]))
 
 
-KEYS = {
-    "source": str,
-    "translation": str,
-    "glossary": str,
-    "pages": dict,
-    "exclude": dict,
-    "generated": list,
-}
-
-
 def read_settings(files: Files) -> Settings:
-    """Returns the settings of a repository; without any, the default ones.
+    """Return the settings of a repository; without any, the default ones.
 
     Raises:
         RequestError: They are wrong.
+        TargetError: The file is no TOML.
     """
-    text = files.text("pyproject.toml") if "pyproject.toml" in files.paths else None
-    table = read_tool_table(text, "docs")
-    given = {key: _checked(key, value) for key, value in table.items()}
-    if bool(given.get("source")) != bool(given.get("translation")):
-        raise _wrong("", "`source` and `translation` are given together, or neither is")
-    return Settings(**given)
+    table = read_tool_table(project_text(files), "docs", TargetError)
+    with settings_errors("docs/en/translation.md of areal-scaffold shows every key"):
+        settings = Settings(
+            *(_path(table, key) for key in ("source", "translation", "glossary")),
+            pages=_text_map(table, "pages", "a translation"),
+            exclude=_text_map(table, "exclude", "a reason in words"),
+            generated=table.texts("generated", ()),
+        )
+        table.done()
+        if bool(settings.source) != bool(settings.translation):
+            raise FieldError(
+                f"{table.where}: `source` and `translation` are given together, or neither is"
+            )
+    return settings
 
 
-def _checked(key: str, value: Any) -> Any:
-    if key not in KEYS:
-        raise _wrong(key, f"it is no key of this table{nearest(key, KEYS)}")
-    if not isinstance(value, KEYS[key]):
-        raise _wrong(key, f"{value!r} is no {_WORDS[KEYS[key]]}")
-    if isinstance(value, str):
-        return value.strip("/").removeprefix("./")
-    if isinstance(value, dict):
-        rows = cast("dict[str, Any]", value)
-        if not all(isinstance(text, str) and text.strip() for text in rows.values()):
-            what = "a translation" if key == "pages" else "a reason in words"
-            raise _wrong(key, f"each of its keys needs {what}")
-        return rows
-    items = cast("list[Any]", value)
-    if not all(isinstance(item, str) for item in items):
-        raise _wrong(key, "it holds texts alone")
-    return tuple(items)
+def _path(table: Fields, key: str) -> str:
+    return table.text(key, "").strip("/").removeprefix("./")
 
 
-_WORDS = {str: "text", dict: "table of texts", list: "list of texts"}
-
-
-def _wrong(key: str, why: str) -> RequestError:
-    name = f" {key}" if key else ""
-    return RequestError(
-        f"pyproject.toml, [tool.scaffold.docs]{name}: {why}",
-        code="target_invalid",
-        hint="docs/en/translation.md of areal-scaffold shows every key",
-    )
+def _text_map(table: Fields, key: str, what: str) -> dict[str, str]:
+    found = table.text_map(key)
+    if not all(text.strip() for text in found.values()):
+        raise FieldError(f"{table.where} [{key}]: each of its keys needs {what}")
+    return found

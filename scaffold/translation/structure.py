@@ -5,36 +5,39 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from difflib import SequenceMatcher
 
+from scaffold.findings import Finding
 from scaffold.translation.code_text import language_of, without_comments
 from scaffold.translation.comparison import Comparison
-from scaffold.translation.finding import Finding
+from scaffold.translation.finding import disagreement
 from scaffold.translation.page import Block, Page
 from scaffold.translation.pairing import Pair
 
 
 def check_headings(page: Page, other: Page, pairs: Sequence[Pair]) -> Iterator[Finding]:
-    """Yields sections that are missing, too many, out of order, or of another level."""
+    """Yield sections that are missing, too many, out of order, or of another level."""
     last = 0
     for pair in pairs:
         source, section = pair.source, pair.translation
         if source is None:
             assert section is not None, "one of the two is there"
             found = f"the section {section.title!r}"
-            yield Finding(other.path, section.line, "heading", found, "none: the page has no such")
+            yield disagreement(
+                other.path, section.line, "heading", found, "none: the page has no such"
+            )
         elif section is None:
             if pair.state != "excluded":
                 wanted = f"a section for {source.title!r}, marked {source.wanted}"
                 place = f"{page.path}:{source.line}"
-                yield Finding(other.path, last or 1, "heading", "none", wanted, place)
+                yield disagreement(other.path, last or 1, "heading", "none", wanted, place)
         else:
             place = f"{page.path}:{source.line}"
             if section.level != source.level:
                 found, wanted = f"level {section.level}", f"level {source.level}"
-                yield Finding(other.path, section.line, "heading", found, wanted, place)
+                yield disagreement(other.path, section.line, "heading", found, wanted, place)
             if section.line < last:
                 found = f"{section.title!r} above a section that it follows in the page"
                 wanted = "the order of the page"
-                yield Finding(other.path, section.line, "order", found, wanted, place)
+                yield disagreement(other.path, section.line, "order", found, wanted, place)
             last = max(last, section.line)
             yield from _extra_markers(other, pair)
 
@@ -42,11 +45,11 @@ def check_headings(page: Page, other: Page, pairs: Sequence[Pair]) -> Iterator[F
 def _extra_markers(other: Page, pair: Pair) -> Iterator[Finding]:
     assert pair.translation is not None, "it was asked for"
     for marker in pair.translation.markers[1:]:
-        yield Finding(other.path, marker.line, "marker", str(marker), "one marker a section")
+        yield disagreement(other.path, marker.line, "marker", str(marker), "one marker a section")
 
 
 def check_blocks(at: Comparison) -> Iterator[Finding]:
-    """Yields blocks that are missing, too many, or of another size."""
+    """Yield blocks that are missing, too many, or of another size."""
     ours, theirs = at.source.blocks, at.translation.blocks
     kinds = [block.kind for block in ours], [block.kind for block in theirs]
     matcher = SequenceMatcher(None, *kinds, autojunk=False)
@@ -64,7 +67,7 @@ def check_blocks(at: Comparison) -> Iterator[Finding]:
 
 
 def is_same_shape(at: Comparison) -> bool:
-    """Tells whether the blocks of two sections stand in the same order and have the same sizes."""
+    """Return whether the blocks of two sections have the same order and the same sizes."""
     shapes = [[(b.kind, b.size) for b in part.blocks] for part in (at.source, at.translation)]
     return shapes[0] == shapes[1]
 
@@ -100,7 +103,7 @@ def _rule(block: Block) -> str:
 
 
 def _named(block: Block) -> str:
-    """Returns a block in words, with its size."""
+    """Return a block in words, with its size."""
     if block.kind == "table":
         return f"a table of {block.size[0]} rows and {block.size[1]} columns"
     if block.kind.endswith("list"):

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator
 
+from scaffold.findings import Finding
 from scaffold.translation.comparison import Comparison
-from scaffold.translation.finding import Finding
 from scaffold.translation.glossary import Glossary
 from scaffold.translation.links import Expected, Links
 from scaffold.translation.numbers import foreign_numbers, missing_numbers
@@ -19,7 +19,7 @@ _MIN_WORDS = 4
 
 
 def check_passage(at: Comparison, source: Passage, passage: Passage) -> Iterator[Finding]:
-    """Yields what two passages of the same place do not share, links apart."""
+    """Yield what two passages of the same place do not share, links apart."""
     # Where blocks differ a section is one passage, and what they lack counts among its text.
     if source.slot and source.paragraphs != passage.paragraphs:
         found, wanted = str(passage.paragraphs), str(source.paragraphs)
@@ -42,14 +42,14 @@ def check_passage(at: Comparison, source: Passage, passage: Passage) -> Iterator
 def check_links(
     at: Comparison, links: Links, source: Passage, passage: Passage
 ) -> Iterator[Finding]:
-    """Yields links and images of two passages that do not lead to the same."""
+    """Yield links and images of two passages that do not lead to the same."""
     yield from _check_leads(at, "link", links.expected, links, (source.links, passage.links))
     images = (source.images, passage.images)
     yield from _check_leads(at, "image", links.expected_image, links, images)
 
 
 def check_terms(at: Comparison, glossary: Glossary) -> Iterator[Finding]:
-    """Yields the terms of a section that its translation lacks."""
+    """Yield the terms of a section that its translation lacks."""
     source = "\n".join(passage.prose for passage in at.source.passages)
     prose = "\n".join(passage.prose for passage in at.translation.passages)
     for term in glossary.used_in(source):
@@ -63,7 +63,7 @@ def check_terms(at: Comparison, glossary: Glossary) -> Iterator[Finding]:
 
 
 def check_comments(at: Comparison) -> Iterator[Finding]:
-    """Yields comments that are missing, too many, or that direct a tool in other words."""
+    """Yield comments that are missing, too many, or that direct a tool in other words."""
     ours, theirs = at.source.comments, at.translation.comments
     if len(ours) != len(theirs):
         found, wanted = _counted(theirs), _counted(ours)

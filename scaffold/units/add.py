@@ -14,19 +14,13 @@ from scaffold.target.target import Target
 from scaffold.templating.render import RenderedFile, render_request
 from scaffold.templating.request import Request
 from scaffold.templating.spec import Kind
-from scaffold.transaction.apply import session
 from scaffold.transaction.snapshot import Snapshot, take_snapshot
 from scaffold.transaction.state import has_journal
-from scaffold.units.context import (
-    Options,
-    existing_unit,
-    nothing_to_do,
-    reported_changes,
-    settled_warning,
-)
+from scaffold.units.context import Options, reported_changes, settled_warning
+from scaffold.units.existing import existing_unit, nothing_to_do
 from scaffold.units.ledger import read_units, record_path
 from scaffold.units.plan import Plan, make_plan, paths_to_list, paths_to_read
-from scaffold.units.prepare import Prepared, names_of, prepare, prepare_tests
+from scaffold.units.prepare import Prepared, names_of, prepare
 
 RenderedFiles = tuple[RenderedFile, ...]
 
@@ -36,13 +30,6 @@ def add_unit(
 ) -> Report:
     """Add a unit of a kind to the target; see `scaffold.units.prepare` for what can be refused."""
     return add_prepared(prepare(kind, typed, styles, given, options), options)
-
-
-def add_tests(
-    kind: Kind, module: str, style: str | None, to: str | None, options: Options
-) -> Report:
-    """Add tests for a module that stands in the target; see `scaffold.units.subject`."""
-    return add_prepared(prepare_tests(kind, module, style, to, options), options)
 
 
 def add_prepared(prepared: Prepared, options: Options) -> Report:
@@ -75,6 +62,8 @@ def write_unit(
     if options.dry_run:
         plan = make_plan(request, rendered, take_look(request, target.root))
         return report_plan(report, _tidied(target, request, plan, options))
+    from scaffold.transaction.apply import session  # a dry run, which stops above, locks nothing
+
     # Refusals come before the lock, which leaves a file; what is written is planned under it.
     seen = None if has_journal(target.root) else take_look(request, target.root)
     plan = None if seen is None else make_plan(request, rendered, seen)

@@ -2,31 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
+from collections.abc import Iterable
 from pathlib import Path, PurePath
 from typing import NamedTuple
 
 from scaffold.errors import TargetError
-from scaffold.report import Report, ReportedChange, Step, unified_diff
+from scaffold.report import ReportedChange, unified_diff
 from scaffold.target.target import (
     Target,
-    describe,
     find_target,
 )
 from scaffold.templating.request import Request
-from scaffold.transaction.apply import Session, session, settle
 from scaffold.transaction.change import Change
-from scaffold.transaction.journal import describe_leftover
 from scaffold.transaction.state import has_journal
-from scaffold.units.ledger import (
-    Unit,
-    read_unit,
-    record_path,
-)
-from scaffold.units.records import check_same
-from scaffold.units.todos import open_todos
 
 
 class Options(NamedTuple):
@@ -77,6 +65,8 @@ class Options(NamedTuple):
         if self.dry_run or not has_journal(target.root):
             return target, leftover_warning(target.root)
 
+        from scaffold.transaction.apply import settle  # only after a run that was cut short
+
         settled = settle(target.root, command)
         return self.find(), settled_warning(settled)
 
@@ -85,6 +75,8 @@ def leftover_warning(root: Path) -> tuple[str, ...]:
     """Return what to say where a run was cut short and nothing may be written."""
     if not has_journal(root):
         return ()
+    from scaffold.transaction.journal import describe_leftover  # seldom there is one
+
     left = describe_leftover(root)
     if left is None:
         return ()
@@ -94,25 +86,6 @@ def leftover_warning(root: Path) -> tuple[str, ...]:
         f"`scaffold {left.command}` was interrupted while it wrote {', '.join(left.files)}; "
         "`scaffold recover` or the next writing command settles it first",
     )
-
-
-def existing_unit(root: Path, request: Request) -> Unit | None:
-    """Return the unit that was made under the name of a request, or None."""
-    path = root / record_path(request.kind.name, request.key)
-    return read_unit(root, path) if path.is_file() else None
-
-
-def nothing_to_do(
-    report: Report, root: Path, request: Request, made: Unit, options: Options
-) -> Report:
-    """Return the report of a request whose unit exists, made with the same answers."""
-    report.warnings += check_same(request, made, options.command)
-    report.warnings += tuple(
-        f"{file.path} is missing" for file in made.files if not (root / file.path).exists()
-    )
-    report.unfinished = tuple(Step(p.file, p.line, p.why) for p in open_todos(root, made))
-    report.next = report.unfinished
-    return report
 
 
 def settled_warning(settled: str) -> tuple[str, ...]:
@@ -145,37 +118,3 @@ def _relative(path: str, root: Path, folder: Path) -> str:
         if candidate.resolve().is_relative_to(root) and candidate.exists():
             return candidate.resolve().relative_to(root).as_posix()
     return PurePath(path).as_posix()
-
-
-@dataclass
-class Work:
-    """A command at work on a target; with ``--dry-run`` nothing is held and nothing written."""
-
-    target: Target
-    report: Report
-    opened: Session | None
-    options: Options
-
-    @property
-    def root(self) -> Path:
-        return self.target.root
-
-    def apply(self, changes: Sequence[Change]) -> None:
-        """Write changes, in one step."""
-        self.report.changes += reported_changes(changes)
-        if self.opened is not None:
-            self.opened.apply(changes, prune=True)
-
-
-@contextmanager
-def at_work(command: str, options: Options) -> Generator[Work]:
-    """Hold the target's lock for a command, and collect what it reports."""
-    target, settled = options.find_settled(command)
-    report = Report(command.partition(" ")[0], describe(target), dry_run=options.dry_run)
-    report.warnings += settled
-    if options.dry_run:
-        yield Work(target, report, None, options)
-        return
-    with session(target.root, command) as opened:
-        report.warnings += settled_warning(opened.settled)
-        yield Work(target, report, opened, options)

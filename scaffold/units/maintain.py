@@ -11,8 +11,9 @@ from scaffold.templating.sources import OWN_TEMPLATES
 from scaffold.transaction.apply import settle
 from scaffold.transaction.backup import backups_folder
 from scaffold.transaction.change import FOLDER, Change
-from scaffold.units.context import Options, at_work, leftover_warning
+from scaffold.units.context import Options, leftover_warning
 from scaffold.units.ledger import ATTRIBUTES
+from scaffold.units.work import at_work
 
 
 def eject_template(name: str, options: Options) -> Report:

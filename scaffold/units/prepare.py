@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from scaffold.report import Report
 from scaffold.target.target import Target, describe, registry_rules, unit_names
@@ -17,10 +17,11 @@ from scaffold.templating.names import canonical_key
 from scaffold.templating.request import Request
 from scaffold.templating.spec import Kind, Style, all_answers
 from scaffold.transaction.state import has_journal
-from scaffold.units.columns import ColumnMap
-from scaffold.units.context import Options, existing_unit, nothing_to_do, origin_warnings
-from scaffold.units.sample import answers_from_sample
-from scaffold.units.subject import read_subject
+from scaffold.units.context import Options, origin_warnings
+from scaffold.units.existing import existing_unit, nothing_to_do
+
+if TYPE_CHECKING:
+    from scaffold.units.columns import ColumnMap
 
 
 @dataclass(frozen=True)
@@ -71,14 +72,6 @@ def prepare(
     return Prepared(target, request, report, is_made=True)
 
 
-def prepare_tests(
-    kind: Kind, module: str, style: str | None, to: str | None, options: Options
-) -> Prepared:
-    """Settle the request for tests of a module that stands in the target."""
-    found = read_subject(options.find(), module, options.folder, style or "", to or "")
-    return prepare(kind, found.key, (found.style,), found.answers, options)
-
-
 def request_for(
     target: Target,
     kind: Kind,
@@ -110,6 +103,8 @@ def _sampled(
     """Return the answers, completed from the sample if there is one."""
     if options.sample is None:
         return given, None
+    from scaffold.units.sample import answers_from_sample  # brings readers of data
+
     path = Path(options.sample)
     path = options.folder / path if (options.folder / path).exists() else path
     names = [style.name for style in styles]

@@ -27,11 +27,8 @@ from scaffold.templating.request import Request
 from scaffold.templating.spec import Answer, Kind, all_answers
 from scaffold.transaction.apply import create_folder
 from scaffold.units.add import report_plan, take_look
-from scaffold.units.context import (
-    Options,
-    existing_unit,
-    nothing_to_do,
-)
+from scaffold.units.context import Options
+from scaffold.units.existing import existing_unit, nothing_to_do
 from scaffold.units.plan import make_plan
 
 

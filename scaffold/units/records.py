@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from scaffold.errors import ConflictError, TemplateError
 from scaffold.templating.request import Request
-from scaffold.templating.spec import (
-    AnswerValue,
-    all_answers,
-)
-from scaffold.transaction.change import Change, digest
+from scaffold.transaction.change import Change
+from scaffold.transaction.digest import digest
 from scaffold.transaction.snapshot import Snapshot
 from scaffold.units.ledger import (
     ATTRIBUTES,
@@ -96,68 +93,3 @@ def marked_todos(rendered: Iterable[RenderedFile]) -> list[OpenTodo]:
             except ValueError as error:
                 raise TemplateError(f"{file.path}: {error}", code="template_invalid") from error
     return found
-
-
-MAX_SHOWN = 200
-"""How much of an answer a refusal repeats."""
-
-
-def _how_to_change(request: Request, made: Unit, command: Callable[..., Iterable[str]]) -> str:
-    import shlex  # only refusals need it
-
-    if made.styles != request.style_names:
-        remove = shlex.join(command("remove", made.id))
-        return f"choose another name; or {remove}, then add it again"
-    questions = all_answers(request.kind, request.styles)
-    changed = [
-        ("--set", f"{name}={wanted}")
-        for name, wanted in sorted(request.answers.items())
-        if made.answers.get(name, questions[name].default) != wanted
-    ]
-    return shlex.join(command("update", made.id, *(word for pair in changed for word in pair)))
-
-
-def _shown(value: AnswerValue | None) -> str:
-    text = repr(value)
-    return text if len(text) <= MAX_SHOWN else f"{text[:MAX_SHOWN]}..."
-
-
-def check_same(
-    request: Request, made: Unit, command: Callable[..., Iterable[str]]
-) -> tuple[str, ...]:
-    """Compare a request with the unit that exists under its name.
-
-    Args:
-        request: What is to be made.
-        made: What exists.
-        command: Makes a command for the same target of its words, for the hint of a refusal.
-
-    Returns:
-        Warnings: a template that has moved on since.
-
-    Raises:
-        ConflictError: The unit was made with other styles or answers.
-    """
-    differences: list[str] = []
-    if made.styles != request.style_names:
-        was, wanted = ", ".join(made.styles), ", ".join(request.style_names)
-        differences.append(f"{request.kind.option} was {was}, not {wanted}")
-    questions = all_answers(request.kind, request.styles)
-    for name, wanted in sorted(request.answers.items()):
-        # A question that came later was answered by its default, as far as the unit is concerned.
-        was = made.answers.get(name, questions[name].default)
-        if was != wanted:
-            differences.append(f"{name} was {_shown(was)}, not {_shown(wanted)}")
-    if differences:
-        raise ConflictError(
-            f"{request.id} exists, made with other answers: {'; '.join(differences)}",
-            code="answers_differ",
-            hint=_how_to_change(request, made, command),
-        )
-    newest = {f"{request.kind.name}/{style.name}": style.version for style in request.styles}
-    newest[request.kind.name] = request.kind.version
-    return tuple(
-        f"the template {use.id} has moved on from version {use.version} to {newest[use.id]} since"
-        for use in made.templates
-        if newest.get(use.id, use.version) > use.version
-    )

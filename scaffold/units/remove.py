@@ -12,7 +12,7 @@ from scaffold.errors import ConflictError, RegistryError, RequestError
 from scaffold.report import Report
 from scaffold.transaction.backup import back_up
 from scaffold.transaction.change import Change
-from scaffold.units.context import Options, at_work
+from scaffold.units.context import Options
 from scaffold.units.ledger import (
     ATTRIBUTES,
     ATTRIBUTES_TEXT,
@@ -24,6 +24,7 @@ from scaffold.units.ledger import (
 )
 from scaffold.units.registries import RegistryEdits
 from scaffold.units.status import FileStatus, file_status
+from scaffold.units.work import at_work
 
 
 @dataclass(frozen=True)

@@ -15,11 +15,12 @@ from scaffold.errors import ConflictError, ScaffoldError, TemplateError
 from scaffold.report import Report
 from scaffold.target.target import describe
 from scaffold.templating.manifests import Catalogue
-from scaffold.transaction.change import digest
-from scaffold.units.context import Options, at_work, leftover_warning
+from scaffold.transaction.digest import digest
+from scaffold.units.context import Options, leftover_warning
 from scaffold.units.equivalence import is_equivalent
 from scaffold.units.ledger import LedgerFile, Unit, base_path, sound_units
 from scaffold.units.registries import RegistryEdits
+from scaffold.units.work import at_work
 
 FileStatus = Literal["untouched", "edited", "missing"]
 

@@ -8,7 +8,9 @@ from pathlib import Path, PurePosixPath
 
 from scaffold.errors import RequestError
 from scaffold.target.target import Target, unit_names
-from scaffold.templating.spec import AnswerValue
+from scaffold.templating.spec import AnswerValue, Kind
+from scaffold.units.context import Options
+from scaffold.units.prepare import Prepared, prepare
 from scaffold.units.subject_kinds import NETWORK, find_subject, imported_modules
 
 
@@ -117,3 +119,11 @@ def _unsuited(message: str) -> RequestError:
         code="module_unsuited",
         hint="name a Python module of the target by its path or dotted",
     )
+
+
+def prepare_tests(
+    kind: Kind, module: str, style: str | None, to: str | None, options: Options
+) -> Prepared:
+    """Settle the request for tests of a module that stands in the target."""
+    found = read_subject(options.find(), module, options.folder, style or "", to or "")
+    return prepare(kind, found.key, (found.style,), found.answers, options)

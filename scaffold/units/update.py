@@ -15,10 +15,11 @@ from scaffold.templating.request import Request
 from scaffold.templating.spec import all_answers
 from scaffold.transaction.change import Change
 from scaffold.units.add import rendered_files
-from scaffold.units.context import Options, Work, at_work
+from scaffold.units.context import Options
 from scaffold.units.ledger import Unit, find_unit, read_units
 from scaffold.units.prepare import request_for
 from scaffold.units.update_plan import UpdatePlan, plan_update
+from scaffold.units.work import Work, at_work
 
 
 class Writer(Protocol):

@@ -1,1 +1,1 @@
-"""Version control: what a commit says of itself. Subjects import nothing of each other."""
+"""Version control: commits, pull requests and reviews."""

@@ -15,7 +15,7 @@ Status = Literal["A", "C", "D", "M", "R", "T", "U"]
 """Added, copied, deleted, modified, renamed, of another type, unmerged: the letters of git."""
 
 EMPTY_TREE = "4b825dc642cb6eb9a060e54bf8d69288fbee4904"
-"""The tree without files, which git knows in every repository of SHA-1 object names."""
+"""The tree without files, which is in every repository of SHA-1 object names."""
 
 LINK, SUBMODULE = "120000", "160000"
 
@@ -30,9 +30,9 @@ PATCH_OPTIONS = (
 
 
 class Hunk(NamedTuple):
-    """Is one place of a file where lines were taken out, put in, or both.
+    """One place of a file where lines were removed, added, or both.
 
-    Lines are counted from 1 and stand without their ends. Where none was taken out (or put in),
+    Lines are counted from 1 and have no line ends. Where none was taken out (or put in),
     ``old_start`` (or ``new_start``) is the line behind which the place lies.
     """
 
@@ -46,7 +46,7 @@ class Hunk(NamedTuple):
 
 @dataclass(frozen=True)
 class FileChange:
-    """Is what happened to one file.
+    """The change of one file.
 
     Args:
         status: What happened, as git's letter.
@@ -74,7 +74,7 @@ class FileChange:
 
     @property
     def path(self) -> str:
-        """The path by which people know the file: the new one, or the old one of a deleted file."""
+        """The new path of the file, or the old one of a deleted file."""
         path = self.new_path or self.old_path
         assert path is not None, "git names at least one"
         return path
@@ -101,39 +101,39 @@ class FileChange:
 
 
 def changes_between(repository: git.Repo, old: str, new: str) -> tuple[FileChange, ...]:
-    """Returns what changed from one commit or tree to another, in git's order of paths."""
+    """Return what changed from one commit or tree to another, in git's order of paths."""
     return _read(repository, f"{old}", f"{new}")
 
 
 def changes_of(repository: git.Repo, commit: git.Commit) -> tuple[FileChange, ...]:
-    """Returns what a commit changed; of a merge, what it brought to its first parent."""
+    """Return what a commit changed; of a merge, what it brought to its first parent."""
     old = commit.parents[0].hexsha if commit.parents else EMPTY_TREE
     return changes_between(repository, old, commit.hexsha)
 
 
 def staged_changes(repository: git.Repo) -> tuple[FileChange, ...]:
-    """Returns what the next commit would change."""
+    """Return what the next commit would change."""
     base = "HEAD" if repository.head.is_valid() else EMPTY_TREE
     return _read(repository, "--cached", base)
 
 
 def unstaged_changes(repository: git.Repo, base: str | None = None) -> tuple[FileChange, ...]:
-    """Returns what differs on the disk from the index, or from a commit; new files apart."""
+    """Return what differs on the disk from the index, or from a commit; new files apart."""
     return _read(repository, *([base] if base else []))
 
 
 def old_text(repository: git.Repo, change: FileChange) -> str | None:
-    """Returns the text of a file before its change; None where it was no text."""
+    """Return the text of a file before its change; None where it was no text."""
     return blob_text(repository, change.old_id, change.old_mode)
 
 
 def new_text(repository: git.Repo, change: FileChange) -> str | None:
-    """Returns the text of a file after its change; None where it is none, or git has none of it."""
+    """Return the text of a file after its change; None where it is none, or git has none of it."""
     return blob_text(repository, change.new_id, change.new_mode)
 
 
 def blob_text(repository: git.Repo, name: str, mode: str = "100644") -> str | None:
-    """Returns a stored content as text, odd bytes replaced; None for binary and missing ones."""
+    """Return a stored content as text, odd bytes replaced; None for binary and missing ones."""
     if mode in (LINK, SUBMODULE) or not name.strip("0"):
         return None
     # One process of git answers for all blobs; one for each would take most of a command's time.
@@ -152,8 +152,8 @@ def _read(repository: git.Repo, *which: str) -> tuple[FileChange, ...]:
 
 
 def parse_changes(output: bytes) -> tuple[FileChange, ...]:
-    """Returns the changes that git printed with `PATCH_OPTIONS`, in its order."""
-    # Behind the last path stands an empty one, and then the patch.
+    """Return the changes that git printed with `PATCH_OPTIONS`, in its order."""
+    # An empty path comes after the last one, and then the patch.
     raw, _, patch = output.partition(b"\0\0")
     fields = iter(raw.removesuffix(b"\0").decode("utf-8", "surrogateescape").split("\0"))
     parts = _SECTION.split(patch.decode("utf-8", "replace"))[1:]
@@ -162,20 +162,20 @@ def parse_changes(output: bytes) -> tuple[FileChange, ...]:
 
 
 class _Sections:
-    """Hands out the parts of a patch in their order; a file in conflict need not have one."""
+    """The parts of a patch in their order; a file in conflict need not have one."""
 
     def __init__(self, parts: Iterable[tuple[str, str]]) -> None:
         self._parts = deque(parts)
 
     def take(self, *, is_unmerged: bool) -> str:
-        """Returns the next part; nothing where it belongs to another file."""
+        """Return the next part; nothing where it belongs to another file."""
         if not self._parts or (is_unmerged and self._parts[0][0] == "diff --git "):
             return ""
         return self._parts.popleft()[1]
 
 
 def _change(head: str, fields: Iterator[str], sections: _Sections) -> FileChange:
-    """Builds a change of its raw line ``:MODE MODE ID ID LETTER`` and its part of the patch.
+    """Build a change from its raw line ``:MODE MODE ID ID LETTER`` and its part of the patch.
 
     A file in conflict that is compared with the disk has two old modes, behind ``::``.
     """
@@ -212,7 +212,7 @@ def _is_binary(part: str) -> bool:
 
 
 def _hunks(part: str) -> Iterator[Hunk]:
-    """Yields the hunks of one file's part of a patch without context lines."""
+    """Yield the hunks of one file's part of a patch without context lines."""
     match: re.Match[str] | None = None
     removed: list[str] = []
     added: list[str] = []

@@ -1,4 +1,4 @@
-"""Which dependencies a change adds, drops or asks for otherwise, told from manifests as text."""
+"""Which dependencies a change adds, drops or asks for otherwise, read from manifests as text."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _CARGO = ("dependencies", "dev-dependencies", "build-dependencies")
 
 
 class DependencyChange(NamedTuple):
-    """Is what happened to one dependency of one manifest."""
+    """The change of one dependency in one manifest."""
 
     path: str
     name: str
@@ -35,10 +35,10 @@ class DependencyChange(NamedTuple):
 def dependency_changes(
     path: str, old_text: str | None, new_text: str | None
 ) -> Iterator[DependencyChange]:
-    """Yields what happened to the dependencies that a manifest names, by name.
+    """Yield what happened to the dependencies that a manifest names, by name.
 
     Args:
-        path: The manifest; of any other file nothing is told.
+        path: The manifest; any other file yields nothing.
         old_text: What it held; None where it is new.
         new_text: What it holds; None where it is gone.
     """
@@ -77,7 +77,7 @@ def _reader(path: str) -> _Reader | None:
 
 
 def _read(reader: _Reader, text: str | None) -> dict[str, str] | None:
-    """Returns the dependencies of a text; None where it is broken."""
+    """Return the dependencies of a text; None where it is broken."""
     found: dict[str, set[str]] = {}
     try:
         for name, asked in reader(text or ""):

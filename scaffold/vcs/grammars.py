@@ -19,7 +19,7 @@ EXTRA = "areal-scaffold[languages]"
 
 
 class Definition(NamedTuple):
-    """Is one definition: its dotted name, what kind, its head, its lines and its digest."""
+    """One definition: its dotted name, what kind, its head, its lines and its digest."""
 
     name: str
     kind: str
@@ -31,7 +31,7 @@ class Definition(NamedTuple):
 
 
 class _Grammar(NamedTuple):
-    """Is a grammar: its package, what gives its language there, and whose tags count too."""
+    """A grammar: its package, what gives its language there, and whose tags count too."""
 
     package: str
     entry: str = "language"
@@ -72,17 +72,17 @@ _ACCESS = ("private", "protected", "public")
 
 
 def is_known(suffix: str) -> bool:
-    """Tells whether there is a grammar for a suffix, be it installed or not."""
+    """Return whether there is a grammar for a suffix, be it installed or not."""
     return suffix in GRAMMARS
 
 
 def is_installed(suffix: str) -> bool:
-    """Tells whether the grammar for a suffix is installed."""
+    """Return whether the grammar for a suffix is installed."""
     return _load(GRAMMARS[suffix]) is not None
 
 
 def read_definitions(suffix: str, text: str) -> list[Definition] | None:
-    """Returns what a file defines, in order; None where its grammar is missing, or it is broken.
+    """Return what a file defines, in order; None where its grammar is missing, or it is broken.
 
     Args:
         suffix: The suffix of its name, one of GRAMMARS.
@@ -141,14 +141,14 @@ def _definition(
         _head(whole),
         whole.start_point.row + 1,
         whole.end_point.row + 1,
-        # What stands outside of its class is declared inside, where callers see it.
+        # What is defined outside of its class is declared inside, where callers see it.
         not _scope(name) and _is_public(whole, _text(name), suffix, exported),
         hashlib.sha256("\0".join(_leaves(whole)).encode()).hexdigest(),
     )
 
 
 def _whole(node: Node) -> Node:
-    """Returns the node with its body, where the tag stands on a part of it."""
+    """Return the node with its body, where the tag is on a part of it."""
     wider = {"function_definition", "declaration", "field_declaration", "type_declaration"}
     while node.parent is not None and node.parent.type in (wider | {"pointer_declarator"}):
         node = node.parent
@@ -156,14 +156,14 @@ def _whole(node: Node) -> Node:
 
 
 def _scope(name: Node) -> list[str]:
-    """Returns the class in ``Class::method``, as C++ writes it outside of the class."""
+    """Return the class in ``Class::method``, as C++ writes it outside of the class."""
     parent = name.parent
     scope = parent.child_by_field_name("scope") if parent is not None else None
     return [_text(scope)] if scope is not None else []
 
 
 def _owners(node: Node, suffix: str) -> Iterator[str]:
-    """Yields the names of what is around a definition, the outermost first."""
+    """Yield the names of what is around a definition, the outermost first."""
     names: list[str] = []
     around = node.parent
     while around is not None:
@@ -182,7 +182,7 @@ def _owners(node: Node, suffix: str) -> Iterator[str]:
 
 
 def _head(node: Node) -> str:
-    """Returns a definition without its body, in one line."""
+    """Return a definition without its body, in one line."""
     body = next((each for each in _below(node) if each.type in _BODIES), None)
     end = body.start_byte if body is not None else node.end_byte
     text = (node.text or b"")[: end - node.start_byte].decode("utf-8", "replace")
@@ -190,7 +190,7 @@ def _head(node: Node) -> str:
 
 
 def _below(node: Node) -> Iterator[Node]:
-    """Yields the nodes below one, breadth first, down to two levels."""
+    """Yield the nodes below one, breadth first, down to two levels."""
     yield from node.children
     for child in node.children:
         yield from child.children
@@ -229,7 +229,7 @@ def _is_public_rust(node: Node) -> bool:
         if holder.type == "trait_item":
             return _is_public_rust(holder)
         if holder.child_by_field_name("trait") is not None:
-            return False  # the trait says what callers see
+            return False  # callers see the trait
     return own == ["pub"]
 
 
@@ -254,7 +254,7 @@ def _is_public_script(node: Node, name: str, exported: frozenset[str]) -> bool:
 
 
 def _exported(root: Node) -> frozenset[str]:
-    """Returns the names that a script exports in a clause, or by ``module.exports``."""
+    """Return the names that a script exports in a clause, or by ``module.exports``."""
     found: set[str] = set()
     for node in root.children:
         text = _text(node)

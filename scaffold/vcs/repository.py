@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def open_repository(folder: Path) -> git.Repo:
-    """Opens the repository that a folder lies in; the caller closes it.
+    """Open the repository that a folder lies in; the caller closes it.
 
     Its ``git`` runs neither hooks nor a file-system monitor, asks nothing and fetches nothing.
 
@@ -29,7 +29,7 @@ def open_repository(folder: Path) -> git.Repo:
     try:
         os.environ.setdefault("GIT_PYTHON_REFRESH", "quiet")
         import git
-    except ImportError as error:  # GitPython says so where there is no git
+    except ImportError as error:  # raised where there is no git
         raise _without_git() from error
     try:
         repository = git.Repo(folder, search_parent_directories=True)
@@ -50,14 +50,14 @@ def open_repository(folder: Path) -> git.Repo:
 
 
 def root_of(repository: git.Repo) -> Path:
-    """Returns the top folder of a repository's files."""
+    """Return the top folder of a repository's files."""
     top = repository.working_tree_dir
     assert top is not None, "open_repository refuses bare ones"
     return Path(top)
 
 
 def commit_at(repository: git.Repo, revision: str) -> git.Commit:
-    """Returns the commit that a revision names.
+    """Return the commit that a revision names.
 
     Raises:
         RequestError: There is none of that name; a shallow clone may lack it.
@@ -82,17 +82,17 @@ def commit_at(repository: git.Repo, revision: str) -> git.Commit:
 
 
 def is_shallow(repository: git.Repo) -> bool:
-    """Tells whether the history was cut when the repository was cloned."""
+    """Return whether the history was cut when the repository was cloned."""
     return (Path(repository.common_dir) / "shallow").is_file()
 
 
 def is_empty(repository: git.Repo) -> bool:
-    """Tells whether the current branch has no commit yet."""
+    """Return whether the current branch has no commit yet."""
     return not repository.head.is_valid()
 
 
 def _confirm(repository: git.Repo, folder: Path) -> None:
-    """Asks git whether it takes the repository, which GitPython alone does not tell."""
+    """Check that git accepts the repository, which GitPython does not test."""
     import git
 
     if repository.bare:

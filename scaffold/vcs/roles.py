@@ -1,4 +1,4 @@
-"""What a file is for, as its path tells: a source, a test, a page, a part of the build."""
+"""What a file is for, by its path: a source, a test, a page, a part of the build."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ MANIFESTS = frozenset(
     {"pyproject.toml", "setup.py", "setup.cfg", "package.json", "cargo.toml", "go.mod", "pom.xml"}
     | {"build.gradle", "build.gradle.kts", "gemfile", "composer.json", "pipfile", "environment.yml"}
 )
-"""Files that say what a project needs, in lower case."""
+"""Files that list what a project needs, in lower case."""
 
 LOCKS = frozenset(
     {"uv.lock", "poetry.lock", "pipfile.lock", "pdm.lock", "package-lock.json", "yarn.lock"}
@@ -56,7 +56,7 @@ _SOURCES = frozenset(
 
 
 def role_of(path: str) -> Role:
-    """Returns what a file is for; a test of the build is a test, a page below tests too."""
+    """Return what a file is for; a test of the build is a test, a page below tests too."""
     *folders, name = path.lower().split("/")
     if name in _CI_FILES or _CI_FOLDERS.intersection(folders[:1]) or folders[:1] == [".github"]:
         return "ci"
@@ -75,7 +75,7 @@ def role_of(path: str) -> Role:
 
 
 def is_manifest(path: str) -> bool:
-    """Tells whether a file says what a project needs, or what was resolved for it."""
+    """Return whether a file lists what a project needs, or what was resolved for it."""
     *folders, name = path.lower().split("/")
     if name in MANIFESTS or name in LOCKS:
         return True

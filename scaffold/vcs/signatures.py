@@ -17,7 +17,7 @@ class _Parameters(NamedTuple):
 
 
 def why_calls_break(old: Symbol, new: Symbol) -> str | None:
-    """Returns why callers break, where that is certain; None elsewhere.
+    """Return why callers break, where that is certain; None elsewhere.
 
     Only heads of Python are compared by their parameters.
     """

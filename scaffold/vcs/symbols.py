@@ -1,4 +1,4 @@
-"""The symbols that a source file defines: what is public, its head, and where it stands."""
+"""The symbols that a source file defines: what is public, its head, and its lines."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ Kind = Literal["class", "constant", "function", "method", "type"]
 
 
 class Symbol(NamedTuple):
-    """Is one definition of a file.
+    """One definition of a file.
 
-    Lines are counted from 1; decorators count as part of what they stand on.
+    Lines are counted from 1; decorators count as part of their definition.
     """
 
     name: str
@@ -32,7 +32,7 @@ class Symbol(NamedTuple):
 
 
 def read_symbols(path: str, text: str) -> tuple[Symbol, ...] | None:
-    """Returns what a file defines, in its order; None where its language is not read.
+    """Return what a file defines, in its order; None where its language is not read.
 
     A file that cannot be parsed defines nothing that is known, which is None as well.
     """
@@ -46,7 +46,7 @@ def read_symbols(path: str, text: str) -> tuple[Symbol, ...] | None:
 
 
 def symbol_at(symbols: tuple[Symbol, ...], line: int) -> Symbol | None:
-    """Returns the innermost definition that a line belongs to."""
+    """Return the innermost definition that a line belongs to."""
     around = [each for each in symbols if each.start <= line <= each.end]
     return min(around, key=lambda each: each.end - each.start, default=None)
 
@@ -61,7 +61,7 @@ def _read_python(text: str) -> tuple[Symbol, ...] | None:
 
 
 def _listed(tree: ast.Module) -> frozenset[str] | None:
-    """Returns what ``__all__`` names where it is a literal; else None."""
+    """Return what ``__all__`` names where it is a literal; else None."""
     for node in tree.body:
         if not isinstance(node, ast.Assign | ast.AnnAssign) or node.value is None:
             continue
@@ -106,7 +106,7 @@ def _is_public(name: str, listed: frozenset[str] | None) -> bool:
 
 
 def _python_name(node: ast.stmt, *, in_class: bool) -> tuple[str, Kind, str] | None:
-    """Returns name, kind and head of a statement that defines something."""
+    """Return name, kind and head of a statement that defines something."""
     if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
         returns = f" -> {ast.unparse(node.returns)}" if node.returns else ""
         word = "async " if isinstance(node, ast.AsyncFunctionDef) else ""
@@ -131,7 +131,7 @@ _READERS: dict[str, Callable[[str], tuple[Symbol, ...] | None]] = {
 
 
 def why_unread(path: str) -> str:
-    """Returns why `read_symbols` gives None for a file."""
+    """Return why `read_symbols` gives None for a file."""
     suffix = path.rpartition(".")[2].lower()
     if is_known(suffix) and not is_installed(suffix):
         return f"not read: install {EXTRA}"

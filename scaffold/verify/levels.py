@@ -16,7 +16,7 @@ from scaffold.errors import TargetError
 from scaffold.syntax import parse
 from scaffold.target.target import Target
 from scaffold.units.ledger import Unit
-from scaffold.verify.findings import Finding, Level, failed, judged, not_needed, not_run
+from scaffold.verify.checks import Check, Level, failed, judged, not_needed, not_run
 from scaffold.verify.interpreter import PROBED, Interpreter
 from scaffold.verify.process import Finished, run_limited
 
@@ -125,7 +125,7 @@ def _judge_tests(done: Finished, report: Path, bench: Bench, files: list[str]) -
     return judged("tests", findings, f"{len(cases) - len(skipped)} passed{note}")
 
 
-def _missed(findings: Sequence[Finding]) -> set[str]:
+def _missed(findings: Sequence[Check]) -> set[str]:
     """Return the training packages that all failures come from the absence of."""
     found = [MISSED.search(row.message) for row in findings]
     names = {each[1] for each in found if each}
@@ -191,9 +191,9 @@ def _read_rows(path: Path) -> list[dict[str, Any]]:
     return rows
 
 
-def _read_findings(rows: list[dict[str, Any]], done: Finished, limits: Limits) -> list[Finding]:
+def _read_findings(rows: list[dict[str, Any]], done: Finished, limits: Limits) -> list[Check]:
     checks = [row for row in rows if row["event"] == "check"]
-    findings = [Finding(row["check"], row["status"], row["message"]) for row in checks]
+    findings = [Check(row["check"], row["status"], row["message"]) for row in checks]
     faults = [row["message"] for row in rows if row["event"] == "fault"]
     findings += [failed("runner", f"the runner itself failed: {text}") for text in faults]
     if any(row["event"] == "done" for row in rows):

@@ -14,7 +14,7 @@ from scaffold.errors import LedgerError, ScaffoldError
 from scaffold.syntax import parse
 from scaffold.target.target import Target, registry_rules, unit_names
 from scaffold.templating.spec import RegistryRule, fill
-from scaffold.transaction.change import digest
+from scaffold.transaction.digest import digest
 from scaffold.units.ledger import LedgerFile, Unit
 
 

@@ -12,7 +12,7 @@ from scaffold.syntax import parse
 from scaffold.target.target import Target
 from scaffold.units.ledger import Unit
 from scaffold.units.todos import find_todos
-from scaffold.verify.findings import Finding, Level, failed, judged, warning
+from scaffold.verify.checks import Check, Level, failed, judged, warning
 
 FORBIDDEN = ("areal.engine", "areal.trainer", "scaffold", "tests")
 """Modules that no unit may import: they are no public contract, or never there in training."""
@@ -47,7 +47,7 @@ def check_static(target: Target, unit: Unit, contract: str) -> Level:
     trees: dict[str, ast.Module] = {}
     for file in unit.files:
         found = _parsed(target.root, file.path)
-        if isinstance(found, Finding):
+        if isinstance(found, Check):
             findings.append(found)
         elif found is not None:
             trees[file.path] = found
@@ -65,7 +65,7 @@ def has_broken_file(level: Level) -> bool:
     return any(row.check in ("file", "syntax") and row.status == "failed" for row in level.details)
 
 
-def _registered(target: Target, unit: Unit) -> Iterator[Finding]:
+def _registered(target: Target, unit: Unit) -> Iterator[Check]:
     for entry in unit.entries:
         line = text_to_add(entry)
         try:
@@ -77,7 +77,7 @@ def _registered(target: Target, unit: Unit) -> Iterator[Finding]:
             yield failed("registry", f"{entry.file}: add to {entry.table}: {line}")
 
 
-def _parsed(root: Path, path: str) -> ast.Module | Finding | None:
+def _parsed(root: Path, path: str) -> ast.Module | Check | None:
     """Return the syntax tree of a Python file, what is wrong with it, or None for other files."""
     try:
         data = (root / path).read_bytes()
@@ -98,7 +98,7 @@ def _parsed(root: Path, path: str) -> ast.Module | Finding | None:
 # --- imports ------------------------------------------------------------------------------------
 
 
-def _imports(target: Target, contract: str, path: str, tree: ast.Module) -> Iterator[Finding]:
+def _imports(target: Target, contract: str, path: str, tree: ast.Module) -> Iterator[Check]:
     at_top = set(map(id, _module_level(tree)))
     for node in ast.walk(tree):
         for module in _imported(node):
@@ -146,7 +146,7 @@ def _is_under(module: str, name: str) -> bool:
 # --- contracts ----------------------------------------------------------------------------------
 
 
-def _workflow(unit: Unit, path: str, tree: ast.Module) -> Iterator[Finding]:
+def _workflow(unit: Unit, path: str, tree: ast.Module) -> Iterator[Check]:
     name = _registered_name(unit)
     found = next((n for n in tree.body if isinstance(n, ast.ClassDef) and n.name == name), None)
     if found is None:
@@ -168,7 +168,7 @@ def _workflow(unit: Unit, path: str, tree: ast.Module) -> Iterator[Finding]:
         yield failed("contract", f"{where}: {name} {text}")
 
 
-def _agent(path: str, name: str, method: Function) -> Iterator[Finding]:
+def _agent(path: str, name: str, method: Function) -> Iterator[Check]:
     """Check that an agent takes what the trainer's proxy gives it in either mode."""
     given = method.args
     names = {arg.arg for arg in (*given.posonlyargs, *given.args, *given.kwonlyargs)}
@@ -178,9 +178,7 @@ def _agent(path: str, name: str, method: Function) -> Iterator[Finding]:
         yield failed("contract", f"{path}:{method.lineno}: {text}")
 
 
-def _episode(
-    path: str, name: str, method: Function, expected: tuple[str, ...]
-) -> Iterator[Finding]:
+def _episode(path: str, name: str, method: Function, expected: tuple[str, ...]) -> Iterator[Check]:
     where = f"{path}:{method.lineno}"
     wanted = f"async def {method.name}(self, {', '.join(expected)})"
     if not isinstance(method, ast.AsyncFunctionDef):
@@ -202,7 +200,7 @@ def _episode(
             yield warning("blocking", f"{place}: {call} stops all other episodes; await instead")
 
 
-def _reward(unit: Unit, path: str, tree: ast.Module) -> Iterator[Finding]:
+def _reward(unit: Unit, path: str, tree: ast.Module) -> Iterator[Check]:
     name = _registered_name(unit)
     found = _top_function(tree, name)
     if found is None:
@@ -225,7 +223,7 @@ def _reward(unit: Unit, path: str, tree: ast.Module) -> Iterator[Finding]:
         yield failed("contract", f"{where}: {name} needs **kwargs for the other columns of the row")
 
 
-def _dataset(unit: Unit, path: str, tree: ast.Module) -> Iterator[Finding]:
+def _dataset(unit: Unit, path: str, tree: ast.Module) -> Iterator[Check]:
     for style in unit.styles:
         name = f"get_{unit.name}_{style}_dataset"
         found = _top_function(tree, name)
@@ -247,7 +245,7 @@ def _dataset(unit: Unit, path: str, tree: ast.Module) -> Iterator[Finding]:
             yield failed("contract", f"{where}: {name} lacks the parameters {', '.join(missing)}")
 
 
-def _model(unit: Unit, path: str, tree: ast.Module) -> Iterator[Finding]:
+def _model(unit: Unit, path: str, tree: ast.Module) -> Iterator[Check]:
     """Check that the file defines a model that is called as the trainer calls models."""
     classes = [node for node in tree.body if isinstance(node, ast.ClassDef)]
     found = next((node for node in classes if _derives(node, *MODEL_BASES)), None)
@@ -274,7 +272,7 @@ def _derives(node: ast.ClassDef, *names: str) -> bool:
     return any(ast.unparse(base).rpartition(".")[2] in names for base in node.bases)
 
 
-CONTRACTS: dict[str, Callable[[Unit, str, ast.Module], Iterator[Finding]]] = {
+CONTRACTS: dict[str, Callable[[Unit, str, ast.Module], Iterator[Check]]] = {
     "dataset": _dataset,
     "model": _model,
     "reward": _reward,

@@ -13,7 +13,7 @@ from scaffold.report import Report, Step
 from scaffold.target.target import Target, describe
 from scaffold.units.ledger import Unit, find_unit, read_units
 from scaffold.units.todos import OpenTodo, open_todos
-from scaffold.verify.findings import Level, not_run
+from scaffold.verify.checks import Level, not_run
 from scaffold.verify.interpreter import Interpreter, find_interpreter
 from scaffold.verify.levels import Bench, Limits, run_episodes, run_tests
 from scaffold.verify.process import end_all, end_like_ctrl_c

@@ -85,3 +85,30 @@ def test_no_unfinished_marks():
 
 def test_the_licences_are_one_text():
     assert (ROOT / "LICENSE").read_bytes() == (ROOT / "areal" / "LICENSE").read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("suffixes", "tic"),
+    [
+        # A class is a noun, a function an order; "Is", "Says" and "Tells" are neither.
+        ((".py",), r'^\s*[rR]?"""(Is|Are|Says|Tells|Holds|Returns|Yields|Checks|Writes) '),
+        # A thing lies or is somewhere; only people and machines stand.
+        ((".md",), r"\b[Ss]tands? (in|under|beside|at|above|below) (`|the |a |its |there\b)"),
+        ((".md",), r"\b(page|file|table|manifest|layout|command|skill|report)s? (says|tells) "),
+    ],
+)
+def test_plain_words(suffixes: tuple[str, ...], tic: str) -> None:
+    own = (
+        "areal/",
+        "scaffold/",
+        "docs/en/",
+        "README.md",
+        "AGENTS.md",
+        "CONTRIBUTING.md",
+        ".agents/",
+    )
+    # Of what is generated the source is read; a model's file is what the generator wrote.
+    others = ("docs/en/rules/", "docs/en/archon-coverage.md", "areal/experimental/models/archon/")
+    others += ("scaffold/archon/codegen/tests.py",)  # whose text is that of the generated tests
+    found = lines_that_match(tic, suffixes)
+    assert [line for line in found if line.startswith(own) and not line.startswith(others)] == []

@@ -16,10 +16,11 @@ from typing import Any
 import pytest
 
 from scaffold.templating.manifests import load_kind, style_names
-from scaffold.units.add import add_tests, add_unit
+from scaffold.units.add import add_prepared, add_unit
 from scaffold.units.context import Options
 from scaffold.units.ledger import base_path, read_units
 from scaffold.units.project import new_project
+from scaffold.units.subject import prepare_tests
 
 ROOT = Path(__file__).parents[2]
 TREES = Path(__file__).parent / "trees"
@@ -108,7 +109,9 @@ def made(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
         add_unit(load_kind(kind), name, styles, answers, Options(root))
     for name in TESTED if request.param == "project" else []:
         path, to = f"my_rl/{name}.py", f"tests/{name.replace('/', '/test_')}_contract.py"
-        add_tests(load_kind("tests"), path, None, to, Options(root))
+        add_prepared(
+            prepare_tests(load_kind("tests"), path, None, to, Options(root)), Options(root)
+        )
     return root.rename(root.parent / f"{request.param}-tree")
 
 

@@ -1,4 +1,4 @@
-"""Checks of single values, with one wording for all dataclasses."""
+"""How single values are checked, with one wording for all dataclasses."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ class Tracker(Protocol):
 
 
 class TensorBoardTracker:
-    """Writes TensorBoard's event files.
+    """A writer of TensorBoard's event files.
 
     It uses TensorBoard's own record writer and messages, not its event writer: that one starts a
     thread and imports TensorFlow where it is installed. A row is one event with all its values.

@@ -22,11 +22,12 @@ ProblemKind = Literal[
 ]
 
 _NUMBER = lazy_re(r"-\d")
+_KEY = lazy_re(r"[A-Za-z_][\w.]*=")
 _HELP = frozenset({"--help", "-h", "--version"})
 
 
 class Input(NamedTuple):
-    """Is one word of a command line.
+    """One word of a command line.
 
     Args:
         text: The word without its quotes.
@@ -41,7 +42,7 @@ class Input(NamedTuple):
 
 @dataclass(frozen=True)
 class Problem:
-    """Is one word that does not fit.
+    """One word that does not fit.
 
     Args:
         kind: What is wrong: the rule that it breaks.
@@ -62,7 +63,7 @@ class Problem:
 
 @dataclass
 class Fit:
-    """Is how the words of a command line fit a command.
+    """The result of fitting the words of a command line to a command.
 
     Args:
         problems: What does not fit.
@@ -78,7 +79,7 @@ class Fit:
 
 
 def fit(command: Command, words: Sequence[Input], *, is_whole: bool) -> Fit:
-    """Fits the words behind a program's name to what the program takes.
+    """Fit the words behind a program's name to what the program takes.
 
     Args:
         command: The program.
@@ -106,7 +107,7 @@ class _Reader:
         self.result = Fit(path=(command.name,))
 
     def read(self) -> None:
-        """Reads all words."""
+        """Read all words."""
         is_rest = False
         while self._index < len(self._words):
             word = self._words[self._index]
@@ -127,7 +128,7 @@ class _Reader:
         return text.startswith("-") and len(text) > 1
 
     def _read_unsure(self, word: Input, *, is_rest: bool) -> bool:
-        """Reads a word that stands for others; returns whether to go on."""
+        """Read a word that stands for others; return whether to go on."""
         at = self._index - 1
         name, is_set, _ = word.text.partition("=")
         if is_set and re.fullmatch(r"--?[a-zA-Z][\w-]*", name) and not is_rest:
@@ -142,7 +143,7 @@ class _Reader:
         return True
 
     def _stop(self, reason: str) -> None:
-        """Gives up on the words that are left."""
+        """Give up on the words that are left."""
         self._is_loose = True
         for index in range(self._index, len(self._words)):
             self.result.unsure[index] = reason
@@ -175,7 +176,7 @@ class _Reader:
         return f"`{' '.join(self.result.path)}`{where}"
 
     def _read_cluster(self, text: str, at: int) -> bool:
-        """Reads `-xvf` and `-n4`; returns whether all of it is known."""
+        """Read `-xvf` and `-n4`; return whether all of it is known."""
         for position in range(1, len(text)):
             option = self._command.option(f"-{text[position]}")
             if option is None:
@@ -201,11 +202,11 @@ class _Reader:
         names = sorted(set(self._command.option_names()))
         message = f"{' '.join(self.result.path)} has no option {name!r}"
         evidence = f"{self._here} has {_shown(names)}"
-        near = _nearest(name, [each for each in names if each.startswith("--")])
+        near = _nearest(name, [each for each in names if each[0] != "-" or each[:2] == "--"])
         self.result.problems.append(Problem("option-unknown", at, message, evidence, near, at))
 
     def _skip_values(self, option: Option) -> None:
-        """Skips the words behind an option that takes any number of them."""
+        """Skip the words behind an option that takes any number of them."""
         self._is_loose = True
         while self._index < len(self._words):
             word = self._words[self._index]
@@ -261,11 +262,15 @@ class _Reader:
         self.result.problems.append(Problem("choice-unknown", at, message, evidence, near, of))
 
     def _read_argument(self, text: str) -> bool:
-        """Reads a word that is no option; returns whether to go on."""
+        """Read a word that is no option; return whether to go on."""
         at = self._index - 1
         commands = self._command.commands
         if commands is None:
-            self._given.append(at)
+            # A program that is configured by its classes takes `model.lr=1e-5`.
+            if _KEY.match(text) and any(each[0] != "-" for each in self._command.option_names()):
+                self._read_option(text)
+            else:
+                self._given.append(at)
             return True
         if self._command.arguments:
             self._stop("arguments stand before the command")
@@ -294,7 +299,7 @@ class _Reader:
         return False
 
     def find_missing(self) -> None:
-        """Finds arguments and options that are needed and not given, or one argument too many."""
+        """Find arguments and options that are needed and not given, or one argument too many."""
         command = self._command
         if self._asks_help or self._is_loose or command.is_open or command.commands is not None:
             return
@@ -337,7 +342,7 @@ def _nearest(text: str, names: Sequence[str]) -> str:
 
 
 def _shown(names: Sequence[str]) -> str:
-    """Lists names, the first dozen where there are many."""
+    """List names, the first dozen where there are many."""
     if len(names) <= 12:
         return ", ".join(names) if names else "none"
     return f"{', '.join(names[:12])} and {len(names) - 12} more"

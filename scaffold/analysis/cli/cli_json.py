@@ -16,7 +16,7 @@ CLI_SCHEMA = 1
 
 
 def read_cli(text: str, where: str) -> dict[str, Command]:
-    """Returns the programs that a description names.
+    """Return the programs that a description names.
 
     Args:
         text: The file.

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, cast
 
 from scaffold.analysis.cli.commands import Argument, Option
+from scaffold.analysis.cli.literals import Literals, keyword, literal
 from scaffold.analysis.python.sources import Source
-
-Values = Callable[[ast.expr, Source], ast.expr | None]
-"""Returns the expression that a name stands for, or None."""
 
 STANDARD_OPTIONS = {
     "version_option": Option(("--version",)),
@@ -20,54 +18,42 @@ STANDARD_OPTIONS = {
 }
 
 
-def literal(node: ast.expr | None) -> Any:
-    """Returns a value that is written out; None for any other."""
-    if node is None:
-        return None
-    try:
-        return ast.literal_eval(node)
-    except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
-        return None
+def declared_names(call: ast.Call) -> list[Any]:
+    """Return the names in `click.option("-x", "--long")` or `click.Option(["-x", "--long"])`."""
+    first = call.args[0] if call.args else keyword(call, "param_decls")
+    given = first.elts if isinstance(first, (ast.List, ast.Tuple)) else call.args
+    return [literal(each) for each in given]
 
 
-def keyword(call: ast.Call, name: str) -> ast.expr | None:
-    """Returns the expression of a keyword."""
-    return next((each.value for each in call.keywords if each.arg == name), None)
-
-
-def click_option(call: ast.Call, source: Source, values: Values) -> Option | None:
-    """Returns what `click.option(...)` declares; None where that is not written out."""
-    words = [literal(each) for each in call.args]
+def click_option(call: ast.Call, source: Source, literals: Literals) -> Option | None:
+    """Return what `click.option(...)` declares; None where that is not written out."""
+    words = declared_names(call)
     if not all(isinstance(each, str) for each in words):
         return None
     names, has_two = _split_names([each for each in words if each.lstrip(" /").startswith("-")])
     if not names:
         return None
-    choices, folds = _choices(keyword(call, "type"), source, values)
+    choices, folds = _choices(keyword(call, "type"), source, literals)
     return Option(
         tuple(names),
         choices=choices,
         is_repeatable=literal(keyword(call, "multiple")) is True,
         is_required=literal(keyword(call, "required")) is True
         and not {"default", "prompt", "envvar", None} & {each.arg for each in call.keywords},
-        num_values=None if _has_rest(call) else _num_values(call, has_two=has_two),
+        num_values=_num_values(call, has_two=has_two),
         folds_case=folds,
     )
 
 
 def _split_names(words: Sequence[str]) -> tuple[list[str], bool]:
-    """Splits `--shout/--no-shout`; tells whether there was any."""
+    """Split `--shout/--no-shout`; return whether there was any as well."""
     names = [part.strip() for word in words for part in word.split("/") if part.strip()]
     return [each for each in names if each.startswith("-")], len(names) > len(words)
 
 
-def _has_rest(call: ast.Call) -> bool:
-    return any(each.arg is None for each in call.keywords)
-
-
 def _num_values(call: ast.Call, *, has_two: bool) -> int | None:
     given = {each.arg for each in call.keywords}
-    if "cls" in given or ("flag_value" in given and "is_flag" not in given):
+    if {"cls", None} & given or ("flag_value" in given and "is_flag" not in given):
         return None
     for name in ("is_flag", "count"):
         value = literal(keyword(call, name))
@@ -86,9 +72,9 @@ def _num_values(call: ast.Call, *, has_two: bool) -> int | None:
     return None if isinstance(kind, ast.Call) and _name_of(kind.func) == "Tuple" else 1
 
 
-def click_argument(call: ast.Call, source: Source, values: Values) -> Argument | None:
-    """Returns what `click.argument(...)` declares; None where that is not written out."""
-    name = literal(call.args[0]) if call.args else None
+def click_argument(call: ast.Call, source: Source, literals: Literals) -> Argument | None:
+    """Return what `click.argument(...)` declares; None where that is not written out."""
+    name = next(iter(declared_names(call)), None)
     given = {each.arg for each in call.keywords}
     if not isinstance(name, str) or None in given or "cls" in given:
         return None
@@ -97,25 +83,20 @@ def click_argument(call: ast.Call, source: Source, values: Values) -> Argument |
     if count not in (1, -1) or ("required" in given and required is None):
         return None
     is_required = bool(required) if required is not None else count == 1 and "default" not in given
-    choices, folds = _choices(keyword(call, "type"), source, values)
+    choices, folds = _choices(keyword(call, "type"), source, literals)
     return Argument(
         name.upper(), is_required and "envvar" not in given, count == -1, choices, folds
     )
 
 
-def _choices(kind: ast.expr | None, source: Source, values: Values) -> tuple[tuple[str, ...], bool]:
+def _choices(
+    kind: ast.expr | None, source: Source, literals: Literals
+) -> tuple[tuple[str, ...], bool]:
     if not (isinstance(kind, ast.Call) and source.dotted(kind.func).endswith("click.Choice")):
         return (), False
-    if not kind.args:
-        return (), False
-    given = literal(kind.args[0])
-    if given is None:
-        given = literal(values(kind.args[0], source))
-    if not isinstance(given, (list, tuple, dict, set)):
-        return (), False
-    rows = cast("list[Any]", [*given])
+    given = kind.args[0] if kind.args else keyword(kind, "choices")
     folds = keyword(kind, "case_sensitive")
-    return tuple(str(each) for each in rows), folds is not None and literal(folds) is not True
+    return literals.choices(given, source), folds is not None and literal(folds) is not True
 
 
 def _name_of(node: ast.expr) -> str:
@@ -125,9 +106,9 @@ def _name_of(node: ast.expr) -> str:
 def typer_parameter(
     parameter: ast.arg, default: ast.expr | None, source: Source
 ) -> Option | Argument | str | None:
-    """Returns what a parameter of a typer command declares; a text says why that is unsure.
+    """Return what a parameter of a typer command declares, or a text: why that is unsure.
 
-    None is returned for the parameters that are none of the command line, as `typer.Context` is.
+    A parameter that is none of the command line, as `typer.Context` is, gives None.
     """
     kind, info = _annotation(parameter.annotation, source)
     if isinstance(default, ast.Call) and _is_info(default, source):

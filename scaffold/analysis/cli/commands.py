@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 
 class Option(NamedTuple):
-    """Is one option of a command.
+    """One option of a command.
 
     Args:
         names: How it is written, the first one being the usual: ("--style", "-s").
@@ -32,12 +32,12 @@ class Option(NamedTuple):
     folds_case: bool = False
 
     def takes(self, value: str) -> bool:
-        """Tells whether a value is one of its choices, where it has any."""
+        """Return whether a value is one of its choices, where it has any."""
         return _is_choice(value, self.choices, folds_case=self.folds_case)
 
 
 class Argument(NamedTuple):
-    """Is one positional argument of a command.
+    """One positional argument of a command.
 
     Args:
         name: What the help calls it.
@@ -54,12 +54,12 @@ class Argument(NamedTuple):
     folds_case: bool = False
 
     def takes(self, value: str) -> bool:
-        """Tells whether a value is one of its choices, where it has any."""
+        """Return whether a value is one of its choices, where it has any."""
         return _is_choice(value, self.choices, folds_case=self.folds_case)
 
 
 class Command(NamedTuple):
-    """Is one command, or a group of them.
+    """One command, or a group of them.
 
     Args:
         name: The word that calls it.
@@ -84,14 +84,14 @@ class Command(NamedTuple):
     abbreviates: bool = False
 
     def find(self, words: tuple[str, ...]) -> Command | None:
-        """Returns the command that words lead to, or None."""
+        """Return the command that words lead to, or None."""
         if not words:
             return self
         inner = (self.commands or {}).get(words[0])
         return None if inner is None else inner.find(words[1:])
 
     def option(self, name: str) -> Option | None:
-        """Returns the option of this name, or the one that it is the only beginning of."""
+        """Return the option of this name, or the one that it is the only beginning of."""
         for each in self.options:
             if name in each.names:
                 return each
@@ -101,7 +101,7 @@ class Command(NamedTuple):
         return begun[0] if len(begun) == 1 else None
 
     def option_names(self) -> Iterator[str]:
-        """Yields every way to write one of its options."""
+        """Yield every way to write one of its options."""
         for each in self.options:
             yield from each.names
 

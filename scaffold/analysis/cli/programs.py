@@ -11,6 +11,7 @@ from scaffold.analysis.cli.argparse_reader import read_argparse
 from scaffold.analysis.cli.cli_json import read_cli
 from scaffold.analysis.cli.click_reader import read_click
 from scaffold.analysis.cli.commands import Command
+from scaffold.analysis.cli.dataclass_reader import read_dataclasses
 from scaffold.analysis.files.files import Files
 from scaffold.analysis.files.git import git_output
 from scaffold.analysis.project.projects import Projects, normal_name
@@ -22,7 +23,7 @@ _EXECUTABLE = 0o111
 
 
 class Program(NamedTuple):
-    """Is one program of the repository.
+    """One program of the repository.
 
     Args:
         evidence: Where it is declared or defined.
@@ -38,7 +39,7 @@ class Program(NamedTuple):
 
 
 class Programs:
-    """Finds the programs of a repository and reads what they take.
+    """The programs of a repository and what they take, read when asked for.
 
     Args:
         files: The repository's files.
@@ -55,7 +56,7 @@ class Programs:
 
     @cached_property
     def described(self) -> dict[str, Command]:
-        """The programs that committed descriptions of command lines know."""
+        """The programs in committed descriptions of command lines."""
         found: dict[str, Command] = {}
         for path in self.projects.descriptions:
             text = self._files.text(path) if path in self._files.paths else None
@@ -66,7 +67,7 @@ class Programs:
         return found
 
     def console(self, name: str) -> Program | None:
-        """Returns the program that an installed repository calls by this name, or None."""
+        """Return the program that an installed repository calls by this name, or None."""
         if name not in self._consoles:
             self._consoles[name] = self._console(name)
         return self._consoles[name]
@@ -95,7 +96,7 @@ class Programs:
         return Program(evidence, command)
 
     def module(self, dotted: str) -> Program | None:
-        """Returns what `python -m` runs; None where it is no module of this repository."""
+        """Return what `python -m` runs; None where it is no module of this repository."""
         top = dotted.partition(".")[0]
         if top in sys.stdlib_module_names:
             return None
@@ -104,7 +105,7 @@ class Programs:
             return Program("", None, found.evidence, found.near or "")
         if found.kind != "module" or found.path is None:
             return None
-        if not self._is_firm(top):
+        if not any(each.is_firm for each in self._python.modules.top(top)):
             return None
         folder = self._folder(dotted, found.path)
         if folder is None:
@@ -115,23 +116,20 @@ class Programs:
         return Program("", None, f"the package {folder} has no __main__.py")
 
     def _folder(self, dotted: str, path: str) -> str | None:
-        """Returns the folder of a package; None for a plain module."""
+        """Return the folder of a package; None for a plain module."""
         if path.endswith(("/__init__.py", "/__init__.pyi")):
             return path.rpartition("/")[0]
         return None if path.endswith((".py", ".pyi")) else path
 
-    def _is_firm(self, top: str) -> bool:
-        return any(each.is_firm for each in self._python.modules.top(top))
-
     def script(self, path: str) -> Program:
-        """Returns the program that a file is."""
+        """Return the program that a file is."""
         evidence = f"git lists {path}"
         if not path.endswith(".py"):
             return Program(evidence)
         return Program(evidence, self.command_of(path, ""))
 
     def command_of(self, path: str, function: str) -> Command | None:
-        """Returns what a Python source takes when a function of it, or all of it, is run."""
+        """Return what a Python source takes when a function of it, or all of it, is run."""
         key = path, function
         if key not in self._read:
             self._read[key] = self._command_of(path, function)
@@ -141,20 +139,19 @@ class Programs:
         source = self._sources.get(path)
         if source is None:
             return None
-        command = read_click(path, function, self._sources, self._python)
-        if command is None:
-            command = read_argparse(path, function, self._sources, self._python)
-        if command is None and path.endswith("/__main__.py"):
-            return None
-        return command
+        for read in (read_click, read_argparse, read_dataclasses):
+            command = read(path, function, self._sources, self._python)
+            if command is not None:
+                return command
+        return None
 
     def is_own_name(self, name: str) -> bool:
-        """Tells whether a word is the name of one of the repository's distributions."""
+        """Return whether a word is the name of one of the repository's distributions."""
         own = {normal_name(each.name) for each in self.projects.all if each.name}
         return normal_name(name) in own
 
     def is_executable(self, path: str) -> bool:
-        """Tells whether a file has its run bit, on the disk or in git's index."""
+        """Return whether a file has its run bit, on the disk or in git's index."""
         place = self._files.root / path
         try:
             if os.stat(place).st_mode & _EXECUTABLE:
@@ -174,6 +171,6 @@ class Programs:
         )
 
     def has_shebang(self, path: str) -> bool:
-        """Tells whether a file says who runs it; one that is no text needs none."""
+        """Return whether a file has a shebang line; one that is no text needs none."""
         text = self._files.text(path)
         return text is None or text.startswith("#!")

@@ -40,7 +40,7 @@ _ELLIPSIS = lazy_re(r"\.{3}|…")
 
 
 class Word(NamedTuple):
-    """Is one word of a command.
+    """One word of a command.
 
     Args:
         text: The word without its quotes; what a variable or a command gives stands as written.
@@ -63,7 +63,7 @@ class Word(NamedTuple):
 
 @dataclass
 class Simple:
-    """Is one simple command.
+    """One simple command.
 
     Args:
         words: Its words, those of assignments in front among them.
@@ -79,7 +79,7 @@ class Simple:
 
 
 class Fault(NamedTuple):
-    """Is what keeps a text from being shell.
+    """The reason why a text is no shell.
 
     Args:
         line: Where it begins, from 0.
@@ -94,7 +94,7 @@ class Fault(NamedTuple):
 
 @dataclass
 class Script:
-    """Is a text of shell: its simple commands in order, and the faults that end it early."""
+    """A text of shell: its simple commands in order, and the faults that end it early."""
 
     commands: list[Simple] = field(default_factory=list[Simple])
     faults: list[Fault] = field(default_factory=list[Fault])
@@ -102,7 +102,7 @@ class Script:
 
 @lru_cache(maxsize=32)
 def read_shell(text: str) -> Script:
-    """Reads a text of shell; one text is asked for by several claims, and nobody changes it."""
+    """Read a text of shell; one text is asked for by several claims, and nobody changes it."""
     return _Reader(text).read()
 
 
@@ -117,7 +117,7 @@ class _Reader:
         self._line_starts = [0, *(found.end() for found in re.finditer("\n", text))]
 
     def read(self) -> Script:
-        """Reads all of the text."""
+        """Read all of the text."""
         while self._at < len(self._text):
             if self._text[self._at] == "#":
                 self._skip_comment()
@@ -137,7 +137,7 @@ class _Reader:
         return self._text[self._at] == "<" and _PLACEHOLDER.match(self._text, self._at) is not None
 
     def _is_alternative(self, token: re.Match[str]) -> bool:
-        """Tells whether `|` stands between two words without blanks: one or the other."""
+        """Return whether `|` stands between two words without blanks: one or the other."""
         at = token.start()
         if token["operator"] != "|" or at == 0 or token.end() >= len(self._text):
             return False
@@ -161,7 +161,7 @@ class _Reader:
             self._end(token["operator"])
 
     def _end(self, operator: str) -> None:
-        """Ends a simple command; the operator is the next one's."""
+        """End a simple command; the operator is the next one's."""
         self._redirect = ""
         if self._simple.words or self._simple.outputs:
             self._script.commands.append(self._simple)
@@ -212,7 +212,7 @@ class _Reader:
         self._redirect = ""
 
     def _read_piece(self, pieces: _Pieces) -> bool:
-        """Reads the next part of a word; returns False where the word ends."""
+        """Read the next part of a word; return False where the word ends."""
         text, at = self._text, self._at
         if text[at] in " \t\n":
             return False
@@ -280,7 +280,7 @@ class _Reader:
 
 @dataclass
 class _Pieces:
-    """Collects the parts of one word."""
+    """The parts of one word, as they are collected."""
 
     texts: list[str] = field(default_factory=list[str])
     is_sure: bool = True
@@ -288,7 +288,7 @@ class _Pieces:
     is_quoted: bool = False
 
     def add_unsure(self, text: str, _moved: bool, *, is_many: bool = False) -> bool:
-        """Adds a part that stands for something else."""
+        """Add a part that stands for something else."""
         self.texts.append(text)
         self.is_sure = False
         self.is_many = self.is_many or is_many
@@ -296,7 +296,7 @@ class _Pieces:
 
 
 def _end_of_quote(text: str, start: int, sign: str, depth: int = 0) -> int | None:
-    """Returns where a quote closes, or None."""
+    """Return where a quote closes, or None."""
     if sign == "'":
         end = text.find("'", start + 1)
         return end if end >= 0 else None
@@ -314,7 +314,7 @@ def _end_of_quote(text: str, start: int, sign: str, depth: int = 0) -> int | Non
 
 
 def _closing(text: str, at: int, depth: int = 0) -> int:
-    """Returns the place behind the bracket that closes one opened before ``at``."""
+    """Return the place behind the bracket that closes one opened before ``at``."""
     if depth > _MOST_DEPTH:
         return len(text)
     num_open = 1
@@ -336,5 +336,5 @@ def _closing(text: str, at: int, depth: int = 0) -> int:
 
 
 def commands_of(script: Script) -> Iterator[Simple]:
-    """Yields the commands that have words."""
+    """Yield the commands that have words."""
     return (each for each in script.commands if each.words)

@@ -14,7 +14,7 @@ _SETTINGS = ("pyproject.toml", "setup.cfg", "MANIFEST.in")
 
 
 class Builds:
-    """Tells which modules may appear beside the sources.
+    """The modules that a build may put beside the sources.
 
     Args:
         files: The repository's files.
@@ -24,7 +24,7 @@ class Builds:
         self._files = files
 
     def why_made(self, folder: str, name: str) -> str | None:
-        """Says why a package may have a submodule that is not listed, or returns None."""
+        """Return why a package may have a submodule that is not listed, or None."""
         path = f"{folder}/{name}" if folder else name
         if re.search(r"_pb2(_grpc)?\Z", name):
             return f"{path}.py is made from a .proto file"

@@ -11,7 +11,7 @@ from scaffold.analysis.files.yaml_depth import check_depth
 
 
 def load_data(path: str, files: Files) -> Any:
-    """Returns what a file of data holds; None where it cannot be read as one value."""
+    """Return what a file of data holds; None where it cannot be read as one value."""
     text = files.text(path) or ""
     try:
         if path.endswith(".json"):
@@ -36,7 +36,7 @@ def _load_yaml(text: str) -> Any:
 
 
 def known_part(value: Any, key: str) -> int | None:
-    """Returns how many parts of a dotted key a value has; None where a list is on the way."""
+    """Return how many parts of a dotted key a value has; None where a list is in the way."""
     parts = key.split(".")
     for number, part in enumerate(parts):
         if isinstance(value, list):

@@ -31,7 +31,7 @@ _UNCLEAN = lazy_re(r"(?:^|/)\.{0,2}(?:/|$)" + (r"|\\" if os.sep == "\\" else "")
 
 
 class Files:
-    """Is the list of a repository's files, and reads them once each.
+    """The files of a repository, each read once.
 
     Args:
         root: The top folder, absolute.
@@ -73,7 +73,7 @@ class Files:
 
     @cached_property
     def sorted_paths(self) -> tuple[str, ...]:
-        """The files, sorted: those of one folder stand together."""
+        """The files, sorted: those of one folder are neighbours."""
         return tuple(sorted(self.paths))
 
     @cached_property
@@ -94,12 +94,12 @@ class Files:
 
     @cached_property
     def sorted_places(self) -> tuple[str, ...]:
-        """Files and folders, sorted: what begins with the same words stands together."""
+        """File and folders, sorted: what begins with the same words is adjacent."""
         return tuple(sorted(self.paths | self.folders))
 
     @cached_property
     def by_lower(self) -> dict[str, str]:
-        """Files and folders by their path in lower case; where two differ by case, one of them."""
+        """File and folders by their path in lower case; where two differ by case, one of them."""
         return {path.lower(): path for path in sorted(self.paths | self.folders, reverse=True)}
 
     @cached_property
@@ -108,16 +108,16 @@ class Files:
         return tuple(path for path in self.sorted_paths if path.endswith((".py", ".pyi")))
 
     def has(self, path: str) -> bool:
-        """Tells whether a file or folder of this relative path exists."""
+        """Return whether a file or folder of this relative path exists."""
         if path in self.paths or path in self.folders:
             return True
         if not _UNCLEAN.search(path):
             return False
-        clean = _normal(path)
+        clean = os.path.normpath(path).replace(os.sep, "/")
         return clean in self.paths or clean in self.folders or clean == "."
 
     def below(self, folder: str) -> list[str]:
-        """Returns the files below a folder, sorted."""
+        """Return the files below a folder, sorted."""
         if folder not in self.folders:
             return []
         # "0" is the character behind "/".
@@ -125,7 +125,7 @@ class Files:
         return list(self.sorted_paths[first : bisect_left(self.sorted_paths, f"{folder}0", first)])
 
     def is_ignored(self, path: str) -> bool:
-        """Tells whether git would ignore a path, which need not exist."""
+        """Return whether git would ignore a path, which need not exist."""
         if path not in self._ignored:
             self._ignored[path] = self.has_git and bool(
                 git_output(self.root, "check-ignore", "--no-index", "--", path)
@@ -133,7 +133,7 @@ class Files:
         return self._ignored[path]
 
     def text(self, path: str) -> str | None:
-        """Returns a file's text; None where it is missing, binary, too long or unreadable.
+        """Return a file's text; None where it is missing, binary, too long or unreadable.
 
         What is drawn from it may be kept, in an index for example, and tell in whatever is asked
         later. `look_into` is for what is not.
@@ -142,22 +142,22 @@ class Files:
         return self._text(path)
 
     def look_into(self, path: str) -> str | None:
-        """Returns a file's text as `text` does, for the question at hand alone."""
+        """Return a file's text as `text` does, for the question at hand alone."""
         self._looked_into.add(path)
         return self._text(path)
 
     def take_looked_into(self) -> set[str]:
-        """Returns what was looked into since this was asked before."""
+        """Return what was looked into since this was asked before."""
         found, self._looked_into = self._looked_into, set()
         return found
 
     def data(self, path: str) -> bytes | None:
-        """Returns a file's bytes, not kept; None where they are missing, too many or unreadable."""
+        """Return a file's bytes, not kept; None where they are missing, too many or unreadable."""
         self.read.add(path)
         return self._read_bytes(path)
 
     def why_unreadable(self, path: str) -> str:
-        """Returns why `text` gives none for a path, as part of a sentence."""
+        """Return why `text` gives none for a path, as part of a sentence."""
         place = self.root / path
         try:
             real = os.path.realpath(place, strict=True)
@@ -202,7 +202,7 @@ class Files:
             return None
 
     def real(self, path: str) -> str:
-        """Returns where a path below the root leads when all links are followed.
+        """Return where a path below the root leads when all links are followed.
 
         A link may lead out of the repository, to something that is nobody's business here. Each
         folder is looked at once, where ``realpath`` looks at all that are above it.
@@ -223,7 +223,7 @@ class Files:
 
 
 def list_files(root: Path) -> Files:
-    """Returns the files of a repository: tracked ones, and those that git does not ignore."""
+    """Return the files of a repository: tracked ones, and those that git does not ignore."""
     listed = _git_list(root)
     if listed is not None:
         return Files(root, listed, has_git=True)
@@ -244,13 +244,9 @@ def _git_list(root: Path) -> list[str] | None:
 
 
 def walk(root: Path) -> Iterator[str]:
-    """Yields the files below a folder; links to folders are not followed, so no cycle is met."""
+    """Yield the files below a folder; links to folders are not followed, so no cycle is met."""
     for folder, names, files in os.walk(root, onerror=None, followlinks=False):
         names[:] = sorted(name for name in names if name not in _SKIPPED_FOLDERS)
         start = Path(folder).relative_to(root)
         for name in files:
             yield (start / name).as_posix()
-
-
-def _normal(path: str) -> str:
-    return os.path.normpath(path).replace(os.sep, "/")

@@ -12,7 +12,7 @@ from scaffold.errors import RequestError
 
 
 class RevisionFiles(Files):
-    """Is the tree of a revision, read from git and never from the disk.
+    """The tree of a revision, read from git and never from the disk.
 
     Args:
         root: The top folder of the repository.
@@ -27,11 +27,11 @@ class RevisionFiles(Files):
         self._process: subprocess.Popen[bytes] | None = None
 
     def why_unreadable(self, path: str) -> str:
-        """Returns why `text` gives none for a path."""
+        """Return why `text` gives none for a path."""
         return f"is no text at {self.revision[:12]}"
 
     def close(self) -> None:
-        """Ends the process that reads."""
+        """End the process that reads."""
         if self._process is not None:
             with suppress(OSError):
                 self._process.communicate()
@@ -68,7 +68,7 @@ class RevisionFiles(Files):
 
 
 def revision_files(root: Path, revision: str) -> RevisionFiles:
-    """Returns the files of a revision.
+    """Return the files of a revision.
 
     Raises:
         RequestError: git knows no such revision here.

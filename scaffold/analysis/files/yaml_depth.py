@@ -9,7 +9,7 @@ MAX_DEPTH = 100
 
 
 def check_depth(text: str, library: Any, loader: Any) -> None:
-    """Checks that a text can be composed without an overflow of the stack.
+    """Check that a text can be composed without an overflow of the stack.
 
     Args:
         text: The YAML.

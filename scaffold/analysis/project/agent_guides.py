@@ -13,7 +13,7 @@ _CALLED = lazy_re(r"^name:\s*[\"']?([\w:-]+)[\"']?\s*$", re.MULTILINE)
 
 
 def skill_names(files: Files) -> frozenset[str]:
-    """Returns the names of all skills: their folders, and what their front matter says."""
+    """Return the names of all skills: of their folders, and in their front matter."""
     found: set[str] = set()
     for path in files.by_name.get("SKILL.md", ()):
         found.add(path.rpartition("/")[0].rpartition("/")[2])
@@ -22,12 +22,12 @@ def skill_names(files: Files) -> frozenset[str]:
 
 
 def agent_names(files: Files) -> frozenset[str]:
-    """Returns the names of all subagents."""
+    """Return the names of all subagents."""
     return _named_files(files, _AGENT)
 
 
 def command_names(files: Files) -> frozenset[str]:
-    """Returns the names of all slash commands."""
+    """Return the names of all slash commands."""
     return _named_files(files, _COMMAND)
 
 

@@ -11,7 +11,7 @@ _FILE = lazy_re(r"(?:^|/)(?:docker-)?compose(?:[.-][\w.-]+)?\.ya?ml$")
 
 
 class Services(NamedTuple):
-    """Is what the compose files of a repository define.
+    """The services that the compose files of a repository define.
 
     Args:
         by_name: Each service with the first file that defines it.
@@ -25,7 +25,7 @@ class Services(NamedTuple):
 
 
 def services_of(files: Files) -> Services:
-    """Returns the services of all compose files of a repository."""
+    """Return the services of all compose files of a repository."""
     found = Services({}, {}, "")
     for path in sorted(each for each in files.paths if _FILE.search(each)):
         names, why = _services(files.text(path) or "")

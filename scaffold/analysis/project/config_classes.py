@@ -35,7 +35,7 @@ _ANY_OWNER = frozenset(
 
 
 class KeyAnswer(NamedTuple):
-    """Is what is known of a key.
+    """The answer to a question for a key.
 
     Args:
         state: Whether it is a key, is not, or cannot be told.
@@ -51,7 +51,7 @@ class KeyAnswer(NamedTuple):
 
 
 class ConfigClasses:
-    """Answers whether dotted keys are fields of a repository's own classes.
+    """The dotted keys that a repository's own classes define.
 
     Args:
         files: The repository's files.
@@ -83,7 +83,7 @@ class ConfigClasses:
         return found
 
     def find(self, key: str) -> KeyAnswer:
-        """Says what is known of a dotted key."""
+        """Return what is known of a dotted key."""
         first, *rest = key.split(".")
         owners = self._owners.get(first, [])
         if first in _ANY_OWNER or not owners or not rest:
@@ -98,7 +98,7 @@ class ConfigClasses:
         return answers[0] if answers else KeyAnswer("open", f"the type of {first!r} is not known")
 
     def _classes(self, path: str, annotation: str) -> list[str]:
-        """Returns the dotted names of the classes that a type names; "" for one that is open."""
+        """Return the dotted names of the classes that a type names; "" for one that is open."""
         found: list[str] = []
         for name in _NAME.findall(annotation.strip().strip("\"'")):
             if name.rpartition(".")[2] in _WRAPPERS:
@@ -148,7 +148,7 @@ class ConfigClasses:
         return KeyAnswer("missing", f"{last} has no field {part!r}", depth, near)
 
     def yaml_has(self, key: str, path: str | None = None) -> bool:
-        """Tells whether a YAML file has a dotted key: the one at ``path``, or any."""
+        """Return whether a YAML file has a dotted key: the one at ``path``, or any."""
         first = key.split(".")[0]
         paths = [path] if path else [each for each in sorted(self._files.paths)
                                      if each.endswith((".yaml", ".yml"))]  # fmt: skip

@@ -17,7 +17,7 @@ _USERS = lazy_re(
 
 
 class Images:
-    """Is the container images that a repository's files build on or run.
+    """The container images that a repository's files build on or run.
 
     Args:
         files: The repository's files.
@@ -32,7 +32,7 @@ class Images:
         return {path: self._files.text(path) or "" for path in users if not path.endswith(".md")}
 
     def tags(self, name: str) -> dict[str, str]:
-        """Returns the tags of an image, each with the first file that has it.
+        """Return the tags of an image, each with the first file that has it.
 
         A tag made of variables is given as written.
 

@@ -1,4 +1,4 @@
-"""What a project's own files say of versions: floors, exact pins, and its own version."""
+"""The versions that a project's own files name: floors, exact pins, and its own version."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _PIN = lazy_re(
 
 
 class Project:
-    """Is what the files of a project say of versions.
+    """The versions that the files of a project name.
 
     Args:
         files: The repository's files.
@@ -38,7 +38,7 @@ class Project:
         self._files = files
 
     def floors(self, tool: str) -> dict[str, Version]:
-        """Returns the lowest version of a tool ("python", "node", "go", "rust") by file."""
+        """Return the lowest version of a tool ("python", "node", "go", "rust") by file."""
         return self._floors.get(tool, {})
 
     @cached_property
@@ -50,7 +50,7 @@ class Project:
         return found
 
     def _asked(self) -> Iterator[tuple[str, str, str]]:
-        """Yields a tool, the file that asks for it, and how."""
+        """Yield a tool, the file that asks for it, and how."""
         for path, table in self._tables("pyproject.toml"):
             asked = _at(table, "project", "requires-python")
             asked = asked or _at(table, "tool", "poetry", "dependencies", "python")
@@ -74,9 +74,13 @@ class Project:
 
     @cached_property
     def pins(self) -> dict[str, dict[str, str]]:
-        """The packages that are pinned exactly: each version with the file that says so."""
+        """The packages that are pinned exactly: each version with the file that pins it."""
         found: dict[str, dict[str, str]] = defaultdict(dict)
-        paths = [path for path in self._files.paths if _is_requirements(path)]
+        paths = [
+            path
+            for path in self._files.paths
+            if _REQUIREMENTS.search(path) or _IN_FOLDER.search(path)
+        ]
         for name in _MANIFESTS:
             paths += self._files.by_name.get(name, [])
         for path in sorted(paths):
@@ -91,13 +95,13 @@ class Project:
         return found
 
     def is_general(self, path: str, document: str) -> bool:
-        """Tells whether the pins of a file hold for all that stands in a document's folders."""
+        """Return whether the pins of a file hold for everything in a document's folders."""
         folder, _, name = path.rpartition("/")
         return name in _GENERAL and (not folder or document.startswith(f"{folder}/"))
 
     @cached_property
     def own_versions(self) -> dict[str, str]:
-        """The versions of the project itself that stand literally in the files at its root."""
+        """The versions of the project itself that the files at its root write out."""
         found: dict[str, str] = {}
         for path, table in [*self._tables("pyproject.toml"), *self._tables("Cargo.toml")]:
             version = _at(table, "project", "version") or _at(table, "package", "version")
@@ -111,7 +115,7 @@ class Project:
 
     @cached_property
     def versions_by_name(self) -> dict[str, dict[str, str]]:
-        """The versions of each package of the repository, each with the file that says so."""
+        """The versions of each package of the repository, each with the file that states it."""
         found: dict[str, dict[str, str]] = defaultdict(dict)
         for path, table in [*self._tables("pyproject.toml"), *self._tables("Cargo.toml")]:
             for own in (table.get("project"), table.get("package"), _at(table, "tool", "poetry")):
@@ -147,7 +151,7 @@ class Project:
 
 
 def as_version(text: str) -> Version:
-    """Returns the numbers of a version, without zeros at its end."""
+    """Return the numbers of a version, without zeros at its end."""
     numbers = [int(each) for each in re.findall(r"\d+", text.partition("+")[0])]
     while len(numbers) > 1 and numbers[-1] == 0:
         numbers.pop()
@@ -155,12 +159,8 @@ def as_version(text: str) -> Version:
 
 
 def normal_name(name: str) -> str:
-    """Returns a package's name as indexes compare it."""
+    """Return a package's name as indexes compare it."""
     return re.sub(r"[-_.]+", "-", name).lower()
-
-
-def _is_requirements(path: str) -> bool:
-    return bool(_REQUIREMENTS.search(path) or _IN_FOLDER.search(path))
 
 
 def _at(table: dict[str, Any], *keys: str) -> Any:

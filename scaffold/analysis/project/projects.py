@@ -20,7 +20,7 @@ Table = dict[str, Any]
 
 @dataclass
 class Project:
-    """Is one Python project of a repository.
+    """One Python project of a repository.
 
     Args:
         path: Its project file.
@@ -40,7 +40,7 @@ class Project:
 
 
 class Projects:
-    """Reads the project files of a repository.
+    """The Python projects of a repository, read from their files.
 
     Args:
         files: The repository's files.
@@ -192,7 +192,7 @@ def _add_extras(project: Project, names: list[str]) -> None:
 
 
 def normal_name(name: str) -> str:
-    """Returns a distribution's or extra's name in its one normal spelling."""
+    """Return a distribution's or extra's name in its one normal spelling."""
     return re.sub(r"[-_.]+", "-", name).lower()
 
 

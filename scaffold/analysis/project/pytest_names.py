@@ -39,7 +39,7 @@ _TEST = lazy_re(r"(?:^|/)(?:conftest|test_[^/]*|[^/]*_tests?)\.py$|(?:^|/)tests?
 
 
 class PytestNames:
-    """Is what the tests of a repository call their markers and fixtures.
+    """The markers and fixtures of a repository's tests.
 
     Args:
         files: The repository's files.
@@ -78,7 +78,7 @@ class PytestNames:
 
     @cached_property
     def is_dynamic(self) -> str:
-        """The file that registers markers by names that only running it tells, or empty."""
+        """The file that registers markers under names that are computed, or empty."""
         for path, source in self._registering:
             if len(_ANY_LINE.findall(source)) > len(_LINE.findall(source)):
                 return path
@@ -107,7 +107,7 @@ class PytestNames:
         return any(_FIXTURE.search(self._files.data(path) or b"") for path in self.test_files)
 
     def why_foreign(self, name: str) -> str:
-        """Returns why a plugin from elsewhere may bring a name, or nothing."""
+        """Return why a plugin from elsewhere may bring a name, or nothing."""
         stem = re.escape(name).replace("_", "[-_]")
         plugin = re.compile(rf"\bpytest[-_][\w-]*{stem}")
         for file in ("conftest.py", "pyproject.toml", "setup.cfg", "setup.py", "tox.ini"):
@@ -139,7 +139,7 @@ class PytestNames:
 
 
 def _loaded_plugins(text: str) -> list[str]:
-    """Returns the modules that ``pytest_plugins`` names."""
+    """Return the modules that ``pytest_plugins`` names."""
     found = re.search(r"\bpytest_plugins\b[^=]*=\s*([\[(][^\])]*|[\"'][^\"'\n]*[\"'])", text)
     return re.findall(r"[\"']([\w.]+)[\"']", found[1]) if found else []
 

@@ -20,7 +20,7 @@ _ALIAS = lazy_re(r"^alias\s+(?P<name>[\w-]+)\s*:=", re.MULTILINE)
 
 
 class Tasks(NamedTuple):
-    """Is what one file defines.
+    """The tasks that one file defines.
 
     Args:
         path: The file.
@@ -35,12 +35,12 @@ class Tasks(NamedTuple):
     why_open: str = ""
 
     def has(self, name: str) -> bool:
-        """Tells whether it has a task of this name."""
+        """Return whether it has a task of this name."""
         return name in self.names or any(_fits(name, each) for each in self.patterns)
 
 
 def make_tasks(path: str, files: Files) -> Tasks | None:
-    """Returns the targets of a Makefile."""
+    """Return the targets of a Makefile."""
     text = files.text(path)
     if text is None:
         return None
@@ -62,7 +62,7 @@ def make_tasks(path: str, files: Files) -> Tasks | None:
 
 
 def npm_tasks(path: str, files: Files) -> Tasks | None:
-    """Returns the scripts of a package.json."""
+    """Return the scripts of a package.json."""
     try:
         data: Any = json.loads(files.text(path) or "")
     except (ValueError, RecursionError):
@@ -75,7 +75,7 @@ def npm_tasks(path: str, files: Files) -> Tasks | None:
 
 
 def just_tasks(path: str, files: Files) -> Tasks | None:
-    """Returns the recipes of a justfile."""
+    """Return the recipes of a justfile."""
     text = files.text(path)
     if text is None:
         return None
@@ -86,7 +86,7 @@ def just_tasks(path: str, files: Files) -> Tasks | None:
 
 
 def task_tasks(path: str, files: Files) -> Tasks | None:
-    """Returns the tasks of a Taskfile."""
+    """Return the tasks of a Taskfile."""
     import yaml  # costs 20 ms; only Taskfiles need it
 
     try:

@@ -1,47 +1,78 @@
-"""What a repository says to this tool: a table below ``[tool.scaffold]`` in its pyproject.toml."""
+"""The settings of a repository: the tables below ``[tool.scaffold]`` in its pyproject.toml."""
 
 from __future__ import annotations
 
 import tomllib
-from typing import Any, cast
+from collections.abc import Generator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, cast
 
-from scaffold.errors import TargetError
+from scaffold.config import FieldError, Fields
+from scaffold.errors import RequestError, ScaffoldError
+
+if TYPE_CHECKING:  # every command reads a table, and not every one lists files
+    from scaffold.analysis.files.files import Files
+
+PROJECT_FILE = "pyproject.toml"
 
 
-def read_tool_table(text: str | None, name: str) -> dict[str, Any]:
-    """Returns the table ``[tool.scaffold.NAME]``; an empty one where there is none.
+def project_text(files: Files) -> str | None:
+    """Return the text of a tree's pyproject.toml, or None where there is none to read."""
+    return files.text(PROJECT_FILE) if PROJECT_FILE in files.paths else None
+
+
+def read_tool_table(
+    text: str | None, name: str, error: type[ScaffoldError] = RequestError
+) -> Fields:
+    """Return the table ``[tool.scaffold.NAME]``; an empty one where there is none.
 
     Args:
         text: The text of pyproject.toml; None where there is no such file.
         name: The table's last name.
-
-    Raises:
-        TargetError: The file is no TOML though it speaks to this tool. What is wrong with one that
-            does not is for its own tools to say.
+        error: See `read_project_file`.
     """
-    if text is None:
-        return {}
-    return inner_table(inner_table(read_project_file(text), "tool", "scaffold"), name)
+    project = {} if text is None else read_project_file(text, error)
+    table = inner_table(project, "tool", "scaffold", name)
+    return Fields(table, f"{PROJECT_FILE} [tool.scaffold.{name}]")
 
 
-def read_project_file(text: str) -> dict[str, Any]:
-    """Returns what a pyproject.toml holds; nothing where it is broken and not for this tool.
+def read_project_file(text: str, error: type[ScaffoldError] = RequestError) -> dict[str, Any]:
+    """Return what a pyproject.toml holds; nothing where it is broken and not for this tool.
 
-    Raises:
-        TargetError: It is broken, and holds a table of this tool.
+    Args:
+        text: The text of the file.
+        error: What a broken file with a table of this tool raises. What is wrong with any other
+            file is for its own tools to report. Where status 1 means that something was found,
+            it has to be a RequestError.
     """
     try:
         return tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
+    except tomllib.TOMLDecodeError as found:
         if "tool.scaffold" not in text:
             return {}
-        raise TargetError(
-            f"pyproject.toml cannot be read: {error}", code="target_invalid", hint="repair it first"
-        ) from error
+        message = f"{PROJECT_FILE} cannot be read: {found}"
+        raise error(message, code="target_invalid", hint="repair it first") from found
+
+
+@contextmanager
+def settings_errors(
+    hint: str, error: type[ScaffoldError] = RequestError, *, code: str = "target_invalid"
+) -> Generator[None]:
+    """Raise a FieldError of the block as an error of the command.
+
+    Args:
+        hint: Where the settings are described.
+        error: What to raise.
+        code: Its code.
+    """
+    try:
+        yield
+    except FieldError as found:
+        raise error(str(found), code=code, hint=hint) from found
 
 
 def inner_table(table: dict[str, Any], *names: str) -> dict[str, Any]:
-    """Returns the table that the names lead to; an empty one where something else stands there."""
+    """Return the table that the names lead to; an empty one where something else is there."""
     for name in names:
         found: object = table.get(name)
         table = cast("dict[str, Any]", found) if isinstance(found, dict) else {}

@@ -18,7 +18,7 @@ def _methods(body: Sequence[ast.stmt]) -> Iterator[ast.FunctionDef | ast.AsyncFu
 
 
 def instance_names(body: Sequence[ast.stmt], *, may_set_by_name: bool) -> dict[str, int]:
-    """Finds ``self.x = ...``, ``cls.x = ...`` and the names in ``__slots__``.
+    """Find ``self.x = ...``, ``cls.x = ...`` and the names in ``__slots__``.
 
     Args:
         body: The statements of a class, those inside of others among them.
@@ -49,7 +49,7 @@ def instance_names(body: Sequence[ast.stmt], *, may_set_by_name: bool) -> dict[s
 
 
 def _targets(body: Sequence[ast.stmt]) -> Iterator[ast.expr]:
-    """Yields every assigned expression of a body, nested functions' among them."""
+    """Yield every assigned expression of a body, nested functions' among them."""
     for node, _ in statements(body):
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
             yield from _targets(node.body)
@@ -76,7 +76,7 @@ def _flat(target: ast.expr | None) -> Iterator[ast.expr]:
 
 
 def why_dynamic(body: Sequence[ast.stmt]) -> str | None:
-    """Says why a class may hold attributes that its text does not name, or returns None."""
+    """Return why a class may hold attributes that its text does not name, or None."""
     for statement in body:
         is_class = isinstance(statement, ast.ClassDef)
         if is_class or getattr(statement, "name", "") in _RESTORING:
@@ -93,7 +93,7 @@ def why_dynamic(body: Sequence[ast.stmt]) -> str | None:
 
 
 def _changes_namespace(node: ast.AST) -> str | None:
-    """Says how an expression changes a ``__dict__`` or a namespace, or returns None."""
+    """Return how an expression changes a ``__dict__`` or a namespace, or None."""
     if isinstance(node, ast.Call):
         name = dotted_name(node.func) or ""
         if name.endswith(("__dict__.update", "__dict__.setdefault")):
@@ -113,7 +113,7 @@ _RESTORING = frozenset({"__setstate__", "__copy__", "__deepcopy__", "__reduce__"
 
 
 def _setattr_calls(method: ast.FunctionDef | ast.AsyncFunctionDef) -> Iterator[ast.Call]:
-    """Yields the ``setattr`` calls that may concern the method's own object."""
+    """Yield the ``setattr`` calls that may concern the method's own object."""
     arguments = method.args
     others = [*arguments.posonlyargs, *arguments.args][1:] + arguments.kwonlyargs
     foreign = {each.arg for each in others}
@@ -129,7 +129,7 @@ def _setattr_calls(method: ast.FunctionDef | ast.AsyncFunctionDef) -> Iterator[a
 
 
 def _literal_name(call: ast.Call) -> str | None:
-    """Returns the name that ``setattr(x, "name", value)`` sets, where it is literal."""
+    """Return the name that ``setattr(x, "name", value)`` sets, where it is literal."""
     for each in call.args[:2]:
         if isinstance(each, ast.Constant) and isinstance(each.value, str):
             return each.value

@@ -9,7 +9,7 @@ from scaffold.analysis.python.signatures import Parameter, Signature
 
 
 class Problem(NamedTuple):
-    """Is why a call does not fit.
+    """The reason why a call does not fit a signature.
 
     Args:
         rule: ``missing``, ``unknown``, ``too-many`` or ``twice``.
@@ -26,7 +26,7 @@ class Problem(NamedTuple):
 
 
 def bind(signature: Signature, call: ast.Call) -> Problem | None:
-    """Tells why a call cannot be bound; None where it fits or may fit.
+    """Return why a call cannot be bound; None where it fits or may fit.
 
     A ``*args`` or ``**kwargs`` in the call may stand for anything, so nothing counts as missing
     then. A method that is called on its class (``Class.method(instance, ...)``) may be given the
@@ -46,7 +46,7 @@ def bind(signature: Signature, call: ast.Call) -> Problem | None:
 def bind_names(
     signature: Signature, positional: int, keywords: list[str], *, lenient: bool = False
 ) -> Problem | None:
-    """Tells why so many positional arguments and these keywords do not fit.
+    """Return why so many positional arguments and these keywords do not fit.
 
     Args:
         signature: What is called.

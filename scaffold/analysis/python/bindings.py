@@ -10,7 +10,7 @@ from scaffold.analysis.python.signatures import Signature
 
 
 class ImportBinding(NamedTuple):
-    """Is a name bound by an import.
+    """A name bound by an import.
 
     Args:
         line: Where it stands, from 1.
@@ -28,7 +28,7 @@ class ImportBinding(NamedTuple):
 
 
 class FunctionBinding(NamedTuple):
-    """Is a ``def``.
+    """A function, as its ``def`` binds it.
 
     Args:
         line: The line of its ``def``, from 1.
@@ -47,7 +47,7 @@ class FunctionBinding(NamedTuple):
 
 
 class ClassBinding(NamedTuple):
-    """Is a ``class``.
+    """A class, as its ``class`` statement binds it.
 
     Args:
         line: The line of its ``class``, from 1.
@@ -75,7 +75,7 @@ class ClassBinding(NamedTuple):
 
 
 class FieldBinding(NamedTuple):
-    """Is an annotated name in a class body.
+    """An annotated name in a class body.
 
     Args:
         name: The name.
@@ -95,7 +95,7 @@ class FieldBinding(NamedTuple):
 
 
 class ValueBinding(NamedTuple):
-    """Is an assigned name, or one that is only annotated.
+    """An assigned name, or one that is only annotated.
 
     Args:
         line: Where it stands, from 1.
@@ -121,7 +121,7 @@ Binding = ImportBinding | FunctionBinding | ClassBinding | ValueBinding
 
 @dataclass(slots=True)
 class Scope:
-    """Is what a module's, class's or function's body binds.
+    """The names that the body of a module, class or function binds.
 
     Args:
         names: Every name with all its bindings, in the order of the text.
@@ -135,5 +135,5 @@ class Scope:
     deleted: set[str] = field(default_factory=set[str])
 
     def add(self, name: str, binding: Binding) -> None:
-        """Adds one more binding of a name."""
+        """Add one more binding of a name."""
         self.names.setdefault(name, []).append(binding)

@@ -1,4 +1,4 @@
-"""What is known of Python's own names: existence only, for versions differ."""
+"""Python's own names: their existence only, for versions differ."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ _STABLE = frozenset({"builtins", "abc", "enum", "typing", "collections.abc", "_c
 
 
 class StandardName(NamedTuple):
-    """Is a name of Python's own library.
+    """A name of Python's own library.
 
     Args:
         dotted: The name, with its module.
@@ -80,7 +80,7 @@ class StandardName(NamedTuple):
 
     @property
     def base(self) -> type | None:
-        """The class that stands in a class's bases under this name, or None."""
+        """The class of this name as a base, or None."""
         origin = getattr(self.real, "__origin__", self.real)
         if self.dotted.endswith(".NamedTuple"):
             return tuple
@@ -95,12 +95,12 @@ class StandardName(NamedTuple):
 
 
 def is_standard(name: str) -> bool:
-    """Tells whether a top-level name belongs to Python itself."""
+    """Return whether a top-level name belongs to Python itself."""
     return name in sys.stdlib_module_names or name == "builtins"
 
 
 def standard_name(dotted: str) -> StandardName:
-    """Returns a name of Python's own library, with its object where that is safe to ask."""
+    """Return a name of Python's own library, with its object where that is safe to ask."""
     module, _, name = dotted.rpartition(".")
     if module not in _HARMLESS:
         return StandardName(dotted)
@@ -108,10 +108,10 @@ def standard_name(dotted: str) -> StandardName:
 
 
 def has_member(base: type, name: str) -> bool:
-    """Tells whether a class, its bases or its metaclass define a name."""
+    """Return whether a class, its bases or its metaclass define a name."""
     chain = (*inspect.getmro(base), *inspect.getmro(type(base)))
     return any(name in vars(each) for each in chain) or (base is tuple and hasattr(_Tuple, name))
 
 
 class _Tuple(typing.NamedTuple):
-    """Is any named tuple, for the members that all of them have."""
+    """Any named tuple, for the members that all of them have."""

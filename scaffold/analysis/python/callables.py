@@ -38,7 +38,7 @@ _CLASS_METHODS = ("__init_subclass__", "__class_getitem__")
 
 
 class Callables:
-    """Answers what a call of a found thing takes.
+    """The signatures of what an index finds.
 
     Args:
         classes: The classes of the repository.
@@ -51,7 +51,7 @@ class Callables:
         self._partials: set[int] = set()
 
     def signature(self, found: Found) -> Signature | None:
-        """Returns what a call takes; None where that is not certain."""
+        """Return what a call takes; None where that is not certain."""
         if not found.exists or not found.is_certain:
             return None
         thing = found.thing
@@ -100,13 +100,13 @@ class Callables:
         return Signature(entry.binding.name, (), entry.place, entry.binding.line)
 
     def _is_odd(self, entry: ClassEntry) -> bool:
-        """Tells whether calling a class may do something else than ``__init__`` says."""
+        """Return whether calling a class may take other arguments than its ``__init__``."""
         return not keeps_signature(entry.binding.decorators, entry.module, self._resolve) or (
             why_uncertain(entry) is not None
         )
 
     def _own_constructor(self, each: ClassEntry, entry: ClassEntry) -> Signature | None:
-        """Returns the constructor that one class of a lineage brings; nameless if unsure."""
+        """Return the constructor that one class of a lineage brings; nameless if unsure."""
         names, unsure = each.binding.names.names, Signature("", ())
         methods = [names[name] for name in ("__init__", "__new__") if name in names]
         if methods:
@@ -132,7 +132,7 @@ class Callables:
     def _constructor_method(
         self, methods: Sequence[list[Binding]], each: ClassEntry
     ) -> Signature | None:
-        """Returns the bound ``__init__``, or ``__new__`` where that is all there is."""
+        """Return the bound ``__init__``, or ``__new__`` where that is all there is."""
         if len(methods) > 1 or are_alternatives(methods[0]):
             return None
         method = preferred(methods[0])
@@ -143,7 +143,7 @@ class Callables:
         return method.signature.bound()._replace(path=each.place, receiver=None)
 
     def _is_standard_dataclass(self, entry: ClassEntry) -> bool:
-        """Tells whether the decorator is Python's own and not a library's of that name."""
+        """Return whether the decorator is Python's own and not a library's of that name."""
         for each in entry.binding.decorators:
             if last_part(each) == "dataclass":
                 found = self._resolve(entry.module, each.removesuffix("()"))
@@ -168,7 +168,7 @@ class Callables:
         return not isinstance(found.thing, StandardName)
 
     def _partial(self, entry: ValueEntry, call: ast.Call) -> Signature | None:
-        """Returns what is left to give to ``partial(function, 1, key=2)``."""
+        """Return what is left to give to ``partial(function, 1, key=2)``."""
         function = dotted_name(call.args[0])
         lenient = any(isinstance(each, ast.Starred) for each in call.args)
         names = {word.arg for word in call.keywords}
@@ -189,7 +189,7 @@ _PLAIN_BASES = frozenset({"abc.ABC", "typing.Generic", "builtins.object"})
 
 
 def _is_called_otherwise(base: StandardName) -> bool:
-    """Tells whether calling such a class is not making an instance: a metaclass, an enum."""
+    """Return whether calling such a class is not making an instance: a metaclass, an enum."""
     return base.base is not None and issubclass(base.base, (type, enum.Enum))
 
 
@@ -214,7 +214,7 @@ def _left(
 
 
 def _named_tuple(call: ast.Call, entry: ValueEntry) -> Signature | None:
-    """Returns the constructor of ``namedtuple("Name", "a b")``."""
+    """Return the constructor of ``namedtuple("Name", "a b")``."""
     words = {word.arg: word.value for word in call.keywords}
     if len(call.args) != 2 or set(words) - {"defaults", "module"}:
         return None

@@ -20,7 +20,7 @@ MemberKind = Literal["method", "property", "attribute", "class"]
 
 
 class Member(NamedTuple):
-    """Is a member of a class.
+    """A member of a class.
 
     Args:
         name: Its name.
@@ -38,7 +38,7 @@ class Member(NamedTuple):
 
 
 class Lineage(NamedTuple):
-    """Is a class with its bases, the nearest first.
+    """A class with its bases, the nearest first.
 
     Args:
         entries: The classes of this repository.
@@ -54,7 +54,7 @@ class Lineage(NamedTuple):
 
 
 class Classes:
-    """Answers questions about classes.
+    """The classes of a repository with their bases and members.
 
     Args:
         resolve: Finds what a dotted name means inside a module.
@@ -65,14 +65,14 @@ class Classes:
         self._lineages: dict[int, Lineage] = {}
 
     def lineage(self, entry: ClassEntry) -> Lineage:
-        """Returns a class with all its bases."""
+        """Return a class with all its bases."""
         key = id(entry.binding)  # the tables keep every binding alive
         if key not in self._lineages:
             self._lineages[key] = self._find_lineage(entry)
         return self._lineages[key]
 
     def members(self, entry: ClassEntry) -> dict[str, Member]:
-        """Returns the members of a class and of its bases in this repository."""
+        """Return the members of a class and of its bases in this repository."""
         found: dict[str, Member] = {}
         for each in self.lineage(entry).entries:
             for member in _own_members(each):
@@ -80,7 +80,7 @@ class Classes:
         return found
 
     def beyond_text(self, entry: ClassEntry, name: str) -> Found:
-        """Answers for a member that the text of no class in the lineage gives."""
+        """Answer for a member that the text of no class in the lineage gives."""
         path, line = entry.place, entry.binding.line
         if self.has_standard_member(entry, name):
             return Found("attribute", "", path, line, f"{entry.binding.name} inherits {name}")
@@ -91,7 +91,7 @@ class Classes:
         return Found("missing", "", path, line, evidence, thing=entry)
 
     def why_open(self, entry: ClassEntry, name: str) -> str | None:
-        """Says why a class may have a member that no text names, or returns None."""
+        """Return why a class may have a member that no text names, or None."""
         if name in _PROTOCOL_NAMES or (name.startswith("__") and name.endswith("__")):
             return f"Python itself may give {name}"
         lineage = self.lineage(entry)
@@ -105,7 +105,7 @@ class Classes:
         return lineage.unknown
 
     def has_standard_member(self, entry: ClassEntry, name: str) -> bool:
-        """Tells whether one of Python's own bases, or ``object``, has a member."""
+        """Return whether one of Python's own bases, or ``object``, has a member."""
         bases = [each.base for each in self.lineage(entry).standard]
         return any(base is not None and has_member(base, name) for base in [*bases, object])
 
@@ -121,7 +121,7 @@ class Classes:
         return why_uncertain(entry) if self._metaclass_adds(entry) else None
 
     def _metaclass_adds(self, entry: ClassEntry) -> bool:
-        """Tells whether a metaclass may give members; one with no more than a call does not."""
+        """Return whether a metaclass may give members; one with no more than a call does not."""
         found = self._resolve(entry.module, entry.binding.keywords.get("metaclass", "?"))
         if not isinstance(found.thing, ClassEntry) or "**" in entry.binding.keywords:
             return True
@@ -149,7 +149,7 @@ class Classes:
     def _linear(
         self, entry: ClassEntry, below: tuple[ClassEntry, ...]
     ) -> list[ClassEntry | StandardName | str]:
-        """Lists a class, its bases and theirs, and the reasons why some are not known."""
+        """List a class, its bases and theirs, and the reasons why some are not known."""
         found: list[ClassEntry | StandardName | str] = [entry]
         if "metaclass" in entry.binding.keywords and why_uncertain(entry) is None:
             found.append(standard_name("abc.ABC"))
@@ -181,7 +181,7 @@ _PROTOCOL_NAMES = frozenset({"_is_protocol", "_is_runtime_protocol", "_abc_impl"
 
 
 def own_member(entry: ClassEntry, name: str) -> Found | None:
-    """Returns what a class's own text gives under a name, or None."""
+    """Return what a class's own text gives under a name, or None."""
     name = _unmangled(entry, name)
     bindings = entry.binding.names.names.get(name)
     path, owner = entry.place, entry.binding.name
@@ -206,12 +206,12 @@ def own_member(entry: ClassEntry, name: str) -> Found | None:
 
 
 def preferred(bindings: list[Binding]) -> Binding:
-    """Takes the implementation among overloads, and the property among its accessors."""
+    """Take the implementation among overloads, and the property among its accessors."""
     return (_real(bindings) or bindings)[-1]
 
 
 def are_alternatives(bindings: list[Binding]) -> bool:
-    """Tells whether a name has several definitions that do not take the same."""
+    """Return whether a name has several definitions that do not take the same."""
     real = _real(bindings)
     if len(real) < 2:
         return False
@@ -222,7 +222,7 @@ def are_alternatives(bindings: list[Binding]) -> bool:
 
 
 def why_uncertain(entry: ClassEntry) -> str | None:
-    """Says why the class statement may do more than make a plain class, or returns None."""
+    """Return why the class statement may do more than make a plain class, or None."""
     words = entry.binding.keywords
     if "**" in words:
         return f"{entry.binding.name} is made with unknown arguments"
@@ -256,6 +256,6 @@ def _own_members(entry: ClassEntry) -> Iterator[Member]:
 
 
 def _unmangled(entry: ClassEntry, name: str) -> str:
-    """Returns ``__x`` for the ``_Class__x`` that Python makes of it."""
+    """Return ``__x`` for the ``_Class__x`` that Python makes of it."""
     prefix = f"_{entry.binding.name.lstrip('_')}__"
     return f"__{name.removeprefix(prefix)}" if name.startswith(prefix) else name

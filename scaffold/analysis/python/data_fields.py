@@ -17,7 +17,7 @@ _FACTORIES = frozenset({"field", "Field", "ib", "attrib", "Factory"})
 
 
 class Field(NamedTuple):
-    """Is a field of a dataclass, a named tuple or a class of annotated names.
+    """A field of a dataclass, a named tuple or a class of annotated names.
 
     Args:
         name: The name.
@@ -45,7 +45,7 @@ class Field(NamedTuple):
 
 
 def find_fields(classes: Classes, entry: ClassEntry) -> tuple[Field, ...] | None:
-    """Returns the fields of a class, the inherited ones first; None where it is no data class."""
+    """Return the fields of a class, the inherited ones first; None where it is no data class."""
     holders = [each for each in classes.lineage(entry).entries if has_fields(each, classes)]
     if not holders:
         return None
@@ -57,17 +57,17 @@ def find_fields(classes: Classes, entry: ClassEntry) -> tuple[Field, ...] | None
 
 
 def is_dataclass(entry: ClassEntry) -> bool:
-    """Tells whether a class itself is decorated as a dataclass."""
+    """Return whether a class itself is decorated as a dataclass."""
     return has_decorator(entry.binding.decorators, "dataclass")
 
 
 def is_named_tuple(entry: ClassEntry) -> bool:
-    """Tells whether a class is written as a ``NamedTuple``."""
+    """Return whether a class is written as a ``NamedTuple``."""
     return any(last_part(base) == "NamedTuple" for base in entry.binding.bases)
 
 
 def has_fields(entry: ClassEntry, classes: Classes) -> bool:
-    """Tells whether the annotated names of a class are fields."""
+    """Return whether the annotated names of a class are fields."""
     if is_dataclass(entry) or has_decorator(entry.binding.decorators, *_DECORATORS):
         return True
     lineage = classes.lineage(entry)
@@ -75,14 +75,14 @@ def has_fields(entry: ClassEntry, classes: Classes) -> bool:
 
 
 def dataclass_options(entry: ClassEntry) -> dict[str, str]:
-    """Returns the arguments of a class's ``@dataclass(...)`` as written."""
+    """Return the arguments of a class's ``@dataclass(...)`` as written."""
     options = entry.binding.options.items()
     found = [words for name, words in options if last_part(name) == "dataclass"]
     return found[0] if found else {}
 
 
 def field_parameters(fields: tuple[Field, ...]) -> tuple[Parameter, ...]:
-    """Returns the parameters of the ``__init__`` that a dataclass gets for its fields."""
+    """Return the parameters of the ``__init__`` that a dataclass gets for its fields."""
     taken = sorted((each for each in fields if each.init), key=lambda field: field.kw_only)
     return tuple(
         Parameter(
@@ -97,7 +97,7 @@ def field_parameters(fields: tuple[Field, ...]) -> tuple[Parameter, ...]:
 
 
 def _makes_field(call: str) -> bool:
-    """Tells whether a default is a ``field(...)``; ``Thing.field(...)`` is a method of theirs."""
+    """Return whether a default is a ``field(...)``; ``Thing.field(...)`` is a method of theirs."""
     owner, _, name = call.rpartition(".")
     return name in _FACTORIES and not last_part(owner)[:1].isupper()
 

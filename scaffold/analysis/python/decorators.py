@@ -29,17 +29,17 @@ PROPERTIES = frozenset({"property", "cached_property", "abstractproperty", "func
 
 
 def last_part(dotted: str) -> str:
-    """Returns the part of a dotted name after its last dot, without the ``()`` of a call."""
+    """Return the part of a dotted name after its last dot, without the ``()`` of a call."""
     return dotted.removesuffix("()").rpartition(".")[2]
 
 
 def has_decorator(decorators: tuple[str, ...], *names: str) -> bool:
-    """Tells whether one of these decorators has one of these last names."""
+    """Return whether one of these decorators has one of these last names."""
     return any(last_part(each) in names for each in decorators)
 
 
 def effect(function: ast.FunctionDef | ast.AsyncFunctionDef, body: Sequence[ast.stmt]) -> str:
-    """Says what a function does as a decorator.
+    """Return what a function does as a decorator.
 
     Args:
         function: The function.
@@ -72,7 +72,7 @@ def effect(function: ast.FunctionDef | ast.AsyncFunctionDef, body: Sequence[ast.
 
 
 def _passes_on(function: ast.FunctionDef | ast.AsyncFunctionDef, wrapped: str) -> bool:
-    """Tells whether a wrapper takes anything and hands all of it to what it wraps."""
+    """Return whether a wrapper takes anything and hands all of it to what it wraps."""
     if not any(_is_wraps(each, wrapped) for each in function.decorator_list):
         return False
     rest, words = function.args.vararg, function.args.kwarg
@@ -99,7 +99,7 @@ def _is_call_of(node: ast.AST, name: str) -> bool:
 
 
 def _handed_on(call: ast.AST) -> Iterator[ast.AST]:
-    """Yields the names that a call unpacks; none where it hands on anything else of its own."""
+    """Yield the names that a call unpacks; none where it hands on anything else of its own."""
     if isinstance(call, ast.Call):
         plain = [each for each in call.args if not isinstance(each, ast.Starred)]
         if all(isinstance(each, ast.Name) for each in plain) and all(

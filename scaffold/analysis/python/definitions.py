@@ -27,7 +27,7 @@ _OWNER = lazy_re(rb"([A-Za-z_]\w*)\Z")
 
 
 class Definitions:
-    """Is where each name is defined, over all Python sources; built at the first question.
+    """The places of all definitions in the Python sources; built at the first question.
 
     Args:
         files: The repository's files.
@@ -42,25 +42,25 @@ class Definitions:
         self._places: dict[str, tuple[tuple[str, int], ...]] = {}
 
     def paths(self, name: str) -> tuple[str, ...]:
-        """Returns the files that define a name, sorted."""
+        """Return the files that define a name, sorted."""
         self._build()
         found = self._index.get(name.encode(), ())
         return tuple(self._files.python[each] for each in found)
 
     def places(self, name: str) -> tuple[tuple[str, int], ...]:
-        """Returns the path and line of each definition of a name."""
+        """Return the path and line of each definition of a name."""
         if name not in self._places:
             places = (place for path in self.paths(name) for place in self._lines(path, name))
             self._places[name] = tuple(places)
         return self._places[name]
 
     def names(self) -> Iterator[str]:
-        """Yields every defined name."""
+        """Yield every defined name."""
         self._build()
         return (name.decode() for name in self._index)
 
     def set_on(self, name: str) -> frozenset[str]:
-        """Returns the names of the objects, other than ``self``, on which code sets an attribute.
+        """Return the names of the objects, other than ``self``, on which code sets an attribute.
 
         ``config.depth = 3`` counts for ``depth`` as ``config``.
         """
@@ -68,12 +68,12 @@ class Definitions:
         return frozenset(each.decode() for each in self._set_on.get(name.encode(), ()))
 
     def is_set_by_name(self, owner: str) -> bool:
-        """Tells whether code somewhere does ``setattr(owner, ...)``."""
+        """Return whether code somewhere does ``setattr(owner, ...)``."""
         self._build()
         return owner.encode() in self._set_by_name
 
     def _build(self) -> None:
-        """Scans every source once."""
+        """Scan every source once."""
         if self._is_built:
             return
         self._is_built = True
@@ -106,7 +106,7 @@ class Definitions:
 
 
 def read_source(files: Files, path: str) -> bytes | None:
-    """Reads a source as bytes; None where it is too long or unreadable.
+    """Read a source as bytes; None where it is too long or unreadable.
 
     Not through ``Files.text``: that keeps every text, and this is asked for all of them.
     """

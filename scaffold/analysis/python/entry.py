@@ -1,4 +1,4 @@
-"""What a name can turn out to be: a binding, and the module that it stands in."""
+"""What a name can turn out to be: a binding with its module."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from scaffold.analysis.python.modules import Module
 
 
 class ClassEntry(NamedTuple):
-    """Is a class where it stands: its binding and its module."""
+    """A class with the module that defines it."""
 
     binding: ClassBinding
     module: Module
 
     @property
     def place(self) -> str:
-        """The file in which it stands."""
+        """The file that defines it."""
         return self.module.place
 
 
 class FunctionEntry(NamedTuple):
-    """Is a function or method where it stands.
+    """A function or method with the module that defines it.
 
     Args:
         binding: The ``def``.
@@ -38,18 +38,18 @@ class FunctionEntry(NamedTuple):
 
 
 class ValueEntry(NamedTuple):
-    """Is an assigned name where it stands."""
+    """An assigned name with its module."""
 
     binding: ValueBinding
     module: Module
 
 
 Resolve = Callable[[Module, str], Found]
-"""Finds what a dotted name means as code in a module writes it."""
+"""Find what a dotted name means as code in a module writes it."""
 
 
 def keeps_signature(decorators: tuple[str, ...], module: Module, resolve: Resolve) -> bool:
-    """Tells whether decorators leave parameters and members alone.
+    """Return whether decorators leave parameters and members alone.
 
     Args:
         decorators: As written.

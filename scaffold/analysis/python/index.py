@@ -14,6 +14,7 @@ from scaffold.analysis.python.binding import Problem
 from scaffold.analysis.python.callables import Callables
 from scaffold.analysis.python.classes import Member
 from scaffold.analysis.python.data_fields import Field, find_fields
+from scaffold.analysis.python.decorators import last_part
 from scaffold.analysis.python.definitions import Definitions
 from scaffold.analysis.python.entry import ClassEntry
 from scaffold.analysis.python.lookup_result import Found
@@ -24,7 +25,7 @@ from scaffold.analysis.python.suggestions import Nearness
 
 
 class PythonIndex:
-    """Answers what dotted names mean in a repository.
+    """The Python names of a repository.
 
     Args:
         files: The repository's files.
@@ -44,7 +45,7 @@ class PythonIndex:
         return self.modules.roots
 
     def find(self, dotted: str) -> Found:
-        """Says what a dotted name means: ``package.module``, ``package.Class.method``, ...
+        """Return what a dotted name means: ``package.module``, ``package.Class.method``, ...
 
         ``missing`` is only said where nothing can give the name while the code runs; whatever
         could (a ``__getattr__``, ``setattr``, an unknown base) makes it ``undecided``, with the
@@ -55,7 +56,7 @@ class PythonIndex:
         return self._ask("", dotted)
 
     def find_in(self, path: str, name: str) -> Found:
-        """Says what a name means inside one file: ``Class.method``, ``function``, ``CONSTANT``.
+        """Return what a name means inside one file: ``Class.method``, ``function``, ``CONSTANT``.
 
         Args:
             path: The source, relative to the root.
@@ -64,50 +65,58 @@ class PythonIndex:
         return self._ask(path, name)
 
     def signature(self, dotted: str) -> Signature | None:
-        """Returns what a call of it takes, without ``self``; None where that is not certain.
+        """Return what a call of it takes, without ``self``; None where that is not certain.
 
         A class answers with its ``__init__``, ``__new__`` or dataclass fields.
         """
         return self._callables.signature(self.find(dotted))
 
     def signature_of(self, found: Found) -> Signature | None:
-        """Returns what a call of something found takes, as ``signature`` does."""
+        """Return what a call of something found takes, as ``signature`` does."""
         return self._callables.signature(found)
 
     def bind(self, signature: Signature, call: ast.Call) -> Problem | None:
-        """Tells why a call does not fit a signature; None where it fits or may fit."""
+        """Return why a call does not fit a signature; None where it fits or may fit."""
         return binding.bind(signature, call)
 
     def members(self, dotted: str) -> dict[str, Member] | None:
-        """Returns a class's members, those of its bases among them; None where it is no class."""
+        """Return a class's members, those of its bases among them; None where it is no class."""
         found = self.find(dotted)
         if not found.exists or not isinstance(found.thing, ClassEntry):
             return None
         return self._resolver.classes.members(found.thing)
 
     def fields(self, dotted: str) -> tuple[Field, ...] | None:
-        """Returns a dataclass's fields, the inherited ones first; None where it has none."""
+        """Return a dataclass's fields, the inherited ones first; None where it has none."""
         return self.fields_of(self.find(dotted))
 
     def fields_of(self, found: Found) -> tuple[Field, ...] | None:
-        """Returns the fields of a found class, as ``fields`` does."""
+        """Return the fields of a found class, as ``fields`` does."""
         if not found.exists or not isinstance(found.thing, ClassEntry):
             return None
         return find_fields(self._resolver.classes, found.thing)
 
+    def foreign_bases(self, found: Found) -> frozenset[str]:
+        """Return the bases of a found class, inherited ones included, that are not defined here."""
+        if not isinstance(found.thing, ClassEntry):
+            return frozenset()
+        entries = self._resolver.classes.lineage(found.thing).entries
+        bases = (last_part(base) for each in entries for base in each.binding.bases)
+        return frozenset(bases) - {each.binding.name for each in entries}
+
     def module_names(self, dotted: str) -> frozenset[str]:
-        """Returns the names that a module or package binds or gives on first use."""
+        """Return the names that a module or package binds or gives on first use."""
         found = self.find(dotted)
         if not found.exists or not isinstance(found.thing, Module):
             return frozenset()
         return self._resolver.names(found.thing)
 
     def defined(self, name: str) -> tuple[tuple[str, int], ...]:
-        """Returns the path and line of every definition of a bare name in the repository."""
+        """Return the path and line of every definition of a bare name in the repository."""
         return self._definitions.places(name)
 
     def dotted_names(self, path: str) -> tuple[str, ...]:
-        """Returns the names under which a source can be imported, the surest first."""
+        """Return the names under which a source can be imported, the surest first."""
         return self.modules.dotted_names(path)
 
     def _ask(self, path: str, name: str) -> Found:
@@ -119,7 +128,7 @@ class PythonIndex:
         return self._found[key]
 
     def _confirm(self, found: Found) -> Found:
-        """Makes sure that code elsewhere does not set a missing name, and finds the nearest."""
+        """Check that no code elsewhere sets a missing name, and find the nearest."""
         reason = self._nearness.why_set_elsewhere(found)
         if reason is not None:
             return found._replace(kind="undecided", evidence=reason)

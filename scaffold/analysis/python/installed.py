@@ -16,7 +16,7 @@ _ASK = "import json, sysconfig; print(json.dumps(sysconfig.get_path('purelib')))
 
 
 def installed_files(python: str) -> Files:
-    """Returns the files in the folder that an interpreter keeps its packages in.
+    """Return the files in the folder that an interpreter keeps its packages in.
 
     The interpreter is started once, to be asked for the folder; no package is imported.
 

@@ -7,14 +7,14 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from scaffold.analysis.python.bindings import Scope
-from scaffold.analysis.python.getattr_refusal import refuses_unknown_names
 from scaffold.analysis.python.literal_tables import LiteralTable, read_literal_tables
+from scaffold.analysis.python.module_getattr import refuses_unknown_names
 from scaffold.analysis.python.statements import all_nodes, dotted_name
 
 
 @dataclass(slots=True)
 class LazyNames:
-    """Is what a module gives beyond what it binds.
+    """The names that a module gives on first use, beyond those it binds.
 
     Args:
         is_there: Whether it has a ``__getattr__`` or replaces itself by a lazy module.
@@ -29,7 +29,7 @@ class LazyNames:
 
 
 def read_lazy_names(tree: ast.Module, body: Sequence[ast.stmt], scope: Scope) -> LazyNames:
-    """Reads the lazy names of a module.
+    """Read the lazy names of a module.
 
     Args:
         tree: The module.
@@ -54,7 +54,7 @@ def read_lazy_names(tree: ast.Module, body: Sequence[ast.stmt], scope: Scope) ->
 
 
 def is_lazy_module(value: ast.expr | None) -> bool:
-    """Tells whether an expression makes a lazy module from a table (``_LazyModule(...)``)."""
+    """Return whether an expression makes a lazy module from a table (``_LazyModule(...)``)."""
     return isinstance(value, ast.Call) and "lazy" in (dotted_name(value.func) or "").lower()
 
 
@@ -69,7 +69,7 @@ def _may_be_lazy(body: Sequence[ast.stmt], scope: Scope) -> bool:
 
 
 def _makers(body: Sequence[ast.stmt]) -> Iterator[ast.FunctionDef | ast.expr]:
-    """Yields what gives the names: ``def __getattr__``, its factory's call, a lazy module."""
+    """Yield what gives the names: ``def __getattr__``, its factory's call, a lazy module."""
     for node in body:
         if isinstance(node, ast.FunctionDef) and node.name == "__getattr__":
             yield node
@@ -87,7 +87,7 @@ def _is_hook(target: ast.expr) -> bool:
 
 
 def _inline(maker: ast.expr, tables: dict[str, LiteralTable]) -> LiteralTable:
-    """Reads tables that are arguments, as in ``lazy.attach(__name__, ["a"], {"b": ["c"]})``."""
+    """Read tables that are arguments, as in ``lazy.attach(__name__, ["a"], {"b": ["c"]})``."""
     found = LiteralTable()
     if isinstance(maker, ast.Call):
         for each in [*maker.args, *(word.value for word in maker.keywords)]:
@@ -97,7 +97,7 @@ def _inline(maker: ast.expr, tables: dict[str, LiteralTable]) -> LiteralTable:
 
 
 def _compared(function: ast.FunctionDef) -> LiteralTable:
-    """Reads the names that a ``__getattr__`` compares with (``name == "x"``)."""
+    """Read the names that a ``__getattr__`` compares with (``name == "x"``)."""
     found = LiteralTable()
     for node in all_nodes(function):
         if isinstance(node, ast.Compare):
@@ -111,7 +111,7 @@ def _compared(function: ast.FunctionDef) -> LiteralTable:
 
 
 def _changed_in_functions(tree: ast.Module) -> frozenset[str]:
-    """Finds the tables that functions change: what they hold at the end is not known."""
+    """Find the tables that functions change: what they hold at the end is not known."""
     found: set[str] = set()
     for outer in all_nodes(tree):
         if not isinstance(outer, (ast.FunctionDef, ast.AsyncFunctionDef)):
@@ -167,7 +167,7 @@ def _targets(tables: dict[str, LiteralTable]) -> dict[str, tuple[str, ...]]:
 
 
 def _names(key: str, value: ast.expr | None) -> Iterator[tuple[str, tuple[str, ...]]]:
-    """Yields the names of one entry, and the dotted names that each may stand for."""
+    """Yield the names of one entry, and the dotted names that each may stand for."""
     if value is None:
         yield key, (f".{key}",)
         return
@@ -191,7 +191,7 @@ def _names(key: str, value: ast.expr | None) -> Iterator[tuple[str, tuple[str, .
 
 
 def _is_of_own_package(value: ast.Tuple) -> bool:
-    """Tells whether a pair begins with the package itself: ``(__spec__.parent, ".main")``."""
+    """Return whether a pair begins with the package itself: ``(__spec__.parent, ".main")``."""
     own = ("__spec__.parent", "__package__", "__name__")
     return len(value.elts) == 2 and dotted_name(value.elts[0]) in own
 

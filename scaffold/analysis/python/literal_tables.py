@@ -11,7 +11,7 @@ from scaffold.analysis.python.statements import all_nodes, dotted_name, statemen
 
 @dataclass(slots=True)
 class LiteralTable:
-    """Is one table of strings.
+    """One table of strings.
 
     Args:
         entries: The string keys with their values; an element of a list has no value.
@@ -24,7 +24,7 @@ class LiteralTable:
     is_complete: bool = True
 
     def add(self, value: ast.expr | None, known: dict[str, LiteralTable]) -> None:
-        """Adds what an expression holds; one that is not literal makes the table incomplete."""
+        """Add what an expression holds; one that is not literal makes the table incomplete."""
         for part in _united(value):
             if isinstance(part, ast.Dict):
                 self._add_dict(part, known)
@@ -56,7 +56,7 @@ class LiteralTable:
                 self.is_complete = False
 
     def _add_derived(self, node: ast.expr, known: dict[str, LiteralTable]) -> bool:
-        """Adds what ``set(a)``, ``list(a)`` or a comprehension over known tables can hold."""
+        """Add what ``set(a)``, ``list(a)`` or a comprehension over known tables can hold."""
         if not isinstance(node, (ast.Name, ast.Call, ast.DictComp, ast.SetComp, ast.ListComp)):
             return False
         if isinstance(node, ast.Call) and not _is_copy(node):
@@ -81,7 +81,7 @@ class LiteralTable:
 
 
 def read_literal_tables(tree: ast.Module) -> dict[str, LiteralTable]:
-    """Reads the literal tables that a module's own statements fill, by name."""
+    """Read the literal tables that a module's own statements fill, by name."""
     tables: dict[str, LiteralTable] = {}
     for node, _ in statements(tree.body):
         for name, value in _fillings(node):
@@ -98,7 +98,7 @@ def read_literal_tables(tree: ast.Module) -> dict[str, LiteralTable]:
 
 
 def _fillings(node: ast.stmt) -> Iterator[tuple[str, ast.expr | None]]:
-    """Yields the name of a table and what a statement puts into it."""
+    """Yield the name of a table and what a statement puts into it."""
     if isinstance(node, ast.Assign):
         for target in node.targets:
             yield from _assigned(target, node.value)
@@ -116,7 +116,7 @@ def _assigned(target: ast.expr, value: ast.expr | None) -> Iterator[tuple[str, a
 
 
 def _called(call: ast.Call) -> Iterator[tuple[str, ast.expr | None]]:
-    """Reads ``table.update({...})``, ``names.append("x")`` and ``table["key"].extend([...])``."""
+    """Read ``table.update({...})``, ``names.append("x")`` and ``table["key"].extend([...])``."""
     if not isinstance(call.func, ast.Attribute) or not call.args:
         return
     owner, method, first = call.func.value, call.func.attr, call.args[0]
@@ -140,7 +140,7 @@ def _called(call: ast.Call) -> Iterator[tuple[str, ast.expr | None]]:
 
 
 def _united(value: ast.expr | None) -> Iterator[ast.expr]:
-    """Yields the parts of ``a + b`` and ``a | b``."""
+    """Yield the parts of ``a + b`` and ``a | b``."""
     pending = [] if value is None else [value]
     while pending:
         node = pending.pop()
@@ -151,7 +151,7 @@ def _united(value: ast.expr | None) -> Iterator[ast.expr]:
 
 
 def _same(node: ast.expr) -> bool:
-    """Tells whether a comprehension has just the names that stand in the tables it goes through.
+    """Return whether a comprehension has just the names that stand in the tables it goes through.
 
     They are the keys of one table, or the elements of the lists that are its values.
     """
@@ -168,7 +168,7 @@ def _same(node: ast.expr) -> bool:
 
 
 def _loop_names(loop: ast.comprehension) -> tuple[str, str]:
-    """Returns the variables of a loop that stand for keys, or elements, and for values."""
+    """Return the variables of a loop that stand for keys, or elements, and for values."""
     first, second = loop.target, None
     if isinstance(loop.target, ast.Tuple) and len(loop.target.elts) == 2:
         first, second = loop.target.elts

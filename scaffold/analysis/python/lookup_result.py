@@ -17,7 +17,7 @@ Kind = Literal[
 
 
 class Found(NamedTuple):
-    """Is what a dotted name means.
+    """The meaning of a dotted name.
 
     Args:
         kind: What it is. A method is a ``function``; a property, a field and an attribute that a

@@ -24,7 +24,7 @@ _COMPILED = (".so", ".pyd", ".pyx", ".dylib")
 
 
 class Module(NamedTuple):
-    """Is a module or package of the repository.
+    """A module or package of the repository.
 
     Args:
         path: Its source, relative to the root; None for a namespace package.
@@ -55,7 +55,7 @@ class Module(NamedTuple):
 
 
 class Modules:
-    """Finds the modules of a repository by name and by path.
+    """The modules of a repository by name and by path.
 
     Args:
         files: The repository's files.
@@ -103,13 +103,13 @@ class Modules:
         return frozenset(found)
 
     def top(self, name: str) -> tuple[Module, ...]:
-        """Returns every module that ``import name`` may take from this repository."""
+        """Return every module that ``import name`` may take from this repository."""
         if name not in self._tops:
             self._tops[name] = tuple(self._find_top(name))
         return self._tops[name]
 
     def neighbours(self, name: str, folder: str | None) -> tuple[Module, ...]:
-        """Returns the modules of a name that only a script beside them can import.
+        """Return the modules of a name that only a script beside them can import.
 
         Args:
             name: The first part of the import.
@@ -124,13 +124,13 @@ class Modules:
         )
 
     def child(self, module: Module, name: str) -> Module | None:
-        """Returns a package's submodule; None where it has none of this name."""
+        """Return a package's submodule; None where it has none of this name."""
         if module.folder is None:
             return None
         return self._at(module.folder, name, module.is_firm)
 
     def children(self, module: Module) -> frozenset[str]:
-        """Returns the names of a package's submodules."""
+        """Return the names of a package's submodules."""
         if module.folder is None:
             return frozenset()
         start = f"{module.folder}/" if module.folder else ""
@@ -142,7 +142,7 @@ class Modules:
         return frozenset(below) - {"__init__"}
 
     def dotted_names(self, path: str) -> tuple[str, ...]:
-        """Returns the names under which a source can be imported, the surest first."""
+        """Return the names under which a source can be imported, the surest first."""
         stem = path.rpartition(".")[0].removesuffix("/__init__")
         found: list[str] = []
         for root in self.roots:
@@ -155,14 +155,14 @@ class Modules:
         return tuple(sorted(found, key=lambda each: each.partition(".")[0] != top))
 
     def _top_of(self, path: str) -> str:
-        """Returns the name of the outermost package that a source lies in."""
+        """Return the name of the outermost package that a source lies in."""
         folder, top = path.rpartition("/")[0], path.rpartition("/")[2].partition(".")[0]
         while folder in self.packages:
             folder, _, top = folder.rpartition("/")
         return top
 
     def at_path(self, path: str) -> Module | None:
-        """Returns the module whose source is this file."""
+        """Return the module whose source is this file."""
         if path not in self._files.paths:
             return None
         folder, _, name = path.rpartition("/")
@@ -175,11 +175,11 @@ class Modules:
         return None
 
     def package_at(self, folder: str) -> Module:
-        """Returns the package that is this folder, for a relative import."""
+        """Return the package that is this folder, for a relative import."""
         return self._package(folder, True)
 
     def imported(self, module: Module, level: int, target: str) -> list[Module]:
-        """Returns the modules that ``from target import`` may mean, by their files alone."""
+        """Return the modules that ``from target import`` may mean, by their files alone."""
         parts = target.split(".") if target else []
         if level:
             found = [self.above(module, level)]
@@ -197,14 +197,14 @@ class Modules:
         return found
 
     def above(self, module: Module, level: int) -> Module:
-        """Returns the package that so many leading dots mean in a module."""
+        """Return the package that so many leading dots mean in a module."""
         folder = module.package_folder
         for _ in range(level - 1):
             folder = folder.rpartition("/")[0]
         return self.package_at(folder)
 
     def why_open(self, module: Module, name: str) -> str | None:
-        """Says why a module may have a submodule or name that no source tells, or returns None."""
+        """Return why a module may have a submodule or name that is in no source, or None."""
         if module.is_compiled or (module.path is None and module.stub is not None):
             return f"{module.place} is compiled: no text tells all its names"
         if name.startswith("_") and module.folder in self._folders_of_compiled:
@@ -212,7 +212,7 @@ class Modules:
         return None if module.folder is None else self._builds.why_made(module.folder, name)
 
     def why_unsure(self, name: str, tops: tuple[Module, ...], lacking: object) -> str | None:
-        """Says why a name that these modules lack may come from elsewhere, or returns None.
+        """Return why a name that these modules lack may come from elsewhere, or None.
 
         Args:
             name: The first part of the dotted name.
@@ -241,7 +241,7 @@ class Modules:
         paths = self._files.paths
         source, stub = f"{inner}.py", f"{inner}.pyi"
         has_source, has_stub = source in paths, stub in paths
-        compiled = self._compiled(folder, name)
+        compiled = self._compiled_modules.get(join(folder, name))
         if has_source or has_stub or compiled:
             return Module(
                 source if has_source else None if has_stub else compiled,
@@ -262,9 +262,6 @@ class Modules:
             False,
             is_firm,
         )
-
-    def _compiled(self, folder: str, name: str) -> str | None:
-        return self._compiled_modules.get(join(folder, name))
 
     @cached_property
     def _compiled_modules(self) -> dict[str, str]:
@@ -290,17 +287,17 @@ class Modules:
         return folder in self.packages
 
     def _is_inner(self, package: str) -> bool:
-        """Tells whether a package's parent is a package too."""
+        """Return whether a package's parent is a package too."""
         return package == "" or package.rpartition("/")[0] in self.packages
 
 
 def join(folder: str, name: str) -> str:
-    """Joins a relative folder, which may be empty, and a name."""
+    """Join a relative folder, which may be empty, and a name."""
     return f"{folder}/{name}" if folder else name
 
 
 def is_scenery(folder: str) -> bool:
-    """Tells whether a folder holds copies or examples, and not the repository's own code."""
+    """Return whether a folder holds copies or examples, and not the repository's own code."""
     return _SIDE_PARTS.search(folder) is not None
 
 

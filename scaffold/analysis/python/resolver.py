@@ -37,7 +37,7 @@ _MOST_STARS = 30
 
 @dataclass(slots=True)
 class Query:
-    """Is one question on its way: what it has asked, so that circles of imports end.
+    """One question with all that it has led to, so that circles of imports end.
 
     Args:
         answers: The answer for each module and name asked; None while it is being found.
@@ -51,7 +51,7 @@ class Query:
 
 
 class Resolver:
-    """Follows names through a repository.
+    """The index's way from a name to its definition.
 
     Args:
         files: The repository's files.
@@ -67,14 +67,14 @@ class Resolver:
         self.classes = Classes(self.resolve)
 
     def find(self, dotted: str) -> Found:
-        """Says what an absolute dotted name means."""
+        """Return what an absolute dotted name means."""
         parts = dotted.split(".")
         if not all(part.isidentifier() for part in parts):
             return Found("undecided", dotted, evidence=f"{dotted!r} is no dotted name")
         return self._absolute(parts, Query())._replace(name=dotted)
 
     def find_in(self, path: str, name: str) -> Found:
-        """Says what a name means inside one file, seen from outside it."""
+        """Return what a name means inside one file, seen from outside it."""
         module = self._modules.at_path(path)
         parts = name.split(".")
         if module is None or not all(part.isidentifier() for part in parts):
@@ -83,14 +83,14 @@ class Resolver:
         return self._attribute(module, parts, Query())._replace(name=name)
 
     def resolve(self, module: Module, dotted: str) -> Found:
-        """Says what a name means as code in a module writes it: its own names, then Python's."""
+        """Return what a name means as code in a module writes it: its own names, then Python's."""
         parts = dotted.split(".")
         if not all(part.isidentifier() for part in parts):
             return Found("undecided", dotted, evidence=f"{dotted!r} is no dotted name")
         return self._in_scope(module, parts, Query())
 
     def table(self, path: str) -> ModuleTable:
-        """Returns the table of one source, parsed at the first question."""
+        """Return the table of one source, parsed at the first question."""
         if path not in self._tables:
             source = read_source(self._files, path)
             unread = ModuleTable(problem="it is too long or cannot be read")
@@ -98,12 +98,12 @@ class Resolver:
         return self._tables[path]
 
     def tables(self, module: Module) -> list[tuple[str, ModuleTable]]:
-        """Returns the tables of a module: its source's and its stub's."""
+        """Return the tables of a module: its source's and its stub's."""
         sources = [each for each in (module.path, module.stub) if each is not None]
         return [(each, self.table(each)) for each in sources if each.endswith((".py", ".pyi"))]
 
     def names(self, module: Module) -> frozenset[str]:
-        """Returns the names that a module binds, takes by ``*``, or gives on first use."""
+        """Return the names that a module binds, takes by ``*``, or gives on first use."""
         if module.place not in self._name_sets:
             self._name_sets[module.place] = frozenset(self._names(module, set()))
         return self._name_sets[module.place]
@@ -121,7 +121,7 @@ class Resolver:
         return found
 
     def _absolute(self, parts: Sequence[str], query: Query, folder: str | None = None) -> Found:
-        """Says what an absolute name means.
+        """Return what an absolute name means.
 
         Args:
             parts: The name.
@@ -157,7 +157,7 @@ class Resolver:
         return Found("module", "", module.place, 1, evidence, thing=module)
 
     def _descend(self, found: Found, rest: Sequence[str], query: Query) -> Found:
-        """Goes on from something that was found to what its further parts name."""
+        """Go on from something that was found to what its further parts name."""
         if not rest or not found.exists:
             return found
         thing = found.thing
@@ -180,7 +180,7 @@ class Resolver:
         return Found("undecided", "", found.path, found.line, reason)
 
     def _attribute(self, module: Module, parts: Sequence[str], query: Query) -> Found:
-        """Finds a name in a module: bound, imported, lazy, or a submodule."""
+        """Find a name in a module: bound, imported, lazy, or a submodule."""
         key = (module.place, tuple(parts))
         if key in query.answers:
             answer = query.answers[key]
@@ -223,7 +223,7 @@ class Resolver:
     def _bare(
         self, module: Module, path: str, table: ModuleTable, name: str, query: Query
     ) -> list[Found]:
-        """Returns all that a name alone may mean in a module; nothing where it is not there."""
+        """Return all that a name alone may mean in a module; nothing where it is not there."""
         if name in MODULE_NAMES:
             return [Found("constant", "", path, 1, f"every module has {name}")]
         if name in table.scope.deleted:
@@ -237,7 +237,7 @@ class Resolver:
     def _bound_to(
         self, module: Module, path: str, table: ModuleTable, name: str, query: Query
     ) -> tuple[list[Found], list[Binding]]:
-        """Returns what the bindings of a name mean, and those that only type checkers see."""
+        """Return what the bindings of a name mean, and those that only type checkers see."""
         bindings = [
             each
             for each in table.scope.names.get(name, ())
@@ -256,7 +256,7 @@ class Resolver:
         return [each if certain else each._replace(is_certain=False) for each in found], for_types
 
     def _why_open(self, module: Module, name: str) -> str | None:
-        """Says why a module may have a name that nothing in its text binds, or returns None."""
+        """Return why a module may have a name that nothing in its text binds, or None."""
         for path, table in self.tables(module):
             reason = table.problem or _why_open(table, name)
             if reason is not None:
@@ -268,14 +268,14 @@ class Resolver:
     def _for_types(
         self, binding: Binding, module: Module, table: ModuleTable, query: Query
     ) -> Found:
-        """Returns what an import under ``TYPE_CHECKING`` means: a lazy module gives it too."""
+        """Return what an import under ``TYPE_CHECKING`` means: a lazy module gives it too."""
         if table.lazy.is_there or table.dynamic is not None:
             return self._bound(binding, module, query)
         reason = f"{module.place}:{binding.line} imports it for type checkers only"
         return Found("undecided", "", module.place, binding.line, reason)
 
     def _starred(self, module: Module, table: ModuleTable, name: str, query: Query) -> list[Found]:
-        """Returns what the ``import *`` of a module give under a name; the last one wins."""
+        """Return what the ``import *`` of a module give under a name; the last one wins."""
         found: list[Found] = []
         at_runtime = table.lazy.is_there or table.dynamic is not None
         for target, for_types, sources in self._stars.of(module, table):
@@ -294,7 +294,7 @@ class Resolver:
         return found
 
     def _exported(self, source: Module, name: str, query: Query) -> Found:
-        """Finds a name in a module as ``from module import *`` takes it."""
+        """Find a name in a module as ``from module import *`` takes it."""
         if not self._stars.may_give(source, name):
             return Found("missing", "", source.place)
         listed = [table for _, table in self.tables(source) if table.exports is not None]
@@ -310,7 +310,7 @@ class Resolver:
     def _lazy(
         self, module: Module, path: str, table: ModuleTable, name: str, query: Query
     ) -> list[Found]:
-        """Returns what the import maps of a module say of a name."""
+        """Return what the import maps of a module say of a name."""
         targets = table.lazy.targets.get(name)
         if targets is None:
             return []
@@ -327,7 +327,7 @@ class Resolver:
     def _imported(
         self, module: Module, level: int, target: str, name: str | None, query: Query
     ) -> Found:
-        """Says what ``from target import name`` or ``import target`` means in a module."""
+        """Return what ``from target import name`` or ``import target`` means in a module."""
         rest = [] if name is None else [name]
         sources = self._modules.imported(module, level, target)
         outcomes = [self._descend_module(each, rest, query) for each in sources]
@@ -340,7 +340,7 @@ class Resolver:
         return best or self._descend_module(self._modules.above(module, level), parts, query)
 
     def _bound(self, binding: Binding, module: Module, query: Query) -> Found:
-        """Returns what one binding of a module means."""
+        """Return what one binding of a module means."""
         place = (module.place, binding.line)
         if isinstance(binding, ClassBinding):
             evidence = f"class {binding.name} in {place[0]}:{place[1]}"
@@ -375,7 +375,7 @@ class Resolver:
         return self._descend(self.classes.beyond_text(entry, rest[0]), rest[1:], query)
 
     def _in_scope(self, module: Module, parts: Sequence[str], query: Query) -> Found:
-        """Finds a name as a module's own code sees it: no ``__getattr__``, but Python's names."""
+        """Find a name as a module's own code sees it: no ``__getattr__``, but Python's names."""
         key = (f"{module.place} ", tuple(parts))
         if key in query.answers or query.depth > _DEEPEST:
             answer = query.answers.get(key)
@@ -402,13 +402,13 @@ class Resolver:
 
 
 def _best(outcomes: Sequence[Found]) -> Found:
-    """Takes the surest of several answers: there, then unsure, then elsewhere, then missing."""
+    """Take the surest of several answers: there, then unsure, then elsewhere, then missing."""
     order = {"third_party": 1, "undecided": 2, "missing": 3}
     return min(outcomes, key=lambda each: order.get(each.kind, 0))
 
 
 def _standard(dotted: str) -> Found:
-    """Answers for Python's own names: there or undecided, for versions differ."""
+    """Answer for Python's own names: there or undecided, for versions differ."""
     top, _, rest = dotted.partition(".")
     name = standard_name(dotted)
     if not rest:
@@ -422,7 +422,7 @@ def _standard(dotted: str) -> Found:
 
 
 def _why_open(table: ModuleTable, name: str) -> str | None:
-    """Says why a module may have a name that nothing in its text binds, or returns None."""
+    """Return why a module may have a name that nothing in its text binds, or None."""
     if table.exports is not None and name in table.exports and name not in table.scope.names:
         return "__all__ lists it and nothing binds it"
     if name in table.lazy.targets:

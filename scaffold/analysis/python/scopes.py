@@ -1,212 +1,205 @@
-"""What a body of statements binds: names, without running anything."""
+"""Which names Python code binds, and to what, without running it."""
 
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import NamedTuple
 
-from scaffold.analysis.python.attributes import instance_names, why_dynamic
-from scaffold.analysis.python.bindings import (
-    ClassBinding,
-    FieldBinding,
-    FunctionBinding,
-    ImportBinding,
-    Scope,
-    ValueBinding,
-)
-from scaffold.analysis.python.decorators import effect
-from scaffold.analysis.python.signatures import (
-    Signature,
-    read_parameters,
-    read_signature,
-    source_of,
-)
-from scaffold.analysis.python.statements import (
-    FOR_TYPES,
-    SOMETIMES,
-    all_nodes,
-    dotted_name,
-    statements,
-)
+from scaffold.analysis.python.statements import all_nodes, nodes_of
 
-KEPT_CALLS = frozenset({"partial", "namedtuple", "NamedTuple", "partialmethod", "Enum"})
-"""Calls whose arguments say what the result takes; of all others only the name is kept."""
+Function = ast.FunctionDef | ast.AsyncFunctionDef
+_DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+_FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
+_COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 
 
-Statements = Sequence[tuple[ast.stmt, int]]
-"""What ``statements`` gives of a body."""
-
-
-def read_scope(body: Statements, *, may_set_by_name: bool = True) -> Scope:
-    """Reads what a module's body binds.
+class Bound(NamedTuple):
+    """A name with the node that binds it.
 
     Args:
-        body: Its statements.
-        may_set_by_name: Whether the text holds a word that attributes can be set by (`SETTING`).
+        name: The name; "*" where an import takes all.
+        node: The import, definition, parameter, annotated or augmented assignment, handler,
+            pattern or `with` item that binds it; of any other statement the target.
+        value: The expression that it is bound to, if it is one; of a `with` item the manager.
+        alias: The part of an import that binds it.
     """
-    return _Reader(may_set_by_name).scope(body)
+
+    name: str
+    node: ast.AST
+    value: ast.expr | None = None
+    alias: ast.alias | None = None
+
+    @property
+    def dotted(self) -> str:
+        """The dotted name that an import binds; leading dots are those of a relative one."""
+        assert self.alias is not None, "it is bound by an import"
+        if isinstance(self.node, ast.ImportFrom):
+            lead = "." * self.node.level + (self.node.module or "")
+            return f"{lead}{'' if lead.endswith('.') else '.'}{self.alias.name}"
+        return self.alias.name if self.alias.asname else self.alias.name.partition(".")[0]
 
 
-class _Reader:
-    """Reads scopes inside of each other, the statements of each one once.
+@dataclass
+class Scope:
+    """A module, class, function or comprehension with the names that it binds.
 
     Args:
-        may_set_by_name: See `read_scope`.
+        node: Whose scope it is.
+        parent: The scope around it, or None.
+        names: Every name with all its bindings.
+        owner: The class whose method this is, with the scope of its body.
     """
 
-    def __init__(self, may_set_by_name: bool) -> None:
-        self._may_set_by_name = may_set_by_name
+    node: ast.AST
+    parent: Scope | None
+    names: dict[str, list[Bound]] = field(default_factory=dict[str, "list[Bound]"])
+    owner: tuple[ast.ClassDef, Scope] | None = None
 
-    def scope(
-        self, body: Statements, *, only_definitions: bool = False, in_class: bool = False
-    ) -> Scope:
-        """Reads what a body binds.
+    def find(self, name: str) -> tuple[list[Bound], Scope] | None:
+        """Return what a name is bound to as code here sees it, and the scope that binds it."""
+        scope: Scope | None = self
+        while scope is not None:
+            # The names of a class body are not seen from the functions in it.
+            if name in scope.names and (scope is self or not isinstance(scope.node, ast.ClassDef)):
+                return scope.names[name], scope
+            scope = scope.parent
+        return None
 
-        Args:
-            body: Its statements.
-            only_definitions: Whether only ``def`` and ``class`` count: a function's own variables
-                cannot be reached from outside.
-            in_class: Whether it is a class's: there a base may define what a condition leaves out.
-        """
-        scope = Scope()
-        for node, typed in body:
-            if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
-                unsure = typed == FOR_TYPES or (in_class and typed == SOMETIMES)
-                scope.add(node.name, self._function(node, unsure))
-            elif isinstance(node, ast.ClassDef):
-                scope.add(node.name, self._class(node, typed == FOR_TYPES))
-            elif not only_definitions:
-                _bind_statement(scope, node, typed == FOR_TYPES)
-        return scope
-
-    def _function(
-        self, node: ast.FunctionDef | ast.AsyncFunctionDef, unsure: bool
-    ) -> FunctionBinding:
-        body = list(statements(node.body))
-        inner = self.scope(body, only_definitions=True)
-        what = effect(node, [each for each, _ in body])
-        decorators = _decorators(node, unsure)
-        return FunctionBinding(node.lineno, read_signature(node), decorators, inner, what)
-
-    def _class(self, node: ast.ClassDef, unsure: bool) -> ClassBinding:
-        keywords = {each.arg or "**": source_of(each.value) or "" for each in node.keywords}
-        options: dict[str, dict[str, str]] = {}
-        for each in node.decorator_list:
-            if isinstance(each, ast.Call):
-                given = {word.arg or "**": source_of(word.value) or "" for word in each.keywords}
-                options[dotted_name(each.func) or "?"] = given
-        body = list(statements(node.body))
-        plain = [each for each, _ in body]
-        return ClassBinding(
-            node.lineno,
-            node.name,
-            tuple(_base(each) for each in node.bases),
-            keywords,
-            _decorators(node, unsure),
-            options,
-            self.scope(body, in_class=True),
-            instance_names(plain, may_set_by_name=self._may_set_by_name),
-            tuple(_fields(plain)),
-            why_dynamic(plain) if self._may_set_by_name else None,
-        )
+    def bind(self, bound: Bound) -> None:
+        self.names.setdefault(bound.name, []).append(bound)
 
 
-def _bind_statement(scope: Scope, node: ast.stmt, typed: bool) -> None:
-    if isinstance(node, ast.Import):
-        for each in node.names:
-            module = each.name if each.asname else each.name.partition(".")[0]
-            bound = each.asname or module
-            scope.add(bound, ImportBinding(node.lineno, 0, module, None, typed))
-    elif isinstance(node, ast.ImportFrom):
-        _bind_from(scope, node, typed)
-    elif isinstance(node, ast.Assign):
-        for target in node.targets:
-            _bind_target(scope, target, node.value)
-    elif isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
-        value = _value(node, node.value)
-        scope.add(node.target.id, value)
-    elif isinstance(node, ast.AugAssign) and isinstance(node.target, ast.Name):
-        scope.add(node.target.id, ValueBinding(node.lineno))
-    elif isinstance(node, (ast.For, ast.AsyncFor)):
-        _bind_target(scope, node.target, None)
-    elif isinstance(node, (ast.With, ast.AsyncWith)):
-        for item in node.items:
-            _bind_target(scope, item.optional_vars, None)
-    elif isinstance(node, ast.Delete):
-        scope.deleted.update(each.id for each in node.targets if isinstance(each, ast.Name))
-    elif type(node).__name__ == "TypeAlias":
-        _bind_target(scope, getattr(node, "name", None), None)
-    elif isinstance(node, ast.Match):
-        for case in node.cases:
-            for each in all_nodes(case.pattern):
-                name = getattr(each, "name", None)
-                if isinstance(name, str):
-                    scope.add(name, ValueBinding(node.lineno))
+def read_scope(node: ast.AST, parent: Scope | None) -> Scope:
+    """Return the scope that a module, class, function or comprehension opens."""
+    scope = Scope(node, parent)
+    around = None if parent is None else parent.node
+    if isinstance(node, _FUNCTIONS) and parent is not None and isinstance(around, ast.ClassDef):
+        scope.owner = (around, parent)
+    elsewhere = {"*"} if isinstance(node, _DEFINITIONS) else set[str]()
+    found: list[Bound] = [*parameters(node), *_type_parameters(node)]
+    for each in own_nodes(node):
+        if isinstance(each, (ast.Global, ast.Nonlocal)):
+            elsewhere.update(each.names)
+        found += bindings_of(each)
+    for each in found:
+        if each.name not in elsewhere:
+            scope.bind(each)
+    return scope
 
 
-def _bind_from(scope: Scope, node: ast.ImportFrom, typed: bool) -> None:
-    for each in node.names:
-        if each.name == "*":
-            scope.stars.append((node.level, node.module or "", typed))
-            continue
-        binding = ImportBinding(node.lineno, node.level, node.module or "", each.name, typed)
-        scope.add(each.asname or each.name, binding)
+def parameters(node: ast.AST) -> Iterator[Bound]:
+    """Yield the parameters of a function; what `*args` holds is not of its annotation."""
+    if isinstance(node, _FUNCTIONS):
+        given = node.args
+        for each in (*given.posonlyargs, *given.args, *given.kwonlyargs):
+            yield Bound(each.arg, each)
+        for each in (given.vararg, given.kwarg):
+            if each is not None:
+                yield Bound(each.arg, given)
 
 
-def _bind_target(scope: Scope, target: ast.expr | None, value: ast.expr | None) -> None:
+def own_nodes(node: ast.AST) -> Iterator[ast.AST]:
+    """Yield the nodes of a scope, without those of the scopes inside of it."""
+    if isinstance(node, _COMPREHENSIONS):
+        yield from node.generators
+        return
+    pending: list[ast.AST] = [] if isinstance(node, ast.Lambda) else getattr(node, "body", [])[::-1]
+    while pending:
+        each = pending.pop()
+        yield each
+        if isinstance(each, _COMPREHENSIONS):
+            # `:=` in a comprehension binds in the scope around it.
+            yield from (inner for inner in all_nodes(each) if isinstance(inner, ast.NamedExpr))
+        elif not isinstance(each, (*_DEFINITIONS, ast.Lambda)):
+            pending += list(ast.iter_child_nodes(each))[::-1]
+
+
+def bindings_of(node: ast.AST) -> Iterator[Bound]:
+    """Yield what one node binds by itself; the nodes below it bind their own."""
+    match node:
+        case ast.Import():
+            for each in node.names:
+                yield Bound(each.asname or each.name.partition(".")[0], node, None, each)
+        case ast.ImportFrom():
+            for each in node.names:
+                yield Bound(each.asname or each.name, node, None, each)
+        case ast.ClassDef() | ast.FunctionDef() | ast.AsyncFunctionDef():
+            yield Bound(node.name, node)
+        case ast.Assign():
+            for target in node.targets:
+                yield from _targets(target, node.value)
+        case ast.AnnAssign(target=ast.Name(id=name)) | ast.AugAssign(target=ast.Name(id=name)):
+            yield Bound(name, node, node.value if isinstance(node, ast.AnnAssign) else None)
+        case ast.NamedExpr():
+            yield from _targets(node.target, node.value)
+        case ast.With() | ast.AsyncWith():
+            for item in node.items:
+                for each in _targets(item.optional_vars, None):
+                    is_whole = each.node is item.optional_vars
+                    yield Bound(each.name, item, item.context_expr if is_whole else None)
+        case ast.For() | ast.AsyncFor() | ast.comprehension():
+            yield from _targets(node.target, None)
+        case ast.arg(arg=str(name)):
+            yield Bound(name, node)
+        case ast.ExceptHandler(name=str(name)) | ast.MatchAs(name=str(name)):
+            yield Bound(name, node)
+        case ast.MatchStar(name=str(name)) | ast.MatchMapping(rest=str(name)):
+            yield Bound(name, node)
+        case _:
+            # Read by name: the Python that runs this may have no such node.
+            if type(node).__name__ == "TypeAlias":
+                yield from _targets(getattr(node, "name", None), None)
+
+
+def bound_names(tree: ast.AST) -> Iterator[str]:
+    """Yield every name that code binds in any scope other than by an absolute import."""
+    for node in nodes_of(tree):
+        if type(node) is ast.Name:  # most nodes are, and only `del` binds by one alone
+            if type(node.ctx) is ast.Del:
+                yield node.id
+        elif isinstance(node, (ast.Global, ast.Nonlocal)):
+            yield from node.names
+        elif type(node) in _BINDING:
+            yield from (each.name for each in _type_parameters(node))
+            for each in bindings_of(node):
+                if each.alias is None or each.dotted.startswith("."):
+                    yield each.name
+
+
+def imported(tree: ast.AST) -> Iterator[tuple[str, str]]:
+    """Yield the names that absolute imports bind, in any scope, with what they mean."""
+    for node in nodes_of(tree):
+        if isinstance(node, (ast.Import, ast.ImportFrom)):
+            for each in bindings_of(node):
+                if not each.dotted.startswith("."):
+                    yield each.name, each.dotted
+
+
+def _type_parameters(node: ast.AST) -> Iterator[Bound]:
+    for each in getattr(node, "type_params", ()):
+        yield Bound(each.name, each)
+
+
+def _targets(target: ast.expr | None, value: ast.expr | None) -> Iterator[Bound]:
+    """Yield the names of a target, each with its part of the value where both are written out."""
     if isinstance(target, ast.Name):
-        scope.add(target.id, _value(target, value))
+        yield Bound(target.id, target, value)
     elif isinstance(target, ast.Starred):
-        _bind_target(scope, target.value, None)
+        yield from _targets(target.value, None)
     elif isinstance(target, (ast.Tuple, ast.List)):
         values: list[ast.expr | None] = [None] * len(target.elts)
         if isinstance(value, (ast.Tuple, ast.List)) and len(value.elts) == len(target.elts):
             values = list(value.elts)
         for part, given in zip(target.elts, values, strict=True):
-            _bind_target(scope, part, given)
+            yield from _targets(part, given)
 
 
-def _value(node: ast.expr | ast.stmt, value: ast.expr | None) -> ValueBinding:
-    line = node.lineno
-    if isinstance(value, ast.Call):
-        call = dotted_name(value.func) or "?"
-        kept = value if call.rpartition(".")[2] in KEPT_CALLS else None
-        return ValueBinding(line, call=call, arguments=kept)
-    if isinstance(value, ast.Lambda):
-        return ValueBinding(line, signature=Signature("<lambda>", read_parameters(value.args)))
-    has_value = value is not None or not isinstance(node, ast.AnnAssign)
-    is_none = isinstance(value, ast.Constant) and value.value is None
-    return ValueBinding(line, alias=dotted_name(value), is_bound=has_value, is_none=is_none)
-
-
-def _base(node: ast.expr) -> str:
-    while isinstance(node, ast.Subscript):
-        node = node.value
-    return dotted_name(node) or "?"
-
-
-def _decorators(
-    node: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef, unsure: bool
-) -> tuple[str, ...]:
-    # What may not be there says nothing about what runs: as if decorated by something unknown.
-    return ("?",) * unsure + tuple(
-        f"{dotted_name(each.func) or '?'}()"
-        if isinstance(each, ast.Call)
-        else dotted_name(each) or "?"
-        for each in node.decorator_list
-    )
-
-
-def _fields(body: Sequence[ast.stmt]) -> Iterator[FieldBinding]:
-    for each in body:
-        if not isinstance(each, ast.AnnAssign) or not isinstance(each.target, ast.Name):
-            continue
-        call, options = None, dict[str, str]()
-        if isinstance(each.value, ast.Call):
-            call = dotted_name(each.value.func) or "?"
-            options = {
-                word.arg or "**": source_of(word.value) or "" for word in each.value.keywords
-            }
-        annotation = source_of(each.annotation) or ""
-        default = source_of(each.value)
-        yield FieldBinding(each.target.id, each.lineno, annotation, default, call, options)
+_BINDING = frozenset(
+    {ast.Import, ast.ImportFrom, ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Assign}
+    | {ast.AnnAssign, ast.AugAssign, ast.NamedExpr, ast.With, ast.AsyncWith, ast.For, ast.AsyncFor}
+    | {ast.comprehension, ast.arg, ast.ExceptHandler, ast.MatchAs, ast.MatchStar, ast.MatchMapping}
+    | {getattr(ast, "TypeAlias", ast.arg)}
+)
+"""The kinds of nodes that may bind; to ask every node of a tree is slow."""

@@ -11,7 +11,7 @@ ParameterKind = Literal[
 
 
 class Parameter(NamedTuple):
-    """Is one parameter of a function.
+    """One parameter of a function.
 
     Args:
         name: Its name, without stars.
@@ -39,7 +39,7 @@ class Parameter(NamedTuple):
 
 
 class Signature(NamedTuple):
-    """Is what a call of something has to fit.
+    """The parameters that a call has to fit.
 
     Args:
         name: The last part of the callable's name.
@@ -82,7 +82,7 @@ class Signature(NamedTuple):
         return any(each.kind == "var_keyword" for each in self.parameters)
 
     def bound(self) -> Signature:
-        """Returns the signature that a caller of an instance sees: without the first parameter."""
+        """Return the signature that a caller of an instance sees: without the first parameter."""
         first = self.parameters[0] if self.parameters else None
         if first is None or first.kind == "keyword_only" or first.kind == "var_keyword":
             return self
@@ -92,12 +92,12 @@ class Signature(NamedTuple):
 
 
 def read_signature(node: ast.FunctionDef | ast.AsyncFunctionDef) -> Signature:
-    """Reads the signature of a ``def``, with its receiver still in it."""
+    """Read the signature of a ``def``, with its receiver still in it."""
     return Signature(node.name, read_parameters(node.args), line=node.lineno)
 
 
 def read_parameters(arguments: ast.arguments) -> tuple[Parameter, ...]:
-    """Reads the parameters of a ``def`` or a ``lambda``."""
+    """Read the parameters of a ``def`` or a ``lambda``."""
     found: list[Parameter] = []
     plain = [*arguments.posonlyargs, *arguments.args]
     required = len(plain) - len(arguments.defaults)
@@ -120,7 +120,7 @@ _PLAIN = frozenset({str, int, bool, type(None)})
 
 
 def source_of(node: ast.expr | None) -> str | None:
-    """Returns an expression as text on one line; None where there is none or it is too deep."""
+    """Return an expression as text on one line; None where there is none or it is too deep."""
     if node is None:
         return None
     # As most annotations and defaults are; the general way costs much more.

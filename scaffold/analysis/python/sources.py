@@ -8,6 +8,7 @@ from functools import cached_property
 
 from scaffold.analysis.files.files import Files
 from scaffold.analysis.python.modules import Modules
+from scaffold.analysis.python.scopes import bindings_of
 from scaffold.analysis.python.statements import all_nodes
 from scaffold.syntax import parse
 
@@ -16,7 +17,7 @@ Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
 
 @dataclass(frozen=True)
 class Source:
-    """Is one parsed source.
+    """One parsed source.
 
     Args:
         path: Relative to the root.
@@ -29,28 +30,22 @@ class Source:
     text: str = ""
 
     def mentions(self, word: str) -> bool:
-        """Tells whether a word stands anywhere in its text."""
+        """Return whether a word is anywhere in its text."""
         return word in self.text
 
     @cached_property
     def imports(self) -> dict[str, str]:
         """What each imported name stands for, dotted; a relative import begins with dots."""
-        found: dict[str, str] = {}
-        for node in all_nodes(self.tree):
-            if isinstance(node, ast.Import):
-                for each in node.names:
-                    top = each.name.partition(".")[0]
-                    found[each.asname or top] = each.name if each.asname else top
-            elif isinstance(node, ast.ImportFrom):
-                lead = "." * node.level + (node.module or "")
-                for each in node.names:
-                    dot = "" if lead.endswith(".") else "."
-                    found[each.asname or each.name] = f"{lead}{dot}{each.name}"
-        return found
+        return {
+            each.name: each.dotted
+            for node in all_nodes(self.tree)
+            if isinstance(node, (ast.Import, ast.ImportFrom))
+            for each in bindings_of(node)
+        }
 
     @cached_property
     def definitions(self) -> dict[int, Definition]:
-        """Functions and classes by the lines of their `def` and of their decorators."""
+        """Function and classes by the lines of their `def` and of their decorators."""
         found: dict[int, Definition] = {}
         for node in all_nodes(self.tree):
             if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
@@ -73,7 +68,7 @@ class Source:
         return frozenset(found)
 
     def dotted(self, node: ast.expr) -> str:
-        """Returns an expression's dotted name with imports resolved; "" where it is none."""
+        """Return an expression's dotted name with imports resolved; "" where it is none."""
         parts: list[str] = []
         while isinstance(node, ast.Attribute):
             parts.append(node.attr)
@@ -85,7 +80,7 @@ class Source:
 
 
 class Sources:
-    """Parses the sources of a repository when they are asked for.
+    """The sources of a repository, parsed when asked for.
 
     Args:
         files: The repository's files.
@@ -98,13 +93,13 @@ class Sources:
         self._parsed: dict[str, Source | None] = {}
 
     def get(self, path: str) -> Source | None:
-        """Returns a source; None where it is missing or no Python that parses."""
+        """Return a source; None where it is missing or no Python that parses."""
         if path not in self._parsed:
             self._parsed[path] = self._parse(path)
         return self._parsed[path]
 
     def origin(self, name: str, source: Source) -> Source | None:
-        """Returns the module that an imported name is taken from, where it is a plain one.
+        """Return the module that an imported name is taken from, where it is a plain one.
 
         It answers without following names, and so cheaply: None where the module is not of this
         repository.

@@ -19,7 +19,7 @@ _SHORT = 20_000
 
 
 class StarImports:
-    """Answers which modules an ``import *`` reads, and spares parsing those that give nothing.
+    """The modules that an ``import *`` reads, without parsing those that give nothing.
 
     Args:
         files: The repository's files.
@@ -35,7 +35,7 @@ class StarImports:
         self._exports: dict[str, frozenset[str] | None] = {}
 
     def of(self, module: Module, table: ModuleTable) -> list[tuple[str, bool, list[Module]]]:
-        """Returns each ``import *``: its text, whether it is for type checkers, its modules."""
+        """Return each ``import *``: its text, whether it is for type checkers, its modules."""
         key = id(table)  # the tables stay
         if key not in self._sources:
             self._sources[key] = [
@@ -45,7 +45,7 @@ class StarImports:
         return self._sources[key]
 
     def may_give(self, module: Module, name: str) -> bool:
-        """Tells whether ``import *`` may take a name from a module, before that is parsed."""
+        """Return whether ``import *`` may take a name from a module, before that is parsed."""
         path = module.path
         if path is None or path in self._tables or module.stub is not None:
             return True
@@ -62,7 +62,7 @@ class StarImports:
         return name.encode() in source or any(word in source for word in _WAYS)
 
     def _literal_exports(self, path: str) -> frozenset[str] | None:
-        """Returns a source's ``__all__`` where it is one literal list, without parsing the rest."""
+        """Return a source's ``__all__`` where it is one literal list, without parsing the rest."""
         source = read_source(self._files, path) or b""
         found = _LITERAL_EXPORTS.findall(source)
         if len(found) != 1 or source.count(b"__all__") != 1:

@@ -26,7 +26,7 @@ ALWAYS, SOMETIMES, FOR_TYPES = range(3)
 
 
 def statements(body: Sequence[ast.stmt]) -> Iterator[tuple[ast.stmt, int]]:
-    """Yields every statement of one scope in order, and when it runs."""
+    """Yield every statement of one scope in order, and when it runs."""
     pending: list[tuple[ast.stmt, int]] = [(each, ALWAYS) for each in reversed(body)]
     while pending:
         pair = pending.pop()
@@ -38,7 +38,7 @@ def statements(body: Sequence[ast.stmt]) -> Iterator[tuple[ast.stmt, int]]:
 
 
 def all_nodes(top: ast.AST) -> list[ast.AST]:
-    """Returns a node and those below it in the order of ``ast.walk``, at a third of its cost.
+    """Return a node and those below it in the order of ``ast.walk``, at a third of its cost.
 
     Operators and the marks of reading and writing are left out: nobody asks for them.
     """
@@ -58,7 +58,7 @@ def all_nodes(top: ast.AST) -> list[ast.AST]:
 
 @lru_cache(maxsize=64)
 def nodes_of(tree: ast.AST) -> tuple[ast.AST, ...]:
-    """Returns the same of a small tree that is asked for again: a block of code in a text."""
+    """Return the same for a small tree, and keep it: a block of code is asked for again."""
     return tuple(all_nodes(tree))
 
 
@@ -72,7 +72,7 @@ def _fields_of(kind: type[ast.AST]) -> tuple[str, ...]:
 
 
 def dotted_name(node: ast.expr | None) -> str | None:
-    """Returns ``a.b.c`` for such an expression; None for any other."""
+    """Return ``a.b.c`` for such an expression; None for any other."""
     parts: list[str] = []
     while isinstance(node, ast.Attribute):
         parts.append(node.attr)
@@ -83,7 +83,7 @@ def dotted_name(node: ast.expr | None) -> str | None:
 
 
 def source_is(node: ast.expr, names: frozenset[str]) -> bool:
-    """Tells whether an expression is one of these dotted names."""
+    """Return whether an expression is one of these dotted names."""
     return dotted_name(node) in names
 
 

@@ -16,7 +16,7 @@ _MOST_PATHS = 20
 
 
 class Nearness:
-    """Looks over the whole repository for a missing name.
+    """A search of the whole repository for a missing name.
 
     Args:
         resolver: Follows names.
@@ -30,7 +30,7 @@ class Nearness:
         self._definitions = definitions
 
     def why_set_elsewhere(self, found: Found) -> str | None:
-        """Says why a missing name may be set from outside, or returns None.
+        """Return why a missing name may be set from outside, or None.
 
         ``thing.name = value`` counts for any class, since the thing may be of it, and for a module
         only where the thing has the module's name; ``setattr(thing, ...)`` needs the name too.
@@ -49,7 +49,7 @@ class Nearness:
         return None
 
     def nearest(self, found: Found) -> str | None:
-        """Returns the dotted name that a missing one most likely became, or None."""
+        """Return the dotted name that a missing one most likely became, or None."""
         parts = found.name.split(".")
         moved = sorted(set(self._moved(parts)), key=lambda each: _distance(each, parts))
         if moved:
@@ -62,7 +62,7 @@ class Nearness:
         return ".".join([*parts[:index], close[0], *parts[index + 1 :]])
 
     def _moved(self, parts: list[str]) -> Iterator[str]:
-        """Yields where else a top-level name of the repository is defined or offered."""
+        """Yield where else a top-level name of the repository is defined or offered."""
         paths = self._definitions.paths(parts[-1])
         if len(paths) > _MOST_PATHS:
             return
@@ -82,7 +82,7 @@ class Nearness:
 
 
 def _lacking(found: Found) -> str | None:
-    """Returns the part of the name that is not there."""
+    """Return the part of the name that is not there."""
     text = found.evidence.rpartition("'")[0].rpartition("'")[2]
     return text if text in found.name.split(".") else None
 
@@ -98,6 +98,6 @@ def _owner(found: Found) -> str | None:
 
 
 def _distance(dotted: str, parts: list[str]) -> tuple[int, int, str]:
-    """Orders candidates: the more parts shared and the shorter, the nearer."""
+    """Order candidates: the more parts shared and the shorter, the nearer."""
     other = dotted.split(".")
     return -len(set(other) & set(parts)), len(other), dotted

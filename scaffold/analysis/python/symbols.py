@@ -9,8 +9,8 @@ from typing import TypeGuard
 
 from scaffold.analysis.python.attributes import SETTING
 from scaffold.analysis.python.bindings import Scope, ValueBinding
+from scaffold.analysis.python.bodies import Statements, read_body
 from scaffold.analysis.python.lazy_names import LazyNames, is_lazy_module, read_lazy_names
-from scaffold.analysis.python.scopes import Statements, read_scope
 from scaffold.analysis.python.statements import all_nodes, dotted_name, statements
 from scaffold.syntax import parse
 
@@ -27,7 +27,7 @@ DYNAMIC_WORDS = (b"globals", b"exec", b"sys.modules", b"vars(", b"locals(")
 
 @dataclass(slots=True)
 class ModuleTable:
-    """Is what the text of one module says about its names.
+    """The names of one module, read from its text.
 
     Args:
         scope: What its statements bind.
@@ -49,7 +49,7 @@ class ModuleTable:
 
 
 def read_module(source: bytes) -> ModuleTable:
-    """Reads a module's table; a source that cannot be parsed has a problem and no names."""
+    """Read a module's table; a source that cannot be parsed has a problem and no names."""
     try:
         tree = parse(source)
     except SyntaxError as error:
@@ -62,7 +62,7 @@ def read_module(source: bytes) -> ModuleTable:
 
 def _table(tree: ast.Module, source: bytes) -> ModuleTable:
     body = list(statements(tree.body))
-    scope = read_scope(body, may_set_by_name=any(word in source for word in SETTING))
+    scope = read_body(body, may_set_by_name=any(word in source for word in SETTING))
     exports, complete = _exports(body) if b"__all__" in source else (None, True)
     _bind_from_within(tree, source, scope)
     return ModuleTable(
@@ -76,7 +76,7 @@ def _table(tree: ast.Module, source: bytes) -> ModuleTable:
 
 
 def _bind_from_within(tree: ast.Module, source: bytes, scope: Scope) -> None:
-    """Binds what expressions (``:=``) and functions (``global``) bind in the module."""
+    """Bind what expressions (``:=``) and functions (``global``) bind in the module."""
     if b":=" not in source and b"global " not in source:
         return
     for node in all_nodes(tree):
@@ -89,7 +89,7 @@ def _bind_from_within(tree: ast.Module, source: bytes, scope: Scope) -> None:
 
 
 def _exports(body: Statements) -> tuple[frozenset[str] | None, bool]:
-    """Reads ``__all__`` through ``=``, ``+=``, ``append``, ``extend`` and ``+`` of literals."""
+    """Read ``__all__`` through ``=``, ``+=``, ``append``, ``extend`` and ``+`` of literals."""
     found: set[str] | None = None
     complete = True
     for node, _ in body:
@@ -120,7 +120,7 @@ def _all_values(node: ast.stmt) -> Iterator[ast.expr]:
 
 
 def _added(value: ast.expr) -> Iterator[ast.expr]:
-    """Yields the parts of ``a + b + c`` and of ``[*a, "b"]``."""
+    """Yield the parts of ``a + b + c`` and of ``[*a, "b"]``."""
     pending = [value]
     while pending:
         node = pending.pop()
@@ -147,7 +147,7 @@ def _strings(node: ast.expr) -> list[str] | None:
 
 
 def _dynamic(tree: ast.Module, source: bytes) -> str | None:
-    """Says why a module may get names that its text does not bind, or returns None."""
+    """Return why a module may get names that its text does not bind, or None."""
     if not any(word in source for word in DYNAMIC_WORDS):
         return None
     found = [each for each in all_nodes(tree) if _may_add_names(each)]
@@ -187,7 +187,7 @@ def _may_add_names(node: ast.AST) -> TypeGuard[ast.Call | ast.Subscript]:
 
 
 def _hooks(tree: ast.Module) -> Iterator[ast.stmt]:
-    """Yields what ``lazy_names`` reads: it may keep what it gives in ``globals()``."""
+    """Yield what ``lazy_names`` reads: it may keep what it gives in ``globals()``."""
     for node, _ in statements(tree.body):
         if (isinstance(node, ast.FunctionDef) and node.name in ("__getattr__", "__dir__")) or (
             isinstance(node, ast.Assign) and is_lazy_module(node.value)
@@ -196,7 +196,7 @@ def _hooks(tree: ast.Module) -> Iterator[ast.stmt]:
 
 
 def _harmless_reads(tree: ast.Module) -> set[int]:
-    """Finds ``globals()[x]`` that is only read, ``x in globals()`` and ``globals().get(x)``."""
+    """Find ``globals()[x]`` that is only read, ``x in globals()`` and ``globals().get(x)``."""
     found: set[int] = set()
     for node in all_nodes(tree):
         if isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Load):

@@ -1,4 +1,4 @@
-"""Writes a model as Python from its design: one module here for each part of a model.
+"""Write a model as Python from its design: one module here for each part of a model.
 
 Everything is a pure function of the design, the JSON that measuring a model of transformers gives.
 """

@@ -21,7 +21,7 @@ def watcher(steps):
 
 
 class Checksums:
-    """Writes a row for each tensor to ``<pid>.sums.jsonl``, in the order of execution.
+    """A recorder of each tensor, a row of ``<pid>.sums.jsonl`` in the order of execution.
 
     Args:
         steps: After how many steps of an optimizer it stops.

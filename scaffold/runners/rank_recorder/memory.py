@@ -23,7 +23,7 @@ def watcher(steps):
 
 
 class Memory:
-    """Writes ``<pid>.memory.json`` when a forward pass or a step is over, and at the end.
+    """A recorder of ``<pid>.memory.json``, after each forward pass and step and at the end.
 
     Args:
         steps: After how many steps of an optimizer it looks no more at what modules save.

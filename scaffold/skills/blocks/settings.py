@@ -7,7 +7,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, cast
 
-from scaffold.analysis.project.tool_table import inner_table, read_project_file
+from scaffold.analysis.project.tool_table import (
+    PROJECT_FILE,
+    inner_table,
+    read_project_file,
+    read_tool_table,
+    settings_errors,
+)
 from scaffold.config import FieldError, Fields
 from scaffold.errors import ScaffoldError, TargetError, nearest
 
@@ -78,26 +84,21 @@ def read_settings(files: Files) -> Settings:
         TargetError: The file cannot be read, or the table is wrong.
         ScaffoldError: It names an unknown client.
     """
-    text = files.text("pyproject.toml")
+    text = files.text(PROJECT_FILE)
     if text is None:
-        if "pyproject.toml" in files.paths:
+        if PROJECT_FILE in files.paths:
             raise TargetError(
-                f"pyproject.toml {files.why_unreadable('pyproject.toml')}",
+                f"{PROJECT_FILE} {files.why_unreadable(PROJECT_FILE)}",
                 code="target_invalid",
                 hint="repair it first: without it nobody knows what is to be rendered",
             )
         return Settings()
-    data = read_project_file(text)
-    table = inner_table(data, "tool", "scaffold", "skills")
-    try:
-        return _settings(Fields(table, WHERE), inner_table(data, "project"))
-    except (FieldError, ValueError) as error:  # shlex raises the latter for an open quote
-        raise TargetError(
-            str(error), code="target_invalid", hint="docs/en/skills-pack.md tells every key"
-        ) from error
+    table = read_tool_table(text, "skills", TargetError)
+    with settings_errors("docs/en/skills-pack.md has every key", TargetError):
+        return _settings(table, text)
 
 
-def _settings(table: Fields, project: Mapping[str, Any]) -> Settings:
+def _settings(table: Fields, text: str) -> Settings:
     _check_spelling(table)
     named = table.texts("clients", ())
     has = table.names()
@@ -105,11 +106,18 @@ def _settings(table: Fields, project: Mapping[str, Any]) -> Settings:
         bool(has),
         _clients(named) if "clients" in has else CLIENTS,
         table.boolean("commands", False),
-        tuple(tuple(shlex.split(each)) for each in table.texts("run", ())),
+        tuple(_split(table, each) for each in table.texts("run", ())),
         table.texts("cli", ()),
-        _plugin(table.fields("plugin"), project) if "plugin" in has else None,
+        _plugin(table.fields("plugin"), text) if "plugin" in has else None,
         table.table("opencode") if "opencode" in has else None,
     )
+
+
+def _split(table: Fields, command: str) -> tuple[str, ...]:
+    try:
+        return tuple(shlex.split(command))
+    except ValueError as error:
+        raise FieldError(f"{table.where}: run {command!r}: {error}") from error
 
 
 def _check_spelling(table: Fields) -> None:
@@ -133,8 +141,9 @@ def _clients(names: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(sorted(set(names)))
 
 
-def _plugin(table: Fields, project: Mapping[str, Any]) -> Plugin:
-    """Read the plugin's table; what it leaves out is what ``[project]`` says."""
+def _plugin(table: Fields, text: str) -> Plugin:
+    """Read the plugin's table; what it leaves out is taken from ``[project]``."""
+    project = inner_table(read_project_file(text), "project")
     name = table.text("name", "") or _text_of(project, "name")
     description = table.text("description", "") or _text_of(project, "description")
     author = table.text("author", "") or _author(project)

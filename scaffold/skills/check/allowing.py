@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from scaffold.analysis.lazy_re import lazy_re
-from scaffold.skills.check.claim import Finding
+from scaffold.findings import Finding
 from scaffold.skills.check.documents import Document
 from scaffold.skills.check.rules import RULES
 
@@ -19,7 +19,7 @@ _ALLOW = lazy_re(r"<!--\s*scaffold:\s*allow\s+(?P<rule>[\w-]+)[ \t]*(?P<reason>.
 
 @dataclass
 class Allowance:
-    """Is one comment.
+    """One comment.
 
     Args:
         rule: The rule that it names.
@@ -36,7 +36,7 @@ class Allowance:
 
 
 def read_allowances(document: Document) -> list[Allowance]:
-    """Returns the comments of a document; one inside of fenced code is code."""
+    """Return the comments of a document; one inside of fenced code is code."""
     found: list[Allowance] = []
     if "scaffold:" not in document.text:
         return found
@@ -58,7 +58,7 @@ def read_allowances(document: Document) -> list[Allowance]:
 def apply_allowances(
     document: Document, findings: Sequence[Finding], allowances: list[Allowance]
 ) -> Iterator[Finding]:
-    """Yields the findings that no comment allows."""
+    """Yield the findings that no comment allows."""
     for finding in findings:
         for each in allowances:
             if each.rule == finding.rule and each.line <= finding.line <= each.last and each.reason:
@@ -69,7 +69,7 @@ def apply_allowances(
 
 
 def faults(document: Document, allowances: Sequence[Allowance]) -> Iterator[Finding]:
-    """Yields what is wrong with the comments themselves; call it when all findings are known."""
+    """Yield what is wrong with the comments themselves; call it when all findings are known."""
     for each in allowances:
         if each.rule not in RULES:
             yield _finding(document, each, "allow-unknown", f"there is no rule {each.rule!r}")
@@ -89,7 +89,7 @@ def _finding(document: Document, allowance: Allowance, rule: str, message: str) 
 
 
 def _block_end(lines: Sequence[str], number: int) -> int:
-    """Returns the last line of the block below a line, from 1."""
+    """Return the last line of the block below a line, from 1."""
     index = number
     while index < len(lines) and not lines[index].strip():
         index += 1

@@ -185,7 +185,7 @@ _LISTING_TITLE = compiled(
 
 
 class Stance:
-    """Is how a text stands to what it names; only what is asked for is found out.
+    """How a text stands to what it names; only what is asked for is found out.
 
     Args:
         span: What it names.
@@ -241,7 +241,7 @@ def _is_described(span: Span, before: str, after: str) -> bool:
 
 
 def _is_listing(block: Block) -> bool:
-    """Tells whether what introduces a list or a table says that it shows what there is."""
+    """Return whether what introduces a list or a table says that it shows what there is."""
     *intros, last = block.intros or ("",)
     titles = last if block.kind == "cell" else ""
     intros = [text for text in (intros if titles else block.intros) if text]

@@ -12,14 +12,13 @@ from pathlib import Path
 from typing import Any, NamedTuple, cast
 
 from scaffold.errors import RequestError
-from scaffold.skills.check.claim import Finding
-from scaffold.skills.check.output.json import fingerprint
+from scaffold.findings import Finding
 
 SCHEMA = 1
 
 
 class Sifted(NamedTuple):
-    """Is what is left of the findings when a baseline was taken off.
+    """What is left of the findings when a baseline was taken off.
 
     Args:
         new: The findings that it does not know.
@@ -33,10 +32,10 @@ class Sifted(NamedTuple):
 
 
 def baseline_text(findings: Sequence[Finding]) -> str:
-    """Returns the file that makes all these findings known."""
+    """Return the file that makes all these findings known."""
     rows = [
         {
-            "fingerprint": fingerprint(each),
+            "fingerprint": each.fingerprint,
             "rule": each.rule,
             "path": each.path,
             "claim": each.claim,
@@ -48,7 +47,7 @@ def baseline_text(findings: Sequence[Finding]) -> str:
 
 
 def read_baseline(path: Path) -> list[dict[str, str]]:
-    """Reads a baseline.
+    """Read a baseline.
 
     Raises:
         RequestError: It cannot be read, or a newer version wrote it.
@@ -74,11 +73,11 @@ def read_baseline(path: Path) -> list[dict[str, str]]:
 
 
 def sift(findings: Sequence[Finding], rows: Sequence[dict[str, str]]) -> Sifted:
-    """Takes a baseline off the findings; an entry hides one finding."""
+    """Take a baseline off the findings; an entry hides one finding."""
     known = Counter(row["fingerprint"] for row in rows)
     new: list[Finding] = []
     for finding in findings:
-        key = fingerprint(finding)
+        key = finding.fingerprint
         if known[key]:
             known[key] -= 1
         else:

@@ -9,7 +9,8 @@ from typing import Any, NamedTuple
 
 from scaffold.analysis.files.globs import matches
 from scaffold.analysis.repository import Repository
-from scaffold.skills.check.claim import Finding, Judged
+from scaffold.findings import Finding
+from scaffold.skills.check.claim import Judged
 from scaffold.skills.check.documents import Document, Unreadable, find_documents
 from scaffold.skills.check.memory import (
     Memory,
@@ -26,7 +27,7 @@ from scaffold.skills.check.sharing import work_through
 
 @dataclass
 class Outcome:
-    """Is what a check found.
+    """What a check found.
 
     Args:
         findings: Everything to report, by path and line.
@@ -52,7 +53,7 @@ class Outcome:
 
 
 class Task(NamedTuple):
-    """Is one document to check.
+    """One document to check.
 
     Args:
         document: The document.
@@ -72,7 +73,7 @@ def check_repository(
     *,
     remember: bool = False,
 ) -> Outcome:
-    """Checks all guidance of a repository.
+    """Check all guidance of a repository.
 
     Args:
         repository: The repository.
@@ -113,7 +114,7 @@ def check_repository(
 def _remembered(
     tasks: Sequence[Task], memory: Memory, repository: Repository, settings: Settings
 ) -> Iterator[tuple[Task, Remembered]]:
-    """Yields what is found in each document: what is known of it, or else what a check finds."""
+    """Yield what is found in each document: what is known of it, or else what a check finds."""
     keys = [document_key(task.document, task.across, is_copy=task.is_copy) for task in tasks]
     known = [memory.recall(key) for key in keys]
     open_tasks = [task for task, each in zip(tasks, known, strict=True) if each is None]
@@ -135,7 +136,7 @@ def _remembered(
 
 
 def _unread(unreadable: Sequence[Unreadable], settings: Settings) -> Iterator[Finding]:
-    """Yields the findings for the documents that could not be read."""
+    """Yield the findings for the documents that could not be read."""
     if unreadable:
         from scaffold.skills.check.form import unreadable_finding
 

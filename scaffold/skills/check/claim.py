@@ -1,16 +1,16 @@
-"""What a text claims, what became of the claim, and what is reported of it."""
+"""What a text claims, and what became of the claim."""
 
 from __future__ import annotations
 
 from typing import Any, Literal, NamedTuple, Self
 
-Severity = Literal["error", "warning", "note"]
-Confidence = Literal["high", "medium", "low"]
+from scaffold.findings import Confidence, Fix
+
 State = Literal["true", "false", "undecided"]
 
 
 class Claim(NamedTuple):
-    """Is one statement that a text makes of its repository.
+    """One statement that a text makes of its repository.
 
     Args:
         kind: What it is about ("path", "import"); one of the kinds of `kinds.KINDS`.
@@ -27,24 +27,8 @@ class Claim(NamedTuple):
     data: Any = None
 
 
-class Fix(NamedTuple):
-    """Replaces text on one line of a document.
-
-    Args:
-        line: The line, from 1.
-        before: What stands there.
-        after: What is to stand there.
-        is_safe: Whether it may be applied unasked: the meaning is certain.
-    """
-
-    line: int
-    before: str
-    after: str
-    is_safe: bool = True
-
-
 class Verdict(NamedTuple):
-    """Is what became of a claim: proven, refuted or undecided, each with the reason.
+    """What became of a claim: proven, refuted or undecided, each with the reason.
 
     Args:
         state: Whether the claim holds, does not, or cannot be decided from the repository.
@@ -67,12 +51,12 @@ class Verdict(NamedTuple):
 
     @classmethod
     def holds(cls, evidence: str) -> Self:
-        """Returns the verdict of a claim that is proven by ``evidence``."""
+        """Return the verdict of a claim that is proven by ``evidence``."""
         return cls("true", evidence)
 
     @classmethod
     def open(cls, reason: str) -> Self:
-        """Returns the verdict of a claim that cannot be decided, for ``reason``."""
+        """Return the verdict of a claim that cannot be decided, for ``reason``."""
         return cls("undecided", reason)
 
     @classmethod
@@ -86,51 +70,12 @@ class Verdict(NamedTuple):
         confidence: Confidence = "high",
         fix: Fix | None = None,
     ) -> Self:
-        """Returns the verdict of a claim that ``evidence`` refutes."""
+        """Return the verdict of a claim that ``evidence`` refutes."""
         return cls("false", evidence, rule, message, now, confidence, fix)
 
 
 class Judged(NamedTuple):
-    """Is a claim with its verdict."""
+    """A claim with its verdict."""
 
     claim: Claim
     verdict: Verdict
-
-
-class Finding(NamedTuple):
-    """Is one thing to report: a refuted claim, or a fault of form.
-
-    Args:
-        path: The document, relative to the root.
-        line: From 1.
-        column: From 1.
-        rule: The rule's id.
-        claim: The words that are wrong; fingerprints are made of them.
-        message: What is wrong.
-        evidence: What was looked at.
-        now: What is true now, or empty.
-        severity: "error" makes the command fail.
-        confidence: How certain it is.
-        fix: What would mend it.
-    """
-
-    path: str
-    line: int
-    column: int
-    rule: str
-    claim: str
-    message: str
-    evidence: str
-    now: str
-    severity: Severity
-    confidence: Confidence
-    fix: Fix | None = None
-
-    def at(self, severity: Severity) -> Finding:
-        """Returns the same finding with another severity."""
-        return self._replace(severity=severity)
-
-    def to_json(self) -> dict[str, Any]:
-        """Returns it as plain data, the keys in the order above."""
-        fix = self.fix._asdict() if self.fix is not None else None
-        return {**self._asdict(), "fix": fix}

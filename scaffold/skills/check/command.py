@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Sequence
 from dataclasses import replace
@@ -10,25 +9,24 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from scaffold.analysis.files.files import Files, list_files
-from scaffold.analysis.files.gc_pause import uncollected
 from scaffold.analysis.python.installed import installed_files
 from scaffold.analysis.repository import Repository
 from scaffold.errors import RequestError
+from scaffold.findings import RuleText, write_findings
 from scaffold.report import Report, ReportedChange, unified_diff
 from scaffold.skills.check.checking import Outcome, check_repository
 from scaffold.skills.check.output.human import to_text
 from scaffold.skills.check.output.json import to_json
+from scaffold.skills.check.rules import RULES
 from scaffold.skills.check.settings import Settings, check_rule_names, read_settings
 
 # What only some options need is imported where it is needed: most checks do without.
 if TYPE_CHECKING:
     from scaffold.transaction.change import Change
 
-FORMATS = ("human", "json", "sarif", "github")
-
 
 class CheckWish(NamedTuple):
-    """Is what a check is asked for.
+    """What a check is asked for.
 
     Args:
         start: The folder it was started in, absolute.
@@ -64,7 +62,7 @@ class CheckWish(NamedTuple):
 
 
 def check_skills(wish: CheckWish) -> Report:
-    """Checks the guidance of the repository around a folder.
+    """Check the guidance of the repository around a folder.
 
     Raises:
         RequestError: There is no such path, options do not go together, git knows no such
@@ -73,11 +71,6 @@ def check_skills(wish: CheckWish) -> Report:
     if wish.write_baseline and (wish.baseline or wish.since):
         message = "--write-baseline takes all findings: leave out --baseline and --since"
         raise RequestError(message, code="usage")
-    with uncollected():
-        return _check(wish)
-
-
-def _check(wish: CheckWish) -> Report:
     root, chosen = find_root(wish)
     installed = installed_files(wish.python) if wish.python is not None else None
     repository = Repository(list_files(root), installed)
@@ -100,7 +93,9 @@ def _check(wish: CheckWish) -> Report:
     report.ok = outcome.is_clean
     report.extra = to_json(outcome)
     report.text = _text(report, wish, outcome)
-    return report
+    return write_findings(
+        report, wish.form, outcome.findings, rule_texts(), {"claims": dict(outcome.states)}
+    )
 
 
 def _outcome(wish: CheckWish, repository: Repository, chosen: Sequence[str]) -> Outcome:
@@ -139,7 +134,7 @@ def _write(report: Report, root: Path, changes: Sequence[Change], wish: CheckWis
 
 
 def _keep(report: Report, wish: CheckWish, outcome: Outcome) -> None:
-    """Writes all findings as known ones."""
+    """Write all findings as known ones."""
     from scaffold.skills.check.baseline import baseline_text
 
     assert wish.write_baseline is not None, "called where it is asked for"
@@ -169,27 +164,23 @@ def _sifted(report: Report, wish: CheckWish, outcome: Outcome) -> Outcome:
     return Outcome(sifted.new, outcome.judged, outcome.num_documents)
 
 
+def rule_texts() -> dict[str, RuleText]:
+    """Return the rules as SARIF has them."""
+    return {
+        name: RuleText(rule.asks, rule.why, f"docs/en/rules/{name}.md", rule.severity)
+        for name, rule in RULES.items()
+    }
+
+
 def _text(report: Report, wish: CheckWish, outcome: Outcome) -> str:
-    match wish.form:
-        case "json":
-            return json.dumps(report.to_json()) + "\n"
-        case "sarif":
-            from scaffold.skills.check.output.sarif import to_sarif
-
-            return to_sarif(outcome)
-        case "github":
-            from scaffold.skills.check.output.github import to_github
-
-            return to_github(outcome)
-        case _:
-            text = to_text(outcome, show_undecided=wish.show_undecided)
-            rows = (f"fixed      {change.path}\n" for change in report.changes)
-            shown = (change.diff for change in report.changes)
-            return "".join(shown if wish.dry_run else rows) + text
+    text = to_text(outcome, show_undecided=wish.show_undecided)
+    rows = (f"fixed      {change.path}\n" for change in report.changes)
+    shown = (change.diff for change in report.changes)
+    return "".join(shown if wish.dry_run else rows) + text
 
 
 def _pages(chosen: Sequence[str], files: Files) -> list[str]:
-    """Returns the Markdown that was pointed at, alone or by its folder."""
+    """Return the Markdown that was pointed at, alone or by its folder."""
     if not chosen:
         return []
     return [
@@ -201,7 +192,7 @@ def _pages(chosen: Sequence[str], files: Files) -> list[str]:
 
 
 def find_root(wish: CheckWish) -> tuple[Path, list[str]]:
-    """Returns the repository's root, and the chosen paths relative to it.
+    """Return the repository's root, and the chosen paths relative to it.
 
     The root is that of git around the first path; without git, the path itself where it is a
     folder and the folder it was started in otherwise.
@@ -233,7 +224,7 @@ def find_root(wish: CheckWish) -> tuple[Path, list[str]]:
 
 
 def narrowed(outcome: Outcome, chosen: Sequence[str]) -> Outcome:
-    """Returns the part of an outcome that is about the chosen files and folders."""
+    """Return the part of an outcome that is about the chosen files and folders."""
 
     def counts(path: str) -> bool:
         return any(path == each or path.startswith(f"{each}/") for each in chosen)

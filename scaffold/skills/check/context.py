@@ -130,12 +130,12 @@ _CAPITALS = lazy_re(
 
 @lru_cache(maxsize=1024)  # each kind of claim asks it of the same spans
 def is_placeholder(text: str) -> bool:
-    """Tells whether a text stands for many: it holds `<name>`, `*`, `...`, `my_` and the like."""
+    """Return whether a text stands for many: it holds `<name>`, `*`, `...`, `my_` and the like."""
     return _PLACEHOLDER.search(text) is not None or _CAPITALS.search(text) is not None
 
 
 def silence(span: Span) -> str | None:
-    """Returns why a span in running text makes no claim that something exists, or None.
+    """Return why a span in running text makes no claim that something exists, or None.
 
     What counts are the words that govern it: those just before it (a list of other spans may stand
     between), those just behind it, the verb that the sentence begins with, the heading above it,
@@ -159,7 +159,7 @@ def silence(span: Span) -> str | None:
 
 
 def denial(span: Span) -> str | None:
-    """Returns why a sentence plainly says of a span that it is not there, or not yet, or None."""
+    """Return why a sentence plainly says of a span that it is not there, or not yet, or None."""
     before, after = sentence_around(span)
     after = _LIST_BEHIND.sub("", after)
     if _BEGINS_WITH_MAKING.match(before) or _MADE_BEHIND.match(after):
@@ -174,7 +174,7 @@ def denial(span: Span) -> str | None:
 
 
 def why_no_claim(words: str, titles: str = "") -> str | None:
-    """Returns why words around something say that it need not exist, or None."""
+    """Return why words around something say that it need not exist, or None."""
     for pattern, reason in (
         (_CREATED, MADE),
         (_GONE, "the text may say that it is not there"),
@@ -189,7 +189,7 @@ def why_no_claim(words: str, titles: str = "") -> str | None:
 
 
 def lead_silence(block: Block, *, is_code: bool = False) -> str | None:
-    """Returns why the words that introduce a block take back what it claims, or None.
+    """Return why the words that introduce a block take back what it claims, or None.
 
     Args:
         block: The block.
@@ -206,7 +206,7 @@ def lead_silence(block: Block, *, is_code: bool = False) -> str | None:
 
 
 def block_silence(block: Block) -> str | None:
-    """Returns why a block of code is meant to be wrong or old, or None."""
+    """Return why a block of code is meant to be wrong or old, or None."""
     lead = block.lead.rsplit("\n", 1)[-1]
     title = block.headings[-1] if block.headings else ""
     comments = " ".join(re.findall(r"(?:#|//)\s*(.*)", block.text))

@@ -10,10 +10,10 @@ from functools import cached_property
 from typing import Literal, NamedTuple
 
 from scaffold.analysis.files.files import Files
+from scaffold.analysis.files.front_matter import FrontMatter, read_front_matter
 from scaffold.analysis.lazy_re import lazy_re
 from scaffold.config import FieldError, Fields
 from scaffold.skills.check.markdown import Markdown, parse_markdown
-from scaffold.skills.front_matter import FrontMatter, read_front_matter
 
 Kind = Literal["skill", "reference", "agent", "command", "rules", "guide", "page"]
 
@@ -36,7 +36,7 @@ _RULES = lazy_re(
 
 @dataclass(frozen=True)
 class Document:
-    """Is one text.
+    """One text.
 
     Args:
         path: Relative to the root, with forward slashes.
@@ -76,7 +76,7 @@ class Document:
 
 
 class Unreadable(NamedTuple):
-    """Is a document that could not be read, and why."""
+    """A document that could not be read, and why."""
 
     path: str
     reason: str
@@ -85,7 +85,7 @@ class Unreadable(NamedTuple):
 def find_documents(
     files: Files, pages: Iterable[str] = ()
 ) -> tuple[list[Document], list[Unreadable]]:
-    """Returns all guidance of a repository, each text once though links lead to it twice.
+    """Return all guidance of a repository, each text once though links lead to it twice.
 
     Args:
         files: The repository's files.
@@ -115,7 +115,7 @@ def find_documents(
 
 
 def _installed(files: Files) -> set[str]:
-    """Returns the folders of the skills that the lock file names; a broken one names none."""
+    """Return the folders of the skills that the lock file names; a broken one names none."""
     text = files.text(LOCK) if LOCK in files.paths else None
     try:
         fields = Fields(tomllib.loads(text or ""), LOCK)

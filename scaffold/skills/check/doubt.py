@@ -140,19 +140,19 @@ _QUOTES = lazy_re(r"[\"“”]")
 
 
 def is_doubtful_intro(text: str) -> bool:
-    """Tells whether what introduces a list, a table or a drawing takes back what it shows."""
+    """Return whether what introduces a list, a table or a drawing takes back what it shows."""
     last = re.split(r"(?<=[.!?])\s+", plain(text).strip())[-1]
     return any(pattern.search(last) for pattern in (_DOUBT, _MAKING, _TAIL, _LEADING))
 
 
 def is_doubtful_lead(text: str) -> bool:
-    """Tells whether what introduces a command, or a comment at it, leaves open what it runs."""
+    """Return whether what introduces a command, or a comment at it, leaves open what it runs."""
     last = re.split(r"(?<=[.!?])\s+", plain(text).strip())[-1]
     return any(each.search(last) for each in (_DOUBT, _MADE_SCRIPT, _LEADING))
 
 
 def is_doubted(span: Span) -> bool:
-    """Tells whether anything around a span leaves open whether it is there."""
+    """Return whether anything around a span leaves open whether it is there."""
     before, after = plain(before_colon(span)), plain(sentence_around(span)[1])
     doubts = (_DOUBT, _MAKING, _LEADING, _INDEFINITE, _OWNER)
     if any(pattern.search(before) for pattern in doubts):
@@ -171,7 +171,7 @@ def is_doubted(span: Span) -> bool:
 
 
 def _is_doubtful_place(block: Block) -> bool:
-    """Tells whether the headings above a block, or what introduces its list, leave it open."""
+    """Return whether the headings above a block, or what introduces its list, leave it open."""
     # The first heading is the title, and says what the whole text is for.
     titles = {*block.headings[1:], *block.headings[-1:]}
     if any(_TITLE.search(title) for title in titles):

@@ -6,12 +6,12 @@ from collections import defaultdict
 from collections.abc import Sequence
 
 from scaffold.analysis.files.files import Files
-from scaffold.skills.check.claim import Finding
+from scaffold.findings import Finding
 from scaffold.transaction.change import Change
 
 
 def fix_changes(findings: Sequence[Finding], files: Files) -> list[Change]:
-    """Returns the changes that the safe fixes of findings make.
+    """Return the changes that the safe fixes of findings make.
 
     A fix whose words do not stand on its line any more, or stand there twice, is left out.
     """

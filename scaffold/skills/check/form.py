@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import Any, cast
 
 from scaffold.analysis.lazy_re import lazy_re
-from scaffold.skills.check.claim import Finding, Fix
+from scaffold.findings import Finding, Fix
 from scaffold.skills.check.documents import Document, Unreadable
 from scaffold.skills.check.rules import RULES
 from scaffold.skills.check.settings import Settings
@@ -34,7 +34,7 @@ _FENCE_LINE = lazy_re(r"^ {0,3}(?:```|~~~)", re.MULTILINE)
 
 
 def check_form(document: Document, settings: Settings) -> Iterator[Finding]:
-    """Yields the faults of form of a document."""
+    """Yield the faults of form of a document."""
     yield from _hidden(document)
     yield from _fences(document)
     if document.kind == "skill":
@@ -46,7 +46,7 @@ def check_form(document: Document, settings: Settings) -> Iterator[Finding]:
 
 
 def unreadable_finding(unreadable: Unreadable) -> Finding:
-    """Returns the finding for a document that could not be read."""
+    """Return the finding for a document that could not be read."""
     message = f"the document {unreadable.reason}"
     return _finding(unreadable.path, 1, "file-unreadable", unreadable.path, message, "")
 

@@ -8,8 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from scaffold.analysis.repository import Repository
+from scaffold.findings import Finding, Fix
 from scaffold.skills.check.allowing import apply_allowances, faults, read_allowances
-from scaffold.skills.check.claim import Claim, Finding, Fix, Judged, Verdict
+from scaffold.skills.check.claim import Claim, Judged, Verdict
 from scaffold.skills.check.claims.config_key import CONFIG_KEYS
 from scaffold.skills.check.claims.symbols import SYMBOLS
 from scaffold.skills.check.documents import Document
@@ -24,7 +25,7 @@ from scaffold.skills.check.written import unless_written
 def check_document(
     document: Document, repository: Repository, settings: Settings, across: tuple[Finding, ...]
 ) -> Remembered:
-    """Returns what is found in one document.
+    """Return what is found in one document.
 
     Args:
         document: The document.
@@ -41,12 +42,12 @@ def check_document(
 
 
 def check_copy(document: Document, settings: Settings, across: tuple[Finding, ...]) -> Remembered:
-    """Returns what is found in a copy of another document: only what its source cannot have."""
+    """Return what is found in a copy of another document: only what its source cannot have."""
     return Remembered([*check_form(document, settings), *across], [])
 
 
 def judge_document(document: Document, repository: Repository) -> list[Judged]:
-    """Returns every claim of a document with its verdict."""
+    """Return every claim of a document with its verdict."""
     rows: list[Judged] = []
     seen: set[tuple[str, str, int, int]] = set()
     for kind in KINDS:
@@ -65,7 +66,7 @@ _SPECIAL = frozenset({"link-missing", "requirements-missing", "script-missing", 
 
 
 def _told_once(rows: list[Judged]) -> Iterator[Judged]:
-    """Yields the claims; of two that miss one file on one line, the more special is refuted."""
+    """Yield the claims; of two that miss one file on one line, the more special is refuted."""
     special = {(row.claim.line, _file_of(row)): row for row in rows if row.verdict.rule in _SPECIAL}
     for row in rows:
         other = special.get((row.claim.line, _file_of(row)))
@@ -81,7 +82,7 @@ def _file_of(row: Judged) -> str:
 
 
 def _once(rows: list[Judged]) -> Iterator[Judged]:
-    """Yields the claims without those that another kind decides.
+    """Yield the claims without those that another kind decides.
 
     A dotted name may be of code or a key of a configuration, and its text does not say which.
     """
@@ -98,7 +99,7 @@ def _once(rows: list[Judged]) -> Iterator[Judged]:
 
 
 def finding_of(judged: Judged, document: Document) -> Finding:
-    """Returns what is reported of a refuted claim."""
+    """Return what is reported of a refuted claim."""
     claim, verdict = judged.claim, judged.verdict
     assert verdict.rule in RULES, f"no rule {verdict.rule!r}"
     severity = RULES[verdict.rule].severity
@@ -120,7 +121,7 @@ def finding_of(judged: Judged, document: Document) -> Finding:
 
 
 def _placed(verdict: Verdict, claim: Claim) -> Fix | None:
-    """Returns the fix of a verdict at the line of its claim, where it names none."""
+    """Return the fix of a verdict at the line of its claim, where it names none."""
     fix = verdict.fix
     if fix is None or fix.line:
         return fix

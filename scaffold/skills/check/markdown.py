@@ -9,13 +9,12 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import cache
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
+from scaffold.analysis.files.markdown import parse_tokens, token_line
 from scaffold.analysis.lazy_re import lazy_re
 
 if TYPE_CHECKING:
-    from markdown_it import MarkdownIt
     from markdown_it.token import Token
 
 NEAR = 1_000
@@ -40,7 +39,7 @@ _FENCE = lazy_re(r"^[ \t>]*(?P<mark>`{3,}|~{3,})")
 
 
 class Block(NamedTuple):
-    """Is a heading, paragraph, list item, cell of a table or fenced code.
+    """A heading, paragraph, list item, cell of a table or fenced code.
 
     Args:
         kind: What it is.
@@ -67,7 +66,7 @@ class Block(NamedTuple):
 
 
 class Span(NamedTuple):
-    """Is inline code, or where a link leads.
+    """Inline code, or where a link leads.
 
     Args:
         text: The code without its ticks, or the destination.
@@ -88,7 +87,7 @@ class Span(NamedTuple):
 
 @dataclass
 class Markdown:
-    """Is a parsed text."""
+    """A parsed text."""
 
     blocks: list[Block] = field(default_factory=list[Block])
     codes: list[Span] = field(default_factory=list[Span])
@@ -106,7 +105,7 @@ class Markdown:
 
 
 def parse_markdown(lines: Sequence[str], body_line: int = 1) -> Markdown:
-    """Parses the body of a text.
+    """Parse the body of a text.
 
     Args:
         lines: All lines of the text.
@@ -115,23 +114,13 @@ def parse_markdown(lines: Sequence[str], body_line: int = 1) -> Markdown:
     body = list(lines[body_line - 1 :])
     result = Markdown()
     reader = _Reader(body, body_line, result)
-    reader.read(_parser().parse("\n".join(body)))
+    reader.read(parse_tokens("\n".join(body), inline=False))
     for number, line in enumerate(body, body_line):
         if (found := _DEFINITION.match(line)) and not reader.is_fenced(number):
             block = Block("paragraph", number, line)
             column = found.start("to") + 1
             result.links.append(Span(found["to"].strip("<>"), number, column, block, "", ""))
     return result
-
-
-@cache
-def _parser() -> MarkdownIt:
-    from markdown_it import MarkdownIt  # costs 50 ms; only checking needs it
-
-    parser = MarkdownIt("commonmark").enable("table")
-    # Blocks are enough: they come with their lines, which inline tokens have not.
-    parser.core.ruler.disable(["inline", "text_join"])
-    return parser
 
 
 class _Reader:
@@ -150,11 +139,11 @@ class _Reader:
         self._fenced: set[int] = set()
 
     def is_fenced(self, number: int) -> bool:
-        """Tells whether a line of the text stands inside fenced code."""
+        """Return whether a line of the text stands inside fenced code."""
         return number in self._fenced
 
     def read(self, tokens: list[Token]) -> None:
-        """Reads all tokens in order."""
+        """Read all tokens in order."""
         inside = ""
         for token in tokens:
             match token.type:
@@ -190,7 +179,7 @@ class _Reader:
                     pass
 
     def _inline(self, token: Token, inside: str) -> None:
-        line = self._line(token)
+        line = token_line(token, self._first)
         if inside in ("thead_open", "tbody_open"):
             self._row.append((line, token.content))
             if inside == "thead_open":
@@ -234,11 +223,9 @@ class _Reader:
     def _block(self, kind: BlockKind, token: Token, text: str, info: str = "") -> Block:
         path = tuple(each for _, each in self._headings)
         intros = tuple(self._intros)
-        return Block(kind, self._line(token), text, info, path, (), self._lead, intros=intros)
-
-    def _line(self, token: Token) -> int:
-        assert token.map is not None, "markdown-it maps every block"
-        return token.map[0] + self._first
+        return Block(
+            kind, token_line(token, self._first), text, info, path, (), self._lead, intros=intros
+        )
 
     def _add(self, block: Block) -> Block:
         self._result.blocks.append(block)
@@ -280,7 +267,7 @@ class _Reader:
 
 
 class _Rows:
-    """Tells where the characters of a block stand in the source; asked from left to right.
+    """Where the characters of a block stand in the source; asked from left to right.
 
     Args:
         block: The block.
@@ -296,7 +283,7 @@ class _Rows:
         self._row = self._find_row()
 
     def place(self, at: int) -> tuple[int, int]:
-        """Returns the line and the column of a character of the block."""
+        """Return the line and the column of a character of the block."""
         text = self.block.text
         if count := text.count("\n", self._seen, at):
             self._line += count
@@ -309,7 +296,7 @@ class _Rows:
         return self._line, offset + at - self._begin + 1
 
     def _find_row(self) -> tuple[str, int]:
-        """Returns the line of the source, and where in it the block's own line begins.
+        """Return the line of the source, and where in it the block's own line begins.
 
         The block's lines stand in the source behind the marks of lists and quotes.
         """
@@ -326,7 +313,7 @@ def _span(rows: _Rows, text: str, at: int, start: int, end: int) -> Span:
 
 
 def _blanked(text: str) -> str:
-    """Returns a text with its inline code blanked out, so that no link is found in it."""
+    """Return a text with its inline code blanked out, so that no link is found in it."""
     return _CODE_SPAN.sub(lambda found: _spaces(found.group()), text)
 
 

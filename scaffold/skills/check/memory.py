@@ -21,7 +21,8 @@ from typing import Any, NamedTuple, cast
 
 import scaffold
 from scaffold.analysis.files.files import Files
-from scaffold.skills.check.claim import Claim, Finding, Fix, Judged, Verdict
+from scaffold.findings import Finding, Fix
+from scaffold.skills.check.claim import Claim, Judged, Verdict
 from scaffold.skills.check.documents import Document
 from scaffold.skills.check.settings import Settings
 
@@ -30,7 +31,7 @@ _TOOL = os.path.dirname(scaffold.__file__)
 
 
 class Remembered(NamedTuple):
-    """Is what was found in one document.
+    """What was found in one document.
 
     Args:
         findings: Everything to report of it.
@@ -41,7 +42,7 @@ class Remembered(NamedTuple):
     judged: list[Judged]
 
     def to_row(self, looked_into: dict[str, list[int]]) -> dict[str, Any]:
-        """Returns it as plain data, without what the finders of claims knew (trees, spans).
+        """Return it as plain data, without what the finders of claims knew (trees, spans).
 
         Args:
             looked_into: The stamps of the files that it followed from beside those read for all.
@@ -52,7 +53,7 @@ class Remembered(NamedTuple):
 
     @classmethod
     def from_row(cls, row: dict[str, Any]) -> Remembered:
-        """Returns what `to_row` gave.
+        """Return what `to_row` gave.
 
         Raises:
             KeyError: It is no such row; a TypeError or a ValueError may tell the same.
@@ -63,7 +64,7 @@ class Remembered(NamedTuple):
 
 @dataclass
 class Memory:
-    """Is what is known of earlier checks of one repository.
+    """What is known of earlier checks of one repository.
 
     Args:
         files: The repository's files.
@@ -82,7 +83,7 @@ class Memory:
     num_new: int = 0
 
     def recall(self, key: str) -> Remembered | None:
-        """Returns what was found for a key, or None."""
+        """Return what was found for a key, or None."""
         row = self.known.get(key)
         try:
             if row is None or stamps(self.files, row["looked_into"]) != row["looked_into"]:
@@ -94,13 +95,13 @@ class Memory:
         return found
 
     def keep(self, key: str, row: dict[str, Any]) -> Remembered:
-        """Returns what was found now for a key, as `Remembered.to_row` gave it, and keeps it."""
+        """Return what was found now for a key, as `Remembered.to_row` gave it, and keep it."""
         self.fresh[key] = row
         self.num_new += 1
         return Remembered.from_row(row)
 
     def write(self, identity: str) -> None:
-        """Writes what is known now; a disk that takes nothing is no fault of the check."""
+        """Write what is known now; a disk that takes nothing is no fault of the check."""
         if self.place is None or (not self.num_new and len(self.fresh) == len(self.known)):
             return
         texts = {**self.texts, **stamps(self.files, self.files.read)}
@@ -113,7 +114,7 @@ class Memory:
 
 
 def recall_memory(files: Files, identity: str) -> Memory:
-    """Returns what is known of a repository, as far as nothing that it followed from has changed.
+    """Return what is known of a repository, as far as nothing that it followed from has changed.
 
     Args:
         files: The repository's files.
@@ -133,7 +134,7 @@ def recall_memory(files: Files, identity: str) -> Memory:
 
 
 def memory_file(root: Path) -> Path:
-    """Returns the file for a repository, in the user's cache folder.
+    """Return the file for a repository, in the user's cache folder.
 
     Source:
         The XDG Base Directory Specification, and the folders that Windows and macOS have for it.
@@ -153,7 +154,7 @@ def _cache_folder() -> Path:
 
 
 def identity_of(files: Files, settings: Settings) -> str:
-    """Returns what all results depend on beside texts: the tool, the settings, the files there are.
+    """Return what all results depend on beside texts: the tool, the settings, the files there are.
 
     Ignored paths follow from the ``.gitignore`` files, which are counted as texts.
     """
@@ -164,7 +165,7 @@ def identity_of(files: Files, settings: Settings) -> str:
 
 
 def tool_state(folder: str) -> list[str]:
-    """Returns the path, the size and the time of every source below a folder, sorted."""
+    """Return the path, the size and the time of every source below a folder, sorted."""
     found: list[str] = []
     folders = [folder]
     while folders:
@@ -179,7 +180,7 @@ def tool_state(folder: str) -> list[str]:
 
 
 def document_key(document: Document, across: Sequence[Finding], *, is_copy: bool) -> str:
-    """Returns what the findings of one document follow from, beside the repository."""
+    """Return what the findings of one document follow from, beside the repository."""
     head = f"{document.path}\0{document.kind}\0{is_copy}\0"
     digest = hashlib.sha256(head.encode("utf-8", "surrogateescape"))
     digest.update(b"installed\0" if document.is_installed else b"\0")
@@ -189,7 +190,7 @@ def document_key(document: Document, across: Sequence[Finding], *, is_copy: bool
 
 
 def stamps(files: Files, paths: Iterable[str]) -> dict[str, list[int]]:
-    """Returns what tells of files that they have changed: their size, time and mode."""
+    """Return what tells of files that they have changed: their size, time and mode."""
     return {path: _stamp(files, path) for path in paths}
 
 

@@ -6,13 +6,13 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 
 from scaffold.analysis.files.files import Files
-from scaffold.skills.check.claim import Finding
+from scaffold.findings import Finding
 from scaffold.skills.check.documents import CLIENT_FOLDERS, Document
 from scaffold.skills.check.rules import RULES
 
 
 def check_pack(documents: Sequence[Document], files: Files) -> Iterator[Finding]:
-    """Yields the faults of the documents of a repository taken together."""
+    """Yield the faults of the documents of a repository taken together."""
     skills = [each for each in documents if each.kind == "skill"]
     yield from _duplicates(skills)
     yield from _copies(skills)
@@ -24,7 +24,7 @@ def check_pack(documents: Sequence[Document], files: Files) -> Iterator[Finding]
 
 
 def copies(documents: Sequence[Document]) -> set[str]:
-    """Returns the paths of documents whose body stands in another root too, and counts there."""
+    """Return the paths of documents whose body stands in another root too, and count there."""
     bodies: dict[tuple[str, str], str] = {}
     found: set[str] = set()
     for document in documents:  # sources come first
@@ -52,7 +52,7 @@ def _duplicates(skills: Sequence[Document]) -> Iterator[Finding]:
 
 
 def _copies(skills: Sequence[Document]) -> Iterator[Finding]:
-    """Yields the copies in clients' folders that say something else than the first one."""
+    """Yield the copies in clients' folders that say something else than the first one."""
     places: dict[str, list[Document]] = defaultdict(list)
     for skill in skills:
         if skill.path.startswith(CLIENT_FOLDERS):
@@ -66,7 +66,7 @@ def _copies(skills: Sequence[Document]) -> Iterator[Finding]:
 
 
 def _place(document: Document) -> str:
-    """Returns where a document stands in its root of skills: the same for all its copies."""
+    """Return where a document stands in its root of skills: the same for all its copies."""
     root = document.folder.rpartition("/")[0]
     return document.path.removeprefix(f"{root}/" if root else "")
 
@@ -86,7 +86,7 @@ def _first_difference(first: Document, other: Document) -> int:
 
 
 def _orphans(documents: Sequence[Document], files: Files) -> Iterator[Finding]:
-    """Yields the references that no text of their skill names."""
+    """Yield the references that no text of their skill names."""
     texts: dict[str, dict[str, str]] = defaultdict(dict)
     for document in documents:
         if document.kind in ("skill", "reference"):

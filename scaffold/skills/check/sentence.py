@@ -19,17 +19,17 @@ _MARKS = lazy_re(r"\*\*|__|<!--.*?-->|^\s*(?:>\s*)+", re.DOTALL | re.MULTILINE)
 
 
 def any_of(words: str) -> str:
-    """Returns an expression for any of these words; an underscore stands for a space."""
+    """Return an expression for any of these words; an underscore stands for a space."""
     return f"(?:{'|'.join(words.split()).replace('_', ' ')})"
 
 
 def compiled(*parts: str) -> re.Pattern[str]:
-    """Returns the parts as one expression that leaves the case open."""
+    """Return the parts as one expression that leaves the case open."""
     return lazy_re("".join(parts), re.IGNORECASE)
 
 
 def sentence_around(span: Span) -> tuple[str, str]:
-    """Returns the words of a span's own sentence before it and behind it, comments left out.
+    """Return the words of a span's own sentence before it and behind it, comments left out.
 
     What stands before a colon is a sentence of its own.
     """
@@ -38,17 +38,17 @@ def sentence_around(span: Span) -> tuple[str, str]:
 
 
 def before_colon(span: Span) -> str:
-    """Returns the words of a span's own sentence before it, with what leads to a colon."""
+    """Return the words of a span's own sentence before it, with what leads to a colon."""
     return _SENTENCE.split(_shown(span.before))[-1]
 
 
 def words_before(span: Span) -> str:
-    """Returns what its paragraph says before a span, in plain words."""
+    """Return what its paragraph says before a span, in plain words."""
     return plain(span.before)
 
 
 def sentence_before(words: str) -> str:
-    """Returns the last whole sentence of the words before a span."""
+    """Return the last whole sentence of the words before a span."""
     return (["", "", *_SENTENCE.split(words)])[-2]
 
 
@@ -58,7 +58,7 @@ def _shown(text: str) -> str:
 
 
 def plain(text: str) -> str:
-    """Returns running text without its marks, with a sign for each span."""
+    """Return running text without its marks, with a sign for each span."""
     return _MARKS.sub("", _CODE.sub(_sign, _LINK.sub(r"\1", text)))
 
 

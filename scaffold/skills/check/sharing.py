@@ -21,7 +21,7 @@ _Task = TypeVar("_Task")
 def work_through(
     tasks: Sequence[_Task], work: Callable[[_Task], Any], files: Files, num_cores: int = 0
 ) -> list[Any]:
-    """Returns what ``work`` gives for each task, in their order.
+    """Return what ``work`` gives for each task, in their order.
 
     Args:
         tasks: What is to be done.
@@ -46,7 +46,7 @@ def work_through(
 
 
 def _parts(part: Callable[[int], Any], count: int) -> list[Any]:
-    """Returns all parts: the last one is made here, each other one by a process."""
+    """Return all parts: the last one is made here, each other one by a process."""
     helpers: list[_Helper] = []
     try:
         with _uninterrupted():
@@ -59,7 +59,7 @@ def _parts(part: Callable[[int], Any], count: int) -> list[Any]:
 
 
 class _Helper:
-    """Is a process that makes one part and hands it back.
+    """A process that makes one part and hands it back.
 
     Args:
         part: Makes a part by its number.
@@ -76,7 +76,7 @@ class _Helper:
         os.close(write_end)
 
     def result(self) -> Any:
-        """Returns the part; where the process failed, it is made here, and fails as it failed."""
+        """Return the part; where the process failed, it is made here, and fails as it failed."""
         with open(self._pipe, "rb", closefd=False) as pipe:
             data = pipe.read()
         pid, self._pid = self._pid, 0
@@ -84,7 +84,7 @@ class _Helper:
         return marshal.loads(data) if status == 0 else self._part(self._number)
 
     def end(self) -> None:
-        """Ends the process, if it has not come to its end."""
+        """End the process, if it has not come to its end."""
         import signal
 
         os.close(self._pipe)
@@ -94,7 +94,7 @@ class _Helper:
 
 
 def _serve(part: Callable[[int], Any], number: int, write_end: int) -> None:
-    """Makes a part, writes it and ends the process, without what others would do at its end."""
+    """Make a part, write it and end the process, without what others would do at its end."""
     status = 1
     try:
         data = marshal.dumps(part(number))
@@ -107,7 +107,7 @@ def _serve(part: Callable[[int], Any], number: int, write_end: int) -> None:
 
 @contextmanager
 def _uninterrupted() -> Generator[None]:
-    """Keeps Ctrl-C waiting; a process that begins in between never hears of it.
+    """Keep Ctrl-C waiting; a process that begins in between never hears of it.
 
     The first process hears of it, and ends the others.
     """

@@ -13,8 +13,8 @@ from scaffold.analysis.files.git import git_output
 from scaffold.analysis.files.revision import revision_files
 from scaffold.analysis.lazy_re import lazy_re
 from scaffold.analysis.repository import Repository
+from scaffold.findings import Finding
 from scaffold.skills.check.checking import Outcome
-from scaffold.skills.check.claim import Finding
 from scaffold.skills.check.documents import Document, find_documents
 from scaffold.skills.check.judging import judge_document
 from scaffold.skills.check.rules import RULES
@@ -30,14 +30,14 @@ _SHORTEST = 4
 
 
 class Gone(NamedTuple):
-    """Is a definition that a change took away."""
+    """A definition that a change took away."""
 
     path: str
     line: int
 
 
 def since(outcome: Outcome, repository: Repository, revision: str) -> Outcome:
-    """Returns the part of an outcome that is the doing of what came after a revision.
+    """Return the part of an outcome that is the doing of what came after a revision.
 
     Args:
         outcome: Of the repository as it is.
@@ -81,7 +81,7 @@ def _since(outcome: Outcome, repository: Repository, before: Repository, revisio
 
 
 def _not_false(document: Document, before: Repository) -> frozenset[tuple[str, int, int]]:
-    """Returns the claims of a document that the earlier repository does not refute."""
+    """Return the claims of a document that the earlier repository does not refute."""
     return frozenset(
         (each.claim.text, each.claim.line, each.claim.column)
         for each in judge_document(document, before)
@@ -90,7 +90,7 @@ def _not_false(document: Document, before: Repository) -> frozenset[tuple[str, i
 
 
 def _gone(repository: Repository, before: Repository, revision: str) -> dict[str, Gone]:
-    """Returns the names that changed files defined, and that nothing defines any more."""
+    """Return the names that changed files defined, and that nothing defines any more."""
     listed = git_output(
         repository.root, "diff", "--name-only", "--no-renames", "-z", "--diff-filter=MD", revision
     )
@@ -114,7 +114,7 @@ def _definitions(source: bytes) -> Iterator[tuple[str, int]]:
 
 
 def _named(document: Document, gone: dict[str, Gone]) -> Iterator[Finding]:
-    """Yields the places where a document names a definition that is gone, in inline code."""
+    """Yield the places where a document names a definition that is gone, in inline code."""
     for span in document.markdown.codes:
         found = _CALL.match(span.text)
         name = found["name"] if found else ""

@@ -24,7 +24,7 @@ _USERS = frozenset(
 
 
 def unless_written(claim: Claim, verdict: Verdict, document: Document) -> Verdict:
-    """Returns a verdict, or leaves the claim open where the text writes out what is missing.
+    """Return a verdict, or leave the claim open where the text writes out what is missing.
 
     Args:
         claim: The claim.
@@ -38,7 +38,7 @@ def unless_written(claim: Claim, verdict: Verdict, document: Document) -> Verdic
 
 
 def _is_written(word: str, line: int, document: Document) -> bool:
-    """Tells whether a block that does not hold a line itself defines a word."""
+    """Return whether a block that does not hold a line itself defines a word."""
     blocks = [
         each.text
         for each in document.markdown.fences

@@ -10,9 +10,9 @@ import re
 from dataclasses import dataclass
 from typing import Any, cast
 
+from scaffold.analysis.files.front_matter import FrontMatter, read_front_matter
 from scaffold.analysis.lazy_re import lazy_re
 from scaffold.errors import ScaffoldError
-from scaffold.skills.front_matter import FrontMatter, read_front_matter
 from scaffold.templating.names import DEVICES
 
 GRANTS = frozenset(

@@ -12,7 +12,8 @@ from scaffold.errors import ScaffoldError
 from scaffold.skills.install.lock import LockedFile, LockedSkill
 from scaffold.skills.install.permissions import Permission
 from scaffold.skills.install.source_tree import SkillFile
-from scaffold.transaction.change import Change, digest
+from scaffold.transaction.change import Change
+from scaffold.transaction.digest import digest
 
 State = Literal["intact", "edited", "missing", "added"]
 

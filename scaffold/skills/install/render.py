@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from scaffold.analysis.files.front_matter import read_front_matter
 from scaffold.errors import ScaffoldError
 from scaffold.skills.blocks.markers import parse_blocks
-from scaffold.skills.front_matter import read_front_matter
 from scaffold.skills.install.front_matter import granted_in, with_name, without_grants
 from scaffold.skills.install.permissions import is_markdown, is_skill_file
 from scaffold.skills.install.places import CLAUDE

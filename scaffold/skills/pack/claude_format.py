@@ -6,9 +6,9 @@ import re
 from collections.abc import Mapping
 from typing import Any, cast
 
+from scaffold.analysis.files.front_matter import read_front_matter
 from scaffold.analysis.lazy_re import lazy_re
 from scaffold.errors import ScaffoldError
-from scaffold.skills.front_matter import read_front_matter
 
 _FRONT_MATTER = lazy_re(
     rb"\A(?:\xef\xbb\xbf)?---[ \t]*\r?\n(?P<head>.*?)^---[ \t]*(?:\r?\n|\Z)",

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from scaffold.analysis.files.front_matter import FrontMatter, read_front_matter
 from scaffold.errors import ScaffoldError, TargetError
-from scaffold.skills.front_matter import FrontMatter, read_front_matter
 
 if TYPE_CHECKING:
     from scaffold.analysis.files.files import Files

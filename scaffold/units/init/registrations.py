@@ -24,7 +24,7 @@ from scaffold.errors import ScaffoldError
 from scaffold.syntax import parse
 
 Wanted = Callable[[str], bool]
-"""Tells whether a text holds the unit's name."""
+"""A test whether a text holds the unit's name."""
 
 _TITLES = ("caption", "title", "name", "file", "id")
 _BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")

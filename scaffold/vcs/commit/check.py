@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from scaffold.analysis.files.git import git_output
 from scaffold.errors import RequestError
+from scaffold.findings import Finding, RuleText, write_findings
 from scaffold.report import Report
-from scaffold.vcs.commit.conventional import DEFAULT_RULES, Problem, Rules, check_bytes
+from scaffold.vcs.commit.conventional import DEFAULT_RULES, PROBLEMS, Problem, Rules, check_bytes
 from scaffold.vcs.commit.settings import read_commit_settings
 
 COMMAND = "commit-msg"
 DEFAULT_COMMENT = "#"
+RULE_TEXTS = {name: RuleText(asks) for name, asks in PROBLEMS.items()}
 
 
 def is_range(what: str) -> bool:
@@ -20,12 +23,13 @@ def is_range(what: str) -> bool:
     return ".." in what and not path.exists() and path.name not in ("..", ".")
 
 
-def check_message_file(file: str, target: str | None = None) -> Report:
-    """Checks the message that a file holds.
+def check_message_file(file: str, target: str | None = None, form: str = "human") -> Report:
+    """Check the message that a file holds.
 
     Args:
         file: The file.
         target: The folder where git is asked what a comment begins with; else the working folder.
+        form: One of `scaffold.findings.FORMATS`.
 
     Raises:
         RequestError: The file cannot be read.
@@ -41,13 +45,28 @@ def check_message_file(file: str, target: str | None = None) -> Report:
     problems = check_bytes(data, comment_mark(target), _rules_at(target))
     rows = [{"file": file, **problem._asdict()} for problem in problems]
     text = "".join(shown(file, problem, data) for problem in problems)
-    return Report(
+    report = Report(
         COMMAND, ok=not problems, text=text + _rescue(file, problems), extra={"problems": rows}
     )
+    return write_findings(report, form, list(findings_of(file, problems, data)), RULE_TEXTS)
+
+
+def findings_of(path: str, problems: Sequence[Problem], data: bytes) -> Iterator[Finding]:
+    """Yield the problems of one message, each with its line.
+
+    Args:
+        path: The file of the message, or its commit.
+        problems: What is wrong with it.
+        data: The message.
+    """
+    lines = data.decode("utf-8", "replace").split("\n")
+    for each in problems:
+        claim = lines[each.line - 1].rstrip()
+        yield Finding(path, each.line, each.column, each.rule, claim, each.message)
 
 
 def _rules_at(target: str | None) -> Rules:
-    """Returns the rules of the repository that a folder lies in; the usual ones where none is."""
+    """Return the rules of the repository that a folder lies in; the usual ones where none is."""
     here = Path(target or ".").resolve()
     for folder in (here, *here.parents):
         if (folder / ".git").exists():
@@ -56,7 +75,7 @@ def _rules_at(target: str | None) -> Rules:
 
 
 def comment_mark(folder: str | None = None) -> str:
-    """Returns what git's settings let a comment line begin with; "auto" and silence mean "#"."""
+    """Return what git's settings let a comment line begin with; "auto" and silence mean "#"."""
     for setting in ("core.commentString", "core.commentChar"):
         # Without git or such a folder the file was written without it.
         asked = git_output(Path(folder or "."), "config", "--get", setting) or b""
@@ -76,7 +95,7 @@ def shown(file: str, problem: Problem, data: bytes) -> str:
 
 
 def _rescue(file: str, problems: list[Problem]) -> str:
-    """Returns how to go on with a message that git has kept, which it does not say itself."""
+    """Return how to go on with a message that git has kept, since git does not explain it."""
     if not problems or Path(file).name != "COMMIT_EDITMSG":
         return ""
     return f"The message is kept; to mend it: git commit --edit --file={file}\n"

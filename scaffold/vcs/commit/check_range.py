@@ -7,19 +7,21 @@ from pathlib import Path
 import git
 
 from scaffold.errors import RequestError
+from scaffold.findings import Finding, write_findings
 from scaffold.report import Report
-from scaffold.vcs.commit.check import COMMAND, shown
+from scaffold.vcs.commit.check import COMMAND, RULE_TEXTS, findings_of, shown
 from scaffold.vcs.commit.conventional import check_bytes
 from scaffold.vcs.commit.settings import read_commit_settings
 from scaffold.vcs.repository import commit_at, is_empty, open_repository, root_of
 
 
-def check_range(span: str, folder: Path) -> Report:
+def check_range(span: str, folder: Path, form: str = "human") -> Report:
     """Check each commit of a range by itself, the oldest first; merges are left to git.
 
     Args:
         span: The range, such as "main..HEAD".
         folder: Where the repository is.
+        form: One of `scaffold.findings.FORMATS`; the path of a finding is the name of its commit.
 
     Raises:
         RequestError: There is no such range.
@@ -29,18 +31,21 @@ def check_range(span: str, folder: Path) -> Report:
     try:
         rules = read_commit_settings(root_of(repository)).rules
         rows: list[dict[str, str | int]] = []
+        findings: list[Finding] = []
         text = ""
         names = _commits_of(repository, span)
         for name in names:
             data = _stored_message(repository, name)
             problems = check_bytes(data, None, rules)
             rows += [{"commit": name, **problem._asdict()} for problem in problems]
+            findings += findings_of(name, problems, data)
             text += "".join(shown(name[:9], problem, data) for problem in problems)
     finally:
         repository.close()
     wrong = len({row["commit"] for row in rows})
     text += f"{len(names)} commits checked, {wrong} of them with problems\n"
-    return Report(COMMAND, ok=not rows, text=text, extra={"problems": rows})
+    report = Report(COMMAND, ok=not rows, text=text, extra={"problems": rows})
+    return write_findings(report, form, findings, RULE_TEXTS)
 
 
 def _commits_of(repository: git.Repo, span: str) -> list[str]:
@@ -56,7 +61,7 @@ def _commits_of(repository: git.Repo, span: str) -> list[str]:
 
 
 def _stored_message(repository: git.Repo, name: str) -> bytes:
-    """Returns a commit's message as UTF-8 where the commit names another encoding."""
+    """Return a commit's message as UTF-8 where the commit names another encoding."""
     head, _, message = repository.git.get_object_data(name)[3].partition(b"\n\n")
     for line in head.split(b"\n"):
         if line.startswith(b"encoding "):

@@ -10,7 +10,13 @@ from scaffold.report import Report
 from scaffold.vcs.changes import FileChange, staged_changes
 from scaffold.vcs.commit.draft import Draft, draft_message
 from scaffold.vcs.commit.history import past_commits
-from scaffold.vcs.commit.inference import Guess, Manner, infer_scope, infer_type, learn_manner
+from scaffold.vcs.commit.inference import (
+    Guess,
+    SubjectHabits,
+    infer_scope,
+    infer_type,
+    learn_habits,
+)
 from scaffold.vcs.commit.issue_references import branch_references
 from scaffold.vcs.commit.key_changes import KeyChanges, key_changes
 from scaffold.vcs.commit.settings import CommitSettings, read_commit_settings
@@ -24,7 +30,7 @@ MAX_NAMED = 5
 
 
 def draft_commit_message(folder: Path) -> Report:
-    """Drafts the message for what is staged in the repository that a folder lies in.
+    """Draft the message for what is staged in the repository that a folder lies in.
 
     Raises:
         RequestError: Nothing is staged, or files are in conflict.
@@ -34,29 +40,33 @@ def draft_commit_message(folder: Path) -> Report:
         settings = read_commit_settings(root_of(repository))
         changes = staged_changes(repository)
         _confirm(changes)
-        manner = known_manner(repository)
+        habits = known_habits(repository)
         key = key_changes(repository, changes)
-        guesses = infer_type(changes, key, manner, settings), infer_scope(changes, manner, settings)
+        guesses = infer_type(changes, key, habits, settings), infer_scope(changes, habits, settings)
         references = branch_references(branch_of(repository) or "")
         draft = draft_message(changes, key, guesses, references, settings.rules)
-        warnings = tuple(_warnings(repository, key, manner))
+        warnings = tuple(_warnings(repository, key, habits))
         return _report(draft, settings, changes, key, guesses, warnings)
     finally:
         repository.close()
 
 
-def known_manner(repository: git.Repo, start: str = "HEAD") -> Manner:
-    """Returns what the subjects before a commit teach; nothing in an empty repository."""
-    return Manner() if is_empty(repository) else learn_manner(past_commits(repository, start=start))
+def known_habits(repository: git.Repo, start: str = "HEAD") -> SubjectHabits:
+    """Return what the subjects before a commit teach; nothing in an empty repository."""
+    return (
+        SubjectHabits()
+        if is_empty(repository)
+        else learn_habits(past_commits(repository, start=start))
+    )
 
 
 def branch_of(repository: git.Repo) -> str | None:
-    """Returns the branch that is checked out; None where HEAD is detached."""
+    """Return the branch that is checked out; None where HEAD is detached."""
     return None if repository.head.is_detached else repository.head.reference.name
 
 
 def key_changes_json(key: KeyChanges) -> dict[str, Any]:
-    """Returns key changes as the JSON report has them."""
+    """Return key changes as the JSON report has them."""
     return {
         "symbols": [each._asdict() for each in key.symbols],
         "moved": [{"from": old, "to": new} for old, new in key.moved],
@@ -66,12 +76,12 @@ def key_changes_json(key: KeyChanges) -> dict[str, Any]:
 
 
 def guess_json(guess: Guess) -> dict[str, Any]:
-    """Returns an inferred word as the JSON report has it."""
+    """Return an inferred word as the JSON report has it."""
     return {**guess._asdict(), "share": round(guess.share, 3), "evidence": list(guess.evidence)}
 
 
 def unread_warning(key: KeyChanges) -> str | None:
-    """Returns what to know of sources whose definitions were not compared."""
+    """Return the warnings about sources whose definitions were not compared."""
     if not key.unread:
         return None
     names = ", ".join(each.path for each in key.unread[:MAX_NAMED])
@@ -96,11 +106,11 @@ def _confirm(changes: tuple[FileChange, ...]) -> None:
         )
 
 
-def _warnings(repository: git.Repo, key: KeyChanges, manner: Manner) -> list[str]:
+def _warnings(repository: git.Repo, key: KeyChanges, habits: SubjectHabits) -> list[str]:
     found = [unread_warning(key)]
     if is_shallow(repository):
         found.append(
-            f"this clone is shallow: type and scope were learned from {manner.types.count} commits"
+            f"this clone is shallow: type and scope were learned from {habits.types.count} commits"
         )
     if (Path(repository.git_dir) / "MERGE_HEAD").is_file():
         found.append(
@@ -133,7 +143,7 @@ def _report(
 
 
 def evidence_text(type_: Guess, scope: Guess) -> str:
-    """Returns why type and scope are as they are, as comment lines that git leaves out."""
+    """Return why type and scope are as they are, as comment lines that git leaves out."""
     rows = [f"# type     {_shown(type_)}", *(f"#          {line}" for line in type_.evidence)]
     rows += [f"# scope    {_shown(scope)}", *(f"#          {line}" for line in scope.evidence)]
     return "\n".join(rows) + "\n"

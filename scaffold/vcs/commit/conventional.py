@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from scaffold.analysis.files.markdown import FENCE
 from scaffold.errors import nearest
 from scaffold.vcs.commit.imperative import imperative_of
 
@@ -25,7 +26,7 @@ WHY = "WHY: say here why it changes; the diff shows what."
 
 
 class Rules(NamedTuple):
-    """Is what a repository may set of the form; empty scopes mean that any word may stand there."""
+    """What a repository may set of the form; without scopes any word is one."""
 
     types: tuple[str, ...] = TYPES
     scopes: tuple[str, ...] = ()
@@ -48,15 +49,33 @@ _SCOPE_WORD = re.compile(r"[^\W_][\w./,@+-]*")
 _COLON = re.compile(r"(?P<before>[ !]*)(:|(?P<wide>\N{FULLWIDTH COLON}))(?P<behind>\s*)")
 _REST = re.compile(rf"(\([^()]*\))?!?{_COLON.pattern}")
 _MARK = "\N{ZERO WIDTH NO-BREAK SPACE}"
-_FENCE = re.compile(r" {0,3}(```|~~~)")
 _LONG_BY_NATURE = re.compile(r"\w[\w+.-]*://\S+|(`+)[^`]+\1")
 _TRAILER = re.compile(r"(BREAKING[ -]CHANGE|[A-Za-z0-9]+(-[A-Za-z0-9]+)*)(: | #)\S")
 _BREAKING = re.compile(r"BREAKING[ -]CHANGES?\b|(?i:breaking[ -]changes? ?:)")
 _BREAKING_FOOTER = re.compile(r"BREAKING[ -]CHANGE: \S")
 
 
+PROBLEMS = {
+    "body-blank": "A blank line comes between the first line and the body.",
+    "body-width": "No line of the body is too long.",
+    "breaking-footer": "A breaking change has a footer of its own.",
+    "draft": "Nothing of the draft is left to write.",
+    "empty": "A message has words.",
+    "encoding": "The message is UTF-8, without a byte order mark.",
+    "form": "The first line has the form of Conventional Commits.",
+    "scope": "The scope is one word, and one that is known.",
+    "separator": "One colon and one space come before the subject.",
+    "subject-empty": "There is a subject.",
+    "subject-length": "The first line is not too long.",
+    "subject-mood": "The subject is in the imperative.",
+    "subject-period": "The subject ends with no period.",
+    "type": "The type is one that is known.",
+}
+"""The rules of a message, with what each asks for."""
+
+
 class Problem(NamedTuple):
-    """Is one thing that a message gets wrong: where, by which rule, and what is right."""
+    """One fault of a message: its place, its rule, and what is right."""
 
     line: int
     column: int
@@ -65,14 +84,14 @@ class Problem(NamedTuple):
 
 
 class Row(NamedTuple):
-    """Is a line of a message that git keeps, with its number in the file; both count from 1."""
+    """A line of a message that git keeps, with its number in the file; both count from 1."""
 
     number: int
     text: str
 
 
 class Fault(NamedTuple):
-    """Is what is wrong at a place of the first line, counted from 0."""
+    """A fault of the first line, its place counted from 0."""
 
     at: int
     rule: str
@@ -80,7 +99,7 @@ class Fault(NamedTuple):
 
 
 class Part(NamedTuple):
-    """Is a part of the first line: where it ends, None where that cannot be told, and its fault."""
+    """A part of the first line: where it ends, None where that is unclear, and its fault."""
 
     end: int | None
     fault: Fault | None = None
@@ -89,7 +108,7 @@ class Part(NamedTuple):
 def check_message(
     text: str, comment: str | None = "#", rules: Rules = DEFAULT_RULES
 ) -> list[Problem]:
-    """Returns what is wrong with a message, in the order of its lines.
+    """Return what is wrong with a message, in the order of its lines.
 
     Args:
         text: The message as the editor or the command line gave it, comments and all.
@@ -108,7 +127,7 @@ def check_message(
 def check_bytes(
     data: bytes, comment: str | None = "#", rules: Rules = DEFAULT_RULES
 ) -> list[Problem]:
-    """Returns what is wrong with a message that may not be text at all."""
+    """Return what is wrong with a message that may not be text at all."""
     try:
         return check_message(data.decode("utf-8"), comment, rules)
     except UnicodeDecodeError as error:
@@ -119,7 +138,7 @@ def check_bytes(
 
 
 def kept_rows(text: str, comment: str | None = "#") -> list[Row]:
-    """Returns the lines that git keeps of a message, without the blank ones around them."""
+    """Return the lines that git keeps of a message, without the blank ones around them."""
     rows: list[Row] = []
     for number, line in enumerate(text.split("\n"), 1):
         if comment is not None and _SCISSORS.fullmatch(line):
@@ -131,7 +150,7 @@ def kept_rows(text: str, comment: str | None = "#") -> list[Row]:
 
 
 def _header_problems(row: Row, rules: Rules) -> Iterator[Problem]:
-    """Yields what the first line gets wrong, as far as its parts can be told from each other."""
+    """Yield what the first line gets wrong, as far as its parts can be separated."""
     end: int | None = 0
     for read in (_read_type, _read_scope, _read_separator):
         end, fault = read(row.text, end, rules)
@@ -235,11 +254,11 @@ def _body_problems(rows: list[Row], width: int) -> Iterator[Problem]:
         yield Problem(rows[0].number, 1, "body-blank", what)
     is_code, is_footer = False, True
     for row in rows:
-        is_fence = _FENCE.match(row.text) is not None
+        is_fence = FENCE.match(row.text) is not None
         if not (is_code or is_fence):
             yield from _line_problems(row, is_footer, width)
         is_code ^= is_fence
-        # A footer stands in the last paragraphs: behind a blank line, or behind another footer.
+        # A footer is in the last paragraphs: behind a blank line, or behind another footer.
         is_footer = not row.text or (is_footer and _TRAILER.match(row.text) is not None)
 
 
@@ -261,7 +280,7 @@ def _line_problems(row: Row, is_footer: bool, width: int) -> Iterator[Problem]:
 
 
 def _may_be_long(text: str, width: int) -> bool:
-    """Tells whether a line cannot be broken: code, or short enough but for its URLs and code."""
+    """Return whether a line cannot be broken: code, or short enough but for its URLs and code."""
     if text.startswith(("    ", "\t")) or " " not in text.strip():
         return True
     return len(_LONG_BY_NATURE.sub("", text)) <= width

@@ -1,4 +1,4 @@
-"""The draft of a commit message: what the diff shows, and room for what only the author knows."""
+"""The draft of a commit message: what the diff shows, and room for the author's reasons."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ _BY_STATUS = {"A": "add", "D": "remove", "R": "move", "C": "copy", "T": "change"
 
 @dataclass(frozen=True)
 class Draft:
-    """Is a message before its author has finished it.
+    """A message before its author has finished it.
 
     Args:
         header: The first line.
         points: The key changes, one a line.
         breaking: What breaks callers, one footer each.
-        references: Issues that the branch speaks of.
+        references: Issues that the branch names.
     """
 
     header: str
@@ -37,7 +37,7 @@ class Draft:
     references: tuple[str, ...] = ()
 
     def text(self, width: int) -> str:
-        """Returns the message, lines at most so wide where they can be broken."""
+        """Return the message, lines at most so wide where they can be broken."""
         points = [_wrapped(point, "- ", width) for point in self.points]
         parts = [self.header, WHY, "\n".join(points), "\n".join(self._footers(width))]
         return "\n\n".join(part for part in parts if part) + "\n"
@@ -56,13 +56,13 @@ def draft_message(
     references: tuple[str, ...],
     rules: Rules,
 ) -> Draft:
-    """Returns the draft for a diff.
+    """Return the draft for a diff.
 
     Args:
         changes: The diff.
         key: Its key changes.
         guesses: Its type and its scope.
-        references: Issues that the branch speaks of.
+        references: Issues that the branch names.
         rules: What the repository sets of messages.
     """
     breaking = tuple(_breaking_lines(key))
@@ -81,7 +81,7 @@ def _breaking_lines(key: KeyChanges) -> Iterator[str]:
 
 
 def point_lines(key: KeyChanges) -> Iterator[str]:
-    """Yields the key changes as people read them, the longest lists cut."""
+    """Yield the key changes as people read them, the longest lists cut."""
     yield from map(_printable, _point_lines(key))
 
 
@@ -100,7 +100,7 @@ def _point_lines(key: KeyChanges) -> Iterator[str]:
 
 
 def dependency_line(row: DependencyChange) -> str:
-    """Returns what happens to a package, as people read it."""
+    """Return what happens to a package, as people read it."""
     if row.what == "added":
         return f"add the dependency {row.name} {row.new} ({row.path})".replace("  ", " ")
     if row.what == "removed":
@@ -118,7 +118,7 @@ def _symbol_line(row: SymbolChange) -> str:
 
 
 def _head(name: str, head: str | None) -> str:
-    """Returns a head as people write it; other languages than Python have the name in it."""
+    """Return a head as people write it; other languages than Python have the name in it."""
     own = name.rpartition(".")[2]
     is_bare = not head or head.startswith(("(", ":", "async ("))
     text = f"{own}{(head or '').removeprefix('async ')}" if is_bare else str(head)
@@ -126,7 +126,7 @@ def _head(name: str, head: str | None) -> str:
 
 
 def _subject(changes: Sequence[FileChange], key: KeyChanges, room: int) -> str:
-    """Returns the plainest sentence that fits: what happens to the first definitions, or files."""
+    """Return the plainest sentence that fits: what happens to the first definitions, or files."""
     for action in ("added", "removed", "moved", "changed"):
         names = [each.name for each in key.symbols if each.action == action]
         if names:
@@ -149,18 +149,18 @@ def _subject(changes: Sequence[FileChange], key: KeyChanges, room: int) -> str:
 
 
 def _told_apart(old: str, new: str) -> tuple[str, str]:
-    """Returns two paths by their last parts, and the second by its folder where those agree."""
+    """Return two paths by their last parts, and the second by its folder where those agree."""
     (_, _, old_name), (folder, _, new_name) = old.rpartition("/"), new.rpartition("/")
     return old_name, new_name if old_name != new_name else folder or "the top folder"
 
 
 def _printable(text: str) -> str:
-    """Returns a text as one line of UTF-8, whatever bytes the names in it are made of."""
+    """Return a text as one line of UTF-8, whatever bytes the names in it are made of."""
     return "".join(each if each.isprintable() else _escaped(each) for each in text)
 
 
 def _escaped(sign: str) -> str:
-    # What is no UTF-8 stands for a byte, as os.fsdecode has it.
+    # A surrogate is a byte that is no UTF-8, as from os.fsdecode.
     is_byte = 0xDC80 <= ord(sign) <= 0xDCFF
     return f"\\x{ord(sign) & 0xFF:02x}" if is_byte else ascii(sign)[1:-1]
 

@@ -16,7 +16,7 @@ DAMPING = 0.5
 
 
 class Vote(NamedTuple):
-    """Is what one trait says for the word that was chosen."""
+    """The votes of one trait for the word that was chosen."""
 
     trait: str
     weight: float
@@ -25,17 +25,17 @@ class Vote(NamedTuple):
 
 
 class Choice(NamedTuple):
-    """Is the word that the votes are for."""
+    """The word with the most votes."""
 
     word: str
     share: float
     """How sure that is, between 0 and 1, if the votes were independent. They are not quite."""
     votes: tuple[Vote, ...]
-    """The strongest first; only those that speak for the word."""
+    """The strongest first; only those in favour of the word."""
 
 
 class Habits:
-    """Counts words and traits, one commit after the other.
+    """Counts of words and traits, one commit after the other.
 
     Args:
         caution: With how many commits of the average a trait's own are mixed, so that one commit
@@ -59,7 +59,7 @@ class Habits:
         return tuple(word for word, _ in self._words.most_common())
 
     def learn(self, word: str, traits: AbstractSet[str], times: int = 1) -> None:
-        """Takes in a commit; with -1 times it is forgotten again."""
+        """Count a commit; with -1 times forget it again."""
         self._words[word] += times
         if not self._words[word]:
             del self._words[word]
@@ -68,14 +68,14 @@ class Habits:
             self._by_trait[trait][word] += times
 
     def knows(self, trait: str) -> int:
-        """Returns how many commits had a trait."""
+        """Return how many commits had a trait."""
         return self._traits[trait]
 
     def choose(self, traits: AbstractSet[str]) -> Choice:
-        """Returns the word that the traits of a commit speak for; some commit was learned from."""
+        """Return the word that fits the traits of a commit best; needs at least one commit."""
         known = [trait for trait in sorted(traits) if self._traits[trait]]
         scores = {
-            word: self._prior(word) + sum(self._weight(trait, word) for trait in known)
+            word: math.log(self._share(word)) + sum(self._weight(trait, word) for trait in known)
             for word in self.words
         }
         best = max(scores, key=lambda word: scores[word])
@@ -85,14 +85,11 @@ class Habits:
         return Choice(best, 1 / total, tuple(strongest))
 
     def _share(self, word: str) -> float:
-        """Returns a word's part of all commits; a new one has a little."""
+        """Return a word's part of all commits; a new one has a little."""
         return (self._words[word] + 0.1) / (self.count + 0.1 * (len(self._words) + 1))
 
-    def _prior(self, word: str) -> float:
-        return math.log(self._share(word))
-
     def _weight(self, trait: str, word: str) -> float:
-        """Returns how much more often the word stands with the trait than without, as a log."""
+        """Return how much more often the word comes with the trait than without, as a log."""
         seen, average = self._traits[trait], self._share(word)
         part = (self._by_trait[trait][word] + self._caution * average) / (seen + self._caution)
         return DAMPING * seen / (seen + 1) * math.log(max(part, 1e-4) / average)

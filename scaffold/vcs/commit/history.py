@@ -1,4 +1,4 @@
-"""What was committed before: subjects with the changes that they stand for."""
+"""What was committed before: subjects with the changes that they describe."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ if TYPE_CHECKING:
     import git
 
 DEPTH = 400
-"""How many commits back a repository's manner is learned from."""
+"""How many commits back a repository's habits are learned from."""
 
 MAX_FILES = 300
-"""Commits that touch more are imports and mass edits, whose subject says nothing of their files."""
+"""Commits that touch more are imports and mass edits, whose subject describes no file."""
 
 _BIG_FILE = "core.bigFileThreshold=256k"
 _HEADER = re.compile(
@@ -25,7 +25,7 @@ _HEADER = re.compile(
 
 
 class Header(NamedTuple):
-    """Is the first line of a Conventional Commit, taken apart."""
+    """The first line of a Conventional Commit, taken apart."""
 
     type: str
     scope: str | None
@@ -34,7 +34,7 @@ class Header(NamedTuple):
 
 
 class Past(NamedTuple):
-    """Is one commit of the past."""
+    """One commit of the past."""
 
     name: str
     subject: str
@@ -47,7 +47,7 @@ class Past(NamedTuple):
 
 
 def read_header(line: str) -> Header | None:
-    """Takes a first line apart; None where it has not the form of a Conventional Commit."""
+    """Return the parts of a first line; None where it is no Conventional Commit."""
     match = _HEADER.fullmatch(line.strip())
     if match is None:
         return None
@@ -58,7 +58,7 @@ def read_header(line: str) -> Header | None:
 def past_commits(
     repository: git.Repo, limit: int | None = DEPTH, start: str = "HEAD"
 ) -> Iterator[Past]:
-    """Yields commits from a start backwards, the newest first.
+    """Yield commits from a start backwards, the newest first.
 
     Merges are left out, and first commits, which a shallow clone invents where it was cut.
 

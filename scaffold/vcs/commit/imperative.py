@@ -1,7 +1,7 @@
 """The mood of a subject: an order ("add"), where a word can be nothing but another form of a verb.
 
 Only what is certain counts. "fixes" and "tests" are nouns too, "removed" and "testing" adjectives,
-so most forms count only before an article or a pronoun, where no noun or adjective can stand.
+so most forms count only before an article or a pronoun, where no noun or adjective fits.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _BEFORE_NOUNS = {
 
 
 def imperative_of(subject: str) -> str | None:
-    """Returns the verb to begin with where a subject surely begins with another form of it."""
+    """Return the verb to begin with where a subject surely begins with another form of it."""
     words = subject.lower().split()
     verb = _FORMS.get(words[0])
     if verb is None:

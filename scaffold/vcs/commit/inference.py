@@ -36,10 +36,10 @@ _CONTAINERS = frozenset(
 
 
 class Guess(NamedTuple):
-    """Is a word that was inferred."""
+    """A word that was inferred."""
 
     word: str | None
-    """None stands for no scope."""
+    """None means no scope."""
     source: Source
     share: float
     """How sure it is, between 0 and 1; of a table or rule, the part of the files it is true of."""
@@ -47,13 +47,13 @@ class Guess(NamedTuple):
 
 
 @dataclass
-class Manner:
-    """Is what a repository's earlier subjects teach, for types and for scopes.
+class SubjectHabits:
+    """The habits of a repository's earlier subjects, of types and of scopes.
 
     Args:
         types: Which changes went with which type.
         scopes: Which changes went with which scope.
-        recent: What each of the newest commits changed, to know one again that is taken back.
+        recent: What each of the newest commits changed, to recognise a change that is reverted.
     """
 
     types: Habits = field(default_factory=lambda: Habits(_CAUTION_TYPE))
@@ -63,7 +63,7 @@ class Manner:
     )
 
     def learn(self, past: Past, times: int = 1) -> None:
-        """Takes a commit in; with -1 times it is forgotten again."""
+        """Count a commit; with -1 times forget it again."""
         if times > 0:
             self.recent[_blobs(past.changes)] = f"{past.name[:9]} {past.subject}"
         header = past.header
@@ -72,33 +72,33 @@ class Manner:
             self.scopes.learn(header.scope or NO_SCOPE, place_traits(past.changes), times)
 
 
-def learn_manner(past: Iterable[Past]) -> Manner:
-    """Returns what commits teach."""
-    manner = Manner()
+def learn_habits(past: Iterable[Past]) -> SubjectHabits:
+    """Return what commits teach."""
+    habits = SubjectHabits()
     for each in past:
-        manner.learn(each)
-    return manner
+        habits.learn(each)
+    return habits
 
 
 def infer_type(
-    changes: Sequence[FileChange], key: KeyChanges, manner: Manner, settings: CommitSettings
+    changes: Sequence[FileChange], key: KeyChanges, habits: SubjectHabits, settings: CommitSettings
 ) -> Guess:
-    """Returns the type that a change most likely has."""
+    """Return the type that a change most likely has."""
     table = _from_table(changes, settings, "type")
     if table is not None:
         return table
-    taken_back = manner.recent.get(_blobs(changes, is_reverse=True))
+    taken_back = habits.recent.get(_blobs(changes, is_reverse=True))
     if taken_back is not None:
         return Guess("revert", "structure", 1.0, (f"it takes back {taken_back}",))
     word, reason, is_certain = _by_structure(changes, key)
     allowed = settings.rules.types
-    is_known = manner.types.count >= ENOUGH
-    if word not in allowed or (is_known and word not in manner.types.words):
+    is_known = habits.types.count >= ENOUGH
+    if word not in allowed or (is_known and word not in habits.types.words):
         is_certain = False
     if is_certain or not is_known:
         word = word if word in allowed else allowed[0]
         return Guess(word, "structure", 0.9 if is_certain else 0.4, (reason,))
-    choice = manner.types.choose(shape_traits(changes))
+    choice = habits.types.choose(shape_traits(changes))
     if choice.word not in allowed:
         return Guess(word if word in allowed else allowed[0], "structure", 0.4, (reason,))
     lines = _told(choice)
@@ -107,23 +107,25 @@ def infer_type(
     )
 
 
-def infer_scope(changes: Sequence[FileChange], manner: Manner, settings: CommitSettings) -> Guess:
-    """Returns the scope that a change most likely has; its word is None for no scope."""
+def infer_scope(
+    changes: Sequence[FileChange], habits: SubjectHabits, settings: CommitSettings
+) -> Guess:
+    """Return the scope that a change most likely has; its word is None for no scope."""
     table = _from_table(changes, settings, "scope")
     if table is not None:
         return table
     allowed = settings.rules.scopes
-    is_known = manner.scopes.count >= ENOUGH
-    uses_scopes = not is_known or manner.scopes.words != (NO_SCOPE,)
+    is_known = habits.scopes.count >= ENOUGH
+    uses_scopes = not is_known or habits.scopes.words != (NO_SCOPE,)
     layout = _from_layout(changes, allowed)
     if not uses_scopes:
         return Guess(None, "history", 1.0, ("no earlier subject has a scope",))
     if not is_known:
         return layout
     traits = place_traits(changes)
-    if layout.word is not None and not any(map(manner.scopes.knows, _own_places(changes))):
+    if layout.word is not None and not any(map(habits.scopes.knows, _own_places(changes))):
         return layout
-    choice = manner.scopes.choose(traits)
+    choice = habits.scopes.choose(traits)
     word = None if choice.word == NO_SCOPE else choice.word
     if word is not None and allowed and word not in allowed:
         return layout
@@ -133,7 +135,7 @@ def infer_scope(changes: Sequence[FileChange], manner: Manner, settings: CommitS
 def _from_table(
     changes: Sequence[FileChange], settings: CommitSettings, which: Literal["type", "scope"]
 ) -> Guess | None:
-    """Returns the word that the path table gives most of the files, if it is more than half."""
+    """Return the word that the path table gives most of the files, if it is more than half."""
     found: Counter[tuple[str, str]] = Counter()
     for change in changes:
         rows = [row for row in settings.paths if matches(change.path, [row.pattern])]
@@ -155,7 +157,7 @@ def _from_table(
 
 
 def _by_structure(changes: Sequence[FileChange], key: KeyChanges) -> tuple[str, str, bool]:
-    """Returns a type by general rules, the reason, and whether there is hardly a doubt."""
+    """Return a type by general rules, the reason, and whether there is hardly a doubt."""
     roles = {role_of(change.path) for change in changes}
     for role, word in (("docs", "docs"), ("test", "test"), ("ci", "ci"), ("bench", "test")):
         if roles == {role}:
@@ -185,7 +187,7 @@ def _by_structure(changes: Sequence[FileChange], key: KeyChanges) -> tuple[str, 
 
 
 def _from_layout(changes: Sequence[FileChange], allowed: tuple[str, ...]) -> Guess:
-    """Returns the folder below which all files of the leading role lie, as a scope."""
+    """Return the folder below which all files of the leading role lie, as a scope."""
     sources = [c for c in changes if role_of(c.path) == "source"] or list(changes)
     words = [_place(change.path) for change in sources]
     counts = Counter(word for word in words if word)
@@ -199,19 +201,19 @@ def _from_layout(changes: Sequence[FileChange], allowed: tuple[str, ...]) -> Gue
 
 
 def _place(path: str) -> str | None:
-    """Returns the first folder of a path that is more than a container of others."""
+    """Return the first folder of a path that is more than a container of others."""
     folders = [each for each in path.lower().split("/")[:-1] if each not in _CONTAINERS]
     return _as_scope(folders[0]) if folders else None
 
 
 def _as_scope(folder: str) -> str | None:
-    """Returns a folder's name as a scope, in the signs that one may have; None for one too long."""
+    """Return a folder's name as a scope, in the signs that one may have; None for one too long."""
     word = _NO_SCOPE_SIGNS.sub("-", folder.lstrip("._-@")).strip("-")
     return word if word and len(word) <= MAX_SCOPE else None
 
 
 def _own_places(changes: Sequence[FileChange]) -> set[str]:
-    """Returns the traits of the files and their own folders, which make a place known."""
+    """Return the traits of the files and their own folders, which make a place known."""
     found: set[str] = set()
     for change in changes:
         folder = change.path.rpartition("/")[0]
@@ -229,7 +231,7 @@ def _told(choice: Choice) -> tuple[str, ...]:
 def _blobs(
     changes: Sequence[FileChange], *, is_reverse: bool = False
 ) -> frozenset[tuple[str, str, str]]:
-    """Returns what changed into what; reversed, what would take that back."""
+    """Return what changed into what; reversed, what would take that back."""
     rows: set[tuple[str, str, str]] = set()
     for change in changes:
         old, new = (change.old_path or "", change.old_id), (change.new_path or "", change.new_id)

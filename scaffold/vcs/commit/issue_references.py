@@ -1,4 +1,4 @@
-"""The issue that a branch is for, as its name tells."""
+"""The issue that a branch is for, by its name."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _NO_ISSUE = re.compile(r"(?:^|/)(?:v?\d+(?:\.\d+|\.x)|\d{4}-\d{2}|20\d{2}[-_/]|r
 
 
 def branch_references(branch: str) -> tuple[str, ...]:
-    """Returns the issues that a branch's name speaks of, such as "#123" and "ABC-12".
+    """Return the issues in a branch's name, such as "#123" and "ABC-12".
 
     Versions, dates and the branches of robots are no issues.
     """

@@ -25,7 +25,7 @@ MAX_READ = 400
 
 
 class SymbolChange(NamedTuple):
-    """Is a public definition that was added, removed, moved, or has another head."""
+    """A public definition that was added, removed, moved, or has another head."""
 
     action: Action
     name: str
@@ -39,7 +39,7 @@ class SymbolChange(NamedTuple):
 
 
 class Unread(NamedTuple):
-    """Is a source whose definitions are not known, and why."""
+    """A source whose definitions are not known, and why."""
 
     path: str
     why: str
@@ -47,7 +47,7 @@ class Unread(NamedTuple):
 
 @dataclass(frozen=True)
 class KeyChanges:
-    """Is what a diff does, as its structure tells.
+    """The effect of a diff on public definitions, dependencies and files.
 
     Args:
         symbols: Public definitions, in the order of their files.
@@ -71,7 +71,7 @@ class KeyChanges:
 
 
 def key_changes(repository: git.Repo, changes: Sequence[FileChange]) -> KeyChanges:
-    """Returns the key changes of a diff, whose contents git has stored."""
+    """Return the key changes of a diff, whose contents git has stored."""
     before: dict[str, tuple[Symbol, ...]] = {}
     after: dict[str, tuple[Symbol, ...]] = {}
     pairs: dict[str, str] = {}
@@ -106,7 +106,7 @@ def key_changes(repository: git.Repo, changes: Sequence[FileChange]) -> KeyChang
 
 
 def _is_missing(change: FileChange, old: str | None, new: str | None) -> bool:
-    """Tells whether a content of a file that is text is not in the clone, as in partial ones."""
+    """Return whether a content of a file that is text is not in the clone, as in partial ones."""
     sides = ((old, change.old_id, change.old_mode), (new, change.new_id, change.new_mode))
     return any(
         text is None and bool(name.strip("0")) and mode.startswith("100")
@@ -115,13 +115,13 @@ def _is_missing(change: FileChange, old: str | None, new: str | None) -> bool:
 
 
 def depth_of(repository: git.Repo, changes: Sequence[FileChange]) -> Depth | None:
-    """Returns how deep a diff goes, without its other key changes."""
+    """Return how deep a diff goes, without its other key changes."""
     texts = ((old_text(repository, each), new_text(repository, each)) for each in changes)
     return _deepest([_depth(each, *two) for each, two in zip(changes, texts, strict=True)])
 
 
 def is_api(change: FileChange) -> bool:
-    """Tells whether a file's definitions are for others: a source, and not a private one."""
+    """Return whether a file's definitions are for others: a source, and not a private one."""
     name = change.path.rpartition("/")[2]
     is_private = name.startswith("_") and not name.startswith("__")
     is_shown = "examples" in change.path.lower().split("/")[:-1]
@@ -133,7 +133,7 @@ def _compared(
     after: dict[str, tuple[Symbol, ...]],
     pairs: dict[str, str],
 ) -> Iterator[SymbolChange]:
-    """Yields what became of each public definition within its own file."""
+    """Yield what became of each public definition within its own file."""
     for path, old_path in pairs.items():
         old, new = _public(before[path]), _public(after[path])
         for name, symbol in old.items():
@@ -156,12 +156,12 @@ def _compared(
 
 
 def _public(symbols: tuple[Symbol, ...]) -> dict[str, Symbol]:
-    """Returns the public definitions by name; of a name defined twice, the last one counts."""
+    """Return the public definitions by name; of a name defined twice, the last one counts."""
     return {each.name: each for each in symbols if each.is_public}
 
 
 def _is_inside(name: str, others: set[str]) -> bool:
-    """Tells whether a definition comes and goes with one that is around it."""
+    """Return whether a definition comes and goes with its parent."""
     return name.rpartition(".")[0] in others
 
 
@@ -170,7 +170,7 @@ def _with_moves(
     before: dict[str, tuple[Symbol, ...]],
     after: dict[str, tuple[Symbol, ...]],
 ) -> Iterator[SymbolChange]:
-    """Joins what is gone here and new there, with the same text, to a move."""
+    """Make one move of a definition that is gone here and new there with the same text."""
     gone = {
         (row.name, _digest(before[row.path], row.name)): row
         for row in rows
@@ -197,7 +197,7 @@ def _digest(symbols: tuple[Symbol, ...], name: str) -> str:
 
 
 def _depth(change: FileChange, old: str | None, new: str | None) -> Depth | None:
-    """Returns how deep a change of one file goes; None where that cannot be told."""
+    """Return how deep a change of one file goes; None where that is unclear."""
     if change.status not in "MR" or old is None or new is None:
         return "code" if change.status in "ADCT" else None
     if old.split() == new.split() and not change.path.endswith((".py", ".pyi")):
@@ -226,7 +226,7 @@ def _without_docstrings(tree: ast.Module) -> ast.Module:
     for node in ast.walk(tree):
         if not isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
             continue
-        # Text that stands alone is for readers, wherever it stands.
+        # A string that is a statement is for readers, wherever it is.
         node.body = [each for each in node.body if not _is_text(each)]
     return tree
 

@@ -1,6 +1,6 @@
 """What can be seen of a change without understanding it: places, roles of files, sizes, forms.
 
-A trait is a short text; `describe` says it as people read it. Two changes of one kind share traits.
+A trait is a short text; `describe` words it for people. Two changes of one kind share traits.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _COMMENT = ("#", "//", "*", "/*", '"""', "'''", "--", ";;")
 
 
 def place_traits(changes: Sequence[FileChange]) -> frozenset[str]:
-    """Returns where a change lies: its files, the folders around them, the words of its paths."""
+    """Return where a change lies: its files, the folders around them, the words of its paths."""
     found: set[str] = set()
     for change in changes:
         *folders, name = change.path.split("/")
@@ -29,11 +29,12 @@ def place_traits(changes: Sequence[FileChange]) -> frozenset[str]:
         found |= {f"in {'/'.join(folders[:depth])}/" for depth in range(1, len(folders) + 1)}
         found |= {f"word {each.lower()}" for each in (*folders, name.split(".")[0])}
         found.add(f"suffix .{name.rpartition('.')[2]}")
-    return frozenset(found | {_roles(changes)})
+    roles = sorted({role_of(change.path) for change in changes})
+    return frozenset(found | {f"roles {' + '.join(roles)}"})
 
 
 def shape_traits(changes: Sequence[FileChange]) -> frozenset[str]:
-    """Returns what a change looks like: roles of files, what happened to them, how many lines."""
+    """Return what a change looks like: roles of files, what happened to them, how many lines."""
     found = {trait for trait in place_traits(changes) if not trait.startswith("word ")}
     found |= {f"status {change.status} {role_of(change.path)}" for change in changes}
     found.add(f"files {_step(len(changes))}")
@@ -48,18 +49,14 @@ def shape_traits(changes: Sequence[FileChange]) -> frozenset[str]:
 
 
 def describe(trait: str) -> str:
-    """Returns a trait as people read it."""
+    """Return a trait as people read it."""
     kind, _, rest = trait.partition(" ")
     words = {"word": f"{rest!r} in a path", "roles": f"the files are {rest}", "file": rest}
     return words.get(kind, trait)
 
 
-def _roles(changes: Sequence[FileChange]) -> str:
-    return f"roles {' + '.join(sorted({role_of(change.path) for change in changes}))}"
-
-
 def _line_traits(changes: Sequence[FileChange]) -> set[str]:
-    """Returns how many definitions, lines of code and comments were put in and taken out."""
+    """Return how many definitions, lines of code and comments were put in and taken out."""
     counts: Counter[str] = Counter()
     for change in changes:
         for hunk in change.hunks:
@@ -75,5 +72,5 @@ def _line_traits(changes: Sequence[FileChange]) -> set[str]:
 
 
 def _step(count: int) -> int:
-    """Returns the size of a number in steps, for which commits of like size share a trait."""
+    """Return the size of a number in steps, for which commits of like size share a trait."""
     return sum(count > bound for bound in _STEPS)

@@ -1,1 +1,1 @@
-"""Pull requests: what one says, whether its branch is ready, and how the branch gets there."""
+"""Pull requests: their words, whether a branch is ready, and how it gets there."""

@@ -1,4 +1,4 @@
-"""What a pull request says: its title, its body, and the message of its one commit."""
+"""The words of a pull request: its title, its body, and the message of its one commit."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from scaffold.vcs.commit.draft import Draft, point_lines
 from scaffold.vcs.commit.imperative import imperative_of
 from scaffold.vcs.commit.inference import Guess
 from scaffold.vcs.commit.key_changes import KeyChanges
-from scaffold.vcs.pull_request.branch import Standing, Work
+from scaffold.vcs.pull_request.branch import BranchCommit, BranchState
 from scaffold.vcs.roles import role_of
 
 _RANK = ("feat", "fix", "perf", "refactor", "build", "ci", "docs", "test", "style", "chore")
@@ -28,9 +28,9 @@ MAX_TESTS = 20
 
 
 class Material(NamedTuple):
-    """Is all that the words are made of."""
+    """The facts that title and body are made of."""
 
-    standing: Standing
+    branch: BranchState
     changes: tuple[FileChange, ...]
     key: KeyChanges
     guesses: tuple[Guess, Guess]
@@ -40,42 +40,44 @@ class Material(NamedTuple):
 
 
 def title_of(material: Material) -> str:
-    """Returns the title: the one commit's subject, or one made of all."""
-    work, rules = material.standing.work, material.rules
-    if len(work) == 1 and work[0].header is not None:
-        return work[0].subject
-    known = [(each, each.header) for each in work if each.header is not None]
+    """Return the title: the one commit's subject, or one made of all."""
+    commits, rules = material.branch.commits, material.rules
+    if len(commits) == 1 and commits[0].header is not None:
+        return commits[0].subject
+    known = [(each, each.header) for each in commits if each.header is not None]
     types = [header.type for _, header in known if header.type in rules.types]
     if not types:
-        return _fitted(material, material.guesses[0].word or rules.types[0], _scope(material), work)
+        return _fitted(
+            material, material.guesses[0].word or rules.types[0], _scope(material), commits
+        )
     chosen = min(types, key=lambda name: _RANK.index(name) if name in _RANK else len(_RANK))
     same = [each for each, header in known if header.type == chosen]
     return _fitted(material, chosen, _scope(material), same)
 
 
 def is_breaking(material: Material) -> bool:
-    """Tells whether callers break, as the commits say or the diff shows."""
+    """Return whether callers break, by the commits or by the diff."""
     return bool(breaking_lines(material))
 
 
 def breaking_lines(material: Material) -> list[str]:
-    """Returns what breaks: what the commits say of it, else what the diff shows."""
-    said = [match["what"] for each in material.standing.work for match in _breaking(each)]
+    """Return what breaks: in the words of the commits, else as the diff shows it."""
+    said = [match["what"] for each in material.branch.commits for match in _breaking(each)]
     marked = [
         each.header.subject
-        for each in material.standing.work
+        for each in material.branch.commits
         if each.header is not None and each.header.is_breaking
     ]
     return list(dict.fromkeys(said or marked or material.draft.breaking))
 
 
 def sections_of(material: Material) -> dict[str, str]:
-    """Returns the text for each section of a template."""
+    """Return the text for each section of a template."""
     tests = [each.path for each in material.changes if role_of(each.path) == "test"]
     shown = [f"- `{path}`" for path in tests[:MAX_TESTS]]
     shown += [f"- {len(tests) - MAX_TESTS} more files"] if len(tests) > MAX_TESTS else []
     points = [f"- {line}" for line in point_lines(material.key)]
-    subjects = [f"- {each.subject}" for each in material.standing.work]
+    subjects = [f"- {each.subject}" for each in material.branch.commits]
     changes = subjects + (["", "Key changes:", "", *points] if points else [])
     breaking = [f"- {line}" for line in breaking_lines(material)]
     return {
@@ -87,25 +89,25 @@ def sections_of(material: Material) -> dict[str, str]:
 
 
 def all_references(material: Material) -> tuple[str, ...]:
-    """Returns the issues that the branch and the commits speak of."""
+    """Return the issues that the branch and the commits name."""
     found = list(material.references)
-    for each in material.standing.work:
+    for each in material.branch.commits:
         found += [value for key, value in _trailers(each) if key.lower() in _KEPT_TRAILERS[:4]]
     return tuple(dict.fromkeys(found))
 
 
 def squash_message(material: Material, title: str) -> str:
-    """Returns the message of the one commit; authors and their dates stay in its trailers."""
-    work = material.standing.work
-    if len(work) == 1 and title == work[0].subject:
-        return work[0].message.strip() + "\n"
-    points = "\n".join(f"- {each.subject}" for each in work)
+    """Return the message of the one commit; authors and their dates stay in its trailers."""
+    commits = material.branch.commits
+    if len(commits) == 1 and title == commits[0].subject:
+        return commits[0].message.strip() + "\n"
+    points = "\n".join(f"- {each.subject}" for each in commits)
     footers = [f"BREAKING CHANGE: {line}" for line in breaking_lines(material)]
     footers += [f"Refs: {each}" for each in material.references]
-    footers += [f"Squashed: {each.name[:12]} {each.date}" for each in work]
-    first = work[0].author
-    footers += [f"Co-authored-by: {each.author}" for each in work if each.author != first]
-    for each in work:
+    footers += [f"Squashed: {each.name[:12]} {each.date}" for each in commits]
+    first = commits[0].author
+    footers += [f"Co-authored-by: {each.author}" for each in commits if each.author != first]
+    for each in commits:
         footers += [
             f"{key}: {value}"
             for key, value in _trailers(each)
@@ -115,13 +117,13 @@ def squash_message(material: Material, title: str) -> str:
 
 
 def with_mark(body: str) -> str:
-    """Returns a body that can be known again as one that nobody edited."""
+    """Return a body that can be known again as one that nobody edited."""
     digest = hashlib.sha256(body.strip().encode()).hexdigest()[:12]
     return f"{body.rstrip()}\n\n<!-- scaffold pr {digest} -->\n"
 
 
 def is_untouched(body: str) -> bool:
-    """Tells whether a body is as the tool wrote it."""
+    """Return whether a body is as the tool wrote it."""
     text = body.replace("\r\n", "\n")
     match = _MARK.search(text)
     if match is None:
@@ -131,19 +133,21 @@ def is_untouched(body: str) -> bool:
 
 
 def _scope(material: Material) -> str | None:
-    """Returns the scope of more than half of the commits that have one; else the inferred one."""
-    scopes = Counter(each.header.scope for each in material.standing.work if each.header)
+    """Return the scope of more than half of the commits that have one; else the inferred one."""
+    scopes = Counter(each.header.scope for each in material.branch.commits if each.header)
     if scopes:
         scope, count = scopes.most_common(1)[0]
         return scope if count * 2 > scopes.total() else None
     return material.guesses[1].word
 
 
-def _fitted(material: Material, type_: str, scope: str | None, work: Sequence[Work]) -> str:
-    """Returns the first subject that fits behind type and scope, else what the diff shows."""
+def _fitted(
+    material: Material, type_: str, scope: str | None, commits: Sequence[BranchCommit]
+) -> str:
+    """Return the first subject that fits behind type and scope, else what the diff shows."""
     mark = "!" if breaking_lines(material) else ""
     head = f"{type_}{f'({scope})' if scope else ''}{mark}: "
-    for each in work:
+    for each in commits:
         subject = each.header.subject if each.header else _mended(each.subject)
         if subject and len(head) + len(subject) <= material.rules.max_subject:
             return head + subject
@@ -151,7 +155,7 @@ def _fitted(material: Material, type_: str, scope: str | None, work: Sequence[Wo
 
 
 def _mended(subject: str) -> str:
-    """Returns a free subject as an order without a period, as far as that is certain."""
+    """Return a free subject as an order without a period, as far as that is certain."""
     text = subject.strip().rstrip(".").strip()
     verb = imperative_of(text) if text else None
     first, _, rest = text.partition(" ")
@@ -161,14 +165,14 @@ def _mended(subject: str) -> str:
     return f"{first.lower()} {rest}".strip() if is_plain else text
 
 
-def _breaking(work: Work) -> list[re.Match[str]]:
-    rows = (_BREAKING.fullmatch(line.strip()) for line in work.message.splitlines())
+def _breaking(commit: BranchCommit) -> list[re.Match[str]]:
+    rows = (_BREAKING.fullmatch(line.strip()) for line in commit.message.splitlines())
     return [match for match in rows if match is not None]
 
 
-def _trailers(work: Work) -> list[tuple[str, str]]:
-    """Returns the trailers of the last paragraph, if it is not the subject."""
-    parts = re.split(r"\n\s*\n", work.message.strip())
+def _trailers(commit: BranchCommit) -> list[tuple[str, str]]:
+    """Return the trailers of the last paragraph, if it is not the subject."""
+    parts = re.split(r"\n\s*\n", commit.message.strip())
     if len(parts) < 2:
         return []
     rows = [_TRAILER.fullmatch(line.strip()) for line in parts[-1].splitlines()]

@@ -1,4 +1,4 @@
-"""Where a branch stands: its base, what it has that the base lacks, and what lies about."""
+"""The state of a branch: its base, the commits that the base lacks, and uncommitted files."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _UNFINISHED = {
 
 
 class Base(NamedTuple):
-    """Is the branch that a pull request goes into.
+    """The branch that a pull request goes into.
 
     Where no remote has it, the local branch counts.
     """
@@ -36,8 +36,8 @@ class Base(NamedTuple):
     commit: str
 
 
-class Work(NamedTuple):
-    """Is one commit of the branch that the base lacks."""
+class BranchCommit(NamedTuple):
+    """One commit of the branch that the base lacks."""
 
     name: str
     author: str
@@ -56,8 +56,8 @@ class Work(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Disorder:
-    """Is what lies about in the work tree.
+class Uncommitted:
+    """The uncommitted files of the work tree.
 
     Args:
         staged: Files with staged changes.
@@ -82,28 +82,28 @@ class Disorder:
 
 
 @dataclass(frozen=True)
-class Standing:
-    """Is a branch beside its base.
+class BranchState:
+    """A branch compared with its base.
 
     Args:
-        branch: The branch that is checked out.
+        name: The branch that is checked out.
         head: Its newest commit.
         base: Where it goes.
         merge_base: The newest commit that both have; None for unrelated histories.
-        work: What the base lacks, the oldest first, without merges.
+        commits: What the base lacks, the oldest first, without merges.
         behind: How many commits of the base the branch lacks.
     """
 
-    branch: str
+    name: str
     head: str
     base: Base
     merge_base: str | None
-    work: tuple[Work, ...]
+    commits: tuple[BranchCommit, ...]
     behind: int
 
 
-def find_standing(repository: git.Repo, base: Base) -> Standing:
-    """Returns where the branch that is checked out stands beside a base.
+def find_branch(repository: git.Repo, base: Base) -> BranchState:
+    """Compare the branch that is checked out with a base.
 
     Raises:
         RequestError: No branch is checked out, or it has no commit.
@@ -114,18 +114,18 @@ def find_standing(repository: git.Repo, base: Base) -> Standing:
             code="branch_missing",
             hint="make one of it: git switch -c NAME",
         )
-    branch, head = repository.head.reference.name, repository.head.commit.hexsha
+    name, head = repository.head.reference.name, repository.head.commit.hexsha
     bases: str = repository.git.merge_base(
         base.commit, head, with_exceptions=False
     )  # nothing for unrelated histories
     names: str = repository.git.rev_list("--reverse", "--no-merges", f"{base.commit}..{head}", "--")
     behind: str = repository.git.rev_list("--count", f"{head}..{base.commit}", "--")
-    work = tuple(_work(repository.commit(name)) for name in names.split())
-    return Standing(branch, head, base, bases.strip() or None, work, int(behind))
+    commits = tuple(_commit_of(repository.commit(each)) for each in names.split())
+    return BranchState(name, head, base, bases.strip() or None, commits, int(behind))
 
 
 def find_base(repository: git.Repo, name: str | None, remote: str | None) -> Base:
-    """Returns the branch that a pull request goes into, as it was last fetched.
+    """Return the branch that a pull request goes into, as it was last fetched.
 
     Args:
         repository: The repository.
@@ -156,7 +156,7 @@ def find_base(repository: git.Repo, name: str | None, remote: str | None) -> Bas
 
 
 def find_remote(repository: git.Repo, name: str | None) -> str | None:
-    """Returns the remote that counts; None where there is none.
+    """Return the remote that counts; None where there is none.
 
     Raises:
         RequestError: There is none of that name, or there are several and nothing chooses.
@@ -179,8 +179,8 @@ def find_remote(repository: git.Repo, name: str | None) -> str | None:
     )
 
 
-def find_disorder(repository: git.Repo) -> Disorder:
-    """Returns what lies about in the work tree and in git's folder; nothing is refreshed."""
+def find_uncommitted(repository: git.Repo) -> Uncommitted:
+    """Return the uncommitted files, and git's unfinished work; the index is not refreshed."""
     output: bytes = repository.git(c="status.renames=false").status(
         "--porcelain=v2",
         "-z",
@@ -196,14 +196,14 @@ def find_disorder(repository: git.Repo) -> Disorder:
             found.setdefault(kind, []).append(path)
     folder = Path(repository.git_dir)
     begun = tuple(said for name, said in _UNFINISHED.items() if (folder / name).exists())
-    return Disorder(
+    return Uncommitted(
         **{kind: tuple(paths) for kind, paths in found.items()},
         unfinished=tuple(dict.fromkeys(begun)),
     )
 
 
 def _status_of(row: str) -> list[tuple[str, str]]:
-    """Returns what one record of git's status says, as pairs of a field of Disorder and a path."""
+    """Return one record of git's status as pairs of a field of Uncommitted and a path."""
     kind, _, rest = row.partition(" ")
     if kind == "?":
         return [("untracked", rest)]
@@ -219,11 +219,11 @@ def _status_of(row: str) -> list[tuple[str, str]]:
     return found
 
 
-def _work(commit: git.Commit) -> Work:
+def _commit_of(commit: git.Commit) -> BranchCommit:
     message = commit.message
     text = message if isinstance(message, str) else message.decode("utf-8", "replace")
     author = f"{commit.author.name} <{commit.author.email}>"
-    return Work(commit.hexsha, author, commit.authored_datetime.isoformat(), text)
+    return BranchCommit(commit.hexsha, author, commit.authored_datetime.isoformat(), text)
 
 
 def _likely(repository: git.Repo, remote: str | None) -> list[str]:
@@ -253,5 +253,5 @@ def _no_base(repository: git.Repo, name: str | None, remote: str | None) -> Requ
 
 
 def count_ahead(repository: git.Repo, old: str, new: str) -> int:
-    """Returns how many commits one revision has that another lacks."""
+    """Return how many commits one revision has that another lacks."""
     return int(repository.git.rev_list("--count", f"{commit_at(repository, old)}..{new}", "--"))

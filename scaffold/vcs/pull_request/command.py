@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from scaffold.errors import RequestError, ScaffoldError
 from scaffold.report import Report
 from scaffold.vcs.changes import changes_between
-from scaffold.vcs.commit.command import known_manner
+from scaffold.vcs.commit.command import known_habits
 from scaffold.vcs.commit.conventional import check_message
 from scaffold.vcs.commit.draft import draft_message
 from scaffold.vcs.commit.inference import infer_scope, infer_type
@@ -28,11 +28,17 @@ from scaffold.vcs.pull_request.body import (
     title_of,
     with_mark,
 )
-from scaffold.vcs.pull_request.branch import Base, Standing, find_base, find_disorder, find_standing
+from scaffold.vcs.pull_request.branch import (
+    Base,
+    BranchState,
+    find_base,
+    find_branch,
+    find_uncommitted,
+)
 from scaffold.vcs.pull_request.git_process import confirm_version
 from scaffold.vcs.pull_request.preflight import Actions, Check, preflight
 from scaffold.vcs.pull_request.report import Outcome, done_lines, report_of
-from scaffold.vcs.pull_request.rewrite import Placing, RefMove, move_refs
+from scaffold.vcs.pull_request.rewrite import RefMove, TreeMove, move_refs
 from scaffold.vcs.pull_request.signals import Stopped, listening, stoppable, undisturbed
 from scaffold.vcs.pull_request.squash import ConflictError, squashed_tree, write_commit
 from scaffold.vcs.pull_request.template import fill_template, find_template
@@ -45,7 +51,7 @@ BACKUPS = "refs/scaffold/backup"
 
 
 class Options(NamedTuple):
-    """Is what was asked for."""
+    """The options of the command."""
 
     base: str | None = None
     remote: str | None = None
@@ -62,7 +68,7 @@ class Options(NamedTuple):
 
 
 def pull_request(folder: Path, options: Options, ask: Callable[[str], bool] | None) -> Report:
-    """Prepares the pull request of the branch that is checked out.
+    """Prepare the pull request of the branch that is checked out.
 
     Args:
         folder: A folder of the repository.
@@ -81,7 +87,7 @@ def pull_request(folder: Path, options: Options, ask: Callable[[str], bool] | No
             return tell(failed)
         try:
             with stoppable():
-                _work(repository, outcome, options, ask)
+                _carry_out(repository, outcome, options, ask)
         except ConflictError as error:
             return tell([], error)
         return tell([])
@@ -90,31 +96,31 @@ def pull_request(folder: Path, options: Options, ask: Callable[[str], bool] | No
 
 
 def _look(repository: git.Repo, options: Options) -> Outcome:
-    """Reads everything and words the texts; nothing is written and no network is used."""
+    """Read everything and word the texts; nothing is written and no network is used."""
     root = root_of(repository)
     settings = read_commit_settings(root)
     base = find_base(repository, options.base, options.remote)
-    standing = find_standing(repository, base)
+    branch = find_branch(repository, base)
     how = Actions(options.rewrite, options.push)
-    disorder = find_disorder(repository)
-    checks = preflight(repository, standing, disorder, settings.rules, how)
-    return _worded(repository, standing, checks, settings, options)
+    uncommitted = find_uncommitted(repository)
+    checks = preflight(repository, branch, uncommitted, settings.rules, how)
+    return _worded(repository, branch, checks, settings, options)
 
 
 def _worded(
     repository: git.Repo,
-    standing: Standing,
+    branch: BranchState,
     checks: tuple[Check, ...],
     settings: CommitSettings,
     options: Options,
 ) -> Outcome:
     root = root_of(repository)
-    material = _material(repository, standing, settings)
+    material = _material(repository, branch, settings)
     template = find_template(root, options.template)
     message = _read_text(options.message, "the message") if options.message else None
     title = options.title or (message or "").strip().partition("\n")[0]
     if not title:
-        title = title_of(material) if standing.work else ""
+        title = title_of(material) if branch.commits else ""
     if options.body is not None:
         body = _read_text(options.body, "the body")
     else:
@@ -122,20 +128,20 @@ def _worded(
         type_ = title.partition(":")[0].partition("(")[0].rstrip("!") or word
         is_breaking = bool(breaking_lines(material))
         body = fill_template(template.text, sections_of(material), type_, is_breaking=is_breaking)
-    if options.rewrite and message is None and standing.work:
+    if options.rewrite and message is None and branch.commits:
         message = squash_message(material, title)
-    return Outcome(standing, checks, title, body, message, template, material)
+    return Outcome(branch, checks, title, body, message, template, material)
 
 
-def _material(repository: git.Repo, standing: Standing, settings: CommitSettings) -> Material:
-    old = standing.merge_base or standing.base.commit
-    changes = changes_between(repository, old, standing.head)
-    manner = known_manner(repository, old)
+def _material(repository: git.Repo, branch: BranchState, settings: CommitSettings) -> Material:
+    old = branch.merge_base or branch.base.commit
+    changes = changes_between(repository, old, branch.head)
+    habits = known_habits(repository, old)
     key = key_changes(repository, changes)
-    references = branch_references(standing.branch)
-    guesses = infer_type(changes, key, manner, settings), infer_scope(changes, manner, settings)
+    references = branch_references(branch.name)
+    guesses = infer_type(changes, key, habits, settings), infer_scope(changes, habits, settings)
     draft = draft_message(changes, key, guesses, references, settings.rules)
-    return Material(standing, changes, key, guesses, draft, references, settings.rules)
+    return Material(branch, changes, key, guesses, draft, references, settings.rules)
 
 
 def _read_text(path: str, what: str) -> str:
@@ -147,26 +153,26 @@ def _read_text(path: str, what: str) -> str:
         ) from error
 
 
-def _work(
+def _carry_out(
     repository: git.Repo, outcome: Outcome, options: Options, ask: Callable[[str], bool] | None
 ) -> None:
-    """Does what was asked for. What others see comes first, and what is here moves last.
+    """Carry out the plan: the remote and the request first, the local branch last.
 
     So a push that is refused, a gh that fails, or a stop in the middle finds branch, index and
     files as they were, and there is nothing to restore.
     """
-    standing = outcome.standing
+    branch = outcome.branch
     root = root_of(repository)
     if options.push:
         github.confirm_login(root)
-    new, base = standing.head, standing.base
+    new, base = branch.head, branch.base
     if options.rewrite:
         confirm_version(repository)
-        base = _fetched(repository, standing.base)
+        base = _fetched(repository, branch.base)
         new = _squashed(repository, outcome, base)
     place = None
     if options.rewrite:
-        place = Placing(repository, standing.branch, standing.head, new)
+        place = TreeMove(repository, branch.name, branch.head, new)
     send = _planned_push(repository, outcome, options, new) if options.push else None
     _confirm(outcome, options, base, new, send, ask)
     if send is not None:
@@ -183,7 +189,7 @@ def _fetched(repository: git.Repo, base: Base) -> Base:
 
 
 def _squashed(repository: git.Repo, outcome: Outcome, base: Base) -> str:
-    """Writes the one commit into git's store, where nothing points to it yet."""
+    """Write the one commit into git's store, where nothing points to it yet."""
     message, rules = outcome.message or "", outcome.material.rules
     problems = check_message(message, None, rules)
     if problems:
@@ -193,26 +199,26 @@ def _squashed(repository: git.Repo, outcome: Outcome, base: Base) -> str:
             code="message_invalid",
             hint="give another --title, or the whole message with --message FILE",
         )
-    tree = squashed_tree(repository, outcome.standing, base)
+    tree = squashed_tree(repository, outcome.branch, base)
     if tree == repository.commit(base.commit).tree.hexsha:
         raise ScaffoldError(
-            f"{base.name} has all that {outcome.standing.branch} changes",
+            f"{base.name} has all that {outcome.branch.name} changes",
             code="nothing_to_propose",
             hint="the work seems to be merged already",
         )
-    return write_commit(repository, outcome.standing, base, tree, message)
+    return write_commit(repository, outcome.branch, base, tree, message)
 
 
 def _planned_push(
     repository: git.Repo, outcome: Outcome, options: Options, new: str
 ) -> remote.Push:
-    name = outcome.standing.base.remote or repository.remotes[0].name
-    branch = outcome.standing.branch
-    seen = _ref(repository, f"refs/remotes/{name}/{branch}")
-    plan = remote.plan_push(repository, name, branch, new, seen)
+    name = outcome.branch.base.remote or repository.remotes[0].name
+    branch = outcome.branch
+    seen = _ref(repository, f"refs/remotes/{name}/{branch.name}")
+    plan = remote.plan_push(repository, name, branch.name, new, seen)
     if plan.is_forced and not options.may_force:
         raise ScaffoldError(
-            f"{name}/{branch} has {len(plan.lost)} commits that the push would replace: "
+            f"{name}/{branch.name} has {len(plan.lost)} commits that the push would replace: "
             f"{'; '.join(plan.lost[:3])}",
             code="push_refused",
             hint="--force-with-lease replaces them, if the branch is still as it was fetched",
@@ -246,11 +252,11 @@ def _confirm(
 def _plan(
     outcome: Outcome, options: Options, base: Base, new: str, send: remote.Push | None
 ) -> list[str]:
-    standing, lines = outcome.standing, list[str]()
+    branch, lines = outcome.branch, list[str]()
     if options.rewrite:
         lines.append(
-            f"rewrite    {len(standing.work)} commits of {standing.branch} become {new[:9]} on "
-            f"{base.name} {base.commit[:9]}; the backup is {standing.head[:9]}"
+            f"rewrite    {len(branch.commits)} commits of {branch.name} become {new[:9]} on "
+            f"{base.name} {base.commit[:9]}; the backup is {branch.head[:9]}"
         )
         lines.append(f"           {(outcome.message or '').partition(chr(10))[0]}")
     if send is not None:
@@ -268,11 +274,11 @@ def _send(
     outcome: Outcome,
     options: Options,
     send: remote.Push,
-    place: Placing | None,
+    place: TreeMove | None,
     base: Base,
     new: str,
 ) -> None:
-    """Pushes, opens the pull request and moves what is here; the push is undone if that fails."""
+    """Push, open the pull request and move what is here; the push is undone if that fails."""
     try:
         if send.old != new:
             remote.push(repository, send)
@@ -308,11 +314,11 @@ def _left_behind(error: ScaffoldError | Stopped, send: remote.Push) -> ScaffoldE
 
 
 def _request(root: Path, outcome: Outcome, options: Options) -> dict[str, Any]:
-    standing = outcome.standing
-    there = github.open_request(root, standing.branch)
+    branch = outcome.branch
+    there = github.open_request(root, branch.name)
     if there is None:
         url = github.create_request(
-            root, standing.branch, standing.base.name, outcome.title,
+            root, branch.name, branch.base.name, outcome.title,
             with_mark(outcome.body), is_draft=options.is_draft,
         )  # fmt: skip
         return {"action": "created", "number": None, "url": url}
@@ -320,27 +326,27 @@ def _request(root: Path, outcome: Outcome, options: Options) -> dict[str, Any]:
     is_ours = is_untouched(there.body)
     body = with_mark(outcome.body) if options.body is not None or is_ours else None
     title = outcome.title if options.title is not None or is_ours else None
-    github.edit_request(root, there.number, base=standing.base.name, title=title, body=body)
+    github.edit_request(root, there.number, base=branch.base.name, title=title, body=body)
     return {"action": "edited", "number": there.number, "url": there.url}
 
 
 def _refs(
     repository: git.Repo, outcome: Outcome, base: Base | None, new: str, send: remote.Push | None
 ) -> list[RefMove]:
-    """Returns the refs that move, all at once: branch, backup, and what is known of the remote."""
-    standing, moves = outcome.standing, list[RefMove]()
+    """Return the refs that move, all at once: branch, backup, and what is known of the remote."""
+    branch, moves = outcome.branch, list[RefMove]()
     if base is not None:
         time = datetime.now(UTC).strftime("%Y%m%dT%H%M%S.%fZ")
-        backup = f"{BACKUPS}/{standing.branch}/{time}"
+        backup = f"{BACKUPS}/{branch.name}/{time}"
         moves = [
-            RefMove(backup, None, standing.head),
-            RefMove(f"refs/heads/{standing.branch}", standing.head, new),
+            RefMove(backup, None, branch.head),
+            RefMove(f"refs/heads/{branch.name}", branch.head, new),
         ]
-        outcome.rewritten = {"old": standing.head, "new": new, "backup": backup}
+        outcome.rewritten = {"old": branch.head, "new": new, "backup": backup}
         # Whoever has fetched meanwhile, an editor perhaps, has moved it already.
-        is_unmoved = base.commit != standing.base.commit == _ref(repository, base.ref)
+        is_unmoved = base.commit != branch.base.commit == _ref(repository, base.ref)
         if base.remote is not None and is_unmoved:
-            moves.append(RefMove(base.ref, standing.base.commit, base.commit))
+            moves.append(RefMove(base.ref, branch.base.commit, base.commit))
     if send is not None:
         ref = f"refs/remotes/{send.remote}/{send.branch}"
         old = _ref(repository, ref)

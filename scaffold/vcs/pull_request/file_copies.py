@@ -9,8 +9,8 @@ from contextlib import suppress
 from pathlib import Path
 
 
-class KeptFiles:
-    """Holds files as they are: bytes, mode and time, whatever git's filters would make of them.
+class FileCopies:
+    """Copies of files: bytes, mode and time, untouched by git's filters.
 
     Git never writes into a file; it removes it and makes a new one. So a second link keeps the
     old one, and costs nothing.
@@ -46,7 +46,7 @@ class KeptFiles:
         self._files[path] = kept
 
     def put_back(self) -> None:
-        """Gives every file its old place again, where something else or nothing is now.
+        """Restore every file whose place now holds something else, or nothing.
 
         Raises:
             OSError: One cannot be written.

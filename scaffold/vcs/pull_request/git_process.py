@@ -1,4 +1,4 @@
-"""Calls of git that end with the command, and whose failure says what git said."""
+"""Calls of git that end with the command, and whose failure quotes git."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ MIN_VERSION = (2, 38)
 
 
 class Answer(NamedTuple):
-    """Is how a call of git ended."""
+    """The end of a git process."""
 
     status: int
     output: str
@@ -32,7 +32,7 @@ def ask_git(
     patience_s: float = 0.0,
     is_apart: bool = False,
 ) -> Answer:
-    """Runs git to its end; where this process is stopped, git is too.
+    """Run git to its end; where this process is stopped, git is too.
 
     GitPython would let it go on, and a push that goes on cannot be taken back.
 
@@ -65,7 +65,7 @@ def call_git(
     given: str = "",
     patience_s: float = 0.0,
 ) -> str:
-    """Runs git and returns what it printed, as `ask_git` does.
+    """Run git as `ask_git` does, and return its output.
 
     Raises:
         ScaffoldError: It failed.
@@ -77,7 +77,7 @@ def call_git(
 
 
 def failure(command: str, answer: Answer) -> ScaffoldError:
-    """Returns the error for a call that failed."""
+    """Return the error for a call that failed."""
     return ScaffoldError(
         f"git {command} failed: {answer.said or f'status {answer.status}'}",
         code="git_failed",
@@ -86,7 +86,7 @@ def failure(command: str, answer: Answer) -> ScaffoldError:
 
 
 def _clean(stderr: str) -> str:
-    """Returns what git says on stderr as one line; what a remote says goes last."""
+    """Return git's stderr as one line; the words of a remote go last."""
     lines = [line.strip() for line in stderr.splitlines() if line.strip()]
     kept = [line for line in lines if not line.startswith(("hint:", "To ", "remote:"))]
     told = [line.removeprefix("remote:").strip() for line in lines if line.startswith("remote:")]
@@ -94,7 +94,7 @@ def _clean(stderr: str) -> str:
 
 
 def confirm_version(repository: git.Repo) -> None:
-    """Checks that git can merge trees without a work tree.
+    """Check that git can merge trees without a work tree.
 
     Raises:
         ScaffoldError: It is too old.

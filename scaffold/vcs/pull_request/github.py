@@ -19,7 +19,7 @@ _FIELDS = "number,url,isDraft,baseRefName,title,body"
 
 
 class Request(NamedTuple):
-    """Is a pull request that is open."""
+    """A pull request that is open."""
 
     number: int
     url: str
@@ -29,7 +29,7 @@ class Request(NamedTuple):
 
 
 def confirm_login(root: Path) -> None:
-    """Checks that gh is logged in.
+    """Check that gh is logged in.
 
     Raises:
         ScaffoldError: It is not.
@@ -42,7 +42,7 @@ def confirm_login(root: Path) -> None:
 
 
 def open_request(root: Path, branch: str) -> Request | None:
-    """Returns the open pull request of a branch; None where there is none."""
+    """Return the open pull request of a branch; None where there is none."""
     argv = ["pr", "list", "--head", branch, "--state", "open", "--json", _FIELDS, "--limit", "1"]
     output = _call(root, *argv)
     try:
@@ -68,7 +68,7 @@ def open_request(root: Path, branch: str) -> Request | None:
 def create_request(
     root: Path, branch: str, base: str, title: str, body: str, *, is_draft: bool
 ) -> str:
-    """Opens a pull request and returns its address."""
+    """Open a pull request and returns its address."""
     with _file(body) as path:
         argv = ["pr", "create", "--head", branch, "--base", base, "--title", title]
         draft = ["--draft"] if is_draft else []
@@ -79,7 +79,7 @@ def create_request(
 def edit_request(
     root: Path, number: int, *, base: str, title: str | None, body: str | None
 ) -> None:
-    """Renews an open pull request; what is None stays as it is there."""
+    """Update an open pull request; a value of None stays as it is there."""
     with _file(body or "") as path:
         argv = ["pr", "edit", str(number), "--base", base]
         argv += ["--title", title] if title is not None else []
@@ -89,7 +89,7 @@ def edit_request(
 
 @contextmanager
 def _file(text: str) -> Generator[str]:
-    """Holds a text in a file of its own while another program reads it."""
+    """Keep a text in a temporary file while another program reads it."""
     with tempfile.TemporaryDirectory(prefix="scaffold-pr-") as folder:
         path = Path(folder) / "body.md"
         path.write_text(text, encoding="utf-8")

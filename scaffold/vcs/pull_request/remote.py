@@ -16,7 +16,7 @@ PATIENCE_S = 20.0
 
 
 class Push(NamedTuple):
-    """Is a push that is about to be made.
+    """A push that is about to be made.
 
     Args:
         remote: Where to.
@@ -39,7 +39,7 @@ class Push(NamedTuple):
 
 
 def remote_commit(repository: git.Repo, remote: str, branch: str) -> str | None:
-    """Asks a remote what a branch points to; None where it has no such branch.
+    """Return the commit of a remote's branch; None where it has no such branch.
 
     Raises:
         ScaffoldError: It cannot be reached.
@@ -50,7 +50,7 @@ def remote_commit(repository: git.Repo, remote: str, branch: str) -> str | None:
 
 
 def fetch_branch(repository: git.Repo, remote: str, branch: str) -> str:
-    """Fetches a branch's commits and returns the newest; no ref is moved.
+    """Fetch a branch's commits and return the newest; no ref is moved.
 
     Raises:
         ScaffoldError: The remote cannot be reached, or has no such branch.
@@ -70,7 +70,7 @@ def fetch_branch(repository: git.Repo, remote: str, branch: str) -> str:
 
 
 def plan_push(repository: git.Repo, remote: str, branch: str, new: str, seen: str | None) -> Push:
-    """Returns what a push would do to the remote's branch as it is now.
+    """Return what a push would do to the remote's branch as it is now.
 
     Args:
         repository: The repository.
@@ -96,7 +96,7 @@ def plan_push(repository: git.Repo, remote: str, branch: str, new: str, seen: st
 
 
 def push(repository: git.Repo, work: Push) -> None:
-    """Pushes; the remote takes it only while its branch is what was planned with.
+    """Push; the remote takes it only while its branch is what was planned with.
 
     Raises:
         ScaffoldError: The remote refused, or cannot be reached.
@@ -105,7 +105,7 @@ def push(repository: git.Repo, work: Push) -> None:
 
 
 def take_back(repository: git.Repo, work: Push) -> bool:
-    """Gives the remote's branch back what it was before a push; tells whether that worked."""
+    """Reset the remote's branch to its commit before a push; return whether that worked."""
     try:
         _push(repository, work.remote, work.branch, work.new, work.old or "")
     except ScaffoldError:

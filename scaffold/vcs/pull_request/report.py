@@ -9,7 +9,7 @@ from scaffold.errors import ScaffoldError
 from scaffold.report import Report
 from scaffold.vcs.commit.command import key_changes_json, unread_warning
 from scaffold.vcs.pull_request.body import Material, all_references, breaking_lines
-from scaffold.vcs.pull_request.branch import Standing
+from scaffold.vcs.pull_request.branch import BranchState
 from scaffold.vcs.pull_request.preflight import Check
 from scaffold.vcs.pull_request.squash import ConflictError
 from scaffold.vcs.pull_request.template import Template
@@ -19,9 +19,9 @@ COMMAND = "pr"
 
 @dataclass
 class Outcome:
-    """Is what was found out and done so far; a failure reports it too."""
+    """The findings and actions so far; a failure reports them, too."""
 
-    standing: Standing
+    branch: BranchState
     checks: tuple[Check, ...]
     title: str
     body: str
@@ -38,7 +38,7 @@ def done_lines(outcome: Outcome) -> list[str]:
     lines: list[str] = []
     if outcome.rewritten:
         made = outcome.rewritten
-        lines.append(f"rewritten  {outcome.standing.branch} is {made['new'][:9]} now")
+        lines.append(f"rewritten  {outcome.branch.name} is {made['new'][:9]} now")
         lines.append(f"backup     {made['backup']} is {made['old'][:9]}")
         lines.append(f"           git reset --hard {made['backup']} takes it back")
     if outcome.pushed:
@@ -57,10 +57,10 @@ def report_of(
     dry_run: bool = False,
     is_rewrite: bool = False,
 ) -> Report:
-    """Returns the report; what keeps the branch back is its error."""
+    """Return the report; what keeps the branch back is its error."""
     if failed:
         error = ScaffoldError(
-            f"{outcome.standing.branch} is not ready: " + "; ".join(each.said for each in failed),
+            f"{outcome.branch.name} is not ready: " + "; ".join(each.said for each in failed),
             code="not_ready",
             hint="\n".join(each.hint for each in failed if each.hint),
         )
@@ -100,15 +100,15 @@ def _text(outcome: Outcome, conflicts: tuple[Any, ...], *, is_rewrite: bool) -> 
 
 
 def _extra(outcome: Outcome) -> dict[str, Any]:
-    standing, material = outcome.standing, outcome.material
+    branch, material = outcome.branch, outcome.material
     return {
-        "branch": standing.branch,
-        "head": standing.head,
-        "base": {**standing.base._asdict(), "merge_base": standing.merge_base},
-        "behind": standing.behind,
+        "branch": branch.name,
+        "head": branch.head,
+        "base": {**branch.base._asdict(), "merge_base": branch.merge_base},
+        "behind": branch.behind,
         "commits": [
             {"name": each.name, "subject": each.subject, "author": each.author, "date": each.date}
-            for each in standing.work
+            for each in branch.commits
         ],
         "checks": [each._asdict() for each in outcome.checks],
         "title": outcome.title,

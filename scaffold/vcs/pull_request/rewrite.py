@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from scaffold.errors import ScaffoldError
-from scaffold.vcs.pull_request.file_copies import KeptFiles
+from scaffold.vcs.pull_request.file_copies import FileCopies
 from scaffold.vcs.pull_request.git_process import ask_git, call_git, failure
 from scaffold.vcs.pull_request.signals import undisturbed
 from scaffold.vcs.repository import root_of
@@ -21,15 +21,15 @@ MAX_NAMED = 5
 
 
 class RefMove(NamedTuple):
-    """Is a ref and where it points, before and after; None where it is not there."""
+    """A ref and where it points, before and after; None where it is not there."""
 
     ref: str
     old: str | None
     new: str
 
 
-class Placing:
-    """Moves the work tree, the index and refs from one commit to another.
+class TreeMove:
+    """A move of the work tree, the index and refs from one commit to another.
 
     Args:
         repository: The repository, whose tracked files are as committed.
@@ -38,8 +38,7 @@ class Placing:
         new: The commit to be checked out.
 
     Raises:
-        ScaffoldError: A file that is not tracked, or whose edits git was told not to see, stands
-            in the way.
+        ScaffoldError: A file that is not tracked, or whose edits git ignores, is in the way.
     """
 
     def __init__(self, repository: git.Repo, branch: str, old: str, new: str) -> None:
@@ -55,7 +54,7 @@ class Placing:
         self._confirm_free()
 
     def move(self, refs: list[RefMove]) -> None:
-        """Moves files, index and refs; on any failure all is as it was.
+        """Move files, index and refs; on any failure all is as it was.
 
         Raises:
             ScaffoldError: Git refused, and nothing was changed.
@@ -67,7 +66,8 @@ class Placing:
         saved = self._index.read_bytes()
         folders = self._new_folders()
         with tempfile.TemporaryDirectory(prefix="scaffold-pr-", dir=self._index.parent) as scratch:
-            kept = KeptFiles(self._root, Path(scratch), self._held())
+            held = [path for status, path in self._paths if status != "A"]
+            kept = FileCopies(self._root, Path(scratch), held)
             try:
                 self._move(refs)
             except BaseException:
@@ -87,9 +87,6 @@ class Placing:
         with undisturbed():
             move_refs(self._repository, refs)
             self.is_done = True
-
-    def _held(self) -> list[str]:
-        return [path for status, path in self._paths if status != "A"]
 
     def _confirm_unlocked(self) -> None:
         if self._lock.exists():
@@ -118,7 +115,7 @@ class Placing:
         return list(zip(fields[0::2], fields[1::2], strict=False))
 
     def _confirm_free(self) -> None:
-        """Refuses what git would overwrite without a word: ignored files, and hidden edits."""
+        """Refuse a move that overwrites ignored files or hidden edits, as git silently does."""
         taken = [path for status, path in self._paths if status == "A" and self._is_taken(path)]
         if taken:
             raise ScaffoldError(
@@ -127,7 +124,7 @@ class Placing:
                 hint="move them away; nothing was changed",
             )
         flags = call_git(self._repository, "ls-files", "-v", "-z", "--full-name", ":/")
-        # A small letter stands for --assume-unchanged, S for --skip-worktree and sparse checkouts.
+        # A small letter means --assume-unchanged, S --skip-worktree and sparse checkouts.
         hidden = {
             row[2:] for row in flags.split("\0") if row and (row[0].islower() or row[0] == "S")
         }
@@ -140,7 +137,7 @@ class Placing:
             )
 
     def _is_taken(self, path: str) -> bool:
-        """Tells whether something lies at a new path, or a file at a folder above it."""
+        """Return whether something lies at a new path, or a file at a folder above it."""
         place = self._root / path
         if place.is_dir() and not place.is_symlink():
             # A folder whose files all go makes room for the file.
@@ -158,7 +155,7 @@ class Placing:
         )
 
     def _new_folders(self) -> list[Path]:
-        """Returns the folders that are not there yet, the innermost first."""
+        """Return the folders that are not there yet, the innermost first."""
         found: set[Path] = set()
         for _, path in self._paths:
             for folder in (self._root / path).parents:
@@ -167,7 +164,7 @@ class Placing:
                 found.add(folder)
         return sorted(found, key=lambda folder: -len(folder.parts))
 
-    def _put_back_or_tell(self, index: bytes, folders: list[Path], kept: KeptFiles) -> None:
+    def _put_back_or_tell(self, index: bytes, folders: list[Path], kept: FileCopies) -> None:
         try:
             self._put_back(index, folders, kept)
         except OSError as error:
@@ -177,8 +174,8 @@ class Placing:
                 hint=f"once the cause is gone: git reset --hard {self._old[:9]}",
             ) from error
 
-    def _put_back(self, index: bytes, folders: list[Path], kept: KeptFiles) -> None:
-        """Makes files and index what they were, however far the move came."""
+    def _put_back(self, index: bytes, folders: list[Path], kept: FileCopies) -> None:
+        """Restore files and index, however far the move came."""
         for status, path in self._paths:
             if status == "A":
                 place = self._root / path
@@ -197,7 +194,7 @@ class Placing:
 
 
 def move_refs(repository: git.Repo, refs: list[RefMove]) -> None:
-    """Moves refs in one transaction: all of them, or none.
+    """Move refs in one transaction: all of them, or none.
 
     Raises:
         ScaffoldError: One is not where it was, or cannot be written.

@@ -12,11 +12,11 @@ _SIGNALS = ("SIGINT", "SIGTERM", "SIGHUP")
 
 
 class Stopped(KeyboardInterrupt):
-    """Is raised where a signal asks the process to end: what it began is taken back first."""
+    """Raised where a signal asks the process to end: what it began is undone first."""
 
 
-class _Ear:
-    """Hears signals; one that comes between two waits is heard at the next one.
+class _Listener:
+    """A listener for signals; one that comes between two waits is raised at the next one.
 
     An exception at any other place could come between the start of a program and the note of its
     number, or between a failure and the taking back of what was done.
@@ -39,12 +39,12 @@ class _Ear:
             raise Stopped(f"stopped by {self.heard}")
 
 
-_ear = _Ear()
+_ear = _Listener()
 
 
 @contextmanager
 def stoppable() -> Generator[None]:
-    """Turns signals that end a process into exceptions where the work waits.
+    """Turn signals that end a process into exceptions where the work waits.
 
     One that comes behind the last wait comes too late, and changes nothing.
     """
@@ -59,7 +59,7 @@ def stoppable() -> Generator[None]:
 
 @contextmanager
 def listening() -> Generator[None]:
-    """Lets a signal end what is waited for inside.
+    """Let a signal end a wait inside the block.
 
     Raises:
         Stopped: There was a signal, inside or since the last wait.
@@ -74,7 +74,7 @@ def listening() -> Generator[None]:
 
 @contextmanager
 def undisturbed() -> Generator[None]:
-    """Lets signals wait: taking back is not to be stopped half way."""
+    """Defer signals: an undo is not stopped half way."""
     _ear.closers += 1
     try:
         yield

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from scaffold.errors import ScaffoldError
 from scaffold.vcs.changes import blob_text
-from scaffold.vcs.pull_request.branch import Base, Standing
+from scaffold.vcs.pull_request.branch import Base, BranchState
 from scaffold.vcs.pull_request.git_process import ask_git, call_git, failure
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ _HUNK = re.compile(r"^<{7} .*?^>{7} [^\n]*$", re.M | re.S)
 
 
 class Conflict(NamedTuple):
-    """Is a file that both sides changed at one place."""
+    """A file that both sides changed at one place."""
 
     path: str
     why: str
@@ -33,7 +33,7 @@ class Conflict(NamedTuple):
 
 
 class ConflictError(ScaffoldError):
-    """Is raised where a branch does not fit on top of its base.
+    """Raised where a branch does not fit on top of its base.
 
     Args:
         conflicts: The files.
@@ -50,14 +50,14 @@ class ConflictError(ScaffoldError):
         self.conflicts = conflicts
 
 
-def squashed_tree(repository: git.Repo, standing: Standing, base: Base) -> str:
-    """Returns the tree that the base has once the branch is merged into it.
+def squashed_tree(repository: git.Repo, branch: BranchState, base: Base) -> str:
+    """Return the tree that the base has once the branch is merged into it.
 
     Raises:
         ConflictError: Both changed the same places.
         ScaffoldError: Git failed.
     """
-    argv = ["merge-tree", "--write-tree", "-z", "--messages", base.commit, standing.head]
+    argv = ["merge-tree", "--write-tree", "-z", "--messages", base.commit, branch.head]
     answer = ask_git(repository, *argv)
     tree, _, rest = answer.output.partition("\0")
     if answer.status == 0:
@@ -65,22 +65,22 @@ def squashed_tree(repository: git.Repo, standing: Standing, base: Base) -> str:
     if answer.status != 1 or not tree:
         raise failure("merge-tree", answer)
     place = f"{base.remote}/{base.name}" if base.remote else base.name
-    raise ConflictError(tuple(_conflicts(repository, standing, base, tree, rest)), place)
+    raise ConflictError(tuple(_conflicts(repository, branch, base, tree, rest)), place)
 
 
 def _conflicts(
-    repository: git.Repo, standing: Standing, base: Base, tree: str, rest: str
+    repository: git.Repo, branch: BranchState, base: Base, tree: str, rest: str
 ) -> list[Conflict]:
     stages, _, messages = rest.partition("\0\0")
     entries = [match for row in stages.split("\0") if (match := _ENTRY.fullmatch(row))]
     paths = dict.fromkeys(match["path"] for match in entries)
     whys = _whys(messages)
-    merge_base = standing.merge_base or base.commit
+    merge_base = branch.merge_base or base.commit
     return [
         Conflict(
             path,
             whys.get(path, "both sides changed it"),
-            _commits(repository, f"{merge_base}..{standing.head}", path),
+            _commits(repository, f"{merge_base}..{branch.head}", path),
             _commits(repository, f"{merge_base}..{base.commit}", path),
             _hunks(repository, tree, path),
         )
@@ -89,7 +89,7 @@ def _conflicts(
 
 
 def _whys(messages: str) -> dict[str, str]:
-    """Reads the records COUNT, PATH..., TYPE, MESSAGE; a conflict is told under its first path."""
+    """Parse the records COUNT, PATH..., TYPE, MESSAGE; a conflict counts for its first path."""
     fields = messages.split("\0")
     found: dict[str, str] = {}
     at = 0
@@ -127,10 +127,10 @@ def _cut(hunk: str) -> str:
 
 
 def write_commit(
-    repository: git.Repo, standing: Standing, base: Base, tree: str, message: str
+    repository: git.Repo, branch: BranchState, base: Base, tree: str, message: str
 ) -> str:
-    """Writes the one commit, whose author and date are those of the branch's first; returns it."""
-    first = repository.commit(standing.work[0].name)
+    """Write the one commit, with author and date of the branch's first, and return it."""
+    first = repository.commit(branch.commits[0].name)
     author = {
         "GIT_AUTHOR_NAME": str(first.author.name),
         "GIT_AUTHOR_EMAIL": str(first.author.email),

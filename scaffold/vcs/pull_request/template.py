@@ -1,4 +1,4 @@
-"""The template of a repository's pull requests: where it stands, and how it is filled."""
+"""The template of a repository's pull requests: where it is, and how it is filled."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import NamedTuple
 
 from scaffold.analysis.files.files import MAX_BYTES
+from scaffold.analysis.files.markdown import FENCE
 from scaffold.errors import RequestError
 
 _NAMES = ("pull_request_template.md", "pull_request_template.txt", "pull_request_template")
 _FOLDERS = (".github", "", "docs")
 _HEADING = re.compile(r" {0,3}(?P<level>#{1,6})\s+(?P<title>.*?)\s*#*\s*")
-_FENCE = re.compile(r" {0,3}(```|~~~)")
 _BOX = re.compile(r"(?P<lead>\s*[-*+] \[) (?P<rest>\]\s+(?P<label>.*))")
 
 DEFAULT = """\
@@ -56,14 +56,14 @@ _KIND = re.compile(r"\b(type|kind)\b", re.I)
 
 
 class Template(NamedTuple):
-    """Is the text that a pull request begins with; its path is None for the tool's own."""
+    """The text that a pull request begins with; its path is None for the built-in one."""
 
     path: str | None
     text: str
 
 
 def find_template(root: Path, name: str | None = None) -> Template:
-    """Returns a repository's template.
+    """Return a repository's template.
 
     Args:
         root: The top folder.
@@ -119,7 +119,7 @@ def _read(root: Path, path: Path) -> Template:
 
 
 def fill_template(text: str, parts: Mapping[str, str], type_: str, *, is_breaking: bool) -> str:
-    """Returns a template with what is known below its headings, all of its own lines kept.
+    """Return a template with what is known below its headings, all of its own lines kept.
 
     Args:
         text: The template.
@@ -146,11 +146,11 @@ def fill_template(text: str, parts: Mapping[str, str], type_: str, *, is_breakin
 
 
 def _blocks(text: str) -> list[tuple[str, list[str]]]:
-    """Splits at headings: the title ("" before the first) and the lines, with the heading's own."""
+    """Split at headings: the title ("" before the first) and the lines, with the heading's own."""
     blocks: list[tuple[str, list[str]]] = [("", [])]
     is_code, is_comment = False, False
     for line in text.replace("\r\n", "\n").rstrip("\n").split("\n"):
-        is_code ^= _FENCE.match(line) is not None
+        is_code ^= FENCE.match(line) is not None
         match = None if is_code or is_comment else _HEADING.fullmatch(line)
         if match is not None:
             blocks.append((match["title"], []))
@@ -169,7 +169,7 @@ def _asked(title: str, left: Mapping[str, str]) -> str | None:
 
 
 def _ticked(title: str, lines: list[str], type_: str, *, is_breaking: bool) -> list[str]:
-    """Ticks the boxes of the type where a section asks for it; others are the author's."""
+    """Tick the boxes of the type where a section asks for it; others are the author's."""
     if not _KIND.search(title):
         return lines
     wanted = _TYPE_WORDS.get(type_)

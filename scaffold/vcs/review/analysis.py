@@ -8,12 +8,12 @@ from dataclasses import dataclass, replace
 
 from scaffold.analysis.files.files import Files
 from scaffold.analysis.python.index import PythonIndex
+from scaffold.findings import Finding
 from scaffold.vcs.dependencies import DependencyChange, dependency_changes
-from scaffold.vcs.review.changed_file import Altered, Line, read_altered
+from scaffold.vcs.review.changed_file import ChangedFile, Line, read_changed_files
 from scaffold.vcs.review.checklist import Reading, read_agents, readings
 from scaffold.vcs.review.definition_changes import SymbolChange, symbol_changes
 from scaffold.vcs.review.findings import (
-    Finding,
     broken_calls,
     lost_modules,
     lost_names,
@@ -26,16 +26,16 @@ from scaffold.vcs.review.rule_matching import Matcher, Signal, is_at
 from scaffold.vcs.review.settings import Settings, passes_of, rules_of
 from scaffold.vcs.review.test_reach import Reach, reach_of
 from scaffold.vcs.review.uses import Use, Uses
-from scaffold.vcs.review.watched_definitions import Key, wanted_symbols
+from scaffold.vcs.review.watched_definitions import Key, watched_definitions
 from scaffold.vcs.symbols import why_unread
 
 _SOUGHT = (SOURCE, "manifest", "config", "ci", "other", "guidance")
-"""The roles of files whose definitions have users that a reviewer wants to know."""
+"""The roles of files whose definitions have users that matter to a reviewer."""
 
 
 @dataclass(frozen=True)
 class Analysis:
-    """Is all that a review begins with.
+    """The whole analysis that a review begins with.
 
     Args:
         comparison: The two states.
@@ -52,7 +52,7 @@ class Analysis:
     """
 
     comparison: Comparison
-    files: tuple[Altered, ...]
+    files: tuple[ChangedFile, ...]
     symbols: tuple[SymbolChange, ...]
     dependencies: tuple[DependencyChange, ...]
     uses: tuple[Use, ...]
@@ -69,18 +69,18 @@ class Analysis:
         return worst(each.rule.risk for each in self.signals)
 
     def risk_of(self, path: str) -> Risk:
-        """Returns the gravest risk that a rule names for a file."""
+        """Return the gravest risk that a rule names for a file."""
         return worst(each.rule.risk for each in self.signals if each.path == path)
 
 
 def analyse(comparison: Comparison, settings: Settings) -> Analysis:
-    """Returns the analysis of a change.
+    """Return the analysis of a change.
 
     Args:
         comparison: The two states.
-        settings: The rules, and what the repository says of them.
+        settings: The rules, and the repository's settings of them.
     """
-    files = read_altered(comparison, settings.roles)
+    files = read_changed_files(comparison, settings.roles)
     symbols = _with_exports(symbol_changes(files), comparison)
     dependencies = tuple(
         change
@@ -90,10 +90,10 @@ def analyse(comparison: Comparison, settings: Settings) -> Analysis:
     users = Uses(comparison.new)
     is_test = _test_teller(comparison.new, settings)
     sought = [each for each in symbols if each.role in _SOUGHT]
-    wanted = wanted_symbols([each for each in sought if each.how != "added"])
+    wanted = watched_definitions([each for each in sought if each.how != "added"])
     found, lost = users.find(wanted)
     # What is new can be in use only where something changed.
-    fresh = wanted_symbols([each for each in sought if each.how == "added"])
+    fresh = watched_definitions([each for each in sought if each.how == "added"])
     found += users.find(fresh, {each.path for each in files}.__contains__)[0]
     reach = reach_of(sought, found, users, is_test)
     findings = sorted(
@@ -103,9 +103,9 @@ def analyse(comparison: Comparison, settings: Settings) -> Analysis:
             *lost_modules(files, users, comparison.old),
             *unread_syntax(files),
         },
-        key=lambda each: (each.path, each.line, each.fact),
+        key=lambda each: (each.path, each.line, each.rule),
     )
-    active = _active(settings.sets, comparison.new, files)
+    active = tuple(each for each in settings.sets if _is_active(each, comparison.new, files))
     rules = rules_of(settings, active)
     signals = list(Matcher(files, symbols, dependencies).signals(rules))
     has_tests = any(is_test(path) for path in comparison.new.paths)
@@ -140,7 +140,7 @@ def _test_teller(files: Files, settings: Settings) -> Callable[[str], bool]:
 def _with_exports(
     changes: Sequence[SymbolChange], comparison: Comparison
 ) -> tuple[SymbolChange, ...]:
-    """Returns changes of definitions, with those marked that their package offered before."""
+    """Return changes of definitions, with those marked that their package offered before."""
     index = PythonIndex(comparison.old)
     return tuple(
         replace(each, is_exported=_is_exported(each, comparison.old, index))
@@ -151,7 +151,7 @@ def _with_exports(
 
 
 def _is_exported(change: SymbolChange, files: Files, index: PythonIndex) -> bool:
-    """Tells whether a package around a definition, or a list in its module, offers it."""
+    """Return whether a package around a definition, or a list in its module, offers it."""
     path = change.old_path or ""
     top = change.name.partition(".")[0]
     folder, _, name = path.rpartition("/")
@@ -167,17 +167,11 @@ def _is_exported(change: SymbolChange, files: Files, index: PythonIndex) -> bool
     return False
 
 
-def _active(
-    sets: Sequence[RuleSet], files: Files, altered: Sequence[Altered]
-) -> tuple[RuleSet, ...]:
-    """Returns the sets whose field the repository is in, as its imports tell."""
-    return tuple(each for each in sets if _is_active(each, files, altered))
-
-
-def _is_active(rules: RuleSet, files: Files, altered: Sequence[Altered]) -> bool:
+def _is_active(rules: RuleSet, files: Files, changed: Sequence[ChangedFile]) -> bool:
+    """Return whether the repository is in the field of a set, judged by its imports."""
     if not rules.active_imports:
         return True
-    if any(set(rules.active_imports) & (each.new_imports | each.old_imports) for each in altered):
+    if any(set(rules.active_imports) & (each.new_imports | each.old_imports) for each in changed):
         return True
     names = "|".join(re.escape(each) for each in rules.active_imports)
     pattern = re.compile(rf"^[ \t]*(?:from|import)[ \t]+(?:{names})\b".encode(), re.MULTILINE)
@@ -192,7 +186,7 @@ def _fact_signals(
     *,
     has_tests: bool,
 ) -> Iterator[Signal]:
-    """Yields the signals of rules that speak of facts, file by file."""
+    """Yield the signals of rules about facts, file by file."""
     untested = [
         each
         for each in unreached(symbols, reach)
@@ -200,7 +194,7 @@ def _fact_signals(
     ]
     for rule in rules:
         for fact in rule.when.facts:
-            places = [(each.path, each.line, each.claim) for each in findings if each.fact == fact]
+            places = [(each.path, each.line, each.claim) for each in findings if each.rule == fact]
             if fact == "untested":
                 places = [(each.path, each.symbol.start, each.name) for each in untested]
             for path in sorted({path for path, _, _ in places if is_at(rule.when, path)}):
@@ -209,7 +203,7 @@ def _fact_signals(
 
 
 def unreached(symbols: Sequence[SymbolChange], reach: dict[Key, Reach]) -> Iterator[SymbolChange]:
-    """Yields the public callables of sources that changed and that no test is seen to use."""
+    """Yield the public callables of sources that changed and that no test is seen to use."""
     for each in symbols:
         is_asked = each.role == SOURCE and each.symbol.is_public and each.symbol.kind != "constant"
         is_special = each.last_name.startswith("__")
@@ -218,7 +212,7 @@ def unreached(symbols: Sequence[SymbolChange], reach: dict[Key, Reach]) -> Itera
             yield each
 
 
-def _unread(files: Sequence[Altered]) -> Iterator[str]:
+def _unread(files: Sequence[ChangedFile]) -> Iterator[str]:
     for each in files:
         if each.is_unread_source and not each.change.is_submodule:
             yield f"the definitions of {each.path}: {why_unread(each.path)}"

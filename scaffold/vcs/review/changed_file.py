@@ -21,7 +21,7 @@ Side = Literal["old", "new"]
 
 
 class Line(NamedTuple):
-    """Is one line of a changed file: which side it stands on, and its number there."""
+    """One line of a changed file: the side it is on, and its number there."""
 
     side: Side
     number: int
@@ -29,7 +29,7 @@ class Line(NamedTuple):
 
 
 class Block(NamedTuple):
-    """Is neighbouring lines that were taken out, or put in."""
+    """Adjacent lines that were removed, or added."""
 
     side: Side
     start: int
@@ -37,11 +37,11 @@ class Block(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Altered:
-    """Is one changed file.
+class ChangedFile:
+    """One changed file.
 
     Args:
-        change: What git says of it.
+        change: Git's record of it.
         role: What it is for.
         old_text: What it held; None where that was no text, or nothing.
         new_text: What it holds.
@@ -54,28 +54,28 @@ class Altered:
 
     @property
     def path(self) -> str:
-        """The path by which people know it."""
+        """Its path; of a deleted file the old one."""
         return self.change.path
 
     def path_on(self, side: Side) -> str:
-        """Returns its path on one side; that of the other one where it is not there."""
+        """Return its path on one side; that of the other one where it is not there."""
         path = self.change.old_path if side == "old" else self.change.new_path
         return path or self.path
 
     def blocks(self, side: Side) -> Iterator[Block]:
-        """Yields what was taken out of the old side, or put into the new one."""
+        """Yield what was taken out of the old side, or put into the new one."""
         for hunk in self.change.hunks:
             lines = hunk.removed if side == "old" else hunk.added
             if lines:
                 yield Block(side, hunk.old_start if side == "old" else hunk.new_start, lines)
 
     def views(self, side: Side) -> Views:
-        """Returns the lines of one side with and without comments and strings."""
+        """Return the lines of one side with and without comments and strings."""
         text = self.old_text if side == "old" else self.new_text
         return views(self.path_on(side), text or "")
 
     def symbols(self, side: Side) -> tuple[Symbol, ...] | None:
-        """Returns the definitions of one side; None where they are not read."""
+        """Return the definitions of one side; None where they are not read."""
         return self.old_symbols if side == "old" else self.new_symbols
 
     @cached_property
@@ -105,7 +105,7 @@ class Altered:
         return imported_modules(self.path_on("old"), self.old_text)
 
     def symbol_around(self, side: Side, number: int) -> Symbol | None:
-        """Returns the innermost definition around a line."""
+        """Return the innermost definition around a line."""
         return symbol_at(self.symbols(side) or (), number)
 
     def _read(self, side: Side, text: str | None) -> tuple[Symbol, ...] | None:
@@ -117,24 +117,24 @@ class Altered:
             return read_symbols(self.path_on(side), text)
 
 
-def read_altered(comparison: Comparison, roles: tuple[Role, ...]) -> tuple[Altered, ...]:
-    """Returns the changed files of a comparison.
+def read_changed_files(comparison: Comparison, roles: tuple[Role, ...]) -> tuple[ChangedFile, ...]:
+    """Return the changed files of a comparison.
 
     Args:
         comparison: The two states.
         roles: The roles that the repository adds.
     """
-    found: list[Altered] = []
+    found: list[ChangedFile] = []
     for change in comparison.changes:
         old = comparison.old.text(change.old_path) if change.old_path else None
         new = comparison.new.text(change.new_path) if change.new_path else None
         text = new if new is not None else old
-        found.append(Altered(change, role_of(change.path, text, roles), old, new))
+        found.append(ChangedFile(change, role_of(change.path, text, roles), old, new))
     return tuple(found)
 
 
 def imported_modules(path: str, text: str | None) -> frozenset[str]:
-    """Returns the absolute modules that a Python source imports, with those around them."""
+    """Return the absolute modules that a Python source imports, with those around them."""
     if text is None or not path.endswith((".py", ".pyi")):
         return frozenset()
     try:

@@ -16,7 +16,7 @@ _FIELD = re.compile(r"^(name|description):[ \t]*(.+)$", re.MULTILINE)
 
 
 class Agent(NamedTuple):
-    """Is a subagent that the repository describes."""
+    """A subagent that the repository describes."""
 
     name: str
     description: str
@@ -24,12 +24,12 @@ class Agent(NamedTuple):
 
 
 class Reading(NamedTuple):
-    """Is one pass that the change wants.
+    """One pass that the change wants.
 
     Args:
         of: The pass.
         signals: What it looks at.
-        roles: The roles of the files that it reads where no rule speaks.
+        roles: The roles of the files that it reads where no rule matches.
         agent: Who does it; None where the repository has nobody for it.
         because: Why that one.
     """
@@ -44,9 +44,9 @@ class Reading(NamedTuple):
 def choose_passes(
     signals: Sequence[Signal], roles: Iterable[str], passes: Sequence[Pass]
 ) -> tuple[Pass, ...]:
-    """Returns the fewest passes such that one looks at each signal and at each role of a file.
+    """Return the fewest passes such that one looks at each signal and at each role of a file.
 
-    Of several choices of one size the one whose passes stand first in the rules is taken.
+    Of several choices of one size the one whose passes come first in the rules is taken.
 
     Args:
         signals: What the rules see.
@@ -69,7 +69,7 @@ def choose_passes(
 
 
 def read_agents(files: Files) -> tuple[Agent, ...]:
-    """Returns the subagents that a repository describes, each name once."""
+    """Return the subagents that a repository describes, each name once."""
     found: dict[str, Agent] = {}
     for path in sorted(files.paths):
         match = _AGENT.search(path)
@@ -86,7 +86,7 @@ def read_agents(files: Files) -> tuple[Agent, ...]:
 def agent_for(
     a_pass: Pass, agents: Sequence[Agent], chosen: Mapping[str, str]
 ) -> tuple[Agent | None, str]:
-    """Returns the subagent for a pass and why: the one that is named for it, or the best match.
+    """Return the subagent for a pass and why: the one that is named for it, or the best match.
 
     A word of the pass in an agent's name decides; in its description, it takes two of them.
     """
@@ -114,7 +114,7 @@ def readings(
     agents: Sequence[Agent],
     chosen: Mapping[str, str],
 ) -> tuple[Reading, ...]:
-    """Returns the passes that a change wants, each with what it looks at and who does it."""
+    """Return the passes that a change wants, each with what it looks at and who does it."""
     present = sorted(set(roles))
     found: list[Reading] = []
     for each in choose_passes(signals, present, passes):

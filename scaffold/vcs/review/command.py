@@ -6,11 +6,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from scaffold.analysis.files.gc_pause import uncollected
 from scaffold.errors import TargetError
+from scaffold.findings import write_findings
 from scaffold.report import Report
 from scaffold.vcs.repository import open_repository
 from scaffold.vcs.review.analysis import Analysis, analyse
+from scaffold.vcs.review.findings import RULES
 from scaffold.vcs.review.json_report import to_data
 from scaffold.vcs.review.markdown_report import to_markdown
 from scaffold.vcs.review.revisions import Which, compare
@@ -22,20 +23,21 @@ if TYPE_CHECKING:
 COMMAND = "review"
 
 
-def review(folder: Path, which: Which, rules: Sequence[str] = ()) -> Report:
-    """Returns the CHANGE_ANALYSIS_REPORT of a change.
+def review(folder: Path, which: Which, rules: Sequence[str] = (), form: str = "human") -> Report:
+    """Return the CHANGE_ANALYSIS_REPORT of a change.
 
     Args:
         folder: A folder of the repository.
         which: The states to compare.
         rules: Files of rules on the disk that count as well.
+        form: One of `scaffold.findings.FORMATS`; people read Markdown.
 
     Raises:
         ScaffoldError: There is no repository, no such revision, or a rule is wrong.
     """
     repository = open_repository(folder)
     try:
-        return _review(repository, which, rules)
+        return _review(repository, which, rules, form)
     except git_errors() as error:
         said = str(getattr(error, "stderr", "") or error).strip().removeprefix("stderr:")
         raise TargetError(
@@ -48,22 +50,21 @@ def review(folder: Path, which: Which, rules: Sequence[str] = ()) -> Report:
 
 
 def git_errors() -> tuple[type[Exception], ...]:
-    """Returns what GitPython raises where git fails, or where an object is not there."""
+    """Return what GitPython raises where git fails, or where an object is not there."""
     import git
 
     return git.GitCommandError, git.BadObject
 
 
-def _review(repository: git.Repo, which: Which, rules: Sequence[str]) -> Report:
+def _review(repository: git.Repo, which: Which, rules: Sequence[str], form: str) -> Report:
     comparison = compare(repository, which)
     try:
-        with uncollected():
-            return _report(analyse(comparison, read_settings(comparison.old, rules)))
+        return _report(analyse(comparison, read_settings(comparison.old, rules)), form)
     finally:
         comparison.close()
 
 
-def _report(analysis: Analysis) -> Report:
+def _report(analysis: Analysis, form: str) -> Report:
     comparison = analysis.comparison
     text = to_markdown(analysis)
     if not analysis.files:
@@ -71,4 +72,5 @@ def _report(analysis: Analysis) -> Report:
             f"nothing to review: {comparison.new_name} does not differ from {comparison.old_name} "
             f"({comparison.why})\n"
         )
-    return Report(COMMAND, text=text, extra={"review": to_data(analysis)})
+    report = Report(COMMAND, text=text, extra={"review": to_data(analysis)})
+    return write_findings(report, form, analysis.findings, RULES)

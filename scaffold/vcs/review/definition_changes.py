@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from scaffold.vcs.review.changed_file import Altered
+from scaffold.vcs.review.changed_file import ChangedFile
 from scaffold.vcs.signatures import why_calls_break
 from scaffold.vcs.symbols import Symbol
 
@@ -16,11 +16,11 @@ How = Literal["added", "removed", "head", "body", "moved"]
 
 @dataclass(frozen=True)
 class SymbolChange:
-    """Is what happened to one definition.
+    """The change of one definition.
 
     Args:
         how: ``head`` where what callers see changed, ``body`` where only the rest did.
-        path: The file that it stands in, or stood in.
+        path: The file that defines it, or did.
         old_path: The file that it stood in; None for a new one.
         old: The definition before.
         new: The definition after.
@@ -66,13 +66,13 @@ class SymbolChange:
         return f"{self.path}:{self.symbol.start}"
 
 
-def symbol_changes(files: Sequence[Altered]) -> tuple[SymbolChange, ...]:
-    """Returns what happened to the definitions of changed files, file by file."""
+def symbol_changes(files: Sequence[ChangedFile]) -> tuple[SymbolChange, ...]:
+    """Return what happened to the definitions of changed files, file by file."""
     found = [each for file in files for each in _changes_of(file)]
     return tuple(_with_moves(found))
 
 
-def _changes_of(file: Altered) -> Iterator[SymbolChange]:
+def _changes_of(file: ChangedFile) -> Iterator[SymbolChange]:
     old, new = file.old_symbols, file.new_symbols
     if old is None or new is None:
         return
@@ -86,7 +86,7 @@ def _changes_of(file: Altered) -> Iterator[SymbolChange]:
         elif earlier.head != symbol.head or earlier.kind != symbol.kind:
             yield _change("head", file, earlier, symbol)
         elif earlier.digest != symbol.digest and name in touched:
-            # A digest covers the docstring too, which no caller and no test can tell.
+            # A digest covers the docstring too, which no caller and no test depends on.
             yield _change("body", file, earlier, symbol)
     for name, symbol in before.items():
         if name not in after and not _has_parent(name, before, after):
@@ -94,13 +94,13 @@ def _changes_of(file: Altered) -> Iterator[SymbolChange]:
 
 
 def _has_parent(name: str, here: dict[str, Symbol], there: dict[str, Symbol]) -> bool:
-    """Tells whether what a definition lies in came or went with it, so that it is said once."""
+    """Return whether the parent of a definition came or went with it: one is reported."""
     parent = name.rpartition(".")[0]
     return parent in here and parent not in there
 
 
-def _touched(file: Altered) -> Iterator[Symbol]:
-    """Yields the innermost definitions of the lines of code that changed, on both sides."""
+def _touched(file: ChangedFile) -> Iterator[Symbol]:
+    """Yield the innermost definitions of the lines of code that changed, on both sides."""
     for side in ("old", "new"):
         for block in file.blocks(side):
             for number in range(block.start, block.start + len(block.lines)):
@@ -110,21 +110,21 @@ def _touched(file: Altered) -> Iterator[Symbol]:
 
 
 def _by_name(symbols: Sequence[Symbol]) -> dict[str, Symbol]:
-    """Returns definitions by name; of several of one name the first, as a reader meets them."""
+    """Return definitions by name; of several of one name the first, as a reader meets them."""
     found: dict[str, Symbol] = {}
     for symbol in symbols:
         found.setdefault(symbol.name, symbol)
     return found
 
 
-def _change(how: How, file: Altered, old: Symbol | None, new: Symbol | None) -> SymbolChange:
+def _change(how: How, file: ChangedFile, old: Symbol | None, new: Symbol | None) -> SymbolChange:
     return SymbolChange(
         how, file.path, None if old is None else file.path_on("old"), old, new, file.role
     )
 
 
 def _with_moves(found: list[SymbolChange]) -> Iterator[SymbolChange]:
-    """Yields the changes; what went from one file and came to another unchanged moved."""
+    """Yield the changes; what went from one file and came to another unchanged moved."""
     gone: dict[tuple[str, str], list[SymbolChange]] = defaultdict(list)
     for each in found:
         if each.how == "removed":

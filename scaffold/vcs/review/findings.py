@@ -5,40 +5,36 @@ from __future__ import annotations
 import ast
 import os
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
 
 from scaffold.analysis.files.files import Files
 from scaffold.analysis.python.index import PythonIndex
 from scaffold.analysis.python.statements import all_nodes
+from scaffold.findings import Finding, RuleText
 from scaffold.syntax import NewerSyntaxError, parse
-from scaffold.vcs.review.changed_file import Altered
+from scaffold.vcs.review.changed_file import ChangedFile
 from scaffold.vcs.review.name_uses import read_view
-from scaffold.vcs.review.uses import Lost, Use, Uses
-from scaffold.vcs.review.watched_definitions import Wanted
+from scaffold.vcs.review.uses import LostName, Use, Uses
+from scaffold.vcs.review.watched_definitions import Watched
+
+RULES = {
+    "call-broken": RuleText("A call still fits what it calls."),
+    "name-gone": RuleText("A name that is used is still defined."),
+    "syntax-broken": RuleText("Python that parsed still parses."),
+}
+"""What certainly broke, for writers that name rules."""
 
 
-class Finding(NamedTuple):
-    """Is one thing that is certainly wrong.
-
-    Args:
-        fact: Which kind of fact it is; a rule of that name says how grave it is.
-        path: The file that is broken.
-        line: The line.
-        claim: What is wrong, in one sentence.
-        evidence: How that is known.
-    """
-
-    fact: str
-    path: str
-    line: int
-    claim: str
-    evidence: str
+def _broken(fact: str, path: str, line: int, claim: str, evidence: str) -> Finding:
+    return Finding(path, line, 1, fact, claim, claim, evidence)
 
 
 def broken_calls(
-    wanted: Sequence[Wanted], uses: Sequence[Use], after: PythonIndex, before: PythonIndex
+    wanted: Sequence[Watched],
+    uses: Sequence[Use],
+    after: PythonIndex,
+    before: PythonIndex,
 ) -> Iterator[Finding]:
-    """Yields the calls that fitted what they call before, and do not fit it now."""
+    """Yield the calls that fitted what they call before, and do not fit it now."""
     by_key = {each.key: each for each in wanted if each.old_path is not None}
     seen: set[tuple[str, int]] = set()
     for use in uses:
@@ -55,14 +51,14 @@ def broken_calls(
         if problem is not None and before.bind(old, use.call) is None and place not in seen:
             seen.add(place)
             evidence = f"{old} is {new} now, at {new.path}:{new.line}"
-            yield Finding("call-broken", *place, str(problem), evidence)
+            yield _broken("call-broken", *place, str(problem), evidence)
 
 
-def lost_names(lost: Sequence[Lost]) -> Iterator[Finding]:
-    """Yields the places that name what a file does not define any more."""
+def lost_names(lost: Sequence[LostName]) -> Iterator[Finding]:
+    """Yield the places that name what a file does not define any more."""
     for each in lost:
         path, name = each.key
-        yield Finding(
+        yield _broken(
             "name-gone",
             each.path,
             each.line,
@@ -71,8 +67,8 @@ def lost_names(lost: Sequence[Lost]) -> Iterator[Finding]:
         )
 
 
-def lost_modules(files: Sequence[Altered], uses: Uses, before: Files) -> Iterator[Finding]:
-    """Yields the imports of modules whose file the change took away or moved."""
+def lost_modules(files: Sequence[ChangedFile], uses: Uses, before: Files) -> Iterator[Finding]:
+    """Yield the imports of modules whose file the change took away or moved."""
     gone = {
         each.change.old_path
         for each in files
@@ -91,7 +87,7 @@ def lost_modules(files: Sequence[Altered], uses: Uses, before: Files) -> Iterato
 
 
 def _importable(gone: Sequence[str], uses: Uses, before: PythonIndex) -> dict[str, str]:
-    """Returns the names under which modules were imported that nothing answers to now."""
+    """Return the names under which modules were imported that nothing answers to now."""
     found: dict[str, str] = {}
     for path in gone:
         for name in before.dotted_names(path)[:1]:
@@ -112,7 +108,7 @@ def _imports_of(path: str, names: dict[str, str], uses: Uses) -> Iterator[Findin
             if name in names and not view.guards.expects_lack(getattr(node, "lineno", 0), ""):
                 claim = f"imports {name}, and {names[name]} is gone"
                 evidence = f"the change took {names[name]} away"
-                yield Finding("name-gone", path, getattr(node, "lineno", 0), claim, evidence)
+                yield _broken("name-gone", path, getattr(node, "lineno", 0), claim, evidence)
                 break
 
 
@@ -126,15 +122,15 @@ def _modules_named(node: ast.AST, package: list[str]) -> Iterator[str]:
         yield from (f"{start}.{each.name}" for each in node.names)
 
 
-def unread_syntax(files: Sequence[Altered]) -> Iterator[Finding]:
-    """Yields the Python sources that parsed before and do not parse now."""
+def unread_syntax(files: Sequence[ChangedFile]) -> Iterator[Finding]:
+    """Yield the Python sources that parsed before and do not parse now."""
     for file in files:
         if not file.path.endswith(".py") or file.new_text is None:
             continue
         problem = _syntax_problem(file.new_text)
         if problem is None or (file.old_text and _syntax_problem(file.old_text)):
             continue
-        yield Finding(
+        yield _broken(
             "syntax-broken", file.path, problem.lineno or 1, f"it does not parse: {problem.msg}",
             "Python's own parser",
         )  # fmt: skip

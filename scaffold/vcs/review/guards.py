@@ -18,7 +18,7 @@ Lines = tuple[int, int]
 
 
 class Guards:
-    """Knows the lines of one source that expect an error, and the names that it replaces.
+    """The lines of one source that expect an error, and the names that it replaces.
 
     Args:
         nodes: All nodes of its tree.
@@ -28,15 +28,15 @@ class Guards:
         self._nodes = nodes
 
     def expects_lack(self, line: int, word: str) -> bool:
-        """Tells whether a line expects that a name is not there."""
+        """Return whether a line expects that a name is not there."""
         return _is_in(line, self._lacks) or _is_in(line, self._asked.get(word, ()))
 
     def expects_misfit(self, line: int, word: str) -> bool:
-        """Tells whether a call may fail there by intent, or calls what the source put there."""
+        """Return whether a call may fail there by intent, or calls what the source put there."""
         return word in self._replaced or _is_in(line, self._misfits)
 
     def is_looked_up(self, text: ast.Constant) -> bool:
-        """Tells whether a text is surely looked up as a name, which then has to be there."""
+        """Return whether a text is surely looked up as a name, which then has to be there."""
         return id(text) in self._looked_up
 
     @cached_property
@@ -53,7 +53,7 @@ class Guards:
         return list(self._expecting(_MISFITS, is_broad=False))
 
     def _expecting(self, errors: frozenset[str], *, is_broad: bool) -> Iterator[Lines]:
-        """Yields the lines that expect an error; broad is to take a bare ``except`` for that."""
+        """Yield the lines that expect an error; broad is to take a bare ``except`` for that."""
         for node in self._nodes:
             if isinstance(node, (ast.Try, ast.TryStar)):
                 bare = is_broad and any(each.type is None for each in node.handlers)
@@ -78,7 +78,7 @@ class Guards:
         return found
 
     def _around(self, line: int) -> Lines:
-        """Returns the smallest function around a line, else the outermost statement."""
+        """Return the smallest function around a line, else the outermost statement."""
         functions = (ast.FunctionDef, ast.AsyncFunctionDef)
         inner = [span for span in self._spans(functions) if _is_in(line, [span])]
         outer = [span for span in self._spans((ast.If,)) if _is_in(line, [span])]
@@ -119,7 +119,7 @@ def _is_in(line: int, spans: Sequence[Lines]) -> bool:
 
 
 def _raises(node: ast.expr, errors: frozenset[str], is_broad: bool) -> bool:
-    """Tells whether an expression waits for one of some errors, as ``pytest.raises`` does."""
+    """Return whether an expression waits for one of some errors, as ``pytest.raises`` does."""
     if not isinstance(node, ast.Call) or _last(node.func) not in _RAISERS:
         return False
     named = {name for each in node.args for name in _errors(each)}

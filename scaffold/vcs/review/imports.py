@@ -21,7 +21,7 @@ _START = "__main__.py"
 
 
 class Imports:
-    """Follows imports from file to file, by their text and not by parsing.
+    """Imports from file to file, found by their text and not by parsing.
 
     A text that is the name of a script, or of a folder that Python can run, counts too: that is how
     programs are started.
@@ -37,7 +37,7 @@ class Imports:
         self._named: dict[tuple[str, int, str], tuple[Module, ...]] = {}
 
     def reached_from(self, starts: Iterable[str]) -> dict[str, str]:
-        """Returns the files that some files import, each with the first of them that does."""
+        """Return the files that some files import, each with the first of them that does."""
         found: dict[str, str] = {}
         for start in sorted(starts):
             pending = [start]
@@ -90,7 +90,7 @@ class Imports:
 def imported_by_tests(
     files: Files, modules: Modules, is_test: Callable[[str], bool]
 ) -> dict[str, str]:
-    """Returns the files that tests import, each with a test that does."""
+    """Return the files that tests import, each with a test that does."""
     tests = [path for path in files.python if is_test(path)]
     return Imports(files, modules).reached_from(tests)
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from scaffold.findings import Finding
 from scaffold.vcs.review.analysis import Analysis, unreached
-from scaffold.vcs.review.changed_file import Altered
+from scaffold.vcs.review.changed_file import ChangedFile
 from scaffold.vcs.review.checklist import Reading
 from scaffold.vcs.review.definition_changes import SymbolChange
 from scaffold.vcs.review.rule_matching import Signal
@@ -15,7 +16,7 @@ from scaffold.vcs.review.watched_definitions import Key
 
 
 def to_data(analysis: Analysis) -> dict[str, Any]:
-    """Returns the report as the JSON that its schema describes."""
+    """Return the report as the JSON that its schema describes."""
     comparison = analysis.comparison
     sought = [each for each in analysis.symbols if (each.path, each.name) in analysis.reach]
     return {
@@ -26,7 +27,7 @@ def to_data(analysis: Analysis) -> dict[str, Any]:
         "rules": list(analysis.active),
         "risk": analysis.risk,
         "files": [_file_data(each, analysis) for each in analysis.files],
-        "findings": [each._asdict() for each in analysis.findings],
+        "findings": [_finding_data(each) for each in analysis.findings],
         "signals": [_signal_data(each) for each in analysis.signals],
         "symbols": [_symbol_data(each) for each in analysis.symbols],
         "dependencies": [each._asdict() for each in analysis.dependencies],
@@ -41,7 +42,17 @@ def to_data(analysis: Analysis) -> dict[str, Any]:
     }
 
 
-def _file_data(file: Altered, analysis: Analysis) -> dict[str, Any]:
+def _finding_data(finding: Finding) -> dict[str, Any]:
+    return {
+        "fact": finding.rule,
+        "path": finding.path,
+        "line": finding.line,
+        "claim": finding.claim,
+        "evidence": finding.evidence,
+    }
+
+
+def _file_data(file: ChangedFile, analysis: Analysis) -> dict[str, Any]:
     change = file.change
     return {
         "path": file.path,

@@ -27,7 +27,7 @@ _LONGEST = 1_000_000
 
 
 class Views(NamedTuple):
-    """Is the lines of a text, three times: as they are, without comments, and code alone.
+    """The lines of a text, three times: as they are, without comments, and code alone.
 
     What is left out is blank, so that columns stay.
     """
@@ -37,20 +37,20 @@ class Views(NamedTuple):
     code: list[str]
 
     def line(self, number: int, within: Within) -> str:
-        """Returns a line, counted from 1; an empty one where there is none."""
+        """Return a line, counted from 1; an empty one where there is none."""
         lines: list[str] = getattr(self, within)
         return lines[number - 1] if 0 < number <= len(lines) else ""
 
 
 def language_of(path: str) -> str | None:
-    """Returns the language of a source; None for what is no program."""
+    """Return the language of a source; None for what is no program."""
     name = path.rpartition("/")[2]
     return _LANGUAGES.get(name.rpartition(".")[2].lower()) if "." in name else _NAMES.get(name)
 
 
 @lru_cache(maxsize=512)
 def views(path: str, text: str) -> Views:
-    """Returns the lines of a text without its comments and strings.
+    """Return the lines of a text without its comments and strings.
 
     Of a language that is not known, and of a very long text, nothing is left out.
     """

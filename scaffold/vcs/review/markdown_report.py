@@ -6,7 +6,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 
 from scaffold.vcs.review.analysis import Analysis, unreached
-from scaffold.vcs.review.changed_file import Altered
+from scaffold.vcs.review.changed_file import ChangedFile
 from scaffold.vcs.review.checklist import Reading
 from scaffold.vcs.review.definition_changes import SymbolChange
 from scaffold.vcs.review.rule import RISKS
@@ -37,7 +37,7 @@ TEMPLATE = "".join(
 
 
 def to_markdown(analysis: Analysis) -> str:
-    """Returns the report as people and agents read it."""
+    """Return the report as people and agents read it."""
     parts = [
         "# CHANGE_ANALYSIS_REPORT\n",
         _section("Summary", _summary(analysis)),
@@ -90,7 +90,7 @@ def _files(analysis: Analysis) -> Iterator[str]:
     yield from _rest(analysis.files, _MOST_ROWS)
 
 
-def _what(file: Altered) -> str:
+def _what(file: ChangedFile) -> str:
     change, words = file.change, [_STATUS[file.change.status]]
     if change.status in "RC" and change.old_path:
         words.append(f"from {_code(change.old_path)}")
@@ -101,7 +101,7 @@ def _what(file: Altered) -> str:
     return " ".join(words)
 
 
-def _size(file: Altered) -> str:
+def _size(file: ChangedFile) -> str:
     if file.change.is_submodule:
         return "submodule"
     if file.change.is_binary:
@@ -114,7 +114,7 @@ def _findings(analysis: Analysis) -> Iterator[str]:
         yield "These hold for certain, as far as the text tells.\n"
     alike: dict[tuple[str, str, str], list[str]] = defaultdict(list)
     for each in analysis.findings:
-        alike[each.fact, each.claim, each.evidence].append(_code(f"{each.path}:{each.line}"))
+        alike[each.rule, each.claim, each.evidence].append(_code(f"{each.path}:{each.line}"))
     for (fact, claim, evidence), places in list(alike.items())[:_MOST_ROWS]:
         yield f"- {_plain(claim)} [{fact}]: {_plain(evidence)}"
         yield from (f"  - {place}" for place in places[:_MOST_PLACES])
@@ -270,12 +270,12 @@ def _short(text: str) -> str:
 
 
 def _plain(text: str) -> str:
-    """Returns text of others as one line in which nothing is Markdown that spans lines."""
+    """Return text of others as one line in which nothing is Markdown that spans lines."""
     return "".join(each if each.isprintable() else " " for each in text)
 
 
 def _code(text: str) -> str:
-    """Returns text of others as code, whatever signs it holds."""
+    """Return text of others as code, whatever signs it holds."""
     clean = _plain(text.encode("utf-8", "replace").decode()).replace("|", "\\|")
     if "`" not in clean:
         return f"`{clean}`"

@@ -10,15 +10,20 @@ from typing import NamedTuple
 
 from scaffold.analysis.python.index import PythonIndex
 from scaffold.analysis.python.lookup_result import Found
+from scaffold.analysis.python.scopes import (
+    Bound,
+    Function,
+    bindings_of,
+    own_nodes,
+    parameters,
+)
 from scaffold.analysis.python.statements import all_nodes, dotted_name
 from scaffold.syntax import parse
 from scaffold.vcs.review.guards import Guards
 
-Function = ast.FunctionDef | ast.AsyncFunctionDef
-
 
 class Mention(NamedTuple):
-    """Is a place that names something.
+    """A place that names something.
 
     Args:
         node: The expression; of an import the statement.
@@ -37,7 +42,7 @@ class Mention(NamedTuple):
 
 @dataclass
 class SourceView:
-    """Reads what the names of one source mean.
+    """What the names of one source mean.
 
     Args:
         path: Its path.
@@ -65,7 +70,7 @@ class SourceView:
         return {}
 
     def mentions(self, words: frozenset[str]) -> Iterator[Mention]:
-        """Yields the places that name one of some words, imports among them."""
+        """Yield the places that name one of some words, imports among them."""
         calls = {id(node.func): node for node in self._nodes if isinstance(node, ast.Call)}
         aliases = {
             each.asname: each.name.rpartition(".")[2]
@@ -92,7 +97,7 @@ class SourceView:
                     yield Mention(node, word, node.lineno)
 
     def meaning(self, mention: Mention) -> tuple[Found, ...]:
-        """Returns what a place names; nothing where that shows only while it runs."""
+        """Return what a place names; nothing where that shows only while it runs."""
         node = mention.node
         if isinstance(node, ast.ImportFrom):
             return tuple(self._taken(node, mention.taken or ""))
@@ -104,7 +109,7 @@ class SourceView:
         return () if dotted is None else (self._find(dotted),)
 
     def inside(self, line: int) -> str:
-        """Returns the dotted name of the function or class around a line, as seen from outside."""
+        """Return the dotted name of the function or class around a line, as seen from outside."""
         names: list[str] = []
         for scope in self._scopes:
             if _holds(scope, line):
@@ -139,7 +144,7 @@ class SourceView:
         return next(sure, Found("undecided", dotted, self.path, evidence="it is from elsewhere"))
 
     def _dotted(self, node: ast.expr) -> str | None:
-        """Returns an expression as a name of the module; "/" leads what is absolute."""
+        """Return an expression as a name of the module; "/" leads what is absolute."""
         rest: list[str] = []
         inner = node
         while isinstance(inner, ast.Attribute):
@@ -148,14 +153,14 @@ class SourceView:
         if isinstance(inner, ast.Call):
             made = dotted_name(inner.func)
             head = self._head(made, inner) if made and made[:1].isalpha() and rest else None
-            # `Maker().use`: of a function nothing tells what it returns.
+            # `Maker().use`: nothing shows what a function returns.
             found = self._find(head) if head else None
             return ".".join([head or "", *rest]) if found and found.kind == "class" else None
         head = self._head(inner.id, inner) if isinstance(inner, ast.Name) else None
         return None if head is None else ".".join([head, *rest])
 
     def _head(self, dotted: str, node: ast.expr) -> str | None:
-        """Returns what the first part of a name stands for, seen from where it is written."""
+        """Return what the first part of a name means, seen from where it is written."""
         first, dot, rest = dotted.partition(".")
         around = [each for each in self._scopes if _holds(each, node.lineno)]
         for scope in reversed(around):
@@ -170,7 +175,7 @@ class SourceView:
     def _names_of(
         self, scope: Function, around: list[Function | ast.ClassDef]
     ) -> dict[str, str | None]:
-        """Returns what a function binds, each with what it stands for; None where that is open."""
+        """Return what a function binds, each with its meaning; None where that is open."""
         if id(scope) not in self._bound:
             self._bound[id(scope)] = dict(self._bindings(scope, around))
         return self._bound[id(scope)]
@@ -178,54 +183,52 @@ class SourceView:
     def _bindings(
         self, scope: Function, around: list[Function | ast.ClassDef]
     ) -> Iterator[tuple[str, str | None]]:
-        arguments = scope.args
-        plain = [*arguments.posonlyargs, *arguments.args]
-        for each in [*plain, *arguments.kwonlyargs, arguments.vararg, arguments.kwarg]:
-            if each is not None:
-                yield each.arg, _type_name(each.annotation)
+        for each in parameters(scope):
+            yield each.name, _type_name(getattr(each.node, "annotation", None))
+        plain = [*scope.args.posonlyargs, *scope.args.args]
         owner = around[around.index(scope) - 1] if around.index(scope) else None
         is_static = any(dotted_name(each) == "staticmethod" for each in scope.decorator_list)
         if isinstance(owner, ast.ClassDef) and plain and not is_static:
             classes = [each.name for each in around[: around.index(scope)]]
             is_plain = all(isinstance(each, ast.ClassDef) for each in around[: len(classes)])
             yield plain[0].arg, ".".join(classes) if is_plain else None
-        stored: dict[str, list[str | None]] = {}
+        stored: dict[str, set[str | None]] = {}
+        for node in own_nodes(scope):
+            for each in bindings_of(node):
+                stored.setdefault(each.name, set()).add(self._meant(each))
+        # A comprehension is no scope of its own here: its names hide those around it.
         for node in all_nodes(scope):
-            if isinstance(node, ast.Assign) and len(node.targets) == 1:
-                made = node.value.func if isinstance(node.value, ast.Call) else None
-                if isinstance(node.targets[0], ast.Name):
-                    name = dotted_name(made)
-                    stored.setdefault(node.targets[0].id, []).append(f"{name}()" if name else None)
-            elif isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
-                stored.setdefault(node.target.id, []).append(_type_name(node.annotation))
-            elif isinstance(node, (ast.Import, ast.ImportFrom)):
-                for name, meant in self._imported(node):
-                    stored.setdefault(name, []).append(meant)
-        for node in all_nodes(scope):
-            if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
-                stored.setdefault(node.id, [None])
+            if isinstance(node, ast.comprehension):
+                for each in bindings_of(node):
+                    stored.setdefault(each.name, {None})
         for name, meant in stored.items():
-            yield name, meant[0] if len(set(meant)) == 1 else None
+            yield name, meant.pop() if len(meant) == 1 else None
+
+    def _meant(self, bound: Bound) -> str | None:
+        """Return what a name of a function stands for, ``Name()`` for what a call makes."""
+        match bound.node:
+            case ast.Import():
+                return f"/{bound.dotted}"
+            case ast.ImportFrom():
+                lead, taken = self._absolute(bound.node), bound.dotted.rpartition(".")[2]
+                return None if lead is None else f"/{lead}.{taken}"
+            case ast.AnnAssign(annotation=annotation):
+                return _type_name(annotation)
+            case ast.Name() if isinstance(bound.value, ast.Call):
+                name = dotted_name(bound.value.func)
+                return f"{name}()" if name else None
+            case _:
+                return None
 
     def _class_made(self, meant: str | None) -> str | None:
-        """Returns the class that ``Name()`` makes an instance of; anything else as it is."""
+        """Return the class that ``Name()`` makes an instance of; anything else as it is."""
         if meant is None or not meant.endswith("()"):
             return meant
         name = meant.removesuffix("()")
         return name if self.index.find_in(self.path, name).kind == "class" else None
 
-    def _imported(self, node: ast.Import | ast.ImportFrom) -> Iterator[tuple[str, str | None]]:
-        for each in node.names:
-            if isinstance(node, ast.Import):
-                top = each.name.partition(".")[0]
-                yield each.asname or top, f"/{each.name if each.asname else top}"
-            else:
-                lead = self._absolute(node)
-                meant = None if lead is None else f"/{lead}.{each.name}"
-                yield each.asname or each.name, meant
-
     def _absolute(self, node: ast.ImportFrom) -> str | None:
-        """Returns the absolute name of the module that an import takes from."""
+        """Return the absolute name of the module that an import takes from."""
         if not node.level:
             return node.module
         module = self.index.modules.at_path(self.path)
@@ -236,14 +239,18 @@ class SourceView:
         return ".".join(filter(None, [names[0], node.module or ""])) if names else None
 
     def is_own_only(self, name: str) -> bool:
-        """Tells whether a name is a function that this file defines, and no definition sought."""
+        """Return whether a name is a function that this file defines, and no definition sought."""
         return name in self._own_functions and self.path not in self.sought
 
     @cached_property
     def _own_functions(self) -> frozenset[str]:
         """The functions at the module's top that nothing else of the module binds."""
         functions = (each for each in self.tree.body if isinstance(each, Function))
-        stored = {each.id for each in self._nodes if isinstance(each, ast.Name) and _is_set(each)}
+        stored = {
+            each.id
+            for each in self._nodes
+            if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Store)
+        }
         return frozenset(each.name for each in functions) - stored - self._all_imported
 
     @cached_property
@@ -283,15 +290,11 @@ class SourceView:
 
 
 def read_view(path: str, text: str, index: PythonIndex) -> SourceView | None:
-    """Returns the view of a source; None where it cannot be parsed."""
+    """Return the view of a source; None where it cannot be parsed."""
     try:
         return SourceView(path, parse(text), index)
     except SyntaxError:
         return None
-
-
-def _is_set(node: ast.Name) -> bool:
-    return isinstance(node.ctx, ast.Store)
 
 
 def _holds(scope: Function | ast.ClassDef, line: int) -> bool:
@@ -300,7 +303,7 @@ def _holds(scope: Function | ast.ClassDef, line: int) -> bool:
 
 
 def _type_name(annotation: ast.expr | None) -> str | None:
-    """Returns the class that an annotation names, where it is one, or one or None."""
+    """Return the class that an annotation names, where it is one, or one or None."""
     if isinstance(annotation, ast.Constant) and isinstance(annotation.value, str):
         try:
             annotation = ast.parse(annotation.value, mode="eval").body
@@ -314,7 +317,7 @@ def _type_name(annotation: ast.expr | None) -> str | None:
 
 
 def _last_of_dotted(text: str) -> str | None:
-    """Returns the last part of a text that names something: ``pkg.mod:attr``, ``pkg.mod.attr``."""
+    """Return the last part of a text that names something: ``pkg.mod:attr``, ``pkg.mod.attr``."""
     if len(text) > 200 or "." not in text:
         return None
     parts = text.replace(":", ".").split(".")

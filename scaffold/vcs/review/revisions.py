@@ -27,10 +27,10 @@ _USUAL = ("main", "master", "trunk", "develop")
 
 
 class Which(NamedTuple):
-    """Is what the command line says of the states to compare.
+    """The states to compare, as the command line names them.
 
     Args:
-        revisions: ``A..B``, ``A...B`` or one revision, which stands for what it adds to the base.
+        revisions: ``A..B``, ``A...B`` or one revision, which means what it adds to the base.
         base: The branch that the change is to go to.
         staged: Whether to look at what the next commit would change.
         worktree: Whether to look at the files on the disk too.
@@ -44,7 +44,7 @@ class Which(NamedTuple):
 
 @dataclass(frozen=True)
 class Comparison:
-    """Is two states of a repository and what lies between them.
+    """Two states of a repository and the changes between them.
 
     Args:
         old_name: What the old state is called.
@@ -65,18 +65,18 @@ class Comparison:
     subjects: tuple[str, ...] = ()
 
     def close(self) -> None:
-        """Ends the processes that read contents."""
+        """End the processes that read contents."""
         for each in (self.old, self.new):
             if isinstance(each, RevisionFiles):
                 each.close()
 
 
 def compare(repository: git.Repo, which: Which) -> Comparison:
-    """Returns the two states that the command line names.
+    """Return the two states that the command line names.
 
     Raises:
-        RequestError: The options contradict each other, a revision is unknown, or nothing says what
-            the change is to be compared with.
+        RequestError: The options contradict each other, a revision is unknown, or nothing shows
+            what the change is to be compared with.
     """
     _refuse_contradictions(which)
     if which.staged:
@@ -165,7 +165,7 @@ def _with_worktree(
 
 
 def _new_file(files: Files, path: str) -> FileChange:
-    """Returns a file that git does not know yet as an added one."""
+    """Return an untracked file as an added one."""
     text, zeros = files.text(path), "0" * 40
     place = files.root / path
     mode = "120000" if place.is_symlink() else "100644"
@@ -177,7 +177,7 @@ def _new_file(files: Files, path: str) -> FileChange:
 
 
 def _base_name(repository: git.Repo, which: Which, tip: git.Commit) -> tuple[str, str]:
-    """Returns the branch that the change is to go to, and why that one."""
+    """Return the branch that the change is to go to, and why that one."""
     if which.base:
         return which.base, f"from where it left {which.base}, which --base names"
     branch = None if repository.head.is_detached else repository.active_branch.name
@@ -187,7 +187,8 @@ def _base_name(repository: git.Repo, which: Which, tip: git.Commit) -> tuple[str
         (default, "the default branch"),
         (upstream, f"the upstream of {branch}"),
     ):
-        if name and not _is_at(repository, name, tip):
+        # Nothing is ahead of a branch that holds the commit already.
+        if name and not repository.is_ancestor(tip, commit_at(repository, name)):
             return name, f"from where it left {name}, {why}"
     if default or upstream:
         here = default or upstream
@@ -202,7 +203,7 @@ def _base_name(repository: git.Repo, which: Which, tip: git.Commit) -> tuple[str
 
 
 def _default_branch(repository: git.Repo) -> str | None:
-    """Returns the branch that others build on: the remote's own word first, then usual names."""
+    """Return the branch that others build on: the remote's own word first, then usual names."""
     if name := _name_of(repository, "origin/HEAD"):
         return name
     names = [f"origin/{each}" for each in _USUAL] + list(_USUAL)
@@ -210,7 +211,7 @@ def _default_branch(repository: git.Repo) -> str | None:
 
 
 def _name_of(repository: git.Repo, revision: str) -> str | None:
-    """Returns the short name of a branch; None where there is none."""
+    """Return the short name of a branch; None where there is none."""
     import git
 
     try:
@@ -220,13 +221,8 @@ def _name_of(repository: git.Repo, revision: str) -> str | None:
     return found or None
 
 
-def _is_at(repository: git.Repo, name: str, tip: git.Commit) -> bool:
-    """Tells whether a branch holds a commit already, so that nothing is ahead of it."""
-    return repository.is_ancestor(tip, commit_at(repository, name))
-
-
 def _fork(repository: git.Repo, name: str, tip: git.Commit) -> git.Commit:
-    """Returns where a commit's history left that of another one."""
+    """Return where a commit's history left that of another one."""
     found = repository.merge_base(commit_at(repository, name), tip)
     if found:
         return found[0]

@@ -20,18 +20,18 @@ _HEAD_LINES = 6
 
 
 class Role(NamedTuple):
-    """Is a role with the paths by which it is known."""
+    """A role with the paths by which it is known."""
 
     name: str
     paths: tuple[str, ...]
 
 
 def role_of(path: str, text: str | None, own: tuple[Role, ...] = ()) -> str:
-    """Returns the role of a file.
+    """Return the role of a file.
 
     Args:
         path: Its path from the root.
-        text: What it holds, where that is text; its first lines may say that it is generated.
+        text: What it holds, where that is text; its first lines may mark it as generated.
         own: The repository's own roles, which come first.
     """
     for role in (*own, *built_in_roles()):
@@ -45,12 +45,12 @@ def role_of(path: str, text: str | None, own: tuple[Role, ...] = ()) -> str:
 
 
 def role_names() -> tuple[str, ...]:
-    """Returns the names of all roles."""
+    """Return the names of all roles."""
     return (*(role.name for role in built_in_roles()), SOURCE, OTHER)
 
 
 @cache
 def built_in_roles() -> tuple[Role, ...]:
-    """Returns the roles that come with the tool, in the order in which they are tried."""
+    """Return the roles that come with the tool, in the order in which they are tried."""
     table = tomllib.loads((FOLDER / "roles.toml").read_text(encoding="utf-8"))
     return tuple(Role(each["name"], tuple(each["paths"])) for each in table["role"])

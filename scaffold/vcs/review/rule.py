@@ -1,4 +1,4 @@
-"""What a rule of the review is: when it speaks, how grave that is, why, and who should look."""
+"""A rule of the review: when it matches, its risk, why, and who should look."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ FACTS = ("call-broken", "name-gone", "syntax-broken", "untested")
 
 @dataclass(frozen=True)
 class When:
-    """Is when a rule speaks; every condition that is given has to hold.
+    """The conditions of a rule; all that are given have to hold.
 
     Args:
         paths: Globs, one of which the file's path fits.
@@ -70,18 +70,18 @@ class When:
 
 @dataclass(frozen=True)
 class Rule:
-    """Is one rule.
+    """One rule.
 
     Args:
         id: Its name, in words with hyphens.
         domain: What kind of thing it is about: security, api, ...
-        signal: What it says was seen, in one sentence without a full stop.
+        signal: What it reports, in one sentence without a full stop.
         risk: How grave that is.
         why: Why it matters.
         failures: What typically goes wrong.
         passes: The passes of the review, any one of which looks at it.
-        when: When it speaks.
-        origin: The file that it stands in.
+        when: When it matches.
+        origin: The file that defines it.
         hides: Whether what it finds is a secret, of which no finding shows more than the beginning.
     """
 
@@ -99,14 +99,14 @@ class Rule:
 
 @dataclass(frozen=True)
 class Pass:
-    """Is one reading of a change, with one question in mind.
+    """One reading of a change, with one question in mind.
 
     Args:
         id: Its name.
         title: What it is called in the report.
-        brief: What to tell the one who does it.
+        brief: The instructions of whoever does it.
         words: Words by which a subagent for it is known, in its name or description.
-        roles: The roles of files that want it where no rule speaks.
+        roles: The roles of files that want it where no rule matches.
     """
 
     id: str
@@ -118,7 +118,7 @@ class Pass:
 
 @dataclass(frozen=True)
 class RuleSet:
-    """Is the rules of one file.
+    """The rules of one file.
 
     Args:
         name: What it is called.
@@ -134,5 +134,5 @@ class RuleSet:
 
 
 def worst(risks: Iterable[Risk]) -> Risk:
-    """Returns the gravest of some risks; LOW where there is none."""
+    """Return the gravest of some risks; LOW where there is none."""
     return sorted(risks, key=RISKS.index)[0] if (risks := set(risks)) else "LOW"

@@ -1,4 +1,4 @@
-"""Rules as files: read, checked, and told what is wrong with them."""
+"""Rules as files: read and checked."""
 
 from __future__ import annotations
 
@@ -39,17 +39,17 @@ _SWITCHES = ("binary", "net")
 _RULE = ("id", "domain", "signal", "risk", "why", "failures", "passes", "hides", "when")
 _PASS = ("id", "title", "brief", "words", "roles")
 _ID = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
-_DESCRIBED = "docs/en/review.md describes the form"
+DESCRIBED = "docs/en/review.md describes the form"
 
 
 def built_in_rules() -> tuple[RuleSet, ...]:
-    """Returns the rule sets that come with the tool."""
+    """Return the rule sets that come with the tool."""
     texts = ((name, (FOLDER / name).read_text(encoding="utf-8")) for name in BUILT_IN)
     return tuple(read_rules(text, name) for name, text in texts)
 
 
 def read_rules(text: str, origin: str) -> RuleSet:
-    """Reads the text of a file of rules.
+    """Read the text of a file of rules.
 
     Raises:
         RequestError: It is not of the form that rules have.
@@ -69,12 +69,12 @@ def read_rules(text: str, origin: str) -> RuleSet:
 
 
 def invalid(origin: str, what: str) -> RequestError:
-    """Returns the error of a file of rules."""
-    return RequestError(f"{origin}: {what}", code="rules_invalid", hint=_DESCRIBED)
+    """Return the error of a file of rules."""
+    return RequestError(f"{origin}: {what}", code="rules_invalid", hint=DESCRIBED)
 
 
 class _Reader:
-    """Reads tables of one file.
+    """A reader of the tables of one file.
 
     Args:
         origin: What the file is called in errors.
@@ -153,7 +153,7 @@ class _Reader:
         return " ".join(found.split())
 
     def words(self, table: Mapping[str, Any], key: str, place: str) -> tuple[str, ...]:
-        """Returns a list of texts; an empty one where there is none."""
+        """Return a list of texts; an empty one where there is none."""
         found: object = table.get(key, [])
         rows = cast("list[object]", found) if isinstance(found, list) else [None]
         if not all(isinstance(each, str) for each in rows):
@@ -161,7 +161,7 @@ class _Reader:
         return tuple(cast("list[str]", rows))
 
     def tables(self, table: Mapping[str, Any], key: str) -> list[dict[str, Any]]:
-        """Returns a list of tables; an empty one where there is none."""
+        """Return a list of tables; an empty one where there is none."""
         found: object = table.get(key, [])
         rows = cast("list[object]", found) if isinstance(found, list) else [None]
         if not all(isinstance(each, dict) for each in rows):
@@ -169,7 +169,7 @@ class _Reader:
         return cast("list[dict[str, Any]]", rows)
 
     def no_others(self, table: Mapping[str, Any], known: tuple[str, ...], place: str) -> None:
-        """Refuses keys that nothing reads."""
+        """Refuse keys that nothing reads."""
         for key in table:
             if key not in known:
                 raise invalid(

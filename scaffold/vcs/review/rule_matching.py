@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from scaffold.analysis.files.globs import matches
 from scaffold.vcs.dependencies import DependencyChange
-from scaffold.vcs.review.changed_file import Altered, Block, Line, Side
+from scaffold.vcs.review.changed_file import Block, ChangedFile, Line, Side
 from scaffold.vcs.review.definition_changes import SymbolChange
 from scaffold.vcs.review.rule import Rule, When
 
@@ -21,12 +21,12 @@ _MODES = {"100755": "executable", "120000": "link", "160000": "submodule"}
 
 @dataclass(frozen=True)
 class Signal:
-    """Is one rule that speaks of one file.
+    """A rule that matches one file.
 
     Args:
         rule: The rule.
         path: The file.
-        lines: The lines that it speaks of; none where the whole file is meant.
+        lines: The lines that match; none where the whole file is meant.
         notes: What it saw, where that is no line.
     """
 
@@ -37,7 +37,7 @@ class Signal:
 
 
 class Matcher:
-    """Applies rules to the files of one change.
+    """The rules, applied to the files of one change.
 
     Args:
         files: The changed files.
@@ -47,7 +47,7 @@ class Matcher:
 
     def __init__(
         self,
-        files: Sequence[Altered],
+        files: Sequence[ChangedFile],
         symbols: Sequence[SymbolChange],
         dependencies: Sequence[DependencyChange],
     ) -> None:
@@ -66,7 +66,7 @@ class Matcher:
         }
 
     def signals(self, rules: Sequence[Rule]) -> Iterator[Signal]:
-        """Yields what the rules see, rule by rule; those about facts are not asked."""
+        """Yield what the rules see, rule by rule; those about facts are not asked."""
         self._secrets = [each for rule in rules if rule.hides for each in rule.when.added]
         for rule in rules:
             if not rule.when.facts:
@@ -75,7 +75,7 @@ class Matcher:
                     if signal is not None:
                         yield signal
 
-    def _signal(self, rule: Rule, file: Altered) -> Signal | None:
+    def _signal(self, rule: Rule, file: ChangedFile) -> Signal | None:
         when = rule.when
         if not _fits(when, file):
             return None
@@ -83,7 +83,11 @@ class Matcher:
         lines: list[Line] = []
         if when.symbols:
             touched = [each for each in self._symbols if each.path == file.path]
-            notes += [_said(each) for each in touched if _symbol_word(each) in when.symbols]
+            notes += [
+                each.breaks or f"{each.name} {each.how}"
+                for each in touched
+                if _symbol_word(each) in when.symbols
+            ]
         if when.dependencies:
             changed = [each for each in self._dependencies if each.path == file.path]
             notes += [str(each) for each in changed if each.what in when.dependencies]
@@ -103,12 +107,12 @@ class Matcher:
         return Signal(rule, file.path, tuple(lines), tuple(notes))
 
     def _lines(
-        self, when: When, patterns: Sequence[re.Pattern[str]], file: Altered, side: Side
+        self, when: When, patterns: Sequence[re.Pattern[str]], file: ChangedFile, side: Side
     ) -> Iterator[Line]:
-        """Yields the lines of one side on which a pattern begins, each once."""
+        """Yield the lines of one side on which a pattern begins, each once."""
         seen: set[int] = set()
         for block in file.blocks(side):
-            # Most blocks have nothing of the kind, and to tell code from comments is dear.
+            # Most blocks have nothing of the kind, and to separate code from comments is slow.
             raw = "\n".join(block.lines)
             if any(each.search(raw) for each in patterns):
                 for number in self._numbers(when, patterns, file, block):
@@ -118,13 +122,13 @@ class Matcher:
                         yield Line(side, number, shown.strip())
 
     def _without_secrets(self, text: str) -> str:
-        """Returns a line as it may be shown: a report is kept in places that a secret is not."""
+        """Return a line as it may be shown: a report is kept in places that a secret is not."""
         for each in self._secrets:
             text = each.sub(lambda found: f"{found[0][:4]}…", text)
         return text
 
     def _is_net_loss(self, when: When) -> bool:
-        """Tells whether more goes than comes, so that what was renamed does not count."""
+        """Return whether more goes than comes, so that what was renamed does not count."""
         counts = [
             sum(
                 len(list(self._lines(when, when.removed, file, side)))
@@ -136,7 +140,7 @@ class Matcher:
         return counts[0] > counts[1]
 
     def _numbers(
-        self, when: When, patterns: Sequence[re.Pattern[str]], file: Altered, block: Block
+        self, when: When, patterns: Sequence[re.Pattern[str]], file: ChangedFile, block: Block
     ) -> Iterator[int]:
         other: Side = "old" if block.side == "new" else "new"
         seen = file.views(block.side)
@@ -154,8 +158,8 @@ class Matcher:
                     yield block.start + index
 
 
-def _fits(when: When, file: Altered) -> bool:
-    """Tells whether the conditions hold that concern a file as a whole."""
+def _fits(when: When, file: ChangedFile) -> bool:
+    """Return whether the conditions on the whole file hold."""
     change = file.change
     mode = _MODES.get(change.new_mode) if change.new_mode != change.old_mode else None
     return (
@@ -166,24 +170,23 @@ def _fits(when: When, file: Altered) -> bool:
         and (when.binary is None or change.is_binary == when.binary)
         and change.added_count >= when.min_added
         and change.removed_count >= when.min_removed
-        and (not when.file_imports or bool(_named(when.file_imports, _all_imports(file))))
+        and (
+            not when.file_imports
+            or bool(_named(when.file_imports, file.new_imports | file.old_imports))
+        )
     )
 
 
 def is_at(when: When, path: str) -> bool:
-    """Tells whether the globs of a rule let a path through."""
+    """Return whether a path matches the globs of a rule."""
     return (not when.paths or matches(path, when.paths)) and not matches(path, when.not_paths)
-
-
-def _all_imports(file: Altered) -> frozenset[str]:
-    return file.new_imports | file.old_imports
 
 
 def _named(wanted: Sequence[str], imported: frozenset[str]) -> set[str]:
     return set(wanted) & imported
 
 
-def _lies_in(when: When, file: Altered, block: Block, index: int) -> bool:
+def _lies_in(when: When, file: ChangedFile, block: Block, index: int) -> bool:
     if not when.inside:
         return True
     symbol = file.symbol_around(block.side, block.start + index)
@@ -191,12 +194,8 @@ def _lies_in(when: When, file: Altered, block: Block, index: int) -> bool:
 
 
 def _symbol_word(change: SymbolChange) -> str:
-    """Returns what happened to a definition in the words of rules."""
+    """Return what happened to a definition in the words of rules."""
     if not change.symbol.is_public or change.role != "source":
         return ""
     what = "removed" if change.how == "removed" else "broken" if change.breaks else ""
     return what and f"{'exported' if change.is_exported else 'public'}-{what}"
-
-
-def _said(change: SymbolChange) -> str:
-    return change.breaks or f"{change.name} {change.how}"

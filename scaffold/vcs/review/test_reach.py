@@ -9,11 +9,11 @@ from typing import NamedTuple
 from scaffold.vcs.review.definition_changes import SymbolChange
 from scaffold.vcs.review.imports import imported_by_tests
 from scaffold.vcs.review.uses import Use, Uses
-from scaffold.vcs.review.watched_definitions import Key, Wanted
+from scaffold.vcs.review.watched_definitions import Key, Watched
 
 
 class Reach(NamedTuple):
-    """Is how the tests reach one definition.
+    """The tests that reach one definition.
 
     Args:
         direct: The test files that use it.
@@ -39,7 +39,7 @@ def reach_of(
     uses: Uses,
     is_test: Callable[[str], bool],
 ) -> dict[Key, Reach]:
-    """Returns how the tests reach the definitions that changed.
+    """Return how the tests reach the definitions that changed.
 
     Args:
         changes: What changed; what is gone needs no test.
@@ -54,7 +54,7 @@ def reach_of(
     keys = [(each.path, each.name) for each in changes if each.how != "removed"]
     steps = {key: _users(key, by_key[key], is_test) for key in keys}
     wanted = {each for users in steps.values() for each in users}
-    second, _ = uses.find([Wanted(*each, each[0]) for each in sorted(wanted)], is_test)
+    second, _ = uses.find([Watched(*each, each[0]) for each in sorted(wanted)], is_test)
     tests: dict[Key, set[str]] = defaultdict(set)
     for use in second:
         if use.how != "import":
@@ -76,7 +76,7 @@ def reach_of(
 
 
 def _users(key: Key, found: Sequence[Use], is_test: Callable[[str], bool]) -> set[Key]:
-    """Returns what uses a definition, and the class that a hidden method works for."""
+    """Return what uses a definition, and the class that a hidden method works for."""
     users = {(use.path, use.inside) for use in found if use.inside and not is_test(use.path)}
     owner, _, last = key[1].rpartition(".")
     if owner and last.startswith("_"):

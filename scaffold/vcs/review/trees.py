@@ -18,7 +18,7 @@ _NO_FILES = (b"120000", b"160000")
 
 
 class StateFiles(RevisionFiles):
-    """Is one state of a repository; what the disk has of it unchanged is read there.
+    """One state of a repository; what the disk has of it unchanged is read there.
 
     Args:
         root: The top folder of the repository.
@@ -40,14 +40,14 @@ class StateFiles(RevisionFiles):
 
 
 def files_at(repository: git.Repo, tree: str) -> RevisionFiles:
-    """Returns the files of a commit or tree."""
+    """Return the files of a commit or tree."""
     root = root_of(repository)
     listed = git_output(root, "ls-tree", "-r", "-z", "--full-tree", tree) or b""
     return _state(root, tree, dict(_objects(listed, 2)))
 
 
 def indexed_files(repository: git.Repo) -> RevisionFiles:
-    """Returns the files of the index; of an unmerged one, the last of its versions."""
+    """Return the files of the index; of an unmerged one, the last of its versions."""
     root = root_of(repository)
     return _state(root, "index", _index(root))
 
@@ -57,7 +57,7 @@ def _state(root: Path, name: str, objects: dict[str, str]) -> StateFiles:
     listed = git_output(root, "diff-files", "-z", "--name-only", "--no-ext-diff")
     touched = {each.decode("utf-8", "surrogateescape") for each in (listed or b"").split(b"\0")}
     same = (path for path, each in objects.items() if index.get(path) == each)
-    # Where git cannot say what was touched, everything was.
+    # Where git cannot list what was touched, everything counts as touched.
     untouched = frozenset(same) - touched if listed is not None else frozenset[str]()
     return StateFiles(root, name, objects, untouched)
 
@@ -67,7 +67,7 @@ def _index(root: Path) -> dict[str, str]:
 
 
 def _objects(listed: bytes, column: int) -> Iterator[tuple[str, str]]:
-    """Yields path and object of each row of git's lists, links and submodules apart."""
+    """Yield path and object of each row of git's lists, links and submodules apart."""
     for row in listed.split(b"\0"):
         head, _, path = row.partition(b"\t")
         fields = head.split()

@@ -15,13 +15,13 @@ from scaffold.analysis.python.index import PythonIndex
 from scaffold.analysis.python.lookup_result import Found
 from scaffold.vcs.review.languages import language_of
 from scaffold.vcs.review.name_uses import Mention, SourceView, read_view
-from scaffold.vcs.review.watched_definitions import Key, Wanted
+from scaffold.vcs.review.watched_definitions import Key, Watched
 from scaffold.vcs.symbols import Symbol, read_symbols, symbol_at
 
 How = Literal["call", "name", "import", "likely", "word"]
 
 COMMON = 300
-"""What stands in more files is read only where its class or module is named too."""
+"""A name that is in more files is read only where its class or module is named too."""
 MOST_FILES = 1200
 _TABLE = bytes(
     each if chr(each).isalnum() or each == ord("_") or each > 127 else ord(" ")
@@ -35,7 +35,7 @@ _COMMON_NAMES = frozenset(name for each in _TYPES for name in dir(each)) | {
 
 
 class Use(NamedTuple):
-    """Is one place that uses a definition.
+    """One place that uses a definition.
 
     Args:
         key: The definition.
@@ -61,8 +61,8 @@ class Use(NamedTuple):
     is_expected: bool = False
 
 
-class Lost(NamedTuple):
-    """Is a place that names what is gone."""
+class LostName(NamedTuple):
+    """A place that names a definition that is gone."""
 
     key: Key
     path: str
@@ -71,7 +71,7 @@ class Lost(NamedTuple):
 
 
 class Uses:
-    """Finds the users of definitions in one state of a repository.
+    """The users of definitions in one state of a repository.
 
     Args:
         files: The files of that state.
@@ -88,9 +88,9 @@ class Uses:
         self._known: set[str] = set()
 
     def find(
-        self, wanted: Sequence[Wanted], is_asked: Callable[[str], bool] | None = None
-    ) -> tuple[list[Use], list[Lost]]:
-        """Returns the uses of definitions, and the places that name those that are gone.
+        self, wanted: Sequence[Watched], is_asked: Callable[[str], bool] | None = None
+    ) -> tuple[list[Use], list[LostName]]:
+        """Return the uses of definitions, and the places that name those that are gone.
 
         Args:
             wanted: The definitions.
@@ -98,8 +98,8 @@ class Uses:
         """
         python = [each for each in wanted if each.path.endswith((".py", ".pyi"))]
         uses: list[Use] = []
-        lost: list[Lost] = []
-        by_word: dict[str, list[Wanted]] = defaultdict(list)
+        lost: list[LostName] = []
+        by_word: dict[str, list[Watched]] = defaultdict(list)
         for word, each in [*((each.word, each) for each in python), *self._renamed(python)]:
             by_word[word].append(each)
         sought = frozenset(each.path for each in python)
@@ -119,7 +119,7 @@ class Uses:
         return uses, sorted(set(lost))
 
     def symbols(self, path: str) -> tuple[Symbol, ...]:
-        """Returns the definitions of a file; none where they are not read."""
+        """Return the definitions of a file; none where they are not read."""
         if path not in self._symbols:
             self._symbols[path] = read_symbols(path, self.files.text(path) or "") or ()
         return self._symbols[path]
@@ -128,26 +128,26 @@ class Uses:
         self,
         view: SourceView,
         mention: Mention,
-        wanted: list[Wanted],
+        wanted: list[Watched],
         uses: list[Use],
-        lost: list[Lost],
+        lost: list[LostName],
     ) -> None:
-        """Puts one place to the uses, to what is lost, or nowhere."""
+        """Add one place to the uses, or to the lost ones, or to neither."""
         found = view.meaning(mention)
         for each in wanted:
             meant = next((one for one in found if self._is(each, one, mention)), None)
             if each.is_gone:
                 if meant is not None and _has_to_be_there(view, mention):
                     is_import = mention.taken is not None
-                    lost.append(Lost(each.key, view.path, mention.line, is_import))
+                    lost.append(LostName(each.key, view.path, mention.line, is_import))
             elif meant is not None:
                 if not each.calls_only or mention.call is not None:
                     uses.append(self._use(view, mention, each, meant))
             elif self._is_likely(each, mention, found, wanted):
                 uses.append(self._use(view, mention, each, None))
 
-    def _is(self, wanted: Wanted, found: Found, mention: Mention) -> bool:
-        """Tells whether something found is the definition, or the lack of it."""
+    def _is(self, wanted: Watched, found: Found, mention: Mention) -> bool:
+        """Return whether something found is the definition, or the lack of it."""
         if wanted.is_gone:
             owner = wanted.name.rpartition(".")[0].rpartition(".")[2]
             written = ast.unparse(mention.node) if not mention.taken else ""
@@ -155,17 +155,21 @@ class Uses:
             return found.is_missing and found.path == wanted.path and is_whole
         return self._is_at(wanted, found)
 
-    def _is_at(self, wanted: Wanted, found: Found) -> bool:
-        """Tells whether something found stands where a definition does."""
+    def _is_at(self, wanted: Watched, found: Found) -> bool:
+        """Return whether something found is at the place of a definition."""
         if found.path != wanted.path or found.line is None:
             return False
         symbol = symbol_at(self.symbols(wanted.path), found.line)
         return symbol is not None and symbol.name == wanted.name
 
     def _is_likely(
-        self, wanted: Wanted, mention: Mention, found: tuple[Found, ...], rivals: list[Wanted]
+        self,
+        wanted: Watched,
+        mention: Mention,
+        found: tuple[Found, ...],
+        rivals: list[Watched],
     ) -> bool:
-        """Tells whether an attribute of something unknown can hardly be another definition."""
+        """Return whether an attribute of something unknown can hardly be another definition."""
         if found or wanted.is_gone or wanted.calls_only or wanted.word in _COMMON_NAMES:
             return False
         if not isinstance(mention.node, ast.Attribute) or "." not in wanted.name:
@@ -174,17 +178,17 @@ class Uses:
             return False
         return {path for path, _ in self.index.defined(wanted.word)} == {wanted.path}
 
-    def _use(self, view: SourceView, mention: Mention, wanted: Wanted, found: Found | None) -> Use:
+    def _use(self, view: SourceView, mention: Mention, wanted: Watched, found: Found | None) -> Use:
         how: How = "likely" if found is None else "call" if mention.call is not None else "name"
         how = "import" if mention.taken else how
         line, inside = mention.line, view.inside(mention.line)
         is_expected = view.guards.expects_misfit(line, mention.word)
         return Use(wanted.key, view.path, line, inside, how, mention.call, found, is_expected)
 
-    def _renamed(self, wanted: Sequence[Wanted]) -> list[tuple[str, Wanted]]:
-        """Returns the other names under which packages offer definitions."""
+    def _renamed(self, wanted: Sequence[Watched]) -> list[tuple[str, Watched]]:
+        """Return the other names under which packages offer definitions."""
         self._scan({each.word for each in wanted} | {each.companion for each in wanted})
-        found: list[tuple[str, Wanted]] = []
+        found: list[tuple[str, Watched]] = []
         for path in sorted(each for each in self._words if each.endswith("__init__.py")):
             for each in wanted:
                 if each.word in self._words[path] and not each.is_gone:
@@ -195,9 +199,11 @@ class Uses:
         return found
 
     def _candidates(
-        self, by_word: Mapping[str, Sequence[Wanted]], is_asked: Callable[[str], bool] | None
+        self,
+        by_word: Mapping[str, Sequence[Watched]],
+        is_asked: Callable[[str], bool] | None,
     ) -> Iterator[tuple[str, frozenset[str]]]:
-        """Yields the files to read, each with the words to look for in it."""
+        """Yield the files to read, each with the words to look for in it."""
         words = set(by_word)
         wanted = [each for group in by_word.values() for each in group]
         self._scan(words | {each.companion for each in wanted})
@@ -226,7 +232,7 @@ class Uses:
         yield from found[:MOST_FILES]
 
     def _scan(self, words: set[str]) -> None:
-        """Finds out which Python files hold which words; each word is sought once."""
+        """Find which Python files contain which words, each word once."""
         fresh = {os.fsencode(each) for each in words - self._known}  # names of files among them
         self._known |= words
         if not fresh:
@@ -243,8 +249,8 @@ class Uses:
             self._views[path] = None if text is None else read_view(path, text, self.index)
         return self._views[path]
 
-    def _word_uses(self, wanted: Wanted, is_asked: Callable[[str], bool] | None) -> Iterator[Use]:
-        """Yields the lines of other files of the same language that hold the word."""
+    def _word_uses(self, wanted: Watched, is_asked: Callable[[str], bool] | None) -> Iterator[Use]:
+        """Yield the lines of other files of the same language that hold the word."""
         language = language_of(wanted.path)
         pattern = re.compile(rf"\b{re.escape(wanted.word)}\b")
         for path in sorted(self.files.paths):
@@ -262,7 +268,7 @@ class Uses:
 
 
 def _has_to_be_there(view: SourceView, mention: Mention) -> bool:
-    """Tells whether a place surely fails where its name is gone."""
+    """Return whether a place surely fails where its name is gone."""
     if isinstance(mention.node, ast.Constant) and not view.guards.is_looked_up(mention.node):
         return False  # a text may as well be a logger, or a list of what is gone
     return not view.guards.expects_lack(mention.line, mention.word)

@@ -13,8 +13,8 @@ Key = tuple[str, str]
 """A definition: its file and its dotted name there."""
 
 
-class Wanted(NamedTuple):
-    """Is one definition whose users are sought.
+class Watched(NamedTuple):
+    """One definition whose users are sought.
 
     Args:
         path: Its file; of one that is gone, the file that lacks it now.
@@ -47,12 +47,12 @@ class Wanted(NamedTuple):
         return owner or _stem(self.path)
 
 
-def wanted_symbols(changes: Sequence[SymbolChange]) -> tuple[Wanted, ...]:
-    """Returns what users are sought of: what changed, came or went, with constructors' classes.
+def watched_definitions(changes: Sequence[SymbolChange]) -> tuple[Watched, ...]:
+    """Return what users are sought of: what changed, came or went, with constructors' classes.
 
     Of a new attribute none are: what is new breaks nobody.
     """
-    found: dict[Key, Wanted] = {}
+    found: dict[Key, Watched] = {}
     for change in changes:
         is_attribute = change.symbol.kind == "constant" and "." in change.name
         if is_attribute and change.how in ("added", "body"):
@@ -64,18 +64,18 @@ def wanted_symbols(changes: Sequence[SymbolChange]) -> tuple[Wanted, ...]:
     return tuple(found.values())
 
 
-def _wanted(change: SymbolChange) -> Iterator[Wanted]:
+def _wanted(change: SymbolChange) -> Iterator[Watched]:
     owner, _, last = change.name.rpartition(".")
     if change.how == "moved":
         assert change.old_path is not None, "it stood somewhere"
         assert change.old is not None, "it stood there by a name"
-        yield Wanted(change.old_path, change.old.name, change.old_path, is_gone=True)
+        yield Watched(change.old_path, change.old.name, change.old_path, is_gone=True)
     if not (last.startswith("__") and last.endswith("__")):
         is_gone = change.how == "removed"
-        yield Wanted(change.path, change.name, change.old_path, is_gone)
+        yield Watched(change.path, change.name, change.old_path, is_gone)
     makes = last in _CONSTRUCTORS or change.symbol.kind == "constant"
     if owner and makes:
-        yield Wanted(change.path, owner, change.old_path or change.path, calls_only=True)
+        yield Watched(change.path, owner, change.old_path or change.path, calls_only=True)
 
 
 def _stem(path: str) -> str:

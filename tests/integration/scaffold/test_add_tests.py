@@ -15,9 +15,10 @@ import pytest
 
 from scaffold.errors import RequestError
 from scaffold.templating.manifests import load_kind
-from scaffold.units.add import add_tests
+from scaffold.units.add import add_prepared
 from scaffold.units.context import Options
 from scaffold.units.project import new_project
+from scaffold.units.subject import prepare_tests
 from scaffold.units.subject_kinds import find_subject
 
 ROOT = Path(__file__).parents[3]
@@ -224,7 +225,9 @@ def run_tests(root: Path, *paths: str) -> dict[str, list[str]]:
 
 
 def add(root: Path, path: str) -> Any:
-    return add_tests(load_kind("tests"), path, None, None, Options(root))
+    return add_prepared(
+        prepare_tests(load_kind("tests"), path, None, None, Options(root)), Options(root)
+    )
 
 
 def check_faults(tmp_path: Path, texts: dict[str, str]) -> None:

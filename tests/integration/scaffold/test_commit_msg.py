@@ -23,6 +23,7 @@ from tests.integration.scaffold.git_places import (
     make_repository,
     whole_tree,
 )
+from tests.sarif import Place, read_places
 
 SCHEMA = json.loads((ROOT / "docs" / "schema" / "report.schema.json").read_text(encoding="utf-8"))
 
@@ -205,10 +206,10 @@ def test_the_settings_of_the_repository_count(folder: Path) -> None:
 
 
 WRONG_SETTINGS = {
-    "max-subject = 3": "must be a whole number from 20",
-    "types = 'feat'": "must be a list of words",
-    "typs = []": "is no setting; did you mean 'types'?",
-    "paths = 3": "must be a table of patterns",
+    "max-subject = 3": "must be at least 20, not 3",
+    "types = 'feat'": "must be list, not str",
+    "typs = []": "unknown key 'typs'; did you mean 'types'?",
+    "paths = 3": "'paths' must be dict, not int",
     'paths = {"a" = 3}': "it must be a scope, or a table of type and scope",
     'paths = {"a" = {type = "x"}}': "has the type 'x', which is not allowed",
 }
@@ -241,6 +242,37 @@ def test_each_commit_of_a_range_is_checked_by_itself(folder: Path) -> None:
     assert subjects == {"Added more": "form", "feat: add": "body-width"}
     assert run(folder, "--check", "HEAD~1..")[0] == 0
     assert run(folder, "--check", f"{start}...main")[0] == 1
+
+
+def written(folder: Path, *argv: str) -> str:
+    """Run the command without --json and return what it prints."""
+    printed = io.StringIO()
+    with redirect_stdout(printed), pytest.raises(SystemExit):
+        main(["commit-msg", "--target", str(folder), *argv])
+    return printed.getvalue()
+
+
+def test_problems_are_written_for_code_hosts(folder: Path) -> None:
+    message = write(folder, b"feat: added rows\n\n" + b"w " * 60 + b"\n")
+    places = read_places(written(folder, "--check", str(message), "--format", "sarif"))
+    assert [each[0:2] + each[3:] for each in places] == [
+        ("subject-mood", "error", 1, 7),
+        ("body-width", "error", 3, 101),
+    ]
+    assert {each.path for each in places} == {str(message)}
+    rows = written(folder, "--check", str(message), "--format", "github").splitlines()
+    assert rows[0].startswith(
+        f"::error file={message},line=1,col=7,title=subject-mood::the subject"
+    )
+    commit(folder, "Added more", {"x": "1"})
+    name = git(folder, "rev-parse", "HEAD")
+    text = written(folder, "--check", "HEAD~1..HEAD", "--format", "sarif")
+    assert read_places(text) == [Place("form", "error", name, 1, 1)]
+
+
+def test_a_draft_has_no_findings_to_write(folder: Path) -> None:
+    status, report = run(folder, "--format", "sarif")
+    assert (status, report["error"]["code"]) == (2, "usage")
 
 
 def write(folder: Path, data: bytes) -> Path:

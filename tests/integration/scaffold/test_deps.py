@@ -15,8 +15,10 @@ import pytest
 from click.testing import CliRunner
 
 from scaffold.cli.main import main
+from scaffold.deps.judgement import SEVERITIES
 from tests.deps_places import NEW, OLD, SCRIPTS, TREE, make_sdist, make_wheel, use_index, write
 from tests.integration.scaffold.git_places import ENV, commit, git
+from tests.sarif import read_places
 
 ROOT = Path(__file__).parents[3]
 SCHEMA = json.loads((ROOT / "docs" / "schema" / "report.schema.json").read_text("utf-8"))
@@ -196,6 +198,24 @@ def test_an_audit_finds_what_breaks_and_nothing_else(index: Path, tree: Path) ->
     assert same == []
     assert report["counts"]["unchanged"] > 10
     assert report["counts"]["breaks"] == len(report["next"])
+
+
+def test_an_audit_is_written_for_code_hosts(index: Path, tree: Path) -> None:
+    argv = ["deps", "audit", "toolbox", "1.0", "2.0", "--target", str(tree), "--format"]
+    done = CliRunner().invoke(main, [*argv, "sarif"])
+    assert done.exit_code == 1
+    places = read_places(done.stdout)
+    rows = deps(tree, "audit", "toolbox", "1.0", "2.0", status=1)["findings"]
+    assert [(each.rule, each.level, each.path, each.line) for each in places] == [
+        (row["verdict"], SEVERITIES[row["level"]], row["file"], row["line"])
+        for row in rows
+        if row["level"] != "undecided"
+    ]
+    everything = CliRunner().invoke(main, [*argv, "sarif", "--show-undecided"])
+    assert len(read_places(everything.stdout)) == len(rows)
+    annotated = CliRunner().invoke(main, [*argv, "github"]).stdout.splitlines()
+    assert len(annotated) == len(places)
+    assert annotated[0].startswith("::error file=")
 
 
 def test_a_default_that_the_body_fills_in_is_no_change(index: Path, tree: Path) -> None:

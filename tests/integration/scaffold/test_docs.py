@@ -16,6 +16,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from scaffold.cli.main import main
+from tests.sarif import Place, read_places
 
 ROOT = Path(__file__).parents[3]
 SCHEMA = json.loads((ROOT / "docs" / "schema" / "report.schema.json").read_text("utf-8"))
@@ -111,6 +112,23 @@ def test_the_whole_way_of_a_translation(repository: Path) -> None:
     zh.write_text(text.replace("2. 两个。", "2. 两个。\n3. 三个。"), encoding="utf-8")
     report(repository, "status")
     report(repository, "check", "guide.md")
+
+
+def test_a_check_is_written_for_code_hosts(repository: Path) -> None:
+    guide = repository / "docs/en/guide.md"
+    guide.write_text(GUIDE.replace("2. Two.", "2. Two.\n3. Three."), encoding="utf-8")
+    done = scaffold(repository, "docs", "check", "--format", "sarif")
+    assert done.exit_code == 1
+    assert read_places(done.stdout) == [Place("list", "error", "docs/zh/guide.md", 11, 1)]
+    done = scaffold(repository, "docs", "check", "--format", "github")
+    assert done.stdout == (
+        "::error file=docs/zh/guide.md,line=11,col=1,title=list::found a numbered list of 2 items, "
+        "expected a numbered list of 3 items; the page has it at docs/en/guide.md:7\n"
+    )
+    told = report(repository, "check", status=1)
+    told = {key: told[key] for key in ("ok", "docs")}
+    same = json.loads(scaffold(repository, "docs", "check", "--format", "json").stdout)
+    assert {key: same[key] for key in ("ok", "docs")} == told
 
 
 def test_a_plan_tells_what_stays_and_where_links_lead(repository: Path) -> None:

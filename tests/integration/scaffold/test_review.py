@@ -14,6 +14,7 @@ import pytest
 from click.testing import CliRunner
 
 from scaffold.cli.main import main
+from tests.sarif import Place, read_places
 
 from .conftest import SCHEMA, Outcome, run_scaffold
 
@@ -514,6 +515,14 @@ def test_a_source_that_breaks_is_a_finding(repository: Repository) -> None:
     assert "the definitions of pkg/use.py: it cannot be parsed" in report["not_read"]
 
 
+def test_findings_are_written_for_code_hosts(repository: Repository) -> None:
+    repository.commit({"pkg/use.py": "def run(:\n"})
+    done = run_scaffold(repository.folder, "review", "--format", "sarif")
+    assert read_places(done.text) == [Place("syntax-broken", "error", "pkg/use.py", 1, 1)]
+    done = run_scaffold(repository.folder, "review", "--format", "github")
+    assert done.text.startswith("::error file=pkg/use.py,line=1,col=1,title=syntax-broken::it does")
+
+
 def test_a_repository_of_another_language_has_its_signals_too(tmp_path: Path) -> None:
     made = Repository(tmp_path / "web")
     made.commit({"a.ts": "export function load(x: string) { return x; }\n"})
@@ -585,7 +594,7 @@ def test_a_subagent_is_chosen_by_what_it_says_of_itself(repository: Repository) 
         ('disable = ["runs-tex"]', "did you mean 'runs-text'?"),
         ('risk = { runs-text = "SEVERE" }', "is none of CRITICAL, HIGH, MEDIUM, LOW"),
         ('roles = { tests = ["t/"] }', "did you mean 'test'?"),
-        ('agents = "me"', "agents is no table"),
+        ('agents = "me"', "'agents' must be dict, not str"),
     ],
 )
 def test_wrong_settings_are_named(repository: Repository, table: str, said: str) -> None:

@@ -13,7 +13,7 @@ from scaffold.edit.entry import Entry
 from scaffold.target.target import Target, find_target
 from scaffold.templating.manifests import load_kind
 from scaffold.units.ledger import LedgerFile, Unit
-from scaffold.verify.findings import Level
+from scaffold.verify.checks import Level
 from scaffold.verify.interpreter import Interpreter, find_interpreter
 from scaffold.verify.levels import Bench, Limits, run_episodes, run_tests
 

@@ -8,7 +8,8 @@ from difflib import get_close_matches
 
 from scaffold.analysis.lazy_re import lazy_re
 from scaffold.analysis.repository import Repository
-from scaffold.skills.check.claim import Claim, Fix, Verdict
+from scaffold.findings import Fix
+from scaffold.skills.check.claim import Claim, Verdict
 from scaffold.skills.check.claims.kind import Kind
 from scaffold.skills.check.context import is_placeholder, silence
 from scaffold.skills.check.documents import Document
@@ -35,7 +36,7 @@ _CLOSE = 0.8
 
 
 def find_called_upon(document: Document) -> Iterator[Claim]:
-    """Yields the names that a text calls a skill, a command or a subagent."""
+    """Yield the names that a text calls a skill, a command or a subagent."""
     for span in document.markdown.codes:
         kind, name = _called(span)
         if name and not is_placeholder(name):
@@ -44,7 +45,7 @@ def find_called_upon(document: Document) -> Iterator[Claim]:
 
 
 def _called(span: Span) -> tuple[str, str]:
-    """Returns what a span is called, and its name; two empty texts where it is called nothing."""
+    """Return what a span is called, and its name; two empty texts where it is called nothing."""
     if found := _TYPE.fullmatch(span.text):
         return "agent", found["name"]
     found = _NAME.fullmatch(span.text)
@@ -60,7 +61,7 @@ def _called(span: Span) -> tuple[str, str]:
 
 
 def judge_called_upon(claim: Claim, document: Document, repository: Repository) -> Verdict:
-    """Judges a name: is it one of the repository's, or only nearly one?"""
+    """Judge a name: is it one of the repository's, or only nearly one?"""
     kind, name, silent = claim.data
     short = str(name).rpartition(":")[2]
     agents, skills = repository.agent_names, repository.skill_names | repository.command_names

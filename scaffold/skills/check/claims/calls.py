@@ -7,11 +7,11 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from scaffold.analysis.python.scopes import bound_names, imported
 from scaffold.analysis.python.signatures import Signature
 from scaffold.analysis.python.statements import nodes_of
 from scaffold.analysis.repository import Repository
 from scaffold.skills.check.claim import Claim, Verdict
-from scaffold.skills.check.claims.bound_names import bound_names, imported, set_attributes
 from scaffold.skills.check.claims.imports import is_surely_ours
 from scaffold.skills.check.claims.kind import Kind
 from scaffold.skills.check.claims.names import is_complete
@@ -31,9 +31,11 @@ _RULES = {
     "twice": "argument-unknown",
 }
 
+_SETTERS = frozenset({"setattr", "object", "setitem", "delattr"})
+
 
 class Called(NamedTuple):
-    """Is a call, or a member that is read.
+    """A call, or a member that is read.
 
     Args:
         dotted: The full name of what is called.
@@ -49,7 +51,7 @@ class Called(NamedTuple):
 
 
 def find_calls(document: Document) -> Iterator[Claim]:
-    """Yields the calls, and the members, of what a document imports."""
+    """Yield the calls, and the members, of what a document imports."""
     names, bound = imported_names(document), defined_names(document)
     # What another block imports counts only where no block means something else by the name.
     shared = {name: dotted for name, dotted in names.items() if name not in bound}
@@ -73,7 +75,7 @@ class _Finder:
         meant = {name: dotted for name, dotted in meant.items() if len(own.get(name, ())) < 2}
         self._names = {name: dotted for name, dotted in meant.items() if name not in bound}
         self._made = _made_once(tree, self._names, bound)
-        self._set = set_attributes(tree)
+        self._set = _set_attributes(tree)
         self._is_whole = is_complete(tree) and "#" not in source.block.text
 
     def claims(self) -> Iterator[Claim]:
@@ -95,7 +97,7 @@ class _Finder:
         return Claim("call", text[:120], self._source.line(node), node.col_offset + 1, data)
 
     def _dotted(self, node: ast.expr) -> str | None:
-        """Returns the full name of `a.b.c`, where a is imported or made from a class that is."""
+        """Return the full name of `a.b.c`, where a is imported or made from a class that is."""
         parts: list[str] = []
         while isinstance(node, ast.Attribute):
             if node.attr in self._set:
@@ -112,7 +114,7 @@ class _Finder:
 
 
 def _made_once(tree: ast.Module, names: dict[str, str], bound: Counter[str]) -> dict[str, str]:
-    """Returns the class of each variable that is bound once, to a call of an imported class."""
+    """Return the class of each variable that is bound once, to a call of an imported class."""
     made: dict[str, str] = {}
     for node in nodes_of(tree):
         if isinstance(node, ast.Assign) and len(node.targets) == 1:
@@ -128,8 +130,26 @@ def _made_once(tree: ast.Module, names: dict[str, str], bound: Counter[str]) -> 
     return {name: dotted for name, dotted in made.items() if bound[name] == 1}
 
 
+def _set_attributes(tree: ast.AST) -> set[str]:
+    """Return the attributes that the code sets on whatever it holds, `setattr` and mocks too."""
+    found: set[str] = set()
+    for node in nodes_of(tree):
+        if isinstance(node, ast.Attribute) and not isinstance(node.ctx, ast.Load):
+            found.add(node.attr)
+        elif isinstance(node, ast.Call) and _callee(node.func) in _SETTERS:
+            words = (each.value for each in node.args if isinstance(each, ast.Constant))
+            found.update(each for each in words if isinstance(each, str))
+    return found
+
+
+def _callee(node: ast.expr) -> str:
+    if isinstance(node, ast.Attribute):
+        return node.attr
+    return node.id if isinstance(node, ast.Name) else ""
+
+
 def judge_call(claim: Claim, document: Document, repository: Repository) -> Verdict:
-    """Judges a call: is there such a thing, and does it take these arguments?"""
+    """Judge a call: is there such a thing, and does it take these arguments?"""
     called: Called = claim.data
     index = repository.index_for(called.dotted)
     found = index.find(called.dotted)
@@ -189,7 +209,7 @@ def _judge_missing(
 
 
 def _takes_more(called: Called, signature: Signature, document: Document) -> bool:
-    """Tells whether the text writes out what is called, and lets it take more than it does now."""
+    """Return whether the text writes out what is called, and lets it take more than it does now."""
     *owner, name = called.dotted.split(".")[-2:]
     written = written_names(document)
     taken = written.get(".".join([*owner, name]), written.get(name, frozenset[str]()))
@@ -197,7 +217,7 @@ def _takes_more(called: Called, signature: Signature, document: Document) -> boo
 
 
 def _leaves_out(called: Called) -> bool:
-    """Tells whether a call shows that it is not complete: by an ellipsis, or by nothing at all.
+    """Return whether a call shows that it is not complete: by an ellipsis, or by nothing at all.
 
     Empty parentheses are meant where the block around them is whole, and says nothing more of them.
     """

@@ -11,7 +11,8 @@ from scaffold.analysis.cli.commands import Command
 from scaffold.analysis.cli.programs import Program
 from scaffold.analysis.lazy_re import lazy_re
 from scaffold.analysis.repository import Repository
-from scaffold.skills.check.claim import Claim, Fix, Verdict
+from scaffold.findings import Fix
+from scaffold.skills.check.claim import Claim, Verdict
 from scaffold.skills.check.claims.kind import Kind
 from scaffold.skills.check.claims.shell import inputs, shell_of
 from scaffold.skills.check.claims.shell_call import Call, call_of
@@ -24,7 +25,7 @@ _PLAIN_MODULE = lazy_re(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*")
 
 
 class Found(NamedTuple):
-    """Is what a command line runs in this repository.
+    """What a command line runs in this repository.
 
     Args:
         program: The program; None where it is none of this repository.
@@ -36,7 +37,7 @@ class Found(NamedTuple):
 
 
 def find_commands(document: Document) -> Iterator[Claim]:
-    """Yields the command lines of a document that may run something of the repository."""
+    """Yield the command lines of a document that may run something of the repository."""
     for invocation in shell_of(document).invocations:
         call = call_of(invocation)
         if call is None or call.target.text in RUNNERS:
@@ -46,7 +47,7 @@ def find_commands(document: Document) -> Iterator[Claim]:
 
 
 def _could_be_command(call: Call) -> bool:
-    """Tells whether inline code that begins with any word looks like a command line."""
+    """Return whether inline code that begins with any word looks like a command line."""
     if call.line.span is None:
         return True
     rest = call.args
@@ -54,7 +55,7 @@ def _could_be_command(call: Call) -> bool:
 
 
 def judge_command(claim: Claim, document: Document, repository: Repository) -> Verdict:
-    """Judges a command line: the program exists, can run, and takes the words it is given."""
+    """Judge a command line: the program exists, can run, and takes the words it is given."""
     call: Call = claim.data
     found = program_of(call, document, repository)
     if found.verdict is not None:
@@ -76,7 +77,7 @@ def judge_command(claim: Claim, document: Document, repository: Repository) -> V
 
 
 def program_of(call: Call, document: Document, repository: Repository) -> Found:
-    """Returns the repository's program that a call runs."""
+    """Return the repository's program that a call runs."""
     if call.kind in ("script", "interpreted"):
         return _script(call, document, repository)
     if call.kind == "module":
@@ -85,7 +86,7 @@ def program_of(call: Call, document: Document, repository: Repository) -> Found:
 
 
 def fitted(call: Call, command: Command) -> Fit:
-    """Fits the words of a call to what a command takes."""
+    """Fit the words of a call to what a command takes."""
     named = Command(
         call.target.text.rpartition("/")[2],
         command.help,
@@ -101,7 +102,7 @@ def fitted(call: Call, command: Command) -> Fit:
 
 
 def problem_verdict(problem: Problem, call: Call) -> Verdict:
-    """Returns the verdict of a word that does not fit, or why it may be meant so."""
+    """Return the verdict of a word that does not fit, or why it may be meant so."""
     line = call.line
     if line.silence:
         return Verdict.open(line.silence)
@@ -134,7 +135,7 @@ def _script(call: Call, document: Document, repository: Repository) -> Found:
 
 
 def _not_runnable(call: Call, path: str, repository: Repository) -> Verdict | None:
-    """Returns the verdict of a file that cannot be run itself; None where it can."""
+    """Return the verdict of a file that cannot be run itself; None where it can."""
     programs, text = repository.programs, call.target.text
     if call.line.silence:
         return None
@@ -160,7 +161,7 @@ def _not_runnable(call: Call, path: str, repository: Repository) -> Verdict | No
 
 
 def _made_executable(call: Call, path: str) -> bool:
-    """Tells whether a command before it sets the run bit."""
+    """Return whether a command before it sets the run bit."""
     name = path.rpartition("/")[2]
     return any(each.rpartition("/")[2] in (name, "*.sh", "*.py", "*") for each in call.line.allowed)
 

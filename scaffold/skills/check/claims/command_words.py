@@ -17,7 +17,7 @@ _PROMPT = lazy_re(r"^(?P<lead>\s*)[$%❯>] ", re.MULTILINE)
 
 
 class Command(NamedTuple):
-    """Is one command of a document.
+    """One command of a document.
 
     Args:
         words: Its words.
@@ -34,13 +34,13 @@ class Command(NamedTuple):
     is_wrong: bool = False
 
     def line_of(self, word: Word) -> int:
-        """Returns the document's line of a word."""
+        """Return the document's line of a word."""
         return self.line + word.line
 
 
 @lru_cache(maxsize=16)
 def find_commands(document: Document) -> tuple[Command, ...]:
-    """Returns the commands of a document; none but those of several words."""
+    """Return the commands of a document; none but those of several words."""
     return tuple(_all_commands(document))
 
 

@@ -10,7 +10,8 @@ from typing import NamedTuple
 from scaffold.analysis.cli.shell_words import Word
 from scaffold.analysis.lazy_re import lazy_re
 from scaffold.analysis.repository import Repository
-from scaffold.skills.check.claim import Claim, Fix, Verdict
+from scaffold.findings import Fix
+from scaffold.skills.check.claim import Claim, Verdict
 from scaffold.skills.check.claims.kind import Kind
 from scaffold.skills.check.claims.shell import Invocation, shell_of
 from scaffold.skills.check.claims.shell_place import has_left
@@ -57,7 +58,7 @@ _SWITCHES = frozenset({"-f", "-t"})  # `logs -f`, `exec -t`: behind the command 
 
 
 class Asked(NamedTuple):
-    """Is one service that a command line names.
+    """One service that a command line names.
 
     Args:
         name: The service.
@@ -71,7 +72,7 @@ class Asked(NamedTuple):
 
 
 def find_services(document: Document) -> Iterator[Claim]:
-    """Yields the services that the command lines of a document about its repository name."""
+    """Yield the services that the command lines of a document about its repository name."""
     if not document.is_about_here:
         return
     for line in shell_of(document).invocations:
@@ -96,7 +97,7 @@ def _behind_compose(words: Sequence[Word]) -> Sequence[Word]:
 
 
 def _options(words: Sequence[Word]) -> tuple[tuple[str, ...], Sequence[Word]]:
-    """Returns the files that the options in front name, and the words from the command on."""
+    """Return the files that the options in front name, and the words from the command on."""
     files: list[str] = []
     while words and words[0].text.startswith("-"):
         name, is_set, value = words[0].text.partition("=")
@@ -128,7 +129,7 @@ def _services(words: Sequence[Word]) -> Iterator[Word]:
 
 
 def judge_service(claim: Claim, document: Document, repository: Repository) -> Verdict:
-    """Judges a service: does a compose file define it?"""
+    """Judge a service: does a compose file define it?"""
     name, line, files = claim.data
     services = repository.services
     if name in services.by_name:

@@ -8,7 +8,8 @@ from typing import Any, NamedTuple
 
 from scaffold.analysis.lazy_re import lazy_re
 from scaffold.analysis.repository import Repository
-from scaffold.skills.check.claim import Claim, Fix, Verdict
+from scaffold.findings import Fix
+from scaffold.skills.check.claim import Claim, Verdict
 from scaffold.skills.check.claims.command_words import find_commands
 from scaffold.skills.check.claims.kind import Kind
 from scaffold.skills.check.context import block_silence, is_placeholder
@@ -44,7 +45,7 @@ _FOREIGN = frozenset(
 
 
 class Key(NamedTuple):
-    """Is a key as a text gives it.
+    """A key as a text gives it.
 
     Args:
         key: The key.
@@ -60,7 +61,7 @@ class Key(NamedTuple):
 
 
 def find_config_keys(document: Document) -> Iterator[Claim]:
-    """Yields the dotted names that may be keys, in documents about their own repository."""
+    """Yield the dotted names that may be keys, in documents about their own repository."""
     if not document.is_about_here:
         return
     for span in document.markdown.codes:
@@ -104,7 +105,7 @@ def _in_yaml(fence: Block) -> Iterator[Claim]:
 
 
 def _yaml_keys(text: str) -> list[tuple[str, int]]:
-    """Returns the dotted keys of a text of YAML with their lines, from 0."""
+    """Return the dotted keys of a text of YAML with their lines, from 0."""
     import yaml  # costs 25 ms: only blocks of YAML need it
 
     library: Any = yaml  # its stubs leave the nodes untyped
@@ -128,7 +129,7 @@ def _yaml_keys(text: str) -> list[tuple[str, int]]:
 
 
 def judge_config_key(claim: Claim, document: Document, repository: Repository) -> Verdict:
-    """Judges a key: do the classes of the repository have it, part by part?"""
+    """Judge a key: do the classes of the repository have it, part by part?"""
     key: Key = claim.data
     classes = repository.config_classes
     parts = key.key.split(".")

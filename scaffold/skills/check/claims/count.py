@@ -9,7 +9,8 @@ from typing import NamedTuple
 from scaffold.analysis.counts import Counted, count_collection, count_folder
 from scaffold.analysis.lazy_re import lazy_re
 from scaffold.analysis.repository import Repository
-from scaffold.skills.check.claim import Claim, Fix, Verdict
+from scaffold.findings import Fix
+from scaffold.skills.check.claim import Claim, Verdict
 from scaffold.skills.check.claims.kind import Kind
 from scaffold.skills.check.claims.numbers import NUMBER, value_of
 from scaffold.skills.check.claims.places import locate
@@ -71,7 +72,7 @@ PARTLY = lazy_re(
 
 
 class Count(NamedTuple):
-    """Is a number with what it counts.
+    """A number with what it counts.
 
     Args:
         number: The number.
@@ -91,7 +92,7 @@ class Count(NamedTuple):
 
 
 def find_counts(document: Document) -> Iterator[Claim]:
-    """Yields the numbers that a text gives beside a name, a folder or the pack."""
+    """Yield the numbers that a text gives beside a name, a folder or the pack."""
     for span in document.markdown.codes:
         behind, before = _is_counted_behind(span), _is_counted_before(span)
         if not (behind or before) or is_placeholder(span.text):
@@ -115,12 +116,12 @@ def find_counts(document: Document) -> Iterator[Claim]:
 
 
 def _is_counted_behind(span: Span) -> bool:
-    """Tells whether a verb of having is near, without which no expression fits: it is cheaper."""
+    """Return whether a verb of having is near, without which no expression fits: it is cheaper."""
     return not _VERBS.isdisjoint(span.after[:200].lower().split())
 
 
 def _is_counted_before(span: Span) -> bool:
-    """Tells whether the words before end as in "14 entries in the", which is as cheap."""
+    """Return whether the words before end as in "14 entries in the", which is as cheap."""
     words = span.before[-40:].lower().split()
     last = words[-2:-1] if words[-1:] == ["the"] else words[-1:]
     return bool(last) and last[0] in _INSIDE
@@ -146,7 +147,7 @@ def _pack_claims(block: Block) -> Iterator[Claim]:
 
 
 def judge_count(claim: Claim, document: Document, repository: Repository) -> Verdict:
-    """Judges a number: does any way of counting give it?"""
+    """Judge a number: does any way of counting give it?"""
     count: Count = claim.data
     counted = _counted(count, document, repository)
     if counted is None:
@@ -205,7 +206,7 @@ def _count_pack(noun: str, repository: Repository) -> Counted | None:
 
 
 def _folders(noun: str, repository: Repository) -> list[int]:
-    """Returns how many there are in each folder that holds any."""
+    """Return how many there are in each folder that holds any."""
     if noun == "skills":
         paths = [path.rpartition("/")[0] for path in repository.files.by_name.get("SKILL.md", ())]
     else:

@@ -10,7 +10,8 @@ from typing import Any, NamedTuple, cast
 
 from scaffold.analysis.lazy_re import lazy_re
 from scaffold.analysis.repository import Repository
-from scaffold.skills.check.claim import Claim, Fix, Verdict
+from scaffold.findings import Fix
+from scaffold.skills.check.claim import Claim, Verdict
 from scaffold.skills.check.claims.count import PARTLY
 from scaffold.skills.check.claims.kind import Kind
 from scaffold.skills.check.claims.numbers import NUMBER, value_of
@@ -40,7 +41,7 @@ _SENTENCE = lazy_re(r"(?<=[.;!?])\s")
 
 
 class Listed(NamedTuple):
-    """Is a number of things with the file that lists them.
+    """A number of things with the file that lists them.
 
     Args:
         number: The number.
@@ -58,7 +59,7 @@ class Listed(NamedTuple):
 
 
 def find_counts_in_files(document: Document) -> Iterator[Claim]:
-    """Yields the numbers that a text about its repository gives of what a file lists."""
+    """Yield the numbers that a text about its repository gives of what a file lists."""
     if not document.is_about_here:
         return
     for block in document.markdown.blocks:
@@ -80,7 +81,7 @@ def _claims(block: Block) -> Iterator[Claim]:
 
 
 def judge_count_in_file(claim: Claim, document: Document, repository: Repository) -> Verdict:
-    """Judges a number: does the file list so many?"""
+    """Judge a number: does the file list so many?"""
     listed = cast("Listed", claim.data)
     name = "pyproject.toml" if listed.file == "pyproject" else listed.file
     place = locate(name, document, repository)
@@ -106,7 +107,7 @@ def judge_count_in_file(claim: Claim, document: Document, repository: Repository
 
 
 def _numbers(path: str, text: str, noun: str) -> list[int]:
-    """Returns how many a file lists, by each way of counting; none where it lists no such thing."""
+    """Return how many a file lists, by each way of counting; none where it lists no such thing."""
     try:
         table = _loaded(path, text)
     except (ValueError, RecursionError):

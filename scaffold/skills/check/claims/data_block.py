@@ -38,7 +38,7 @@ _WORD = lazy_re(r"[A-Za-z_$]\w*")
 
 
 class Problem(NamedTuple):
-    """Is why a block does not parse.
+    """Why a block does not parse.
 
     Args:
         reason: In the words of its parser.
@@ -52,7 +52,7 @@ class Problem(NamedTuple):
 
 
 def find_data_blocks(document: Document) -> Iterator[Claim]:
-    """Yields the fenced blocks of data."""
+    """Yield the fenced blocks of data."""
     for fence in document.markdown.fences:
         name = (fence.info.split() or [""])[0].lower()
         language = _LANGUAGES.get(name)
@@ -65,7 +65,7 @@ def find_data_blocks(document: Document) -> Iterator[Claim]:
 
 
 def judge_data_block(claim: Claim, document: Document, repository: Repository) -> Verdict:
-    """Judges a block of data."""
+    """Judge a block of data."""
     language, fence, problem = claim.data
     if problem is None:
         return Verdict.holds("it parses")
@@ -111,7 +111,7 @@ def _json(fence: Block) -> Problem | None:
 
 
 def _is_json_part(text: str) -> bool:
-    """Tells whether a text is several JSON values, or members of an object without its braces."""
+    """Return whether a text is several JSON values, or members of an object without its braces."""
     body = text.rstrip().rstrip(",")
     for whole in (f"{{{body}}}", f"[{body}]"):
         try:
@@ -131,7 +131,7 @@ def _is_json_part(text: str) -> bool:
 
 
 def _json_doubt(text: str, fence: Block) -> str:
-    """Returns why a text need not be strict JSON, or nothing."""
+    """Return why a text need not be strict JSON, or nothing."""
     plain = _STRING.sub('""', text)
     if _COMMENT.search(plain):
         return "it holds comments"
@@ -170,7 +170,7 @@ def _yaml(fence: Block) -> Problem | None:
 
 
 def _yaml_doubt(rows: list[str]) -> str:
-    """Returns why a text need not be YAML from its first line to its last, or nothing."""
+    """Return why a text need not be YAML from its first line to its last, or nothing."""
     if sum(row.rstrip() == "---" for row in rows) > 1:
         return "it may be front matter with the text below it"
     depths = [len(row) - len(row.lstrip()) for row in rows if row.strip()]

@@ -33,7 +33,7 @@ _TAKEN = frozenset({"extends", "include", "includes", "inherit", "defaults", "im
 
 
 class FileKey(NamedTuple):
-    """Is a key with its file, and why the text claims nothing, or empty."""
+    """A key with its file, and why the text claims nothing, or empty."""
 
     key: str
     file: str
@@ -41,7 +41,7 @@ class FileKey(NamedTuple):
 
 
 def find_file_keys(document: Document) -> Iterator[Claim]:
-    """Yields the dotted keys that a text gives together with their file."""
+    """Yield the dotted keys that a text gives together with their file."""
     if not document.is_about_here:
         return
     for span in document.markdown.codes:
@@ -58,7 +58,7 @@ def find_file_keys(document: Document) -> Iterator[Claim]:
 
 
 def judge_file_key(claim: Claim, document: Document, repository: Repository) -> Verdict:
-    """Judges a key: does the file have it?"""
+    """Judge a key: does the file have it?"""
     key: FileKey = claim.data
     place = locate(key.file, document, repository)
     if place is None or place.path not in repository.files.paths:

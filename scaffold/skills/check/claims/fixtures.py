@@ -25,7 +25,7 @@ _MADE = lazy_re(
 
 
 def find_fixtures(document: Document) -> Iterator[Claim]:
-    """Yields the names that a text calls a fixture."""
+    """Yield the names that a text calls a fixture."""
     for span in document.markdown.codes:
         found = _NAME.fullmatch(span.text)
         if found is None or is_placeholder(span.text):
@@ -42,7 +42,7 @@ def _silent(span: Span) -> str:
 
 
 def judge_fixture(claim: Claim, document: Document, repository: Repository) -> Verdict:
-    """Judges a fixture: is anything defined by its name, or does any test ask for it?"""
+    """Judge a fixture: is anything defined by its name, or does any test ask for it?"""
     name, names = claim.text, repository.pytest
     if name in KNOWN_FIXTURES:
         return Verdict.holds("pytest brings it")

@@ -19,7 +19,7 @@ if TYPE_CHECKING:  # costs 10 ms, and few texts have such blocks
 
 
 def find_blocks(document: Document) -> Iterator[Claim]:
-    """Yields the generated blocks of a document."""
+    """Yield the generated blocks of a document."""
     if "scaffold:begin" in document.text or "scaffold:end" in document.text:
         from scaffold.skills.blocks.markers import parse_blocks
 
@@ -29,7 +29,7 @@ def find_blocks(document: Document) -> Iterator[Claim]:
 
 
 def judge_block(claim: Claim, document: Document, repository: Repository) -> Verdict:
-    """Judges a generated block: is it what its sources give today?"""
+    """Judge a generated block: is it what its sources give today?"""
     from scaffold.skills.blocks.expected import REPAIR, Problem, expected
 
     block: Block = claim.data

@@ -7,7 +7,8 @@ from collections.abc import Iterator
 
 from scaffold.analysis.lazy_re import lazy_re
 from scaffold.analysis.repository import Repository
-from scaffold.skills.check.claim import Claim, Fix, Verdict
+from scaffold.findings import Fix
+from scaffold.skills.check.claim import Claim, Verdict
 from scaffold.skills.check.claims.command_words import find_commands
 from scaffold.skills.check.claims.kind import Kind
 from scaffold.skills.check.context import is_placeholder
@@ -32,7 +33,7 @@ _ANOTHER = lazy_re(
 
 
 def find_images(document: Document) -> Iterator[Claim]:
-    """Yields the images that a document names with a tag."""
+    """Yield the images that a document names with a tag."""
     if not document.is_about_here:
         return
     for span in document.markdown.codes:
@@ -65,7 +66,7 @@ def _claim(found: re.Match[str], line: int, column: int, silent: bool) -> Claim:
 
 
 def judge_image(claim: Claim, document: Document, repository: Repository) -> Verdict:
-    """Judges a tag: do the files that use the image have it, too?"""
+    """Judge a tag: do the files that use the image have it, too?"""
     name, tag, silent = claim.data
     tags = repository.images.tags(name)
     if tag in tags:

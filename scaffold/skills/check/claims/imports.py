@@ -10,7 +10,8 @@ from typing import NamedTuple
 from scaffold.analysis.python.lookup_result import Found
 from scaffold.analysis.python.statements import nodes_of
 from scaffold.analysis.repository import Repository
-from scaffold.skills.check.claim import Claim, Fix, Verdict
+from scaffold.findings import Fix
+from scaffold.skills.check.claim import Claim, Verdict
 from scaffold.skills.check.claims.kind import Kind
 from scaffold.skills.check.claims.python_source import is_made, python_sources, written_names
 from scaffold.skills.check.context import MADE, silence
@@ -19,7 +20,7 @@ from scaffold.syntax import parse
 
 
 class Imported(NamedTuple):
-    """Is what one import names.
+    """What one import names.
 
     Args:
         module: The module.
@@ -33,7 +34,7 @@ class Imported(NamedTuple):
 
 
 def find_imports(document: Document) -> Iterator[Claim]:
-    """Yields the absolute imports of a document."""
+    """Yield the absolute imports of a document."""
     for source in python_sources(document):
         if source.tree is not None:
             for node in nodes_of(source.tree):
@@ -62,7 +63,7 @@ def _claims(node: ast.AST, line: int, column: int, silent: str) -> Iterator[Clai
 
 
 def judge_import(claim: Claim, document: Document, repository: Repository) -> Verdict:
-    """Judges an import: is the module there, and the name in it?"""
+    """Judge an import: is the module there, and the name in it?"""
     module, name, silent = claim.data
     if module == "__future__" and name in __future__.all_feature_names:
         return Verdict.holds("Python brings it")
@@ -107,7 +108,7 @@ def _same_end(old: str, new: str) -> bool:
 
 
 def is_surely_ours(dotted: str, repository: Repository) -> bool:
-    """Tells whether the first part of a name is a package of this repository and of no other.
+    """Return whether the first part of a name is a package of this repository and of no other.
 
     A folder without ``__init__.py`` may share its name with something that is installed.
     """
@@ -124,7 +125,7 @@ def is_surely_ours(dotted: str, repository: Repository) -> bool:
 
 
 def find_syntax(document: Document) -> Iterator[Claim]:
-    """Yields each block of Python: it claims to be Python."""
+    """Yield each block of Python: it claims to be Python."""
     for source in python_sources(document):
         first = source.block.text.strip().split("\n", 1)[0]
         if source.tree is not None:
@@ -135,7 +136,7 @@ def find_syntax(document: Document) -> Iterator[Claim]:
 
 
 def judge_syntax(claim: Claim, document: Document, repository: Repository) -> Verdict:
-    """Judges a block: was it parsed?"""
+    """Judge a block: was it parsed?"""
     problem, silent = claim.data
     sources = python_sources(document)
     source = next(

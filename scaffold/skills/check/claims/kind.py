@@ -11,7 +11,7 @@ from scaffold.skills.check.documents import Document
 
 
 class Kind(NamedTuple):
-    """Is one kind of claim.
+    """One kind of claim.
 
     Args:
         name: Its name, which its claims carry.

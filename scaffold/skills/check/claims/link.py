@@ -7,15 +7,16 @@ import re
 from collections.abc import Iterator
 from functools import lru_cache
 
+from scaffold.analysis.files.front_matter import read_front_matter
 from scaffold.analysis.lazy_re import lazy_re
 from scaffold.analysis.repository import Repository
+from scaffold.findings import Fix
 from scaffold.skills.check.assertion import Stance
-from scaffold.skills.check.claim import Claim, Fix, Verdict
+from scaffold.skills.check.claim import Claim, Verdict
 from scaffold.skills.check.claims.kind import Kind
 from scaffold.skills.check.context import denial, is_placeholder
 from scaffold.skills.check.documents import CLIENT_FOLDERS, Document
 from scaffold.skills.check.markdown import Span, parse_markdown
-from scaffold.skills.front_matter import read_front_matter
 
 _SCHEME = lazy_re(r"^(?:[a-z][a-z0-9+.-]*:|//|#!|@)", re.IGNORECASE)
 _SUCH_AS = lazy_re(r"\b(?:such as|e\.g\.,?|for example,?|links? like)\s*$", re.IGNORECASE)
@@ -23,14 +24,14 @@ _HTML_ANCHOR = lazy_re(r"<\w+[^>]*\s(?:id|name)=[\"']([^\"']+)[\"']")
 
 
 def find_links(document: Document) -> Iterator[Claim]:
-    """Yields the links of a document that lead to no address of the web."""
+    """Yield the links of a document that lead to no address of the web."""
     for span in document.markdown.links:
         if not _SCHEME.match(span.text) and not is_placeholder(_unquoted(span.text)):
             yield Claim("link", span.text, span.line, span.column, span)
 
 
 def judge_link(claim: Claim, document: Document, repository: Repository) -> Verdict:
-    """Judges a link: do the file and the heading exist?"""
+    """Judge a link: do the file and the heading exist?"""
     to, _, anchor = claim.text.partition("#")
     to = _unquoted(to.partition("?")[0])
     if not to:
@@ -65,14 +66,14 @@ def _unquoted(text: str) -> str:
 
 
 def _denial(span: Span) -> str | None:
-    """Returns why the words around a link say that it leads to nothing yet, or None."""
+    """Return why the words around a link say that it leads to nothing yet, or None."""
     if _SUCH_AS.search(span.before):
         return "it may be an example"
     return None if Stance(span).is_directed else denial(span)
 
 
 def _places(to: str, document: Document) -> list[str]:
-    """Returns where a link can lead: from its file, from the skill, and with / from the root."""
+    """Return where a link can lead: from its file, from the skill, and with / from the root."""
     if to.startswith("/"):
         return [os.path.normpath(to.lstrip("/") or ".")]
     own = document.path.rpartition("/")[0]
@@ -135,7 +136,7 @@ def _judge_anchor(anchor: str, path: str, text: str, claim: Claim) -> Verdict:
 
 @lru_cache(maxsize=256)
 def heading_anchors(text: str) -> frozenset[str]:
-    """Returns the anchors of a text's headings as GitHub makes them, and those set in HTML.
+    """Return the anchors of a text's headings as GitHub makes them, and those set in HTML.
 
     Source:
         The behaviour of github.com: lower case, punctuation dropped, spaces to hyphens, a number

@@ -49,7 +49,7 @@ _FARTHEST = 300
 
 
 class Below(NamedTuple):
-    """Is a number with the numbers that counting what stands below it can give."""
+    """A number with the numbers that counting what stands below it can give."""
 
     number: int
     counted: tuple[int, ...]
@@ -57,7 +57,7 @@ class Below(NamedTuple):
 
 
 def find_listed(document: Document) -> Iterator[Claim]:
-    """Yields the numbers in sentences that introduce a list or a table directly below."""
+    """Yield the numbers in sentences that introduce a list or a table directly below."""
     blocks = document.markdown.blocks
     for index, block in enumerate(blocks[:-1]):
         following = blocks[index + 1].kind
@@ -88,7 +88,7 @@ def _announced(block: Block) -> re.Match[str] | None:
 
 
 def _list(block: Block, lines: Sequence[str]) -> tuple[str, tuple[int, ...]] | None:
-    """Returns how many items the list below a paragraph can be said to have."""
+    """Return how many items the list below a paragraph can be said to have."""
     rows = list(_rows_below(block.line + block.text.count("\n"), lines))
     items = [found for row in rows if (found := _ITEM.match(row))]
     if len(items) < 2 or any(_OPEN_END.match(row) for row in rows):
@@ -109,7 +109,7 @@ def _list(block: Block, lines: Sequence[str]) -> tuple[str, tuple[int, ...]] | N
 
 
 def _rows_below(line: int, lines: Sequence[str]) -> Iterator[str]:
-    """Yields the lines below a line, up to the next heading, without fenced code."""
+    """Yield the lines below a line, up to the next heading, without fenced code."""
     fence = ""
     for row in lines[line : line + _FARTHEST]:
         mark = re.match(r"\s*(`{3,}|~{3,})", row)
@@ -136,7 +136,7 @@ def _table(blocks: Sequence[Block]) -> tuple[str, tuple[int, ...]] | None:
 
 
 def judge_listed(claim: Claim, document: Document, repository: Repository) -> Verdict:
-    """Judges a number in front of a list: does any way of counting the list give it?"""
+    """Judge a number in front of a list: does any way of counting the list give it?"""
     below: Below = claim.data
     if below.number in below.counted:
         return Verdict.holds(f"{below.what} has {below.number}")

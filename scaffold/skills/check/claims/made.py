@@ -31,7 +31,7 @@ _COMMANDS = frozenset({"sh", "bash", "shell", "zsh", "console", "shell-session",
 
 
 class Made(NamedTuple):
-    """Is what a text makes.
+    """What a text makes.
 
     Args:
         paths: The files, as the text names them.
@@ -45,7 +45,7 @@ class Made(NamedTuple):
 
 
 def is_made_by(path: str, document: Document, repository: Repository) -> bool:
-    """Tells whether a text may make a file that is not there.
+    """Return whether a text may make a file that is not there.
 
     Args:
         path: The file, without placeholders.
@@ -60,7 +60,7 @@ def is_made_by(path: str, document: Document, repository: Repository) -> bool:
 
 @lru_cache(maxsize=16)
 def shown_files(document: Document) -> frozenset[str]:
-    """Returns the files whose content a text shows behind their names."""
+    """Return the files whose content a text shows behind their names."""
     followed = {(each.headings, each.lead) for each in document.markdown.fences if _is_file(each)}
     return frozenset(
         span.text.removeprefix("./")
@@ -74,12 +74,12 @@ def _is_file(fence: Block) -> bool:
 
 
 def _headings(block: Block) -> tuple[str, ...]:
-    """Returns the headings that stand above what follows a block."""
+    """Return the headings that stand above what follows a block."""
     return (*block.headings, block.text) if block.kind == "heading" else block.headings
 
 
 def _is_title(span: Span) -> bool:
-    """Tells whether a span names the content that follows: "`x.py`:", "A test, in `x.py`:"."""
+    """Return whether a span names the content that follows: "`x.py`:", "A test, in `x.py`:"."""
     if _FILE.fullmatch(span.text) is None or "." not in span.text or is_placeholder(span.text):
         return False
     before, after = (plain(text).strip() for text in sentence_around(span))

@@ -33,12 +33,12 @@ _LOGIC = frozenset({"and", "or", "not", "True", "False"})
 
 
 def is_marker(text: str) -> bool:
-    """Tells whether inline code is a marker as Python has it, which is claimed as such."""
+    """Return whether inline code is a marker as Python has it, which is claimed as such."""
     return _MARK.fullmatch(text) is not None
 
 
 def find_markers(document: Document) -> Iterator[Claim]:
-    """Yields the markers that a document names in text, in commands and in Python."""
+    """Yield the markers that a document names in text, in commands and in Python."""
     text = document.text.lower()
     for span in document.markdown.codes if "mark" in text else ():
         if name := _in_text(span):
@@ -65,7 +65,7 @@ def _in_text(span: Span) -> str:
 
 
 def _in_command(command: Command) -> Iterator[Claim]:
-    """Yields the names behind ``pytest -m``."""
+    """Yield the names behind ``pytest -m``."""
     words = command.words
     names = [each.text.rpartition("/")[2] for each in words]
     start = next((at for at, name in enumerate(names) if name in ("pytest", "py.test")), None)
@@ -92,7 +92,7 @@ def _claim(name: str, line: int, column: int, silent: str) -> Iterator[Claim]:
 
 
 def judge_marker(claim: Claim, document: Document, repository: Repository) -> Verdict:
-    """Judges a marker: is it registered, or does any test carry it?"""
+    """Judge a marker: is it registered, or does any test carry it?"""
     name, names = claim.text, repository.pytest
     # The cheap answers first: the last two read all tests, and all sources.
     if name in names.in_settings:
@@ -117,7 +117,7 @@ def judge_marker(claim: Claim, document: Document, repository: Repository) -> Ve
 
 
 def _doubt(name: str, document: Document, repository: Repository) -> str:
-    """Returns why a marker that is not found may be there all the same, or nothing."""
+    """Return why a marker that is not found may be there all the same, or nothing."""
     names = repository.pytest
     if not document.is_about_here:
         return "the text may be about the tests of another repository"

@@ -59,7 +59,7 @@ _INHERITED = frozenset({"method", "class", "enum"})
 
 
 class Named(NamedTuple):
-    """Is a name with its file.
+    """A name with its file.
 
     Args:
         name: The name, dotted or not.
@@ -77,7 +77,7 @@ class Named(NamedTuple):
 
 
 def find_named_in_file(document: Document) -> Iterator[Claim]:
-    """Yields the names that a text gives together with their file."""
+    """Yield the names that a text gives together with their file."""
     for span in document.markdown.codes:
         found = _NAME.fullmatch(span.text)
         if found is None or is_placeholder(found["name"]) or len(found["name"]) < 3:
@@ -94,7 +94,7 @@ def find_named_in_file(document: Document) -> Iterator[Claim]:
 
 
 def _named(found: re.Match[str], place: re.Match[str], span: Span) -> Named | None:
-    """Returns what is claimed of a name, or None where it is not plain what it is."""
+    """Return what is claimed of a name, or None where it is not plain what it is."""
     ahead = _AHEAD.search(span.before[-160:])
     behind = _WHAT_BEHIND.match(span.after)
     what = place["what"] or (behind and behind["what"]) or (ahead and ahead["what"]) or ""
@@ -123,7 +123,7 @@ def _named(found: re.Match[str], place: re.Match[str], span: Span) -> Named | No
 
 
 def judge_named_in_file(claim: Claim, document: Document, repository: Repository) -> Verdict:
-    """Judges a name: is it in the file as a word?"""
+    """Judge a name: is it in the file as a word?"""
     named: Named = claim.data
     paths = _paths(named.file, document, repository)
     if not paths:
@@ -166,7 +166,7 @@ def _missing(named: Named, path: str, text: str, repository: Repository) -> Verd
 
 
 def _paths(file: str, document: Document, repository: Repository) -> list[str]:
-    """Returns the files that a path can mean; of one that is given in full, that one alone."""
+    """Return the files that a path can mean; of one that is given in full, that one alone."""
     place = locate(file, document, repository)
     if place is None or place.path not in repository.files.paths:
         return []

@@ -12,10 +12,10 @@ from typing import NamedTuple, cast
 
 from scaffold.analysis.lazy_re import lazy_re
 from scaffold.analysis.python.builtins_table import standard_name
+from scaffold.analysis.python.scopes import imported
 from scaffold.analysis.python.statements import nodes_of
 from scaffold.analysis.repository import Repository
 from scaffold.skills.check.claim import Claim, Verdict
-from scaffold.skills.check.claims.bound_names import imported
 from scaffold.skills.check.claims.kind import Kind
 from scaffold.skills.check.claims.python_source import (
     defined_names,
@@ -32,7 +32,7 @@ _BUILTINS = frozenset(dir(builtins)) | {"__file__", "__name__", "__doc__", "self
 
 
 class Free(NamedTuple):
-    """Is a name that a block uses and that no block of the document binds.
+    """A name that a block uses and that no block of the document binds.
 
     Args:
         member: What is taken from it first, or empty.
@@ -44,7 +44,7 @@ class Free(NamedTuple):
 
 
 def find_names(document: Document) -> Iterator[Claim]:
-    """Yields the names that blocks use and that no block of the document binds.
+    """Yield the names that blocks use and that no block of the document binds.
 
     Only a block with imports of its own claims to be complete; one that leaves something out by an
     ellipsis does not.
@@ -68,7 +68,7 @@ def find_names(document: Document) -> Iterator[Claim]:
 
 
 def is_complete(tree: ast.Module) -> bool:
-    """Tells whether a block begins with its imports and leaves nothing out by an ellipsis."""
+    """Return whether a block begins with its imports and leaves nothing out by an ellipsis."""
     imports = [node for node in nodes_of(tree) if isinstance(node, (ast.Import, ast.ImportFrom))]
     has_star = any(each.name == "*" for node in imports for each in node.names)
     has_gap = any(
@@ -81,7 +81,7 @@ def is_complete(tree: ast.Module) -> bool:
 
 
 def judge_name(claim: Claim, document: Document, repository: Repository) -> Verdict:
-    """Judges an unbound name: it is refuted where it is plain what import is missing."""
+    """Judge an unbound name: it is refuted where it is plain what import is missing."""
     name, free = claim.text, cast("Free", claim.data)
     if free.member and name in sys.stdlib_module_names:
         # `os.path` can be nothing else; `queue.put` may be a variable of the reader's.

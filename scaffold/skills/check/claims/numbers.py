@@ -12,5 +12,5 @@ NUMBER = rf"(?P<number>\d{{1,4}}|{'|'.join(WORDS[2:])})"
 
 
 def value_of(text: str) -> int:
-    """Returns the number that `NUMBER` has matched."""
+    """Return the number that `NUMBER` has matched."""
     return WORDS.index(text.lower()) if text.lower() in WORDS else int(text)

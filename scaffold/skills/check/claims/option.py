@@ -18,7 +18,7 @@ _OPTION = lazy_re(r"--?[A-Za-z][\w-]*")
 
 
 def find_options(document: Document) -> Iterator[Claim]:
-    """Yields the options of command lines that may run something of the repository."""
+    """Yield the options of command lines that may run something of the repository."""
     for invocation in shell_of(document).invocations:
         call = call_of(invocation)
         if call is None or call.target.text in RUNNERS:
@@ -33,7 +33,7 @@ def find_options(document: Document) -> Iterator[Claim]:
 
 
 def judge_option(claim: Claim, document: Document, repository: Repository) -> Verdict:
-    """Judges an option: does the program have it, and is its value one of the choices?"""
+    """Judge an option: does the program have it, and is its value one of the choices?"""
     call: Call
     call, index = claim.data
     found = program_of(call, document, repository)

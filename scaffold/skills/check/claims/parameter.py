@@ -34,7 +34,7 @@ _MANY = 8
 
 
 class Parameter(NamedTuple):
-    """Is a parameter with its function, and why the text claims nothing, or empty."""
+    """A parameter with its function, and why the text claims nothing, or empty."""
 
     name: str
     function: str
@@ -42,7 +42,7 @@ class Parameter(NamedTuple):
 
 
 def find_parameters(document: Document) -> Iterator[Claim]:
-    """Yields the parameters that a text gives together with their function."""
+    """Yield the parameters that a text gives together with their function."""
     for span in document.markdown.codes:
         if not _PARAMETER.fullmatch(span.text) or is_placeholder(span.text):
             continue
@@ -63,7 +63,7 @@ def find_parameters(document: Document) -> Iterator[Claim]:
 
 
 def judge_parameter(claim: Claim, document: Document, repository: Repository) -> Verdict:
-    """Judges a parameter: does the function take it, whichever one of its name is meant?"""
+    """Judge a parameter: does the function take it, whichever one of its name is meant?"""
     parameter: Parameter = claim.data
     signatures = _signatures(parameter.function, document, repository)
     if signatures is None:
@@ -88,7 +88,7 @@ def judge_parameter(claim: Claim, document: Document, repository: Repository) ->
 def _signatures(
     function: str, document: Document, repository: Repository
 ) -> list[Signature] | None:
-    """Returns what all functions that a name can mean take; None where one is not certain."""
+    """Return what all functions that a name can mean take; None where one is not certain."""
     index = repository.python
     if "." in function and index.find(function).exists:
         signature = index.signature(function)

@@ -39,7 +39,7 @@ _NO_PATH = lazy_re(r"^(?:https?:|[a-z]+://|~|/|@|\$|-|\d+/\d+$|[\w-]+\.(?:com|or
 
 
 class Named(NamedTuple):
-    """Is a path as a text names it.
+    """A path as a text names it.
 
     Args:
         path: The path itself.
@@ -52,12 +52,12 @@ class Named(NamedTuple):
     span: Span | None
 
     def silence(self) -> str | None:
-        """Returns why the words around it say that it need not exist, or None."""
+        """Return why the words around it say that it need not exist, or None."""
         return silence(self.span) if self.span is not None else None
 
 
 def find_paths(document: Document) -> Iterator[Claim]:
-    """Yields the paths that a document names in inline code, in tables and as imports."""
+    """Yield the paths that a document names in inline code, in tables and as imports."""
     for span in document.markdown.codes:
         if claim := _claim(span.text, span.line, span.column, span):
             yield claim
@@ -71,7 +71,7 @@ def find_paths(document: Document) -> Iterator[Claim]:
 
 
 def _imports(document: Document) -> Iterator[Claim]:
-    """Yields what a CLAUDE.md takes in: a word that begins with @ and is a path."""
+    """Yield what a CLAUDE.md takes in: a word that begins with @ and is a path."""
     for block in document.markdown.blocks:
         if block.kind in ("paragraph", "item"):
             for found in _IMPORT.finditer(block.text):
@@ -94,7 +94,7 @@ def _is_path(text: str) -> bool:
 
 
 def judge_path(claim: Claim, document: Document, repository: Repository) -> Verdict:
-    """Judges a path: does it exist, or anything that it fits where it holds placeholders?"""
+    """Judge a path: does it exist, or anything that it fits where it holds placeholders?"""
     named: Named = claim.data
     path = named.path.removeprefix("./")
     if is_placeholder(path):
@@ -110,7 +110,7 @@ def judge_path(claim: Claim, document: Document, repository: Repository) -> Verd
 
 
 def _judge_missing(path: str, named: Named, document: Document, repository: Repository) -> Verdict:
-    """Judges a path without placeholders that is not there, by what the text says of it."""
+    """Judge a path without placeholders that is not there, by what the text says of it."""
     verdict = missing(path, document, repository)
     if named.span is None or verdict.state != "false":
         return verdict
@@ -120,7 +120,7 @@ def _judge_missing(path: str, named: Named, document: Document, repository: Repo
 
 
 def weighed(verdict: Verdict, span: Span) -> Verdict:
-    """Returns what is left of a refuted claim, by how plainly the words around it make it."""
+    """Return what is left of a refuted claim, by how plainly the words around it make it."""
     stance = Stance(span)
     # A file of this very name elsewhere is evidence of its own: it was moved.
     name = _name(span.text)

@@ -10,7 +10,8 @@ from typing import NamedTuple
 
 from scaffold.analysis.lazy_re import lazy_re
 from scaffold.analysis.repository import Repository
-from scaffold.skills.check.claim import Fix, Verdict
+from scaffold.findings import Fix
+from scaffold.skills.check.claim import Verdict
 from scaffold.skills.check.context import is_placeholder
 from scaffold.skills.check.documents import Document
 
@@ -80,13 +81,13 @@ _WILD = lazy_re(
 
 
 class Place(NamedTuple):
-    """Is where a path was found."""
+    """Where a path was found."""
 
     path: str
 
 
 def locate(path: str, document: Document, repository: Repository) -> Place | None:
-    """Returns where a path without placeholders exists, or None."""
+    """Return where a path without placeholders exists, or None."""
     files = repository.files
     clean = path.strip("/") if path != "/" else path
     for base in bases(document, repository):
@@ -109,13 +110,13 @@ def locate(path: str, document: Document, repository: Repository) -> Place | Non
 
 
 def bases(document: Document, repository: Repository) -> list[str]:
-    """Returns the folders that the paths of a document may start from."""
+    """Return the folders that the paths of a document may start from."""
     own = document.path.rpartition("/")[0]
     return list(dict.fromkeys([document.folder, *repository.bases(own)]))
 
 
 def missing(path: str, document: Document, repository: Repository) -> Verdict:
-    """Judges a path that exists nowhere: refuted where it is anchored, undecided elsewhere."""
+    """Judge a path that exists nowhere: refuted where it is anchored, undecided elsewhere."""
     anchor = _anchor(path, document, repository)
     if anchor is None:
         return Verdict.open(f"no folder {path.split('/')[0]!r} here: it may be of another place")
@@ -146,7 +147,7 @@ def missing(path: str, document: Document, repository: Repository) -> Verdict:
 
 
 def matching(pattern: str, document: Document, repository: Repository) -> str | None:
-    """Returns a file or folder that a path with placeholders fits, or None."""
+    """Return a file or folder that a path with placeholders fits, or None."""
     clean = pattern.strip("/")
     expression, certain = _expression(clean), literal_part(clean)
     places = repository.files.sorted_places
@@ -163,7 +164,7 @@ def matching(pattern: str, document: Document, repository: Repository) -> str | 
 
 
 def literal_part(pattern: str) -> str:
-    """Returns the folders of a path before its first placeholder, without a slash at the end."""
+    """Return the folders of a path before its first placeholder, without a slash at the end."""
     parts: list[str] = []
     for part in pattern.split("/")[:-1]:
         if is_placeholder(part):
@@ -184,7 +185,7 @@ def _expression(pattern: str) -> re.Pattern[str]:
 
 
 def _anchor(path: str, document: Document, repository: Repository) -> str | None:
-    """Returns the folder from which the first part of a path exists, so that the rest must too."""
+    """Return the folder from which the first part of a path exists, so that the rest must too."""
     first, *rest = path.split("/")
     files = repository.files
     if first in SKILL_FOLDERS and document.kind in ("skill", "reference"):
@@ -204,7 +205,7 @@ def _anchor(path: str, document: Document, repository: Repository) -> str | None
 
 
 def _stands_for_siblings(whole: str, deepest: str, repository: Repository) -> bool:
-    """Tells whether `tests/test_provider/evals` is one of many: `tests/test_a/evals` and others."""
+    """Return whether `tests/test_provider/evals` is one of many `tests/test_*/evals`."""
     _, *rest = whole[len(deepest) :].strip("/").split("/")
     if not rest:
         return False
@@ -220,7 +221,7 @@ def _prefixes(path: str) -> list[str]:
 
 
 def _elsewhere(path: str, repository: Repository) -> str:
-    """Returns the one other place of a file with the same name, or of a name close to it."""
+    """Return the one other place of a file with the same name, or of a name close to it."""
     folder, _, name = path.rpartition("/")
     found = repository.files.by_name.get(name, [])
     if name in COMMON_NAMES:
@@ -235,7 +236,7 @@ def _elsewhere(path: str, repository: Repository) -> str:
 
 
 def _is_surely(path: str, near: str) -> bool:
-    """Tells whether a file of the same name is the one that was meant: its folder is, too."""
+    """Return whether a file of the same name is the one that was meant: its folder is, too."""
     old, new = path.split("/"), near.split("/")
     return old[-1] == new[-1] and len(old) > 1 and len(new) > 1 and old[-2] == new[-2]
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from scaffold.analysis.lazy_re import lazy_re
-from scaffold.skills.check.claims.bound_names import bound_names, imported
+from scaffold.analysis.python.scopes import bound_names, imported
 from scaffold.skills.check.claims.made import shown_files
 from scaffold.skills.check.context import block_silence, is_placeholder, lead_silence, silence
 from scaffold.skills.check.documents import Document
@@ -32,7 +32,7 @@ _PATH_COMMENT = lazy_re(r"^\s*#\s*(?:file:\s*)?(?P<path>[\w./<>{}-]+\.py)\b")
 
 @dataclass(frozen=True)
 class Source:
-    """Is one block of Python.
+    """One block of Python.
 
     Args:
         block: Where it stands.
@@ -49,13 +49,13 @@ class Source:
     silent: str | None
 
     def line(self, node: ast.AST) -> int:
-        """Returns the document's line of a node."""
+        """Return the document's line of a node."""
         return self.block.line + int(getattr(node, "lineno", 1)) - 1
 
 
 @lru_cache(maxsize=16)
 def python_sources(document: Document) -> tuple[Source, ...]:
-    """Returns the blocks of Python of a document."""
+    """Return the blocks of Python of a document."""
     return tuple(_source(fence) for fence in document.markdown.fences if _is_python(fence))
 
 
@@ -77,7 +77,7 @@ def _source(fence: Block) -> Source:
 
 
 def parse_fragment(text: str) -> ast.Module | None:
-    """Parses Python that may hold placeholders, or be a part cut out of something larger.
+    """Parse Python that may hold placeholders, or be a part cut out of something larger.
 
     Lines stay where they are, so that those of the nodes are those of the text.
     """
@@ -113,7 +113,7 @@ def _identifier(words: str) -> str:
 
 
 def _undoctest(text: str) -> str:
-    """Returns a doctest's commands with the output blanked out, line by line."""
+    """Return a doctest's commands with the output blanked out, line by line."""
     if not re.search(r"^\s*>>> ", text, re.MULTILINE):
         return text
     rows = (re.match(r"\s*(?:>>>|\.\.\.)(?: (?P<code>.*))?$", line) for line in text.split("\n"))
@@ -121,7 +121,7 @@ def _undoctest(text: str) -> str:
 
 
 def _with_bodies(text: str) -> str:
-    """Returns a text in which a `def` or `class` that stands there alone has a body."""
+    """Return a text in which a `def` or `class` that stands there alone has a body."""
     lines = textwrap.dedent(text).split("\n")
     for index, line in enumerate(lines):
         found = _BODYLESS.match(line)
@@ -136,7 +136,7 @@ def _with_bodies(text: str) -> str:
 
 @lru_cache(maxsize=16)
 def imported_names(document: Document) -> dict[str, str]:
-    """Returns what each name means that a block of the document imports, as a dotted name.
+    """Return what each name means that a block of the document imports, as a dotted name.
 
     A name that blocks import from different packages means neither for certain.
     """
@@ -152,7 +152,7 @@ def imported_names(document: Document) -> dict[str, str]:
 
 @lru_cache(maxsize=16)
 def defined_names(document: Document) -> frozenset[str]:
-    """Returns every name that some block of the document binds: its own, not the repository's."""
+    """Return every name that some block of the document binds: its own, not the repository's."""
     return frozenset(
         name
         for source in python_sources(document)
@@ -163,7 +163,7 @@ def defined_names(document: Document) -> frozenset[str]:
 
 @lru_cache(maxsize=16)
 def written_names(document: Document) -> dict[str, frozenset[str]]:
-    """Returns the functions, classes and members that some block writes out, with what they take.
+    """Return the functions, classes and members that some block writes out, with what they take.
 
     They may be those of the repository as the reader is to change them.
     """
@@ -196,7 +196,7 @@ def _members(node: ast.ClassDef) -> dict[str, frozenset[str]]:
 
 @lru_cache(maxsize=16)
 def made_modules(document: Document) -> frozenset[str]:
-    """Returns the stems of the Python files that the document tells its reader to make."""
+    """Return the stems of the Python files that the document tells its reader to make."""
     paths: set[str] = set()
     for span in document.markdown.codes:
         if span.text.endswith(".py") and silence(span) is not None:
@@ -210,6 +210,6 @@ def made_modules(document: Document) -> frozenset[str]:
 
 
 def is_made(module: str, document: Document) -> bool:
-    """Tells whether a module that does not exist may be one that the document has made."""
+    """Return whether a module that does not exist may be one that the document has made."""
     last = module.rpartition(".")[2]
     return is_placeholder(module) or "placeholder_" in module or last in made_modules(document)

@@ -87,7 +87,7 @@ _LINE_SHELL = lazy_re(
 
 
 class Invocation(NamedTuple):
-    """Is one command line of a document.
+    """One command line of a document.
 
     Args:
         words: Its words, without assignments and keywords of the shell in front.
@@ -132,12 +132,12 @@ class Invocation(NamedTuple):
         return " ".join(word.raw for word in self.words)
 
     def line_of(self, index: int) -> int:
-        """Returns the line of a word in the document."""
+        """Return the line of a word in the document."""
         return self.line + self.words[index].line - self.words[0].line
 
 
 class Shell(NamedTuple):
-    """Is what a document says in shell.
+    """What a document says in shell.
 
     Args:
         invocations: Its command lines.
@@ -150,7 +150,7 @@ class Shell(NamedTuple):
 
 @lru_cache(maxsize=8)
 def shell_of(document: Document) -> Shell:
-    """Returns the command lines of a document."""
+    """Return the command lines of a document."""
     found: list[Invocation] = []
     fences: list[tuple[Block, Script]] = []
     left: list[str] = []
@@ -172,7 +172,7 @@ def shell_of(document: Document) -> Shell:
 
 
 def _shell_text(block: Block) -> tuple[str | None, bool]:
-    """Returns what of a block is shell, with empty lines for the rest, and whether to trust it."""
+    """Return what of a block is shell, with empty lines for the rest, and whether to trust it."""
     language = re.split(r"[\s{,:]", block.info.strip().lower(), maxsplit=1)[0]
     if language in CONSOLES or (
         language in LANGUAGES | {"", "text"} and _DOLLAR.search(block.text)
@@ -187,7 +187,7 @@ def _shell_text(block: Block) -> tuple[str | None, bool]:
 
 
 def _prompted(text: str) -> str:
-    """Returns the lines behind a prompt; where there is no prompt at all, every line."""
+    """Return the lines behind a prompt; where there is no prompt at all, every line."""
     if not any(_PROMPT.match(line) for line in text.split("\n")):
         return text
     lines: list[str] = []
@@ -212,7 +212,7 @@ def _block(
     before: tuple[tuple[str, ...], set[str], set[str]],
     found: list[Invocation],
 ) -> list[str]:
-    """Collects the command lines of one block; returns the folder it ends in."""
+    """Collect the command lines of one block; returns the folder it ends in."""
     left, made, allowed = before
     folders: list[str] = []
     inner = 0
@@ -250,7 +250,7 @@ def _lead(block: Block) -> str:
 
 
 def _around(lines: Sequence[str], words: Sequence[Word]) -> list[str]:
-    """Returns the comments at a command line: on its lines and on the one above."""
+    """Return the comments at a command line: on its lines and on the one above."""
     first, last = words[0].line, words[-1].line
     found: list[str] = []
     for number in range(first - 1, last + 1):
@@ -262,13 +262,13 @@ def _around(lines: Sequence[str], words: Sequence[Word]) -> list[str]:
 
 
 def _asides(text: str) -> tuple[str, str]:
-    """Returns why a line is not meant, and why its files need not exist, by the words around it."""
+    """Return why a line is not meant, and why its files need not exist, by the words around it."""
     aside = "the text may say that it does not work" if _ASIDE.search(text) else ""
     return aside, "it may be an example" if _EXAMPLE.search(text) else ""
 
 
 def _may_fail(commands: Sequence[Simple], index: int) -> bool:
-    """Tells whether another command stands by for the case that one fails."""
+    """Return whether another command stands by for the case that one fails."""
     return index + 1 < len(commands) and commands[index + 1].before == "||"
 
 
@@ -280,7 +280,7 @@ def _column(document: Document, line: int, word: Word) -> int:
 
 
 def _command_words(simple: Simple) -> list[Word]:
-    """Returns a command's words without keywords and assignments; none where it is no command."""
+    """Return a command's words without keywords and assignments; none where it is no command."""
     words = list(simple.words)
     while words and (
         (words[0].text in _KEYWORDS and not words[0].is_quoted) or _ASSIGNMENT.match(words[0].raw)
@@ -294,7 +294,7 @@ def _command_words(simple: Simple) -> list[Word]:
 
 
 def _made(simple: Simple, words: Sequence[Word]) -> set[str]:
-    """Returns the files that a command writes."""
+    """Return the files that a command writes."""
     made = {each.text for each in simple.outputs}
     if not words:
         return made
@@ -323,7 +323,7 @@ def _made(simple: Simple, words: Sequence[Word]) -> set[str]:
 def _inline(
     span: Span, left: tuple[str, ...], made: frozenset[str], allowed: frozenset[str]
 ) -> Iterator[Invocation]:
-    """Yields the command line that inline code is."""
+    """Yield the command line that inline code is."""
     text = span.text.removeprefix("$ ")
     first = _INLINE.match(text)
     is_direct = re.fullmatch(r"\./[\w./-]+", text) is not None
@@ -360,7 +360,7 @@ def _inline(
 
 
 def inputs(words: Sequence[Word]) -> list[Input]:
-    """Returns words as they are fitted: those that stand for others are marked."""
+    """Return words as they are fitted: those that stand for others are marked."""
     return [_input(word) for word in words]
 
 
@@ -377,7 +377,7 @@ def _input(word: Word) -> Input:
 
 
 def with_words(invocation: Invocation, words: Sequence[Word]) -> Invocation:
-    """Returns the same command line with other words in front taken off."""
+    """Return the same command line with other words in front taken off."""
     skipped = len(invocation.words) - len(words)
     return invocation._replace(
         words=tuple(words),

@@ -64,7 +64,7 @@ FOREIGN = frozenset(_FOREIGN.split())
 
 
 class Call(NamedTuple):
-    """Is what a command line runs.
+    """What a command line runs.
 
     Args:
         kind: "script" for a file that is run itself, "interpreted" for a file that another
@@ -88,7 +88,7 @@ class Call(NamedTuple):
 
 
 def call_of(invocation: Invocation) -> Call | None:
-    """Returns what a command line runs; None where it runs nothing of a repository."""
+    """Return what a command line runs; None where it runs nothing of a repository."""
     words: Sequence[Word] = invocation.words
     runner = ""
     for _ in range(6):
@@ -156,7 +156,7 @@ def _python(invocation: Invocation, words: Sequence[Word], runner: str) -> Call 
 
 
 def _launched(invocation: Invocation, words: Sequence[Word], runner: str) -> Call | None:
-    """Returns the script behind a launcher's own options, which often take a word each."""
+    """Return the script behind a launcher's own options, which often take a word each."""
     for index, each in enumerate(words):
         if each.text in ("-m", "--module"):
             return None
@@ -174,7 +174,7 @@ def _file(
 
 
 def _option_value(words: Sequence[Word], names: tuple[str, ...]) -> Sequence[Word] | None:
-    """Returns the words from an option's value on, where it stands before any other word."""
+    """Return the words from an option's value on, where it stands before any other word."""
     for index, each in enumerate(words):
         if each.text in names:
             return words[index + 1 :] or None

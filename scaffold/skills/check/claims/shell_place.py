@@ -7,7 +7,8 @@ from typing import NamedTuple
 
 from scaffold.analysis.lazy_re import lazy_re
 from scaffold.analysis.repository import Repository
-from scaffold.skills.check.claim import Confidence, Verdict
+from scaffold.findings import Confidence
+from scaffold.skills.check.claim import Verdict
 from scaffold.skills.check.claims.made import WHY, is_made_by
 from scaffold.skills.check.claims.places import bases, locate, missing
 from scaffold.skills.check.claims.shell import Invocation, Word
@@ -32,7 +33,7 @@ _MINE = lazy_re(r"(?:^|[/_-])(?:my|your|some)(?=[_-])")
 
 
 class Spot(NamedTuple):
-    """Is what a word names among the files.
+    """What a word names among the files.
 
     Args:
         path: The file or folder, or "".
@@ -46,7 +47,7 @@ class Spot(NamedTuple):
 def find_file(
     word: Word, line: Invocation, document: Document, repository: Repository, rule: str
 ) -> Spot:
-    """Finds the file that a word of a command line names.
+    """Find the file that a word of a command line names.
 
     Args:
         word: The word.
@@ -70,7 +71,7 @@ def find_file(
 
 
 def _anchored(text: str, document: Document, repository: Repository) -> tuple[str, str] | None:
-    """Returns the folder that a variable or an installed skill's path means, and the rest."""
+    """Return the folder that a variable or an installed skill's path means, and the rest."""
     folder = document.folder
     if found := _SKILL.match(text):
         return folder, text[found.end() :]
@@ -90,7 +91,7 @@ def _anchored(text: str, document: Document, repository: Repository) -> tuple[st
 
 
 def _plugin(document: Document, repository: Repository) -> str:
-    """Returns the folder of the plugin that a document belongs to, or the root."""
+    """Return the folder of the plugin that a document belongs to, or the root."""
     folder = document.folder
     while folder:
         if f"{folder}/.claude-plugin/plugin.json" in repository.files.paths:
@@ -129,7 +130,7 @@ def _confidence(line: Invocation) -> Confidence:
 
 
 def run_folders(line: Invocation, document: Document, repository: Repository) -> list[str] | None:
-    """Returns the folders a command line may run in; None where that is not in this repository."""
+    """Return the folders a command line may run in; None where that is not in this repository."""
     starts = bases(document, repository)
     for step in line.folders:
         if step in ("?", "-") or step.startswith(("/", "~", "$", "..")):
@@ -145,7 +146,7 @@ def run_folders(line: Invocation, document: Document, repository: Repository) ->
 
 
 def has_left(line: Invocation, document: Document, repository: Repository) -> bool:
-    """Tells whether earlier blocks of a document, or this one, may have left the repository."""
+    """Return whether earlier blocks of a document, or this one, may have left the repository."""
     if run_folders(line, document, repository) is None:
         return True
     return any(
@@ -197,7 +198,7 @@ def _missing(
 
 
 def _why_silent(text: str, word: Word, line: Invocation, document: Document) -> str:
-    """Returns why a missing file is no fault: the text makes it, shows it or does not mean it."""
+    """Return why a missing file is no fault: the text makes it, shows it or does not mean it."""
     if line.silence or line.example:
         return line.silence or line.example
     plain = os.path.normpath(text)

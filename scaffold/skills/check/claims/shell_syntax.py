@@ -36,7 +36,7 @@ class _Opened(NamedTuple):
 
 
 def unclosed(script: Script) -> Fault | None:
-    """Returns the first loop or condition that no word of the block closes, or None."""
+    """Return the first loop or condition that no word of the block closes, or None."""
     opened: list[_Opened] = []
     for simple in script.commands:
         for word in simple.words:
@@ -53,7 +53,7 @@ def unclosed(script: Script) -> Fault | None:
 
 
 def _after(text: str, opened: list[_Opened]) -> list[_Opened]:
-    """Returns what is open behind a word: one less behind `done`, and certain behind `do`."""
+    """Return what is open behind a word: one less behind `done`, and certain behind `do`."""
     if opened and _CLOSED_BY[opened[-1].word] == _CONFIRMED_BY.get(text):
         return [*opened[:-1], opened[-1]._replace(is_plain=True)]
     closed = [at for at, each in enumerate(opened) if _CLOSED_BY[each.word] == text]
@@ -61,7 +61,7 @@ def _after(text: str, opened: list[_Opened]) -> list[_Opened]:
 
 
 def find_shell_blocks(document: Document) -> Iterator[Claim]:
-    """Yields the blocks that are shell for certain."""
+    """Yield the blocks that are shell for certain."""
     for block, script in shell_of(document).fences:
         if block.is_closed and block.text.strip():
             first = block.text.strip().split("\n")[0]
@@ -75,7 +75,7 @@ def find_shell_blocks(document: Document) -> Iterator[Claim]:
 
 
 def judge_shell_block(claim: Claim, document: Document, repository: Repository) -> Verdict:
-    """Judges a block of shell."""
+    """Judge a block of shell."""
     del document, repository  # the text alone decides
     fault: Fault | None
     fault, text, reason = claim.data

@@ -14,7 +14,8 @@ from scaffold.analysis.project.projects import normal_name
 from scaffold.analysis.project.tasks import Tasks
 from scaffold.analysis.python.modules import is_scenery
 from scaffold.analysis.repository import Repository
-from scaffold.skills.check.claim import Claim, Fix, Verdict
+from scaffold.findings import Fix
+from scaffold.skills.check.claim import Claim, Verdict
 from scaffold.skills.check.claims.kind import Kind
 from scaffold.skills.check.claims.shell import Invocation, Word, shell_of, with_words
 from scaffold.skills.check.claims.shell_call import Call, call_of
@@ -33,7 +34,7 @@ _EXTRA = lazy_re(r"^(?P<base>[\w./-]*)\[(?P<extras>[\w.,\s-]+)\]$")
 
 
 class Task(NamedTuple):
-    """Is one word that a runner is given.
+    """One word that a runner is given.
 
     Args:
         family: What it is: "make", "npm", "just", "task", "hook", "extra", "group", "file", "test".
@@ -51,7 +52,7 @@ class Task(NamedTuple):
 
 
 def find_tasks(document: Document) -> Iterator[Claim]:
-    """Yields the words that runners are given."""
+    """Yield the words that runners are given."""
     for invocation in shell_of(document).invocations:
         for task in _tasks(_plain(invocation)):
             index = task.line.words.index(task.word)
@@ -61,7 +62,7 @@ def find_tasks(document: Document) -> Iterator[Claim]:
 
 
 def _plain(invocation: Invocation) -> Invocation:
-    """Returns a command line without what starts it: `sudo`, `uv run`, `python -m`."""
+    """Return a command line without what starts it: `sudo`, `uv run`, `python -m`."""
     call: Call | None = call_of(invocation)
     if call is not None and call.kind in ("name", "module"):
         return call.line
@@ -256,7 +257,7 @@ _READERS: dict[str, Callable[[Invocation], Iterator[Task]]] = {
 
 
 def judge_task(claim: Claim, document: Document, repository: Repository) -> Verdict:
-    """Judges a word that a runner is given."""
+    """Judge a word that a runner is given."""
     task: Task = claim.data
     if task.family == "file":
         return _judge_file(task, document, repository)

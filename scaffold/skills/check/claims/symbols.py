@@ -12,7 +12,8 @@ from scaffold.analysis.lazy_re import lazy_re
 from scaffold.analysis.python.lookup_result import Found
 from scaffold.analysis.python.signatures import Signature
 from scaffold.analysis.repository import Repository
-from scaffold.skills.check.claim import Claim, Fix, Verdict
+from scaffold.findings import Fix
+from scaffold.skills.check.claim import Claim, Verdict
 from scaffold.skills.check.claims.imports import is_surely_ours
 from scaffold.skills.check.claims.kind import Kind
 from scaffold.skills.check.claims.markers import is_marker
@@ -31,7 +32,7 @@ _MANY = 8
 
 
 class Symbol(NamedTuple):
-    """Is a name in inline code.
+    """A name in inline code.
 
     Args:
         name: The name, dotted or not.
@@ -45,7 +46,7 @@ class Symbol(NamedTuple):
 
 
 def find_symbols(document: Document) -> Iterator[Claim]:
-    """Yields the names in inline code that can be names of Python."""
+    """Yield the names in inline code that can be names of Python."""
     for span in document.markdown.codes:
         found = _SYMBOL.fullmatch(span.text)
         if found is None or is_placeholder(found["name"]) or is_marker(span.text):
@@ -59,7 +60,7 @@ def find_symbols(document: Document) -> Iterator[Claim]:
 
 
 def judge_symbol(claim: Claim, document: Document, repository: Repository) -> Verdict:
-    """Judges a name: does it exist, and does the call behind it fit?"""
+    """Judge a name: does it exist, and does the call behind it fit?"""
     symbol: Symbol = claim.data
     found = _resolve(symbol.name, document, repository)
     if found is None:
@@ -78,7 +79,7 @@ def judge_symbol(claim: Claim, document: Document, repository: Repository) -> Ve
 
 
 def _judge_bare(symbol: Symbol, document: Document, repository: Repository) -> Verdict:
-    """Judges a name that stands for no one thing: it holds where anything is defined by it."""
+    """Judge a name that stands for no one thing: it holds where anything is defined by it."""
     if symbol.name in defined_names(document):
         return Verdict.holds("a block of the text binds it")
     places = repository.python.defined(symbol.name)
@@ -91,7 +92,7 @@ def _judge_bare(symbol: Symbol, document: Document, repository: Repository) -> V
 
 
 def _is_builtin(name: str, document: Document) -> bool:
-    """Tells whether a name is Python's own: `ValueError`, `str.lower`."""
+    """Return whether a name is Python's own: `ValueError`, `str.lower`."""
     first, *rest = name.split(".")
     if first.startswith("_") or first in imported_names(document):
         return False
@@ -126,7 +127,7 @@ def _missing(
 
 
 def _is_of_code(symbol: Symbol, document: Document, repository: Repository) -> bool:
-    """Tells whether a dotted name that leads nowhere can be nothing but Python.
+    """Return whether a dotted name that leads nowhere can be nothing but Python.
 
     `app.name` is said of an object, `orders.id` of a column; `app.engine.fuse`, `app.LIMIT` and
     what the document imports are said of the package.
@@ -138,7 +139,7 @@ def _is_of_code(symbol: Symbol, document: Document, repository: Repository) -> b
 
 
 def _resolve(name: str, document: Document, repository: Repository) -> Found | None:
-    """Returns what a name means: by itself, by what the document imports, or by its first part."""
+    """Return what a name means: by itself, by what the document imports, or by its first part."""
     first, _, rest = name.partition(".")
     if first in defined_names(document):
         return None
@@ -156,7 +157,7 @@ def _resolve(name: str, document: Document, repository: Repository) -> Found | N
 def _by_definition(
     first: str, rest: str, document: Document, repository: Repository
 ) -> Found | None:
-    """Returns what `Class.method`, `Class` or `function` means, wherever it is defined."""
+    """Return what `Class.method`, `Class` or `function` means, wherever it is defined."""
     index = repository.python
     places = sorted({path for path, _ in index.defined(first)})
     if not places or len(places) > _MANY:
@@ -193,7 +194,7 @@ def _signature(symbol: Symbol, found: Found, repository: Repository) -> Signatur
 
 
 class Written(NamedTuple):
-    """Is what stands in the parentheses behind a name.
+    """What stands in the parentheses behind a name.
 
     Args:
         positional: The plain names given by position; None for anything else.
@@ -209,7 +210,7 @@ class Written(NamedTuple):
 
 
 def _written_names(call: str) -> Written | None:
-    """Returns the names in a call or a signature; None where it leaves something out."""
+    """Return the names in a call or a signature; None where it leaves something out."""
     if "..." in call or "…" in call or re.search(r"<[\w -]+>", call):
         return None
     try:

@@ -23,7 +23,7 @@ _MOST = 0.6
 
 
 def find_trees(document: Document) -> Iterator[Claim]:
-    """Yields the entries of drawn trees, in documents about their own repository."""
+    """Yield the entries of drawn trees, in documents about their own repository."""
     if not document.is_about_here:
         return
     for fence in document.markdown.fences:
@@ -59,7 +59,7 @@ def _entries(fence: Block) -> Iterator[Claim]:
 
 
 def judge_tree(claim: Claim, document: Document, repository: Repository) -> Verdict:
-    """Judges an entry of a tree: does it exist where most of the drawing does?"""
+    """Judge an entry of a tree: does it exist where most of the drawing does?"""
     root, every = claim.data
     base = _base(root, every, document, repository)
     if base is None:
@@ -83,7 +83,7 @@ def judge_tree(claim: Claim, document: Document, repository: Repository) -> Verd
 def _base(
     root: str, every: tuple[str, ...], document: Document, repository: Repository
 ) -> str | None:
-    """Returns the folder in which most of a drawing exists, or None."""
+    """Return the folder in which most of a drawing exists, or None."""
     starts = list(bases(document, repository))
     if root not in ("", "."):
         starts = [f"{base}/{root}".strip("/") for base in starts] + starts

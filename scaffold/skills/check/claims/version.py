@@ -9,7 +9,8 @@ from typing import Literal, NamedTuple
 from scaffold.analysis.lazy_re import lazy_re
 from scaffold.analysis.project.project import Version, as_version, normal_name
 from scaffold.analysis.repository import Repository
-from scaffold.skills.check.claim import Claim, Fix, Verdict
+from scaffold.findings import Fix
+from scaffold.skills.check.claim import Claim, Verdict
 from scaffold.skills.check.claims.command_words import find_commands
 from scaffold.skills.check.claims.kind import Kind
 from scaffold.skills.check.documents import Document
@@ -64,7 +65,7 @@ _TOOLS = {"python": "python", "node": "node", "node.js": "node", "go": "go", "ru
 
 
 class Given(NamedTuple):
-    """Is a version that a text gives.
+    """A version that a text gives.
 
     Args:
         what: Of what kind it is.
@@ -80,7 +81,7 @@ class Given(NamedTuple):
 
 
 def find_versions(document: Document) -> Iterator[Claim]:
-    """Yields the versions that a document about its own repository gives."""
+    """Yield the versions that a document about its own repository gives."""
     if not document.is_about_here:
         return
     for block in document.markdown.blocks:
@@ -153,7 +154,7 @@ def _why_another(words: str) -> str:
 
 
 def judge_version(claim: Claim, document: Document, repository: Repository) -> Verdict:
-    """Judges a version: is it that of the project's own files?"""
+    """Judge a version: is it that of the project's own files?"""
     given: Given = claim.data
     if given.what == "floor":
         return _judge_floor(given, claim, repository)
@@ -186,7 +187,7 @@ def judge_version(claim: Claim, document: Document, repository: Repository) -> V
 
 
 def _begins(given: Given, known: Version, asked: Version) -> bool:
-    """Tells whether a version of prose, "2.1 of x", is the beginning of the one that is known."""
+    """Return whether a version of prose, "2.1 of x", is the beginning of the one that is known."""
     return given.what == "named" and asked == known[: len(asked)]
 
 

@@ -22,7 +22,7 @@ _FILE = lazy_re(r"`(?P<path>(?:\.github/workflows/)?[\w.-]+\.ya?ml)`")
 
 
 def find_workflow_jobs(document: Document) -> Iterator[Claim]:
-    """Yields the jobs that a text names together with one workflow."""
+    """Yield the jobs that a text names together with one workflow."""
     for span in document.markdown.codes:
         if not _JOB.fullmatch(span.text) or is_placeholder(span.text):
             continue
@@ -36,7 +36,7 @@ def find_workflow_jobs(document: Document) -> Iterator[Claim]:
 
 
 def judge_workflow_job(claim: Claim, document: Document, repository: Repository) -> Verdict:
-    """Judges a job: does its name occur in the workflow at all?"""
+    """Judge a job: does its name occur in the workflow at all?"""
     file, silent = claim.data
     path = f".github/workflows/{str(file).rpartition('/')[2]}"
     text = repository.files.look_into(path) if path in repository.files.paths else None

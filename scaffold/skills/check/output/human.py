@@ -5,30 +5,18 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
+from scaffold.findings import human_rows
 from scaffold.skills.check.checking import Outcome
-from scaffold.skills.check.claim import Finding
 
 
 def to_text(outcome: Outcome, *, show_undecided: bool = False) -> str:
-    """Returns an outcome as text: every finding, then how many claims were decided."""
+    """Return an outcome as text: every finding, then how many claims were decided."""
     rows: list[str] = []
     for finding in outcome.findings:
-        rows += _finding_rows(finding)
+        rows += human_rows(finding)
     if show_undecided:
         rows += _undecided(outcome)
     return "\n".join([*rows, *_summary(outcome)]) + "\n"
-
-
-def _finding_rows(finding: Finding) -> Iterator[str]:
-    place = f"{finding.path}:{finding.line}:{finding.column}"
-    yield f"{place}  {finding.severity}  {finding.rule}  {finding.message}"
-    if finding.evidence:
-        yield f"    {finding.evidence}"
-    if finding.now:
-        yield f"    now: {finding.now}"
-    if finding.fix is not None:
-        how = "--fix writes it" if finding.fix.is_safe else "a guess"
-        yield f"    fix: {finding.fix.before} -> {finding.fix.after} ({how})"
 
 
 def _undecided(outcome: Outcome) -> Iterator[str]:

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections import Counter
 from typing import Any
 
+from scaffold.findings import Finding
 from scaffold.skills.check.checking import Outcome
-from scaffold.skills.check.claim import Finding, Judged
+from scaffold.skills.check.claim import Judged
 
 
 def to_json(outcome: Outcome) -> dict[str, Any]:
-    """Returns the keys ``findings``, ``claims`` and ``documents`` of the report."""
+    """Return the keys ``findings``, ``claims`` and ``documents`` of the report."""
     return {
         "findings": [finding_json(each) for each in outcome.findings],
         "claims": dict(outcome.states),
@@ -29,14 +29,8 @@ def to_json(outcome: Outcome) -> dict[str, Any]:
 
 
 def finding_json(finding: Finding) -> dict[str, Any]:
-    """Returns one finding, with its fingerprint."""
-    return {**finding.to_json(), "fingerprint": fingerprint(finding)}
-
-
-def fingerprint(finding: Finding) -> str:
-    """Returns what a finding is known by when its line has moved: rule, file and claim."""
-    key = "\0".join((finding.rule, finding.path, finding.claim))
-    return hashlib.sha256(key.encode("utf-8", "surrogateescape")).hexdigest()[:16]
+    """Return one finding, with its fingerprint."""
+    return {**finding.to_json(), "fingerprint": finding.fingerprint}
 
 
 def _undecided(judged: Judged) -> dict[str, Any]:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from scaffold.skills.check.claim import Severity
+from scaffold.findings import Severity
 
 
 class Rule(NamedTuple):
-    """Is one rule.
+    """One rule.
 
     Args:
         severity: "error" makes the command fail.

@@ -15,7 +15,7 @@ from scaffold.cli.main import main
 from scaffold.errors import TargetError
 from scaffold.units.context import Options
 from scaffold.units.ledger import find_unit
-from scaffold.verify.findings import Level, not_run
+from scaffold.verify.checks import Level, not_run
 from scaffold.verify.interpreter import Interpreter
 from scaffold.verify.static import check_static
 from tests.unit.scaffold.archon.conftest import ARCHON, TABLE, Bench

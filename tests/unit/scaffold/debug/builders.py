@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Any
 
-from scaffold.debug.diagnosis import Scene
+from scaffold.debug.diagnosis import Snapshot
 from scaffold.debug.records import Call, Failure, Group, Job, Place, Process
 
 NOW_S = 1000.0
@@ -47,10 +47,10 @@ def job(*calls: Collection[Call], groups: tuple[Group, ...] = (), **fields: Any)
     return Job(world, ranks, [])
 
 
-def scene(job: Job, alive: Collection[int] | None = None, **fields: Any) -> Scene:
+def snapshot(job: Job, alive: Collection[int] | None = None, **fields: Any) -> Snapshot:
     """Returns a moment of a job; all ranks are there where nothing else is said."""
     there = frozenset(job.ranks if alive is None else alive)
-    return Scene(job, there, now_s=NOW_S, **fields)
+    return Snapshot(job, there, now_s=NOW_S, **fields)
 
 
 def failure(type: str, message: str, at_s: float = 5.0) -> Failure:

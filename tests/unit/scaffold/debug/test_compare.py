@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from scaffold.debug.checksums import Sum, whole
+from scaffold.debug.checksums import Checksum, whole
 from scaffold.debug.compare import CompareOptions, compare_runs, difference
 from scaffold.errors import RequestError, ScaffoldError
 
@@ -92,8 +92,8 @@ def test_shards_are_put_together(tmp_path: Path) -> None:
 
 
 def test_copies_of_a_shard_count_once() -> None:
-    each = Sum("float32", (4,), 5, 1.0, 1.0, 0.0, 0, 0, placements=("R",))
-    copy = Sum(**{**each.__dict__, "counts": False})
+    each = Checksum("float32", (4,), 5, 1.0, 1.0, 0.0, 0, 0, placements=("R",))
+    copy = Checksum(**{**each.__dict__, "counts": False})
     joined = whole({0: {("k"): each}, 1: {("k"): copy}})  # type: ignore[dict-item]
     assert {one.checksum for sums in joined.values() for one in sums.values()} == {5}
 
@@ -128,8 +128,8 @@ def test_partial_sums_are_left_undecided(tmp_path: Path) -> None:
     ],
 )
 def test_how_two_tensors_differ(fields: dict[str, Any], rtol: float, why: str) -> None:
-    left = Sum("float32", (4,), 1, 4.0, 2.0, 0.0, 0, 0, (1.0,))
-    assert difference(left, Sum(**{**left.__dict__, **fields}), rtol) == why
+    left = Checksum("float32", (4,), 1, 4.0, 2.0, 0.0, 0, 0, (1.0,))
+    assert difference(left, Checksum(**{**left.__dict__, **fields}), rtol) == why
 
 
 @pytest.mark.parametrize("records", [(), ("a", "b", "c")])

@@ -7,20 +7,20 @@ import pytest
 from scaffold.debug.diagnosis import KINDS, diagnose, is_definite
 from scaffold.debug.records import SET_UP, Group, Job, Place
 from scaffold.debug.stacks import Stack
-from tests.unit.scaffold.debug.builders import call, failure, job, process, scene, waiting
+from tests.unit.scaffold.debug.builders import call, failure, job, process, snapshot, waiting
 
 LOST = "Connection closed by peer [127.0.0.1]:1"
 
 
 def kind_of(*args: object, **fields: object) -> tuple[str, tuple[int, ...]]:
-    found = diagnose(scene(*args, **fields))  # type: ignore[arg-type]
+    found = diagnose(snapshot(*args, **fields))  # type: ignore[arg-type]
     assert found is not None
     assert found.kind in KINDS
     return found.kind, found.ranks
 
 
 def test_a_sound_job_has_no_verdict() -> None:
-    assert diagnose(scene(job([call()], [call()]), alive=(), status=0)) is None
+    assert diagnose(snapshot(job([call()], [call()]), alive=(), status=0)) is None
 
 
 def test_a_finished_job_whose_ranks_disagree_has_one() -> None:
@@ -32,7 +32,7 @@ def test_a_rank_outside_of_communication_is_shown_with_its_line() -> None:
     stuck = job([waiting(number=2)], [call()])
     stack = Stack("main", True, (Place("/lib/python3.11/site-packages/x.py", 3, "read"),
                                  Place("data.py", 7, "load")))  # fmt: skip
-    found = diagnose(scene(stuck, stacks={101: (stack,)}))
+    found = diagnose(snapshot(stuck, stacks={101: (stack,)}))
     assert found is not None
     assert (found.kind, found.ranks) == ("outside", (1,))
     assert "at data.py:7 load" in found.text
@@ -43,14 +43,14 @@ def test_a_rank_that_ended_while_others_wait() -> None:
     ended = job([waiting(number=2)], [call()])
     ended.ranks[1].ended_s, ended.ranks[1].status = 3.0, 0
     assert kind_of(ended, alive={0}) == ("exited", (1,))
-    assert is_definite(scene(ended, alive={0}))
+    assert is_definite(snapshot(ended, alive={0}))
 
 
 def test_the_first_failure_counts_and_not_what_follows_from_it() -> None:
     broken = job([call(number=2, state="failed")], [call()])
     broken.ranks[0].failure = failure("RuntimeError", LOST, at_s=2.0)
     broken.ranks[1].failure = failure("ValueError", "no such sample", at_s=9.0)
-    found = diagnose(scene(broken, alive=(), status=1))
+    found = diagnose(snapshot(broken, alive=(), status=1))
     assert found is not None
     assert (found.kind, found.ranks) == ("exited", (1,))
     assert "train.py:20 load: ValueError: no such sample" in found.text
@@ -84,7 +84,7 @@ def test_a_killed_rank_is_told_by_its_signal() -> None:
     killed = job([call(number=2, state="failed")], [call()])
     killed.ranks[0].failure = failure("RuntimeError", LOST)
     killed.ranks[1].status = -9
-    found = diagnose(scene(killed, alive=(), status=1))
+    found = diagnose(snapshot(killed, alive=(), status=1))
     assert found is not None
     assert (found.kind, found.ranks) == ("exited", (1,))
     assert "was killed by SIGKILL" in found.text
@@ -92,7 +92,7 @@ def test_a_killed_rank_is_told_by_its_signal() -> None:
 
 def test_another_call_while_an_error_is_handled_is_laid_to_the_error() -> None:
     barrier = waiting("barrier", 2, during="KeyError: 'w'", during_at=Place("a.py", 3, "f"))
-    found = diagnose(scene(job([waiting(number=2)], [barrier])))
+    found = diagnose(snapshot(job([waiting(number=2)], [barrier])))
     assert found is not None
     assert (found.kind, found.ranks) == ("exited", (1,))
     assert "failed at a.py:3 f: KeyError: 'w'" in found.text
@@ -109,7 +109,7 @@ def test_a_rank_that_never_joined() -> None:
 def test_ranks_that_receive_from_each_other() -> None:
     both = job([waiting("recv", 0, peer=1, nth=1)], [waiting("recv", 0, peer=0, nth=1)])
     assert kind_of(both) == ("peer", (0, 1))
-    assert is_definite(scene(both))
+    assert is_definite(snapshot(both))
 
 
 def test_ranks_in_groups_of_another_order() -> None:
@@ -120,11 +120,11 @@ def test_ranks_in_groups_of_another_order() -> None:
 
 def test_a_call_that_all_came_to() -> None:
     assert kind_of(job([waiting()], [waiting()])) == ("stalled", (0, 1))
-    assert not is_definite(scene(job([waiting()], [waiting()])))
+    assert not is_definite(snapshot(job([waiting()], [waiting()])))
 
 
 def test_a_slow_rank_may_still_come() -> None:
-    assert not is_definite(scene(job([waiting(number=2)], [call()])))
+    assert not is_definite(snapshot(job([waiting(number=2)], [call()])))
 
 
 def test_a_job_that_failed_before_its_ranks() -> None:
@@ -141,7 +141,7 @@ def test_the_skipped_call_is_pointed_to() -> None:
     line = (Place("train.py", 11, "step"),)
     left = [call(number=1), call(number=2, at=line), waiting(number=3)]
     right = [call(number=1), call(number=2)]
-    found = diagnose(scene(job(left, right)))
+    found = diagnose(snapshot(job(left, right)))
     assert found is not None
     assert any("call 2 is the first that ranks make from different lines" in each
                for each in found.notes)  # fmt: skip
@@ -152,7 +152,7 @@ def test_who_was_ended_because_another_timed_out_is_the_one_that_was_waited_for(
     late.ranks[0].failure = failure("RuntimeError", "Timed out waiting 4000ms for recv operation")
     late.ranks[1].status = -15
     stack = Stack("main", True, (Place("data.py", 7, "load"),))
-    found = diagnose(scene(late, alive=(), status=1, stacks={101: (stack,)}))
+    found = diagnose(snapshot(late, alive=(), status=1, stacks={101: (stack,)}))
     assert found is not None
     assert (found.kind, found.ranks) == ("outside", (1,))
     assert "at data.py:7 load" in found.text

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from scaffold.debug.memory import Held, memory_json, memory_text, read_memory, size_text
+from scaffold.debug.memory import MemoryUse, memory_json, memory_text, read_memory, size_text
 from scaffold.debug.records import Job
 from tests.unit.scaffold.debug.builders import job
 
@@ -37,13 +37,13 @@ def test_the_rank_that_ran_out_is_shown(tmp_path: Path) -> None:
 
 
 def test_a_large_parameter_that_is_not_sharded_is_named() -> None:
-    found = {rank: Held(rank, **held()) for rank in (0, 1)}
+    found = {rank: MemoryUse(rank, **held()) for rank in (0, 1)}
     assert "unsharded  m.emb.weight: each rank holds all 300 B of it" in memory_text(found)
 
 
 def test_where_nothing_is_sharded_that_is_said() -> None:
     plain = {"m.w": {"held": 9, "whole": 9, "placements": []}}
-    found = {rank: Held(rank, **held(parameters=plain)) for rank in (0, 1)}
+    found = {rank: MemoryUse(rank, **held(parameters=plain)) for rank in (0, 1)}
     assert "unsharded  all 1 parameters" in memory_text(found)
     assert "unsharded" not in memory_text({0: found[0]}), "one rank has nobody to share with"
 

@@ -10,8 +10,8 @@ import pytest
 
 from scaffold.analysis.files.files import Files
 from scaffold.deps.audit import judge_tree
-from scaffold.deps.finding import LEVELS, VERDICTS, Finding
 from scaffold.deps.import_names import Names
+from scaffold.deps.judgement import LEVELS, VERDICTS, Judgement
 from scaffold.deps.release import Release
 from scaffold.deps.use import Use
 from tests.deps_places import write
@@ -246,7 +246,7 @@ CASES: dict[str, Case] = {
 }
 
 
-def judged(folder: Path, case: Case, use: Sources) -> tuple[list[Use], list[Finding]]:
+def judged(folder: Path, case: Case, use: Sources) -> tuple[list[Use], list[Judgement]]:
     """Returns the uses in a tree, and what there is to say of them."""
     releases = [
         Release(version, write(folder / version, _files(files, "pkg/__init__.py")))

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from scaffold.target.docstrings import convert, form_of
-from scaffold.target.style import DOCSTRING_FORMS
+from scaffold.target.layouts import DOCSTRING_FORMS
 
 TREES = Path(__file__).parents[3] / "golden" / "trees"
 SOURCES = sorted(TREES.rglob("*.py"))

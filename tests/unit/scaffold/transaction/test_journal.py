@@ -11,7 +11,8 @@ import pytest
 from scaffold.errors import ApplyError
 from scaffold.transaction import disk
 from scaffold.transaction.apply import apply_changes, session, settle
-from scaffold.transaction.change import Change, digest
+from scaffold.transaction.change import Change
+from scaffold.transaction.digest import digest
 from scaffold.transaction.journal import (
     Journal,
     JournalStep,

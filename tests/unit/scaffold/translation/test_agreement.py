@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from scaffold.analysis.files.files import list_files
+from scaffold.findings import Finding
 from scaffold.translation.agreement import check_page
 from scaffold.translation.documents import Documents
-from scaffold.translation.finding import Finding
 
 ENGLISH = """\
 ---
@@ -161,10 +161,10 @@ def test_a_defect_is_found_where_it_stands(
 ) -> None:
     assert old in CHINESE
     rows = findings(tmp_path, chinese=CHINESE.replace(old, new))
-    told = [(row.line, row.rule, row.found, row.expected) for row in rows]
+    told = [(row.line, row.rule, row.claim, row.now) for row in rows]
     assert (line, rule, found, expected) in told, told
     assert len(told) <= 3, told
-    assert all(row.file == "docs/zh/page.md" and "docs/en/page.md:" in row.source for row in rows)
+    assert all(row.path == "docs/zh/page.md" and "docs/en/page.md:" in row.evidence for row in rows)
 
 
 def test_a_paragraph_that_is_gone_is_found_among_others(tmp_path: Path) -> None:
@@ -173,15 +173,15 @@ def test_a_paragraph_that_is_gone_is_found_among_others(tmp_path: Path) -> None:
     assert findings(tmp_path, english, chinese) == []
     for words in ("另一件。\n", "    当心。\n"):
         (found,) = findings(tmp_path, english, chinese.replace(words, ""))
-        assert (found.rule, found.found, found.expected) == ("paragraph", "2", "3")
+        assert (found.rule, found.claim, found.now) == ("paragraph", "2", "3")
 
 
 def test_sections_that_are_missing_or_too_many(tmp_path: Path) -> None:
     more = findings(tmp_path, ENGLISH + "\n## Last\n\nwords\n")
-    assert [(row.rule, row.found) for row in more] == [("heading", "none")]
-    assert "a section for 'Last', marked <!-- scaffold: source last " in more[0].expected
+    assert [(row.rule, row.claim) for row in more] == [("heading", "none")]
+    assert "a section for 'Last', marked <!-- scaffold: source last " in more[0].now
     (fewer,) = findings(tmp_path, chinese=CHINESE + "\n### 多余\n")
-    assert (fewer.rule, fewer.found, fewer.line) == ("heading", "the section '多余'", 35)
+    assert (fewer.rule, fewer.claim, fewer.line) == ("heading", "the section '多余'", 35)
 
 
 def test_sections_in_another_order(tmp_path: Path) -> None:
@@ -196,7 +196,7 @@ def test_two_markers_in_a_section(tmp_path: Path) -> None:
     english = "# A\n\nwords\n"
     mark = str(documents(tmp_path, english).page("docs/en/page.md").sections[0].wanted)
     (found,) = findings(tmp_path, english, f"# 甲\n\n{mark}\n\n{mark}\n\n字\n")
-    assert (found.rule, found.line, found.found) == ("marker", 5, mark)
+    assert (found.rule, found.line, found.claim) == ("marker", 5, mark)
 
 
 @pytest.mark.parametrize(
@@ -225,10 +225,10 @@ def test_anchors_are_githubs_or_those_of_mkdocs(tmp_path: Path, anchor: str) -> 
     english, chinese = "# A\n\n## B\n\n## C\n\n[c](#c)\n", "# A\n\n## 二\n\n## 三\n\n[丙](#{})\n"
     assert findings(tmp_path, english, chinese.format(anchor)) == []
     (wrong,) = findings(tmp_path, english, chinese.format("c"))
-    assert (wrong.found, wrong.expected) == ("#c", "#三")
+    assert (wrong.claim, wrong.now) == ("#c", "#三")
     (tmp_path / "mkdocs.yml").write_text("site_name: a\n")
     (wrong,) = findings(tmp_path, english, chinese.format("c"))
-    assert wrong.expected == "#_2"
+    assert wrong.now == "#_2"
 
 
 def test_an_image_of_the_language_may_stand_in_its_place(tmp_path: Path) -> None:

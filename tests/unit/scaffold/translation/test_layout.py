@@ -86,10 +86,10 @@ def test_what_is_configured_counts(tmp_path: Path) -> None:
     [
         ('source = "docs"', "given together"),
         ('sauce = "docs"', "did you mean 'source'?"),
-        ("generated = [1]", "texts alone"),
-        ('generated = "a"', "is no list of texts"),
+        ("generated = [1]", "strings only"),
+        ('generated = "a"', "must be list, not str"),
         ('exclude = {"a.md" = ""}', "a reason in words"),
-        ("pages = {a = 1}", "needs a translation"),
+        ("pages = {a = 1}", "'a' must be a string"),
         ('pages = {"b.md" = "c.md"}', "'b.md' of [tool.scaffold.docs.pages] does not exist"),
         ("source = [", "pyproject.toml cannot be read"),
     ],

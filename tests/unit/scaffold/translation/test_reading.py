@@ -50,7 +50,7 @@ def test_sections_reach_to_the_next_heading_of_any_level() -> None:
     found = page(PAGE)
     rows = [(s.key, s.level, s.line, s.end) for s in found.sections]
     assert rows == [("preamble", 0, 1, 7), ("one-x", 1, 7, 22), ("two", 2, 22, 28)]
-    assert found.front.keys == ("title",)
+    assert tuple(found.front.fields) == ("title",)
 
 
 def test_blocks_and_passages_stand_where_they_are() -> None:

@@ -20,14 +20,15 @@ from scaffold.edit.shapes import read_entries
 from scaffold.errors import ScaffoldError
 from scaffold.report import Report
 from scaffold.templating.manifests import load_kind, style_names
-from scaffold.transaction.change import digest
-from scaffold.units.add import add_tests, add_unit
+from scaffold.transaction.digest import digest
+from scaffold.units.add import add_prepared, add_unit
 from scaffold.units.context import Options
 from scaffold.units.ledger import base_path, find_unit, read_units
 from scaffold.units.list import list_templates
 from scaffold.units.project import new_project
 from scaffold.units.show import show_unit
 from scaffold.units.status import show_status
+from scaffold.units.subject import prepare_tests
 from scaffold.units.update import update_units
 
 Tree = dict[str, bytes | None]
@@ -212,7 +213,9 @@ def test_the_file_of_another_unit_is_not_replaced(project: Path):
     options = Options(project, overwrite=("tests/reward/test_sums.py",))
     error = refused(
         "file_exists",
-        lambda: add_tests(load_kind("tests"), "my_rl.reward.sums", "reward", "", options),
+        lambda: add_prepared(
+            prepare_tests(load_kind("tests"), "my_rl.reward.sums", "reward", "", options), options
+        ),
         project,
     )
     assert error.message == "tests/reward/test_sums.py exists and belongs to reward/sums"

@@ -8,7 +8,7 @@ import pytest
 
 from scaffold.edit.entry import Entry
 from scaffold.errors import LedgerError
-from scaffold.transaction.change import digest
+from scaffold.transaction.digest import digest
 from scaffold.units.ledger import (
     LedgerFile,
     TemplateUse,

@@ -8,7 +8,7 @@ from scaffold.edit.entry import Entry
 from scaffold.target.layouts import KindPlace, Registry
 from scaffold.target.target import Target
 from scaffold.units.ledger import LedgerFile, Unit
-from scaffold.verify.findings import Level
+from scaffold.verify.checks import Level
 from scaffold.verify.static import check_static, has_broken_file
 
 GOOD = {

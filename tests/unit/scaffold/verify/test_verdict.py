@@ -13,7 +13,7 @@ from scaffold.units.context import Options
 from scaffold.units.ledger import LedgerFile, Unit
 from scaffold.units.todos import OpenTodo
 from scaffold.verify import verify_units
-from scaffold.verify.findings import Finding, Level, failed, judged, not_needed, not_run, warning
+from scaffold.verify.checks import Check, Level, failed, judged, not_needed, not_run, warning
 from scaffold.verify.interpreter import Interpreter
 from scaffold.verify.levels import Bench, Limits, run_episodes, run_tests
 from scaffold.verify.verdict import UnitVerdict
@@ -44,7 +44,7 @@ def test_verdicts(
 def test_a_level_tells_its_first_failure() -> None:
     assert (PASSED.status, PASSED.reason) == ("passed", "fine")
     assert (FAILED.status, FAILED.reason) == ("failed", "a: b (and 1 more)")
-    skipped = judged("episodes", [Finding("x", "skipped", "no proxy")], "")
+    skipped = judged("episodes", [Check("x", "skipped", "no proxy")], "")
     assert (skipped.status, skipped.reason, skipped.is_lacking) == ("skipped", "no proxy", True)
 
 

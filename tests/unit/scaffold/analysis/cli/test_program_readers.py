@@ -28,18 +28,10 @@ parser.add_argument("--many", nargs="+")
 parser.add_argument("--color", action=argparse.BooleanOptionalAction)
 parser.parse_args()
 """
-HELPERS = """
+NESTED = """
 import argparse as ap
 
 MODES = {"fast": 1, "slow": 2}
-
-
-def shared(parser, *, with_mode=False):
-    group = parser.add_argument_group("shared")
-    group.add_argument("--root", required=True)
-    if with_mode:
-        group.add_argument("--mode", choices=sorted(MODES))
-    return parser
 
 
 class Program:
@@ -48,9 +40,14 @@ class Program:
         base.add_argument("--log")
         self.parser = ap.ArgumentParser(allow_abbrev=False)
         inner = self.parser.add_subparsers(required=True)
-        for name in ("make", "mend"):
-            each = shared(inner.add_parser(name, parents=[base]), with_mode=True)
-            each.add_argument("names", nargs="*")
+        make = inner.add_parser("make", parents=[base])
+        group = make.add_argument_group("shared")
+        group.add_argument("--root", required=True)
+        group.add_argument("--mode", choices=sorted(MODES))
+        make.add_argument("names", nargs="*")
+        mend = inner.add_parser("mend", parents=[base])
+        mend.add_argument("--root", required=True)
+        mend.add_argument("names", nargs="*")
 
     def run(self, argv=None):
         return self.parser.parse_args(argv)
@@ -64,21 +61,9 @@ if __name__ == "__main__":
     main()
 """
 CLICK = """
-import functools
-
 import click
 
 verbose = click.option("-v", "--verbose", count=True)
-
-
-def shared(function):
-    @click.option("--root", required=True)
-    @verbose
-    @functools.wraps(function)
-    def inner(*args, **given):
-        pass
-
-    return inner
 
 
 @click.group()
@@ -88,7 +73,8 @@ def cli(verbose):
 
 
 @cli.command("make")
-@shared
+@click.option("--root", required=True)
+@verbose
 @click.argument("names", nargs=-1, required=True)
 @click.option("--mode", type=click.Choice(["fast", "slow"], case_sensitive=False))
 @click.option("--shout/--whisper", " /-w")
@@ -115,7 +101,7 @@ LINES = {
         "x --number=1", "x --nmber 1", "--pair a b x", "x --pair a", "x --many a b --quiet",
         "x --no-color", "x --no-quiet", "-- x", "-- -x", "x --help", "x -h", "-5", "x --q",
     ],
-    "helpers": [
+    "nested": [
         "make --root r", "make", "mend --root r a b", "break", "make --root r --mode fast",
         "make --root r --mode medium", "make --root r --log l", "--log l make --root r",
         "make --roo r", "mend --root r --unknown", "make --root", "make --help",
@@ -127,7 +113,7 @@ LINES = {
         "mend", "mend a --point 1 2", "mend a --point 1", "brake", "make --help", "make-it -v",
     ],
 }  # fmt: skip
-TEXTS = {"plain": PLAIN, "helpers": HELPERS, "click": CLICK}
+TEXTS = {"plain": PLAIN, "nested": NESTED, "click": CLICK}
 
 
 @pytest.mark.parametrize(
@@ -190,8 +176,15 @@ MAKE = "import argparse\nparser = argparse.ArgumentParser()\n"
         "parsers = {'a': parser}\nfill(parsers)",
         "import sys\nif sys.argv[1] == 'x':\n    sys.argv.remove('x')",
         "parser.register('action', 'x', int)",
-        "subs = parser.add_subparsers()\nfor each in found():\n    subs.add_parser(each)",
-        "def again(p):\n    again(p)\nagain(parser)",
+        "for name in ('a', 'b'):\n    parser.add_argument(f'--{name}')",
+        "subs = parser.add_subparsers()\nfor each in ('a', 'b'):\n    subs.add_parser(each)",
+        "def late():\n    parser.add_argument('late')\nregister(late)",
+        "class A:\n    def fill(self):\n        self.parser.add_argument('--x')",
+        "def wrap(*names):\n    parser.add_argument(*names)\nwrap('--x')",
+        "add = parser.add_argument\nadd('--x')",
+        "if unsure():\n    parser.add_argument('place')",
+        "def fill(p):\n    p.add_argument('--x')\nfill(parser)",
+        "def build(p):\n    return p\nsame = build(parser)",
     ],
 )
 def test_a_parser_that_may_take_more_is_open(text: str, tmp_path: Path) -> None:
@@ -241,12 +234,29 @@ def test_commands_come_from_the_modules_that_a_group_leads_to(tmp_path: Path) ->
         "@click.group()\ndef cli(): ...\nfor each in found():\n    cli.add_command(each)\n",
         "@click.command(context_settings={'allow_extra_args': True})\ndef cli(): ...\n",
         "@click.command()\n@click.option(*NAMES)\ndef cli(): ...\n",
+        "def many(f):\n    for each in NAMES:\n        f = click.option(each)(f)\n    return f\n"
+        "@click.command()\n@many\ndef cli(): ...\n",
+        "def more(f):\n    return elsewhere(f)\n@click.command()\n@more\ndef cli(): ...\n",
+        "@click.group()\ndef cli(): ...\ncli.command('x')(print)\n",
+        "cli = click.Command('x', params=PARAMS)\n",
     ],
 )
 def test_a_click_command_that_may_take_more_is_open(text: str, tmp_path: Path) -> None:
     found = command(tmp_path, {"a.py": f"import click\n{text}"}, "a.py", "cli")
     assert found is not None
     assert found.is_open
+
+
+def test_a_command_is_read_from_a_list_of_parameters(tmp_path: Path) -> None:
+    text = (
+        "import click\ncli = click.Command('x', params=[click.Option(['-n', '--num'], type=int),\n"
+        "    click.Argument(['path'])])\n"
+    )
+    found = command(tmp_path, {"a.py": text}, "a.py", "cli")
+    assert found is not None
+    assert not found.is_open
+    assert set(found.option_names()) == {"-n", "--num", "--help"}
+    assert [each.name for each in found.arguments] == ["PATH"]
 
 
 def test_a_typer_app_is_read_from_signatures(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ import pytest
 
 from scaffold.analysis.files.files import Files
 from scaffold.analysis.repository import Repository
-from scaffold.skills.check.claim import Finding
+from scaffold.findings import Finding
 from scaffold.skills.check.documents import Document
 from scaffold.skills.check.judging import finding_of, judge_document
 from tests.skill_fixtures import read_sentences

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from scaffold.analysis.files.front_matter import read_front_matter
 from scaffold.errors import ScaffoldError
-from scaffold.skills.front_matter import read_front_matter
 from scaffold.skills.install.front_matter import granted_in
 from scaffold.skills.install.render import render
 from scaffold.skills.install.source import Skill

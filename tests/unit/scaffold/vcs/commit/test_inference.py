@@ -10,7 +10,13 @@ import pytest
 from scaffold.vcs.changes import FileChange, Hunk, Status
 from scaffold.vcs.commit.conventional import Rules
 from scaffold.vcs.commit.history import Past, read_header
-from scaffold.vcs.commit.inference import ENOUGH, Manner, infer_scope, infer_type, learn_manner
+from scaffold.vcs.commit.inference import (
+    ENOUGH,
+    SubjectHabits,
+    infer_scope,
+    infer_type,
+    learn_habits,
+)
 from scaffold.vcs.commit.issue_references import branch_references
 from scaffold.vcs.commit.key_changes import KeyChanges, SymbolChange
 from scaffold.vcs.commit.settings import CommitSettings, PathRule
@@ -44,9 +50,9 @@ def many() -> Iterator[Past]:
 
 
 @pytest.fixture(scope="module")
-def manner() -> Manner:
+def habits() -> SubjectHabits:
     """Learns it."""
-    return learn_manner(many())
+    return learn_habits(many())
 
 
 # Path, type and scope that the history asks for; the first two files are new to it.
@@ -59,34 +65,34 @@ LEARNED = [
 
 @pytest.mark.parametrize(("path", "type_", "scope"), LEARNED)
 def test_habits_decide_where_there_are_enough(
-    path: str, type_: str, scope: str, manner: Manner
+    path: str, type_: str, scope: str, habits: SubjectHabits
 ) -> None:
-    found = infer_type([change(path)], NOTHING, manner, USUAL)
+    found = infer_type([change(path)], NOTHING, habits, USUAL)
     assert (found.word, found.source) == (type_, "history")
     assert found.share > 0.5
     assert any("earlier commits with" in line for line in found.evidence)
-    told = infer_scope([change(path)], manner, USUAL)
+    told = infer_scope([change(path)], habits, USUAL)
     assert (told.word, told.source) == (scope, "history")
 
 
-def test_a_place_that_history_does_not_know_is_named_by_its_folder(manner: Manner) -> None:
-    found = infer_scope([change("web/router/table.py", "A")], manner, USUAL)
+def test_a_place_that_history_does_not_know_is_named_by_its_folder(habits: SubjectHabits) -> None:
+    found = infer_scope([change("web/router/table.py", "A")], habits, USUAL)
     assert (found.word, found.source) == ("web", "layout")
 
 
 def test_a_repository_without_scopes_gets_none() -> None:
-    plain = learn_manner(past("fix: it", f"src/a{number}.py") for number in range(ENOUGH))
+    plain = learn_habits(past("fix: it", f"src/a{number}.py") for number in range(ENOUGH))
     found = infer_scope([change("src/a1.py")], plain, USUAL)
     assert (found.word, found.source) == (None, "history")
 
 
 def test_subjects_of_another_form_teach_nothing() -> None:
-    free = learn_manner(past("Fixed it", f"src/a{number}.py") for number in range(ENOUGH))
+    free = learn_habits(past("Fixed it", f"src/a{number}.py") for number in range(ENOUGH))
     assert free.types.count == 0
 
 
 def test_what_is_forgotten_is_as_if_it_was_never_learned() -> None:
-    first, second = Manner(), learn_manner(many())
+    first, second = SubjectHabits(), learn_habits(many())
     for each in many():
         first.learn(each)
         first.learn(past("perf(x): speed it up", "pkg/core/part0.py"))
@@ -95,8 +101,8 @@ def test_what_is_forgotten_is_as_if_it_was_never_learned() -> None:
     assert infer_type(these, NOTHING, first, USUAL) == infer_type(these, NOTHING, second, USUAL)
 
 
-def test_a_change_that_takes_back_an_earlier_one_is_a_revert(manner: Manner) -> None:
-    again = learn_manner([*many(), past("feat(core): let it fly", "pkg/core/fly.py")])
+def test_a_change_that_takes_back_an_earlier_one_is_a_revert(habits: SubjectHabits) -> None:
+    again = learn_habits([*many(), past("feat(core): let it fly", "pkg/core/fly.py")])
     taken = change("pkg/core/fly.py")
     back = FileChange(
         "M", taken.path, taken.path, "100644", "100644",
@@ -105,7 +111,7 @@ def test_a_change_that_takes_back_an_earlier_one_is_a_revert(manner: Manner) -> 
     found = infer_type([back], NOTHING, again, USUAL)
     assert (found.word, found.source) == ("revert", "structure")
     assert "let it fly" in found.evidence[0]
-    assert infer_type([back], NOTHING, manner, USUAL).word != "revert"
+    assert infer_type([back], NOTHING, habits, USUAL).word != "revert"
 
 
 def symbol(action: str) -> KeyChanges:
@@ -140,19 +146,19 @@ RULES: dict[str, tuple[list[FileChange], KeyChanges, str]] = {
 @pytest.mark.parametrize("case", RULES)
 def test_general_rules_decide_without_habits(case: str) -> None:
     changes, key, wanted = RULES[case]
-    found = infer_type(changes, key, Manner(), USUAL)
+    found = infer_type(changes, key, SubjectHabits(), USUAL)
     assert (found.word, found.source) == (wanted, "structure")
 
 
-def test_layout_alone_is_style_whatever_the_habits(manner: Manner) -> None:
-    with_style = learn_manner([*many(), past("style: sort", "x.py")])
+def test_layout_alone_is_style_whatever_the_habits(habits: SubjectHabits) -> None:
+    with_style = learn_habits([*many(), past("style: sort", "x.py")])
     layout = KeyChanges(depth="layout")
     assert infer_type([change("pkg/core/part1.py")], layout, with_style, USUAL).word == "style"
     # Where nobody ever writes "style", habits decide.
-    assert infer_type([change("pkg/core/part1.py")], layout, manner, USUAL).word == "fix"
+    assert infer_type([change("pkg/core/part1.py")], layout, habits, USUAL).word == "fix"
 
 
-def test_the_path_table_comes_first_and_its_later_lines_win(manner: Manner) -> None:
+def test_the_path_table_comes_first_and_its_later_lines_win(habits: SubjectHabits) -> None:
     rows = (
         PathRule("pkg/**", None, "all"),
         PathRule("pkg/core/*.py", "perf", "engine"),
@@ -160,19 +166,19 @@ def test_the_path_table_comes_first_and_its_later_lines_win(manner: Manner) -> N
     )
     settings = CommitSettings(paths=rows)
     these = [change("pkg/core/a.py"), change("pkg/core/x.py"), change("pkg/core/b.py")]
-    scope = infer_scope(these, manner, settings)
+    scope = infer_scope(these, habits, settings)
     assert (scope.word, scope.source) == ("engine", "table")
     assert scope.share == pytest.approx(2 / 3)
-    assert infer_type(these, NOTHING, manner, settings).word == "perf"
-    assert infer_scope([change("docs/a.md")], manner, settings).source == "history"
+    assert infer_type(these, NOTHING, habits, settings).word == "perf"
+    assert infer_scope([change("docs/a.md")], habits, settings).source == "history"
 
 
-def test_only_words_that_the_repository_allows_are_proposed(manner: Manner) -> None:
+def test_only_words_that_the_repository_allows_are_proposed(habits: SubjectHabits) -> None:
     rules = Rules(types=("feat", "docs"), scopes=("core",))
     settings = CommitSettings(rules)
-    assert infer_type([change("pkg/core/part1.py")], NOTHING, manner, settings).word == "feat"
-    assert infer_scope([change("docs/a.md")], manner, settings).word is None
-    assert infer_scope([change("pkg/core/part1.py")], manner, settings).word == "core"
+    assert infer_type([change("pkg/core/part1.py")], NOTHING, habits, settings).word == "feat"
+    assert infer_scope([change("docs/a.md")], habits, settings).word is None
+    assert infer_scope([change("pkg/core/part1.py")], habits, settings).word == "core"
 
 
 HEADERS = [

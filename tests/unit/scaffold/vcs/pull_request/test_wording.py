@@ -20,7 +20,7 @@ from scaffold.vcs.pull_request.body import (
     title_of,
     with_mark,
 )
-from scaffold.vcs.pull_request.branch import Base, Standing, Work
+from scaffold.vcs.pull_request.branch import Base, BranchCommit, BranchState
 from scaffold.vcs.pull_request.template import DEFAULT, fill_template, find_template
 
 PARTS = {"changes": "- a", "tests": "- t", "breaking": "- b", "references": "- #1"}
@@ -117,14 +117,14 @@ def test_a_body_that_somebody_edited_is_known() -> None:
 def material(*messages: str, breaks: tuple[str, ...] = ()) -> Material:
     """Makes what the words are made of, with one commit of its own author for each message."""
     work = tuple(
-        Work(f"{n:040x}", f"P{n} <p{n}@x.org>", f"2026-01-0{n + 1}T00:00:00+00:00", message)
+        BranchCommit(f"{n:040x}", f"P{n} <p{n}@x.org>", f"2026-01-0{n + 1}T00:00:00+00:00", message)
         for n, message in enumerate(messages)
     )
     base = Base("main", "origin", "refs/remotes/origin/main", "b" * 40)
-    standing = Standing("12-x", "h" * 40, base, "b" * 40, work, 0)
+    branch = BranchState("12-x", "h" * 40, base, "b" * 40, work, 0)
     guesses = Guess("fix", "history", 0.9, ()), Guess("core", "history", 0.9, ())
     draft = Draft("fix(core): change a.py", (), breaks)
-    return Material(standing, (), KeyChanges(), guesses, draft, ("#12",), DEFAULT_RULES)
+    return Material(branch, (), KeyChanges(), guesses, draft, ("#12",), DEFAULT_RULES)
 
 
 # The subjects of the commits, and the title that they give.

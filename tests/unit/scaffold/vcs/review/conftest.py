@@ -5,13 +5,13 @@ from __future__ import annotations
 from difflib import SequenceMatcher
 
 from scaffold.vcs.changes import FileChange, Hunk
-from scaffold.vcs.review.changed_file import Altered
+from scaffold.vcs.review.changed_file import ChangedFile
 from scaffold.vcs.review.roles import role_of
 
 ZEROS, NAME = "0" * 40, "1" * 40
 
 
-def altered(path: str, old: str | None, new: str | None, **given: object) -> Altered:
+def changed(path: str, old: str | None, new: str | None, **given: object) -> ChangedFile:
     """Returns a file that held one text and holds another; None stands for no file."""
     before, after = ((text or "").splitlines() for text in (old, new))
     hunks = tuple(
@@ -30,4 +30,4 @@ def altered(path: str, old: str | None, new: str | None, **given: object) -> Alt
         "hunks": hunks,
     }
     change = FileChange(**{**values, **given})  # type: ignore[arg-type]
-    return Altered(change, role_of(path, new if new is not None else old), old, new)
+    return ChangedFile(change, role_of(path, new if new is not None else old), old, new)

@@ -8,13 +8,13 @@ from typing import NamedTuple
 import pytest
 
 from scaffold.vcs.dependencies import dependency_changes
-from scaffold.vcs.review.changed_file import Altered
+from scaffold.vcs.review.changed_file import ChangedFile
 from scaffold.vcs.review.definition_changes import symbol_changes
 from scaffold.vcs.review.rule import Rule
 from scaffold.vcs.review.rule_files import built_in_rules
 from scaffold.vcs.review.rule_matching import Matcher
 
-from .conftest import altered
+from .conftest import changed
 
 RULES: dict[str, Rule] = {rule.id: rule for each in built_in_rules() for rule in each.rules}
 FACTS = {"call-broken", "name-gone", "syntax-broken", "untested"}
@@ -95,85 +95,85 @@ REMOVED: dict[str, Case] = {
     "gradient-cut-gone": Case("a.py", "y = x.detach()", "y = x.clone()", TORCH),
     "collective-gone": Case("a.py", "dist.barrier()", "dist.get_rank()", TORCH),
 }
-WHOLE: dict[str, tuple[Altered, Altered]] = {
+WHOLE: dict[str, tuple[ChangedFile, ChangedFile]] = {
     "executable": (
-        altered("a.txt", "x", "x", new_mode="100755"),
-        altered("a.txt", "x", "y"),
+        changed("a.txt", "x", "x", new_mode="100755"),
+        changed("a.txt", "x", "y"),
     ),
     "link": (
-        altered("a", None, None, status="A", new_path="a", new_mode="120000"),
-        altered("a", None, "x"),
+        changed("a", None, None, status="A", new_path="a", new_mode="120000"),
+        changed("a", None, "x"),
     ),
     "submodule": (
-        altered("a", None, None, status="A", new_path="a", new_mode="160000"),
-        altered("a", None, "x"),
+        changed("a", None, None, status="A", new_path="a", new_mode="160000"),
+        changed("a", None, "x"),
     ),
     "binary": (
-        altered("a.bin", None, None, status="A", new_path="a.bin", is_binary=True),
-        altered("a.bin", None, "x"),
+        changed("a.bin", None, None, status="A", new_path="a.bin", is_binary=True),
+        changed("a.bin", None, "x"),
     ),
-    "workflow-changed": (altered(".gitlab-ci.yml", "a: 1\n", "a: 2\n"), altered("a.yml", "a", "b")),
-    "owners-changed": (altered("CODEOWNERS", "* @a\n", "* @b\n"), altered("OWNERS.md", "a", "b")),
+    "workflow-changed": (changed(".gitlab-ci.yml", "a: 1\n", "a: 2\n"), changed("a.yml", "a", "b")),
+    "owners-changed": (changed("CODEOWNERS", "* @a\n", "* @b\n"), changed("OWNERS.md", "a", "b")),
     "dependency-added": (
-        altered("requirements.txt", "", "rich\n"),
-        altered("requirements.txt", "", "# rich\n"),
+        changed("requirements.txt", "", "rich\n"),
+        changed("requirements.txt", "", "# rich\n"),
     ),
     "dependency-changed": (
-        altered("requirements.txt", "rich<3\n", "rich<4\n"),
-        altered("requirements.txt", "rich<3\n", "rich <3\n"),
+        changed("requirements.txt", "rich<3\n", "rich<4\n"),
+        changed("requirements.txt", "rich<3\n", "rich <3\n"),
     ),
     "dependency-removed": (
-        altered("requirements.txt", "rich\n", ""),
-        altered("requirements.txt", "# rich\n", ""),
+        changed("requirements.txt", "rich\n", ""),
+        changed("requirements.txt", "# rich\n", ""),
     ),
-    "lock-alone": (altered("uv.lock", "a", "b"), altered("uv.toml", "a", "b")),
-    "vendored-changed": (altered("vendor/a.py", "a", "b"), altered("vendors.py", "a", "b")),
-    "licence-changed": (altered("LICENSE", "a", "b"), altered("licences.py", "a", "b")),
+    "lock-alone": (changed("uv.lock", "a", "b"), changed("uv.toml", "a", "b")),
+    "vendored-changed": (changed("vendor/a.py", "a", "b"), changed("vendors.py", "a", "b")),
+    "licence-changed": (changed("LICENSE", "a", "b"), changed("licences.py", "a", "b")),
     "export-removed": (
-        altered("pkg/__init__.py", "def f(): ...\n", ""),
-        altered("pkg/__init__.py", "def _f(): ...\n", ""),
+        changed("pkg/__init__.py", "def f(): ...\n", ""),
+        changed("pkg/__init__.py", "def _f(): ...\n", ""),
     ),
     "export-broken": (
-        altered("pkg/__init__.py", "def f(): ...\n", "def f(a): ...\n"),
-        altered("pkg/__init__.py", "def f(): ...\n", "def f(a=1): ...\n"),
+        changed("pkg/__init__.py", "def f(): ...\n", "def f(a): ...\n"),
+        changed("pkg/__init__.py", "def f(): ...\n", "def f(a=1): ...\n"),
     ),
     "public-removed": (
-        altered("pkg/a.py", "def f(): ...\n", ""),
-        altered("pkg/a.py", "def _f(): ...\n", ""),
+        changed("pkg/a.py", "def f(): ...\n", ""),
+        changed("pkg/a.py", "def _f(): ...\n", ""),
     ),
     "public-broken": (
-        altered("pkg/a.py", "def f(a): ...\n", "def f(b): ...\n"),
-        altered("pkg/a.py", "def f(a): ...\n", "def f(a: int): ...\n"),
+        changed("pkg/a.py", "def f(a): ...\n", "def f(b): ...\n"),
+        changed("pkg/a.py", "def f(a): ...\n", "def f(a: int): ...\n"),
     ),
-    "migration": (altered("app/migrations/1.py", None, "x = 1\n"), altered("app/a.py", None, "x")),
+    "migration": (changed("app/migrations/1.py", None, "x = 1\n"), changed("app/a.py", None, "x")),
     "config-default": (
-        altered("a.yaml", "size: 1\n", "size: 2\n"),
-        altered("a.yaml", "size: 1\n", "size: 1\nname: x\n"),
+        changed("a.yaml", "size: 1\n", "size: 2\n"),
+        changed("a.yaml", "size: 1\n", "size: 1\nname: x\n"),
     ),
     "test-file-deleted": (
-        altered("tests/test_a.py", "x", None),
-        altered("tests/data.py", "x", None),
+        changed("tests/test_a.py", "x", None),
+        changed("tests/data.py", "x", None),
     ),
     "tolerance": (
-        altered("tests/test_a.py", "close(a, atol=1e-6)\n", "close(a, atol=1e-2)\n"),
-        altered("tests/test_a.py", "close(a)\n", "close(b)\n"),
+        changed("tests/test_a.py", "close(a, atol=1e-6)\n", "close(a, atol=1e-2)\n"),
+        changed("tests/test_a.py", "close(a)\n", "close(b)\n"),
     ),
     "generated-edited": (
-        altered("a_pb2.py", "a = 1\n", "a = 2\n"),
-        altered("a.py", "a = 1", "a = 2"),
+        changed("a_pb2.py", "a = 1\n", "a = 2\n"),
+        changed("a.py", "a = 1", "a = 2"),
     ),
-    "guidance": (altered("AGENTS.md", "a", "b"), altered("notes.md", "a", "b")),
+    "guidance": (changed("AGENTS.md", "a", "b"), changed("notes.md", "a", "b")),
     "reward": (
-        altered("pkg/reward/a.py", "x = 1\n", "x = 2\n"),
-        altered("pkg/a.py", "x = 1", "x = 2"),
+        changed("pkg/reward/a.py", "x = 1\n", "x = 2\n"),
+        changed("pkg/a.py", "x = 1", "x = 2"),
     ),
     "gradient-flow": (
-        altered(
+        changed(
             "a.py",
             f"{TORCH}def step(x):\n    y = x\n",
             f"{TORCH}def step(x):\n    y = x.detach()\n",
         ),
-        altered(
+        changed(
             "a.py",
             f"{TORCH}def show(x):\n    y = x\n",
             f"{TORCH}def show(x):\n    y = x.detach()\n",
@@ -182,7 +182,7 @@ WHOLE: dict[str, tuple[Altered, Altered]] = {
 }
 
 
-def speaks(rule: str, file: Altered) -> bool:
+def speaks(rule: str, file: ChangedFile) -> bool:
     """Tells whether a rule sees something in a file that changed alone."""
     symbols = symbol_changes([file])
     if file.path.endswith("__init__.py"):
@@ -198,16 +198,16 @@ def test_every_rule_has_a_case() -> None:
 @pytest.mark.parametrize("rule", ADDED)
 def test_a_rule_sees_what_is_added(rule: str) -> None:
     path, seen, quiet, before = ADDED[rule]
-    assert speaks(rule, altered(path, before, f"{before}{seen}\n"))
-    assert not speaks(rule, altered(path, before, f"{before}{quiet}\n"))
-    assert not speaks(rule, altered(path, f"{before}{seen}\n", f"{before}{seen}\n# more\n"))
+    assert speaks(rule, changed(path, before, f"{before}{seen}\n"))
+    assert not speaks(rule, changed(path, before, f"{before}{quiet}\n"))
+    assert not speaks(rule, changed(path, f"{before}{seen}\n", f"{before}{seen}\n# more\n"))
 
 
 @pytest.mark.parametrize("rule", REMOVED)
 def test_a_rule_sees_what_is_removed(rule: str) -> None:
     path, seen, quiet, before = REMOVED[rule]
-    assert speaks(rule, altered(path, f"{before}{seen}\n", before))
-    assert not speaks(rule, altered(path, f"{before}{quiet}\n", before))
+    assert speaks(rule, changed(path, f"{before}{seen}\n", before))
+    assert not speaks(rule, changed(path, f"{before}{quiet}\n", before))
 
 
 @pytest.mark.parametrize("rule", WHOLE)
@@ -219,9 +219,9 @@ def test_a_rule_sees_a_whole_file(rule: str) -> None:
 
 def test_an_aws_key_is_known_by_the_name_before_it() -> None:
     kept = "AWS_SECRET_ACCESS_KEY = os.environ['AWS_SECRET_ACCESS_KEY']\n"
-    assert not speaks("secret", altered("a.py", "", kept))
-    assert not speaks("secret", altered("a.py", "", f"DIGEST = '{'aB3/' * 10}'\n"))
-    assert speaks("secret", altered("a.py", "", f"AWS_SECRET_ACCESS_KEY = '{'aB3/' * 10}'\n"))
+    assert not speaks("secret", changed("a.py", "", kept))
+    assert not speaks("secret", changed("a.py", "", f"DIGEST = '{'aB3/' * 10}'\n"))
+    assert speaks("secret", changed("a.py", "", f"AWS_SECRET_ACCESS_KEY = '{'aB3/' * 10}'\n"))
 
 
 @pytest.mark.parametrize(
@@ -233,7 +233,7 @@ def test_an_aws_key_is_known_by_the_name_before_it() -> None:
     ],
 )
 def test_no_finding_shows_a_secret(line: str, shown: str) -> None:
-    matcher = Matcher([altered("a.py", "", f"{line}\n")], (), ())
+    matcher = Matcher([changed("a.py", "", f"{line}\n")], (), ())
     lines = [each.text for signal in matcher.signals(list(RULES.values())) for each in signal.lines]
     assert lines
     assert set(lines) == {shown}
@@ -241,7 +241,7 @@ def test_no_finding_shows_a_secret(line: str, shown: str) -> None:
 
 def test_a_renamed_test_is_no_removed_one() -> None:
     old, new = ("def test_a():\n    f()\n", "def test_b():\n    f()\n")
-    assert not speaks("test-removed", altered("tests/test_a.py", old, new))
+    assert not speaks("test-removed", changed("tests/test_a.py", old, new))
 
 
 def test_what_is_said_is_no_sentence_with_an_end() -> None:

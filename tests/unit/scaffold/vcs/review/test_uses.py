@@ -8,7 +8,7 @@ import pytest
 
 from scaffold.analysis.files.files import list_files
 from scaffold.vcs.review.uses import Uses
-from scaffold.vcs.review.watched_definitions import Wanted
+from scaffold.vcs.review.watched_definitions import Watched
 
 FILES = {
     "pkg/__init__.py": "from .core import Engine, run as start\n",
@@ -18,10 +18,13 @@ FILES = {
         "def run():\n    return Engine()\n\n\ndef name():\n    ...\n"
     ),
 }
-RUN, STEP = Wanted("pkg/core.py", "run", "pkg/core.py"), Wanted("pkg/core.py", "Engine.step")
-ENGINE = Wanted("pkg/core.py", "Engine", "pkg/core.py")
+RUN, STEP = (
+    Watched("pkg/core.py", "run", "pkg/core.py"),
+    Watched("pkg/core.py", "Engine.step"),
+)
+ENGINE = Watched("pkg/core.py", "Engine", "pkg/core.py")
 
-SEEN: dict[str, tuple[Wanted, str, tuple[int, str, str]]] = {
+SEEN: dict[str, tuple[Watched, str, tuple[int, str, str]]] = {
     "a re-export under another name": (RUN, "from pkg import start\nstart()\n", (2, "", "call")),
     "an alias": (RUN, "from pkg.core import run as r\n\n\ndef f():\n    r()\n", (5, "f", "call")),
     "a module": (RUN, "import pkg.core as c\nc.run()\n", (2, "", "call")),
@@ -48,13 +51,13 @@ SEEN: dict[str, tuple[Wanted, str, tuple[int, str, str]]] = {
     ),
     "an attribute that only it has": (STEP, "def f(e):\n    e.step()\n", (2, "f", "likely")),
 }  # fmt: skip
-QUIET: dict[str, tuple[Wanted, str]] = {
+QUIET: dict[str, tuple[Watched, str]] = {
     "a local name": (RUN, "from pkg.core import run\n\n\ndef f(run):\n    run()\n"),
     "a function of its own": (RUN, "def run(): ...\n\n\nrun()\n"),
     "a method of the name": (RUN, "def f(x):\n    x.run()\n"),
     "another package": (RUN, "from subprocess import run\nrun()\n"),
     "an attribute of many": (
-        Wanted("pkg/core.py", "Engine.go"),
+        Watched("pkg/core.py", "Engine.go"),
         "def f(x):\n    x.go()\n\n\ndef go(): ...\n",
     ),
     "no call where calls count": (
@@ -66,7 +69,7 @@ QUIET: dict[str, tuple[Wanted, str]] = {
 }
 
 
-def uses_in(folder: Path, wanted: Wanted, text: str) -> list[tuple[int, str, str]]:
+def uses_in(folder: Path, wanted: Watched, text: str) -> list[tuple[int, str, str]]:
     for path, content in {**FILES, "other.py": text}.items():
         (folder / path).parent.mkdir(exist_ok=True)
         (folder / path).write_text(content, encoding="utf-8")
@@ -118,7 +121,7 @@ def test_what_is_gone_is_lost_where_it_is_named(tmp_path: Path) -> None:
     }
     for path, text in users.items():
         (tmp_path / path).write_text(text, encoding="utf-8")
-    _, lost = Uses(list_files(tmp_path)).find([Wanted("core.py", "gone", "core.py", is_gone=True)])
+    _, lost = Uses(list_files(tmp_path)).find([Watched("core.py", "gone", "core.py", is_gone=True)])
     assert [(each.path, each.line) for each in lost] == [
         ("a.py", 1), ("b.py", 2), ("h.py", 3),
     ]  # fmt: skip
@@ -141,7 +144,7 @@ def test_a_text_is_lost_only_where_it_is_looked_up(
 ) -> None:
     (tmp_path / "core.py").write_text("x = 1\n", encoding="utf-8")
     (tmp_path / "user.py").write_text(f"{line}\n", encoding="utf-8")
-    _, lost = Uses(list_files(tmp_path)).find([Wanted("core.py", "gone", "core.py", is_gone=True)])
+    _, lost = Uses(list_files(tmp_path)).find([Watched("core.py", "gone", "core.py", is_gone=True)])
     assert [each.path for each in lost] == ["user.py"] * is_lost
 
 
@@ -168,7 +171,7 @@ def test_a_call_that_may_fail_or_was_replaced_is_expected(
 ) -> None:
     (tmp_path / "core.py").write_text("def run(x, y): ...\n", encoding="utf-8")
     (tmp_path / "user.py").write_text(f"import core\n{code}\n", encoding="utf-8")
-    found, _ = Uses(list_files(tmp_path)).find([Wanted("core.py", "run", "core.py")])
+    found, _ = Uses(list_files(tmp_path)).find([Watched("core.py", "run", "core.py")])
     assert [each.is_expected for each in found if each.how == "call"] == [is_expected]
 
 
@@ -181,5 +184,5 @@ def test_in_other_languages_a_word_is_a_use(tmp_path: Path) -> None:
     }
     for path, text in texts.items():
         (tmp_path / path).write_text(text, encoding="utf-8")
-    found, _ = Uses(list_files(tmp_path)).find([Wanted("a.go", "Run", "a.go")])
+    found, _ = Uses(list_files(tmp_path)).find([Watched("a.go", "Run", "a.go")])
     assert [(each.path, each.line, each.how) for each in found] == [("b.go", 2, "word")]

@@ -12,7 +12,7 @@ LEVELS = ("static", "tests", "episodes")
 
 
 @dataclass(frozen=True)
-class Finding:
+class Check:
     """One check with its outcome; the message of a failed one says what to do."""
 
     check: str
@@ -20,7 +20,7 @@ class Finding:
     message: str
 
     def to_json(self) -> dict[str, str]:
-        """Return the finding as reports carry it."""
+        """Return the check as reports carry it."""
         return {"check": self.check, "status": self.status, "message": self.message}
 
 
@@ -32,19 +32,19 @@ class Level:
         level: One of LEVELS.
         status: Whether it was run, and how it went.
         reason: In one line: what was proven, what failed first, or why it was not run.
-        details: Every finding.
+        details: Every check.
         is_lacking: Whether a skipped level leaves something unproven, which the verdict shows.
     """
 
     level: str
     status: LevelStatus
     reason: str
-    details: tuple[Finding, ...] = ()
+    details: tuple[Check, ...] = ()
     is_lacking: bool = False
 
     def to_json(self) -> dict[str, Any]:
         """Return the level as reports carry it."""
-        details = [finding.to_json() for finding in self.details]
+        details = [check.to_json() for check in self.details]
         return {
             "level": self.level,
             "status": self.status,
@@ -53,33 +53,33 @@ class Level:
         }
 
 
-def failed(check: str, message: str) -> Finding:
-    """Return a finding that makes its level fail."""
-    return Finding(check, "failed", message)
+def failed(check: str, message: str) -> Check:
+    """Return a check that makes its level fail."""
+    return Check(check, "failed", message)
 
 
-def warning(check: str, message: str) -> Finding:
-    """Return a finding that is told and decides nothing."""
-    return Finding(check, "warning", message)
+def warning(check: str, message: str) -> Check:
+    """Return a check that is told and decides nothing."""
+    return Check(check, "warning", message)
 
 
-def judged(level: str, findings: Sequence[Finding], proven: str) -> Level:
+def judged(level: str, checks: Sequence[Check], proven: str) -> Level:
     """Return a level that was run: failed with the first failure, else passed.
 
     Args:
         level: One of LEVELS.
-        findings: Everything found.
+        checks: Every check that was made.
         proven: What a passed level has shown.
     """
-    failures = [finding for finding in findings if finding.status == "failed"]
+    failures = [check for check in checks if check.status == "failed"]
     if failures:
         more = f" (and {len(failures) - 1} more)" if len(failures) > 1 else ""
         first = failures[0]
-        return Level(level, "failed", f"{first.check}: {first.message}{more}", tuple(findings))
-    skipped = [finding for finding in findings if finding.status == "skipped"]
+        return Level(level, "failed", f"{first.check}: {first.message}{more}", tuple(checks))
+    skipped = [check for check in checks if check.status == "skipped"]
     if skipped:
-        return Level(level, "skipped", skipped[0].message, tuple(findings), is_lacking=True)
-    return Level(level, "passed", proven, tuple(findings))
+        return Level(level, "skipped", skipped[0].message, tuple(checks), is_lacking=True)
+    return Level(level, "passed", proven, tuple(checks))
 
 
 def not_run(level: str, reason: str) -> Level:

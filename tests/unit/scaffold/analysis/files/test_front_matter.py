@@ -2,7 +2,7 @@
 
 import pytest
 
-from scaffold.skills.front_matter import read_front_matter
+from scaffold.analysis.files.front_matter import read_front_matter
 
 
 @pytest.mark.parametrize(

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import re
-from typing import Any, NamedTuple, cast
+from typing import Any, Literal, NamedTuple, cast
 
 from scaffold.analysis.files.yaml_depth import check_depth
 from scaffold.analysis.lazy_re import lazy_re
 
 _OPEN = lazy_re(r"\A---[ \t]*\n")
 _CLOSE = lazy_re(r"^---[ \t]*$", re.MULTILINE)
+_CLOSE_OR_DOTS = lazy_re(r"^(?:---|\.\.\.)[ \t]*$", re.MULTILINE)
+
+Fault = Literal["", "open", "yaml", "shape", "key"]
+"""No line closes it; the YAML is broken; it is no mapping; a key is there twice."""
 
 
 class FrontMatter(NamedTuple):
-    """What stands at the top of a file, and where its body begins.
+    """What is at the top of a file, and where its body begins.
 
     Args:
         fields: The keys and values; empty where there is no front matter or it is broken.
@@ -22,6 +26,8 @@ class FrontMatter(NamedTuple):
         is_there: Whether the file begins with a line ``---``.
         problem: What is wrong with it, or None.
         problem_line: The line of the problem, from 1.
+        fault: The kind of the problem.
+        text: The YAML, without the last line end.
     """
 
     fields: dict[str, Any]
@@ -30,23 +36,35 @@ class FrontMatter(NamedTuple):
     is_there: bool
     problem: str | None = None
     problem_line: int = 1
+    fault: Fault = ""
+    text: str = ""
 
 
-def read_front_matter(text: str) -> FrontMatter:
-    """Read the front matter of a text; what is wrong with it is told, never raised."""
+NO_FRONT_MATTER = FrontMatter({}, {}, 1, False)
+
+
+def read_front_matter(text: str, *, may_end_in_dots: bool = False) -> FrontMatter:
+    """Read the front matter of a text; a problem is part of the result, and never raised.
+
+    Args:
+        text: The text of the file.
+        may_end_in_dots: Whether the YAML may end with ``...``, as site generators allow and the
+            readers of skills do not.
+    """
     text = text.replace("\r\n", "\n")
     opening = _OPEN.match(text)
     if opening is None:
-        return FrontMatter({}, {}, 1, False)
-    closing = _CLOSE.search(text, opening.end())
+        return NO_FRONT_MATTER
+    closing = (_CLOSE_OR_DOTS if may_end_in_dots else _CLOSE).search(text, opening.end())
     if closing is None:
         problem = "the front matter is not closed by a line ---"
-        return FrontMatter({}, {}, 2, True, problem)
-    body_line = text.count("\n", 0, closing.start()) + 2
-    return _parsed(text[opening.end() : closing.start()], body_line)
+        return FrontMatter({}, {}, 2, True, problem, fault="open")
+    head = text[opening.end() : closing.start()]
+    front = FrontMatter({}, {}, head.count("\n") + 3, True, text=head.removesuffix("\n"))
+    return _parsed(front, head)
 
 
-def _parsed(head: str, body_line: int) -> FrontMatter:
+def _parsed(front: FrontMatter, head: str) -> FrontMatter:
     import yaml  # costs 25 ms: a repository without skills does without
 
     library: Any = yaml  # its stubs leave the nodes untyped
@@ -64,11 +82,13 @@ def _parsed(head: str, body_line: int) -> FrontMatter:
         mark = getattr(error, "problem_mark", None)
         line = 2 + (mark.line if mark is not None else 0)
         problem = str(getattr(error, "problem", None) or str(error).splitlines()[0])
-        return FrontMatter({}, {}, body_line, True, f"the YAML is broken: {problem}", line)
+        problem = f"the YAML is broken: {problem}"
+        return front._replace(problem=problem, problem_line=line, fault="yaml")
     if value is None:
-        return FrontMatter({}, {}, body_line, True)
+        return front
     if not isinstance(value, dict):
-        return FrontMatter({}, {}, body_line, True, "the front matter is no mapping of keys", 2)
+        problem = "the front matter is no mapping of keys"
+        return front._replace(problem=problem, problem_line=2, fault="shape")
     lines: dict[str, int] = {}
     twice: tuple[str, int] | None = None
     for name, line in keys:
@@ -76,10 +96,11 @@ def _parsed(head: str, body_line: int) -> FrontMatter:
             twice = name, line
         lines.setdefault(name, line)
     fields = {str(key): each for key, each in cast("dict[Any, Any]", value).items()}
+    front = front._replace(fields=fields, lines=lines)
     if twice is not None:
         problem = f"the key {twice[0]!r} stands there twice"
-        return FrontMatter(fields, lines, body_line, True, problem, twice[1])
-    return FrontMatter(fields, lines, body_line, True)
+        return front._replace(problem=problem, problem_line=twice[1], fault="key")
+    return front
 
 
 def _keys(root: Any) -> list[tuple[str, int]]:

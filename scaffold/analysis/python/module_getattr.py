@@ -1,18 +1,72 @@
-"""Whether a module's ``__getattr__`` refuses every name that its tables do not hold."""
+"""What a module-level ``__getattr__`` does with a name: gives it, sends on, or refuses it."""
 
 from __future__ import annotations
 
 import ast
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
+from typing import NamedTuple
 
+from scaffold.analysis.python.literal_tables import LiteralTable, read_literal_tables
+from scaffold.analysis.python.lookup_result import Found
+from scaffold.analysis.python.sources import Source
 from scaffold.analysis.python.statements import all_nodes, dotted_name
 
+_MOST_FUNCTIONS = 8
+
+Read = Callable[[str], Source | None]
+Find = Callable[[str, str], Found]
+"""Find what a name means inside of a file."""
 Ends = frozenset[str]
 """How a run of statements can end: ``raise``, ``return`` or ``on`` to the next."""
 
 
+class Branch(NamedTuple):
+    """The part of a ``__getattr__`` that decides on one name.
+
+    Args:
+        body: The statements that run for it; none where it comes to a ``raise`` because no table
+            holds it.
+        target: Where a table sends the name, dotted, or "".
+        path: The file of the condition that decides.
+        line: Its line.
+    """
+
+    body: list[ast.stmt]
+    target: str
+    path: str
+    line: int
+
+
+def find_branch(
+    read: Read, find: Find, path: str, modules: tuple[str, ...], name: str
+) -> Branch | None:
+    """Follow a module's ``__getattr__`` for one name; None where nothing in it is about it.
+
+    Args:
+        read: Gives the sources of the tree.
+        find: Finds what a name means in them.
+        path: The module.
+        modules: Its dotted names.
+        name: The name.
+    """
+    source = read(path)
+    if source is None or "__getattr__" not in source.text:
+        return None
+    spellings = {name, *(f"{each}{sign}{name}" for each in modules for sign in ":.")}
+    for function, where in _functions(read, find, source):
+        tables = read_literal_tables(where.tree)
+        for node in ast.walk(function):
+            target = _target(node.test, spellings, tables) if isinstance(node, ast.If) else None
+            if isinstance(node, ast.If) and target is not None:
+                return Branch(node.body, target.replace(":", "."), where.path, node.lineno)
+        refusal = _refusal(function, {each for each in tables if tables[each].is_complete})
+        if refusal is not None:
+            return Branch([], "", where.path, refusal)
+    return None
+
+
 def refuses_unknown_names(function: ast.FunctionDef, tables: Collection[str]) -> bool:
-    """Tells whether a ``__getattr__`` raises for every name outside these tables.
+    """Return whether a ``__getattr__`` raises for every name outside these tables.
 
     The body is followed with a name that equals no literal and is in no table: conditions on it
     are then known, and every way through has to end in a ``raise``.
@@ -27,8 +81,70 @@ def refuses_unknown_names(function: ast.FunctionDef, tables: Collection[str]) ->
     return _Walk(given[0].arg, set(tables)).ends(function.body) == frozenset({"raise"})
 
 
+def _refusal(function: ast.AST, tables: Collection[str]) -> int | None:
+    """Return the line of the last ``raise`` where a function refuses all names but its tables'."""
+    if not isinstance(function, ast.FunctionDef):
+        return None
+    if isinstance(function.body[-1], ast.Return):
+        inner = [each for each in function.body if isinstance(each, ast.FunctionDef)]
+        function = inner[0] if len(inner) == 1 else function  # what a factory makes
+    nodes = all_nodes(function)
+    # A helper that does nothing but raise is called after a choice that is made elsewhere.
+    chooses = any(isinstance(each, ast.If) for each in nodes)
+    if not chooses or not refuses_unknown_names(function, tables):
+        return None
+    return max(each.lineno for each in nodes if isinstance(each, (ast.Raise, ast.If)))
+
+
+def _functions(read: Read, find: Find, source: Source) -> Iterator[tuple[ast.AST, Source]]:
+    """Yield the hook, what makes it, and what it calls, each with its source."""
+    pending: list[tuple[ast.AST, Source]] = []
+    for node in source.tree.body:
+        if isinstance(node, ast.FunctionDef) and node.name == "__getattr__":
+            pending.append((node, source))
+        elif isinstance(node, ast.Assign) and "getattr" in ast.unparse(node.targets[0]):
+            pending.append((node.value, source))
+    seen: set[int] = set()
+    while pending and len(seen) < _MOST_FUNCTIONS:
+        node, where = pending.pop(0)
+        if id(node) in seen:
+            continue
+        seen.add(id(node))
+        yield node, where
+        for each in ast.walk(node):
+            if isinstance(each, ast.Call) and isinstance(each.func, ast.Name):
+                found = find(where.path, each.func.id)
+                inner = read(found.path) if found.path and found.kind == "function" else None
+                definition = inner.definitions.get(found.line or 0) if inner else None
+                if inner is not None and definition is not None:
+                    pending.append((definition, inner))
+
+
+def _target(test: ast.expr, spellings: set[str], tables: dict[str, LiteralTable]) -> str | None:
+    """Return what a condition's table has for the name, "" for a bare match; None for none."""
+    if not isinstance(test, ast.Compare) or len(test.ops) != 1:
+        return None
+    right = test.comparators[0]
+    if isinstance(test.ops[0], ast.Eq) and isinstance(right, ast.Constant):
+        return "" if right.value in spellings else None
+    if not isinstance(test.ops[0], ast.In):
+        return None
+    if isinstance(right, ast.Call) and isinstance(right.func, ast.Attribute):
+        right = right.func.value  # `table.keys()`
+    table = LiteralTable()
+    if isinstance(right, ast.Name):
+        table = tables.get(right.id, table)
+    else:
+        table.add(right, tables)
+    for key, value in table.entries:
+        if key in spellings:
+            text = value.value if isinstance(value, ast.Constant) else None
+            return text if isinstance(text, str) else ""
+    return None
+
+
 class _Walk:
-    """Follows statements for one unknown name.
+    """A walk through statements for one unknown name.
 
     Args:
         name: The parameter that holds the name.
@@ -41,7 +157,7 @@ class _Walk:
         self._nothing: set[str] = set()
 
     def ends(self, body: Sequence[ast.stmt]) -> Ends:
-        """Returns how a body can end."""
+        """Return how a body can end."""
         found: set[str] = set()
         for node in body:
             now = self._statement(node)
@@ -108,7 +224,7 @@ class _Walk:
         return frozenset({"on"})
 
     def _fails(self, value: ast.expr | None) -> bool:
-        """Tells whether an expression looks the name up in a table, which raises ``KeyError``."""
+        """Return whether an expression looks the name up in a table, which raises ``KeyError``."""
         return value is not None and any(
             isinstance(each, ast.Subscript)
             and self._is_name(each.slice)
@@ -117,7 +233,7 @@ class _Walk:
         )
 
     def _is_nothing(self, value: ast.expr) -> bool:
-        """Tells whether an expression is ``table.get(name)`` without a default."""
+        """Return whether an expression is ``table.get(name)`` without a default."""
         if isinstance(value, ast.Name):
             return value.id in self._nothing
         if not isinstance(value, ast.Call) or not isinstance(value.func, ast.Attribute):
@@ -168,7 +284,7 @@ class _Walk:
         return isinstance(node, ast.Name) and node.id == self._name
 
     def _is_table(self, node: ast.expr) -> bool:
-        """Tells whether an expression is a known table, a part of one, or a literal one."""
+        """Return whether an expression is a known table, a part of one, or a literal one."""
         if isinstance(node, ast.Name):
             return node.id in self._tables
         if isinstance(node, ast.Call):
@@ -176,6 +292,8 @@ class _Walk:
                 return node.func.attr in ("items", "keys", "values") and self._is_table(
                     node.func.value
                 )
+            if dotted_name(node.func) == "globals":
+                return True  # the hook is asked for what the module does not have
             copies = ("set", "list", "tuple", "frozenset", "sorted")
             return dotted_name(node.func) in copies and all(map(self._is_table, node.args))
         if isinstance(node, ast.BinOp):

@@ -1,4 +1,4 @@
-"""What an audit says of one use: the verdict, how grave it is, and the evidence for it."""
+"""The finding of an audit on one use: its verdict, its severity and its evidence."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from scaffold.deps.use import Use
+from scaffold.findings import Finding, Severity
 
 Level = Literal["breaks", "check", "deprecated", "guarded", "undecided"]
 
@@ -16,7 +17,15 @@ LEVELS: dict[str, str] = {
     "guarded": "It would fail, and the code around it says what to do then.",
     "undecided": "The text of the releases does not tell; look at it, or run it.",
 }
-"""How grave a finding is, the gravest first."""
+"""How grave a judgement is, the gravest first."""
+
+SEVERITIES: dict[Level, Severity] = {
+    "breaks": "error",
+    "check": "warning",
+    "deprecated": "warning",
+    "guarded": "note",
+    "undecided": "note",
+}
 
 VERDICTS: dict[str, str] = {
     "removed": "The name is gone.",
@@ -46,8 +55,8 @@ VERDICTS: dict[str, str] = {
 
 
 @dataclass(frozen=True)
-class Finding:
-    """Is one thing that an audit says of a use.
+class Judgement:
+    """What an audit has found about one use.
 
     Args:
         use: The use.
@@ -67,12 +76,23 @@ class Finding:
     new: str = ""
     likely: str = ""
 
-    def guarded(self) -> Finding:
-        """Returns the finding, softened where the code does without the name."""
+    def guarded(self) -> Judgement:
+        """Return the finding, softened where the code does without the name."""
         return replace(self, level="guarded") if self.use.guard and self.level == "breaks" else self
 
+    @property
+    def finding(self) -> Finding:
+        """The judgement for writers that know files, lines and rules alone."""
+        likely = self.likely and f"likely {self.likely}"
+        evidence = f"old: {self.old}; new: {self.new}" if self.old else ""
+        return Finding(
+            self.use.path, self.use.line, 1, self.verdict, self.use.name,
+            f"{self.use.name}: {self.why}", evidence, likely, SEVERITIES[self.level],
+            "low" if self.level == "undecided" else "high",
+        )  # fmt: skip
+
     def to_json(self) -> dict[str, Any]:
-        """Returns the finding as JSON has it."""
+        """Return the finding as JSON has it."""
         row = {**self.use.to_json(), "verdict": self.verdict, "level": self.level}
         evidence = {"old": self.old, "new": self.new}
         return {**row, "why": self.why, "evidence": evidence, "likely": self.likely}
