@@ -102,8 +102,8 @@ def find_name(files: Mapping[str, bytes], source: str, kind: str = "") -> UnitNa
         words, suffix = words[:-1], words[-1:]
     elif len(words) > 1 and words[0] in known:
         words, suffix = words[1:], words[:1]
-    told = folder if folder in suffix or not suffix else suffix[-1]
-    kind = kind or told.replace("_", "-")
+    noun = folder if folder in suffix or not suffix else suffix[-1]
+    kind = kind or noun.replace("_", "-")
     key = "_".join(words)
     others = sorted({"_".join(_without(words_of(each), known)) for each in siblings} - {"", key})
     suffixes = dict.fromkeys(["_".join(suffix), kind.replace("-", "_")])
