@@ -7,8 +7,6 @@ Sources:
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 from urllib.parse import quote
@@ -77,6 +75,8 @@ class Finding(NamedTuple):
     @property
     def fingerprint(self) -> str:
         """What identifies the finding when its line has moved: rule, file and claim."""
+        import hashlib  # costs 3 ms, which a hook of git does without
+
         key = "\0".join((self.rule, self.path, self.claim))
         return hashlib.sha256(key.encode("utf-8", "surrogateescape")).hexdigest()[:16]
 
@@ -120,6 +120,8 @@ def write_findings(
     """
     match form:
         case "json":
+            import json  # costs 1 ms, and text for people does without
+
             report.text = json.dumps(report.to_json()) + "\n"
         case "sarif":
             report.text = to_sarif(findings, rules, properties)
@@ -149,6 +151,8 @@ def to_sarif(
     properties: Mapping[str, Any] | None = None,
 ) -> str:
     """Return findings as one SARIF log."""
+    import json  # as above
+
     names = sorted({finding.rule for finding in findings})
     driver = {
         "name": "areal-scaffold",

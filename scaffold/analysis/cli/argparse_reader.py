@@ -140,6 +140,12 @@ class _Reader:
         unknown = self._parsing_unknown & {function} if own else self._parsing_unknown
         if len(parsers) != 1 or parsers[0] not in self._parsed or unknown:
             return None
+        body = self._source.tree.body
+        if not function and not self._source.mentions("__main__"):
+            # Without such a block, a module that calls nothing at its top is no script.
+            top = (all_nodes(each) for each in body if isinstance(each, (ast.Expr, ast.Assign)))
+            if not any(isinstance(each, ast.Call) for nodes in top for each in nodes):
+                return None
         if "sys.argv" in _WHOLE_ARGV.sub("", self._source.text):
             parsers[0].open("it reads sys.argv itself")
         if self._adds_unknown:

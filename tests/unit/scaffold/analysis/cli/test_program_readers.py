@@ -203,6 +203,7 @@ def test_a_parser_that_may_take_more_is_open(text: str, tmp_path: Path) -> None:
         MAKE + "other = argparse.ArgumentParser()\nother.parse_args()" + PARSE,
         "print(1)\n",
         "def broken(:\n",
+        "import argparse\ndef main():\n    p = argparse.ArgumentParser()\n    p.parse_args()\n",
     ],
 )
 def test_what_cannot_be_told_is_none(text: str, tmp_path: Path) -> None:
