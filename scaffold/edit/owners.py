@@ -85,6 +85,7 @@ def add_entry(data: bytes, entry: Entry) -> Edit:
             return Edit(data, rule.number + 1)
         reason = f"{entry.key!r} belongs to {' '.join(rule.owners) or 'nobody'}"
         raise context.refusal("registry_differs", rule.number + 1, reason)
+    # The last match decides: the place of a line is part of its meaning, and sorting is not free.
     index = _index(found, entry.key, context)
     spans = [Span(rule.number, rule.number) for rule in found.rules]
     lines = found.text.lines
@@ -101,6 +102,7 @@ def remove_entry(data: bytes, entry: Entry) -> bytes:
     """Take the last line of the pattern out."""
     found = _locate(data, entry, context_of(entry))
     hits = found.find(entry)
+    # A person may have changed the owners since; the pattern is still ours to remove.
     mine = [rule for rule in hits if _matches(rule, entry)] or hits
     return found.text.without_line(mine[-1].number) if mine else data
 
@@ -127,6 +129,7 @@ def _locate(data: bytes, entry: Entry, context: Context) -> _File:
     head = start
     while head < stop and text.lines[head].lstrip().startswith("#"):
         head += 1
+    # Without rules a line goes below the comments at the head; with rules these stay theirs.
     return _File(text, tuple(rules), start if rules else head)
 
 
@@ -149,6 +152,7 @@ def _index(found: _File, pattern: str, context: Context) -> int:
     first = max((n + 1 for n, each in enumerate(relations) if each == "covers"), default=0)
     last = min((n for n, each in enumerate(relations) if each == "inside"), default=len(rules))
     unsure = [n for n, each in enumerate(relations) if each == "unsure"]
+    # No line between them is behind all that covers it and in front of all that it covers.
     if unsure or first > last:
         line = rules[unsure[0] if unsure else last].number + 1
         reason = f"{pattern!r} could change who owns the files of another pattern"
@@ -175,9 +179,11 @@ def _relation(mine: str, other: str) -> Literal["apart", "covers", "inside", "un
     parts, others = _parts(mine), _parts(other)
     if _is_anywhere(other):
         return _relation_anywhere(mine, others[-1] if others else "*")
+    # `docs/` and `docs/**` mean the same files, a pattern at any depth perhaps all of them.
     if _is_anywhere(mine) or _without_rest(parts) == _without_rest(others):
         return "unsure"
     fixed, others_fixed = _fixed(parts), _fixed(others)
+    # They differ in front of any wildcard: no file is below both.
     if _shared(fixed, others_fixed) < min(len(fixed), len(others_fixed)):
         return "apart"
     is_other_literal = len(others_fixed) == len(others)
@@ -250,6 +256,7 @@ def _line(found: _File, index: int, entry: Entry) -> str:
     columns = {rule.column for rule in siblings}
     lines = found.text.lines
     gaps = [lines[rule.number][rule.column - 2 : rule.column] for rule in siblings]
+    # Columns may be equal by chance; two spaces are there on purpose.
     if len(columns) == 1 and "  " in gaps and len(pattern) < max(columns):
         pattern = pattern.ljust(max(columns) - 1)
     return f"{pattern} {owners}".rstrip()

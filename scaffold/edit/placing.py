@@ -48,6 +48,7 @@ def find_slot(literal: Literal, table: str, key: str, value: str) -> Slot:
     order = order_of([_keys(items)], likely)
     if not _keys(items):
         return Slot(len(items))
+    # Sorted as a whole: groups are no sections then, whatever blank lines part them.
     if order is not None:
         index = _index_in(items, 0, len(items), key, order)
         return Slot(index, _goes_below(literal, groups, index, key, value))
@@ -55,6 +56,7 @@ def find_slot(literal: Literal, table: str, key: str, value: str) -> Slot:
     order = order_of(runs, likely)
     if len(groups) < 2 or order is None or max(map(len, runs)) < 2:
         return Slot(len(items))
+    # `max` keeps the first of equals: among groups that are equally near the last one wins.
     group = max(reversed(groups), key=lambda each: _similarity(items, each, key, value))
     index = _index_in(items, group.start, group.end, key, order)
     return Slot(index, index == group.start)
@@ -76,6 +78,7 @@ def _keys(items: Sequence[Item]) -> list[str]:
 
 def _index_in(items: Sequence[Item], start: int, end: int, key: str, order: Order) -> int:
     plain = [n for n in range(start, end) if items[n].key is not None]
+    # Entries without a key (`*others`) have no rank, but they count as places.
     place = sorted_index(_keys(items[start:end]), key, order)
     return plain[place] if place < len(plain) else end
 

@@ -35,6 +35,7 @@ def insert_lines(raw: bytes, offset: int, lines: bytes) -> Splice:
 
 def delete_lines(raw: bytes, start: int, end: int) -> Splice:
     """Take whole lines away, the inverse of `insert_lines`."""
+    # The last line has no line end: the one above is taken, as `insert_lines` put it there.
     if end == len(raw) and raw[start:end] and raw[-1:] not in b"\r\n":
         start -= len(newline_at(raw, start)) if start else 0
     return Splice(start, end)
@@ -47,6 +48,7 @@ def insert_row(raw: bytes, rows: Sequence[Row], index: int, lines: bytes, gap: i
     """
     if index:
         return insert_lines(raw, rows[index - 1].end, b"\n" * gap + lines)
+    # Between rows that have comments of their own, those above the first are the first one's.
     start = rows[0].start
     if not _heads_all(raw, rows):
         start = attached_comments(raw, start)

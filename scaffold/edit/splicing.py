@@ -57,6 +57,7 @@ def removal(literal: Literal, index: int) -> list[Splice]:
         LayoutError: A comment would be lost with it.
     """
     raw, items, item = literal.raw, literal.items, literal.items[index]
+    # A set without its only entry would be `{}`, a dict.
     if len(items) == 1 and _collapses(literal):
         return [_collapse(literal)]
     if index and _commas_lead(literal):
@@ -64,11 +65,13 @@ def removal(literal: Literal, index: int) -> list[Splice]:
         if tail is None:  # the closing bracket stands behind it
             return [Splice(newline_before(raw, lead), item.end)]
         return [Splice(line_start(raw, lead), tail.end())]
+    # The comma is behind another entry, so that this splice never overlaps the next ones.
     splices = _comma_left_over(literal, index)
     is_last = index == len(items) - 1
     tail = None if literal.is_bare else TAIL.match(raw, item.after)
     if begins_line(raw, item.start) and tail:
         return [*splices, Splice(line_start(raw, item.start), tail.end())]
+    # The bracket closes on the same line: the line end above goes, not the one behind.
     if begins_line(raw, item.start) and is_last and not literal.is_bare:
         return [*splices, Splice(newline_before(raw, item.start), item.after)]
     if not is_last:
@@ -102,6 +105,7 @@ def _into_empty_call(literal: Literal, entry: bytes) -> Splice:
     if literal.inside != literal.close:
         raise LayoutError("something stands in an empty call")
     name = callee(literal.node) if isinstance(literal.node, ast.Call) else ""
+    # `{}` is a dict: the whole call becomes the literal, and `_collapse` turns it back.
     if name == "set":
         start, end = literal.file.start(literal.node), literal.close + 1
         return Splice(start, end, b"{" + entry + b"}")
@@ -112,6 +116,7 @@ def _into_empty_call(literal: Literal, entry: bytes) -> Splice:
 def _before(literal: Literal, slot: Slot, entry: bytes) -> list[Splice]:
     raw, items, index = literal.raw, literal.items, slot.index
     item = items[index]
+    # A tail is the rest of a line without code: only then does an entry have lines of its own.
     tail = TAIL.match(raw, items[index - 1].after if index else literal.inside)
     if tail and not literal.is_bare:
         start = line_start(raw, item.start) if slot.is_below_comments else tail.end()
@@ -197,6 +202,7 @@ def _with_leading_comma(literal: Literal, index: int, entry: bytes) -> Splice:
 def _comma_left_over(literal: Literal, index: int) -> list[Splice]:
     """Move the last comma back, or give a tuple of one the comma that it needs."""
     items, item = literal.items, literal.items[index]
+    # `("a")` is a string.
     is_tuple_of_one = literal.kind == "tuple" and len(items) == 2
     if is_tuple_of_one:
         other = items[1 - index]
@@ -219,6 +225,7 @@ def _collapses(literal: Literal) -> bool:
 
 def _collapse(literal: Literal) -> Splice:
     file, item = literal.file, literal.items[0]
+    # The call that takes the place of the brackets has no room for a comment.
     if b"#" in literal.raw[literal.inside : item.start] + literal.raw[item.end : literal.close]:
         raise LayoutError("it is the only entry, and comments stand beside it")
     start, end = file.start(literal.node), file.end(literal.node)

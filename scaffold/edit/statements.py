@@ -88,6 +88,7 @@ class Script:
             first = min([first, *(each.lineno for each in node.decorator_list)])
         start = self.line_start(first)
         end = line_after(self.raw, self.end(node))
+        # A deeper comment behind the last statement of a body belongs to the body.
         if hasattr(node, "body"):
             end = with_inner_comments(self.raw, end, indent(self.raw, start))
         return Row(start, end)
@@ -140,9 +141,11 @@ def parse_expression(text: str, what: str) -> ast.expr:
         TemplateError: It is no expression.
     """
     try:
-        tree = _parse(f"(\n{text}\n)")
+        # In brackets an expression may go over lines and end in a comment.
+        tree = parse(f"(\n{text}\n)")
     except (SyntaxError, ValueError, RecursionError):
         tree = ast.Module([], [])
+    # `x); (y` leaves the brackets: it is more than one statement.
     if len(tree.body) != 1 or not isinstance(tree.body[0], ast.Expr):
         raise TemplateError(f"{what} is no Python expression: {text!r}", code="template_invalid")
     return tree.body[0].value
@@ -155,7 +158,7 @@ def parse_block(text: str, what: str) -> list[ast.stmt]:
         TemplateError: It holds none, or is no Python.
     """
     try:
-        body = _parse(text).body
+        body = parse(text).body
     except (SyntaxError, ValueError, RecursionError):
         body = []
     if not body:
@@ -168,10 +171,6 @@ def plain_text(node: ast.expr) -> str | None:
     if isinstance(node, ast.Constant) and isinstance(node.value, str):
         return node.value
     return None
-
-
-def _parse(text: str) -> ast.Module:
-    return parse(text)
 
 
 def settled(
@@ -187,6 +186,7 @@ def settled(
         RegistryError: They do not, because of a layout that no rule foresees.
     """
     try:
+        # The proof goes through the public functions: what they promise is what a person relies on.
         sound = has_entry(edited, script.entry) and remove_entry(edited, script.entry) == data
     except RegistryError:
         sound = False
@@ -204,6 +204,7 @@ def bindings(tree: ast.Module) -> dict[str, int]:
     """Return the names that a module's top level binds, each with its first line."""
     names: dict[str, int] = {}
     for node in tree.body:
+        # What a body binds is not the module's.
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
             names.setdefault(node.name, node.lineno)
             continue
@@ -246,6 +247,7 @@ def reindented(script: Script, text: str, outer: bytes, unit: bytes = b"") -> by
     """
     unit = unit or indent_unit(script)
     rows = text.strip("\n").split("\n")
+    # The content of a string may not move with the code around it.
     inside = _rows_inside_strings(text.strip("\n"))
     code = [_width(row) for number, row in enumerate(rows, 1) if number not in inside]
     step = min(filter(None, code), default=1)

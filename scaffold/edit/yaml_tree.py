@@ -191,6 +191,7 @@ class _Reader:
             return Node("block", line, self._block_end(event))
         if not source and not event.style:
             return Node("empty", line, line, text="")
+        # Over several lines a text is folded: no line of the file is its source.
         is_text = last == line and (event.style or is_plain_text(source))
         return Node("text", line, last, source, event.value if is_text else None)
 

@@ -80,6 +80,7 @@ def tidy(target: Target, changes: Iterable[Change], entries: Iterable[Entry]) ->
         return found
     before = {path: change.before or b"" for path, change in edited.items()}
     after = {path: change.after or b"" for path, change in edited.items()}
+    # A registry that was not in the formatter's form before would change all over.
     was, _ = format_files(target.root, before, formatters)
     now, _ = format_files(target.root, after, formatters)
     rows = list(entries)

@@ -56,6 +56,7 @@ class Session:
         if not changes:
             return
         with _as_apply_errors():
+            # Both checks come before the first byte is written: a refusal leaves nothing to undo.
             journal = new_journal(self.root, changes, self.command, prune)
             check_unchanged(self.root, changes)
             run = Transaction(self.root, self.state, journal, "staging")
@@ -78,6 +79,7 @@ class Session:
                     disk.DISK.unlink(path)
             with suppress(OSError):
                 disk.DISK.rmdir(state / COVERAGE)
+            # The lock goes last: until then nobody else can begin here.
             for path in (state / ".gitignore", state / "journal.new", state / "lock"):
                 with suppress(OSError):
                     disk.DISK.unlink(path)
@@ -174,6 +176,7 @@ def _fill(stage: Path, files: Iterable[tuple[str, bytes]]) -> None:
                 made.append(folder)
         disk.DISK.create(place, data)
         made.append(place)
+    # Files before their folders: a folder on disk names nothing that is not.
     for path in reversed(made):
         disk.DISK.sync(path)
 
@@ -198,6 +201,7 @@ def _entered(root: Path, command: str) -> Generator[Path]:
 
 def _settle(root: Path, *, keep_edited: bool = False) -> str:
     done = ""
+    # Two state folders may hold a journal each: a run that could not write to git's used the other.
     while (found := find_journal(root)) is not None:
         state, phase = found
         run = Transaction(root, state, read_journal(state, phase), phase)
@@ -236,6 +240,7 @@ def _clean_up_after(run: Transaction, error: BaseException) -> None:
             hint="check permissions; then `scaffold recover`, or the next command that writes, "
             "removes it",
         ) from error
+    # Ctrl-C in the cleaning: everything is written, but the person wanted to stop.
     if not isinstance(error, OSError):
         raise error
 

@@ -98,6 +98,7 @@ def describe_leftover(root: Path) -> Leftover | None:
     found = find_journal(root)
     if found is None:
         return None
+    # Before the journal is read: a run that ends in between would look like one cut short.
     is_running = is_locked(root)
     state, phase = found
     try:
@@ -116,6 +117,7 @@ def write_journal(state: Path, journal: Journal) -> None:
     disk.DISK.unlink(fresh)
     text = json.dumps({"schema": JOURNAL_SCHEMA, **asdict(journal)}, indent=1)
     disk.DISK.create(fresh, text.encode())
+    # The bytes before the name: a power cut leaves no journal, or a whole one.
     disk.DISK.sync(fresh)
     disk.DISK.replace(fresh, journal_path(state, "staging"))
     disk.DISK.sync(state)
@@ -160,6 +162,7 @@ def _parse(data: Mapping[str, Any], path: Path) -> Journal:
         tuple(_inside(folder) for folder in data[name]) for name in ("folders", "pruned")
     )
     token = str(data["token"])
+    # It becomes part of the names of files that are deleted.
     if not re.fullmatch("[0-9a-f]{8}", token):
         raise ValueError(f"{token!r} is no token")
     return Journal(str(data["command"]), token, folders, pruned, steps)

@@ -80,6 +80,7 @@ def _git_folder(folder: Path) -> Path | None:
             if not text.startswith("gitdir:"):
                 return None
             git = folder / text.removeprefix("gitdir:").strip()
+        # A folder that is only called .git is none of git's.
         return git if (git / "HEAD").is_file() else None
     except OSError:  # not ours to read: as if there were none
         return None
@@ -87,6 +88,7 @@ def _git_folder(folder: Path) -> Path | None:
 
 def _state_name(inside: Path) -> str:
     """Return one name for a target's place in its repository, different for each place."""
+    # As in a URL, so that `a/b` and a folder `a%2Fb` have states of their own.
     name = "%2F".join(["root", *(part.replace("%", "%25") for part in inside.parts)])
     if len(os.fsencode(name)) <= _LONGEST_NAME:
         return name
@@ -175,6 +177,7 @@ def _take_locks(root: Path, deadline: float) -> tuple[Path, list[int]] | None:
         state = _open_locks(root, handles)
         for handle in handles:
             _wait_for(handle, deadline)
+        # `forget` may have deleted the file between its opening and its locking.
         if _is_at(handles[-1], state / "lock"):
             return state, handles
     except BaseException:
@@ -209,6 +212,7 @@ def _open_locks(root: Path, handles: list[int]) -> Path:
     for state in folders:
         try:
             _make_state(state, root if state == folders[-1] else None)
+            # Not truncated: the one who holds it has left its name there.
             handles.append(os.open(state / "lock", os.O_RDWR | os.O_CREAT, 0o666))
             return state
         except OSError as error:

@@ -36,6 +36,7 @@ class Transaction:
 
     def stage(self, changes: Sequence[Change]) -> None:
         """Write every new file, and keep every old one, beside its place."""
+        # The journal first: by its token all that is made from here on can be found.
         write_journal(self.state, self.journal)
         for folder in self.journal.folders:
             disk.DISK.mkdir(self.root / folder)
@@ -72,6 +73,7 @@ class Transaction:
                 is_put = not self.stages[index].exists()
             if index in kept or is_put:
                 continue
+            # The last look at the file, just in front of its renaming.
             if now != step.before:
                 raise _changed(step.path)
             if step.after is None:
@@ -79,6 +81,7 @@ class Transaction:
             else:
                 disk.DISK.replace(self.stages[index], self.places[index])
         made = [self.root / folder for folder in self.journal.folders]
+        # The names have to be on disk before the journal calls the run done.
         self._sync(path.parent for path in (*self.places, *made))
         self._enter("done")
 
@@ -87,6 +90,7 @@ class Transaction:
         if self.phase != "staging":
             self._enter("undoing")
             for index, step in enumerate(self.journal.steps):
+                # Only what this run wrote: a file that a person saved in between is theirs.
                 if self._now(index) == step.after:
                     self._put_back(index, step)
             self._sync(path.parent for path in self.places)
@@ -94,6 +98,7 @@ class Transaction:
 
     def clean_up(self) -> None:
         """Drop stages and backups, folders that are not wanted and, last, the journal."""
+        # The journal goes last: cut short here, the next run does the same again.
         for path in (*self.stages, *self.backups):
             disk.DISK.unlink(path)
         is_done = self.phase == "done"
@@ -105,6 +110,7 @@ class Transaction:
     def settle(self, *, keep_edited: bool) -> str:
         """End a run that was cut short, in whatever phase; returns "finished" or "undone"."""
         self._check_places()
+        # In staging no file was touched yet, and when done all of them are in place.
         edited = self._edited() if self.phase in ("ready", "undoing") else []
         if edited and not keep_edited:
             raise self._refusal(edited)

@@ -261,7 +261,7 @@ class _Search:
     def _by_content(self, role: str) -> Match:
         free = [c for c in self.columns.values() if c.content == "texts" and self._is_free(role, c)]
         if role in ("question", "answer"):
-            asking = [c for c in free if role == "question" and self._asks(c)]
+            asking = [c for c in free if role == "question" and self._are_questions(c)]
             found = asking if len(asking) == 1 else free
             if len(found) == 1:
                 why = "most end in a question mark" if asking else "the only one that fits"
@@ -301,10 +301,10 @@ class _Search:
         taken = {m.name for r, m in self.matches.items() if r != partners.get(role)}
         return column.name not in taken
 
-    def _asks(self, column: Column) -> bool:
+    def _are_questions(self, column: Column) -> bool:
         values = values_of(self.rows, column.name)
-        asking = [v for v in values if isinstance(v, str) and v.rstrip().endswith(("?", "？"))]
-        return len(asking) >= ASKING_SHARE * len(values)
+        questions = [v for v in values if isinstance(v, str) and v.rstrip().endswith(("?", "？"))]
+        return len(questions) >= ASKING_SHARE * len(values)
 
     def _are_equal(self, columns: Sequence[Column]) -> bool:
         return all(

@@ -25,6 +25,7 @@ class RegistryEdits:
 
     def text(self, entry: Entry) -> bytes:
         """Return an entry's file as the edits so far leave it."""
+        # Read once: what another process writes meanwhile is found when the changes are applied.
         if entry.file not in self._after:
             self._before[entry.file] = self._after[entry.file] = self._read(entry)
         return self._after[entry.file]

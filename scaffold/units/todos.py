@@ -62,6 +62,7 @@ def symbol_line(text: str, symbol: str) -> int | None:
 def _still_open(file: str, current: str, base: str) -> list[OpenTodo]:
     try:
         marked = find_todos(file, current)
+        # Most files were never edited: nothing has to be compared then.
         if current == base:
             return list(marked)
         was, now = parse(base), parse(current)

@@ -135,6 +135,7 @@ class _Merging:
 
     def update_entries(self, wanted: Sequence[Entry]) -> None:
         """Take back the registry lines that are not made any more, and add the new ones."""
+        # Out before in: a line whose value alone changed would be refused as another one.
         for entry in reversed(self.made.entries):
             if entry not in wanted:
                 self.edits.remove(entry)

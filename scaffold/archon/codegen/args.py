@@ -129,6 +129,7 @@ def _field_text(field: Json, source: Source, names: ModelNames) -> str:
             source.use(names.shared(module), name)
     if isinstance(default, Mapping):
         made = spelled(str(cast("Json", default)["expr"]))
+        # A dataclass refuses a mutable default.
         source.use("dataclasses", "field")
         return f"{field['name']}: {kind} = field(default_factory=lambda: {made})"
     return f"{field['name']}: {kind} = {literal(default)}"
@@ -217,6 +218,7 @@ def _message_pieces(text: str) -> list[str]:
     """Return the parts of an f-string, cut between words and not inside of braces."""
     if len(text) <= _MESSAGE_WIDTH:
         return [_f_string(text)]
+    # textwrap cuts at spaces; an expression in braces has to stay in one piece.
     held = re.sub(r"\{[^{}]*\}", lambda found: found[0].replace(" ", "\0"), text)
     rows = textwrap.wrap(held, _MESSAGE_WIDTH - 1, break_long_words=False, break_on_hyphens=False)
     rows = [row + " " for row in rows[:-1]] + rows[-1:]
@@ -225,6 +227,7 @@ def _message_pieces(text: str) -> list[str]:
 
 def _f_string(text: str) -> str:
     prefix = "f" if re.search(r"\{[^{}]+\}", text) else ""
+    # Up to Python 3.11 an f-string cannot hold its own quotes.
     if '"' in text and prefix and "'" not in re.sub(r"\{[^{}]*\}", "", text):
         text = text.replace('"', "'")
     return prefix + python_literal(text)

@@ -129,6 +129,7 @@ class _AttentionWriter:
         clip: Json | None = self.part.get("clip_qkv")
         if clip is not None and not clip.get("after_norm"):
             self._clip(states, clip)
+        # Clipping and norming do not commute, and models do both orders.
         self._norm(states, over="projection", after_rope=False)
         if clip is not None and clip.get("after_norm"):
             self._clip(states, clip)

@@ -111,6 +111,7 @@ class _BlockWriter:
 
     def _live(self, steps: Sequence[Json]) -> list[Json]:
         """Return the steps with calls of modules that the model never has left out."""
+        # A module that is never there passes its input on: whoever read its output reads that.
         renamed: dict[str, str] = {}
         found: list[Json] = []
         for step in steps:

@@ -36,6 +36,7 @@ class ModuleBody:
         """Return ``self.name``, which ``__init__`` sets to an expression, once."""
         first = name
         number = 1
+        # Two values of one name, as two scales are: the second gets a number.
         while self._stored.get(name, text) != text:
             number += 1
             name = f"{first}_{number}"

@@ -41,6 +41,7 @@ def break_lines(source: str, width: int = WIDTH) -> str:
     inside_text = _lines_of_text(source)
     done: list[str] = []
     for number, line in enumerate(lines, 1):
+        # A break inside a string of several lines would change its content.
         if len(line) <= width or number in inside_text or line.lstrip().startswith("#"):
             done.append(line)
         else:
@@ -66,6 +67,7 @@ def _tokens(line: str) -> _Line:
         kind = tokenize.tok_name[token.type]
         if kind in ("NEWLINE", "NL", "ENDMARKER", "INDENT", "DEDENT"):
             continue
+        # From Python 3.12 on an f-string comes in parts, which may nest.
         if kind == "FSTRING_START":
             start = start if depth else token.start[1]
             depth += 1
@@ -111,6 +113,7 @@ def _at_bracket(line: _Line, indent: str, width: int) -> list[str]:
     pairs = [pair for pair in _pairs(line) if pair[1] > pair[0] + 1]
     if not pairs:
         return [indent + _text(line)]
+    # The brackets of a return type come after those of the parameters, and never break.
     first = line[0].text in ("def", "class")
     fitting = [p for p in pairs if len(indent) + len(_text(line[: p[0] + 1])) <= width]
     start, end = pairs[0] if first else (fitting or pairs)[-1]
@@ -166,6 +169,7 @@ def _breaks_at_bracket(line: _Line, used: int, width: int, head: _Line) -> bool:
     ranks = [rank for _, rank in _ranked(line)]
     strongest = ranks.count(max(ranks)) if ranks else 0
     pairs = _pairs(line)
+    # Black's rule: of two operators of the strongest rank, none is left inside a line.
     if strongest > 1 or not pairs or pairs[-1][1] != len(line) - 1:
         return False
     start, end = pairs[-1]
@@ -216,6 +220,7 @@ def _delimited(line: _Line) -> list[_Line]:
     rank = max(rank for _, rank in places)
     cuts = [index for index, each in places if each == rank]
     pieces = [line[i:j] for i, j in zip([0, *cuts], [*cuts, len(line)], strict=True) if i < j]
+    # As Black has it: one element a line ends in a comma.
     if rank == _COMMA and pieces[-1][-1].text != ",":
         pieces[-1] = [*pieces[-1], _Token(",", "")]
     return pieces

@@ -38,8 +38,10 @@ def steps_text(
     for number, step in enumerate(steps, 1):
         name = str(step["out"])
         term = _expression(step, terms, call, coefficient)
+        # The last step is returned whatever it is called.
         if number == len(steps):
             lines.append(f"return {term.text}")
+        # Used once it is written in place, so that the block reads as one sum.
         elif uses[name] == 1:
             terms[name] = term
         else:

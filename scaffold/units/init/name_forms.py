@@ -100,6 +100,7 @@ def _pattern(key: str, others: tuple[str, ...]) -> re.Pattern[str]:
     """Return what finds every spelling of a name, and those of the longer ones that hold it."""
     parts: list[str] = []
     rows = [row for each in (key, *others) for row in _texts(each).items()]
+    # Alternatives match in their order: the longer name has to be tried before the one it holds.
     for spelled, variables in sorted(rows, key=lambda row: -len(row[0])):
         if variables[0] in _LOWER:
             parts.append(rf"(?<![A-Za-z0-9]){re.escape(spelled)}(?![a-z0-9])")
@@ -128,6 +129,7 @@ def as_pattern(text: str, hits: Iterable[Hit]) -> str | None:
         parts += [text[last : hit.start], f"{{{hit.variable}}}"]
         last = hit.end
     parts.append(text[last:])
+    # Manifests have no escape for a brace.
     if any(re.search(r"\{\w+\}", part) for part in parts[::2]):
         return None
     pattern = "".join(parts)
@@ -194,8 +196,10 @@ def _chosen(text: str, span: tuple[int, int], variables: tuple[str, ...], region
         return variables[0]
     before, after = text[: span[0]][-1:], text[span[1] :][:1]
     if variables[0] == "pascal":
+        # `Heise` in a sentence is the title, in `HeiseParser` a class.
         is_name = region == "code" or _is_word(before) or _is_word(after)
         return "pascal" if is_name else "title"
+    # `heiseParser`: only camel case goes on with a capital.
     if after.isupper():
         return "camel"
     around = (re.split(r"\s", text[: span[0]])[-1], re.split(r"\s", text[span[1] :], maxsplit=1)[0])
@@ -262,6 +266,7 @@ def _foreign(text: str, spelling: Spelling) -> list[tuple[int, int]]:
             is_part = previous == "."
             root = root if is_part else token.string
             is_import = statement in ("from", "import")
+            # `np.mean` in a unit `mean` is numpy's; `self.mean` and `pkg.mean` are the unit's.
             is_own = token.string in bound or (is_part and root in (*own, "self", "cls"))
             if is_import:
                 is_own = is_own or token.start[0] in own_lines
@@ -296,6 +301,7 @@ def _own_imports(text: str, packages: Iterable[str]) -> tuple[frozenset[str], fr
 def _tokens(text: str) -> list[tokenize.TokenInfo] | None:
     try:
         parse(text)
+        # newline="" ends lines at a lone "\r" as well, as `_line_starts` does.
         return list(tokenize.generate_tokens(io.StringIO(text, newline="").readline))
     except (SyntaxError, ValueError, tokenize.TokenError):
         return None

@@ -53,6 +53,7 @@ def find_registrations(path: str, data: bytes, wanted: Wanted) -> tuple[list[Loc
     found: list[LocatedEntry] = []
     rest = data
     for entry in _candidates(path, data, wanted):
+        # On the whole file: an entry is judged as it stands, and then taken out of what is left.
         line = _proven(data, entry)
         if line is None or any(each.entry == entry for each in found):
             continue

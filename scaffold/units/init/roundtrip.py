@@ -90,6 +90,7 @@ def _proven_files(
         alone = replace(bare, files=tuple(dict.fromkeys([draft.files[0], file])))
         try:
             _, rendered = _tried(target, alone, draft.example.spelling.key)
+            # A template may give the example back and still fail for any other name.
             _tried(target, alone, PROBE)
         except ScaffoldError as error:
             notes.append(f"{file.path} makes no template: {error.message}")

@@ -102,8 +102,8 @@ def find_name(files: Mapping[str, bytes], source: str, kind: str = "") -> UnitNa
         words, suffix = words[:-1], words[-1:]
     elif len(words) > 1 and words[0] in known:
         words, suffix = words[1:], words[:1]
-    told = folder if folder in suffix or not suffix else suffix[-1]
-    kind = kind or told.replace("_", "-")
+    noun = folder if folder in suffix or not suffix else suffix[-1]
+    kind = kind or noun.replace("_", "-")
     key = "_".join(words)
     others = sorted({"_".join(_without(words_of(each), known)) for each in siblings} - {"", key})
     suffixes = dict.fromkeys(["_".join(suffix), kind.replace("-", "_")])
@@ -142,6 +142,7 @@ def _main_symbol(text: str, words: list[str]) -> tuple[str, list[str]]:
         for node in tree.body
         if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef)
     ]
+    # The longest match first: `MathDebate` before `Math` for math_debate.
     for length in range(len(words), 0, -1):
         for name in defined:
             if words_of(name)[:length] == words[:length] and len(words) - length <= 1:
