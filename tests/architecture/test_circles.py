@@ -90,3 +90,23 @@ def test_what_only_a_type_checker_imports_is_no_circle(tmp_path: Path):
     (tmp_path / "p" / "a.py").write_text("if TYPE_CHECKING:\n    import p.b\n")
     (tmp_path / "p" / "b.py").write_text("import p.a\n")
     assert not circle(import_graph(tmp_path, "p"))
+
+
+def test_an_import_inside_a_function_has_its_reason_beside_it() -> None:
+    """Hold the rooms of the toolkit to imports at the top; `cli` loads lazily by design."""
+    lazy = ("scaffold/cli/", "scaffold/runners/", "scaffold/skills/check/")
+    found: list[str] = []
+    for path in sorted((ROOT / "scaffold").rglob("*.py")):
+        where = path.relative_to(ROOT).as_posix()
+        if where.startswith(lazy):
+            continue
+        text = path.read_text(encoding="utf-8")
+        lines = text.splitlines()
+        found += [
+            f"{where}:{node.lineno}"
+            for node in import_statements(ast.parse(text))
+            if node.col_offset
+            and ast.unparse(node).startswith(("from scaffold", "import scaffold"))
+            and "#" not in lines[node.lineno - 1] + lines[node.lineno - 2]
+        ]
+    assert found == []
