@@ -34,6 +34,8 @@ class Pin:
 def name_pattern(name: str) -> str:
     """Return a pattern for a name in any of its spellings."""
     parts = [re.escape(each) for each in canonicalize_name(name).split("-")]
+    # Lookarounds instead of \b, since '-' and '.' are part of distribution names. PEP 503 folds
+    # [-_.]+.
     return rf"(?i:(?<![\w.$/-]){'[-_.]+'.join(parts)})(?![\w-]|\.\w)"
 
 
