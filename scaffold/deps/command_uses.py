@@ -82,8 +82,7 @@ def _in_script(path: str, text: str) -> Iterator[tuple[int, Words]]:
             continue
         body = instruction[1].strip()
         try:
-            # The exec form of a Dockerfile is JSON; a list with single quotes falls back to the
-            # shell form.
+            # The exec form is JSON; a list with single quotes falls back to the shell form.
             words: Any = json.loads(body) if body.startswith("[") else None
         except ValueError:
             words = None

@@ -65,8 +65,7 @@ def find_pins(files: Files, name: str) -> list[Pin]:
     for path in sorted(files.paths):
         if not _COPIES.search(path.rpartition("/")[0]):
             reader = _reader(path)
-            # Not Files.text: the text is written back, so every byte and line ending has to
-            # survive.
+            # Not Files.text: this is written back, and every byte has to survive.
             text = (files.data(path) or b"").decode("utf-8", "surrogateescape") if reader else ""
             if reader and re.search(name_pattern(wanted), text):
                 found += reader(path, text, wanted)

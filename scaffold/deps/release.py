@@ -96,8 +96,7 @@ class Release:
         self.files = Files(root, list(walk(root)), has_git=False)
         self.index = PythonIndex(self.files)
         self._sources = Sources(self.files, self.index.modules)
-        # A release does not change, so every answer is kept: an audit asks for the same names
-        # often.
+        # A release does not change, and an audit asks for the same names often.
         self._meanings: dict[tuple[str, ...], Meaning] = {}
         self._found: dict[Ask, Found] = {}
         self._asked: dict[Ask, Meaning] = {}

@@ -120,7 +120,7 @@ def _pip_wants(said: str) -> list[Want]:
 
 def own_resolver(paths: Sequence[str], pyproject: str) -> str:
     """Return the resolver whose lock or table a project has; "pip" where it has none."""
-    # Only files at the top: a lock of an example says nothing about the project.
+    # Only files at the top: a lock of an example is not that of the project.
     names = {path.rpartition("/")[2] for path in paths if "/" not in path}
     for name in ("uv", "poetry", "pdm"):
         if f"{name}.lock" in names or re.search(rf"^\[tool\.{name}\b", pyproject, re.MULTILINE):

@@ -309,8 +309,7 @@ class _Reader:
 
     def _add_argument(self, parser: _Parser, node: ast.Call, scope: _Scope) -> None:
         is_certain = (
-            # Added in another function, or under a condition, an option need not be required in
-            # every run.
+            # Under a condition, or in another function, an option need not be added in every run.
             not scope.is_conditional and self._made.get(parser, scope.function) == scope.function
         )
         names = [self._literals.value(each, self._source) for each in node.args]

@@ -123,8 +123,7 @@ class _Reader:
                 return
 
     def _is_option(self, text: str) -> bool:
-        # A negative number is a value unless the command has such an option, as argparse decides
-        # too.
+        # A negative number is a value unless the command has such an option, as in argparse.
         if _NUMBER.match(text):
             return text in self._command.option_names()
         # A lone dash means standard input.

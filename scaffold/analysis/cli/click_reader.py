@@ -363,7 +363,7 @@ class _Reader:
                 return self._added_command(node, source, taken, depth)
             if func.attr in ("register_commands", "list_commands", "add_source"):
                 taken.add("its commands are registered in a way of their own")
-        # A call that does not touch the group says nothing about it.
+        # A call that does not touch the group is no evidence about it.
         elif not any(isinstance(e, ast.Name) and self._is(e, source, group) for e in node.args):
             return {}
         # Another group may add it to itself, and a context may invoke it.

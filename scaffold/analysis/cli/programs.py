@@ -158,8 +158,7 @@ class Programs:
         try:
             if os.stat(place).st_mode & _EXECUTABLE:
                 return True
-        # Without a file there is nothing to run, and a missing run bit is not the problem to
-        # report.
+        # A missing file is reported elsewhere, and not as a missing run bit.
         except OSError:
             return True
         # File systems without a run bit lose it on checkout; git's index keeps it.

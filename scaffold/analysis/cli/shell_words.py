@@ -224,8 +224,7 @@ class _Reader:
             return pieces.add_unsure(found.group(), self._move(found.end()))
         if found := _SUBSTITUTION.match(text, at):
             end = _closing(text, found.end())
-            # Only an unquoted substitution that begins the word may expand to several words or
-            # none.
+            # Only a substitution that begins the word may expand to several words or none.
             is_many = not pieces.texts and text[at] == "$"
             return pieces.add_unsure(text[at:end], self._move(end), is_many=is_many)
         if found := _VARIABLE.match(text, at):

@@ -130,8 +130,7 @@ class Files:
         """Return whether git would ignore a path, which need not exist."""
         if path not in self._ignored:
             self._ignored[path] = self.has_git and bool(
-                # --no-index: a tracked file may match a pattern, and the question is about the
-                # pattern.
+                # --no-index: patterns count for files that are tracked as well.
                 git_output(self.root, "check-ignore", "--no-index", "--", path)
             )
         return self._ignored[path]
@@ -184,8 +183,7 @@ class Files:
 
     def _read(self, path: str) -> str | None:
         data = self._read_bytes(path)
-        # git looks for NUL in the first 8000 bytes, too; a whole file would cost more than it
-        # proves.
+        # git looks for NUL in the first 8000 bytes, too.
         if data is None or b"\0" in data[:8192]:
             return None
         # A byte order mark is no part of the text and would hide the first word of it.
@@ -247,11 +245,9 @@ def _git_list(root: Path) -> list[str] | None:
         return None
     rows = output.split(b"\0")
     gone = {row[2:] for row in rows if row.startswith(b"R ")}
+    # Paths are bytes to git; undecodable ones survive the round trip to the file system.
     return [
-        # Paths are bytes to git; undecodable ones survive the round trip to the file system.
-        row[2:].decode("utf-8", "surrogateescape")
-        for row in rows
-        if row and row[2:] not in gone
+        row[2:].decode("utf-8", "surrogateescape") for row in rows if row and row[2:] not in gone
     ]
 
 

@@ -100,8 +100,7 @@ def _changes_namespace(node: ast.AST) -> str | None:
     if isinstance(node, ast.Call):
         name = dotted_name(node.func) or ""
         if name.endswith(("__dict__.update", "__dict__.setdefault")):
-            # `self.__dict__.update(other.__dict__)` is taken for a copy of an object of the same
-            # class.
+            # `self.__dict__.update(other.__dict__)` is taken for a copy within one class.
             copies = any((dotted_name(each) or "").endswith("__dict__") for each in node.args)
             return None if copies else f"line {node.lineno} sets attributes through __dict__"
         if name in ("exec", "locals", "vars"):

@@ -120,8 +120,7 @@ def _is_on_class(function: ast.expr) -> bool:
     if not isinstance(function, ast.Attribute):
         return False
     owner = function.value
-    # Only the case of the name separates a class from an instance here; private classes begin with
-    # an underscore.
+    # Only the case of the name separates a class from an instance here.
     name = owner.attr if isinstance(owner, ast.Attribute) else getattr(owner, "id", "")
     return name.lstrip("_")[:1].isupper()
 

@@ -91,8 +91,7 @@ class _Reader:
         return FunctionBinding(node.lineno, read_signature(node), decorators, inner, what)
 
     def _class(self, node: ast.ClassDef, unsure: bool) -> ClassBinding:
-        # `**options` has no name in the tree; the key "**" marks that more is given than is
-        # written.
+        # `**options` has no name in the tree: the key "**" marks that more is given.
         keywords = {each.arg or "**": source_of(each.value) or "" for each in node.keywords}
         options: dict[str, dict[str, str]] = {}
         for each in node.decorator_list:

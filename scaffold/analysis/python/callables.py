@@ -95,8 +95,7 @@ class Callables:
         for each in lineage.entries[: lineage.known]:
             if made_later and each.binding is not entry.binding:
                 return None  # a base may give its subclasses an __init__ of its own making
-            # Nameless is a constructor that exists and cannot be read: the bases behind it do not
-            # count.
+            # A nameless one exists and cannot be read: the bases behind it do not count.
             made = self._own_constructor(each, entry)
             if made is not None:
                 return made if made.name else None

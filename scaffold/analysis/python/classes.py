@@ -153,8 +153,7 @@ class Classes:
     ) -> list[ClassEntry | StandardName | str]:
         """List a class, its bases and theirs, and the reasons why some are not known."""
         found: list[ClassEntry | StandardName | str] = [entry]
-        # metaclass=ABCMeta gives what a base ABC would; `why_uncertain` lets only standard
-        # metaclasses by.
+        # metaclass=ABCMeta gives what a base ABC would; other metaclasses are uncertain.
         if "metaclass" in entry.binding.keywords and why_uncertain(entry) is None:
             found.append(standard_name("abc.ABC"))
         # A name that is rebound, as in `class A(A)`, can resolve to the class itself.

@@ -84,8 +84,7 @@ def dataclass_options(entry: ClassEntry) -> dict[str, str]:
 
 def field_parameters(fields: tuple[Field, ...]) -> tuple[Parameter, ...]:
     """Return the parameters of the ``__init__`` that a dataclass gets for its fields."""
-    # The sort is stable: dataclasses move keyword-only fields to the end and keep the order
-    # otherwise.
+    # The sort is stable: dataclasses only move keyword-only fields to the end.
     taken = sorted((each for each in fields if each.init), key=lambda field: field.kw_only)
     return tuple(
         Parameter(

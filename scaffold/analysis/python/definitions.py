@@ -22,8 +22,7 @@ _DEFINITION = lazy_re(
 )
 _SET = lazy_re(rb"\.(\w+)(?:: [^=\n]+)? = ")
 _SET_BY_NAME = lazy_re(rb"setattr\(\s*([\w.]+)\s*,")
-# The four bytes before the dot: " cls" and "self" are receivers, whose attributes belong to the
-# class.
+# The four bytes before the dot: "self" and " cls" are receivers.
 _OWN = (b"self", b" cls", b"\tcls", b"(cls")
 _OWNER = lazy_re(rb"([A-Za-z_]\w*)\Z")
 
@@ -91,8 +90,7 @@ class Definitions:
                 start = match.start()
                 if source[start - 4 : start] in _OWN:
                     continue
-                # \Z matches at `start`, the end of the span; 60 bytes bound the cost of a long
-                # line.
+                # \Z matches at `start`, the end of the span; 60 bytes bound the cost.
                 owner = _OWNER.search(source, max(0, start - 60), start)
                 if owner is not None:
                     self._set_on.setdefault(match[1], set()).add(owner[1])

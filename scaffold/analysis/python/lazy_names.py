@@ -150,8 +150,7 @@ def _is_whole(maker: ast.FunctionDef | ast.expr, whole: set[str]) -> bool:
         or (isinstance(each, ast.Name) and each.id in whole)
     ]
     return (
-        # Any other argument might be a table that cannot be read; dunder names are the module's
-        # own.
+        # Any other argument may be a table out of reach; dunder names are the module's own.
         bool(tables)
         and _inline(maker, {}).is_complete
         and all(
@@ -188,8 +187,7 @@ def _names(key: str, value: ast.expr | None) -> Iterator[tuple[str, tuple[str, .
         yield key, (f".{key}",) if texts[0] == "__module__" else _joined(texts[0], key)
     elif isinstance(value, ast.Tuple) and len(value.elts) == len(texts) and len(texts) in (1, 2):
         yield key, (_candidates(key, texts[0]) if len(texts) == 1 else _joined(*texts))
-        # ("a", "b") is ambiguous: module and attribute of the key, or two names that the key's
-        # module gives.
+        # ("a", "b") is ambiguous: module and attribute, or two names of the module `key`.
         yield from ((name, _joined(key, name)) for name in texts)
     elif isinstance(value, (ast.List, ast.Tuple, ast.Set)):
         yield from ((name, _joined(key, name)) for name in texts)

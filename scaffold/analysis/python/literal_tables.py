@@ -92,8 +92,7 @@ def read_literal_tables(tree: ast.Module) -> dict[str, LiteralTable]:
                 tables.setdefault(name, LiteralTable()).add(value, tables)
             elif isinstance(value, (ast.Call, ast.BinOp, ast.Name, ast.ListComp)):
                 table = LiteralTable()
-                # Any call or sum may be a table; one without entries is kept only where it is a
-                # plain copy.
+                # Any call or sum may be a table; an empty one counts only as a plain copy.
                 table.add(value, tables)
                 if table.entries or _is_copy(value):
                     tables[name] = table

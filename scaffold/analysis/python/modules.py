@@ -117,8 +117,7 @@ class Modules:
             name: The first part of the import.
             folder: The script's folder; None where any script may be meant.
         """
-        # sys.path[0] is the folder of a script; the modules of a package are not started from
-        # theirs.
+        # sys.path[0] is the folder of a script; modules of a package are no scripts.
         if folder is not None and folder in self.packages:
             return ()
         return tuple(
@@ -156,8 +155,7 @@ class Modules:
             if all(part.isidentifier() for part in parts):
                 found.append(".".join(parts))
         top = self._top_of(path)
-        # A stable sort: only the outermost package's own name moves forward, the rank of roots
-        # stays.
+        # A stable sort: the names keep their rank but for that of the outermost package.
         return tuple(sorted(found, key=lambda each: each.partition(".")[0] != top))
 
     def _top_of(self, path: str) -> str:
@@ -280,8 +278,7 @@ class Modules:
         for path in self._files.paths:
             if path.endswith(_COMPILED):
                 folder, _, name = path.rpartition("/")
-                # Up to the first dot: extensions have names such as `core.cpython-312-x86_64-linux-
-                # gnu.so`.
+                # Up to the first dot: extensions are named like `core.cpython-312-x86_64.so`.
                 found[join(folder, name.partition(".")[0])] = path
         return found
 

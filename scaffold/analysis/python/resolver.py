@@ -198,8 +198,7 @@ class Resolver:
     def _find_attribute(self, module: Module, parts: Sequence[str], query: Query) -> Found:
         name, rest = parts[0], parts[1:]
         outcomes: list[Found] = []
-        # With further parts, `import a.b.c` finds the submodule b even where a binds b to something
-        # else.
+        # `import a.b.c` finds the submodule b even where a binds b to something else.
         child = self._modules.child(module, name)
         if child is not None and rest:
             outcomes.append(self._descend_module(child, rest, query))
@@ -308,8 +307,7 @@ class Resolver:
         """Find a name in a module as ``from module import *`` takes it."""
         if not self._stars.may_give(source, name):
             return Found("missing", "", source.place)
-        # Without __all__ a star takes all names but those with an underscore; an unread part leaves
-        # it open.
+        # Without __all__ a star takes all names but those with an underscore.
         listed = [table for _, table in self.tables(source) if table.exports is not None]
         exported = any(name in (table.exports or ()) for table in listed)
         complete = all(table.exports_are_complete for table in listed)
@@ -392,8 +390,7 @@ class Resolver:
 
     def _in_scope(self, module: Module, parts: Sequence[str], query: Query) -> Found:
         """Find a name as a module's own code sees it: no ``__getattr__``, but Python's names."""
-        # The trailing blank keeps this key apart from that of `_attribute`, whose answer may
-        # differ.
+        # The trailing blank keeps this key apart from that of `_attribute`.
         key = (f"{module.place} ", tuple(parts))
         if key in query.answers or query.depth > _DEEPEST:
             answer = query.answers.get(key)

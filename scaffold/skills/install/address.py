@@ -129,7 +129,7 @@ def _split_revision(text: str, here: Path) -> tuple[str, str]:
     """Split ``PLACE@REVISION``; an ``@`` of a user, a host or a scope in a path is none."""
     # A folder of that very name wins over every other reading of the text.
     if (_URL.match(text) or _SCP.fullmatch(text)) and _folder(text, here) is None:
-        # The user's "@" stands before the path, where the search for a revision must not begin.
+        # The user's "@" precedes the path, where the search for a revision must not begin.
         start = text.find("://") + 3 if "://" in text else text.find(":")
         start = max(text.find("/", start), 0) if "://" in text else start
     elif _folder(text, here) is not None:

@@ -315,7 +315,7 @@ def _opened(sources: Iterable[Source]) -> Generator[dict[Source, Opened]]:
 
 
 def _read_again(skill: LockedSkill, opened: Opened) -> _Read:
-    # The source knows the skill by the name without its prefix.
+    # In the source the skill has its name without the prefix.
     name = skill.name.removeprefix(skill.prefix)
     return _Read(take_again(opened, skill.path, name), skill.name, opened)
 

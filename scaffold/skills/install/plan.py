@@ -73,7 +73,7 @@ def plan_files(
         now, was, want = find(target, path), before.get(path), new.get(path)
         if _is_wanted(now, want):
             continue
-        # What was never written by this tool is ours only if nothing stands there.
+        # What this tool never wrote is ours only if the place is empty.
         is_ours = now == Found(None) if was is None else is_intact(now, was)
         if not is_ours and path in given_up and not now.is_odd:
             lost += [path] * (now.data is not None)

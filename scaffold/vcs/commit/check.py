@@ -59,7 +59,7 @@ def findings_of(path: str, problems: Sequence[Problem], data: bytes) -> Iterator
         problems: What is wrong with it.
         data: The message.
     """
-    # split and not splitlines: git knows line feeds alone, and the numbers have to agree.
+    # split and not splitlines: only line feeds end lines for git, and the numbers have to agree.
     lines = data.decode("utf-8", "replace").split("\n")
     for each in problems:
         claim = lines[each.line - 1].rstrip()

@@ -110,7 +110,7 @@ def _is_missing(change: FileChange, old: str | None, new: str | None) -> bool:
     """Return whether a content of a file that is text is not in the clone, as in partial ones."""
     sides = ((old, change.old_id, change.old_mode), (new, change.new_id, change.new_mode))
     return any(
-        # An id of zeros stands for no content; modes 100* are plain files.
+        # An id of zeros means no content; modes 100* are plain files.
         text is None and bool(name.strip("0")) and mode.startswith("100")
         for text, name, mode in sides
     )

@@ -209,8 +209,7 @@ def _status_of(row: str) -> list[tuple[str, str]]:
     if kind == "?":
         return [("untracked", rest)]
     if kind == "u":
-        # Porcelain v2: nine fields come before the path of an unmerged file, seven before a plain
-        # one.
+        # Porcelain v2: nine fields precede an unmerged path, seven a plain one.
         return [("unmerged", rest.split(" ", 9)[9])]
     if kind != "1":
         return []

@@ -64,8 +64,7 @@ def fetch_branch(repository: git.Repo, remote: str, branch: str) -> str:
             hint="name another one with --base",
         )
     call_git(
-        # Each option takes away one side effect; an empty --refmap keeps tracking branches as they
-        # are.
+        # Each option takes away a side effect; an empty --refmap keeps tracking refs.
         repository, "fetch", "--no-tags", "--no-write-fetch-head", "--no-recurse-submodules",
         "--no-auto-maintenance", "--no-prune", "--refmap=", "--", remote, f"refs/heads/{branch}",
     )  # fmt: skip
