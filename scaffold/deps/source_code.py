@@ -134,7 +134,7 @@ class Code:
         bindings = self.module.names.get(name)
         if bindings is not None:
             return self._bound(bindings, self.module)
-        # A name imported inside a function or a try is not among the module's bindings.
+        # A name imported inside a function is not among the module's bindings.
         for each in ast.walk(self.source.tree):
             if isinstance(each, ast.ImportFrom) and each.lineno == line and not each.level:
                 return self._package(f"{each.module}.{name}")
