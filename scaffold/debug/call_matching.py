@@ -43,6 +43,7 @@ class Divergence:
 def first_divergence(job: Job) -> Divergence | None:
     """Return the earliest call in which ranks do not agree, or None."""
     found = [each for each in (_in_group(job, name) for name in _groups(job)) if each]
+    # What parts first makes other groups part later.
     return min(found, key=_entered_s, default=None)
 
 
@@ -80,6 +81,7 @@ def _numbered(job: Job, group: str) -> Numbered:
     return {
         rank: {call.number: call for call in process.calls if call.group == group and call.number}
         for rank, process in job.ranks.items()
+        # Of a group whose members nobody recorded, every rank may be one.
         if rank in members or not members
     }
 
@@ -92,6 +94,7 @@ def _first(
     numbered: Numbered, group: str, keys_at: Callable[[Mapping[int, Call]], Mapping[int, object]]
 ) -> Divergence | None:
     for number in sorted({each for calls in numbered.values() for each in calls}):
+        # A rank that has not come yet is late, which is no disagreement.
         calls = {rank: each[number] for rank, each in numbered.items() if number in each}
         keys = keys_at(calls)
         if len(set(keys.values())) > 1:
@@ -102,6 +105,7 @@ def _first(
 def keys_of(calls: Mapping[int, Call]) -> dict[int, Key]:
     """Return the key of each rank's call; of C++ calls no options are known, so none count."""
     keys = {rank: key_of(call) for rank, call in calls.items()}
+    # torch's flight recorder keeps neither roots nor reductions.
     if any(call.is_native for call in calls.values()):
         return {rank: key[:2] for rank, key in keys.items()}
     return keys
@@ -111,6 +115,7 @@ def key_of(call: Call) -> Key:
     """Return what all ranks of a group have to agree on in a call."""
     if call.group == SET_UP:
         return (call.op, *(repr(value) for value in call.options.values()))
+    # Elements and not shapes: ranks may view one buffer in different shapes.
     sizes = call.elements if call.op in SIZED else tuple(dtype for dtype, _ in call.elements[:1])
     return (call.op, sizes, call.options.get("root"), call.options.get("red"))
 
@@ -130,6 +135,7 @@ def _kind(calls: Mapping[int, Call]) -> str:
 
 def _odd(keys: Mapping[int, object]) -> tuple[int, ...]:
     counted = Counter(keys.values()).most_common()
+    # Two ranks against two: neither side is the odd one.
     if len(counted) > 1 and counted[0][1] == counted[1][1]:
         return tuple(keys)
     return tuple(rank for rank, key in keys.items() if key != counted[0][0])

@@ -73,6 +73,7 @@ def read_checksums(folder: Path) -> dict[int, Checksums]:
     pids = {process.pid: rank for rank, process in read_job(folder).ranks.items()}
     found: dict[int, Checksums] = {}
     for file in files:
+        # In a job with ranks, a process without one is a helper and no rank 0.
         rank = pids.get(int(file.name.partition(".")[0]), 0 if not pids else None)
         if rank is not None and rank not in found:
             found[rank] = _in_order(_read(file))
@@ -99,6 +100,7 @@ def _as_checksum(row: dict[str, Any]) -> Checksum:
     return Checksum(
         dtype=row["dtype"],
         shape=tuple(row["shape"]),
+        # Without its offset a shard's places in the whole are unknown, and so are its weights.
         checksum=row["sum"] if is_whole else None,
         norm=row["norm"],
         largest=row["largest"],
@@ -123,6 +125,7 @@ def _in_order(checksums: Checksums) -> Checksums:
     def place(key: Key) -> tuple[int, int, int]:
         owner = (key.step, key.name.rpartition(".")[0])
         is_gradient = key.phase == "gradient"
+        # The backward pass goes through the modules from the last one to the first.
         return key.step, PHASES.index(key.phase), -last.get(owner, 0) if is_gradient else 0
 
     return {key: checksums[key] for key in sorted(checksums, key=place)}
@@ -136,6 +139,7 @@ def whole(ranks: Mapping[int, Checksums]) -> dict[int, Checksums]:
     shards: dict[Key, list[Checksum]] = {}
     for checksums in ranks.values():
         for key, each in checksums.items():
+            # Replicas of a shard would be counted several times.
             if each.placements and each.counts:
                 shards.setdefault(key, []).append(each)
     joined = {key: _joined(each) for key, each in shards.items()}
@@ -159,6 +163,7 @@ def _joined(shards: list[Checksum]) -> Checksum:
         total=sum(each.total for each in shards),
         nan=sum(each.nan for each in shards),
         inf=sum(each.inf for each in shards),
+        # Samples are taken at places of the shard, which mean nothing in the whole.
         samples=(),
         is_partial=any(each.is_partial for each in shards),
     )

@@ -83,6 +83,7 @@ def compare_runs(how: CompareOptions) -> Report:
     outcome = Comparison()
     for names, first, second in pairs:
         _compare(outcome, names, first, second, how)
+    # The order of execution, in which the first difference is the cause of the later ones.
     places = {(names, key): at for names, first, _ in pairs for at, key in enumerate(first)}
     outcome.different.sort(key=lambda each: (each.key.step, places[each.sides, each.key]))
     if not outcome.same and not outcome.different:
@@ -170,6 +171,7 @@ def _compare(
         right = second.get(key)
         if right is None or key not in known:
             continue
+        # Parts that are yet to be summed may differ and still have the same sum.
         if left.is_partial or right.is_partial:
             outcome.undecided += 1
             continue
@@ -190,12 +192,14 @@ def difference(left: Checksum, right: Checksum, rtol: float) -> str:
     """
     if left.shape != right.shape:
         return "shape"
+    # Before the numbers, which are those of the finite elements alone.
     if (left.nan, left.inf) != (right.nan, right.inf):
         return "nan" if left.nan != right.nan else "inf"
     if rtol == 0 and left.dtype != right.dtype:
         return "dtype"
     if rtol == 0 and left.checksum is not None and right.checksum is not None:
         return "" if left.checksum == right.checksum else "values"
+    # Reached with rtol 0 where shards could not be joined: only statistics are left to compare.
     return _numbers_differ(left, right, rtol or 1e-12)
 
 

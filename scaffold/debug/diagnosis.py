@@ -97,14 +97,17 @@ def diagnose(snapshot: Snapshot) -> Verdict | None:
     job = snapshot.job
     failing = failing_ranks(snapshot)
     first = failing[0] if failing else None
+    # First of all, as out of memory makes a rank leave the common sequence.
     if first is not None and _is_memory(job.ranks[first]):
         return _out_of_memory(snapshot, first)
     parted = first_divergence(job)
+    # Calls that do not match cause timeouts and closed connections, not the other way round.
     if parted is not None and not _came_first(job, first, parted):
         return _handling(snapshot, parted) or _parted(snapshot, parted)
     found = waits(job, failing)
     if first is not None and not _is_consequence(job.ranks[first]):
         return _failed(snapshot, first, found)
+    # Once a job has ended without a failing rank, an open call only lacks the record of its end.
     if found and (first is not None or snapshot.status is None):
         return _waiting(snapshot, found)
     if first is not None:
@@ -147,6 +150,7 @@ def _has_failed(snapshot: Snapshot, rank: int, process: Process) -> bool:
     if process.failure is not None:
         return True
     if process.status is not None:
+        # Launchers end the other ranks by SIGTERM once one has failed.
         return process.status not in (0, TERMINATED)
     return (
         rank not in snapshot.alive and process.ended_s is None and snapshot.status not in (None, 0)
@@ -157,6 +161,7 @@ def end_of(process: Process) -> float:
     """Return when a process ended, as well as that is known."""
     if process.failure is not None:
         return process.failure.at_s
+    # A process that was killed leaves no time of death: its last record is the nearest.
     last = process.calls[-1].since_s if process.calls else process.begun_s
     return process.ended_s or process.status_s or last
 
@@ -165,6 +170,7 @@ def _is_consequence(process: Process) -> bool:
     """Return whether a process failed because another one was gone or never came."""
     if process.failure is None:
         return process.status in (None, TERMINATED)
+    # A handler may communicate once more after the call that failed.
     in_call = any(call.state == "failed" for call in process.calls[-3:])
     message = process.failure.message
     return bool(_OF_A_PEER.search(message)) or (in_call and bool(_LATE.search(message)))
@@ -223,6 +229,7 @@ def _parted(snapshot: Snapshot, parted: Divergence) -> Verdict:
 def _handling(snapshot: Snapshot, parted: Divergence) -> Verdict | None:
     """Return the verdict where a rank makes another call because it is handling an exception."""
     handling = {rank: call for rank, call in parted.calls.items() if call.during}
+    # Where all ranks handle an exception, it does not set one of them apart.
     if not handling or len(handling) == len(parted.calls):
         return None
     rank, call = next(iter(handling.items()))
@@ -288,6 +295,7 @@ def _waiting(snapshot: Snapshot, found: dict[int, Wait]) -> Verdict:
 def _wanted(snapshot: Snapshot, found: dict[int, Wait], wanted: tuple[int, ...]) -> Verdict:
     job = snapshot.job
     gone = [rank for rank in wanted if rank in job.ranks and _has_gone(snapshot, rank)]
+    # Of several that are gone the first one took the others with it.
     rank = min(gone, key=lambda each: end_of(job.ranks[each])) if gone else wanted[0]
     waiting = [wait for wait in found.values() if rank in wait.for_ranks]
     who = _who_waits(job, waiting)
@@ -295,6 +303,7 @@ def _wanted(snapshot: Snapshot, found: dict[int, Wait], wanted: tuple[int, ...])
     call = waiting[0].call
     notes = () if process is None else _last_call(process, rank)
     notes += _from_other_lines(job, call.group)
+    # A rank inside init_process_group has come, though it has not joined.
     if process is None or (process.joined is None and not _joins(process)):
         doing = _doing(snapshot, process)
         text = f"{ranks_text([rank])} never called init_process_group{doing}; {who}"
@@ -376,6 +385,7 @@ def _from_other_lines(job: Job, group: str) -> tuple[str, ...]:
 
 
 def _at(frames: tuple[Place, ...]) -> str:
+    # Tracebacks have the innermost frame last.
     own = own_frames(frames[::-1])
     return f" at {place_text(own[0])}" if own else ""
 

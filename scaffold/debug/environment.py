@@ -145,6 +145,7 @@ def check_devices(place: Place) -> list[Remark]:
         rows = [Remark("bad", "backends", "torch is built without torch.distributed")]
     counted = ", ".join(sorted({f"{devices.count(each)} x {each}" for each in devices}))
     per_node = place.launch.per_node
+    # NCCL refuses two ranks of a communicator on one device.
     if devices and per_node is not None and per_node > len(devices):
         text = f"{counted}, and {per_node} ranks are to share them"
         return [
@@ -184,6 +185,7 @@ def check_port(place: Place) -> list[Remark]:
     except (OSError, UnicodeError) as error:
         text = f"MASTER_ADDR {address!r} cannot be resolved: {error}"
         return [Remark("bad", "port", text, "give an address that every machine resolves")]
+    # Only the machine that holds the address can see whether the port is free.
     if not any(_is_ours(str(row[4][0])) for row in found):
         return [Remark("ok", "port", f"{about} is on another machine; not tried")]
     holder = port_holder(port)
@@ -197,6 +199,7 @@ def check_port(place: Place) -> list[Remark]:
 
 def port_holder(port: int) -> str | None:
     """Return who listens on a port of this machine, or None where it is free."""
+    # macOS shows the connections of others to root alone; binding the port is tried then.
     with suppress(psutil.AccessDenied, OSError):
         for row in psutil.net_connections("tcp"):
             if row.status == psutil.CONN_LISTEN and row.laddr and row.laddr[1] == port:
@@ -236,6 +239,7 @@ def check_host(place: Place) -> list[Remark]:
         text = f"{name!r} cannot be resolved: {error}"
         return [Remark("warn", "host", text, "name it in /etc/hosts, or set GLOO_SOCKET_IFNAME")]
     several = place.launch.nodes is None or place.launch.nodes > 1
+    # gloo announces the address of the host name, which works on one machine alone.
     if address.startswith("127.") and several:
         text = f"{name} is {address}, which other machines cannot reach"
         return [Remark("bad", "host", text, "set GLOO_SOCKET_IFNAME and NCCL_SOCKET_IFNAME")]
@@ -248,6 +252,7 @@ def check_variables(place: Place) -> list[Remark]:
     interfaces = set(psutil.net_if_addrs())
     for name in ("GLOO_SOCKET_IFNAME", "NCCL_SOCKET_IFNAME"):
         wanted = [each.strip("=^") for each in place.env.get(name, "").split(",") if each]
+        # NCCL takes the names as prefixes: "eth" means every eth*.
         missing = [each for each in wanted if not any(one.startswith(each) for one in interfaces)]
         if missing and not place.env[name].startswith("^"):
             hint = f"there are {', '.join(sorted(interfaces))}"
@@ -269,6 +274,7 @@ def check_limits(place: Place) -> list[Remark]:
         import resource  # there is none on Windows
 
         files = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+        # RLIM_INFINITY is negative.
         state = "ok" if files < 0 or files >= MIN_FILES else "warn"
         hint = "" if state == "ok" else f"ulimit -n {MIN_FILES}"
         text = f"{'unlimited' if files < 0 else files} open files for a process"

@@ -58,6 +58,7 @@ def add_native_calls(job: Job, folder: Path, stacks: Stacks) -> None:
             for rank in members
             if rank in native
         }
+        # The rank that has most calls of the group saw those that the others lack.
         donor = max(told.values(), key=len)
         for rank in members:
             process = job.ranks[rank]
@@ -72,6 +73,7 @@ def ask_flights(folder: Path, processes: Sequence[Process]) -> None:
     """Ask processes for torch's flight record, and wait for those that can write it."""
     asked = [each for each in processes if _ask(folder, each)]
     until = time.monotonic() + ANSWER_S
+    # Modification times may be coarser than the clock.
     begun = time.time() - 0.5
     while asked and time.monotonic() < until:
         asked = [each for each in asked if not _is_newer(folder / _name(each), begun)]
@@ -121,6 +123,7 @@ def _read(folder: Path, process: Process) -> list[dict[str, Any]] | None:
 
 
 def _native(process: Process, rows: Sequence[dict[str, Any]]) -> list[Call]:
+    # Messages have no number in the group's sequence of collectives.
     calls = [_as_call(row) for row in rows if not row.get("is_p2p")]
     found = [call for call in calls if not any(_covers(known, call) for known in process.calls)]
     last_s = max((call.since_s for call in process.calls), default=0.0)
@@ -163,6 +166,7 @@ def _join(process: Process, group: str, native: Sequence[Call], place: tuple[Pla
         call.at = () if call.state == "done" else place
     process.calls = sorted([*process.calls, *native], key=lambda call: call.entered_s)
     collectives = [call for call in process.calls if call.group == group and call.number]
+    # The records may begin late, as old calls are dropped; the first number is kept.
     first = min(call.number for call in collectives)
     for number, call in enumerate(collectives, first):
         call.number = number

@@ -43,6 +43,7 @@ def find_interpreter(asked: str | None, argv: Sequence[str], root: Path) -> Inte
             )
         return Interpreter(found, "--python")
     launcher = shutil.which(argv[0]) if argv else None
+    # A torchrun installed by pip names the interpreter of its environment in its first line.
     named = _named_by(launcher) if launcher else None
     if named:
         return Interpreter(named, f"the first line of {launcher}")
@@ -62,6 +63,7 @@ def find_interpreter(asked: str | None, argv: Sequence[str], root: Path) -> Inte
 def _named_by(script: str) -> str | None:
     try:
         with open(script, "rb") as file:
+            # Bounded, as the launcher may be a binary without any line end.
             line = file.readline(500)
     except OSError:
         return None
@@ -81,6 +83,7 @@ def ask_versions(python: Interpreter) -> dict[str, Any]:
             capture_output=True,
             timeout=TIMEOUT_S,
         )
+        # Packages may print something when they are imported, before the answer.
         return json.loads(done.stdout.decode("utf-8", "replace").splitlines()[-1])
     except (OSError, subprocess.SubprocessError, ValueError, IndexError) as error:
         return {"error": f"it cannot be asked: {error}"}

@@ -43,6 +43,7 @@ class MemoryUse:
         return {
             name: row["held"]
             for name, row in sorted(self.parameters.items(), key=lambda each: -each[1]["held"])
+            # A sharded parameter can be held whole for a moment, while it is gathered.
             if row["held"] == row["whole"] >= LARGE * whole and not is_sharded(row)
         }
 
@@ -71,6 +72,7 @@ def memory_text(found: dict[int, MemoryUse]) -> str:
     """Return the report: the rank that holds most, or that ran out, by module."""
     if not found:
         return "memory     no model ran, or none that is a torch.nn.Module\n"
+    # The rank that ran out is the one in question, even if another one held more.
     held = max(found.values(), key=lambda each: ("out of memory" in each.moment, _sum(each)))
     rows = [f"memory     rank {held.rank}, when {held.moment}, step {held.step}; {_peaks(held)}"]
     rows += _table(held)

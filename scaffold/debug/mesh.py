@@ -65,6 +65,7 @@ class Mesh:
         elif world is not None and self.ranks is None and world % fixed:
             found.append(f"{world} ranks cannot be divided by {self.text()}")
         expert = self.sizes.get("ep", 1)
+        # Experts are spread within a pipeline stage, over all of its other axes.
         room = fixed // self.sizes.get("pp", 1)
         if expert > 1 and self.ranks is not None and room % expert:
             found.append(f"ep={expert} does not divide the {room} ranks of a pipeline stage")
@@ -119,6 +120,7 @@ def meshes_of_config(path: Path) -> list[Mesh]:
         read_mesh(part, f"{path.name}: {where}")
         for where, value in _strings(content)
         if where.rpartition(".")[2] in ("backend", "allocation_mode")
+        # An allocation may join the layouts of several engines.
         for part in re.split(r"[+|]", value)
         if _ALLOCATION.match(part.strip())
     ]
@@ -178,6 +180,7 @@ def _options(argv: Sequence[str]) -> dict[str, str]:
     words = list(argv)
     if words and not words[0].startswith("-"):
         words.pop(0)  # torchrun itself
+    # The first other word is the program; what follows are its own options.
     while words and words[0].startswith("-"):
         name, has_value, value = words.pop(0).lstrip("-").replace("_", "-").partition("=")
         if name in _FLAGS:

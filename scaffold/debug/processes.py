@@ -22,6 +22,7 @@ def is_alive(process: Process) -> bool:
     """Return whether the process that made a record is still there, and no other one of its pid."""
     try:
         found = psutil.Process(process.pid)
+        # Pids are used again; a process that is younger than the record is another one.
         is_same = found.create_time() <= process.begun_s + 1
         return is_same and found.status() != psutil.STATUS_ZOMBIE
     except GONE:
@@ -55,6 +56,7 @@ def end_job(job: subprocess.Popen[bytes], mark: tuple[str, str]) -> None:
         job: The process that was started.
         mark: The environment variable and value that processes of this job alone have.
     """
+    # Before the first signal: once a parent is gone, its children can no longer be found by it.
     found = {each.pid: each for each in [*_below(job.pid), *marked(mark)]}
     with suppress(OSError):
         os.killpg(job.pid, signal.SIGTERM)
@@ -79,6 +81,7 @@ def end_left(mark: tuple[str, str]) -> None:
 def _end_all(found: list[psutil.Process], mark: tuple[str, str]) -> None:
     _each(found, signal.SIGTERM)
     _, alive = psutil.wait_procs(found, timeout=TERM_GRACE_S)
+    # Looked up again, as new workers may have been started meanwhile.
     _each([*alive, *marked(mark)], signal.SIGKILL)
 
 
@@ -86,6 +89,7 @@ def marked(mark: tuple[str, str]) -> list[psutil.Process]:
     """Return the processes whose environment has the mark, but for this one."""
     found: list[psutil.Process] = []
     for process in psutil.process_iter():
+        # The environment of other users' processes cannot be read.
         with suppress(*GONE, OSError):
             if process.pid != os.getpid() and process.environ().get(mark[0]) == mark[1]:
                 found.append(process)

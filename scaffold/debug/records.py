@@ -158,6 +158,7 @@ class Job:
             found = process.groups.get(name)
             if found is not None and found.ranks:
                 return found
+        # torch calls the default group by either name, and all ranks are in it.
         is_default = name.partition("@")[0] in (SET_UP, "0", "default_pg")
         ranks = tuple(range(self.world)) if is_default else ()
         return Group(name, ranks)
@@ -211,6 +212,7 @@ class Records:
                 self._take(pid, row)
             segments = [self.folder / f"{pid}.calls.{each}.jsonl" for each in (0, 1)]
             rows = [row for segment in segments for row in self._new_rows(segment) if "e" in row]
+            # Two segments are written in turn, so either may hold the earlier rows.
             for row in sorted(rows, key=itemgetter("t")):
                 _step(self._calls.setdefault(pid, {}), row)
 
@@ -226,6 +228,7 @@ class Records:
             with file.open("rb") as stream:
                 size = stream.seek(0, 2)
                 at = self._read.get(file, 0)
+                # A file that is shorter than before was begun anew.
                 stream.seek(at if at <= size else 0)
                 data = stream.read()
         except OSError:
@@ -266,8 +269,10 @@ def _as_job(processes: list[Process]) -> Job:
     others = [process for process in processes if process.rank is None]
     for process in sorted(ranked, key=_claim):
         assert process.rank is not None
+        # torchrun starts all ranks again after a failure: earlier starts are history.
         if process.restart == last and process.rank not in ranks:
             ranks[process.rank] = process
+        # Children of a rank inherit its RANK; only one process is the rank itself.
         elif process.restart == last:
             others.append(process)
     worlds = [process.world for process in ranks.values() if process.world]
@@ -332,6 +337,7 @@ def _step(calls: dict[int, Call], row: dict[str, Any]) -> None:
     if row["e"] == "+":
         calls[row["i"]] = _new_call(row)
         if len(calls) > 2 * MAX_CALLS:
+            # In batches, as dropping one call at a time would copy the keys for each.
             for old in list(calls)[:MAX_CALLS]:
                 del calls[old]
         return

@@ -54,6 +54,7 @@ def _table(snapshot: Snapshot, verdict: Verdict) -> list[str]:
     if not ranks:
         return []
     first = [rank for rank in ranks if rank in verdict.ranks]
+    # The ranks of the verdict are shown even where there are too many for the table.
     shown = sorted([*first, *[rank for rank in ranks if rank not in first]][:MAX_RANKS])
     cells = [("rank", "state", "call", "where"), *(_row(snapshot, rank) for rank in shown)]
     widths = [max(len(row[at]) for row in cells) for at in range(3)]

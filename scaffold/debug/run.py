@@ -52,6 +52,7 @@ def run_job(how: RunOptions) -> Report:
             code="usage",
             hint="scaffold debug run -- torchrun --nproc-per-node 2 train.py",
         )
+    # Sessions, signals and named pipes of POSIX carry the watch.
     if sys.platform == "win32":
         raise RequestError(
             "jobs are watched on Linux and macOS alone", code="usage", hint="run it under WSL"

@@ -48,6 +48,7 @@ def ask_stacks(folder: Path, processes: Sequence[Process]) -> dict[int, tuple[St
         folder: Where the processes of the job record.
         processes: Those that are alive.
     """
+    # faulthandler appends to its file, so what is new begins at the old size.
     sizes = {each.pid: _size(_file(folder, each)) for each in processes}
     for process in processes:
         _ask(process)
@@ -74,6 +75,7 @@ def _wait_for_answers(folder: Path, processes: Sequence[Process], sizes: dict[in
         time.sleep(0.1)
         now = [_size(_file(folder, each)) for each in processes]
         answered = all(size > sizes[each.pid] for size, each in zip(now, processes, strict=True))
+        # A file that still grows is an answer that is being written.
         if answered and now == seen:
             return
         seen = now
@@ -101,6 +103,7 @@ def spy_stacks(pid: int) -> tuple[Stack, ...]:
     program = shutil.which("py-spy")
     if program is None:
         return ()
+    # --nonblocking: a job under watch must not be paused.
     argv = [program, "dump", "--nonblocking", "--pid", str(pid)]
     try:
         done = subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, timeout=20)
@@ -115,6 +118,7 @@ def parse_spy(text: str, pid: int) -> tuple[Stack, ...]:
     for line in text.splitlines():
         thread, frame = _SPY_THREAD.match(line), _SPY_FRAME.match(line)
         if thread:
+            # On Linux the main thread has the number of the process.
             rows.append((thread[3] or thread[1], thread[1] == str(pid), []))
         elif frame and rows:
             rows[-1][2].append(Place(frame[2], int(frame[3] or 0), frame[1]))

@@ -20,6 +20,7 @@ class Wait:
 def open_call(process: Process) -> Call | None:
     """Return the call that a process is in: the main thread's, else the one it is in longest."""
     found = [call for call in process.calls if call.is_open]
+    # The main thread is recorded as "", and it is the one that the program is stuck in.
     return min(found, key=lambda call: (call.thread != "", call.since_s), default=None)
 
 
@@ -57,6 +58,7 @@ def _has_come(job: Job, rank: int, call: Call) -> bool:
         return False
     if call.group == SET_UP and not call.number:  # made by its members alone
         return any(each.op == call.op for each in process.calls)
+    # Numbers only grow, so a later call proves that this one was made.
     return any(each.group == call.group and each.number >= call.number for each in process.calls)
 
 
@@ -75,6 +77,7 @@ def _has_answered(partner: Process | None, call: Call, peer: int) -> bool:
         each
         for each in (partner.calls if partner is not None else ())
         if each.op in POINT_TO_POINT
+        # A send meets a receive and never another send.
         and (each.op == "send") != (call.op == "send")
         and (each.group, each.tag) == (call.group, call.tag)
         and each.peer in (peer, None)

@@ -65,6 +65,7 @@ def watch(how: WatchOptions) -> WatchResult:
     """
     begun = time.monotonic()
     job = _start(how)
+    # SIGTERM ends the watch as Ctrl-C does, so that the job is ended too.
     restored = signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         snapshot = _follow(job, how)
@@ -100,6 +101,7 @@ def find_program(name: str, root: Path) -> str:
     Raises:
         RequestError: There is none.
     """
+    # A path is relative to the folder of the job, and a bare name to PATH.
     beside = str(root / name) if os.sep in name else name
     found = shutil.which(beside) or shutil.which(name, path=str(root / ".venv" / "bin"))
     if found is None:
@@ -113,6 +115,7 @@ def find_program(name: str, root: Path) -> str:
 
 def watched_environment(env: dict[str, str], how: WatchOptions) -> dict[str, str]:
     """Return an environment that brings the recorder into each Python that has it."""
+    # An empty entry on PYTHONPATH would mean the working folder.
     path = [str(BROUGHT), *filter(None, [env.get("PYTHONPATH")])]
     env["PYTHONPATH"] = os.pathsep.join(path)
     env[RECORD] = str(how.folder)
@@ -171,6 +174,7 @@ def _is_stuck(snapshot: Snapshot, records: Records, how: WatchOptions) -> bool:
     longest = snapshot.now_s - min(since)
     if longest >= how.timeout_s:
         return True
+    # The records of ranks arrive one after another; a short delay is no hang.
     return longest >= min(CERTAIN_S, how.timeout_s) and is_definite(snapshot)
 
 
@@ -191,6 +195,7 @@ def _waits_in_native(snapshot: Snapshot, records: Records, how: WatchOptions) ->
     ]
     if not joined or snapshot.now_s - max(records.newest_s, records.asked_s) < patience_s:
         return False
+    # Asking costs each rank time, so it is not done again before the next quiet span.
     records.asked_s = snapshot.now_s
     ask_flights(how.folder, joined)
     add_native_calls(snapshot.job, how.folder, {})

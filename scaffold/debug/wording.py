@@ -16,6 +16,7 @@ def place_text(place: Place) -> str:
     """Return a line of the program as people read it, relative to their working directory."""
     file = place.file
     relative = os.path.relpath(file) if os.path.isabs(file) else file
+    # Outside of the working folder the absolute path is the shorter to read.
     shown = file if relative.startswith("..") else relative
     return f"{shown}:{place.line} {place.function}"
 

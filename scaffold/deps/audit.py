@@ -87,6 +87,7 @@ def judge_tree(
     servers = Server(old), Server(new)
     server = ServerJudge(*servers, (old.version, new.version))
     uses = list(found.uses)
+    # A request counts only where a release has that route: most paths are other servers'.
     uses += [each for each in found.requests if server.is_served(each)] if found.requests else []
     findings: list[Judgement] = []
     for use in uses:
@@ -107,6 +108,7 @@ def _all_names(named: Names, read: Iterable[Names]) -> Names:
     for each in read:
         imports |= set(each.imports)
         programs |= set(each.programs)
+    # A guessed import name goes where the archives name the packages themselves.
     if named.source == "its own name":
         imports -= set(named.imports) - {one for each in read for one in each.imports}
     return Names(named.distribution, tuple(sorted(imports)), tuple(sorted(programs)), named.source)

@@ -50,6 +50,7 @@ def call_changes(
         yield Change("undecided", "undecided", f"what it takes in {which} is not certain")
         return
     given = _Given(call)
+    # The old release decides how a call is meant, since the tree was written for it.
     if before.signature.receiver is not None and given.problem(before.signature):
         given.positional -= 1  # Class.method(instance, ...)
     if given.problem(before.signature, taken_by_decorator(before.node) if before.node else ()):
@@ -59,6 +60,7 @@ def call_changes(
         return
     broken = list(_unbound(before, after, given))
     yield from broken
+    # A new name that a broken keyword leads to is not reported a second time.
     yield from _keywords(before, after, given, {each.likely for each in broken})
     if not broken:
         ends = before.signature, after.signature
@@ -112,6 +114,7 @@ def _unbound(before: _Side, after: _Side, given: _Given) -> Iterator[Change]:
             "breaks",
             f"it takes {len(slots)} by position and gets {given.positional}",
         )
+    # What `*args` or `**kwargs` of the call fill is not known, so nothing is surely missing.
     if given.is_open:
         return
     filled = given.fills(signature)
@@ -138,6 +141,7 @@ def _renamed_to(before: _Side, after: _Side, name: str) -> str:
         found = next((each for each in told if each in names), "")
         if found:
             return found
+    # A parameter that was there before has not taken the place of another.
     fresh = [each for each in names if each not in before.signature.names]
     old = _parameter(before.signature, name)
     folded = name.replace("_", "").lower()
@@ -238,6 +242,7 @@ def _defaults(before: _Side, after: _Side, given: _Given) -> Iterator[Change]:
         one, two = _effective(before, each), _effective(after, other)
         if one is None or two is None or not (one[0] or two[0]):
             continue  # not known, or empty both
+        # With the types, as 1 == True == 1.0 would hide a change.
         if (type(one[0]), one[0]) != (type(two[0]), two[0]):
             why = f"{each.name!r} is left out: its default was {one[0]!r} and is {two[0]!r}"
             yield Change("default-changed", "check", why)

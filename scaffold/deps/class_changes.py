@@ -43,6 +43,7 @@ def override_changes(
     for each in after.parameters:
         if each.name in known or each.kind.startswith("var_") or each.name in own.names:
             continue
+        # A catch-all of the override takes what the base adds.
         if "var_keyword" in kinds or (each.kind != "keyword_only" and "var_positional" in kinds):
             continue
         level = "check" if each.has_default else "breaks"
@@ -56,6 +57,7 @@ def override_changes(
     for each in own.parameters:
         needs = not each.has_default and not each.kind.startswith("var_")
         if needs and each.name in known and each.name not in passed:
+            # The base calls by position as often as by name, so a renamed slot is no loss.
             slots = len([one for one in after.parameters if one.kind.startswith("positional")])
             mine = [one.name for one in own.parameters if one.kind.startswith("positional")]
             if each.name in mine[:slots]:
@@ -77,6 +79,7 @@ def _base_names(release: Release, meaning: Meaning) -> set[str]:
     if not isinstance(node, ast.ClassDef):
         return set()
     found = {_last(each) for each in node.bases}
+    # These change what type checkers see, and nothing that instances inherit.
     return found - {"Generic", "Protocol", "ABC"}
 
 

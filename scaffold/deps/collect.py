@@ -45,6 +45,7 @@ def collect(files: Files, names: Names) -> Collected:
     pattern = re.compile(rf"\b(?:{tops})\b".encode())
     pending = {path for path in files.python if _mentions(files, path, pattern)}
     read: set[str] = set()
+    # Each round follows one more step of import from the sources that use the package.
     for _ in range(_MOST_ROUNDS):
         bearing = [path for path in sorted(pending) if _read(tree, path, found)]
         read |= pending
@@ -65,6 +66,7 @@ def collect(files: Files, names: Names) -> Collected:
         if any(each.encode() in data for each in (*names.programs, *names.imports)):
             code = tree.code(path)
             found.uses += commands_in_python(code, names) if code is not None else []
+    # One line can be found by several readers; the set has no order of its own.
     found.uses = sorted(set(found.uses), key=_place)
     return found
 

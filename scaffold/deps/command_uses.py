@@ -82,6 +82,7 @@ def _in_script(path: str, text: str) -> Iterator[tuple[int, Words]]:
             continue
         body = instruction[1].strip()
         try:
+            # The exec form is JSON; a list with single quotes falls back to the shell form.
             words: Any = json.loads(body) if body.startswith("[") else None
         except ValueError:
             words = None
@@ -125,6 +126,7 @@ def _in_yaml(text: str) -> Iterator[tuple[int, Words]]:
         if isinstance(node, yaml.MappingNode):
             fields = {key.value: value for key, value in node.value}
             words = [*_words(fields.get("command")), *_words(fields.get("args"))]
+            # In manifests of pods `command` is the entry point and `args` follow it.
             first = fields.get("command") or fields.get("args")
             if first is not None and words:
                 yield first.start_mark.line + 1, words
@@ -132,6 +134,7 @@ def _in_yaml(text: str) -> Iterator[tuple[int, Words]]:
         elif isinstance(node, yaml.SequenceNode):
             pending += node.value
         elif isinstance(node, yaml.ScalarNode) and (" " in node.value):
+            # The text of a block scalar begins on the line after its sign.
             start = node.start_mark.line + (node.style in ("|", ">"))
             yield from ((start + line, words) for line, words in _in_shell(node.value))
 
@@ -176,6 +179,7 @@ def _is_module(words: Words, index: int, names: Names) -> bool:
 def _options(program: str, words: Words, path: str, line: int) -> Iterator[Use]:
     inner: list[str] = []
     for each in words:
+        # Subcommands come before the options; from the first other word on they may be values.
         if each is None or not _WORD.match(each) or len(inner) == 2:
             break
         inner.append(each)

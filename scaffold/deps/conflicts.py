@@ -80,6 +80,7 @@ def _choice(
     name: str,
     python: str | None,
 ) -> Choice:
+    # Version 0 only asks whether the specifier can be read at all.
     own = [each for each in find_pins(files, name) if admits(each.spec, Version("0")) is not None]
     exact = [each for each in own if each.spec.startswith("==") and "*" not in each.spec]
     ranges = [each for each in own if each not in exact and each.spec]
@@ -112,6 +113,7 @@ def _version_within(
 ) -> str:
     """Return the release that pip finds with some pins of a package replaced by a range."""
     loose: dict[str, str] = dict(texts)
+    # From the end, so that the offsets of earlier pins stay right.
     for pin in sorted(relaxed[0], key=lambda each: each.start, reverse=True):
         text = loose.get(pin.path) or (files.data(pin.path) or b"").decode("utf-8", "replace")
         at = _moved_start(files, texts, pin)
@@ -134,5 +136,6 @@ def _moved_start(files: Files, texts: Mapping[str, str], pin: Pin) -> int:
     start = sum(len(row) for row in rows[: pin.line - 1])
     column = pin.start - start
     row = edited[pin.line - 1]
+    # Edits on the same line move a pin by a few characters only; lines never change in number.
     shifted = row.find(pin.spec, max(0, column - 20))
     return sum(len(each) for each in edited[: pin.line - 1]) + shifted

@@ -30,6 +30,7 @@ def deprecation_of(node: Defined) -> str:
     """Return the words with which a definition deprecates itself; "" where it does not."""
     for each in node.decorator_list:
         name = ast.unparse(each.func if isinstance(each, ast.Call) else each)
+        # `@deprecate_kwarg("x")` deprecates a parameter and not the function.
         is_of_parameter = "kwarg" in name or "param" in name or "arg" in name.rpartition("_")[2]
         if "deprecat" in name.lower() and not is_of_parameter:
             return _texts(each) or f"@{name}"
@@ -38,6 +39,7 @@ def deprecation_of(node: Defined) -> str:
         return " ".join(written[0].split())
     body: list[ast.stmt] = node.body
     if isinstance(node, ast.ClassDef):
+        # A class warns when it is instantiated, that is in its __init__.
         makers = [each for each in node.body if isinstance(each, ast.FunctionDef)]
         body = [row for each in makers if each.name == "__init__" for row in each.body]
     for row in body:
@@ -132,6 +134,7 @@ def _texts(node: ast.AST) -> str:
         for each in ast.walk(node)
         if isinstance(each, ast.Constant) and isinstance(each.value, str)
     ]
+    # Shorter strings are keys and separators of the message, and no words of it.
     words = [each for each in words if len(each) > 3]
     return " ".join(" ".join(words).split())[:300]
 

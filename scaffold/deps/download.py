@@ -71,6 +71,7 @@ def fetch_release(name: str, version: Version, python: str | None = None) -> Pat
     if place.is_dir():
         return place
     place.parent.mkdir(parents=True, exist_ok=True)
+    # Beside its final place, as a rename is atomic within one file system alone.
     with tempfile.TemporaryDirectory(prefix=".fetch-", dir=place.parent) as scratch:
         folder = Path(scratch)
         archive = _download(name, version, folder / "archive", python or sys.executable)
@@ -86,6 +87,7 @@ def fetch_release(name: str, version: Version, python: str | None = None) -> Pat
 def _download(name: str, version: Version, folder: Path, python: str) -> Path:
     folder.mkdir()
     options = ["--no-deps", "--only-binary", ":all:", "--retries", "1", "--dest", str(folder)]
+    # Only at -vv does pip list the links that it skips.
     done = run_pip(python, ["-vv", "download", *options, f"{name}=={version}"], folder)
     found = [each for each in folder.iterdir() if each.name.endswith(".whl")]
     if done.returncode == 0 and found:
@@ -104,6 +106,7 @@ def run_pip(python: str, words: Sequence[str], folder: Path) -> subprocess.Compl
         ScaffoldError: The interpreter has no pip, or it does not end.
     """
     command = [python, "-m", "pip", "--disable-pip-version-check", "--no-input", *words]
+    # Without PYTHONSAFEPATH `-m pip` would import a pip.py of the folder it runs in.
     env = {**os.environ, "PIP_NO_COLOR": "1", "PYTHONSAFEPATH": "1"}
     try:
         done = subprocess.run(
@@ -158,6 +161,7 @@ def _fetch(link: str, folder: Path) -> Path:
     import urllib.request
 
     parts = urlsplit(link)
+    # pip masks the password in what it prints, so such a link cannot work.
     if "@" in parts.netloc or parts.scheme not in ("https", "http", "file"):
         raise ScaffoldError(
             f"the index lists {link}, which cannot be fetched without pip's credentials",
@@ -165,6 +169,7 @@ def _fetch(link: str, folder: Path) -> Path:
             hint="ask for a release that has a wheel for this interpreter",
         )
     place = folder / unquote(parts.path).rpartition("/")[2]
+    # urllib ignores pip's own setting of certificates.
     certificates = os.environ.get("PIP_CERT") or os.environ.get("SSL_CERT_FILE")
     context = ssl.create_default_context(cafile=certificates)
     try:
@@ -179,6 +184,7 @@ def _fetch(link: str, folder: Path) -> Path:
 def _refusal(name: str, version: Version, said: str) -> ScaffoldError:
     versions = _VERSIONS.search(said)
     known = [each for each in (versions[1] if versions else "none").split(", ") if each != "none"]
+    # An index that lists versions did answer, whatever warnings stand beside it.
     if not known and is_offline(said):
         return unreachable(said)
     newest = ", ".join(known[-8:]) or "none"
@@ -211,6 +217,7 @@ def _cache_folder() -> Path:
     Source:
         The XDG Base Directory Specification, and the folders that Windows and macOS have for it.
     """
+    # Two indexes may serve different files under one name and version.
     told = sorted((key, value) for key, value in os.environ.items() if key.startswith("PIP_"))
     asked = hashlib.sha256(repr(told).encode()).hexdigest()[:12]
     if given := os.environ.get("XDG_CACHE_HOME"):

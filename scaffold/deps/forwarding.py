@@ -46,12 +46,14 @@ def takes(release: Release, place: Place, name: str, depth: int = 0) -> bool | N
     how = taken_by_kwargs(place.node, name).how
     if how in ("read", "deprecated", "refused"):
         return True
+    # Unread here does not mean refused: the dict may be kept and read later.
     if how == "unread" or depth > _DEEPEST:
         return None
     answers = [
         takes(release, each, name, depth + 1) if each is not None else None
         for each in _callees(release, place, arguments.kwarg.arg)
     ]
+    # One callee that takes it is proof; one that is unknown leaves the rest open.
     if not answers or None in answers:
         return True if True in answers else None
     return any(answers)

@@ -127,5 +127,6 @@ def _of_requirements(files: Files, texts: Mapping[str, str], root: str) -> Group
             else:
                 kept.append(row)
         taken[path] = "\n".join(kept) + "\n"
+        # A file outside the tree would leave the scratch folder.
         pending += [each for each in _included(path, text) if not each.startswith("..")]
     return Group(root, (f"-r {root}",), taken, tuple(left_out))

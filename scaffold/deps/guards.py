@@ -29,6 +29,7 @@ def guard_of_try(node: ast.Try) -> str:
 def guard_of_test(test: ast.expr) -> str:
     """Return a condition that asks for a version or a name; "" where it asks for neither."""
     text = ast.unparse(test)
+    # A question about Python's own version guards nothing of the package.
     if _VERSION.search(_OF_PYTHON.sub("", text)):
         return f"if {text}" if len(text) <= 60 else f"if {text[:57]}..."
     return ""

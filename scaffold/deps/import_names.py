@@ -105,6 +105,7 @@ def _installed(root: Path, name: str) -> Names | None:
         folders += [*root.glob(f"{each}/Lib/site-packages")]
         for folder in folders:
             for info in folder.glob("*.dist-info"):
+                # Folder names are spelt as the build tool likes: case, dots and underscores vary.
                 if normal_name(info.name.removesuffix(".dist-info").rpartition("-")[0]) == name:
                     return _from_info(name, info, folder)
     return None
@@ -112,6 +113,7 @@ def _installed(root: Path, name: str) -> Names | None:
 
 def _from_info(name: str, info: Path, root: Path) -> Names:
     tops = _lines(info / "top_level.txt")
+    # RECORD is authoritative; top_level.txt is a relic of setuptools that other builds leave out.
     recorded = _recorded(info / "RECORD") or [each for each in tops if each.isidentifier()]
     imports = [each for each in recorded if each not in _SCENERY] or list(_packages(root))
     public = [each for each in imports if not each.startswith("_")] or imports
@@ -161,6 +163,7 @@ def _packages(root: Path) -> tuple[str, ...]:
 
 def read_scripts(entries: Path) -> list[tuple[str, str]]:
     """Return the console scripts of an ``entry_points.txt``: name and ``module:function``."""
+    # Colons and per cent signs belong to the values, and duplicates occur in the wild.
     parser = configparser.ConfigParser(delimiters=("=",), interpolation=None, strict=False)
     parser.optionxform = str  # pyright: ignore[reportAttributeAccessIssue]  # names keep their case
     try:

@@ -72,6 +72,7 @@ def _reads(node: ast.expr, kwargs: str, name: str) -> bool:
 
 def _is_about(test: ast.expr, held: set[str], kwargs: str, name: str) -> bool:
     names = {each.id for each in ast.walk(test) if isinstance(each, ast.Name)}
+    # Sentinels are libraries' ways to tell a default from a given None.
     if held and names <= {*held, "_Unset", "Undefined", "UNSET"} and names & held:
         return True
     words = {each.value for each in ast.walk(test) if isinstance(each, ast.Constant)}

@@ -24,6 +24,7 @@ def pins_in_commands(path: str, text: str, wanted: str) -> Iterator[Pin]:
         wanted: The package, as indexes compare it.
     """
     named = rf"{name_pattern(wanted)}{_EXTRAS}"
+    # Places that a closer pattern has read, so that the last and widest one skips them.
     covered: set[int] = set()
     for each in _outside_comments(rf"{named}\s*(?P<spec>{_CLAUSE}(?:\s*,\s*{_CLAUSE})*)", text):
         covered.add(each.start())

@@ -34,6 +34,7 @@ class Pin:
 def name_pattern(name: str) -> str:
     """Return a pattern for a name in any of its spellings."""
     parts = [re.escape(each) for each in canonicalize_name(name).split("-")]
+    # No \b, since "-" and "." are part of names. PEP 503 folds runs of [-_.].
     return rf"(?i:(?<![\w.$/-]){'[-_.]+'.join(parts)})(?![\w-]|\.\w)"
 
 

@@ -65,6 +65,7 @@ def find_pins(files: Files, name: str) -> list[Pin]:
     for path in sorted(files.paths):
         if not _COPIES.search(path.rpartition("/")[0]):
             reader = _reader(path)
+            # Not Files.text: this is written back, and every byte has to survive.
             text = (files.data(path) or b"").decode("utf-8", "surrogateescape") if reader else ""
             if reader and re.search(name_pattern(wanted), text):
                 found += reader(path, text, wanted)
@@ -116,6 +117,7 @@ def _pin(
     why = why or ("it is taken from an address" if rest.startswith("@") else "")
     start = base + found.start("spec")
     spec = found["spec"].rstrip()
+    # A continued line was read with blanks in place of its break.
     if text[start : start + len(spec)] != spec:
         why = why or "it is written over two lines"
     return Pin(path, line_of(text, start), start, start + len(spec), spec, group, why)
@@ -155,6 +157,7 @@ def _in_toml(path: str, text: str, wanted: str) -> Iterator[Pin]:
             for element in brackets(text, each.value)[0]:
                 source = text[element.start : element.end]
                 if source[:1] in "\"'" and isinstance(read_value(source), str):
+                    # Triple-quoted strings lose all their quotes here.
                     inner = source.strip("\"'")
                     base = element.start + source.index(inner)
                     pin = _pin(path, text, base, inner, wanted, dotted)
@@ -198,6 +201,7 @@ def _in_requirements(path: str, text: str, wanted: str) -> Iterator[Pin]:
             at = offset + address.start("name")
             why = "it is taken from an address"
             yield Pin(path, line_of(text, at), at, at, "", "", why)
+        # Options such as -r and -e are no requirements of their own.
         elif not line.lstrip().startswith(("#", "-")):
             why = "it is compiled: its command renews it" if is_generated else ""
             why = why or ("it has hashes: renew it with its tool" if "--hash=" in line else "")
@@ -249,9 +253,11 @@ def _in_setup_py(path: str, text: str, wanted: str) -> Iterator[Pin]:
     for each in nodes:
         if isinstance(each, ast.Constant) and isinstance(each.value, str):
             row = rows[each.lineno - 1]
+            # ast counts columns in UTF-8 bytes.
             column = len(row.encode()[: each.col_offset].decode(errors="replace"))
             at = row.find(each.value, column)
             base = starts[each.lineno - 1] + at
             pin = _pin(path, text, base, each.value, wanted, "setup()") if at >= 0 else None
+            # Any string can look like a bare name; one outside a list needs a specifier to count.
             if pin is not None and (id(each) in listed or pin.spec[:1] in tuple("<>=!~")):
                 yield pin

@@ -76,6 +76,7 @@ def plan(root: Path, how: PlanOptions) -> Report:
         ConflictError: With ``apply``, the pins do not go together with others.
     """
     releases = _releases(how.pins)
+    # Before the files are listed, as settling may change them.
     warnings = _leftovers(root, may_settle=how.apply)
     files = list_files(root)
     edited = edit_pins(files, releases)
@@ -147,13 +148,16 @@ def edit_pins(files: Files, releases: Mapping[str, Version]) -> Edited:
             elif spec == pin.spec:
                 why = "it is this release already" if str(version) in spec else "it admits it"
                 unmoved.append((pin, why))
+                # A pin that already admits the release still names the group to resolve.
                 done.append(pin)
             else:
                 splices.setdefault(pin.path, []).append((pin, spec))
                 done.append(pin)
     for path, rows in splices.items():
+        # Offsets count in this decoding, which find_pins used as well.
         text = (files.data(path) or b"").decode("utf-8", "surrogateescape")
         places = {(pin.start, pin.end): spec for pin, spec in rows}
+        # From the end, so that earlier offsets stay right.
         for (start, end), spec in sorted(places.items(), reverse=True):
             text = f"{text[:start]}{spec}{text[end:]}"
         texts[path] = text
@@ -205,6 +209,7 @@ def _resolve(
             if path.rpartition("/")[2] in names
         }
         answer = resolve_with_lock(resolver, manifests, list(releases))
+        # None means that the resolver is not installed; pip answers then.
         if answer is not None:
             return [answer]
     groups = groups_of(files, list(edited.pins), edited.texts)

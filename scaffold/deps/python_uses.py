@@ -30,9 +30,11 @@ def _inherit_guards(uses: list[Use]) -> Iterator[Use]:
     guards: dict[tuple[str, ...], set[str]] = {}
     for use in uses:
         if use.kind == "import":
+            # One unguarded import makes the name available everywhere in the source.
             guards.setdefault(use.parts, set()).add(use.guard)
     guarded = {parts: min(found) for parts, found in guards.items() if "" not in found}
     for use in uses:
+        # The longest imported prefix is the nearest; a bare package name guards nothing.
         heads = (use.parts[:count] for count in range(len(use.parts), 1, -1))
         guard = use.guard or next((guarded[head] for head in heads if head in guarded), "")
         yield replace(use, guard=guard)
@@ -94,6 +96,7 @@ class _Walk:
     ) -> None:
         if chain is None or not self.tree.belongs(_plain(chain.parts)):
             return
+        # The result of a call has no name; the call itself was added as a use.
         if chain.parts[-1] == CALLED:
             return
         is_made = kind in ("call", "decorator") and "__init__" not in chain.own
@@ -132,6 +135,7 @@ class _Walk:
         is_derived = False
         for base in node.bases:
             chain = self.code.value(base, scope)
+            # Only the first base of the package is compared: members are looked up there first.
             if chain is not None and not is_derived:
                 is_derived = True
                 self._add("subclass", chain, base, guard, detail=f"class {node.name}", about=node)
@@ -139,6 +143,7 @@ class _Walk:
                     self._overrides(node, chain, guard)
             if chain is None or isinstance(base, (ast.Call, ast.Subscript)):
                 self.body(base, scope, guard)
+        # Decorators and bases are evaluated in the scope around the class.
         inner = self.code.scope(node, scope)
         for each in [*node.keywords, *node.body]:
             self.visit(each, inner, guard)
@@ -171,6 +176,7 @@ class _Walk:
             self._decorator(each, scope, guard)
         inner = self.code.scope(node, scope)
         for each in [*node.args.defaults, *node.args.kw_defaults]:
+            # Defaults are evaluated where the function is defined, not in its scope.
             if each is not None:
                 self.visit(each, scope, guard)
         arguments = [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs]
@@ -203,6 +209,7 @@ class _Walk:
                 self._add("exception", chain, each, guard, detail=f"except {_short(each)}")
             for each in handler.body:
                 self.visit(each, scope, guard or forgiven)
+        # An error in `else` or `finally` is not caught by the handlers above.
         for each in [*node.orelse, *node.finalbody]:
             self.visit(each, scope, guard)
 
@@ -213,6 +220,7 @@ class _Walk:
             self.visit(node.body, scope, guard or asked)
             self.visit(node.orelse, scope, guard or asked)
             return
+        # Both branches count: one is for the old release and one for the new.
         for each in [*node.body, *node.orelse]:
             self.visit(each, scope, guard or asked)
 
@@ -245,6 +253,7 @@ class _Walk:
             except (SyntaxError, ValueError, RecursionError):
                 return
             for each in ast.walk(inner):
+                # A parsed annotation counts its lines from its own text.
                 if hasattr(each, "lineno"):
                     ast.copy_location(each, node)
             self._annotation(inner, scope, guard)
@@ -270,6 +279,7 @@ class _Walk:
         elif _PATCHES.search(name):
             asks = any(word.arg in ("raising", "create") for word in node.keywords)
             self._by_name(node, scope, guard or ("raising=False" if asks else ""), "patch")
+            # patch("module.name") takes the whole target as one string.
             if rest and isinstance(rest[0], ast.Constant):
                 self._string(rest.pop(0), "patch", guard, _short(node))
         for each in rest:
@@ -298,6 +308,7 @@ class _Walk:
         if not isinstance(node.ctx, ast.Load):
             if not is_name:
                 self._add("patch", chain, node, guard, detail=f"{_short(node)} = ...")
+        # The bare name of the package is no use: the import of it is listed already.
         elif chain is not None and not (is_name and len(chain.parts) < 2):
             self._add("reference", chain, node, guard, detail=_short(node))
         self._below(node, scope, guard)

@@ -96,6 +96,7 @@ class Release:
         self.files = Files(root, list(walk(root)), has_git=False)
         self.index = PythonIndex(self.files)
         self._sources = Sources(self.files, self.index.modules)
+        # A release does not change, and an audit asks for the same names often.
         self._meanings: dict[tuple[str, ...], Meaning] = {}
         self._found: dict[Ask, Found] = {}
         self._asked: dict[Ask, Meaning] = {}
@@ -124,6 +125,7 @@ class Release:
                 continue
             member = self.follow_ask(meaning.ask.member(part))
             if member.found.kind == "undecided" and meaning.found.kind in ("attribute", "constant"):
+                # The index ends at an attribute; its annotation leads on.
                 held = self._held(meaning, receiver)
                 member = member if held is None else self.follow_ask(held.member(part))
             receiver, meaning = meaning.ask, member
@@ -158,6 +160,7 @@ class Release:
             if moved.exists:
                 return Meaning(moved, Ask("", given.target), "", given)
         if given is not None and given.is_refused:
+            # A refusal of the hook is as certain as an absent name, and better worded.
             gone = outer._replace(kind="missing", evidence=given.text, line=given.line)
             return Meaning(gone._replace(path=given.path), ask, lacking, given)
         return Meaning(outer._replace(name=ask.name), ask, lacking, given)
@@ -182,6 +185,7 @@ class Release:
         index, inner = self.index, self._in_class(ask)
         found = index.find_in(inner.path, inner.name) if inner.path else index.find(inner.name)
         found = found._replace(name=ask.name)
+        # The release is the whole world here: a top-level name that it lacks is gone.
         if found.kind == "third_party" and not (inner.path or found.path):
             top = ask.name.partition(".")[0]
             return found._replace(kind="missing", evidence=f"{self.version} has no module {top!r}")
@@ -266,10 +270,12 @@ class Release:
             return None
         for each in node.body:
             if isinstance(each, ast.FunctionDef) and each.name in ("__init__", "__new__"):
+                # A __new__ decides by itself what __init__ gets, if anything.
                 if each.name == "__new__" or not _is_plain(each):
                     return None
                 signature = self._read(each, found, is_method=True)
                 return signature._replace(name=node.name, receiver=None)
+        # With several bases the constructor depends on the MRO.
         if len(node.bases) != 1 or not all(_is_trusted(each) for each in node.decorator_list):
             return None
         base = self.index.find_in(found.path or "", ast.unparse(node.bases[0]))
@@ -283,6 +289,7 @@ class Release:
         signature = read_signature(node)._replace(path=found.path or "")
         marks = {ast.unparse(each) for each in node.decorator_list}
         source = self.source(found.path or "")
+        # A function at the top of a module has no receiver, even when it is reached through a dot.
         is_inner = source is not None and node not in source.tree.body
         if not is_method or not is_inner or "staticmethod" in marks:
             return signature
@@ -338,6 +345,7 @@ class Release:
             except (SyntaxError, ValueError, RecursionError):
                 return None
         if isinstance(node, ast.BinOp):
+            # A union of two classes does not single one out.
             sides = [each for each in (node.left, node.right) if ast.unparse(each) != "None"]
             return self._class_of(sides[0], path, owner) if len(sides) == 1 else None
         if isinstance(node, ast.Subscript):
@@ -345,6 +353,7 @@ class Release:
                 return None
             return self._class_of(node.slice, path, owner)
         name = ast.unparse(node)
+        # One capital letter is by custom a TypeVar, bound to the receiver in a method.
         if name.rpartition(".")[2] == "Self" or (len(name) == 1 and owner is not None):
             return owner
         found = self.index.find_in(path, name)
@@ -378,6 +387,7 @@ class Release:
             rb"(?:class|def)[ \t]+%s\b|^[ \t]*(?:\w+\.)*%s[ \t]*[:=]|[\"']%s[\"']"
             rb"|\bas[ \t]+%s\b|\bimport[ \t(].*\b%s\b|^[ \t]+%s,[ \t]*(?:#.*)?$" % ((name,) * 6)
         )
+        # bytes.find is many times as fast as the pattern, and most lines lack the word.
         blob, at = self._blob, self._blob.find(word)
         while at >= 0:
             start, end = blob.rfind(b"\n", 0, at) + 1, blob.find(b"\n", at)

@@ -36,6 +36,7 @@ def likely_name(
     """Return what became of a name: by the texts of the release, else by where one like it is."""
     word = after.lacking
     owner = _owner(after)
+    # The package's own words outweigh its tables, and both outweigh any likeness.
     told = list(_told(old, before, after))
     for text, place in told:
         for name in names_in(text):
@@ -79,6 +80,7 @@ def _stands(new: Release, owner: Ask | None, name: str) -> bool:
 
 def _moved(new: Release, before: Meaning, after: Meaning) -> str:
     """Return where else a module's name is defined; a class's member does not move so."""
+    # Other kinds have names too common for an equal one elsewhere to mean a move.
     if before.found.kind not in ("class", "function", "constant") or before.ask.path:
         return ""
     thing = before.ask.name.rpartition(".")[0]
@@ -122,6 +124,7 @@ def _alike(old: Release, new: Release, before: Meaning, after: Meaning) -> Likel
         return None
     word = after.lacking
     known = set(new.index.members(dotted) or new.index.module_names(dotted))
+    # A change of case or underscores alone needs no further proof.
     mates = [each for each in known if _folded(each) == _folded(word)]
     mate = min(mates, key=_is_private, default=None)
     near = [mate] if mate else get_close_matches(word, sorted(known), 3, _NEAR)
@@ -142,6 +145,7 @@ def _same_parameters(old: Release, new: Release, before: Meaning, there: Meaning
     one, other = old.definition(before.found), new.definition(there.found)
     if isinstance(one, ast.ClassDef) != isinstance(other, ast.ClassDef):
         return False
+    # Classes have no parameters to compare, so the likeness of the names decides.
     if isinstance(one, ast.ClassDef) or one is None or other is None:
         return one is not None or before.found.kind == there.found.kind
     assert not isinstance(other, ast.ClassDef)

@@ -37,6 +37,7 @@ class Renames:
         """Return the row for a name, bare or with its module or class in front of it."""
         if self._rows is None:
             self._rows = self._read()
+        # The fuller spelling first: a bare name may be listed for another owner.
         spellings = [f"{owner}:{name}", f"{owner}.{name}", name]
         return next((self._rows[each] for each in spellings if each in self._rows), None)
 
@@ -70,4 +71,5 @@ def _rows(value: ast.expr | None, place: str) -> dict[str, Renamed]:
 
 def _text(node: ast.expr) -> str:
     value = node.value if isinstance(node, ast.Constant) else ""
+    # A value with blanks is advice to the reader and no name.
     return value if isinstance(value, str) and value.isprintable() and " " not in value else ""

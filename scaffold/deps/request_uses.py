@@ -24,6 +24,7 @@ def requests_in(code: Code) -> list[Use]:
         if name not in _METHODS and name not in _OTHERS:
             continue
         method = name.upper() if name in _METHODS else "ANY"
+        # request("GET", url) has the path second.
         for each in node.args[:2]:
             path = _path(each)
             if path:
@@ -41,8 +42,10 @@ def _path(node: ast.expr) -> str:
         parts = [each.value if isinstance(each, ast.Constant) else "{}" for each in node.values]
         text = "".join(str(each) for each in parts)
     elif isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add):
+        # In `base + "/v1/models"` the path is the right side.
         right = node.right
         text = str(right.value) if isinstance(right, ast.Constant) else ""
+    # A computed host becomes one placeholder, as _PATH allows only one before the path.
     text = re.sub(r"^https?://\{\}(?::\{\}|:\d+)?", "{}", text)
     found = _PATH.match(text)
     return found[1].rstrip("/") if found else ""

@@ -70,12 +70,14 @@ def resolve_with_pip(group: Group, python: str | None) -> Resolution:
     with tempfile.TemporaryDirectory(prefix="scaffold-deps-") as scratch:
         folder = Path(scratch)
         for path, text in group.files.items():
+            # The layout of the tree is kept, as -r and -c are relative to the file that has them.
             place = folder / "tree" / path
             place.parent.mkdir(parents=True, exist_ok=True)
             place.write_text(text, encoding="utf-8", errors="surrogateescape")
         asked = folder / "tree" / "asked-requirements.txt"
         asked.parent.mkdir(exist_ok=True)
         asked.write_text("\n".join(group.lines) + "\n", encoding="utf-8")
+        # --ignore-installed: the running environment must not satisfy anything.
         options = ["--dry-run", "--ignore-installed", "--only-binary", ":all:", "--retries", "1"]
         options += ["--progress-bar", "off", "--report", str(folder / "report.json")]
         done = run_pip(python or sys.executable, ["install", *options, "-r", str(asked)], folder)
@@ -88,6 +90,7 @@ def resolve_with_pip(group: Group, python: str | None) -> Resolution:
         raise unreachable(said)
     wants = _pip_wants(said)
     lines = [row for row in said.splitlines() if row.startswith("ERROR")]
+    # A traceback of pip is no verdict about the requirements.
     if "ERROR: Exception:" in lines or not (wants or lines):
         raise ScaffoldError(
             f"pip ended with {done.returncode} and no answer for {group.name}",
@@ -117,6 +120,7 @@ def _pip_wants(said: str) -> list[Want]:
 
 def own_resolver(paths: Sequence[str], pyproject: str) -> str:
     """Return the resolver whose lock or table a project has; "pip" where it has none."""
+    # Only files at the top: a lock of an example is not that of the project.
     names = {path.rpartition("/")[2] for path in paths if "/" not in path}
     for name in ("uv", "poetry", "pdm"):
         if f"{name}.lock" in names or re.search(rf"^\[tool\.{name}\b", pyproject, re.MULTILINE):
@@ -149,6 +153,7 @@ def resolve_with_lock(
         return Resolution("the project", resolver, True, {}, [], _last_lines(said))
     if is_offline(said):
         raise unreachable(said)
+    # uv wraps its sentences to the width of a terminal.
     flat = " ".join(said.split())
     wants = [
         Want(f"{each['by']}{each['version'] or ''}", each["what"].replace(" ", ""))
@@ -162,6 +167,7 @@ def resolve_with_lock(
 def _words(resolver: str, names: Sequence[str]) -> list[str]:
     if resolver == "uv":
         upgraded = [word for name in names for word in ("--upgrade-package", name)]
+        # Without --upgrade-package uv would keep the locked release; --no-build runs no backend.
         return ["lock", "--no-build", "--no-progress", "--color", "never", *upgraded]
     if resolver == "poetry":
         return ["update", "--lock", "--no-interaction", "--no-ansi", *names]

@@ -47,6 +47,7 @@ class Server:
         found: dict[str, tuple[str, str]] = {}
         for path in self._release.files.python:
             data = self._release.files.data(path) or b""
+            # "oute" is in route, Route and router alike.
             if b"oute" not in data and b"@app." not in data and b"web." not in data:
                 continue
             text = data.decode("utf-8", "replace")
@@ -109,6 +110,7 @@ class ServerJudge:
                 why = f"{self._versions[1]} has no {name}"
                 yield Judgement(use, "program-removed", "breaks", why, "", why)
             return
+        # An option that the old release did not know either is not lost.
         if not option or (before is not None and before.option(option) is None):
             return
         if after is None or before is None or after.is_open:

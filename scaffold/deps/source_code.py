@@ -84,6 +84,7 @@ class Tree:
             return None
         parts = names[0].split(".")
         is_package = path.endswith(("/__init__.py", "/__init__.pyi"))
+        # In a package's __init__ the first dot is the package itself.
         kept = parts[: len(parts) - level + is_package]
         return ".".join([*kept, name]) if kept else None
 
@@ -133,6 +134,7 @@ class Code:
         bindings = self.module.names.get(name)
         if bindings is not None:
             return self._bound(bindings, self.module)
+        # A name imported inside a function is not among the module's bindings.
         for each in ast.walk(self.source.tree):
             if isinstance(each, ast.ImportFrom) and each.lineno == line and not each.level:
                 return self._package(f"{each.module}.{name}")
@@ -169,6 +171,7 @@ class Code:
                 return self.value(node.value, scope)
             case ast.Subscript():
                 inner = self.value(node.value, scope)
+                # Class[...] is a parametrised class; a subscript of anything else is an element.
                 is_class = inner is not None and inner.parts[-1][:1].isupper()
                 return inner if is_class else None
             case _:
@@ -202,6 +205,7 @@ class Code:
         ]
         if imported:
             return imported[0]
+        # Bindings that disagree leave the name unknown; an import among them settles it.
         first = found[0]
         return first if all(each == first for each in found) else None
 
@@ -267,6 +271,7 @@ class Code:
         own = set(own_names(node)).union(*(each.own for each in known))
         for base, expression in zip(bases, node.bases, strict=True):
             if base is None:
+                # What a mixin brings is no override of the package's member.
                 own |= self._mixin_names(expression, scope)
         return replace(known[0], own=frozenset(own), local=node.name, is_local=True)
 
@@ -296,6 +301,7 @@ class Code:
             return None
         chain = self.class_chain(inner.owner[0])
         is_class = "classmethod" in marks or method.name in ("__new__", "__init_subclass__")
+        # pydantic's validators are class methods without saying so.
         return chain if chain is None or is_class or "validator" in marks else chain.called()
 
     def _super(self, scope: Scope) -> Chain | None:
@@ -306,6 +312,7 @@ class Code:
             return None
         owner, around = inner.owner
         for base in owner.bases:
+            # super() leads to the first base of the package; the MRO beyond is not followed.
             chain = self.value(base, around.parent or self.module)
             if chain is not None:
                 return chain.called()
@@ -326,6 +333,7 @@ class Code:
         if id(owner) not in self._set_on_self:
             self._set_on_self[id(owner)] = _set_on_self(owner)
         values = self._set_on_self[id(owner)].get(node.attr, [])
+        # Two assignments may hold two types.
         if len(values) != 1:
             return None
         function, value = values[0]
@@ -366,6 +374,7 @@ def _is_of_self(node: ast.AST) -> TypeGuard[ast.Attribute]:
 
 def _entered(manager: ast.expr) -> ast.expr:
     """Return the expression whose value a ``with`` binds."""
+    # `with m as x` binds what m.__enter__() returns, which need not be m.
     entering = ast.Attribute(manager, "__enter__", ast.Load())
     return ast.copy_location(ast.Call(ast.copy_location(entering, manager), [], []), manager)
 

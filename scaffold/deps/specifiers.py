@@ -14,6 +14,7 @@ def admits(spec: str, version: Version) -> bool | None:
     """Return whether a specifier admits a release; None where it is none that can be read."""
     try:
         plain = ",".join(_plain(*_split(each)) for each in spec.split(",") if each.strip())
+        # Pre-releases are off by default in packaging, and the user asked for this one by name.
         return SpecifierSet(plain).contains(version, prereleases=True)
     except (InvalidSpecifier, InvalidVersion, ValueError):
         return None
@@ -36,11 +37,13 @@ def moved(spec: str, version: Version) -> str | None:
     is_exact = any(op in ("==", "===") and "*" not in text for op, text in clauses)
     if not clauses or (inside and not is_exact):
         return spec
+    # The commas stay in the list, so that blanks around them are kept as written.
     pieces = re.split(r"(,)", spec)
     try:
         changed = "".join(each if each == "," else _moved(each, version) for each in pieces)
     except (InvalidVersion, ValueError):
         return None
+    # Each clause was moved alone; together they may still exclude the release.
     return changed if admits(changed, version) else None
 
 
@@ -55,11 +58,13 @@ def _plain(op: str, text: str) -> str:
     """Return a clause of poetry as PEP 440 has it."""
     if op == "^":
         parts = list(Version(text).release)
+        # ^ keeps the leftmost number that is not zero: ^0.2.3 means <0.3.
         first = next((index for index, each in enumerate(parts) if each), len(parts) - 1)
         upper = [*parts[:first], parts[first] + 1]
         return f">={text},<{'.'.join(map(str, upper))}"
     if op == "~":
         parts = list(Version(text).release)
+        # poetry's ~1.2 means <1.3 and ~1 means <2, unlike PEP 440's ~=.
         upper = [parts[0], parts[1] + 1] if len(parts) > 1 else [parts[0] + 1]
         return f">={text},<{'.'.join(map(str, upper))}"
     if op == "":
@@ -91,6 +96,7 @@ def _moved(clause: str, version: Version) -> str:
 def _lower(op: str, text: str, version: Version) -> str:
     new = _cut(version, text.count(".") + 1)
     fits = SpecifierSet(f"{op}{new}").contains(version, prereleases=True)
+    # `>1.2` cut to the release itself would exclude it.
     return new if fits else text
 
 
@@ -98,6 +104,7 @@ def _upper(text: str, version: Version) -> str:
     """Return the next bound of the kind that was written: ``<8``, ``<7.2``, ``<8.0.0``."""
     parts = [int(each) for each in Version(text).release]
     written = len(parts)
+    # Trailing zeros are style: <8.0.0 is a bound of the major number.
     while len(parts) > 1 and parts[-1] == 0:
         parts.pop()
     release = [*version.release, *[0] * len(parts)][: len(parts)]
@@ -107,6 +114,7 @@ def _upper(text: str, version: Version) -> str:
 
 def _cut(version: Version, count: int) -> str:
     """Return the first numbers of a release; all of it where a suffix follows them."""
+    # >=2.0 does not admit 2.0rc1, so the suffix has to stay.
     if version.is_prerelease or version.is_postrelease:
         return str(version)
     return ".".join(str(each) for each in [*version.release, 0, 0, 0][: max(count, 1)])

@@ -32,9 +32,11 @@ def text_uses(files: Files, imports: Iterable[str]) -> list[Use]:
 
 def _in_file(path: str, text: str, pattern: re.Pattern[str]) -> Iterator[Use]:
     for number, row in enumerate(text.splitlines(), 1):
+        # Headers of tables name tools, and very long lines are data.
         if len(row) > _LONGEST_LINE or row.lstrip().startswith(("#", "[")):
             continue
         for each in pattern.finditer(row):
             parts = tuple(each[1].replace(":", ".").split("."))
+            # "package.py" or "package.com" is a file or a host, not a dotted name.
             if parts[-1] not in _FILES:
                 yield Use("string", parts, path, number, row.strip()[:110])

@@ -49,6 +49,7 @@ def _members(archive: Path) -> Iterator[tuple[str, bytes]]:
             shared = "" if archive.name.endswith(".whl") else _shared(file.namelist())
             for info in file.infolist():
                 if _is_wanted(info.filename, info.file_size) and not info.is_dir():
+                    # file_size is what the archive claims; zipfile reads no more than that.
                     is_text = not info.filename.endswith(_COMPILED)
                     yield info.filename[len(shared) :], file.read(info) if is_text else b""
         return
@@ -56,6 +57,7 @@ def _members(archive: Path) -> Iterator[tuple[str, bytes]]:
         members = file.getmembers()
         shared = _shared([each.name for each in members if each.isfile()])
         for each in members:
+            # Links and devices are left out here, so none can redirect a later member.
             if each.isfile() and _is_wanted(each.name, each.size):
                 opened = file.extractfile(each) or io.BytesIO()
                 is_text = not each.name.endswith(_COMPILED)
@@ -77,6 +79,7 @@ def _shared(names: list[str]) -> str:
 
 def _safe(archive: Path, name: str) -> PurePosixPath:
     path = PurePosixPath(name)
+    # Backslash and colon are separators and drives on Windows, where the same archive is read too.
     if path.is_absolute() or ".." in path.parts or "\\" in name or ":" in name or not path.parts:
         raise _unreadable(archive, f"it holds the path {name!r}")
     return path

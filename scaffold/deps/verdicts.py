@@ -43,6 +43,7 @@ class Judge:
             return []
         use = inner
         before, after = self._old.follow(use.parts), self._new.follow(use.parts)
+        # One loss is reported once, at its origin.
         if CALLED in use.parts and self._is_lost_earlier(use, after):
             return []  # the use that makes it says so
         if use.kind == "override":
@@ -69,6 +70,7 @@ class Judge:
         annotation says what it is, the use ends with the attribute. A call stands for itself.
         """
         parts = use.parts
+        # The package and its first name are always its own.
         for count in range(2, len(parts)):
             meaning = self._old.follow(parts[: count + 1])
             is_there = meaning.is_there
@@ -148,6 +150,7 @@ class Judge:
         if not before.found.exists or before.found.path is None:
             return  # a member of the subclass alone
         name = use.parts[-1]
+        # Special methods are called by Python, whatever the base does.
         if name.startswith("__") and name.endswith("__") and name != "__init__":
             return
         listed = self._listed(after)
@@ -190,6 +193,7 @@ class Judge:
 
     def _kind_change(self, use: Use, before: Meaning, after: Meaning) -> Change | None:
         kinds = [self._is_property(self._old, before), self._is_property(self._new, after)]
+        # Importing or patching a member works for a method and a property alike.
         if None in kinds or kinds[0] == kinds[1] or use.kind in ("import", "string", "patch"):
             return None
         if (use.call is None) == kinds[1]:
@@ -209,6 +213,7 @@ class Judge:
         text = deprecation_of(node) if node is not None and after.found.exists else ""
         text = (after.given.text if after.given is not None else "") or text
         known = self._old.definition(before.found)
+        # A deprecation that the old release had is no news.
         if not text or (known is not None and deprecation_of(known) == text):
             return
         names = (each for each in names_in(text) if each != use.parts[-1])

@@ -43,6 +43,7 @@ def _check_section(documents: Documents, at: Comparison) -> Iterator[Finding]:
 
 
 def _check_front(page: Page, other: Page) -> Iterator[Finding]:
+    # Broken YAML has no keys, and each of them would be reported as missing.
     if other.front.fault == "yaml":
         found, wanted = str(other.front.problem), "front matter"
         yield disagreement(other.path, 1, "front-matter", found, wanted, f"{page.path}:1")

@@ -54,6 +54,7 @@ def without_comments(text: str, language: str) -> str:
     marks = _LINE_MARKS.get(language)
     if marks is None:
         return text
+    # Strings first, so that a comment sign inside of one does not count.
     parts = re.compile(rf"(?P<string>{_STRING})|(?P<comment>{marks})", re.DOTALL)
     return "".join(_kept(text, parts))
 
@@ -62,6 +63,7 @@ def _kept(text: str, parts: re.Pattern[str]) -> Iterator[str]:
     at = 0
     for found in parts.finditer(text):
         if found.lastgroup == "comment":
+            # Comments are aligned by blanks, which a translation need not keep.
             yield text[at : found.start()].rstrip(" \t")
             yield " <comment>"
             at = found.end()

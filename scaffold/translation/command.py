@@ -62,6 +62,7 @@ def docs_check(start: Path, pages: tuple[str, ...], form: str = "human") -> Repo
     there = [each for each in wanted if documents.has(each) and documents.has(translations[each])]
     lacking = [page for page in wanted if page not in there]
     findings = [finding for page in there for finding in check_page(documents, page)]
+    # A page that was named has to be there; of all pages a missing one is only a warning.
     findings += [_no_translation(documents, page) for page in lacking if pages]
     rows = [to_row(finding) for finding in findings]
     rows.append(f"{count_of(there, 'page')} checked, {count_of(findings, 'finding')}")

@@ -36,6 +36,7 @@ class Comparison:
         Args:
             is_same_shape: Whether the blocks agree; if not, all text of a section is one passage.
         """
+        # Slots count blocks, so with other blocks they name other places.
         if not is_same_shape:
             yield _joined(self.source), _joined(self.translation)
             return

@@ -35,6 +35,7 @@ class Plain(NamedTuple):
 
 def plain_lines(lines: list[str]) -> Plain:
     """Turn admonitions into the text inside them, line for line."""
+    # A copy, as the reader blanks lines in place to keep their numbers.
     reader = _Reader(list(lines))
     reader.read(0, len(lines))
     return Plain(reader.lines, sorted(reader.found, key=lambda piece: piece.line))
@@ -66,9 +67,11 @@ class _Reader:
 
     def _fence(self, start: int, stop: int, mark: str, info: str) -> int:
         """Return the line behind a fence; one with prose is opened up."""
+        # CommonMark: a closing fence is at least as long as the opening one.
         close = re.compile(rf"^ *{mark[0]}{{{len(mark)},}}[ \t]*$")
         end = next((at for at in range(start + 1, stop) if close.match(self.lines[at])), stop)
         sort = re.match(r"\{([\w:-]+)\}", info)
+        # Other directives hold code or data, which stays closed.
         if sort and sort[1] in _OF_PROSE:
             self._take(start, sort[1])
             if end < stop:
@@ -83,6 +86,7 @@ class _Reader:
         end = start + 1
         while end < stop:
             row = self.lines[end]
+            # A blank line does not end the block.
             if row.strip() and len(row) - len(row.lstrip(" ")) < gap + 4:
                 break
             self.lines[end] = row[:gap] + row[gap + 4 :]

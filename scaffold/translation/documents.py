@@ -58,6 +58,7 @@ class Documents:
         text, data = self.files.text(path), self.files.data(path)
         why = "" if text is not None else self.files.why_unreadable(path)
         try:
+            # Files.text replaces bad bytes, which would hide them from the comparison.
             (data or b"").decode("utf-8")
         except UnicodeDecodeError as error:
             line = error.object.count(b"\n", 0, error.start) + 1
@@ -107,6 +108,7 @@ class Documents:
 
     def _named(self, given: str, start: Path) -> str:
         sources = {other: page for page, other in self.layout.pages.items()}
+        # As a shell would read it first, then as a report prints it.
         for base in (start, self.files.root):
             try:
                 place = (base / given).resolve().relative_to(self.files.root.resolve()).as_posix()
@@ -138,6 +140,7 @@ def find_root(start: Path) -> Path:
     for folder in (start, *start.parents):
         if _is_configured(folder):
             return folder
+        # A table above the repository belongs to another project.
         if (folder / ".git").exists():
             return folder
     return start

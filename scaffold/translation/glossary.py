@@ -33,6 +33,7 @@ class Term(NamedTuple):
 
     def is_translated_in(self, prose: str) -> bool:
         """Return whether a translation has one of the words for the term."""
+        # Chinese sets blanks around Latin words by taste.
         folded = re.sub(r"\s+", "", prose).lower()
         return any(re.sub(r"\s+", "", each).lower() in folded for each in self.translations)
 
@@ -67,6 +68,7 @@ class Glossary:
         for term in self.terms:
             if term.is_in(prose):
                 found.append(term)
+                # What a longer term has used up is not left for the shorter one inside it.
                 prose = term.pattern.sub(" ", prose)
         return sorted(found)
 

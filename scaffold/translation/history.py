@@ -22,6 +22,7 @@ def old_sections(files: Files, path: str, hashes: frozenset[str]) -> dict[str, s
         for section in page.sections:
             if section.hash in hashes:
                 found.setdefault(section.hash, page.text(section))
+        # Each state costs a process and a parse.
         if len(found) == len(hashes):
             break
     return found
@@ -30,6 +31,7 @@ def old_sections(files: Files, path: str, hashes: frozenset[str]) -> dict[str, s
 def _states(files: Files, path: str) -> Iterator[str]:
     """Yield the states of a file, the newest first; renames are followed."""
     limit = f"--max-count={MAX_REVISIONS}"
+    # %x01 separates the entries: git quotes control characters in the names of files.
     argv = ("log", "--follow", "--format=%x01%H", "--name-only", limit, "--", path)
     listed = git_output(files.root, *argv) or b""
     for entry in listed.decode("utf-8", "surrogateescape").split("\x01")[1:]:

@@ -49,6 +49,7 @@ class Html:
         for found in _COMMENT.finditer(html):
             at = line + html.count("\n", 0, found.start())
             self._comments.append(Piece(found.group(), at))
+        # The line breaks of comments stay, so that tags keep their lines.
         bare = _COMMENT.sub(lambda found: "\n" * found.group().count("\n"), html)
         for found in _TAG.finditer(bare):
             self._tag(found, line + bare.count("\n", 0, found.start()), into)
@@ -91,6 +92,7 @@ def read_inline(token: Token, slot: Slot, line: int, html: Html) -> Passage:
                 found.codes += [Piece(each, at) for each in placeholders]
                 found.prose += _PLACEHOLDER.sub(_CODE_SIGN, child.content)
                 found.plain += child.content
+            # Inline tokens have no lines of their own; the breaks between them are counted.
             case "softbreak" | "hardbreak":
                 found.prose += "\n"
                 found.plain += " "
@@ -101,6 +103,7 @@ def read_inline(token: Token, slot: Slot, line: int, html: Html) -> Passage:
                 found.prose += _CODE_SIGN
                 found.plain += code
             case "link_open":
+                # markdown-it percent-encodes targets, which sources mostly do not.
                 found.links.append(Piece(unquote(str(child.attrGet("href") or "")), at))
             case "image":
                 found.images.append(Piece(unquote(str(child.attrGet("src") or "")), at))

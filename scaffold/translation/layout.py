@@ -92,6 +92,7 @@ def _configured(files: Files, settings: Settings) -> dict[str, str]:
 
 def _found(files: Files, paths: list[str]) -> Layout:
     folders = {folder for path in paths for folder in _folders(path)}
+    # The first pair is the surest.
     for english, chinese in _folder_pairs(folders):
         return Layout(english, chinese, "found")
     for folder in sorted(folders):
@@ -102,6 +103,7 @@ def _found(files: Files, paths: list[str]) -> Layout:
 
 def _folder_pairs(folders: set[str]) -> Iterator[tuple[str, str]]:
     """Yield folders of pages with the folders of their translations, the surest first."""
+    # Folders near the top are documentation more often than deep ones.
     ordered = sorted(folders, key=lambda folder: (folder.count("/"), folder))
     chinese = [folder for folder in ordered if _LANGUAGE.match(folder.rpartition("/")[2])]
     for folder in chinese:  # docs/en and docs/zh
@@ -136,6 +138,7 @@ def _fill(layout: Layout, paths: Iterable[str]) -> None:
     for path in paths:
         if _below(path, layout.source) and path not in others and not _SUFFIXED.match(path):
             inner = path[len(layout.source) + 1 :]
+            # docs/ja below docs is a translation too, and no page to translate.
             if not _OTHER_LANGUAGE.match(inner):
                 layout.pages[path] = f"{layout.translation}/{inner}"
     layout.orphans = tuple(sorted(others - set(layout.pages.values())))
@@ -147,6 +150,7 @@ def _beside(paths: list[str]) -> Iterator[tuple[str, str]]:
     for path in paths:
         if found := _SUFFIXED.match(path):
             page = there.get(f"{found['stem']}.{found['end']}".lower())
+            # README.zh.md may go with README.en.md.
             page = page or there.get(f"{found['stem']}.en.{found['end']}".lower())
             if page:
                 yield page, path

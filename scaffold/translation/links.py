@@ -54,6 +54,7 @@ class Links:
             return Expected(href, frozenset({_resolved(href, self._page)}))
         leads = _resolved(href, self._page)
         target, extension = self._page_at(leads.path)
+        # Without a translation of the target the reader is better served by the original.
         if target is None or not (target == self._page or self._has_translation(target)):
             return self._same(href, leads)
         other = self._documents.layout.pages[target]
@@ -96,11 +97,13 @@ class Links:
     def _anchors(self, page: str, anchor: str) -> tuple[str, ...]:
         """Return the anchors of the section that translates that of an anchor, the best first."""
         section = self._documents.page(page).at_anchor(anchor) if anchor else None
+        # An anchor that is set by hand is the same in both languages.
         if section is None or anchor in [each.text for each in section.anchors]:
             return (anchor,)
         for pair in self._documents.pairs(page):
             if pair.source is not None and pair.source.key == section.key and pair.translation:
                 found = (pair.translation.slug, pair.translation.mkdocs_slug)
+                # GitHub and MkDocs make different anchors of a Chinese heading.
                 return found[::-1] if self._documents.has("mkdocs.yml") else found
         return (f"<the anchor of your heading for {section.title!r}>",)
 

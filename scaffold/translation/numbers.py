@@ -57,11 +57,13 @@ def foreign_numbers(source: str, translation: str) -> list[str]:
 
 def _values(text: str) -> set[str]:
     """Return the numbers that a text writes with digits, multiplied by the unit behind them."""
+    # Full-width digits become ASCII.
     text = unicodedata.normalize("NFKC", text)
     found: set[str] = set()
     for match in _NUMBER.finditer(text):
         number = match.group().replace(",", "")
         unit = _UNIT.match(text, match.end())
+        # 1.2.3 is a version and takes no unit.
         if unit and number.count(".") <= 1:
             name = next(group for group in unit.groups() if group)
             factor = _CHINESE_UNITS.get(name) or _ENGLISH_UNITS[name.lower()]
@@ -87,12 +89,15 @@ def _in_english(text: str) -> Iterator[str]:
 
 def _in_chinese(number: str) -> Iterator[str]:
     """Yield how Chinese spells a whole number."""
+    # Longer numbers are written with digits, and a leading zero marks a code.
     if not number.isdigit() or len(number) > 4 or (len(number) > 1 and number[0] == "0"):
         return
     spelled = _spelled(int(number))
     yield spelled
+    # Before measure words two is 两.
     if spelled.startswith("二"):
         yield f"两{spelled[1:]}"
+    # Ten to nineteen drop the leading one.
     if spelled.startswith("一十"):
         yield spelled[1:]
 
@@ -103,6 +108,7 @@ def _spelled(number: int) -> str:
     for unit, name in ((1000, "千"), (100, "百"), (10, "十")):
         if number >= unit:
             head, rest = divmod(number, unit)
+            # Skipped places are read as one zero: 105 is 一百零五.
             gap = "零" if rest and rest < unit // 10 else ""
             return f"{_DIGITS[head]}{name}{gap}{_spelled(rest) if rest else ''}"
     raise AssertionError("the numbers below ten were told above")

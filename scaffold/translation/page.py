@@ -150,6 +150,7 @@ class Page:
 
     def text(self, section: Section) -> str:
         """Return the source text of a section, without its markers and the blank lines around."""
+        # Markers are notes of the tool and no part of the text.
         taken = {marker.line for marker in section.markers}
         rows = [
             row

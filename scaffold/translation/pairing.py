@@ -49,6 +49,7 @@ def pair_sections(
         The pairs in the order of the source, then sections of the translation without a source.
     """
     matching = _Matching(sources, translations)
+    # From exact to loose: the hash alone follows a renamed section, the key alone an edited one.
     matching.by(lambda section: (section.key, section.hash), lambda mark: (mark.key, mark.hash))
     matching.by(lambda section: section.hash, lambda mark: mark.hash)
     matching.by(lambda section: section.key, lambda mark: mark.key)
@@ -88,6 +89,7 @@ class _Matching:
             others = [at for at in range(left + 1, right) if at not in self._taken]
             before = [self._sources[at].level for at in sources]
             after = [self._translations[at].level for at in others]
+            # autojunk treats frequent elements as noise, and the levels repeat all the time.
             matcher = SequenceMatcher(None, before, after, autojunk=False)
             for _, i1, i2, j1, j2 in matcher.get_opcodes():
                 if i2 - i1 == j2 - j1:  # else nothing shows which of them is missing
@@ -130,6 +132,7 @@ class _Matching:
         rows = sorted(self._found.items())
         best: list[list[tuple[int, int]]] = []
         for at, row in enumerate(rows):
+            # Quadratic, which is fine for the sections of one page.
             before = [best[each] for each in range(at) if rows[each][1] < row[1]]
             best.append([*max([[], *before], key=len), row])
         longest = max([[], *best], key=len)

@@ -137,6 +137,7 @@ def plan_page(documents: Documents, page: str, keys: Sequence[str], *, everythin
 
 
 def _tasks(documents: Documents, page: str, pairs: list[Pair]) -> list[Task]:
+    # Only a stale section has an older source to look for in git.
     hashes = frozenset(p.marker.hash for p in pairs if p.marker and p.state == "stale")
     old = old_sections(documents.files, page, hashes)
     other = documents.layout.pages[page]

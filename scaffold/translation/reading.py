@@ -43,6 +43,7 @@ def read_page(path: str, text: str) -> Page:
     front = read_front_matter("\n".join(lines), may_end_in_dots=True)
     if front.fault in ("open", "shape"):  # a rule, or text between two of them
         front = NO_FRONT_MATTER
+    # The front matter becomes blank lines, so that tokens have the page's own line numbers.
     plain = plain_lines(["" if at < front.body_line else row for at, row in enumerate(lines, 1)])
     reader = _Reader(front)
     reader.read(parse_tokens("\n".join(plain.lines)))
@@ -68,6 +69,7 @@ class _Reader:
     def read(self, tokens: list[Token]) -> None:
         """Read all tokens in order."""
         for token in tokens:
+            # Headings inside quotes and lists divide nothing.
             if token.type == "heading_open" and token.level == 0:
                 self._start(token)
             if self._is_marker(token):
@@ -102,6 +104,7 @@ class _Reader:
     def _start(self, token: Token) -> None:
         self._sections.append(Section(token_line(token), int(token.tag[1:])))
         self._digested.append([])
+        # Slots count from each heading anew.
         self._lists, self._table = [], []
         self._passages, self._counts = {}, Counter()
         self._in_heading = True
@@ -120,8 +123,10 @@ class _Reader:
         return True
 
     def _digest(self, token: Token) -> None:
+        # Rewrapping a paragraph does not make its translation stale; in code every blank counts.
         exact = token.type in ("fence", "code_block")
         content = token.content if exact else " ".join(token.content.split())
+        # Editors on macOS may store accents decomposed.
         content = unicodedata.normalize("NFC", content)
         self._digested[-1].append(f"{token.type} {token.tag} {token.info.strip()} {content}")
 
@@ -238,6 +243,7 @@ def _name(sections: list[Section]) -> None:
             base = slug_of(section.title)
             count = slugs.get(base, -1) + 1
             slugs[base] = count
+            # GitHub numbers repeated headings from 1, and leaves the first one bare.
             section.slug = f"{base}-{count}" if count else base
             section.mkdocs_slug = _mkdocs_slug(section.title, ids)
             section.key = _unused(re.sub("-{2,}", "-", base).strip("-") or "section", keys)

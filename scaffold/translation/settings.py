@@ -63,6 +63,7 @@ def read_settings(files: Files) -> Settings:
             generated=table.texts("generated", ()),
         )
         table.done()
+        # With one alone, the other would have to be guessed.
         if bool(settings.source) != bool(settings.translation):
             raise FieldError(
                 f"{table.where}: `source` and `translation` are given together, or neither is"

@@ -83,6 +83,7 @@ def _check_block(at: Comparison, source: Block, block: Block) -> Iterator[Findin
 def _check_code(at: Comparison, source: Block, block: Block, language: str) -> Iterator[Finding]:
     ours = without_comments(source.text, language).split("\n")
     theirs = without_comments(block.text, language).split("\n")
+    # Fenced code begins below its fence, indented code on its own first line.
     first = 1 if block.kind == "code block" else 0
     for number in range(max(len(ours), len(theirs))):
         wanted = ours[number] if number < len(ours) else None

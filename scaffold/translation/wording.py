@@ -32,6 +32,7 @@ def check_passage(at: Comparison, source: Passage, passage: Passage) -> Iterator
         yield at.finding("html", passage.line, "none", f"<{tag}>", source.line)
     for tag in sorted(pieces - wanted):
         yield at.finding("html", passage.line, f"<{tag}>", "none", source.line)
+    # Names and acronyms have capitals, so only words in lower case speak for a sentence.
     is_english = len(_WORD.findall(passage.prose)) >= _MIN_WORDS
     if is_english and not _CHINESE.search(passage.prose):
         said = " ".join(passage.plain.split())
@@ -53,6 +54,7 @@ def check_terms(at: Comparison, glossary: Glossary) -> Iterator[Finding]:
     source = "\n".join(passage.prose for passage in at.source.passages)
     prose = "\n".join(passage.prose for passage in at.translation.passages)
     for term in glossary.used_in(source):
+        # A term may span passages once they are joined, so none of them need have it alone.
         line = next((p.line for p in at.source.passages if term.is_in(p.prose)), at.source.line)
         if term.is_kept and not term.is_kept_in(prose):
             wanted = f"{term.name!r}, which stays as it is"
@@ -87,6 +89,7 @@ def _counted(comments: list[Piece]) -> str:
 
 def _check_codes(at: Comparison, source: Passage, passage: Passage) -> Iterator[Finding]:
     ours, theirs = {p.text for p in source.codes}, {p.text for p in passage.codes}
+    # As sets: a language may need to repeat a name, or to leave a repetition out.
     lost = list(dict.fromkeys(p for p in source.codes if p.text not in theirs))
     new = list(dict.fromkeys(p for p in passage.codes if p.text not in ours))
     for place in range(max(len(lost), len(new))):

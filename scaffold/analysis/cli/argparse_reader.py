@@ -157,6 +157,7 @@ class _Reader:
         match node:
             case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef():
                 inner = _Scope(node, scope)
+                # A parameter hides an outer parser of the same name, and what it holds is unknown.
                 inner.names = dict.fromkeys(inner.parameters)
                 self._visit_parts(node, inner)
             case ast.Name(id=name):
@@ -181,11 +182,13 @@ class _Reader:
                 self._visit(value, scope)
             case ast.With() | ast.Module():
                 self._visit_parts(node, scope)
+            # The main block runs whenever the script does, so nothing in it is conditional.
             case ast.If(test=test) if "__name__" in ast.unparse(test):
                 self._visit_parts(node, scope)
             case ast.Compare():
                 for each in (node.left, *node.comparators):
                     self._visit(each, scope)
+            # In all else (an `if`, a `try`, a loop) an option may or may not be added.
             case ast.AST():
                 before, scope.is_conditional = scope.is_conditional, True
                 self._visit_parts(node, scope)
@@ -193,6 +196,7 @@ class _Reader:
         return None
 
     def _visit_parts(self, node: ast.AST, scope: _Scope) -> None:
+        # One call in a loop adds any number of options.
         if isinstance(node, (ast.For, ast.AsyncFor, ast.While, ast.comprehension)):
             for each in all_nodes(node):
                 if isinstance(each, (ast.Name, ast.Attribute)):
@@ -204,6 +208,7 @@ class _Reader:
         if isinstance(target, ast.Name):
             scope.names[target.id] = value
         elif ast.unparse(target).startswith("self.") and scope.outer is not None:
+            # Kept on the class, where its other methods look for self.parser.
             scope.outer.names[ast.unparse(target)] = value
         else:
             _open(value, "a parser is kept where it cannot be followed")
@@ -223,6 +228,7 @@ class _Reader:
             if method in ("parse_args", "parse_known_args"):
                 self._parsing_unknown.add(scope.function)
             elif method in ("add_argument", "add_parser"):
+                # A parameter's parser was opened at the call that hands it over.
                 self._adds_unknown |= not scope.is_parameter(ast.unparse(node.func.value))
         for each in (*node.args, *(each.value for each in node.keywords)):
             found = self._visit(each, scope)
@@ -240,6 +246,7 @@ class _Reader:
         for name in ("add_help", "allow_abbrev"):
             if name in given and literal(given[name]) is None:
                 parser.open(f"its {name} is computed")
+        # argparse accepts unique prefixes of long options unless it is told not to.
         parser.abbreviates = literal(given.get("allow_abbrev")) is not False
         if literal(given.get("add_help")) is not False:
             parser.options.append(Option(("-h", "--help")))
@@ -253,6 +260,7 @@ class _Reader:
                 parser.options += parent.options
                 parser.arguments += parent.arguments
                 parser.why_open = parser.why_open or parent.why_open
+                # A parent is no program of its own and must not count as a second parser.
                 self._made.pop(parent, None)
             else:
                 parser.open("one of its parents is unknown")
@@ -280,6 +288,7 @@ class _Reader:
             parser.open("it lets unknown options pass")
         for each in [*node.args[:1], keyword(node, "args")]:
             shown = "" if each is None else ast.unparse(each)
+            # A variable is mostly the argv parameter of main().
             if shown not in ("", "None", "sys.argv[1:]") and not isinstance(each, ast.Name):
                 parser.open("it parses other words than those of the command line")
 
@@ -300,6 +309,7 @@ class _Reader:
 
     def _add_argument(self, parser: _Parser, node: ast.Call, scope: _Scope) -> None:
         is_certain = (
+            # Under a condition, or in another function, an option need not be added in every run.
             not scope.is_conditional and self._made.get(parser, scope.function) == scope.function
         )
         names = [self._literals.value(each, self._source) for each in node.args]
@@ -319,6 +329,7 @@ class _Reader:
         if "action" in given and self._source.dotted(given["action"]).endswith(
             "BooleanOptionalAction"
         ):
+            # BooleanOptionalAction adds the negated form by itself.
             return Option((*names, *(f"--no-{each[2:]}" for each in names if each[:2] == "--")))
         count = self._literals.value(given["nargs"], self._source) if "nargs" in given else 1
         num_values = count if isinstance(count, int) and action in _WITH_VALUE else None

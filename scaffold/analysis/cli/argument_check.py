@@ -123,8 +123,10 @@ class _Reader:
                 return
 
     def _is_option(self, text: str) -> bool:
+        # A negative number is a value unless the command has such an option, as in argparse.
         if _NUMBER.match(text):
             return text in self._command.option_names()
+        # A lone dash means standard input.
         return text.startswith("-") and len(text) > 1
 
     def _read_unsure(self, word: Input, *, is_rest: bool) -> bool:
@@ -135,6 +137,7 @@ class _Reader:
             self._read_option(name, value=None)
             return True
         self.result.unsure[at] = "the word stands for others"
+        # Without the name of the command nothing behind it can be judged.
         if self._command.commands is not None:
             self._stop("the command is not named")
             return False
@@ -152,6 +155,7 @@ class _Reader:
         at = self._index - 1
         name, is_set, given = text.partition("=")
         option = self._command.option(name)
+        # An exact name comes first: argparse allows long options with one dash.
         may_be_cluster = option is None and not name.startswith("--") and len(name) > 2
         if may_be_cluster and self._read_cluster(text, at):
             return
@@ -183,6 +187,7 @@ class _Reader:
                 return False
             self._options.update(option.names)
             rest = text[position + 1 :]
+            # The rest of the word is the value of the first short option that takes one.
             if option.num_values != 0:
                 if not rest and option.num_values:
                     self._take_value(option, f"-{text[position]}", at)
@@ -195,6 +200,7 @@ class _Reader:
             self._asks_help = True
             self.result.known[at] = "every command tells its help"
             return
+        # What an unknown option takes is unknown too, so later words may be its values.
         self._is_loose = True
         if self._command.is_open:
             self.result.unsure[at] = self._command.why_open or "it takes more than is listed"
@@ -202,6 +208,7 @@ class _Reader:
         names = sorted(set(self._command.option_names()))
         message = f"{' '.join(self.result.path)} has no option {name!r}"
         evidence = f"{self._here} has {_shown(names)}"
+        # Keys such as `lr` are no correction for a dashed option.
         near = _nearest(name, [each for each in names if each[0] != "-" or each[:2] == "--"])
         self.result.problems.append(Problem("option-unknown", at, message, evidence, near, at))
 
@@ -227,6 +234,7 @@ class _Reader:
             self._say_no_value(option, name, at)
             return
         word = self._words[self._index]
+        # Only a known option ends the search for a value: values may begin with a dash.
         if word.is_sure and word.text in self._command.option_names():
             self._say_no_value(option, name, at)
             return
@@ -280,6 +288,7 @@ class _Reader:
             self.result.known[at] = f"{self._here} has the command {text!r}"
             self.result.path = (*self.result.path, text)
             self._command = inner
+            # Each command requires its own options.
             self._options.clear()
             return True
         if text == "help":
@@ -332,6 +341,7 @@ class _Reader:
             self.result.problems.append(Problem("cli-argument-surplus", at, message, evidence))
             return
         for argument, at in zip(arguments, given, strict=False):
+            # With optional arguments a word may belong to any of several places.
             if self._words[at].is_sure and len(needed) == len(arguments):
                 self._check_choice(argument, self._words[at].text, at)
 

@@ -47,6 +47,7 @@ def _command(fields: Fields, where: str) -> Command:
         fields.text("help", ""),
         tuple(_option(each) for each in fields.tables("options")),
         tuple(_argument(each) for each in fields.tables("arguments")),
+        # An empty group is still a group; a command without the key is none.
         {each.name: each for each in inner} if "commands" in fields.names() else None,
         is_open,
         f"{where} says that it takes more" if is_open else "",

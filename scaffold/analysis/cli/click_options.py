@@ -39,6 +39,7 @@ def click_option(call: ast.Call, source: Source, literals: Literals) -> Option |
         choices=choices,
         is_repeatable=literal(keyword(call, "multiple")) is True,
         is_required=literal(keyword(call, "required")) is True
+        # Each of these supplies a value that the command line leaves out; None is `**options`.
         and not {"default", "prompt", "envvar", None} & {each.arg for each in call.keywords},
         num_values=_num_values(call, has_two=has_two),
         folds_case=folds,
@@ -48,11 +49,13 @@ def click_option(call: ast.Call, source: Source, literals: Literals) -> Option |
 def _split_names(words: Sequence[str]) -> tuple[list[str], bool]:
     """Split `--shout/--no-shout`; return whether there was any as well."""
     names = [part.strip() for word in words for part in word.split("/") if part.strip()]
+    # In "-x/" or "--on/--off" the slash makes a boolean flag.
     return [each for each in names if each.startswith("-")], len(names) > len(words)
 
 
 def _num_values(call: ast.Call, *, has_two: bool) -> int | None:
     given = {each.arg for each in call.keywords}
+    # click infers a flag from flag_value in ways that differ between versions.
     if {"cls", None} & given or ("flag_value" in given and "is_flag" not in given):
         return None
     for name in ("is_flag", "count"):
@@ -96,6 +99,7 @@ def _choices(
         return (), False
     given = kind.args[0] if kind.args else keyword(kind, "choices")
     folds = keyword(kind, "case_sensitive")
+    # case_sensitive is True by default; a computed value is taken as folding, which refutes less.
     return literals.choices(given, source), folds is not None and literal(folds) is not True
 
 
@@ -144,6 +148,7 @@ def _default_of(info: ast.Call) -> ast.expr | None:
 
 def _typer_argument(name: str, kind: ast.expr | None, default: ast.expr | None) -> Argument:
     shown = "" if kind is None else ast.unparse(kind).lower()
+    # Any tuple counts as many, which only forgives surplus words.
     is_many = shown.startswith(("list", "typing.list", "tuple", "optional[list"))
     return Argument(name.upper(), default is None, is_many, _literal_choices(kind))
 
@@ -162,6 +167,7 @@ def _typer_option(name: str, kind: ast.expr | None, info: ast.Call | None) -> Op
     return Option(
         tuple(names),
         choices=_literal_choices(kind),
+        # An unknown type may take several words.
         num_values=0 if is_flag or counts else 1 if known else None,
     )
 

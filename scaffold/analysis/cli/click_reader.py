@@ -128,6 +128,7 @@ class _Reader:
             is_main = isinstance(node.func, ast.Attribute) and node.func.attr == "main"
             name = ast.unparse(node.func).removesuffix(".main" if is_main else "")
             thing = self._thing(name, source)
+            # One level of `main()` around the command is usual; deeper calls prove little.
             if thing is None and depth == 0 and isinstance(node.func, ast.Name):
                 inner = self._function(name, source)
                 thing = None if inner is None else self._called(*inner, depth + 1)
@@ -151,6 +152,7 @@ class _Reader:
     def _thing(self, name: str, source: Source) -> _Thing | None:
         """Return the command, group or app that a name stands for."""
         head = name.partition(".")[0]
+        # A cheap refusal: most names in a module are neither defined nor imported at its top.
         if head not in source.top_names and self._sources.origin(head, source) is None:
             return None
         key = name, source.path
@@ -228,6 +230,7 @@ class _Reader:
         app = self._thing(owner, source) if owner else None
         if app is not None and app.made_by == "typer.Typer":
             if len(node.decorator_list) > 1:
+                # typer reads the signature of what the other decorators return.
                 taken.add("another decorator may change its parameters")
             self._read_signature(node, source, taken)
             return taken.command(name, thing.place, None)
@@ -262,6 +265,7 @@ class _Reader:
                 taken.add(Option((each,), num_values=None))
         inner = self._children(thing, taken, depth)
         only = next(iter(inner.values()), None)
+        # One command with a second spelling of its name is still one object.
         is_alone = is_typer and not callbacks and len({id(each) for each in inner.values()}) == 1
         if is_alone and only is not None and only.commands is None:
             # typer runs the one command of an app without its name.
@@ -359,6 +363,7 @@ class _Reader:
                 return self._added_command(node, source, taken, depth)
             if func.attr in ("register_commands", "list_commands", "add_source"):
                 taken.add("its commands are registered in a way of their own")
+        # A call that does not touch the group is no evidence about it.
         elif not any(isinstance(e, ast.Name) and self._is(e, source, group) for e in node.args):
             return {}
         # Another group may add it to itself, and a context may invoke it.
@@ -396,6 +401,7 @@ class _Reader:
         """Read the parameters of a typer command."""
         spec = node.args
         both = [*spec.posonlyargs, *spec.args]
+        # ast aligns defaults to the right.
         defaults = [None] * (len(both) - len(spec.defaults))
         pairs = [*zip(both, [*defaults, *spec.defaults], strict=True)]
         pairs += [*zip(spec.kwonlyargs, spec.kw_defaults, strict=True)]

@@ -97,6 +97,7 @@ class Command(NamedTuple):
                 return each
         if not (self.abbreviates and name.startswith("--") and len(name) > 2):
             return None
+        # An ambiguous beginning is an error in argparse, so only a unique one counts.
         begun = [each for each in self.options if any(n.startswith(name) for n in each.names)]
         return begun[0] if len(begun) == 1 else None
 

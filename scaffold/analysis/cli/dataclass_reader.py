@@ -84,6 +84,7 @@ def _style(call: ast.Call, source: Source) -> _Style | None:
     if literal(keyword(call, "_cli_parse_args")) is True:
         return "pydantic"
     style = _MAKERS.get(source.dotted(call.func))
+    # A structured config alone is no program: from_cli() is what reads the command line.
     is_unread = style == "omegaconf" and not source.mentions("OmegaConf.from_cli(")
     return None if is_unread else style
 
@@ -164,12 +165,14 @@ class _Reader:
             self._note_words(row.path)
             annotation = row.annotation.strip("\"' ")
             inner = None
+            # HfArgumentParser does not descend into fields that are dataclasses.
             if self._style != "huggingface" and depth < _MOST_DEPTH:
                 inner = self._rows_of(annotation, row.path)
             if inner is not None:
                 self._add_rows(inner, (*above, row.name), depth + 1)
             elif self._style != "huggingface":
                 self._note_choice(annotation, row.path)
+            # Keys and pydantic's options may set a nested object as a whole as well.
             if inner is None or self._takes_keys or self._style == "pydantic":
                 self._options.append(self._option(row, annotation, above, inner is not None))
 
@@ -189,6 +192,7 @@ class _Reader:
         return Option(
             tuple(dict.fromkeys(self._names(row, annotation == "bool", above))),
             choices=given,
+            # A field of a nested class may be supplied by the default of the outer one.
             is_required=names_value and not (row.has_default or above or is_nested),
             num_values=1 if kind in _SCALARS or given else None,
         )

@@ -44,6 +44,7 @@ class Literals:
         """Return the one assignment, at the top of a module, that gives a name its value."""
         found = [each for each in source.tree.body if _assigns(each, name)]
         if found or not all(part.isidentifier() for part in name.split(".")):
+            # With two assignments, the value depends on which one ran last.
             node = found[0] if len(found) == 1 else None
             return (node, source) if isinstance(node, (ast.Assign, ast.AnnAssign)) else None
         there = self._python.find_in(source.path, name)
@@ -72,6 +73,7 @@ class Literals:
         if name == "range":
             limits = [literal(each) for each in call.args]
             if all(isinstance(each, int) for each in limits) and 0 < len(limits) < 4:
+                # Slicing the range first keeps range(10**9) from becoming a list.
                 return list(range(*limits)[:_MOST_CHOICES])
         return made if name in _LIST_MAKERS and len(call.args) == 1 else None
 

@@ -81,6 +81,7 @@ class Programs:
         if len(targets) > 1:
             return Program(f"{len(targets)} projects have the script {name}")
         target, project = entries[0]
+        # "module:function [extra]" is valid in an entry point.
         module, _, function = target.partition("[")[0].strip().partition(":")
         evidence = f"{project.path} has the script {name}"
         if not function:
@@ -98,6 +99,7 @@ class Programs:
     def module(self, dotted: str) -> Program | None:
         """Return what `python -m` runs; None where it is no module of this repository."""
         top = dotted.partition(".")[0]
+        # `python -m json.tool` and the like never come from the repository.
         if top in sys.stdlib_module_names:
             return None
         found = self._python.find(dotted)
@@ -156,8 +158,10 @@ class Programs:
         try:
             if os.stat(place).st_mode & _EXECUTABLE:
                 return True
+        # A missing file is reported elsewhere, and not as a missing run bit.
         except OSError:
             return True
+        # File systems without a run bit lose it on checkout; git's index keeps it.
         return path in self._executables
 
     @cached_property

@@ -122,6 +122,7 @@ class _Reader:
             if self._text[self._at] == "#":
                 self._skip_comment()
                 continue
+            # <name> in a usage line would otherwise read as a redirection.
             token = None if self._is_placeholder() else _TOKEN.match(self._text, self._at)
             if token is None or (token["operator"] and self._is_alternative(token)):
                 self._read_word()
@@ -171,6 +172,7 @@ class _Reader:
 
     def _skip_heredocs(self) -> None:
         for end, at in self._heredocs:
+            # Indented ends are accepted without <<- too: documents indent whole blocks.
             closing = re.compile(rf"^[ \t]*{re.escape(end)}[ \t]*$", re.MULTILINE)
             found = closing.search(self._text, self._at)
             if found is None:
@@ -222,6 +224,7 @@ class _Reader:
             return pieces.add_unsure(found.group(), self._move(found.end()))
         if found := _SUBSTITUTION.match(text, at):
             end = _closing(text, found.end())
+            # Only a substitution that begins the word may expand to several words or none.
             is_many = not pieces.texts and text[at] == "$"
             return pieces.add_unsure(text[at:end], self._move(end), is_many=is_many)
         if found := _VARIABLE.match(text, at):
@@ -237,6 +240,7 @@ class _Reader:
             pieces.texts.append(text[at + 1])
             return self._move(at + 2)
         if sign in "*?{}[]~…$":
+            # A brace alone between blanks groups commands; inside a word it expands.
             is_whole = sign in "{}" and not pieces.texts and text[at + 1 : at + 2].isspace()
             if sign == "~" or is_whole:
                 pieces.texts.append(sign)
@@ -272,6 +276,7 @@ class _Reader:
             is_command = sign == "`"
             shown = f"`{inner}`" if is_command else inner
             return pieces.add_unsure(shown, True, is_many=is_command and not pieces.texts)
+        # In double quotes the backslash escapes these signs alone and otherwise stays.
         if sign == '"':
             inner = re.sub(r"\\([\"\\$`\n])", r"\1", inner)
         pieces.texts.append(inner)
@@ -322,6 +327,7 @@ def _closing(text: str, at: int, depth: int = 0) -> int:
         sign = text[at]
         if sign == "\\":
             at += 1
+        # Quotes and brackets inside a here-document do not nest with the shell's.
         elif sign == "<" and (found := _HEREDOC.match(text, at)):
             at = found.end() - 1
         elif sign in "'\"":

@@ -37,6 +37,7 @@ class Builds:
             return f"git ignores {path}.py"
         if self._is_ignored(f"{path}/__init__.py"):
             return f"git ignores {path}"
+        # Build scripts list extensions in too many ways to read them; a mention is enough to doubt.
         if re.search(rf"\b{re.escape(name)}\b", self._scripts):
             return f"a build script names {name}"
         if f"{name}.py" in self._settings or f'.{name}"' in self._settings:

@@ -27,10 +27,12 @@ def _load_yaml(text: str) -> Any:
     import yaml  # costs 25 ms: only files of YAML need it
 
     library: Any = yaml  # its stubs leave the loaders untyped
+    # PyYAML built without libyaml lacks the C loader.
     loader = getattr(library, "CSafeLoader", library.SafeLoader)
     try:
         check_depth(text, library, loader)
         return library.load(text, Loader=loader)
+    # A YAML error is no ValueError, so the caller's handler would miss it.
     except yaml.YAMLError:
         return None
 

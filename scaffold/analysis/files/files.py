@@ -53,6 +53,7 @@ class Files:
     @cached_property
     def listing(self) -> bytes:
         """A digest of the list of files."""
+        # NUL is the one character that no path holds.
         names = "\0".join(self.sorted_paths).encode("utf-8", "surrogateescape")
         return hashlib.sha256(names).digest()
 
@@ -100,6 +101,7 @@ class Files:
     @cached_property
     def by_lower(self) -> dict[str, str]:
         """File and folders by their path in lower case; where two differ by case, one of them."""
+        # Sorted in reverse, so that of two that differ by case the first one stays.
         return {path.lower(): path for path in sorted(self.paths | self.folders, reverse=True)}
 
     @cached_property
@@ -128,6 +130,7 @@ class Files:
         """Return whether git would ignore a path, which need not exist."""
         if path not in self._ignored:
             self._ignored[path] = self.has_git and bool(
+                # --no-index: patterns count for files that are tracked as well.
                 git_output(self.root, "check-ignore", "--no-index", "--", path)
             )
         return self._ignored[path]
@@ -180,13 +183,16 @@ class Files:
 
     def _read(self, path: str) -> str | None:
         data = self._read_bytes(path)
+        # git looks for NUL in the first 8000 bytes, too.
         if data is None or b"\0" in data[:8192]:
             return None
+        # A byte order mark is no part of the text and would hide the first word of it.
         return data.decode("utf-8-sig", "replace")
 
     def _read_bytes(self, path: str) -> bytes | None:
         place = os.path.join(self.root, path)
         try:
+            # The folder is resolved first: lstat() follows links in all parts but the last.
             if not self._is_below_root(self.real(path.rpartition("/")[0])):
                 return None
             found = os.lstat(place)
@@ -219,6 +225,7 @@ class Files:
         return os.path.realpath(place) if os.path.islink(place) else place
 
     def _is_below_root(self, real: str) -> bool:
+        # The separator at the end keeps /repo-other from counting as below /repo.
         return real == self._real_root or real.startswith(os.path.join(self._real_root, ""))
 
 
@@ -238,6 +245,7 @@ def _git_list(root: Path) -> list[str] | None:
         return None
     rows = output.split(b"\0")
     gone = {row[2:] for row in rows if row.startswith(b"R ")}
+    # Paths are bytes to git; undecodable ones survive the round trip to the file system.
     return [
         row[2:].decode("utf-8", "surrogateescape") for row in rows if row and row[2:] not in gone
     ]
@@ -246,6 +254,7 @@ def _git_list(root: Path) -> list[str] | None:
 def walk(root: Path) -> Iterator[str]:
     """Yield the files below a folder; links to folders are not followed, so no cycle is met."""
     for folder, names, files in os.walk(root, onerror=None, followlinks=False):
+        # In place, as os.walk descends into what is left in this list.
         names[:] = sorted(name for name in names if name not in _SKIPPED_FOLDERS)
         start = Path(folder).relative_to(root)
         for name in files:

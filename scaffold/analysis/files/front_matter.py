@@ -60,6 +60,7 @@ def read_front_matter(text: str, *, may_end_in_dots: bool = False) -> FrontMatte
         problem = "the front matter is not closed by a line ---"
         return FrontMatter({}, {}, 2, True, problem, fault="open")
     head = text[opening.end() : closing.start()]
+    # Both lines of dashes count, and the body begins on the line after them.
     front = FrontMatter({}, {}, head.count("\n") + 3, True, text=head.removesuffix("\n"))
     return _parsed(front, head)
 
@@ -80,6 +81,7 @@ def _parsed(front: FrontMatter, head: str) -> FrontMatter:
             loader.dispose()
     except (yaml.YAMLError, ValueError, RecursionError) as error:
         mark = getattr(error, "problem_mark", None)
+        # Marks count from 0, and the opening line comes before the YAML.
         line = 2 + (mark.line if mark is not None else 0)
         problem = str(getattr(error, "problem", None) or str(error).splitlines()[0])
         problem = f"the YAML is broken: {problem}"
@@ -94,6 +96,7 @@ def _parsed(front: FrontMatter, head: str) -> FrontMatter:
     for name, line in keys:
         if name in lines and twice is None:
             twice = name, line
+        # PyYAML keeps the last of equal keys without a word, so they are counted from the nodes.
         lines.setdefault(name, line)
     fields = {str(key): each for key, each in cast("dict[Any, Any]", value).items()}
     front = front._replace(fields=fields, lines=lines)

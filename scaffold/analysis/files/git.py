@@ -90,6 +90,7 @@ def run_git(
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
+            # A process group of its own gets no SIGINT from the terminal.
             process_group=0 if apart == "group" and is_posix else None,
             start_new_session=apart == "session" and is_posix,
         )
@@ -103,6 +104,7 @@ def run_git(
         try:
             with waiting():
                 out, err = process.communicate(feed, timeout=timeout_s)
+        # KeyboardInterrupt and SystemExit too: an orphaned git would keep its locks.
         except BaseException:
             with suppress(subprocess.TimeoutExpired):
                 process.communicate(timeout=patience_s)

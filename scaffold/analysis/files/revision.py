@@ -46,10 +46,12 @@ class RevisionFiles(Files):
         assert process.stdout is not None, "it is a pipe"
         process.stdin.write(f"{name}\n".encode())
         process.stdin.flush()
+        # cat-file --batch answers "<id> <type> <size>" and then exactly size bytes and a line feed.
         answer = process.stdout.readline().split()
         if answer[-1:] in ([], [b"missing"]):  # a damaged repository, or one that has only a part
             return None
         size = int(answer[-1])
+        # A blob that is too long is read all the same: the stream would be out of step otherwise.
         data = process.stdout.read(size)
         process.stdout.read(1)  # the line feed behind it
         return data if size <= MAX_BYTES else None
@@ -82,6 +84,7 @@ def revision_files(root: Path, revision: str) -> RevisionFiles:
     for row in listed.split(b"\0"):
         head, _, path = row.partition(b"\t")
         fields = head.split()
+        # Mode 120000 is a link, whose blob holds its target and no content; commits are submodules.
         if len(fields) == 3 and fields[1] == b"blob" and fields[0] != b"120000":
             objects[path.decode("utf-8", "surrogateescape")] = fields[2].decode()
     return RevisionFiles(root, commit, objects)

@@ -19,6 +19,7 @@ def check_depth(text: str, library: Any, loader: Any) -> None:
     Raises:
         ValueError: More than MAX_DEPTH values stand in one another.
     """
+    # Every flow collection, sequence entry and complex key costs one of these signs.
     if sum(map(text.count, "[{-?")) <= MAX_DEPTH:
         return  # indentation alone takes more characters than a file has
     depth = 0

@@ -26,6 +26,7 @@ def instance_names(body: Sequence[ast.stmt], *, may_set_by_name: bool) -> dict[s
     """
     found: dict[str, int] = {}
     for method in _methods(body):
+        # The first parameter is the receiver by position, whatever its name.
         receiver = next((each.arg for each in [*method.args.posonlyargs, *method.args.args]), None)
         for target in _targets(method.body):
             if (
@@ -51,6 +52,7 @@ def instance_names(body: Sequence[ast.stmt], *, may_set_by_name: bool) -> dict[s
 def _targets(body: Sequence[ast.stmt]) -> Iterator[ast.expr]:
     """Yield every assigned expression of a body, nested functions' among them."""
     for node, _ in statements(body):
+        # A closure inside a method sets attributes of the same object.
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
             yield from _targets(node.body)
         if isinstance(node, ast.Assign):
@@ -78,6 +80,7 @@ def _flat(target: ast.expr | None) -> Iterator[ast.expr]:
 def why_dynamic(body: Sequence[ast.stmt]) -> str | None:
     """Return why a class may hold attributes that its text does not name, or None."""
     for statement in body:
+        # A nested class is a namespace of its own and is judged when it is asked for itself.
         is_class = isinstance(statement, ast.ClassDef)
         if is_class or getattr(statement, "name", "") in _RESTORING:
             continue
@@ -97,6 +100,7 @@ def _changes_namespace(node: ast.AST) -> str | None:
     if isinstance(node, ast.Call):
         name = dotted_name(node.func) or ""
         if name.endswith(("__dict__.update", "__dict__.setdefault")):
+            # `self.__dict__.update(other.__dict__)` is taken for a copy within one class.
             copies = any((dotted_name(each) or "").endswith("__dict__") for each in node.args)
             return None if copies else f"line {node.lineno} sets attributes through __dict__"
         if name in ("exec", "locals", "vars"):
@@ -122,6 +126,7 @@ def _setattr_calls(method: ast.FunctionDef | ast.AsyncFunctionDef) -> Iterator[a
             name = dotted_name(each.func)
             owner = each.args[0]
             if name == "setattr" or (name or "").endswith("__setattr__"):
+                # setattr(self.inner, ...) changes another object.
                 if name == "setattr" and isinstance(owner, ast.Attribute):
                     continue
                 if not (isinstance(owner, ast.Name) and owner.id in foreign):
@@ -130,6 +135,7 @@ def _setattr_calls(method: ast.FunctionDef | ast.AsyncFunctionDef) -> Iterator[a
 
 def _literal_name(call: ast.Call) -> str | None:
     """Return the name that ``setattr(x, "name", value)`` sets, where it is literal."""
+    # object.__setattr__(self, "x", v) has the name second, super().__setattr__("x", v) first.
     for each in call.args[:2]:
         if isinstance(each, ast.Constant) and isinstance(each.value, str):
             return each.value

@@ -34,6 +34,7 @@ def bind(signature: Signature, call: ast.Call) -> Problem | None:
     """
     positional = sum(not isinstance(each, ast.Starred) for each in call.args)
     keywords = [each.arg for each in call.keywords if each.arg is not None]
+    # An unpacked * or ** can fill any slot, which excuses missing arguments but not unknown ones.
     lenient = positional < len(call.args) or len(keywords) < len(call.keywords)
     problem = bind_names(signature, positional, keywords, lenient=lenient)
     if problem is None or signature.receiver is None or not _is_on_class(call.func):
@@ -86,6 +87,7 @@ def _unknown(signature: Signature, keywords: list[str]) -> Problem | None:
 def _twice(
     signature: Signature, slots: list[Parameter], given: int, keywords: list[str]
 ) -> Problem | None:
+    # A positional-only name may come again in **kwargs: Python binds both.
     filled = {each.name for each in slots[:given] if each.kind == "positional_or_keyword"}
     both = tuple(name for name in keywords if name in filled)
     if not both:
@@ -100,6 +102,7 @@ def _missing(
     lacking = [
         each
         for each in slots[given:]
+        # A keyword of that name never fills a positional-only slot.
         if not each.has_default and (each.kind == "positional_only" or each.name not in keywords)
     ]
     lacking += [
@@ -117,6 +120,7 @@ def _is_on_class(function: ast.expr) -> bool:
     if not isinstance(function, ast.Attribute):
         return False
     owner = function.value
+    # Only the case of the name separates a class from an instance here.
     name = owner.attr if isinstance(owner, ast.Attribute) else getattr(owner, "id", "")
     return name.lstrip("_")[:1].isupper()
 

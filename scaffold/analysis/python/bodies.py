@@ -83,6 +83,7 @@ class _Reader:
     def _function(
         self, node: ast.FunctionDef | ast.AsyncFunctionDef, unsure: bool
     ) -> FunctionBinding:
+        # Flattened once: the scope and the decorator effect both read it.
         body = list(statements(node.body))
         inner = self.scope(body, only_definitions=True)
         what = effect(node, [each for each, _ in body])
@@ -90,6 +91,7 @@ class _Reader:
         return FunctionBinding(node.lineno, read_signature(node), decorators, inner, what)
 
     def _class(self, node: ast.ClassDef, unsure: bool) -> ClassBinding:
+        # `**options` has no name in the tree: the key "**" marks that more is given.
         keywords = {each.arg or "**": source_of(each.value) or "" for each in node.keywords}
         options: dict[str, dict[str, str]] = {}
         for each in node.decorator_list:
@@ -117,6 +119,7 @@ def _bind_statement(scope: Scope, node: ast.stmt, typed: bool) -> None:
         scope.deleted.update(each.id for each in node.targets if isinstance(each, ast.Name))
     binding: list[ast.AST] = [node]
     if isinstance(node, ast.Match):
+        # Case bodies come as statements of their own; only the patterns are left to bind here.
         binding = [inner for case in node.cases for inner in all_nodes(case.pattern)]
     for each in binding:
         for bound in bindings_of(each):
@@ -133,6 +136,7 @@ def _bind(scope: Scope, bound: Bound, typed: bool) -> None:
         taken = bound.alias.name
         scope.add(name, ImportBinding(node.lineno, node.level, node.module or "", taken, typed))
     elif isinstance(node, ast.withitem):
+        # ast.withitem has no line of its own.
         line = node.optional_vars.lineno if node.optional_vars is not None else 1
         scope.add(name, ValueBinding(line))
     else:
@@ -147,12 +151,14 @@ def _value(node: ast.AST, value: ast.expr | None) -> ValueBinding:
         return ValueBinding(line, call=call, arguments=kept)
     if isinstance(value, ast.Lambda):
         return ValueBinding(line, signature=Signature("<lambda>", read_parameters(value.args)))
+    # A loop target has no value expression and is bound all the same; `x: int` is not.
     has_value = value is not None or not isinstance(node, ast.AnnAssign)
     is_none = isinstance(value, ast.Constant) and value.value is None
     return ValueBinding(line, alias=dotted_name(value), is_bound=has_value, is_none=is_none)
 
 
 def _base(node: ast.expr) -> str:
+    # Generic[T] has the members of Generic.
     while isinstance(node, ast.Subscript):
         node = node.value
     return dotted_name(node) or "?"

@@ -81,7 +81,9 @@ class StandardName(NamedTuple):
     @property
     def base(self) -> type | None:
         """The class of this name as a base, or None."""
+        # typing.List and its like are aliases; the class behind them is their origin.
         origin = getattr(self.real, "__origin__", self.real)
+        # Both are functions in some versions of Python and classes in others.
         if self.dotted.endswith(".NamedTuple"):
             return tuple
         if self.dotted.endswith(".TypedDict"):
@@ -109,6 +111,7 @@ def standard_name(dotted: str) -> StandardName:
 
 def has_member(base: type, name: str) -> bool:
     """Return whether a class, its bases or its metaclass define a name."""
+    # vars() of each class, as hasattr() would run descriptors and a metaclass's __getattr__.
     chain = (*inspect.getmro(base), *inspect.getmro(type(base)))
     return any(name in vars(each) for each in chain) or (base is tuple and hasattr(_Tuple, name))
 

@@ -48,6 +48,7 @@ class Callables:
     def __init__(self, classes: Classes, resolve: Resolve) -> None:
         self._classes = classes
         self._resolve = resolve
+        # The partials that are being read, by identity of their call, so that a circle ends.
         self._partials: set[int] = set()
 
     def signature(self, found: Found) -> Signature | None:
@@ -73,9 +74,12 @@ class Callables:
         if not keeps_signature(decorators, entry.module, self._resolve):
             return None
         signature = entry.binding.signature._replace(path=entry.module.place)
+        # __new__ is a static method without a decorator, and callers give it the class.
         if entry.owner is None or has_decorator(decorators, "staticmethod") or name == "__new__":
             return signature
         if has_decorator(decorators, "classmethod") or name in _CLASS_METHODS:
+            # Without a receiver `bind` does not try Class.method(instance, ...), which no
+            # classmethod takes.
             return signature.bound()._replace(receiver=None)
         return signature.bound()
 
@@ -91,6 +95,7 @@ class Callables:
         for each in lineage.entries[: lineage.known]:
             if made_later and each.binding is not entry.binding:
                 return None  # a base may give its subclasses an __init__ of its own making
+            # A nameless one exists and cannot be read: the bases behind it do not count.
             made = self._own_constructor(each, entry)
             if made is not None:
                 return made if made.name else None
@@ -109,6 +114,7 @@ class Callables:
         """Return the constructor that one class of a lineage brings; nameless if unsure."""
         names, unsure = each.binding.names.names, Signature("", ())
         methods = [names[name] for name in ("__init__", "__new__") if name in names]
+        # A written __init__ wins over the one that @dataclass would make.
         if methods:
             signature = self._constructor_method(methods, each)
             return unsure if signature is None else signature._replace(name=entry.binding.name)
@@ -121,8 +127,10 @@ class Callables:
             return None
         options = dataclass_options(each)
         fields = find_fields(self._classes, each)
+        # Other libraries' dataclass decorators make constructors of their own.
         if not self._is_standard_dataclass(each) or "**" in options:
             return unsure
+        # The search goes on: such a class inherits the constructor of its bases.
         if options.get("init") == "False":
             return None
         if fields is None or self._classes.lineage(each).unknown is not None:
@@ -133,6 +141,7 @@ class Callables:
         self, methods: Sequence[list[Binding]], each: ClassEntry
     ) -> Signature | None:
         """Return the bound ``__init__``, or ``__new__`` where that is all there is."""
+        # With both, type.__call__ hands the same arguments to __new__ and to __init__.
         if len(methods) > 1 or are_alternatives(methods[0]):
             return None
         method = preferred(methods[0])
@@ -202,10 +211,12 @@ def _left(
         if positional and each.kind.startswith("positional"):
             positional -= 1
             continue
+        # After an argument bound by keyword nothing more can be given by position.
         if each.kind == "var_positional" and by_keyword:
             continue
         if each.name in names and each.kind in ("positional_or_keyword", "keyword_only"):
             by_keyword = True
+            # A keyword of a partial becomes a default that the call may override, by keyword only.
             each = each._replace(kind="keyword_only", has_default=True)
         elif by_keyword and each.kind == "positional_or_keyword":
             each = each._replace(kind="keyword_only")
@@ -230,6 +241,7 @@ def _named_tuple(call: ast.Call, entry: ValueEntry) -> Signature | None:
     defaults = words.get("defaults")
     if defaults is not None and not isinstance(defaults, (ast.List, ast.Tuple)):
         return None
+    # The defaults belong to the rightmost fields.
     required = len(names) - (len(defaults.elts) if defaults is not None else 0)
     parameters = tuple(
         Parameter(name, "positional_or_keyword", index >= required)

@@ -74,6 +74,7 @@ class Classes:
     def members(self, entry: ClassEntry) -> dict[str, Member]:
         """Return the members of a class and of its bases in this repository."""
         found: dict[str, Member] = {}
+        # Nearest first, so that an override hides what it overrides.
         for each in self.lineage(entry).entries:
             for member in _own_members(each):
                 found.setdefault(member.name, member)
@@ -92,6 +93,7 @@ class Classes:
 
     def why_open(self, entry: ClassEntry, name: str) -> str | None:
         """Return why a class may have a member that no text names, or None."""
+        # Special names depend on the version, the metaclass and the way the class was made.
         if name in _PROTOCOL_NAMES or (name.startswith("__") and name.endswith("__")):
             return f"Python itself may give {name}"
         lineage = self.lineage(entry)
@@ -151,8 +153,10 @@ class Classes:
     ) -> list[ClassEntry | StandardName | str]:
         """List a class, its bases and theirs, and the reasons why some are not known."""
         found: list[ClassEntry | StandardName | str] = [entry]
+        # metaclass=ABCMeta gives what a base ABC would; other metaclasses are uncertain.
         if "metaclass" in entry.binding.keywords and why_uncertain(entry) is None:
             found.append(standard_name("abc.ABC"))
+        # A name that is rebound, as in `class A(A)`, can resolve to the class itself.
         if len(below) > _DEEPEST or any(each.binding is entry.binding for each in below):
             return [f"the bases of {entry.binding.name} go in a circle"]
         for base in entry.binding.bases:
@@ -194,6 +198,7 @@ def own_member(entry: ClassEntry, name: str) -> Found | None:
     certain = not are_alternatives(bindings)
     evidence = f"{owner}.{name} in {path}:{binding.line}"
     if isinstance(binding, ValueBinding) and binding.alias in entry.binding.names.names:
+        # `b = a` in a class body makes b the same method as a.
         binding = preferred(entry.binding.names.names[binding.alias])
     kind: Kind = "attribute"
     thing: object = None
@@ -234,6 +239,7 @@ def why_uncertain(entry: ClassEntry) -> str | None:
 
 def _real(bindings: list[Binding]) -> list[Binding]:
     return [
+        # An accessor repeats the property's name and is no second definition of it.
         each
         for each in bindings
         if not isinstance(each, FunctionBinding)
@@ -257,5 +263,6 @@ def _own_members(entry: ClassEntry) -> Iterator[Member]:
 
 def _unmangled(entry: ClassEntry, name: str) -> str:
     """Return ``__x`` for the ``_Class__x`` that Python makes of it."""
+    # Python drops the leading underscores of the class name when it mangles.
     prefix = f"_{entry.binding.name.lstrip('_')}__"
     return f"__{name.removeprefix(prefix)}" if name.startswith(prefix) else name

@@ -50,6 +50,7 @@ def find_fields(classes: Classes, entry: ClassEntry) -> tuple[Field, ...] | None
     if not holders:
         return None
     found: dict[str, Field] = {}
+    # Farthest base first: dataclasses collect fields in reverse order of the MRO.
     for each in reversed(holders):
         for field in _own_fields(each):
             found[field.name] = field  # an overriding field keeps the first one's place
@@ -83,6 +84,7 @@ def dataclass_options(entry: ClassEntry) -> dict[str, str]:
 
 def field_parameters(fields: tuple[Field, ...]) -> tuple[Parameter, ...]:
     """Return the parameters of the ``__init__`` that a dataclass gets for its fields."""
+    # The sort is stable: dataclasses only move keyword-only fields to the end.
     taken = sorted((each for each in fields if each.init), key=lambda field: field.kw_only)
     return tuple(
         Parameter(
@@ -105,7 +107,9 @@ def _makes_field(call: str) -> bool:
 def _own_fields(entry: ClassEntry) -> Iterator[Field]:
     kw_only = dataclass_options(entry).get("kw_only") == "True"
     for each in entry.binding.fields:
+        # An annotation may be written in quotes, as a forward reference.
         head = last_part(each.annotation.strip("'\"").partition("[")[0])
+        # `_: KW_ONLY` is no field but makes all that follow keyword-only.
         if head == "KW_ONLY":
             kw_only = True
         elif head != "ClassVar":
@@ -115,6 +119,7 @@ def _own_fields(entry: ClassEntry) -> Iterator[Field]:
 def _field(each: FieldBinding, entry: ClassEntry, kw_only: bool, is_stored: bool) -> Field:
     is_made = _makes_field(each.call or "")
     options = each.options if is_made else {}
+    # `factory` is the word of attrs for default_factory.
     given = {"default", "default_factory", "factory"} & set(options)
     return Field(
         each.name,

@@ -66,6 +66,7 @@ def effect(function: ast.FunctionDef | ast.AsyncFunctionDef, body: Sequence[ast.
             found.add("keeps")
         elif inner is not None and effect(inner, inner.body) == "keeps":
             found.add("makes")
+        # A return of anything else leaves open what the function makes.
         else:
             return ""
     return found.pop() if len(found) == 1 else ""
@@ -76,9 +77,11 @@ def _passes_on(function: ast.FunctionDef | ast.AsyncFunctionDef, wrapped: str) -
     if not any(_is_wraps(each, wrapped) for each in function.decorator_list):
         return False
     rest, words = function.args.vararg, function.args.kwarg
+    # A keyword-only parameter of the wrapper is one more than the wrapped function takes.
     if rest is None or words is None or function.args.kwonlyargs:
         return False
     names = {rest.arg, words.arg, *(each.arg for each in function.args.args)}
+    # A wrapper that also reads *args or **kwargs elsewhere may demand or drop an argument.
     calls = [each for each in all_nodes(function) if _is_call_of(each, wrapped)]
     handed = {id(name) for call in calls for name in _handed_on(call)}
     used = [each for each in all_nodes(function) if isinstance(each, ast.Name) and each.id in names]

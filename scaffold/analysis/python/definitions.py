@@ -22,6 +22,7 @@ _DEFINITION = lazy_re(
 )
 _SET = lazy_re(rb"\.(\w+)(?:: [^=\n]+)? = ")
 _SET_BY_NAME = lazy_re(rb"setattr\(\s*([\w.]+)\s*,")
+# The four bytes before the dot: "self" and " cls" are receivers.
 _OWN = (b"self", b" cls", b"\tcls", b"(cls")
 _OWNER = lazy_re(rb"([A-Za-z_]\w*)\Z")
 
@@ -78,15 +79,18 @@ class Definitions:
             return
         self._is_built = True
         for number, path in enumerate(self._files.python):
+            # The third pattern begins at a line break, which the first line would lack.
             source = b"\n" + (read_source(self._files, path) or b"")
             for name in {name for each in _PATTERNS for name in each.findall(source)}:
                 self._index.setdefault(name, array("I")).append(number)
             for owner in _SET_BY_NAME.findall(source):
+                # setattr(a.config, ...) concerns objects called `config`, whatever holds them.
                 self._set_by_name.add(owner.rpartition(b".")[2])
             for match in _SET.finditer(source):
                 start = match.start()
                 if source[start - 4 : start] in _OWN:
                     continue
+                # \Z matches at `start`, the end of the span; 60 bytes bound the cost.
                 owner = _OWNER.search(source, max(0, start - 60), start)
                 if owner is not None:
                     self._set_on.setdefault(match[1], set()).add(owner[1])

@@ -70,6 +70,7 @@ def _keeps(decorator: str, module: Module, resolve: Resolve) -> bool:
     if not isinstance(found.thing, FunctionEntry):
         # A library's, known by its name; a class of the repository may do anything.
         return last_part(name) in KEEPING and not isinstance(found.thing, ClassEntry)
+    # `@d()` applies what d returns, `@d` applies d itself.
     expected = "makes" if decorator.endswith("()") else "keeps"
     binding = found.thing.binding
     return found.is_certain and binding.effect == expected and not binding.decorators

@@ -124,6 +124,7 @@ class PythonIndex:
         if key not in self._found:
             resolver = self._resolver
             found = resolver.find_in(path, name) if path else resolver.find(name)
+            # Only `missing` costs the scan of the whole repository that `_confirm` needs.
             self._found[key] = self._confirm(found) if found.is_missing else found
         return self._found[key]
 

@@ -42,6 +42,7 @@ def read_lazy_names(tree: ast.Module, body: Sequence[ast.stmt], scope: Scope) ->
     tables = read_literal_tables(tree)
     changed = _changed_in_functions(tree)
     used = {each.id for maker in makers for each in all_nodes(maker) if isinstance(each, ast.Name)}
+    # A factory may take its table from a closure or another name: without a match all tables count.
     chosen = {name: table for name, table in tables.items() if name in used} or tables
     for number, maker in enumerate(makers):
         if not isinstance(maker, ast.FunctionDef):
@@ -81,6 +82,7 @@ def _makers(body: Sequence[ast.stmt]) -> Iterator[ast.FunctionDef | ast.expr]:
 
 
 def _is_hook(target: ast.expr) -> bool:
+    # `sys.modules[__name__] = _LazyModule(...)` replaces the module by an object.
     if isinstance(target, ast.Subscript):
         return dotted_name(target.value) == "sys.modules"
     return isinstance(target, ast.Name) and target.id == "__getattr__"
@@ -102,6 +104,7 @@ def _compared(function: ast.FunctionDef) -> LiteralTable:
     for node in all_nodes(function):
         if isinstance(node, ast.Compare):
             for each in [node.left, *node.comparators]:
+                # Tuples, lists and sets have `elts`, a dict has `keys`, a single constant neither.
                 for text in getattr(each, "elts", getattr(each, "keys", [each])):
                     if isinstance(text, ast.Constant) and isinstance(text.value, str):
                         found.entries.append((text.value, None))
@@ -147,6 +150,7 @@ def _is_whole(maker: ast.FunctionDef | ast.expr, whole: set[str]) -> bool:
         or (isinstance(each, ast.Name) and each.id in whole)
     ]
     return (
+        # Any other argument may be a table out of reach; dunder names are the module's own.
         bool(tables)
         and _inline(maker, {}).is_complete
         and all(
@@ -168,6 +172,7 @@ def _targets(tables: dict[str, LiteralTable]) -> dict[str, tuple[str, ...]]:
 
 def _names(key: str, value: ast.expr | None) -> Iterator[tuple[str, tuple[str, ...]]]:
     """Yield the names of one entry, and the dotted names that each may stand for."""
+    # An entry without a value is taken for a submodule of the package.
     if value is None:
         yield key, (f".{key}",)
         return
@@ -182,6 +187,7 @@ def _names(key: str, value: ast.expr | None) -> Iterator[tuple[str, tuple[str, .
         yield key, (f".{key}",) if texts[0] == "__module__" else _joined(texts[0], key)
     elif isinstance(value, ast.Tuple) and len(value.elts) == len(texts) and len(texts) in (1, 2):
         yield key, (_candidates(key, texts[0]) if len(texts) == 1 else _joined(*texts))
+        # ("a", "b") is ambiguous: module and attribute, or two names of the module `key`.
         yield from ((name, _joined(key, name)) for name in texts)
     elif isinstance(value, (ast.List, ast.Tuple, ast.Set)):
         yield from ((name, _joined(key, name)) for name in texts)
@@ -200,6 +206,7 @@ def _candidates(name: str, text: str) -> tuple[str, ...]:
     module, colon, attribute = text.partition(":")
     if colon:
         return _joined(module, attribute)
+    # "pkg.name" may be the object itself or a module that holds a `name`.
     if text.rpartition(".")[2] == name:
         return (*_joined(text, name), *_spellings(text))
     return _joined(text, name)
@@ -211,4 +218,5 @@ def _joined(module: str, name: str) -> tuple[str, ...]:
 
 
 def _spellings(dotted: str) -> tuple[str, ...]:
+    # Import maps rarely mark relative targets: both readings are candidates.
     return (dotted,) if dotted.startswith(".") else (dotted, f".{dotted}")

@@ -35,6 +35,7 @@ class LiteralTable:
 
     def _add_dict(self, node: ast.Dict, known: dict[str, LiteralTable]) -> None:
         for key, value in zip(node.keys, node.values, strict=True):
+            # `**other` inside a dict display has no key in the tree.
             if key is None:
                 self.add(value, known)
             elif isinstance(key, ast.Constant) and isinstance(key.value, str):
@@ -91,6 +92,7 @@ def read_literal_tables(tree: ast.Module) -> dict[str, LiteralTable]:
                 tables.setdefault(name, LiteralTable()).add(value, tables)
             elif isinstance(value, (ast.Call, ast.BinOp, ast.Name, ast.ListComp)):
                 table = LiteralTable()
+                # Any call or sum may be a table; an empty one counts only as a plain copy.
                 table.add(value, tables)
                 if table.entries or _is_copy(value):
                     tables[name] = table
@@ -145,6 +147,7 @@ def _united(value: ast.expr | None) -> Iterator[ast.expr]:
     while pending:
         node = pending.pop()
         if isinstance(node, ast.BinOp) and isinstance(node.op, (ast.Add, ast.BitOr)):
+            # Right first: pop() then yields the parts in the order of the text.
             pending += [node.right, node.left]
         else:
             yield node
@@ -161,6 +164,7 @@ def _same(node: ast.expr) -> bool:
     outer, *inner = node.generators
     keys, values = _loop_names(outer)
     for loop in inner:
+        # An inner loop over anything but the outer loop's values makes keys that are in no table.
         if not isinstance(loop.iter, ast.Name) or loop.iter.id != values:
             return False
         keys, values = _loop_names(loop)

@@ -52,6 +52,7 @@ def find_branch(
     source = read(path)
     if source is None or "__getattr__" not in source.text:
         return None
+    # Hooks compare with "name" or with the full "pkg.module.name", some with a colon.
     spellings = {name, *(f"{each}{sign}{name}" for each in modules for sign in ":.")}
     for function, where in _functions(read, find, source):
         tables = read_literal_tables(where.tree)
@@ -102,9 +103,11 @@ def _functions(read: Read, find: Find, source: Source) -> Iterator[tuple[ast.AST
     for node in source.tree.body:
         if isinstance(node, ast.FunctionDef) and node.name == "__getattr__":
             pending.append((node, source))
+        # `__getattr__, __dir__ = attach(...)`: the target may be a tuple.
         elif isinstance(node, ast.Assign) and "getattr" in ast.unparse(node.targets[0]):
             pending.append((node.value, source))
     seen: set[int] = set()
+    # Breadth first, so that the limit cuts the farthest helpers.
     while pending and len(seen) < _MOST_FUNCTIONS:
         node, where = pending.pop(0)
         if id(node) in seen:
@@ -183,6 +186,7 @@ class _Walk:
             return self._assignment(node.targets[0], node.value)
         if isinstance(node, (ast.Expr, ast.Import, ast.ImportFrom, ast.Global, ast.AnnAssign)):
             return frozenset({"on"})
+        # Unknown statements (while, match, nested def) must not count as a refusal.
         return frozenset({"on", "return"})
 
     def _branch(self, node: ast.If) -> Ends:
@@ -195,6 +199,7 @@ class _Walk:
 
     def _attempt(self, node: ast.Try) -> Ends:
         inner = self.ends(node.body)
+        # A handler is assumed to catch: its end replaces the raise.
         found = set(inner - {"raise"})
         if "raise" in inner:
             if not node.handlers:
@@ -207,10 +212,12 @@ class _Walk:
         return frozenset(found) if last == frozenset({"on"}) else frozenset(found | last)
 
     def _loop(self, node: ast.For) -> Ends:
+        # A part of a table without the name lacks the name as well.
         if self._is_table(node.iter):
             for each in all_nodes(node.target):
                 if isinstance(each, ast.Name):
                     self._tables.add(each.id)
+        # The loop may run no time at all.
         return self.ends(node.body) | self.ends(node.orelse) | {"on"}
 
     def _assignment(self, target: ast.expr, value: ast.expr) -> Ends:
@@ -254,10 +261,12 @@ class _Walk:
         if isinstance(test, ast.BoolOp):
             parts = [self._truth(each) for each in test.values]
             decisive = isinstance(test.op, ast.Or)
+            # Short-circuit: one decisive part settles it even beside unknown ones.
             if decisive in parts:
                 return decisive
             return None if None in parts else not decisive
         if isinstance(test, ast.NamedExpr):
+            # `(found := table.get(name))` is tested by the value it binds.
             self._assignment(test.target, test.value)
             test = test.target
         if isinstance(test, ast.Name) and test.id in self._nothing:

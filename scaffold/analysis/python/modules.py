@@ -72,6 +72,7 @@ class Modules:
         projects = {""}
         for name in _PROJECT_FILES:
             projects |= {path.rpartition("/")[0] for path in self._files.by_name.get(name, ())}
+        # A pyproject.toml inside a package makes no import root.
         bases = [each for each in projects if not self._is_package(each)]
         sources = [
             join(base, name)
@@ -79,6 +80,7 @@ class Modules:
             for name in _SOURCE_FOLDERS
             if join(base, name) in self.python_folders and not self._is_package(join(base, name))
         ]
+        # The parent of every outermost package is a root, whether or not a project file is there.
         tops = {each.rpartition("/")[0] for each in self.packages if not self._is_inner(each)}
         found = sorted({*bases, *sources, *tops}, key=lambda each: (_rank(each), each))
         return tuple(found)
@@ -115,6 +117,7 @@ class Modules:
             name: The first part of the import.
             folder: The script's folder; None where any script may be meant.
         """
+        # sys.path[0] is the folder of a script; modules of a package are no scripts.
         if folder is not None and folder in self.packages:
             return ()
         return tuple(
@@ -152,6 +155,7 @@ class Modules:
             if all(part.isidentifier() for part in parts):
                 found.append(".".join(parts))
         top = self._top_of(path)
+        # A stable sort: the names keep their rank but for that of the outermost package.
         return tuple(sorted(found, key=lambda each: each.partition(".")[0] != top))
 
     def _top_of(self, path: str) -> str:
@@ -186,6 +190,7 @@ class Modules:
         elif parts:
             top, *parts = parts
             tops = self.top(top)
+            # A folder of examples called like a standard module does not shadow it.
             if is_standard(top) and not any(each.is_firm for each in tops):
                 return []
             found = list(tops or self.neighbours(top, module.package_folder))
@@ -199,6 +204,7 @@ class Modules:
     def above(self, module: Module, level: int) -> Module:
         """Return the package that so many leading dots mean in a module."""
         folder = module.package_folder
+        # One dot is the package itself; only further dots go up.
         for _ in range(level - 1):
             folder = folder.rpartition("/")[0]
         return self.package_at(folder)
@@ -207,6 +213,7 @@ class Modules:
         """Return why a module may have a submodule or name that is in no source, or None."""
         if module.is_compiled or (module.path is None and module.stub is not None):
             return f"{module.place} is compiled: no text tells all its names"
+        # Extensions register private helpers in their package at import.
         if name.startswith("_") and module.folder in self._folders_of_compiled:
             return f"what is compiled below {module.folder} may set {name}"
         return None if module.folder is None else self._builds.why_made(module.folder, name)
@@ -227,6 +234,7 @@ class Modules:
         return None
 
     def _find_top(self, name: str) -> Iterator[Module]:
+        # A repository that is itself a package is imported by the name of its folder.
         if name == self._files.root.name and "" in self.packages:
             yield Module("__init__.py", "", is_firm=True)
         for root in self.roots:
@@ -236,6 +244,7 @@ class Modules:
 
     def _at(self, folder: str, name: str, is_firm: bool) -> Module | None:
         inner = join(folder, name)
+        # Python prefers a regular package over a module, and both over a namespace package.
         if inner in self.packages:
             return self._package(inner, is_firm)
         paths = self._files.paths
@@ -269,6 +278,7 @@ class Modules:
         for path in self._files.paths:
             if path.endswith(_COMPILED):
                 folder, _, name = path.rpartition("/")
+                # Up to the first dot: extensions are named like `core.cpython-312-x86_64.so`.
                 found[join(folder, name.partition(".")[0])] = path
         return found
 

@@ -130,6 +130,7 @@ class Resolver:
         """
         dotted = ".".join(parts)
         tops = self._modules.top(parts[0])
+        # The standard library wins over a copy in a test or example folder of the same name.
         if is_standard(parts[0]) and not any(top.is_firm for top in tops):
             return _standard(dotted)
         if parts[0] == "typing_extensions" and not tops:
@@ -137,6 +138,7 @@ class Resolver:
         tops = tops or self._modules.neighbours(parts[0], folder)
         if not tops:
             return Found("third_party", dotted, evidence=f"{parts[0]} is not in this repository")
+        # Copies in side folders only count where nothing firm has the name.
         firm = tuple(top for top in tops if top.is_firm)
         best = _best([self._descend_module(top, parts[1:], query) for top in firm or tops])
         if best.kind != "missing":
@@ -196,6 +198,7 @@ class Resolver:
     def _find_attribute(self, module: Module, parts: Sequence[str], query: Query) -> Found:
         name, rest = parts[0], parts[1:]
         outcomes: list[Found] = []
+        # `import a.b.c` finds the submodule b even where a binds b to something else.
         child = self._modules.child(module, name)
         if child is not None and rest:
             outcomes.append(self._descend_module(child, rest, query))
@@ -209,6 +212,7 @@ class Resolver:
             outcomes += [self._descend(each, rest, query) for each in bare]
         if child is not None and not rest:
             outcomes.append(self._descend_module(child, rest, query))
+        # Missing in one candidate proves nothing as long as another one is open.
         if outcomes:
             return _best([each for each in outcomes if each.kind != "missing"] or outcomes)
         reason = self._why_open(module, name)
@@ -226,10 +230,12 @@ class Resolver:
         """Return all that a name alone may mean in a module; nothing where it is not there."""
         if name in MODULE_NAMES:
             return [Found("constant", "", path, 1, f"every module has {name}")]
+        # Whether the `del` runs last depends on the flow, which is not followed.
         if name in table.scope.deleted:
             return [Found("undecided", "", path, evidence=f"{path} deletes {name}")]
         found, for_types = self._bound_to(module, path, table, name, query)
         found += self._lazy(module, path, table, name, query)
+        # Under TYPE_CHECKING only what nothing at run time binds is of interest.
         if not any(each.kind != "undecided" for each in found):
             found += [self._for_types(each, module, table, query) for each in for_types]
         return found or self._starred(module, table, name, query)
@@ -241,10 +247,12 @@ class Resolver:
         bindings = [
             each
             for each in table.scope.names.get(name, ())
+            # In a stub `x: int` declares a name that exists.
             if not isinstance(each, ValueBinding) or each.is_bound or path.endswith(".pyi")
         ]
         for_types = [each for each in bindings if _is_for_types(each)]
         real = [each for each in bindings if not _is_for_types(each)]
+        # `Name = None` is the fallback of a failed import; the real binding answers.
         named = [each for each in real if not isinstance(each, ValueBinding) or not each.is_none]
         real = named or real
         if not real:
@@ -252,6 +260,7 @@ class Resolver:
         certain = not are_alternatives(real)
         if path.endswith(".pyi"):
             module = module._replace(path=None, stub=path)  # what stands there is the stub's
+        # The preferred one first and then the latest: `_best` keeps the first of equals.
         found = [self._bound(each, module, query) for each in [preferred(real), *real[::-1]]]
         return [each if certain else each._replace(is_certain=False) for each in found], for_types
 
@@ -287,6 +296,7 @@ class Resolver:
                 if star.exists and for_types and not at_runtime:
                     reason = f"{module.place} imports it for type checkers only"
                     star = star._replace(kind="undecided", evidence=reason)
+                # The stars come last first, as a later import overwrites an earlier one.
                 if star.exists:
                     return [star]
                 if star.kind != "missing":
@@ -297,6 +307,7 @@ class Resolver:
         """Find a name in a module as ``from module import *`` takes it."""
         if not self._stars.may_give(source, name):
             return Found("missing", "", source.place)
+        # Without __all__ a star takes all names but those with an underscore.
         listed = [table for _, table in self.tables(source) if table.exports is not None]
         exported = any(name in (table.exports or ()) for table in listed)
         complete = all(table.exports_are_complete for table in listed)
@@ -317,6 +328,7 @@ class Resolver:
         found: list[Found] = []
         for each in targets:
             target, _, last = each.lstrip(".").rpartition(".")
+            # The dots were put there by `lazy_names` for targets relative to the package.
             level = len(each) - len(each.lstrip("."))
             found.append(self._imported(module, level, target, last, query))
         there = [each for each in found if each.exists]
@@ -331,6 +343,7 @@ class Resolver:
         rest = [] if name is None else [name]
         sources = self._modules.imported(module, level, target)
         outcomes = [self._descend_module(each, rest, query) for each in sources]
+        # By files alone first; the absolute look-up also covers standard and third-party names.
         best = _best(outcomes) if outcomes else None
         if best is not None and best.kind != "missing":
             return best
@@ -353,6 +366,7 @@ class Resolver:
         found = self._imported(module, binding.level, binding.module, binding.name, query)
         if found.kind == "third_party":
             return found._replace(path=place[0], line=place[1])
+        # An import that fails raises before the name is asked for: it may be guarded by a try.
         if found.kind == "missing":
             reason = f"{place[0]}:{place[1]} imports it from where it is not: {found.evidence}"
             return Found("undecided", "", *place, reason)
@@ -376,6 +390,7 @@ class Resolver:
 
     def _in_scope(self, module: Module, parts: Sequence[str], query: Query) -> Found:
         """Find a name as a module's own code sees it: no ``__getattr__``, but Python's names."""
+        # The trailing blank keeps this key apart from that of `_attribute`.
         key = (f"{module.place} ", tuple(parts))
         if key in query.answers or query.depth > _DEEPEST:
             answer = query.answers.get(key)
@@ -404,6 +419,7 @@ class Resolver:
 def _best(outcomes: Sequence[Found]) -> Found:
     """Take the surest of several answers: there, then unsure, then elsewhere, then missing."""
     order = {"third_party": 1, "undecided": 2, "missing": 3}
+    # min() keeps the first of equals, so the order of the outcomes decides among sure ones.
     return min(outcomes, key=lambda each: order.get(each.kind, 0))
 
 
@@ -413,6 +429,7 @@ def _standard(dotted: str) -> Found:
     name = standard_name(dotted)
     if not rest:
         return Found("module", dotted, evidence=f"{top} is a module of Python", thing=name)
+    # A name that this interpreter lacks may exist in another version.
     if name.real is None:
         return Found("undecided", dotted, evidence=f"{top} is a module of Python", thing=name)
     kind: Kind = "class" if isinstance(name.real, type) else "constant"

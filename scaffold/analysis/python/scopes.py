@@ -38,6 +38,7 @@ class Bound(NamedTuple):
         if isinstance(self.node, ast.ImportFrom):
             lead = "." * self.node.level + (self.node.module or "")
             return f"{lead}{'' if lead.endswith('.') else '.'}{self.alias.name}"
+        # `import a.b` binds a, `import a.b as c` binds the module a.b.
         return self.alias.name if self.alias.asname else self.alias.name.partition(".")[0]
 
 
@@ -77,6 +78,7 @@ def read_scope(node: ast.AST, parent: Scope | None) -> Scope:
     around = None if parent is None else parent.node
     if isinstance(node, _FUNCTIONS) and parent is not None and isinstance(around, ast.ClassDef):
         scope.owner = (around, parent)
+    # `import *` is a syntax error inside a function or class.
     elsewhere = {"*"} if isinstance(node, _DEFINITIONS) else set[str]()
     found: list[Bound] = [*parameters(node), *_type_parameters(node)]
     for each in own_nodes(node):
@@ -105,6 +107,7 @@ def own_nodes(node: ast.AST) -> Iterator[ast.AST]:
     if isinstance(node, _COMPREHENSIONS):
         yield from node.generators
         return
+    # A lambda's body is one expression and no list of statements.
     pending: list[ast.AST] = [] if isinstance(node, ast.Lambda) else getattr(node, "body", [])[::-1]
     while pending:
         each = pending.pop()
@@ -137,6 +140,7 @@ def bindings_of(node: ast.AST) -> Iterator[Bound]:
         case ast.With() | ast.AsyncWith():
             for item in node.items:
                 for each in _targets(item.optional_vars, None):
+                    # Only `with m as x` ties x to the manager; a tuple takes it apart.
                     is_whole = each.node is item.optional_vars
                     yield Bound(each.name, item, item.context_expr if is_whole else None)
         case ast.For() | ast.AsyncFor() | ast.comprehension():
@@ -178,6 +182,7 @@ def imported(tree: ast.AST) -> Iterator[tuple[str, str]]:
 
 
 def _type_parameters(node: ast.AST) -> Iterator[Bound]:
+    # Python before 3.12 has no such field.
     for each in getattr(node, "type_params", ()):
         yield Bound(each.name, each)
 
@@ -187,6 +192,7 @@ def _targets(target: ast.expr | None, value: ast.expr | None) -> Iterator[Bound]
     if isinstance(target, ast.Name):
         yield Bound(target.id, target, value)
     elif isinstance(target, ast.Starred):
+        # A starred name gets a list of the rest, never the element written there.
         yield from _targets(target.value, None)
     elif isinstance(target, (ast.Tuple, ast.List)):
         values: list[ast.expr | None] = [None] * len(target.elts)

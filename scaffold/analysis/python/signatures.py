@@ -86,6 +86,7 @@ class Signature(NamedTuple):
         first = self.parameters[0] if self.parameters else None
         if first is None or first.kind == "keyword_only" or first.kind == "var_keyword":
             return self
+        # def f(*args) takes the receiver into args, so no parameter goes away.
         if first.kind == "var_positional":
             return self._replace(receiver=first)
         return self._replace(parameters=self.parameters[1:], receiver=first)
@@ -100,6 +101,7 @@ def read_parameters(arguments: ast.arguments) -> tuple[Parameter, ...]:
     """Read the parameters of a ``def`` or a ``lambda``."""
     found: list[Parameter] = []
     plain = [*arguments.posonlyargs, *arguments.args]
+    # ast keeps one list of defaults for both kinds, aligned to the right.
     required = len(plain) - len(arguments.defaults)
     for index, each in enumerate(plain):
         default = arguments.defaults[index - required] if index >= required else None
@@ -108,6 +110,7 @@ def read_parameters(arguments: ast.arguments) -> tuple[Parameter, ...]:
         found.append(_parameter(each, kind, default))
     if arguments.vararg is not None:
         found.append(_parameter(arguments.vararg, "var_positional", None))
+    # kw_defaults has a None for each keyword-only parameter without a default.
     for each, default in zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True):
         found.append(_parameter(each, "keyword_only", default))
     if arguments.kwarg is not None:

@@ -113,6 +113,7 @@ class Sources:
             folder = source.path.rpartition("/")[0]
             for _ in range(level - 1):
                 folder = folder.rpartition("/")[0]
+            # The last part may be a submodule or a name inside the module: the longer path first.
             stems = ["/".join([folder, *parts[:count]]) for count in (len(parts), len(parts) - 1)]
             return self._first([stem.strip("/") for stem in stems])
         found: list[str] = []

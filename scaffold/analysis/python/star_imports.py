@@ -11,6 +11,7 @@ from scaffold.analysis.python.definitions import read_source
 from scaffold.analysis.python.modules import Module, Modules
 from scaffold.analysis.python.symbols import DYNAMIC_WORDS, ModuleTable
 
+# No `]`, `)`, `*` or `+` inside: an __all__ that is put together from parts does not match.
 _LITERAL_EXPORTS = lazy_re(rb"^__all__\b[^=\n]*=\s*[\[(]([^*\])+]*)[\])]\s*$", re.MULTILINE)
 _QUOTED = lazy_re(rb"[\"'](\w+)[\"']")
 _WAYS = (b"import *", b"__getattr__", b"import (*)", *DYNAMIC_WORDS)
@@ -47,6 +48,7 @@ class StarImports:
     def may_give(self, module: Module, name: str) -> bool:
         """Return whether ``import *`` may take a name from a module, before that is parsed."""
         path = module.path
+        # A parsed module is answered from its table at no further cost; a stub may add names.
         if path is None or path in self._tables or module.stub is not None:
             return True
         if path not in self._exports:
@@ -59,12 +61,14 @@ class StarImports:
         source = read_source(self._files, path)
         if source is None or len(source) < _SHORT:
             return True
+        # A name that is nowhere in the bytes can only come by a star, a hook or generated code.
         return name.encode() in source or any(word in source for word in _WAYS)
 
     def _literal_exports(self, path: str) -> frozenset[str] | None:
         """Return a source's ``__all__`` where it is one literal list, without parsing the rest."""
         source = read_source(self._files, path) or b""
         found = _LITERAL_EXPORTS.findall(source)
+        # A second mention may change the list.
         if len(found) != 1 or source.count(b"__all__") != 1:
             return None
         return frozenset(name.decode() for name in _QUOTED.findall(found[0]))

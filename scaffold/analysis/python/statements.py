@@ -89,6 +89,7 @@ def source_is(node: ast.expr, names: frozenset[str]) -> bool:
 
 def _parts(node: ast.stmt, typed: int) -> Iterator[tuple[list[ast.stmt], int]]:
     if isinstance(node, ast.If):
+        # The stronger condition wins where blocks are nested; the levels are ordered.
         guarded = FOR_TYPES if source_is(node.test, _TYPES_ONLY) else SOMETIMES
         yield node.body, max(typed, guarded)
         yield node.orelse, max(typed, SOMETIMES)
@@ -96,5 +97,6 @@ def _parts(node: ast.stmt, typed: int) -> Iterator[tuple[list[ast.stmt], int]]:
     for name in ("body", "orelse", "finalbody"):
         yield getattr(node, name, []), typed
         if name == "body":
+            # Handlers follow the body and precede `else`, as in the text; later bindings win.
             for handler in [*getattr(node, "handlers", []), *getattr(node, "cases", [])]:
                 yield handler.body, typed

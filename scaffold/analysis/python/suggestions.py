@@ -42,6 +42,7 @@ class Nearness:
         if self._definitions.is_set_by_name(owner):
             return f"code sets attributes of {owner} by name"
         setters = self._definitions.set_on(name)
+        # Modules have too many everyday names for an unrelated setter to count.
         if isinstance(found.thing, Module):
             setters &= {owner}
         if setters:
@@ -83,6 +84,7 @@ class Nearness:
 
 def _lacking(found: Found) -> str | None:
     """Return the part of the name that is not there."""
+    # Every sentence about a missing name ends with that name in quotes.
     text = found.evidence.rpartition("'")[0].rpartition("'")[2]
     return text if text in found.name.split(".") else None
 

@@ -63,6 +63,7 @@ def read_module(source: bytes) -> ModuleTable:
 def _table(tree: ast.Module, source: bytes) -> ModuleTable:
     body = list(statements(tree.body))
     scope = read_body(body, may_set_by_name=any(word in source for word in SETTING))
+    # Searching the bytes is far cheaper than walking a tree, and most sources have none of these.
     exports, complete = _exports(body) if b"__all__" in source else (None, True)
     _bind_from_within(tree, source, scope)
     return ModuleTable(
@@ -82,6 +83,7 @@ def _bind_from_within(tree: ast.Module, source: bytes, scope: Scope) -> None:
     for node in all_nodes(tree):
         if isinstance(node, ast.Global):
             for name in node.names:
+                # A binding at the top level is more exact than the one that a function makes.
                 if name not in scope.names:
                     scope.add(name, ValueBinding(node.lineno))
         elif isinstance(node, ast.NamedExpr) and node.target.id not in scope.names:
@@ -97,6 +99,7 @@ def _exports(body: Statements) -> tuple[frozenset[str] | None, bool]:
             found = set() if found is None else found
             for part in _added(value):
                 names = _strings(part)
+                # The literal names still count where another part cannot be read.
                 complete = complete and names is not None
                 found.update(names or ())
     return (None if found is None else frozenset(found)), complete
@@ -154,6 +157,7 @@ def _dynamic(tree: ast.Module, source: bytes) -> str | None:
     if not found:
         return None
     read_only = _harmless_reads(tree)
+    # A hook that caches in globals() adds no name beyond those it gives.
     read_only |= {id(each) for hook in _hooks(tree) for each in all_nodes(hook)}
     inner = {
         id(node)
@@ -169,8 +173,10 @@ def _dynamic(tree: ast.Module, source: bytes) -> str | None:
         name = dotted_name(node.func)
         if name == "globals":
             return f"line {node.lineno} changes or hands on globals()"
+        # exec() with a namespace of its own leaves the module alone.
         if name == "exec" and len(node.args) < 2:
             return f"line {node.lineno} runs generated code"
+        # Inside a function both concern its own variables.
         if name in ("vars", "locals") and not node.args and id(node) not in inner:
             return f"line {node.lineno} hands on {name}()"
     return None

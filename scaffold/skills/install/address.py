@@ -81,10 +81,12 @@ def checked(source: Source) -> Source:
     Raises:
         RequestError: They may not.
     """
+    # A lock file can be edited by anybody: what it names is checked like an argument.
     if source.revision:
         _check_revision(source.revision)
     if source.kind == "git" and is_address(source.place):
         _check_address(source.place)
+    # A pinned folder is a repository on this disk, so it has to be there as well.
     elif _folder(source.place, Path()) is None:
         raise _wrong(f"there is no folder {source.place}", "name the source anew: --remove first")
     return source
@@ -118,13 +120,16 @@ def _folder(text: str, here: Path) -> Path | None:
 
 def is_address(place: str) -> bool:
     """Return whether a place is that of a remote, and no folder of this disk."""
+    # C:\folder looks like a scheme with a path.
     is_drive = os.name == "nt" and re.match(r"[A-Za-z]:[\\/]", place) is not None
     return not is_drive and bool(_URL.match(place) or _SCP.fullmatch(place))
 
 
 def _split_revision(text: str, here: Path) -> tuple[str, str]:
     """Split ``PLACE@REVISION``; an ``@`` of a user, a host or a scope in a path is none."""
+    # A folder of that very name wins over every other reading of the text.
     if (_URL.match(text) or _SCP.fullmatch(text)) and _folder(text, here) is None:
+        # The user's "@" precedes the path, where the search for a revision must not begin.
         start = text.find("://") + 3 if "://" in text else text.find(":")
         start = max(text.find("/", start), 0) if "://" in text else start
     elif _folder(text, here) is not None:
@@ -138,6 +143,7 @@ def _split_revision(text: str, here: Path) -> tuple[str, str]:
 
 
 def _check_address(place: str) -> None:
+    # Control characters could split a request or hide the rest of the address on a terminal.
     if any(ord(char) <= 32 or ord(char) == 127 for char in place):
         raise _wrong(f"{place!r} holds a space or a control character")
     if _SCP.fullmatch(place) and "://" not in place:
@@ -155,6 +161,7 @@ def _check_address(place: str) -> None:
             "take it out; git's credential helpers are asked as always",
         )
     host = parts.hostname or ("x" if scheme == "file" else "-")
+    # ssh would read such a host or user as an option.
     if host.startswith("-") or (parts.username or "").startswith("-"):
         raise _wrong(f"{place!r} names no host")
 

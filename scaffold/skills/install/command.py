@@ -89,6 +89,7 @@ def install_skills(
     """
     parsed = parse_source(source, how.revision, here)
     prefix = how.prefix.rstrip("-") + "-" if how.prefix else ""
+    # The fetch lies outside of the plan, which runs twice: before and under the lock.
     with _opened([parsed]) as opened:
         reads = [
             _Read(skill, check_name(prefix + skill.name, "--prefix"), opened[parsed])
@@ -215,6 +216,7 @@ def _update_hint(name: str, how: InstallOptions, options: Options) -> str:
 
 def _plan_again(read: _Read, old: LockedSkill, options: Options) -> SkillPlan:
     """Plan to install what is installed: files that somebody deleted come back."""
+    # A deleted file counts as given up, so that the plan writes it again.
     gone = [file.path for file in old.files if find(options.target, file.path) == Found(None)]
     files = render(read.skill, read.name, old.roots, grant_tools=old.grant_tools)
     planned = plan_files(options.target, old.files, files, gone)
@@ -228,6 +230,7 @@ def _plan_update(read: _Read, old: LockedSkill, how: InstallOptions, options: Op
     grant_tools = how.grant_tools or old.grant_tools
     allowed = tuple(sorted({*old.allow_hidden, *_allowed(how, read)}))
     new = _locked(read, old.prefix, roots, grant_tools, allowed, options)
+    # Only a folder that is new may hold somebody else's skill.
     if not set(roots) <= set(old.roots):
         check_free(options.target, read.name, old.roots, str(read.opened.source))
     return _plan(read, old, new, "updated", how, options)
@@ -312,6 +315,7 @@ def _opened(sources: Iterable[Source]) -> Generator[dict[Source, Opened]]:
 
 
 def _read_again(skill: LockedSkill, opened: Opened) -> _Read:
+    # In the source the skill has its name without the prefix.
     name = skill.name.removeprefix(skill.prefix)
     return _Read(take_again(opened, skill.path, name), skill.name, opened)
 

@@ -64,6 +64,7 @@ def read_head(data: bytes, where: str) -> FrontMatter:
         raise _invalid(f"{where}:{head.problem_line}: {head.problem}")
     if not head.is_there:
         raise _invalid(f"{where} has no front matter", "it begins with a line ---")
+    # A few lines of YAML aliases can stand for billions of values.
     if _nodes(head.fields) > _MAX_NODES:
         raise _invalid(f"{where}: the front matter is too large")
     for key in ("name", "description"):
@@ -78,6 +79,7 @@ def check_name(name: str, where: str) -> str:
     Raises:
         ScaffoldError: It is none that the specification allows, or that of a device.
     """
+    # "con" and "nul" are devices on Windows, whatever folder they are in.
     if not NAME.fullmatch(name) or len(name) > MAX_NAME or name in DEVICES:
         raise _invalid(
             f"{where}: {name!r} is no name for a skill",
@@ -96,6 +98,7 @@ def granting_keys(data: bytes) -> list[Key]:
         elif key.name == "metadata":
             found += _client_keys(rows, key)
     located = {key.name for key in found}
+    # Flow mappings, anchors and odd indentation hide a key from the search by lines.
     in_disguise = [name for name in granted_in(data) if name not in located]
     return found + [
         Key(name, 2, 2, f"{name}, not on lines of its own") for name in dict.fromkeys(in_disguise)
@@ -143,6 +146,7 @@ def without_grants(data: bytes, where: str) -> bytes:
     kept = [row for number, row in enumerate(rows, 1) if number not in dropped]
     found = "\n".join(kept).encode()
     names = {key.name for key in keys}
+    # The result is read again: removing lines may change what the YAML around them means.
     if granted_in(found) or not _is_without(read_front_matter(found.decode()), head, names):
         raise _invalid(
             f"{where}: {granted_in(data)[0]} cannot be taken out by its lines",
@@ -161,6 +165,7 @@ def with_name(data: bytes, name: str, where: str) -> bytes:
     if head.fields["name"] == name:
         return data
     key = next(each for each in _keys(rows, head) if each.name == "name")
+    # The file keeps the line ends of its author.
     end = "\r" if rows[key.line - 1].endswith("\r") else ""
     text = "\n".join([*rows[: key.line - 1], f"name: {name}{end}", *rows[key.end - 1 :]])
     after = read_front_matter(text)
@@ -227,6 +232,7 @@ def _nodes(value: object) -> int:
     """Count what a value comes to with its aliases written out, up to the limit and a bit more."""
     seen = 0
     left = [value]
+    # Counting stops at the limit, as the full count could outlast any patience.
     while left and seen <= _MAX_NODES:
         each = left.pop()
         seen += 1

@@ -64,7 +64,9 @@ def fetch(url: str, revision: str, folder: Path) -> str:
     Raises:
         ScaffoldError: The remote cannot be reached, or has no such revision.
     """
+    # A redirect must not lead from a remote to files of this machine.
     protocols = "file" if url.startswith("file:") else "https:ssh"
+    # Without a template no hooks of this machine come into the repository.
     _run(["init", "--quiet", "--bare", "--template="], folder)
     wanted = ["--", url, revision or "HEAD"]
     argv = ["fetch", "--quiet", "--no-tags", "--no-recurse-submodules"]
@@ -122,6 +124,7 @@ def list_commit(folder: Path, commit: str) -> dict[str, Blob]:
     Raises:
         ScaffoldError: Git cannot tell all of them.
     """
+    # --end-of-options: a revision that begins with a dash is no option.
     done = _run(["ls-tree", "-r", "-l", "-z", "--full-tree", "--end-of-options", commit], folder)
     if done.returncode:
         raise ScaffoldError(
@@ -132,6 +135,7 @@ def list_commit(folder: Path, commit: str) -> dict[str, Blob]:
     found: dict[str, Blob] = {}
     for row in filter(None, done.stdout.split(b"\0")):
         head, _, path = row.partition(b"\t")
+        # The size of a submodule is a dash.
         mode, _, oid, size = head.decode("ascii").split()
         name = path.decode("utf-8", "surrogateescape")
         found[name] = Blob(mode, oid, int(size) if size.isdigit() else 0)
@@ -157,6 +161,7 @@ def read_blobs(folder: Path, oids: Iterable[str]) -> dict[str, bytes]:
                 hint=_INCOMPLETE,
             )
         size_bytes = int(head.split()[2])
+        # A line feed follows each object.
         found[oid], data = data[:size_bytes], data[size_bytes + 1 :]
     return found
 
@@ -165,6 +170,7 @@ def blob_id(data: bytes, like: str) -> str:
     """Return the id that git gives to a file's bytes, in the manner of another id."""
     import hashlib
 
+    # Repositories may use either hash; the length of an id gives it away.
     algorithm = hashlib.sha256 if len(like) == 64 else hashlib.sha1
     return algorithm(b"blob %d\0" % len(data) + data).hexdigest()
 

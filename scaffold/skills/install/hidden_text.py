@@ -81,6 +81,7 @@ def hidden_text(text: str) -> list[Hidden]:
     rows = text.removeprefix("\ufeff").split("\n")
     found = [(number, _of_line(row.removesuffix("\r"))) for number, row in enumerate(rows, 1)]
     found = [(number, chars) for number, chars in found if chars]
+    # Counted over the whole file: a message may be spread over many lines.
     is_message = sum(len(_WEAK.findall(chars)) for _, chars in found) > MAX_LOOSE
     return [
         Hidden(number, _described(chars), is_message or bool(_WEAK.sub("", chars)))
@@ -108,9 +109,11 @@ def look_alikes(text: str) -> Iterator[tuple[int, str]]:
 
 def _of_line(row: str) -> str:
     """Return the hidden characters of a line that have no proper use there."""
+    # Nearly every line ends here, before any of the patterns is tried.
     if row.isascii() and row.isprintable():
         return ""
     row = _PROPER.sub("", row)
+    # Marks of direction belong to lines with Hebrew or Arabic letters.
     if _FROM_THE_RIGHT.search(row):
         row = re.sub(f"[{_MARKS}]", "", row)
     return "".join(_ANY.findall(row.replace("\t", "").replace("\f", "")))
@@ -118,6 +121,7 @@ def _of_line(row: str) -> str:
 
 def _described(chars: str) -> str:
     spelled = [
+        # Tags repeat ASCII at U+E0000, so seven bits give the letter.
         f"tags that spell {_shortened(''.join(chr(ord(char) & 0x7F) for char in run))!r}"
         for run in _TAG_RUN.findall(chars)
     ]

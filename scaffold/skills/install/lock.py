@@ -92,6 +92,7 @@ class LockedSkill:
             return Source("builtin")
         kind = "git" if self.kind == "git" else "folder"
         is_remote = kind == "git" and is_address(self.source)
+        # Folders are kept relative to the repository, so that a clone finds them too.
         place = self.source if is_remote else os.path.abspath(target / self.source)
         try:
             return checked(Source(kind, place, self.revision))
@@ -146,6 +147,7 @@ def parse_lock(data: bytes) -> dict[str, LockedSkill]:
     try:
         fields = Fields(tomllib.loads(data.decode()), LOCK)
         schema = fields.integer("schema")
+        # Before the other keys, which a newer format may have changed.
         if schema > LOCK_SCHEMA:
             raise LedgerError(
                 f"{LOCK} has schema {schema}; this version reads up to {LOCK_SCHEMA}",
@@ -185,6 +187,7 @@ def _dump_skill(skill: LockedSkill) -> dict[str, Any]:
 
 
 def _filled(row: Mapping[str, Any]) -> dict[str, Any]:
+    # Defaults are left out, which keeps diffs of the lock file short.
     return {key: value for key, value in row.items() if value not in ("", [], False)}
 
 
@@ -235,6 +238,7 @@ def _read_file(row: Fields, name: str, roots: Iterable[str]) -> LockedFile:
     row.done()
     parts = found.path.split("/")
     is_own = any(found.path.startswith(f"{root}/{name}/") for root in roots)
+    # Removals delete what is named here, so a forged row must not reach any other file.
     if not is_own or {"", ".", ".."} & set(parts) or is_private(found.path):
         raise FieldError(f"{row.where}: {found.path!r} is no file of the skill {name}")
     return found

@@ -95,6 +95,7 @@ def find_permissions(
         found += _of_text(path, file.data, is_allowed=path in allowed)
         if is_markdown(path):
             found += _blocks(path, file.data)
+        # Clients differ in how deep they look, so a SKILL.md counts in every folder.
         if is_skill_file(path) and _is_utf8(file.data):
             found += _of_skill_file(path, file.data, grant_tools)
     return found
@@ -119,6 +120,7 @@ def _blocks(path: str, data: bytes) -> Iterator[Permission]:
 def _of_file(path: str, file: SkillFile) -> Iterator[Permission]:
     head = file.data[:256]
     suffix = posixpath.splitext(path)[1].lower()
+    # By content first: the ending of a name promises nothing.
     if head.startswith(_PROGRAMS):
         yield Permission("program", path, 1, "machine code, which nobody can read")
     elif head.startswith(b"#!"):
@@ -136,6 +138,7 @@ def _of_text(path: str, data: bytes, *, is_allowed: bool) -> Iterator[Permission
     """Yield what a file hides. A byte that makes it no text keeps nobody from reading the rest."""
     text = data.decode("utf-8", "replace")
     is_text = b"\0" not in data and _is_utf8(data)
+    # One stray byte must not exempt a file from the search for hidden text.
     is_read = is_text or posixpath.splitext(path)[1].lower() in _TEXTS | _SCRIPTS
     for hidden in hidden_text(text) if is_read else hidden_runs(text):
         state = "refused" if hidden.can_instruct and not is_allowed else ""

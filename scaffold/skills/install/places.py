@@ -43,6 +43,7 @@ def find_target(here: Path, target: str | None, *, user: bool) -> Path:
             )
         return folder
     for folder in (here, *here.parents):
+        # exists() and not is_dir(): in worktrees and submodules .git is a file.
         if (folder / ".git").exists() or any((folder / root).is_dir() for root in ROOTS):
             return folder.resolve()
     raise TargetError(
@@ -62,6 +63,7 @@ def distinct(target: Path, roots: Iterable[str]) -> tuple[str, ...]:
     """Return folders without those that are another one under a second name, by a link."""
     found: dict[str, str] = {}
     for root in roots:
+        # Two roots that are one folder would have every file written, and removed, twice.
         found.setdefault(os.path.realpath(target / root), root)
     return tuple(found.values())
 
@@ -89,6 +91,7 @@ def check_free(target: Path, name: str, own: Iterable[str], source: str) -> None
 
 def _named(target: Path, name: str) -> Iterator[str]:
     for root in _NAMED_FOLDERS:
+        # Some file systems fold case, so names that differ by case alone collide.
         yield from (f"{root}/{each}" for each in _listed(target / root) if each.lower() == name)
     for root in _NAMED_FILES:
         each_name = f"{name}.md"

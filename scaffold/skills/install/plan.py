@@ -73,9 +73,11 @@ def plan_files(
         now, was, want = find(target, path), before.get(path), new.get(path)
         if _is_wanted(now, want):
             continue
+        # What this tool never wrote is ours only if the place is empty.
         is_ours = now == Found(None) if was is None else is_intact(now, was)
         if not is_ours and path in given_up and not now.is_odd:
             lost += [path] * (now.data is not None)
+        # The source has not changed, so a person's edit conflicts with nothing.
         elif not is_ours and was is not None and want is not None and _is_same(want, was):
             kept.append(path)
             continue
@@ -94,9 +96,11 @@ def find(target: Path, path: str) -> Found:
     """
     place = target / path
     try:
+        # is_symlink() first: exists() follows a link, and a dangling one looks like nothing.
         if place.is_symlink() or (place.exists() and not place.is_file()):
             return Found(None, is_odd=True)
         data = place.read_bytes()
+        # Windows reports run bits by the ending of a name.
         return Found(data, bool(place.stat().st_mode & 0o111) and os.name != "nt")
     except (FileNotFoundError, NotADirectoryError):
         return Found(None)
@@ -110,6 +114,7 @@ def find(target: Path, path: str) -> Found:
 
 def is_intact(now: Found, file: LockedFile) -> bool:
     """Return whether a file is as it was written."""
+    # git may have checked the file out with CRLF.
     if now.data is None or file.sha256 not in (digest(now.data), digest(_as_text(now.data))):
         return False
     return now.executable == file.executable or os.name == "nt"

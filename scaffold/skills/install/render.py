@@ -39,6 +39,7 @@ def render(
     for root in roots:
         for path, file in plain.items():
             data = file.data
+            # Claude's keys are added last: they come from metadata of the cleaned file.
             if root == CLAUDE and path == SKILL_FILE:
                 data = _for_claude(skill, data, grant_tools)
             found[f"{root}/{name}/{path}"] = file._replace(data=data)
@@ -66,6 +67,7 @@ def without_blocks(data: bytes) -> bytes:
     fail, or run what somebody else wrote there.
     """
     text = data.decode("utf-8", "surrogateescape")  # one byte that is no text hides no block
+    # Taking out a pair of marks can bring another pair together.
     while blocks := parse_blocks(text):
         dropped = {line for block in blocks for line in (block.line, block.end_line)}
         dropped -= {block.end_line for block in blocks if block.problem}

@@ -87,8 +87,10 @@ def carry_out(plan: Planner, options: Options) -> Report:
     if options.dry_run:
         return _report(report, options.target, plans, changes_of(plans, options.target))
     with session(options.target, COMMAND) as opened:
+        # Planned anew under the lock, as files may have changed while a person was asked.
         again = plan(read_lock(options.target))
         _check_clashes(again)
+        # Nothing is written that nobody has agreed to.
         if not _needs(again) <= _needs(plans):
             raise ConflictError(
                 "other skills were installed while the command ran; nothing was written",
@@ -115,6 +117,7 @@ def changes_of(plans: Sequence[SkillPlan], target: Path) -> list[Change]:
             locked[each.name] = each.locked
     changes = [change for each in plans for change in each.files.changes]
     before, after = find(target, LOCK).data, dump_lock(locked)
+    # Last, so that a run that is cut short has not recorded files it never wrote.
     return [*changes, *[Change(LOCK, "record", before, after)] * (before != after)]
 
 
@@ -166,6 +169,7 @@ def _agree(plans: Sequence[SkillPlan], options: Options) -> None:
             hint=f"look at it; if it is harmless: --allow-hidden {name}/{row.file}",
         )
     needed = [f"{each.name}: {why}" for each in plans for why in each.needs_yes]
+    # An update that brings more than was agreed to needs a new consent, even in scripts.
     is_growth = any(each.outcome == "updated" and each.needs_yes for each in plans)
     if not needed or options.agreed or options.dry_run:
         return

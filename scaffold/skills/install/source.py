@@ -95,13 +95,16 @@ def find_skills(opened: Opened) -> dict[str, list[str]]:
         for path in opened.tree.entries
         if path.rpartition("/")[2] == SKILL_FILE
     )
+    # A SKILL.md at the top makes the whole source one skill.
     if "" in folders:
         return {"": [""]}
     outer: list[str] = []
     for folder in folders:
+        # The folders are sorted, so an outer one comes before those inside it.
         if not any(folder.startswith(f"{each}/") for each in outer):
             outer.append(folder)
     ranks = {folder: _rank(folder) for folder in outer}
+    # Folders outside of every skills folder are examples or tests where there are others.
     if any(rank < _ODD for rank in ranks.values()):
         ranks = {folder: rank for folder, rank in ranks.items() if rank < _ODD}
     found: dict[str, list[str]] = {}
@@ -199,6 +202,7 @@ def _commit_of(opened: Opened, folder: str) -> str:
     start = f"{folder}/" if folder else ""
     mine = {path: e for path, e in opened.tree.entries.items() if path.startswith(start)}
     theirs = {path: blob for path, blob in blobs.items() if path.startswith(start)}
+    # A commit is named only if it has exactly these files, with nothing edited or untracked.
     if not commit or mine.keys() != theirs.keys():
         return ""
     data = opened.tree.read(entry.key for entry in mine.values())

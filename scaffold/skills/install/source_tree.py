@@ -77,6 +77,7 @@ def tree_of_folder(root: Path) -> Tree:
         ScaffoldError: It cannot be read, or holds too many files.
     """
     try:
+        # os.walk() yields nothing for a folder that it may not read, without an error.
         os.listdir(root)
     except OSError as error:
         raise ScaffoldError(
@@ -120,6 +121,7 @@ def read_skill(tree: Tree, folder: str) -> dict[str, SkillFile]:
     _check_size(folder, resolved)
     data = tree.read(entry.key for entry in resolved.values())
     for path, entry in resolved.items():
+        # The pointer has the name of the file, and would be installed as if it were it.
         if data[entry.key].startswith(_LFS):
             raise _unsafe(folder, path, "is a pointer of Git LFS and not the file itself")
     return {path: SkillFile(data[e.key], e.executable) for path, e in resolved.items()}
@@ -131,6 +133,7 @@ def _walk(root: Path) -> Iterator[Path]:
     for folder, folders, names in os.walk(root, onerror=lambda e: refused.append(e.filename)):
         here = Path(folder)
         links = [name for name in folders if (here / name).is_symlink()]
+        # In place, as os.walk descends into what is left in this list.
         folders[:] = sorted(set(folders) - set(links) - _PASSED_OVER)
         names = [name for name in names if name not in _LITTER and not name.endswith(".pyc")]
         yield from (here / name for name in sorted([*names, *links]))
@@ -172,6 +175,7 @@ def _check_paths(folder: str, entries: Mapping[str, Entry]) -> None:
         parts = path.split("/")
         for end in range(1, len(parts) + 1):
             part = "/".join(parts[:end])
+            # macOS and Windows fold case, and macOS normalises names as well.
             twin = spelled.setdefault(unicodedata.normalize("NFC", part).casefold(), part)
             if twin != part:
                 raise _unsafe(folder, path, f"is {twin} where upper and lower case are one")
@@ -209,6 +213,7 @@ def _harm(path: str) -> str:
 def _resolved(tree: Tree, folder: str, path: str, entries: Mapping[str, Entry]) -> Entry:
     """Return the file that a path stands for, following links inside the skill by their text."""
     at = path
+    # A link may lead to a link; the bound ends circles.
     for _ in range(_MAX_LINKS):
         entry = entries.get(at)
         if entry is None:
@@ -219,6 +224,7 @@ def _resolved(tree: Tree, folder: str, path: str, entries: Mapping[str, Entry]) 
             return entry
         text = tree.read([entry.key])[entry.key].decode("utf-8", "surrogateescape")
         text = text.replace(os.sep, "/")
+        # Resolved as text: a tree of git has no file system to ask.
         at = posixpath.normpath(posixpath.join(posixpath.dirname(at), text))
         if at.startswith(("/", "../")) or at == "..":
             raise _unsafe(folder, path, "is a link that leads out of the skill")

@@ -31,6 +31,7 @@ def compare(old: LockedSkill | None, new: LockedSkill) -> list[Row]:
     rows: list[Row] = []
     for each in new.permissions:
         is_known = (each.identity, each.state) in known
+        # A script may do something new under an unchanged name.
         is_changed = each.kind in _RUNS and each.file in changed
         rows.append((each, "new" if not is_known else "changed" if is_changed else "same"))
     gone = [each for each in old.permissions if (each.identity, each.state) not in now]
@@ -71,6 +72,7 @@ def permissions_json(rows: Iterable[Row]) -> list[dict[str, Any]]:
 def _changed_files(old: LockedSkill, new: LockedSkill) -> set[str]:
     """Return the files, relative to the skill, that are others by now."""
     before = _hashes(old)
+    # A file that is new is listed as such already.
     return {path for path, sha in _hashes(new).items() if before.get(path, sha) != sha}
 
 

@@ -30,6 +30,7 @@ def is_same_text(one: bytes | None, other: bytes | None) -> bool:
     """Return whether two files are the same but for the ends of their lines, as git checks out."""
     if one is None or other is None or one == other:
         return one == other
+    # In a binary file CR and LF are bytes like any other.
     return b"\0" not in one and one.replace(b"\r\n", b"\n") == other.replace(b"\r\n", b"\n")
 
 
@@ -39,6 +40,7 @@ def read_record(text: str) -> dict[str, frozenset[str]]:
     for row in text.splitlines():
         match = _ROW.fullmatch(row)
         if match is not None and _may_be_rendered(match["path"]):
+            # Both sides of an unresolved merge count as written by sync.
             found.setdefault(match["path"], set()).add(match["digest"])
     return {path: frozenset(digests) for path, digests in found.items()}
 

@@ -36,12 +36,14 @@ def for_claude(data: bytes, where: str) -> bytes:
             code="skill_invalid",
             hint="begin it with a line ---, the keys name and description, and a line ---",
         )
+    # Most skills have no such key, and stay byte for byte as they are.
     if b"claude-" not in found["head"]:
         return data
     keys = client_keys(read_front_matter(found[0].decode("utf-8-sig", "replace")).fields, "claude")
     ending = b"\r\n" if found[0].endswith(b"\r\n") else b"\n"
     rows = [_row(found["head"], name, value) for name, value in keys.items()]
     end = found.end("head")
+    # Appended to the head: every other byte, comments included, stays in its place.
     return data[:end] + b"".join(row + ending for row in rows) + data[end:]
 
 
@@ -81,6 +83,7 @@ def _row(head: bytes, name: str, value: object) -> bytes:
     row = rb"^[ \t]+claude-(?P<row>%b:[ \t]+(?P<value>\S.*?))[ \t]*\r?$" % re.escape(name.encode())
     written = re.search(row, metadata["rows"], re.MULTILINE) if metadata else None
     is_plain = isinstance(value, str) and not _PLAIN.fullmatch(value) and "\n" not in value
+    # Block scalars, anchors and aliases mean nothing outside of their own document.
     if written and is_plain and not written["value"].startswith((b"|", b">", b"&", b"*")):
         return written["row"]
     return yaml_rows({name: as_value(value)}).rstrip("\n").encode()

@@ -28,6 +28,7 @@ def agent_for_claude(agent: Document) -> bytes:
 
 def agent_for_opencode(agent: Document) -> bytes:
     """Return a subagent as OpenCode reads it; its name is that of the file."""
+    # The default comes first, so that the author's own key overrides it.
     keys = {"mode": "subagent", **_values(agent, "opencode")}
     return _markdown(agent, {"description": agent.description, **keys})
 

@@ -91,6 +91,7 @@ def new_skill(start: Path, typed: str, description: str | None, *, dry_run: bool
     name = skill_name(typed)
     root = _root(start)
     path = f"{SKILLS}/{name}/SKILL.md"
+    # lexists: a dangling link would be written through.
     if os.path.lexists(root / SKILLS / name):
         raise ConflictError(f"{SKILLS}/{name} is there already", code="file_exists")
     data = _text(name, description).encode()
@@ -109,6 +110,7 @@ def skill_name(typed: str) -> str:
     Raises:
         RequestError: Nothing of the kind can be made of it.
     """
+    # camelCase is split before the case is folded.
     words = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "-", typed.strip())
     name = re.sub(r"[\s_-]+", "-", words).strip("-").lower()
     if not name:

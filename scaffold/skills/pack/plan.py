@@ -74,6 +74,7 @@ def plan_sync(
     for path, data in sorted(rendered.items()):
         wanted = Rendered(path, data, modes.get(path))
         _plan_file(plan, root, wanted, recorded.get(path, frozenset()), overwrite)
+    # Only recorded paths: a file that sync never wrote is not its to delete.
     for path in sorted(set(recorded) - set(rendered)):
         _plan_leftover(plan, root, path, recorded[path], overwrite)
     plan.stray = _stray(files, rendered, recorded)
@@ -101,6 +102,7 @@ def _plan_file(
     elif now == data:
         if can_run is not None and os.name != "nt" and os.access(root / path, os.X_OK) != can_run:
             plan.changes.append(Change(path, "edited", now, data, can_run))
+    # A file that differs from what is wanted by its line ends alone is nobody's edit.
     elif digest(now) in written or digest(now) == digest(data) or _is_named(path, overwrite):
         plan.changes.append(Change(path, "edited", now, data, can_run))
     else:
@@ -128,6 +130,7 @@ def _record(
     """Return the record to be; what a person changed keeps its row, so that it stays known."""
     rows = record_text({path: each for path, each in rendered.items() if path not in plan.edited})
     kept = [f"{old}  {path}" for path in plan.edited for old in recorded.get(path, frozenset())]
+    # By path, which begins behind 64 digits and two blanks: merges then touch few lines.
     lines = sorted([*rows.decode().splitlines(), *kept], key=lambda row: (row[66:], row))
     return "".join(f"{line}\n" for line in lines).encode()
 

@@ -64,6 +64,7 @@ def _renew_document(
             continue
         if renewed is None:
             found.stale.append(where)
+        # Identity marks a block that needs no change.
         elif renewed is not block:
             changed.append((block, renewed))
     if changed:

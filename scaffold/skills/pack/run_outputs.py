@@ -36,6 +36,7 @@ def run_block(block: Block, repository: Repository, where: str) -> Block:
         BlockError: The block is wrong.
     """
     command = command_of(block)
+    # A document must not be able to run commands: the repository's settings name them.
     if not repository.settings.allows(command):
         raise ScaffoldError(
             f"{where}: nothing allows {shlex.join(command)!r} to be run",
@@ -78,6 +79,7 @@ def _run(
 
 def _tidy(text: str, repository: Repository) -> str:
     """Return what was printed without what is another machine's."""
+    # With the separator first, so that paths become relative and not absolute.
     text = text.replace(str(repository.files.root) + os.sep, "").replace("\r\n", "\n")
     text = text.replace(str(repository.files.root), ".")
     return "\n".join(row.rstrip() for row in text.splitlines())

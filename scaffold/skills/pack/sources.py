@@ -98,6 +98,7 @@ def holds_pack(folder: Path) -> bool:
     """Return whether a folder holds skills or subagents, if only ones that cannot be read."""
     try:
         return (folder / SKILLS).is_dir() or (folder / AGENTS).is_dir()
+    # A closed folder is reported by whoever reads it, and not taken for a missing one.
     except PermissionError:
         return True
 
@@ -200,6 +201,7 @@ def _by_folder(files: Files, problems: list[ScaffoldError]) -> dict[str, dict[st
         name, slash, inside = path.partition("/")
         if slash:
             found.setdefault(name, {})[inside] = place
+    # A skill may be a link to a folder elsewhere in the repository.
     for name in _links(files.root / SKILLS):
         if (files.root / SKILLS / name).is_dir() and not name.startswith("."):
             found[name] = _below(files, f"{SKILLS}/{name}", problems)
@@ -286,6 +288,7 @@ def _skill(root: Path, name: str, inside: dict[str, Path], renewed: dict[str, by
 
 
 def _document(name: str, path: str, place: Path, renewed: dict[str, bytes]) -> Document:
+    # Blocks are renewed before rendering, so both are written in one step.
     data = renewed.get(path) or read_bytes(place, path)
     try:
         text = data.decode("utf-8-sig")

@@ -93,6 +93,7 @@ def _rendered(
     found = render_clients(pack, clients, commands=settings.commands)
     found |= render_manifests(settings, clients)
     modes: dict[str, bool] = {}
+    # The other clients read the skill's folder in .agents itself.
     for skill in pack.skills if "claude" in clients else ():
         for inside, place in skill.others.items():
             source = f"{SKILLS}/{skill.name}/{inside}"
@@ -133,6 +134,7 @@ def _warnings(
 def _ignored(files: Files, plan: SyncPlan) -> list[str]:
     """Warn of new files that git ignores: whoever clones the repository would lack them."""
     created = [each.path for each in plan.changes if each.before is None]
+    # One warning for each top folder; reversed, so that the first path stays.
     first = {path.partition("/")[0]: path for path in reversed(created)}
     return [
         f"git ignores {path}: take the pattern out, or {top} is nobody's but yours"
@@ -163,6 +165,7 @@ def _checked(report: Report, changes: list[Change], plan: SyncPlan, renewal: Ren
     rows = [
         f"behind     {each.path}{' (its run bits)' * (each.before == each.after)}"
         for each in changes
+        # A fresh clone with CRLF is not behind.
         if not _is_line_ends(each)
     ]
     rows += [f"stale      {where}" for where in renewal.stale]

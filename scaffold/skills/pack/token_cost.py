@@ -36,6 +36,7 @@ def tokens(text: str) -> int:
     English prose and code come to; beyond ASCII it is rather one.
     """
     ascii_count = sum(char < "\x80" for char in text)
+    # Rounded up: one character costs a whole token.
     return -(-ascii_count // 4) + len(text) - ascii_count
 
 

@@ -59,6 +59,7 @@ def findings_of(path: str, problems: Sequence[Problem], data: bytes) -> Iterator
         problems: What is wrong with it.
         data: The message.
     """
+    # split and not splitlines: only line feeds end lines for git, and the numbers have to agree.
     lines = data.decode("utf-8", "replace").split("\n")
     for each in problems:
         claim = lines[each.line - 1].rstrip()
@@ -89,6 +90,7 @@ def shown(file: str, problem: Problem, data: bytes) -> str:
     """Return a problem with its line, and a mark below the place."""
     line = data.split(b"\n")[problem.line - 1].decode("utf-8", "replace").rstrip()
     place = f"{file}:{problem.line}:{problem.column}: {problem.message} [{problem.rule}]\n"
+    # The mark is aligned by characters, which only short and printable lines allow.
     if len(line) > 2 * problem.column + 80 or not line.isprintable():
         return place
     return f"{place}    {line}\n    {' ' * (problem.column - 1)}^\n"

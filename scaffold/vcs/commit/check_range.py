@@ -55,6 +55,7 @@ def _commits_of(repository: git.Repo, span: str) -> list[str]:
         )
     first, dots, last = span.partition("..")
     ends = [commit_at(repository, end.lstrip(".") or "HEAD").hexsha for end in (first, last)]
+    # "A...B" was split at its first two dots.
     dots += "." * last.startswith(".")
     found: str = repository.git.rev_list("--reverse", "--no-merges", dots.join(ends), "--")
     return found.split()
@@ -62,6 +63,7 @@ def _commits_of(repository: git.Repo, span: str) -> list[str]:
 
 def _stored_message(repository: git.Repo, name: str) -> bytes:
     """Return a commit's message as UTF-8 where the commit names another encoding."""
+    # The raw object: GitPython would decode it and hide what is wrong with its bytes.
     head, _, message = repository.git.get_object_data(name)[3].partition(b"\n\n")
     for line in head.split(b"\n"):
         if line.startswith(b"encoding "):

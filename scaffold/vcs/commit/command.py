@@ -157,5 +157,6 @@ def _shown(guess: Guess) -> str:
         "layout": "from the folders",
         "none": "left out",
     }[guess.source]
+    # Votes never prove a word, so no share is shown as 100 %.
     sure = f", {min(guess.share, 0.99):.0%} of the votes" if guess.source == "history" else ""
     return f"{guess.word or '(none)'}  {where}{sure}"

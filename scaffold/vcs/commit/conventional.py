@@ -119,6 +119,7 @@ def check_message(
     rows = kept_rows(text, comment)
     if not rows:
         return [Problem(1, 1, "empty", f"the message is empty; write {FORM!r}")]
+    # git writes these subjects itself, and tools such as autosquash depend on their form.
     if _BY_GIT.match(rows[0].text):
         return []
     return [*_header_problems(rows[0], rules), *_body_problems(rows[1:], rules.max_body)]
@@ -141,10 +142,12 @@ def kept_rows(text: str, comment: str | None = "#") -> list[Row]:
     """Return the lines that git keeps of a message, without the blank ones around them."""
     rows: list[Row] = []
     for number, line in enumerate(text.split("\n"), 1):
+        # Everything below the scissors is the diff of `git commit --verbose`.
         if comment is not None and _SCISSORS.fullmatch(line):
             break
         if comment is None or not line.startswith(comment):
             rows.append(Row(number, line.rstrip()))
+    # git strips blank lines around the message; the numbers stay those of the file.
     filled = [place for place, row in enumerate(rows) if row.text]
     return rows[filled[0] : filled[-1] + 1] if filled else []
 
@@ -152,6 +155,7 @@ def kept_rows(text: str, comment: str | None = "#") -> list[Row]:
 def _header_problems(row: Row, rules: Rules) -> Iterator[Problem]:
     """Yield what the first line gets wrong, as far as its parts can be separated."""
     end: int | None = 0
+    # Each part begins where the one before it ends; an unclear end makes the rest guesswork.
     for read in (_read_type, _read_scope, _read_separator):
         end, fault = read(row.text, end, rules)
         if fault is not None:
@@ -177,6 +181,7 @@ def _read_type(text: str, start: int, rules: Rules) -> Part:
     name, end = match[0], match.end()
     if name in rules.types:
         return Part(end)
+    # Without a colon behind it the first word is prose and no misspelt type.
     if not _REST.match(text, end):
         what = f"the line has not the form {FORM!r}; {known}"
         return Part(None, Fault(start, "form", what))
@@ -281,6 +286,7 @@ def _line_problems(row: Row, is_footer: bool, width: int) -> Iterator[Problem]:
 
 def _may_be_long(text: str, width: int) -> bool:
     """Return whether a line cannot be broken: code, or short enough but for its URLs and code."""
+    # Indented lines are code in Markdown, and a single word has no place to break.
     if text.startswith(("    ", "\t")) or " " not in text.strip():
         return True
     return len(_LONG_BY_NATURE.sub("", text)) <= width

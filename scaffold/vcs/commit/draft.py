@@ -119,6 +119,7 @@ def _symbol_line(row: SymbolChange) -> str:
 
 def _head(name: str, head: str | None) -> str:
     """Return a head as people write it; other languages than Python have the name in it."""
+    # Python heads are parameters alone; those of other languages are whole lines.
     own = name.rpartition(".")[2]
     is_bare = not head or head.startswith(("(", ":", "async ("))
     text = f"{own}{(head or '').removeprefix('async ')}" if is_bare else str(head)
@@ -132,6 +133,7 @@ def _subject(changes: Sequence[FileChange], key: KeyChanges, room: int) -> str:
         if names:
             return _sentence(_VERBS[action], names, room)
     if key.dependencies:
+        # A mix of added and changed packages is an update.
         is_new = {each.what for each in key.dependencies} == {"added"}
         verb = "add" if is_new else "update"
         return _sentence(verb, [each.name for each in key.dependencies], room)
@@ -167,6 +169,7 @@ def _escaped(sign: str) -> str:
 
 def _sentence(verb: str, names: Sequence[str], room: int) -> str:
     names = list(map(_printable, dict.fromkeys(names)))
+    # As many names as fit: three say more than one, and more than three read as a list.
     for count in (3, 2, 1):
         shown, rest = names[:count], len(names) - count
         tail = f" and {rest} more" if rest > 0 else ""
@@ -179,6 +182,7 @@ def _sentence(verb: str, names: Sequence[str], room: int) -> str:
 
 
 def _wrapped(text: str, lead: str, width: int) -> str:
+    # Paths and names must survive a copy, so neither long words nor hyphens are broken.
     return textwrap.fill(
         lead + text,
         width,

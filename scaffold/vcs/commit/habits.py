@@ -61,6 +61,7 @@ class Habits:
     def learn(self, word: str, traits: AbstractSet[str], times: int = 1) -> None:
         """Count a commit; with -1 times forget it again."""
         self._words[word] += times
+        # A forgotten word must not stay a candidate with no commits behind it.
         if not self._words[word]:
             del self._words[word]
         for trait in traits:
@@ -73,12 +74,15 @@ class Habits:
 
     def choose(self, traits: AbstractSet[str]) -> Choice:
         """Return the word that fits the traits of a commit best; needs at least one commit."""
+        # Sorted, as sums of floats depend on their order and sets have none.
         known = [trait for trait in sorted(traits) if self._traits[trait]]
         scores = {
+            # Naive Bayes in logs: products of many small shares would underflow.
             word: math.log(self._share(word)) + sum(self._weight(trait, word) for trait in known)
             for word in self.words
         }
         best = max(scores, key=lambda word: scores[word])
+        # Relative to the best score, so that exp() cannot overflow.
         total = sum(math.exp(score - scores[best]) for score in scores.values())
         votes = [self._vote(trait, best) for trait in known]
         strongest = sorted((vote for vote in votes if vote.weight > 0), key=lambda v: -v.weight)
@@ -92,6 +96,7 @@ class Habits:
         """Return how much more often the word comes with the trait than without, as a log."""
         seen, average = self._traits[trait], self._share(word)
         part = (self._by_trait[trait][word] + self._caution * average) / (seen + self._caution)
+        # The floor keeps a trait that never met the word from vetoing it alone.
         return DAMPING * seen / (seen + 1) * math.log(max(part, 1e-4) / average)
 
     def _vote(self, trait: str, word: str) -> Vote:

@@ -67,6 +67,7 @@ def past_commits(
         limit: How many commits at most; None means all.
         start: Where to begin.
     """
+    # Random, so that no patch in the output can contain the separator.
     mark = secrets.token_hex(16)
     options = ["--no-merges", f"--format={mark}%x00%H%x00%P%x00%s%x00"]
     options += [f"--max-count={limit}"] if limit is not None else []

@@ -33,6 +33,7 @@ def imperative_of(subject: str) -> str | None:
     verb = _FORMS.get(words[0])
     if verb is None:
         return None
+    # Only the very next word counts: "fixes the" is a verb, "fixes for the" is a noun.
     is_certain = words[0] in _CERTAIN or not _BEFORE_NOUNS.isdisjoint(words[1:2])
     return verb if is_certain else None
 

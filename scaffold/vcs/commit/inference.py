@@ -93,6 +93,7 @@ def infer_type(
     word, reason, is_certain = _by_structure(changes, key)
     allowed = settings.rules.types
     is_known = habits.types.count >= ENOUGH
+    # A repository that never wrote the type has another custom for such changes.
     if word not in allowed or (is_known and word not in habits.types.words):
         is_certain = False
     if is_certain or not is_known:
@@ -123,6 +124,7 @@ def infer_scope(
     if not is_known:
         return layout
     traits = place_traits(changes)
+    # For a place without history the folder's name is a better guess than its neighbours' scopes.
     if layout.word is not None and not any(map(habits.scopes.knows, _own_places(changes))):
         return layout
     choice = habits.scopes.choose(traits)
@@ -141,11 +143,13 @@ def _from_table(
         rows = [row for row in settings.paths if matches(change.path, [row.pattern])]
         words = [(row, word) for row in rows if (word := getattr(row, which)) is not None]
         if words:
+            # The last row that matches counts, as in a .gitignore.
             row, word = words[-1]
             found[word, row.pattern] += 1
     totals: Counter[str] = Counter()
     for (word, _), count in found.items():
         totals[word] += count
+    # Files that no row matches count against the word.
     if not totals or totals.most_common(1)[0][1] * 2 <= len(changes):
         return None
     word, count = totals.most_common(1)[0]
@@ -164,6 +168,7 @@ def _by_structure(changes: Sequence[FileChange], key: KeyChanges) -> tuple[str, 
             return word, f"only files of one role: {role}", False
     if all(change.status == "R" and change.similarity == 100 for change in changes):
         return "refactor", "files only move", True
+    # A pure change of mode has no hunks.
     if not any(c.hunks or c.is_binary or c.is_submodule or c.status != "M" for c in changes):
         return "chore", "no content differs: only what may run does", True
     if key.depth == "layout":

@@ -18,6 +18,7 @@ def branch_references(branch: str) -> tuple[str, ...]:
     Versions, dates and the branches of robots are no issues.
     """
     tracked = _TRACKER.findall(branch)
+    # A tracker's key is unmistakable; a bare number may be many things.
     if tracked:
         return tuple(dict.fromkeys(tracked))
     if _NO_ISSUE.search(branch):

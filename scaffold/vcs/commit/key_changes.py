@@ -94,6 +94,7 @@ def key_changes(repository: git.Repo, changes: Sequence[FileChange]) -> KeyChang
             unread.append(Unread(change.path, why))
             continue
         before[change.path], after[change.path] = (each or () for each in read)
+        # Both sides are kept under the new path, so that a renamed file is compared with itself.
         pairs[change.path] = change.old_path or change.path
     moved = [(c.old_path, c.new_path) for c in changes if c.status == "R"]
     return KeyChanges(
@@ -109,6 +110,7 @@ def _is_missing(change: FileChange, old: str | None, new: str | None) -> bool:
     """Return whether a content of a file that is text is not in the clone, as in partial ones."""
     sides = ((old, change.old_id, change.old_mode), (new, change.new_id, change.new_mode))
     return any(
+        # An id of zeros means no content; modes 100* are plain files.
         text is None and bool(name.strip("0")) and mode.startswith("100")
         for text, name, mode in sides
     )
@@ -148,6 +150,7 @@ def _compared(
             if was is None:
                 if not _is_inside(name, new.keys() - old.keys()):
                     yield SymbolChange("added", name, symbol.kind, path, None, symbol.head)
+            # A body is nobody's concern here: only heads are visible to callers.
             elif (was.head, was.kind) != (symbol.head, symbol.kind):
                 why = why_calls_break(was, symbol)
                 yield SymbolChange(
@@ -182,6 +185,7 @@ def _with_moves(
     for row in rows:
         texts = before if row.action == "removed" else after
         key = (row.name, _digest(texts[row.path], row.name))
+        # The other half of the pair reports the move.
         if row.action == "removed" and key in new:
             continue
         if row.action == "added" and key in gone:
@@ -200,6 +204,7 @@ def _depth(change: FileChange, old: str | None, new: str | None) -> Depth | None
     """Return how deep a change of one file goes; None where that is unclear."""
     if change.status not in "MR" or old is None or new is None:
         return "code" if change.status in "ADCT" else None
+    # In Python white space has meaning, so the trees are compared instead.
     if old.split() == new.split() and not change.path.endswith((".py", ".pyi")):
         return "layout"
     if not change.path.endswith((".py", ".pyi")):

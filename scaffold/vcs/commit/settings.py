@@ -67,6 +67,7 @@ def _commit_settings(table: Fields) -> CommitSettings:
 def _path_rule(paths: Fields, pattern: str, rules: Rules) -> PathRule:
     """Read ``"docs/**" = "scope"``, or a table with type, scope or both."""
     value: object = paths.value(pattern)
+    # A bare word is a scope, as most rows name nothing else.
     row = {"scope": value} if isinstance(value, str) else value
     if not isinstance(row, dict) or not row:
         raise FieldError(

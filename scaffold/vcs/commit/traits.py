@@ -35,6 +35,7 @@ def place_traits(changes: Sequence[FileChange]) -> frozenset[str]:
 
 def shape_traits(changes: Sequence[FileChange]) -> frozenset[str]:
     """Return what a change looks like: roles of files, what happened to them, how many lines."""
+    # Words of paths point to a scope and not to a type.
     found = {trait for trait in place_traits(changes) if not trait.startswith("word ")}
     found |= {f"status {change.status} {role_of(change.path)}" for change in changes}
     found.add(f"files {_step(len(changes))}")

@@ -68,6 +68,7 @@ def breaking_lines(material: Material) -> list[str]:
         for each in material.branch.commits
         if each.header is not None and each.header.is_breaking
     ]
+    # The authors' own words first: the diff shows what broke, not what it means.
     return list(dict.fromkeys(said or marked or material.draft.breaking))
 
 
@@ -104,6 +105,7 @@ def squash_message(material: Material, title: str) -> str:
     points = "\n".join(f"- {each.subject}" for each in commits)
     footers = [f"BREAKING CHANGE: {line}" for line in breaking_lines(material)]
     footers += [f"Refs: {each}" for each in material.references]
+    # The commits themselves become unreachable once the backup is deleted.
     footers += [f"Squashed: {each.name[:12]} {each.date}" for each in commits]
     first = commits[0].author
     footers += [f"Co-authored-by: {each.author}" for each in commits if each.author != first]
@@ -124,6 +126,7 @@ def with_mark(body: str) -> str:
 
 def is_untouched(body: str) -> bool:
     """Return whether a body is as the tool wrote it."""
+    # GitHub's editor stores CRLF, which the digest must not depend on.
     text = body.replace("\r\n", "\n")
     match = _MARK.search(text)
     if match is None:
@@ -137,6 +140,7 @@ def _scope(material: Material) -> str | None:
     scopes = Counter(each.header.scope for each in material.branch.commits if each.header)
     if scopes:
         scope, count = scopes.most_common(1)[0]
+        # Without a majority no scope is better than a wrong one.
         return scope if count * 2 > scopes.total() else None
     return material.guesses[1].word
 
@@ -161,6 +165,7 @@ def _mended(subject: str) -> str:
     first, _, rest = text.partition(" ")
     if verb is not None:
         return f"{verb} {rest}".strip()
+    # Names such as README or GitHub keep their capitals.
     is_plain = first[:1].isupper() and first[1:].islower()
     return f"{first.lower()} {rest}".strip() if is_plain else text
 
@@ -173,6 +178,7 @@ def _breaking(commit: BranchCommit) -> list[re.Match[str]]:
 def _trailers(commit: BranchCommit) -> list[tuple[str, str]]:
     """Return the trailers of the last paragraph, if it is not the subject."""
     parts = re.split(r"\n\s*\n", commit.message.strip())
+    # A subject such as "fix: x" looks like a trailer itself.
     if len(parts) < 2:
         return []
     rows = [_TRAILER.fullmatch(line.strip()) for line in parts[-1].splitlines()]

@@ -181,6 +181,7 @@ def find_remote(repository: git.Repo, name: str | None) -> str | None:
 
 def find_uncommitted(repository: git.Repo) -> Uncommitted:
     """Return the uncommitted files, and git's unfinished work; the index is not refreshed."""
+    # Renames would add a second path to a record, which the reader below does not expect.
     output: bytes = repository.git(c="status.renames=false").status(
         "--porcelain=v2",
         "-z",
@@ -208,12 +209,15 @@ def _status_of(row: str) -> list[tuple[str, str]]:
     if kind == "?":
         return [("untracked", rest)]
     if kind == "u":
+        # Porcelain v2: nine fields precede an unmerged path, seven a plain one.
         return [("unmerged", rest.split(" ", 9)[9])]
     if kind != "1":
         return []
     states, submodule, path = rest[:2], rest[3:7], rest.split(" ", 7)[7]
+    # The first letter is the index, the second the work tree; a dot means unchanged.
     found = [("staged", path)] if states[0] != "." else []
     if states[1] != ".":
+        # "SC.." is another commit of the submodule, which is an ordinary edit here.
         is_inside = submodule[0] == "S" and submodule[1] == "."
         found.append(("submodules" if is_inside else "unstaged", path))
     return found
@@ -230,6 +234,7 @@ def _likely(repository: git.Repo, remote: str | None) -> list[str]:
     head: str = repository.git.symbolic_ref(
         "--quiet", f"refs/remotes/{remote}/HEAD", with_exceptions=False
     )
+    # refs/remotes/<remote>/HEAD is set at cloning and may be missing.
     own = head.removeprefix(f"refs/remotes/{remote}/")
     return list(dict.fromkeys((own, *_USUAL_BASES))) if own else list(_USUAL_BASES)
 

@@ -82,6 +82,7 @@ def pull_request(folder: Path, options: Options, ask: Callable[[str], bool] | No
     try:
         outcome = _look(repository, options)
         tell = partial(report_of, outcome, dry_run=options.dry_run, is_rewrite=options.rewrite)
+        # All checks are reported at once, so that one run shows everything there is to mend.
         failed = [check for check in outcome.checks if check.state == "failed"]
         if failed or options.dry_run or not (options.rewrite or options.push):
             return tell(failed)
@@ -163,6 +164,7 @@ def _carry_out(
     """
     branch = outcome.branch
     root = root_of(repository)
+    # First of all, as a login that is missing makes everything else pointless.
     if options.push:
         github.confirm_login(root)
     new, base = branch.head, branch.base
@@ -200,6 +202,7 @@ def _squashed(repository: git.Repo, outcome: Outcome, base: Base) -> str:
             hint="give another --title, or the whole message with --message FILE",
         )
     tree = squashed_tree(repository, outcome.branch, base)
+    # Equal trees mean an empty commit, whatever the histories are.
     if tree == repository.commit(base.commit).tree.hexsha:
         raise ScaffoldError(
             f"{base.name} has all that {outcome.branch.name} changes",
@@ -214,6 +217,7 @@ def _planned_push(
 ) -> remote.Push:
     name = outcome.branch.base.remote or repository.remotes[0].name
     branch = outcome.branch
+    # The author has seen the remote's branch only as of the last fetch.
     seen = _ref(repository, f"refs/remotes/{name}/{branch.name}")
     plan = remote.plan_push(repository, name, branch.name, new, seen)
     if plan.is_forced and not options.may_force:
@@ -243,6 +247,7 @@ def _confirm(
             code="unconfirmed",
             hint=f"add --yes for this plan:\n{plan.rstrip()}",
         )
+    # A prompt waits on a person, who may answer with Ctrl-C.
     with listening():
         is_agreed = ask(plan)
     if not is_agreed:
@@ -336,6 +341,7 @@ def _refs(
     """Return the refs that move, all at once: branch, backup, and what is known of the remote."""
     branch, moves = outcome.branch, list[RefMove]()
     if base is not None:
+        # With microseconds, so that two rewrites in one second keep two backups.
         time = datetime.now(UTC).strftime("%Y%m%dT%H%M%S.%fZ")
         backup = f"{BACKUPS}/{branch.name}/{time}"
         moves = [

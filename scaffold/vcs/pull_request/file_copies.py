@@ -32,6 +32,7 @@ class FileCopies:
         place = self._root / path
         if not os.path.lexists(place):
             return
+        # Folders too: git removes those that become empty, and with them their modes.
         for folder in place.parents:
             if folder == self._root or folder in self._folders:
                 break
@@ -51,11 +52,13 @@ class FileCopies:
         Raises:
             OSError: One cannot be written.
         """
+        # Outer folders first, as the inner ones are made in them.
         for folder, mode in sorted(self._folders.items(), key=lambda each: len(each[0].parts)):
             if not folder.is_dir() or folder.is_symlink():
                 with suppress(FileNotFoundError):
                     folder.unlink()
                 folder.mkdir()
+                # mkdir() applies the umask, chmod() does not.
                 folder.chmod(stat.S_IMODE(mode))
         for path, kept in self._files.items():
             place = self._root / path

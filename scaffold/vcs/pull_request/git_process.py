@@ -88,6 +88,7 @@ def failure(command: str, answer: Answer) -> ScaffoldError:
 def _clean(stderr: str) -> str:
     """Return git's stderr as one line; the words of a remote go last."""
     lines = [line.strip() for line in stderr.splitlines() if line.strip()]
+    # git's hints are advice for people at its own command line.
     kept = [line for line in lines if not line.startswith(("hint:", "To ", "remote:"))]
     told = [line.removeprefix("remote:").strip() for line in lines if line.startswith("remote:")]
     return "; ".join(each for each in (*kept, *told) if each)

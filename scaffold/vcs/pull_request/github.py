@@ -82,6 +82,7 @@ def edit_request(
     """Update an open pull request; a value of None stays as it is there."""
     with _file(body or "") as path:
         argv = ["pr", "edit", str(number), "--base", base]
+        # gh changes only what it is given.
         argv += ["--title", title] if title is not None else []
         argv += ["--body-file", path] if body is not None else []
         _call(root, *argv)
@@ -108,6 +109,7 @@ def _call(root: Path, *argv: str) -> str:
 
 
 def _run(root: Path, *argv: str) -> subprocess.CompletedProcess[str]:
+    # gh asks questions on a terminal, and nobody sees them here.
     env = {**os.environ, "GH_PROMPT_DISABLED": "1", "NO_COLOR": "1", "GH_NO_UPDATE_NOTIFIER": "1"}
     try:
         with listening():

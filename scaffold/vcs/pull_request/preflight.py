@@ -71,6 +71,7 @@ def _tree(uncommitted: Uncommitted, how: Actions) -> Check:
     edited = uncommitted.edited
     if not edited:
         return Check("tree", "ok", "all changes of tracked files are committed")
+    # Wording a text harms no edited file; moving the branch or pushing it does.
     state: State = "failed" if how.rewrite or how.push or uncommitted.unmerged else "warning"
     said = f"{len(edited)} tracked files are not as committed: {_named(edited)}"
     return Check("tree", state, said, "commit or stash them; a pull request has commits alone")
@@ -136,6 +137,7 @@ def _remote(repository: git.Repo, branch: BranchState, how: Actions) -> Check:
         "--left-right", "--count", f"{branch.head}...{known}", "--"
     )
     ahead, behind = map(int, counts.split())
+    # After a rewrite the remote's old commits are expected to be missing here.
     if behind and not how.rewrite:
         said = f"{remote}/{branch.name} has {behind} commits that are not here, and lacks {ahead}"
         return Check("remote", "warning", said, "look at them: git log HEAD..@{push}")

@@ -45,6 +45,7 @@ def remote_commit(repository: git.Repo, remote: str, branch: str) -> str | None:
         ScaffoldError: It cannot be reached.
     """
     ref = f"refs/heads/{branch}"
+    # ls-remote matches by the end of a ref, so other refs may come along.
     rows = call_git(repository, "ls-remote", "--", remote, ref).splitlines()
     return next((row.split("\t")[0] for row in rows if row.split("\t")[1] == ref), None)
 
@@ -63,6 +64,7 @@ def fetch_branch(repository: git.Repo, remote: str, branch: str) -> str:
             hint="name another one with --base",
         )
     call_git(
+        # Each option takes away a side effect; an empty --refmap keeps tracking refs.
         repository, "fetch", "--no-tags", "--no-write-fetch-head", "--no-recurse-submodules",
         "--no-auto-maintenance", "--no-prune", "--refmap=", "--", remote, f"refs/heads/{branch}",
     )  # fmt: skip
@@ -89,6 +91,7 @@ def plan_push(repository: git.Repo, remote: str, branch: str, new: str, seen: st
             code="remote_moved",
             hint=f"git fetch {remote}, look at what is new there, and run the command again",
         )
+    # Nothing is lost where there is no branch, or where it has the commit already.
     if old is None or old == new:
         return Push(remote, branch, old, new, ())
     lost = call_git(repository, "log", "--format=%h %s", f"{new}..{old}", "--").splitlines()
@@ -115,6 +118,7 @@ def take_back(repository: git.Repo, work: Push) -> bool:
 
 def _push(repository: git.Repo, remote: str, branch: str, expected: str | None, new: str) -> None:
     ref = f"refs/heads/{branch}"
+    # An empty expectation means that the ref must not exist yet.
     lease = f"--force-with-lease={ref}:{expected or ''}"
     # Tags and submodules are not asked for, and could not be taken back.
     argv = ["push", "--porcelain", "--no-verify", "--no-follow-tags", "--recurse-submodules=check"]

@@ -66,6 +66,7 @@ class TreeMove:
         saved = self._index.read_bytes()
         folders = self._new_folders()
         with tempfile.TemporaryDirectory(prefix="scaffold-pr-", dir=self._index.parent) as scratch:
+            # Added files are not there yet; what is undone for them is a deletion.
             held = [path for status, path in self._paths if status != "A"]
             kept = FileCopies(self._root, Path(scratch), held)
             try:
@@ -81,6 +82,7 @@ class TreeMove:
         # Git compares times, which differ in a copied tree and where a file has a second link.
         ask_git(self._repository, "update-index", "-q", "--refresh")
         move = ["read-tree", "-m", "-u", "--no-recurse-submodules"]
+        # A dry run first: a refusal then finds every file untouched.
         call_git(self._repository, *move, "-n", self._old, self._new)
         call_git(self._repository, *move, self._old, self._new)
         # Whether refs have moved must be known, so no signal ends this call.
@@ -111,6 +113,7 @@ class TreeMove:
             self._repository, "diff-tree", "-r", "-z", "--no-renames", "--name-status",
             self._old, self._new,
         )  # fmt: skip
+        # With -z, status and path are fields of their own in turn.
         fields = output.split("\0")
         return list(zip(fields[0::2], fields[1::2], strict=False))
 
@@ -162,6 +165,7 @@ class TreeMove:
                 if folder == self._root or (folder.is_dir() and not folder.is_symlink()):
                     break
                 found.add(folder)
+        # Innermost first, as only empty folders can be removed.
         return sorted(found, key=lambda folder: -len(folder.parts))
 
     def _put_back_or_tell(self, index: bytes, folders: list[Path], kept: FileCopies) -> None:
@@ -190,6 +194,7 @@ class TreeMove:
             self._lock.unlink()
         part = self._index.with_name("index.scaffold")
         part.write_bytes(index)
+        # A rename is atomic: a reader never meets half an index.
         part.replace(self._index)
 
 
@@ -202,6 +207,7 @@ def move_refs(repository: git.Repo, refs: list[RefMove]) -> None:
     lines = ["start"]
     for ref, old, new in refs:
         lines.append(f"create {ref} {new}" if old is None else f"update {ref} {new} {old}")
+    # `prepare` locks all refs and checks their old values before any of them moves.
     text = "\n".join([*lines, "prepare", "commit", ""])
     argv = ["update-ref", "-m", "scaffold pr", "--stdin"]
     answer = ask_git(repository, *argv, given=text, is_apart=True)

@@ -29,6 +29,7 @@ class _Listener:
 
     def hear(self, number: int, _: FrameType | None = None) -> None:
         self.heard = signal.Signals(number).name
+        # Outside a wait the signal is only noted, and raised by the next wait.
         if self.is_open:
             self.tell()
 
@@ -49,6 +50,7 @@ def stoppable() -> Generator[None]:
     One that comes behind the last wait comes too late, and changes nothing.
     """
     _ear.heard, _ear.has_told = None, False
+    # The handlers of whoever calls are put back, as this may run inside another program.
     before = {name: signal.signal(getattr(signal, name), _ear.hear) for name in _known_signals()}
     try:
         yield

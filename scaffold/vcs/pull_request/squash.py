@@ -57,11 +57,13 @@ def squashed_tree(repository: git.Repo, branch: BranchState, base: Base) -> str:
         ConflictError: Both changed the same places.
         ScaffoldError: Git failed.
     """
+    # merge-tree works on objects alone: neither index nor files are touched.
     argv = ["merge-tree", "--write-tree", "-z", "--messages", base.commit, branch.head]
     answer = ask_git(repository, *argv)
     tree, _, rest = answer.output.partition("\0")
     if answer.status == 0:
         return tree
+    # Status 1 is a conflict; everything else is a failure of git.
     if answer.status != 1 or not tree:
         raise failure("merge-tree", answer)
     place = f"{base.remote}/{base.name}" if base.remote else base.name
@@ -71,6 +73,7 @@ def squashed_tree(repository: git.Repo, branch: BranchState, base: Base) -> str:
 def _conflicts(
     repository: git.Repo, branch: BranchState, base: Base, tree: str, rest: str
 ) -> list[Conflict]:
+    # An empty field ends the list of stages, and the messages follow.
     stages, _, messages = rest.partition("\0\0")
     entries = [match for row in stages.split("\0") if (match := _ENTRY.fullmatch(row))]
     paths = dict.fromkeys(match["path"] for match in entries)
@@ -99,6 +102,7 @@ def _whys(messages: str) -> dict[str, str]:
         if message.startswith("CONFLICT"):
             for path in paths:
                 found.setdefault(path, message.strip())
+        # The record's count, its paths, its type and its message.
         at += count + 3
     return found
 
@@ -137,5 +141,6 @@ def write_commit(
         "GIT_AUTHOR_DATE": first.authored_datetime.isoformat(),
     }
     argv = [tree, "-p", base.commit, "-F", "-"]
+    # commit-tree stores the message as it is, without the clean-up of `git commit`.
     given = message.rstrip("\n") + "\n"
     return call_git(repository, "commit-tree", *argv, env=author, given=given).strip()

@@ -130,10 +130,12 @@ def fill_template(text: str, parts: Mapping[str, str], type_: str, *, is_breakin
     blocks = _blocks(text)
     left = {key: part.strip() for key, part in parts.items() if part.strip()}
     rows: list[str] = []
+    # The first heading that asks for a part gets it; a second one stays the author's.
     for title, lines in blocks:
         asks = _asked(title, left)
         rows += _ticked(title, lines, type_, is_breaking=is_breaking)
         if asks is not None:
+            # Blank lines below a heading would pile up with those around the part.
             while rows and not rows[-1].strip():
                 rows.pop()
             rows += ["", *left.pop(asks).split("\n"), ""]
@@ -154,6 +156,7 @@ def _blocks(text: str) -> list[tuple[str, list[str]]]:
         match = None if is_code or is_comment else _HEADING.fullmatch(line)
         if match is not None:
             blocks.append((match["title"], []))
+        # A comment that closes and opens again on one line is open at its end.
         is_comment = (is_comment or "<!--" in line) and line.rfind("-->") <= line.rfind("<!--")
         blocks[-1][1].append(line)
     return blocks if blocks[0][1] else blocks[1:]

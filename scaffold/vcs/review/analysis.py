@@ -113,9 +113,11 @@ def analyse(comparison: Comparison, settings: Settings) -> Analysis:
     notes = [*users.notes, *_unread(files)]
     if not has_tests:
         notes.append("tests: this repository has none that is told by its path")
+    # Gravest first; id and path make the order the same in every run.
     signals.sort(key=lambda each: (RISKS.index(each.rule.risk), each.rule.id, each.path))
     roles = {each.role for each in files}
     chosen = settings.agents or {}
+    # From the old state, so that a change cannot appoint its own reviewer.
     agents = read_agents(comparison.old)
     return Analysis(
         comparison,
@@ -158,7 +160,9 @@ def _is_exported(change: SymbolChange, files: Files, index: PythonIndex) -> bool
     if name == "__init__.py":
         return True
     while folder:
+        # Each package around the file may re-export its names, not only the nearest.
         package = f"{folder}/__init__.py"
+        # The word is looked for first: resolving a name costs the parse of the package.
         if package in files.paths and top in (files.text(package) or ""):
             found = index.find_in(package, top)
             if found.exists and found.path == path:

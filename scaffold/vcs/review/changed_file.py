@@ -110,6 +110,7 @@ class ChangedFile:
 
     def _read(self, side: Side, text: str | None) -> tuple[Symbol, ...] | None:
         if text is None:
+            # No file means no definitions; a file without text means unknown ones.
             is_there = self.change.old_path if side == "old" else self.change.new_path
             return None if is_there else ()
         with warnings.catch_warnings():
@@ -147,6 +148,7 @@ def imported_modules(path: str, text: str | None) -> frozenset[str]:
             found.update(each.name for each in node.names)
         elif isinstance(node, ast.ImportFrom) and node.level == 0 and node.module:
             found.add(node.module)
+            # A name that is taken from a package may be a module of it.
             found.update(f"{node.module}.{each.name}" for each in node.names)
     parts = (name.split(".") for name in found)
     return frozenset(".".join(each[:count]) for each in parts for count in range(1, len(each) + 1))

@@ -57,9 +57,11 @@ def choose_passes(
     needs |= {frozenset(each.id for each in passes if role in each.roles) for role in roles}
     needs = {each for each in needs if each}
     useful = [each for each in passes if any(each.id in need for need in needs)]
+    # A need with one answer is settled at once, which leaves few passes to combine.
     forced = {next(iter(need)) for need in needs if len(need) == 1}
     open_needs = [need for need in needs if not need & forced]
     others = [each.id for each in useful if each.id not in forced]
+    # By size, so the first hit is smallest; passes are few enough to try all.
     for size in range(len(others) + 1):
         for chosen in combinations(others, size):
             if all(need & set(chosen) for need in open_needs):
@@ -99,6 +101,7 @@ def agent_for(
         in_name = [each for each in a_pass.words if _has(agent.name.replace("-", " "), each)]
         told = [each for each in a_pass.words if _has(agent.description, each)]
         weight = 2 * len(in_name) + len(told)
+        # Strictly greater: of equals the first by path stays.
         if weight >= 2 and (best is None or weight > best[0]):
             best = weight, agent, list(dict.fromkeys([*in_name, *told]))
     if best is None:

@@ -128,12 +128,14 @@ def _with_moves(found: list[SymbolChange]) -> Iterator[SymbolChange]:
     gone: dict[tuple[str, str], list[SymbolChange]] = defaultdict(list)
     for each in found:
         if each.how == "removed":
+            # Name and text together: short bodies are often equal by chance.
             gone[each.last_name, each.symbol.digest].append(each)
     moved: set[int] = set()
     result: list[SymbolChange] = []
     for each in found:
         origins = gone.get((each.last_name, each.symbol.digest), [])
         if each.how == "added" and origins:
+            # Each removal explains one addition; further copies are new.
             origin = origins.pop(0)
             moved.add(id(origin))
             each = SymbolChange("moved", each.path, origin.path, origin.old, each.new, each.role)

@@ -48,6 +48,7 @@ def broken_calls(
             continue
         problem = after.bind(new, use.call)
         place = (use.path, use.call.lineno)
+        # A call that did not fit before either was not broken by this change.
         if problem is not None and before.bind(old, use.call) is None and place not in seen:
             seen.add(place)
             evidence = f"{old} is {new} now, at {new.path}:{new.line}"
@@ -78,6 +79,7 @@ def lost_modules(files: Sequence[ChangedFile], uses: Uses, before: Files) -> Ite
     }
     if not gone:
         return
+    # A module may live on as a package, or under another root.
     names = _importable(sorted(gone), uses, PythonIndex(before))
     words = {os.fsencode(name.rpartition(".")[2]) for name in names}
     for path in uses.files.python:
@@ -116,6 +118,7 @@ def _modules_named(node: ast.AST, package: list[str]) -> Iterator[str]:
     if isinstance(node, ast.Import):
         yield from (each.name for each in node.names)
     elif isinstance(node, ast.ImportFrom):
+        # One dot is the package itself.
         lead = package[: len(package) - node.level + 1] if node.level else []
         start = ".".join([*lead, *((node.module or "").split(".") if node.module else [])])
         yield start
@@ -139,6 +142,7 @@ def unread_syntax(files: Sequence[ChangedFile]) -> Iterator[Finding]:
 def _syntax_problem(text: str) -> SyntaxError | None:
     try:
         parse(text)
+    # Syntax of a Python newer than this one is no fault of the change.
     except NewerSyntaxError:
         return None
     except SyntaxError as error:

@@ -58,11 +58,13 @@ class Guards:
             if isinstance(node, (ast.Try, ast.TryStar)):
                 bare = is_broad and any(each.type is None for each in node.handlers)
                 if bare or any(errors.intersection(_errors(each.type)) for each in node.handlers):
+                    # Only the body: handlers and `else` are not guarded by the try.
                     yield node.body[0].lineno, node.body[-1].end_lineno or 0
             elif isinstance(node, (ast.With, ast.AsyncWith)):
                 waits = (_raises(item.context_expr, errors, is_broad) for item in node.items)
                 yield from [(node.lineno, node.end_lineno or 0)] * any(waits)
         for call, _ in self._calls:
+            # With a callable behind the error, assertRaises(Error, f, x) is no context manager.
             if len(call.args) > 1 and _raises(call, errors, is_broad):
                 yield call.lineno, call.end_lineno or 0
 
@@ -82,6 +84,7 @@ class Guards:
         functions = (ast.FunctionDef, ast.AsyncFunctionDef)
         inner = [span for span in self._spans(functions) if _is_in(line, [span])]
         outer = [span for span in self._spans((ast.If,)) if _is_in(line, [span])]
+        # Spans compare by their first line: the latest function to begin is the innermost.
         return max(inner) if inner else min(outer, default=(line, line))
 
     def _spans(self, kinds: tuple[type[ast.stmt], ...]) -> Iterator[Lines]:

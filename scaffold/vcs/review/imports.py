@@ -44,6 +44,7 @@ class Imports:
             while pending:
                 path = pending.pop()
                 for other in self._imported_by(path):
+                    # Marked when first met, so that circles of imports end.
                     if other not in found:
                         found[other] = start
                         pending.append(other)
@@ -78,6 +79,7 @@ class Imports:
                 found[folder.rpartition("/")[2]].append(path)
             elif not name.startswith("__"):
                 found[name].append(path)
+        # A name that several scripts share does not single one out.
         return {name: paths for name, paths in found.items() if len(paths) == 1}
 
     def _modules_named(self, module: Module, level: int, target: str) -> tuple[Module, ...]:

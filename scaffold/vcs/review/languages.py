@@ -73,10 +73,12 @@ def _masked(lexer: str, text: str) -> tuple[str, str]:
     remarks, preprocessor = {Comment, String.Doc}, {Comment.Preproc, Comment.PreprocFile}
     without_comments: list[str] = []
     code: list[str] = []
+    # Pygments turns a lone CR into a line break, which would shift all lines below.
     for kind, part in reader.get_tokens(text.replace("\r\n", "\n").replace("\r", " ")):
         kinds = set(kind.split())
         is_remark = bool(kinds & remarks) and not kinds & preprocessor
         is_string = String in kinds and String.Interpol not in kinds
+        # Line breaks stay, so that lines keep their numbers.
         blank = re.sub(r"[^\n]", " ", part) if is_remark or is_string else part
         without_comments.append(blank if is_remark else part)
         code.append(blank)

@@ -279,6 +279,7 @@ def _code(text: str) -> str:
     clean = _plain(text.encode("utf-8", "replace").decode()).replace("|", "\\|")
     if "`" not in clean:
         return f"`{clean}`"
+    # A code span needs a fence longer than every run of backticks inside.
     longest = max(len(run) for run in clean.replace("`", " ` ").split() if set(run) == {"`"})
     fence = "`" * (longest + 1 + clean.count("``"))
     return f"{fence} {clean} {fence}"

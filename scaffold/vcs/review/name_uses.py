@@ -89,6 +89,7 @@ class SourceView:
                 if isinstance(node, ast.Name) and word not in words:
                     word = aliases.get(word, word)
                 if word in words and isinstance(node.ctx, ast.Load):
+                    # A chain over several lines has its last name on the last of them.
                     line = node.end_lineno or node.lineno
                     yield Mention(node, word, line, calls.get(id(node)))
             elif isinstance(node, ast.Constant) and isinstance(node.value, str):
@@ -163,7 +164,9 @@ class SourceView:
         """Return what the first part of a name means, seen from where it is written."""
         first, dot, rest = dotted.partition(".")
         around = [each for each in self._scopes if _holds(each, node.lineno)]
+        # The walk lists outer scopes first, and lookup begins with the innermost.
         for scope in reversed(around):
+            # Names of a class body are not visible in its methods.
             if isinstance(scope, ast.ClassDef):
                 continue
             bound = self._names_of(scope, around)
@@ -202,6 +205,7 @@ class SourceView:
                 for each in bindings_of(node):
                     stored.setdefault(each.name, {None})
         for name, meant in stored.items():
+            # Two bindings leave open which of them a line sees.
             yield name, meant.pop() if len(meant) == 1 else None
 
     def _meant(self, bound: Bound) -> str | None:
@@ -298,6 +302,7 @@ def read_view(path: str, text: str, index: PythonIndex) -> SourceView | None:
 
 
 def _holds(scope: Function | ast.ClassDef, line: int) -> bool:
+    # Since Python 3.8 lineno is that of the def, below the decorators.
     first = min([scope.lineno, *(each.lineno for each in scope.decorator_list)])
     return first <= line <= (scope.end_lineno or scope.lineno)
 
@@ -311,6 +316,7 @@ def _type_name(annotation: ast.expr | None) -> str | None:
             return None
     if isinstance(annotation, ast.BinOp) and isinstance(annotation.op, ast.BitOr):
         sides = [annotation.left, annotation.right]
+        # Only the constant None has a value that is None.
         real = [each for each in sides if getattr(each, "value", "") is not None]
         annotation = real[0] if len(real) == 1 else None
     return dotted_name(annotation)
@@ -318,6 +324,7 @@ def _type_name(annotation: ast.expr | None) -> str | None:
 
 def _last_of_dotted(text: str) -> str | None:
     """Return the last part of a text that names something: ``pkg.mod:attr``, ``pkg.mod.attr``."""
+    # Any word could be a name; only dotted ones are worth the look-up.
     if len(text) > 200 or "." not in text:
         return None
     parts = text.replace(":", ".").split(".")

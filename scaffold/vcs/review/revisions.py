@@ -115,6 +115,7 @@ def _refuse_contradictions(which: Which) -> None:
 
 
 def _range(repository: git.Repo, text: str) -> Comparison:
+    # The longer one first, as it contains the shorter.
     separator = "..." if "..." in text else ".."
     left, _, right = text.partition(separator)
     old, new = (commit_at(repository, each or "HEAD") for each in (left, right))
@@ -172,6 +173,7 @@ def _new_file(files: Files, path: str) -> FileChange:
     if mode == "100644" and place.is_file() and place.stat().st_mode & 0o100:
         mode = "100755"
     lines = tuple((text or "").removesuffix("\n").split("\n")) if text else ()
+    # As git shows an added file: nothing at line 0 became all of it at line 1.
     hunks = (Hunk(0, (), 1, tuple(each.removesuffix("\r") for each in lines), ""),) if lines else ()
     return FileChange("A", None, path, "000000", mode, zeros, zeros, None, text is None, hunks)
 
@@ -223,6 +225,7 @@ def _name_of(repository: git.Repo, revision: str) -> str | None:
 
 def _fork(repository: git.Repo, name: str, tip: git.Commit) -> git.Commit:
     """Return where a commit's history left that of another one."""
+    # What the target branch gained since the fork is no part of the change.
     found = repository.merge_base(commit_at(repository, name), tip)
     if found:
         return found[0]

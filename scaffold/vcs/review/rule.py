@@ -135,4 +135,5 @@ class RuleSet:
 
 def worst(risks: Iterable[Risk]) -> Risk:
     """Return the gravest of some risks; LOW where there is none."""
+    # Materialised first: a generator that was tested for emptiness would be consumed.
     return sorted(risks, key=RISKS.index)[0] if (risks := set(risks)) else "LOW"

@@ -135,6 +135,7 @@ class _Reader:
         kinds = {**dict.fromkeys(_SWITCHES, bool), **dict.fromkeys(_NUMBERS, int)}
         for key, kind in kinds.items():
             if key in table:
+                # Not isinstance: True would pass as the integer 1.
                 if type(table[key]) is not kind:
                     raise invalid(self._origin, f"{place}.{key} is no {kind.__name__}")
                 given[key] = table[key]
@@ -150,6 +151,7 @@ class _Reader:
         found = table.get(key)
         if not isinstance(found, str) or not found.strip():
             raise invalid(self._origin, f"{place} has no text {key!r}")
+        # TOML's multi-line texts keep their line breaks, which no report wants.
         return " ".join(found.split())
 
     def words(self, table: Mapping[str, Any], key: str, place: str) -> tuple[str, ...]:

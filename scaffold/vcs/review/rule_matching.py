@@ -57,6 +57,7 @@ class Matcher:
         self._secrets: list[re.Pattern[str]] = []
         self._texts: dict[Side, set[str]] = {
             side: {
+                # Without regard to white space: code that only moved is often indented anew.
                 " ".join(line.split())
                 for file in files
                 for block in file.blocks(side)
@@ -67,6 +68,7 @@ class Matcher:
 
     def signals(self, rules: Sequence[Rule]) -> Iterator[Signal]:
         """Yield what the rules see, rule by rule; those about facts are not asked."""
+        # Any rule may show a line that holds a secret, not only the one that hides it.
         self._secrets = [each for rule in rules if rule.hides for each in rule.when.added]
         for rule in rules:
             if not rule.when.facts:
@@ -146,6 +148,7 @@ class Matcher:
         seen = file.views(block.side)
         numbers = range(block.start, block.start + len(block.lines))
         shown = [seen.line(number, when.within) for number in numbers]
+        # A block as a whole, since patterns may reach over several lines.
         text = "\n".join(shown)
         for pattern in patterns:
             for match in pattern.finditer(text):

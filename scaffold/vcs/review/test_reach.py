@@ -49,6 +49,7 @@ def reach_of(
     """
     by_key: dict[Key, list[Use]] = defaultdict(list)
     for use in found:
+        # An import alone runs no definition.
         if use.how != "import":
             by_key[use.key].append(use)
     keys = [(each.path, each.name) for each in changes if each.how != "removed"]
@@ -69,6 +70,7 @@ def reach_of(
         )
         for key in keys
     }
+    # Following imports through the whole repository is the slow part.
     if all(each.is_seen for each in reached.values()):
         return reached
     imported = imported_by_tests(uses.files, uses.index.modules, is_test)

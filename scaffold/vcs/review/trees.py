@@ -56,6 +56,7 @@ def _state(root: Path, name: str, objects: dict[str, str]) -> StateFiles:
     index = _index(root)
     listed = git_output(root, "diff-files", "-z", "--name-only", "--no-ext-diff")
     touched = {each.decode("utf-8", "surrogateescape") for each in (listed or b"").split(b"\0")}
+    # Equal ids mean equal content, and reading the disk is faster than asking git.
     same = (path for path, each in objects.items() if index.get(path) == each)
     # Where git cannot list what was touched, everything counts as touched.
     untouched = frozenset(same) - touched if listed is not None else frozenset[str]()
