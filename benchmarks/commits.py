@@ -14,7 +14,7 @@ from pathlib import Path
 from benchmarks.results import Result
 from benchmarks.settings import Settings
 from scaffold.vcs.commit.history import DEPTH, Header, Past, past_commits
-from scaffold.vcs.commit.inference import ENOUGH, Manner, infer_scope, infer_type
+from scaffold.vcs.commit.inference import ENOUGH, SubjectHabits, infer_scope, infer_type
 from scaffold.vcs.commit.key_changes import KeyChanges, depth_of
 from scaffold.vcs.commit.settings import CommitSettings
 from scaffold.vcs.repository import is_empty, open_repository
@@ -62,18 +62,18 @@ def run(settings: Settings) -> list[Result]:
         if sum(each.header is not None for each in commits) <= ENOUGH:
             return [_unmeasured("too few subjects are Conventional Commits")]
         tallies = {"type": Tally(), "scope": Tally(), "both": Tally()}
-        manner, window = Manner(), deque[Past]()
+        habits, window = SubjectHabits(), deque[Past]()
         for each in commits:
-            if each.header is not None and manner.types.count >= ENOUGH:
+            if each.header is not None and habits.types.count >= ENOUGH:
                 # Settings of today were not those of that day, so none are used.
                 key = KeyChanges(depth=depth_of(repository, each.changes))
-                type_ = infer_type(each.changes, key, manner, CommitSettings()).word
-                scope = infer_scope(each.changes, manner, CommitSettings()).word
+                type_ = infer_type(each.changes, key, habits, CommitSettings()).word
+                scope = infer_scope(each.changes, habits, CommitSettings()).word
                 _count(tallies, window, each.header, type_ or "", scope or NO_SCOPE)
-            manner.learn(each)
+            habits.learn(each)
             window.append(each)
             if len(window) > DEPTH:
-                manner.learn(window.popleft(), -1)
+                habits.learn(window.popleft(), -1)
     finally:
         repository.close()
     return _results(tallies)

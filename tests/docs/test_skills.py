@@ -259,7 +259,7 @@ def test_the_mistakes_are_those_that_somebody_is_told(name: str) -> None:
 def everything_said() -> str:
     """Returns the sources of all messages: the tool, its templates, and the package at work."""
     python = [path for room in ("scaffold", "areal") for path in (ROOT / room).rglob("*.py")]
-    templates = [path for path in (ROOT / "templates").rglob("*") if path.is_file()]
+    templates = [path for path in (ROOT / "templates").rglob("*.*") if path.suffix != ".pyc"]
     return "\n".join(path.read_text(encoding="utf-8") for path in (*python, *templates))
 
 
