@@ -57,8 +57,12 @@ def parse(source: str | bytes, path: str = "<unknown>") -> ast.Module:
 
     Raises:
         SyntaxError: Neither this Python nor a newer one can read it.
+        NewerSyntaxError: It may be sound, and cannot be read as a whole.
     """
-    return read(source, path).tree
+    parsed = read(source, path)
+    if parsed.unread_line:  # what is missing in the tree must not look as if nobody defined it
+        raise NewerSyntaxError(f"line {parsed.unread_line} is newer than what can be read")
+    return parsed.tree
 
 
 def read(source: str | bytes, path: str = "<unknown>") -> Parsed:
@@ -68,15 +72,15 @@ def read(source: str | bytes, path: str = "<unknown>") -> Parsed:
     except SyntaxError as error:
         try:
             older = _respelled(source)
-        except (RecursionError, MemoryError):
-            older = None
+        except (RecursionError, MemoryError) as deep:
+            raise NewerSyntaxError("it is nested too deeply") from deep
         if older is None:
             raise
         try:
             tree = _parse(older.text, path)
         except SyntaxError:
             raise NewerSyntaxError(str(error)) from error
-        _restore_type_parameters(tree, older.type_parameters)
+        _restore(tree, older)
         return Parsed(tree, older.unread_line, older.residue)
 
 
@@ -94,6 +98,7 @@ class _Respelled(NamedTuple):
     unread_line: int
     residue: tuple[str, ...]
     type_parameters: dict[tuple[int, str], list[str]]
+    bare_handlers: frozenset[int]
 
 
 @lru_cache(maxsize=64)  # several passes of a command read the same source
@@ -104,11 +109,15 @@ def _respelled(source: str | bytes) -> _Respelled | None:
 
     try:
         text = source if isinstance(source, str) else _decoded(source)
-        if "\0" in text or _is_deep(text):  # no Python reads a NUL
+        if "\0" in text:  # which no Python reads
             return None
+        if _is_deep(text):
+            raise RecursionError
         module = cst.parse_module(text)
     except (cst.ParserSyntaxError, SyntaxError, UnicodeError):
         return None
+    except cst.CSTLogicError as error:  # such as of template strings side by side
+        raise NewerSyntaxError(str(error)) from error
     raw = text.encode("utf-8")
     if module.bytes != raw:
         return None
@@ -119,37 +128,53 @@ def _respelled(source: str | bytes) -> _Respelled | None:
         older.rewrite(node)
     unread_line = older.blank_unread(module.body)
     text = older.text.decode("utf-8")
-    return _Respelled(text, unread_line, tuple(older.residue), older.type_parameters)
+    handlers = frozenset(older.bare_handlers)
+    return _Respelled(text, unread_line, tuple(older.residue), older.type_parameters, handlers)
 
 
-def _restore_type_parameters(
-    tree: ast.Module, parameters: dict[tuple[int, str], list[str]]
-) -> None:
-    """Give definitions the attribute ``type_params`` that newer trees have."""
-    for node in ast.walk(tree) if parameters else ():
+def _restore(tree: ast.Module, older: _Respelled) -> None:
+    """Give the tree what the older spelling has no place for."""
+    for node in ast.walk(tree):
+        newer: Any = node
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
-            names = parameters.get((node.lineno, node.name), [])
-            newer: Any = node
+            names = older.type_parameters.get((node.lineno, node.name), [])
             newer.type_params = [TypeParameter(name) for name in names]
+        elif isinstance(node, ast.ExceptHandler) and node.lineno in older.bare_handlers:
+            caught = _operands(node.type)
+            if len(caught) > 1:
+                first, last = caught[0], caught[-1]
+                node.type = ast.copy_location(ast.Tuple(caught, ast.Load()), first)
+                node.type.end_lineno = last.end_lineno
+                node.type.end_col_offset = last.end_col_offset
 
 
-_QUOTED = re.compile(r"\"[^\"\n]*\"|'[^'\n]*'|#[^\n]*")
+def _operands(node: ast.expr | None) -> list[ast.expr]:
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.BitOr):
+        return [*_operands(node.left), *_operands(node.right)]
+    return [] if node is None else [node]
+
+
+_QUOTED = re.compile(r"\"\"\"[\s\S]*?\"\"\"|'''[\s\S]*?'''|\"[^\"\n]*\"|'[^'\n]*'|#[^\n]*|[ \t]+")
 _MAX_DEPTH = 100
-_MAX_OPERANDS_LENGTH = 2000
+_MAX_ELIFS = 500
+_MAX_OPERANDS_LENGTH = 6000
 
 
 def _is_deep(text: str) -> bool:
     """Return whether a source is nested as no person writes; LibCST's parser crashes on it."""
-    depth = 0
+    depth = length = 0
     code = _QUOTED.sub("", text)
-    for bracket in re.findall(r"[()\[\]{}]", code):
-        depth += 1 if bracket in "([{" else -1
-        if depth > _MAX_DEPTH:
+    for part in re.findall(r"[()\[\]{},;\n]|[^()\[\]{},;\n]+", code):
+        if part in "([{":
+            depth += 1
+        elif part in ")]}":
+            depth -= 1
+        # Each operand of -----x, a.b().c() and a + b + c is a level too; in brackets they go on
+        # over lines.
+        length = 0 if part in ",;" or (part == "\n" and depth <= 0) else length + len(part)
+        if depth > _MAX_DEPTH or length > _MAX_OPERANDS_LENGTH:
             return True
-    longest = max(
-        map(len, re.split(r"[,;\n]", code))
-    )  # -----x, a.b.c.d and a + b + c are nested too
-    return longest > _MAX_OPERANDS_LENGTH or len(re.findall(r"\belif\b", code)) > _MAX_DEPTH
+    return len(re.findall(r"\belif\b", code)) > _MAX_ELIFS
 
 
 def _decoded(source: bytes) -> str:
@@ -171,14 +196,16 @@ class _Older:
         self.residue: list[str] = []
         self._spans = spans
         self.type_parameters: dict[tuple[int, str], list[str]] = {}
+        self.bare_handlers: set[int] = set()
 
     def rewrite(self, node: cst.CSTNode) -> None:
         kind = type(node).__name__
         if kind in ("FunctionDef", "ClassDef", "TypeAlias"):
             self._drop_type_parameters(node)
         if kind == "TypeAlias":
-            self._move_to_start(node, getattr(node, "name"))  # noqa: B009  (only this class has one)
-        elif kind in ("Import", "ImportFrom") and self._starts_with(node, b"lazy"):
+            alias: Any = node
+            self._move_to_start(node, alias.name, alias.type_parameters)
+        elif kind in ("LazyImport", "LazyImportFrom"):
             self._blank_word(node, b"lazy")
         elif kind in ("ExceptHandler", "ExceptStarHandler"):
             self._join_exceptions(node)
@@ -223,15 +250,16 @@ class _Older:
         else:
             self._blank(start, end)
 
-    def _move_to_start(self, statement: cst.CSTNode, name: cst.CSTNode) -> None:
+    def _move_to_start(self, statement: cst.CSTNode, name: cst.CSTNode, parameters: Any) -> None:
         """``type X = int`` becomes ``X      = int``."""
         start, (first, end) = self._spans[statement][0], self._spans[name]
         self._keep(start, end)
         self._blank(start, end)
         self.text[start : start + end - first] = self.raw[first:end]
-
-    def _starts_with(self, node: cst.CSTNode, word: bytes) -> bool:
-        return self.raw.startswith(word + b" ", self._spans[node][0])
+        equals = self.raw.index(b"=", max(end, self._spans.get(parameters, (0, 0))[1]))
+        for at in range(end, equals):  # brackets that are gone held the lines together
+            if self.raw[at : at + 1] == b"\n":
+                self.text[at - 1 : at] = b"\\"
 
     def _blank_word(self, node: cst.CSTNode, word: bytes) -> None:
         """``lazy import x`` becomes ``import x`` where its line begins."""
@@ -245,6 +273,7 @@ class _Older:
         caught: Any = getattr(handler, "type", None)
         if type(caught).__name__ != "Tuple" or caught.lpar:
             return
+        self.bare_handlers.add(self._line(self._spans[handler][0]))
         for element in caught.elements:
             if element.comma is not None and element.comma in self._spans:
                 at = self._spans[element.value][1]
@@ -274,6 +303,10 @@ class _Older:
         for each in expressions:
             first, behind = self._spans[each]
             self.text[first:behind] = self.raw[first:behind]
+            if self.raw[first:behind].endswith(b","):
+                continue
+            while self.raw[behind : behind + 1] in (b"\r", b"\n"):  # a line must keep its end
+                behind += 1
             self.text[behind : behind + 1] = b","
         for each in expressions:  # strings within: they are newer too, or sound as they are
             for inner in self._nested(each):

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from scaffold.syntax import parse, read
+from scaffold.syntax import NewerSyntaxError, parse, read
 
 NEWER = {
     "type parameters of a function": ("def f[T: int, *Ts, **P](x: T) -> T:\n    return x\n", "x"),
@@ -22,6 +22,10 @@ NEWER = {
     "a backslash in an f-string": ('x = f"{"\\n".join(here)}"\n', "here"),
     "exceptions without brackets": ("try:\n    pass\nexcept A, here:\n    pass\n", "here"),
     "groups of them": ("try:\n    pass\nexcept* A, here, B:\n    pass\n", "here"),
+    "an alias over several lines": ("type X[\n    T,\n] = list[here]\n", "here"),
+    "a field over several lines": ("x = f'{\n  a['b']\n} {\n  here\n}'\ny = here\n", "here"),
+    "a tuple in a field": ("x = f'{a['b'],}'\ny = here\n", "here"),
+    "a document": ("type X = int\nD = """"""\ny = here\n".replace('""""""', '"""' + "A" * 9000 + '"""'), "here"),
     "a lazy import": ("lazy import a\nlazy from b import c\nx = here\n", "here"),
 }
 
@@ -67,13 +71,26 @@ def test_only_a_statement_that_no_older_spelling_fits_is_left_out() -> None:
         "[" * 90 + "]" * 90 + " x",
         "-" * 20_000 + "x y",
         "a." * 20_000 + "a b",
+        "type Y = int\nx = (\n" + "    a +\n" * 20_000 + " b)",
         "if x:\n    pass\n" + "elif y:\n    pass\n" * 5000 + "else\n",
     ],
-    ids=range(9),
+    ids=lambda source: repr(source[:12]),
 )
 def test_what_no_python_reads_is_a_syntax_error(source: str) -> None:
     with pytest.raises(SyntaxError):
         parse(source)
+
+
+def test_what_may_be_sound_is_not_called_wrong() -> None:
+    for source in ('x = t"{a}" t"{b}"\n', "class A:\n    x = [*a for a in b]\n    y = 1\n"):
+        with pytest.raises(NewerSyntaxError):
+            parse(source)
+
+
+def test_exceptions_without_brackets_are_a_tuple() -> None:
+    (statement,) = parse("try:\n    pass\nexcept A, B:\n    pass\n").body
+    assert isinstance(statement, ast.Try)
+    assert ast.unparse(statement.handlers[0].type or statement) == "(A, B)"
 
 
 def test_what_the_tree_does_not_show_is_kept_beside_it() -> None:
