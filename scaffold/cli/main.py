@@ -52,15 +52,15 @@ def _group(name: str, help: str) -> click.Group:
     return group
 
 
-main.add_command(KindGroup("add", help="Adds a unit of any kind, by the kind's name."))
+main.add_command(KindGroup("add", help="Add a unit of any kind, by the kind's name."))
 for each in units.COMMANDS:
     main.add_command(each)
 main.add_command(completion)
-skills = _group("skills", "Keeps skills for agents in step with their source.")
-debug = _group("debug", "Finds out what is wrong with a distributed job.")
-docs = _group("docs", "Keeps the Chinese pages in step with the English ones.")
-deps = _group("deps", "Moves dependencies to new releases.")
-models = _group("archon", "Tells what is known and proven of models.")
+skills = _group("skills", "Keep skills for agents in step with their source.")
+debug = _group("debug", "Find out what is wrong with a distributed job.")
+docs = _group("docs", "Keep the Chinese pages in step with the English ones.")
+deps = _group("deps", "Move dependencies to new releases.")
+models = _group("archon", "Explain what is known and proven of models.")
 for each in archon.COMMANDS:
     models.add_command(each)
 

@@ -68,7 +68,7 @@ _CHECK: list[click.Parameter] = [
 
 
 def skills_check(**values: Any) -> Report:
-    """Prove or refutes what guidance for agents says of its repository.
+    """Prove or refute what guidance for agents says of its repository.
 
     PATH is a skill, a folder or a Markdown file; without one, all guidance of the repository is
     checked. Nothing is imported and nothing is run.

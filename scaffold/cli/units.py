@@ -213,7 +213,7 @@ def eject(template: str, **values: Any) -> Report:
     DRY_RUN,
 )
 def recover(keep_edited: bool, **values: Any) -> Report:
-    """Finish or undoes a command that was cut short."""
+    """Finish or undo a command that was cut short."""
     from scaffold.units.maintain import recover_target
 
     return recover_target(keep_edited, options_of(values))

@@ -89,7 +89,7 @@ def review(
     target: str | None,
     **_: Any,
 ) -> Report:
-    """Return what a change touches and can break.
+    """Analyse what a change touches and can break.
 
     REV is a branch, tag or commit: what it adds to the branch that it goes to. Without one it is
     HEAD. The report says what changed for whom, what is broken, and who should look at what.

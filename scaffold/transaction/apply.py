@@ -116,7 +116,7 @@ def apply_changes(
 
 
 def settle(root: Path, command: str, *, keep_edited: bool = False) -> str:
-    """Finish or undoes a run that was cut short.
+    """Finish or undo a run that was cut short.
 
     Args:
         root: The target's folder.

@@ -9,6 +9,7 @@ import pytest
 
 from scaffold.syntax import NewerSyntaxError, parse, read
 
+DOCUMENT = f'"""{"A" * 9000}"""'
 NEWER = {
     "type parameters of a function": ("def f[T: int, *Ts, **P](x: T) -> T:\n    return x\n", "x"),
     "type parameters over several lines": ("def f[\n    T,\n    U,\n](x: T) -> U: ...\n", "x"),
@@ -25,7 +26,7 @@ NEWER = {
     "an alias over several lines": ("type X[\n    T,\n] = list[here]\n", "here"),
     "a field over several lines": ("x = f'{\n  a['b']\n} {\n  here\n}'\ny = here\n", "here"),
     "a tuple in a field": ("x = f'{a['b'],}'\ny = here\n", "here"),
-    "a document": ("type X = int\nD = """"""\ny = here\n".replace('""""""', '"""' + "A" * 9000 + '"""'), "here"),
+    "a document": (f"type X = int\nD = {DOCUMENT}\ny = here\n", "here"),
     "a lazy import": ("lazy import a\nlazy from b import c\nx = here\n", "here"),
 }
 
