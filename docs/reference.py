@@ -93,7 +93,7 @@ def all_commands(
 def add_command() -> click.Command:
     """Return what stands for all of `scaffold add KIND`."""
     params = [click.Argument(["kind"]), click.Argument(["name"])]
-    return click.Command("add", params=list(params), help="Adds a unit of any kind.")
+    return click.Command("add", params=list(params), help="Add a unit of any kind.")
 
 
 COMMON = ("target", "as_json", "dry_run", "no_input")
