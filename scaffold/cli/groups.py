@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 
 class KindCommand(click.Command):
-    """The command of one kind of unit; its manifests are read when it is chosen, not when it is listed."""
+    """The command of one kind; its manifests are read when it is chosen, not when it is listed."""
 
     def __init__(self, head: KindHead, name: str) -> None:
         super().__init__(name, help=head.help, callback=self.make)
