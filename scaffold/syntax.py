@@ -233,7 +233,8 @@ class _Older:
         parameters = getattr(node, "type_parameters", None)
         if parameters is None:
             return
-        name: Any = getattr(node, "name")  # noqa: B009  (of three classes)
+        definition: Any = node
+        name: Any = definition.name
         rows: Any = parameters.params
         self.type_parameters[self._line(self._spans[name][0]), name.value] = [
             each.param.name.value for each in rows
