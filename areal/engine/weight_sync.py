@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
+import shutil
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -24,8 +25,12 @@ import torch.distributed as dist
 from safetensors.torch import save_file
 from torch import Tensor
 
+from areal.api.engine_api import InferenceEngine
 from areal.api.errors import ArealError
+from areal.api.io_struct import WeightUpdateMeta
+from areal.engine.model.checkpoint import atomic_folder
 from areal.engine.model.shared_weights import SharedWeights
+from areal.engine.processes import is_first
 
 logger = logging.getLogger("WeightSync")
 
@@ -42,6 +47,36 @@ TensorSpec = tuple[str, str, Sequence[int]]
 
 class WeightSyncError(ArealError, RuntimeError):
     """Weights did not arrive as they were sent; the old ones are still in place."""
+
+
+# --- the trainer's side ---------------------------------------------------------------------------
+
+
+def publish_on_disk(
+    write: Callable[[Path], None], inference: InferenceEngine | None, meta: WeightUpdateMeta
+) -> None:
+    """Write the weights where servers read them, have them load, and delete older versions.
+
+    Generation goes on while the trainer gathers and writes. The newest version stays, for servers
+    that join later.
+
+    Args:
+        write: Puts the weights into a folder; all processes call it together.
+        inference: Talks to the servers; None in all processes but the first.
+        meta: Has the folder, ``.../weight_update_v{version}``, and the version.
+    """
+    assert meta.path is not None
+    folder = Path(meta.path)
+    with atomic_folder(folder) as staged:
+        write(staged)
+        if is_first():
+            write_manifest(staged)
+    if inference is None:
+        return
+    inference.update_weights_from_disk(meta).result()
+    for older in folder.parent.glob("weight_update_v*"):
+        if older != folder:
+            shutil.rmtree(older, ignore_errors=True)
 
 
 # --- folders --------------------------------------------------------------------------------------

@@ -64,7 +64,6 @@ class LocalInferenceEngine(InferenceEngine):
     ) -> None:
         self.config = config
         self.weights = weights
-        self.seed = seed
         weights.lm.require_plans()
         self._decoder = Decoder(weights.lm, seed)
         self._max_length = weights.lm.max_length

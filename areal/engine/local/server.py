@@ -1,4 +1,4 @@
-"""The embedded engine as a server: SGLang's wire, OpenAI's routes, and weights that follow a trainer.
+"""The embedded engine as a server: speaking SGLang, with weights that follow a trainer.
 
 Beyond SGLang's fields an answer of ``/generate`` holds ``meta_info.output_token_versions``, the
 weight version of every output token: an update in the middle of an answer changes it in place.
@@ -60,7 +60,7 @@ _PAUSE_MODES = ("abort", "in_place", "retract")
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
-class BadRequest(ArealError, ValueError):
+class BadRequestError(ArealError, ValueError):
     """A request that no retry can mend; the message names the field."""
 
 
@@ -212,9 +212,9 @@ class InferenceServer:
     async def _generate(self, request: web.Request) -> web.Response:
         body = await _body(request)
         if unknown := sorted(body.keys() - _GENERATE_FIELDS):
-            raise BadRequest(f"{', '.join(unknown)}: not available here; leave it out")
+            raise BadRequestError(f"{', '.join(unknown)}: not available here; leave it out")
         if body.get("stream"):
-            raise BadRequest("stream: not available here; set it to false")
+            raise BadRequestError("stream: not available here; set it to false")
         answer = await self._answer(
             self._prompt(body),
             self._sampling(_object(body, "sampling_params")),
@@ -233,7 +233,7 @@ class InferenceServer:
         except RuntimeError as error:
             if self.engine.is_alive:
                 # The prompt leaves no room, which no other server can mend.
-                raise BadRequest(str(error)) from error
+                raise BadRequestError(str(error)) from error
             raise
 
     def _prompt(self, body: Mapping[str, Any]) -> list[int]:
@@ -242,7 +242,7 @@ class InferenceServer:
             encoded: list[int] = self.tokenizer(body["text"], add_special_tokens=False)["input_ids"]
             return encoded
         if not isinstance(ids, list) or not all(type(token) is int for token in ids):
-            raise BadRequest("input_ids: must be a list of whole numbers, of one prompt")
+            raise BadRequestError("input_ids: must be a list of whole numbers, of one prompt")
         return ids
 
     def _sampling(self, given: Mapping[str, Any]) -> GenerationHyperparameters:
@@ -253,11 +253,13 @@ class InferenceServer:
                 options["stop"] = [value] if isinstance(value, str) else value
                 continue
             if name not in _SAMPLING:
-                raise BadRequest(f"sampling_params.{name}: not available here; leave it out")
+                raise BadRequestError(f"sampling_params.{name}: not available here; leave it out")
             target, kinds = _SAMPLING[name]
             is_flag = isinstance(value, bool) and bool not in kinds
             if is_flag or not isinstance(value, kinds):
-                raise BadRequest(f"sampling_params.{name}: found {value!r}, no {kinds[0].__name__}")
+                raise BadRequestError(
+                    f"sampling_params.{name}: found {value!r}, no {kinds[0].__name__}"
+                )
             options[target] = value
         options["stop_token_ids"] = options.get("stop_token_ids") or []
         if options.get("temperature") == 0:
@@ -298,14 +300,14 @@ class InferenceServer:
         body = await _body(request)
         rid = body.get("rid")
         if not body.get("abort_all") and not isinstance(rid, str):
-            raise BadRequest("rid: name a request, or set abort_all")
+            raise BadRequestError("rid: name a request, or set abort_all")
         self.engine.abort_requests(None if body.get("abort_all") else rid)
         return web.json_response({"success": True})
 
     async def _pause(self, request: web.Request) -> web.Response:
         mode = (await _body(request)).get("mode", "abort")
         if mode not in _PAUSE_MODES:
-            raise BadRequest(f"mode: found {mode!r}, known are {', '.join(_PAUSE_MODES)}")
+            raise BadRequestError(f"mode: found {mode!r}, known are {', '.join(_PAUSE_MODES)}")
         self.engine.pause_generation()
         if mode == "abort":
             self.engine.abort_requests()
@@ -322,14 +324,16 @@ class InferenceServer:
         body = await _body(request)
         folder = body.get("model_path")
         if not isinstance(folder, str) or not folder:
-            raise BadRequest("model_path: name the folder of the weights")
-        return await self._update(body, lambda version: self._receiver.load_folder(Path(folder), version))
+            raise BadRequestError("model_path: name the folder of the weights")
+        return await self._update(
+            body, lambda version: self._receiver.load_folder(Path(folder), version)
+        )
 
     async def _pull(self, request: web.Request) -> web.Response:
         body = await _body(request)
         url = body.get("url")
         if not isinstance(url, str) or not url.startswith(("http://", "https://")):
-            raise BadRequest(f"url: found {url!r}, name where the weights are served")
+            raise BadRequestError(f"url: found {url!r}, name where the weights are served")
         return await self._update(body, lambda version: self._receiver.pull(url, version))
 
     async def _init_group(self, request: web.Request) -> web.Response:
@@ -368,7 +372,7 @@ class InferenceServer:
     ) -> web.Response:
         version = body.get("weight_version")
         if version is not None and not (isinstance(version, str) and version.isdecimal()):
-            raise BadRequest(f"weight_version: found {version!r}, no whole number as text")
+            raise BadRequestError(f"weight_version: found {version!r}, no whole number as text")
         if body.get("abort_all_requests"):
             self.engine.abort_requests()
         return await self._try(lambda: load(None if version is None else int(version)))
@@ -415,7 +419,7 @@ class InferenceServer:
                 messages, add_generation_prompt=True, tokenize=True, return_dict=False
             )
         except Exception as error:  # a template is a program of the model's makers
-            raise BadRequest(f"messages: the chat template refused them: {error}") from error
+            raise BadRequestError(f"messages: the chat template refused them: {error}") from error
         answer = await self._answer(prompt, self._openai_sampling(body), "")
         text = self.tokenizer.decode(answer.output_tokens, skip_special_tokens=True)
         content = [
@@ -433,9 +437,9 @@ class InferenceServer:
 
     def _openai_sampling(self, body: Mapping[str, Any]) -> GenerationHyperparameters:
         if body.get("stream"):
-            raise BadRequest("stream: not available here; set it to false")
+            raise BadRequestError("stream: not available here; set it to false")
         if body.get("n", 1) != 1:
-            raise BadRequest(f"n: found {body['n']!r}, one answer a request is made")
+            raise BadRequestError(f"n: found {body['n']!r}, one answer a request is made")
         names = {"seed": "sampling_seed", "max_tokens": "max_new_tokens"}
         names["max_completion_tokens"] = "max_new_tokens"
         wanted = {*_SAMPLING, *names, "stop"}
@@ -482,25 +486,25 @@ def _naming_fields() -> Any:
     try:
         yield
     except KeyError as error:
-        raise BadRequest(f"{error.args[0]}: is missing") from error
+        raise BadRequestError(f"{error.args[0]}: is missing") from error
     except (TypeError, ValueError) as error:
-        raise BadRequest(f"the body is malformed: {error}") from error
+        raise BadRequestError(f"the body is malformed: {error}") from error
 
 
 async def _body(request: web.Request) -> dict[str, Any]:
     try:
         body = await request.json() if request.can_read_body else {}
     except (ValueError, RecursionError) as error:
-        raise BadRequest(f"the body is no JSON: {error}") from error
+        raise BadRequestError(f"the body is no JSON: {error}") from error
     if not isinstance(body, dict):
-        raise BadRequest(f"the body must be an object, not {type(body).__name__}")
+        raise BadRequestError(f"the body must be an object, not {type(body).__name__}")
     return body
 
 
 def _object(body: Mapping[str, Any], name: str) -> dict[str, Any]:
     value = body.get(name) or {}
     if not isinstance(value, dict):
-        raise BadRequest(f"{name}: must be an object, not {value!r}")
+        raise BadRequestError(f"{name}: must be an object, not {value!r}")
     return value
 
 
