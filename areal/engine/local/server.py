@@ -152,6 +152,7 @@ class InferenceServer:
                 web.post("/pull_weights", self._pull),
                 web.post("/init_weights_update_group", self._init_group),
                 web.post("/update_weights_from_distributed", self._update_from_group),
+                web.post("/finish_weight_update", self._finish_update),
                 web.post("/destroy_weights_update_group", self._destroy_group),
                 web.get("/v1/models", self._models),
                 web.post("/v1/completions", self._completions),
@@ -357,15 +358,11 @@ class InferenceServer:
         with _naming_fields():
             specs = list(zip(body["names"], body["dtypes"], body["shapes"], strict=True))
             group = str(body["group_name"])
-        if body.get("weight_version") is None:
-            # More is to come; the weights change when all of them are here.
-            return await self._try(lambda: self._receiver.receive(group, specs))
+        # The weights change when all of them are here, which the trainer says afterwards.
+        return await self._try(lambda: self._receiver.receive(group, specs))
 
-        def finish(version: int | None) -> None:
-            self._receiver.receive(group, specs)
-            self._receiver.load_received(version)
-
-        return await self._update(body, finish)
+    async def _finish_update(self, request: web.Request) -> web.Response:
+        return await self._update(await _body(request), self._receiver.load_received)
 
     async def _update(
         self, body: Mapping[str, Any], load: Callable[[int | None], None]

@@ -224,21 +224,20 @@ def send_by_group(client: Client, other: LocalInferenceEngine) -> tuple[int, dic
     group = WeightGroup("127.0.0.1", port, 0, 2, "g", torch.device("cpu"))
     assert joining.result(60)[0] == 200
     state = other.weights.module.state_dict()
-    halves = [list(state)[::2], list(state)[1::2]]
-    for names, version in zip(halves, ({}, {"weight_version": "7"}), strict=True):
+    for names in (list(state)[::2], list(state)[1::2]):
         body = {
             "names": names,
             "dtypes": ["float32"] * len(names),
             "shapes": [list(state[name].shape) for name in names],
             "group_name": "g",
-            **version,
         }
         sending = pool.submit(client.post, "/update_weights_from_distributed", body)
         for name in names:
             group.broadcast(state[name].contiguous())
         answer = sending.result(60)
         assert answer[0] == 200, answer
-    return answer
+        assert client.updates()["weight_version"] == "0"
+    return client.post("/finish_weight_update", {"weight_version": "7"})
 
 
 def damage(folder: Path, how: str) -> None:
