@@ -1,0 +1,25 @@
+"""Which client talks to the servers of a rollout backend."""
+
+from __future__ import annotations
+
+import os
+
+from areal.api.alloc_mode import ModelAllocation
+from areal.api.cli_args import InferenceEngineConfig
+from areal.engine.sglang_remote import SGLangBackend
+from areal.engine.vllm_remote import VLLMBackend
+from areal.infra.launch import KEY_VARIABLE
+from areal.infra.remote_inf_engine import RemoteInfEngine
+
+# ``areal serve`` answers as SGLang does.
+_BACKENDS = {"local": SGLangBackend, "sglang": SGLangBackend, "vllm": VLLMBackend}
+
+
+def make_remote_engine(config: InferenceEngineConfig, seed: int) -> RemoteInfEngine:
+    """Return an engine over the servers of ``config.backend``.
+
+    The servers' key is that of the environment, where there is one.
+    """
+    name = ModelAllocation.from_str(config.backend).backend
+    key = os.environ.get(KEY_VARIABLE) or config.provider_api_key
+    return RemoteInfEngine(config, _BACKENDS[name](), seed, api_key=key)

@@ -1,0 +1,179 @@
+"""Servers and ranks on this machine, started by one command, and what happens when they die."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from areal.api.cli_args import PPOConfig, load_expr_config
+from areal.trainer.ppo import PPOTrainer
+from tests.integration.areal.conftest import command, environment
+from tests.tiny_runs import MODEL, rl_yaml, train_stats
+
+STEPS = 8
+TIMEOUT_S = 200
+SECTIONS = {
+    "total_train_steps": STEPS,
+    "run": {"model": {**MODEL, "num_key_value_heads": 2}},  # that two processes can share
+    "rollout": {"deterministic_sampling": True},
+    "recover": {"freq_steps": 1},
+}
+
+
+def start(folder: Path, *overrides: str) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        command("train", "-c", "config.yaml", *overrides),
+        cwd=folder,
+        env=environment(),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+
+
+def descendants(pid: int) -> dict[int, str]:
+    """Returns the command lines of all processes below one, by their ids."""
+    parents, commands = {}, {}
+    for entry in Path("/proc").iterdir():
+        try:
+            child = int(entry.name)
+            parents[child] = int((entry / "stat").read_text().rpartition(")")[2].split()[1])
+            commands[child] = (entry / "cmdline").read_text().replace("\0", " ")
+        except (ValueError, OSError):  # no process, or one that has just ended
+            continue
+    found: dict[int, str] = {}
+    waiting = [pid]
+    while waiting:
+        parent = waiting.pop()
+        children = [child for child, its_parent in parents.items() if its_parent == parent]
+        found |= {child: commands[child] for child in children}
+        waiting += children
+    return found
+
+
+def running(folder: Path) -> list[int]:
+    """Returns the processes, but zombies, that work in a folder."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        try:
+            if entry.name.isdecimal() and os.readlink(entry / "cwd") == str(folder):
+                found.append(int(entry.name))
+        except OSError:
+            continue
+    return found
+
+
+def wait_until(condition: Callable[[], Any], process: subprocess.Popen[str], what: str) -> Any:
+    give_up_at = time.monotonic() + TIMEOUT_S
+    while not (found := condition()):
+        if process.poll() is not None:
+            raise AssertionError(f"it ended before {what}:\n{process.communicate()[0]}")
+        assert time.monotonic() < give_up_at, what
+        time.sleep(0.02)
+    return found
+
+
+def has_step(folder: Path, step: int) -> bool:
+    stats = folder / "e/t/stats.jsonl"
+    return stats.is_file() and f'"step": {step},' in stats.read_text()
+
+
+def kill_one(launcher: subprocess.Popen[str], words: str, index: int = 0) -> None:
+    """Kills one of the launcher's processes, by what stands in its command line."""
+
+    def find() -> list[int]:
+        every = descendants(launcher.pid)
+        return sorted(pid for pid, line in every.items() if words in line and "ranks" not in line)
+
+    os.kill(wait_until(lambda: find()[index:], launcher, f"there is {words}")[0], signal.SIGKILL)
+
+
+def finish(process: subprocess.Popen[str]) -> str:
+    output = process.communicate(timeout=TIMEOUT_S)[0]
+    assert process.returncode == 0, output
+    return output
+
+
+def rows_of(folder: Path) -> list[Any]:
+    return [
+        [stats[name] for name in ("actor_loss", "reward", "grad_norm", "n_valid_tokens")]
+        for stats in train_stats(folder)
+    ]
+
+
+def check_same(found: Path, expected: Path) -> None:
+    """Checks that each step trained on the same rows: losses differ by the order of sums alone."""
+    one, other = rows_of(found), rows_of(expected)
+    assert len(one) == len(other) == STEPS
+    for mine, theirs in zip(one, other, strict=True):
+        assert mine == pytest.approx(theirs, abs=1e-4)
+
+
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Returns the folder of the same run in one process."""
+    folder = tmp_path_factory.mktemp("one")
+    argv = ["--config", str(rl_yaml(folder, **SECTIONS)), "actor.backend=archon:d1"]
+    with PPOTrainer(load_expr_config(argv, PPOConfig)[0]) as trainer:
+        trainer.train()
+    return folder
+
+
+def test_a_run_survives_the_death_of_a_server_a_rank_and_the_launcher(
+    tmp_path: Path, undisturbed: Path
+) -> None:
+    rl_yaml(tmp_path, **SECTIONS)
+    overrides = ("rollout.backend=local:d2", "actor.backend=archon:d2")
+    launcher = start(tmp_path, *overrides)
+    try:
+        wait_until(lambda: has_step(tmp_path, 1), launcher, "the first step")
+        kill_one(launcher, " serve ")
+        wait_until(lambda: has_step(tmp_path, 3), launcher, "steps without that server")
+        kill_one(launcher, " train ", index=1)
+        wait_until(lambda: has_step(tmp_path, 5), launcher, "steps after the ranks' restart")
+    finally:
+        launcher.kill()
+        launcher.communicate()
+    wait_until(lambda: not running(tmp_path), start_nothing(), "all its processes are gone")
+    output = finish(start(tmp_path, *overrides))
+    assert "continues after step" in output
+    check_same(tmp_path, undisturbed)
+    assert not running(tmp_path)
+
+
+def start_nothing() -> Any:
+    class Alive:
+        @staticmethod
+        def poll() -> None: ...
+
+    return Alive
+
+
+def test_what_every_rank_would_refuse_is_said_once(tmp_path: Path) -> None:
+    rl_yaml(tmp_path, **SECTIONS)
+    process = start(tmp_path, "actor.backend=archon:t2", "train_dataset.path=no.such.loader")
+    output = process.communicate(timeout=TIMEOUT_S)[0]
+    assert process.returncode == 1
+    assert output.count("no.such.loader") == 1
+    assert "Traceback" not in output
+    assert not running(tmp_path)
+
+
+def test_ctrl_c_ends_everything_and_the_run_can_go_on(tmp_path: Path) -> None:
+    rl_yaml(tmp_path, **{**SECTIONS, "total_train_steps": 500})
+    process = start(tmp_path, "rollout.backend=local:d2")
+    wait_until(lambda: has_step(tmp_path, 2), process, "the second step")
+    process.send_signal(signal.SIGINT)
+    output = process.communicate(timeout=TIMEOUT_S)[0]
+    assert process.returncode == 130, output
+    assert "Traceback" not in output
+    assert (tmp_path / "e/t/report.html").is_file()
+    assert not running(tmp_path)
