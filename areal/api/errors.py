@@ -35,3 +35,7 @@ class RewardWorkerDiedError(RewardError):
 
 class EpisodeFailureError(ArealError, RuntimeError):
     """More than half of at least 64 consecutive episodes failed: training stops with the cause."""
+
+
+class HubError(ArealError, RuntimeError):
+    """The first of several processes failed, and the others cannot go on without it."""

@@ -13,7 +13,7 @@ from areal.api.errors import ArealError
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(package_name="areal-lite", prog_name="areal")
 def main() -> None:
-    """Train language models with reinforcement learning, on a laptop or a GPU."""
+    """Train language models with reinforcement learning, on a laptop or a cluster."""
 
 
 @main.command(context_settings={"ignore_unknown_options": True})
@@ -28,16 +28,48 @@ def train(config: str, overrides: tuple[str, ...]) -> None:
     """
     # Dotted paths in the file (rewards, workflows, datasets of one's own) start from here.
     sys.path.insert(0, str(Path.cwd()))
+    from areal.infra.launch import report_to_launcher
     from areal.trainer.run import run_training
 
     try:
         run_training(["--config", config, *overrides])
     except ArealError as error:
-        click.echo(f"error: {error}", err=True)
+        if not report_to_launcher(error):
+            click.echo(f"error: {error}", err=True)
         sys.exit(1)
     except KeyboardInterrupt:
         click.echo("interrupted; the same command resumes from the last checkpoint", err=True)
         sys.exit(130)
+
+
+@main.command(context_settings={"ignore_unknown_options": True})
+@click.argument("arguments", nargs=-1, type=click.UNPROCESSED, metavar="[MODEL] [OVERRIDES]...")
+@click.option("-c", "--config", type=click.Path(), help="Serve the model of this YAML file.")
+@click.option("--host", default="127.0.0.1", show_default=True, help="Where to listen.")
+@click.option("--port", default=0, show_default="a free one", help="The port to listen on.")
+@click.option("--backend", default="", help="fsdp:d1 (as transformers has it) or archon:d1.")
+def serve(
+    arguments: tuple[str, ...], config: str | None, host: str, port: int, backend: str
+) -> None:
+    """Generate for other processes, over HTTP, until Ctrl-C.
+
+    MODEL is a checkpoint folder or a hub id; with --config it is the model of a training run. The
+    server speaks SGLang's wire and OpenAI's, and takes new weights from a trainer. To listen where
+    other machines reach it, set a key in AREAL_SERVER_KEY.
+    """
+    sys.path.insert(0, str(Path.cwd()))
+    from areal.trainer.serve import serve as run_server
+
+    if config is None and len(arguments) != 1:
+        raise click.UsageError("name one MODEL, or a configuration with --config")
+    try:
+        if config is None:
+            run_server(host, port, model=arguments[0], backend=backend)
+        else:
+            run_server(host, port, argv=["--config", config, *arguments], backend=backend)
+    except ArealError as error:
+        click.echo(f"error: {error}", err=True)
+        sys.exit(1)
 
 
 if __name__ == "__main__":  # torchrun -m areal.trainer.cli

@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger("PolicyLoss")
 
 LossWeightFn = Callable[[TensorDict], torch.Tensor]
+Gather = Callable[[list[Any]], list[list[Any]] | None]
 
 
 def needs_prox_logp(actor: PPOActorConfig) -> bool:
@@ -149,8 +150,12 @@ class PolicyLoss:
             input_data["loss_mask"], self.options.aggregation, input_data.get("cu_seqlens")
         )
 
-    def pop_stats(self) -> dict[str, torch.Tensor]:
+    def pop_stats(self, gather: Gather | None = None) -> dict[str, torch.Tensor]:
         """Return the statistics of the micro-batches since the last call, as 0-dim tensors.
+
+        Args:
+            gather: Returns what the processes with other rows collected, in the one that reports,
+                and None in the others; None reports what this process collected.
 
         Names say what is averaged over kept tokens, ``*_max`` is the largest, ``actor_loss`` is the
         loss of the whole, ``n_valid_tokens`` counts kept tokens. ``logp_abs_diff`` compares with
@@ -158,9 +163,9 @@ class PolicyLoss:
         trainer and rollout engine. Nothing collected gives an empty dict.
         """
         collected, self._collected = self._collected, []
-        if not collected:
-            return {}
-        return _combined(collected)
+        if gather is not None:
+            collected = [each for part in gather(collected) or () for each in part]
+        return _combined(collected) if collected else {}
 
     def _reference_logprobs(
         self, logprobs: torch.Tensor, input_data: TensorDict

@@ -11,23 +11,27 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import torch
+import torch.distributed as dist
 
-from areal.api.alloc_mode import ModelAllocation
 from areal.api.cli_args import GenerationHyperparameters, MicroBatchSpec, PPOConfig
+from areal.api.config.defaults import ours
+from areal.api.engine_api import InferenceEngine
 from areal.api.errors import ConfigError, TrajectoryError
 from areal.api.io_struct import WeightUpdateMeta
 from areal.api.registry import import_from_string, resolve
 from areal.engine.local.engine import LocalInferenceEngine
+from areal.engine.processes import is_first
 from areal.engine.training.engine import PackedTrainEngine
 from areal.infra.workflow_resolution import is_agent, is_workflow, resolve_accept_fn
 from areal.reward import REWARDS
 from areal.trainer.advantages import compute_advantages, shift_to_next_token
 from areal.trainer.base import BaseTrainer
 from areal.trainer.batch_stats import batch_statistics
+from areal.trainer.hub import Hub
 from areal.trainer.policy_loss import build_policy_loss, needs_prox_logp
 from areal.trainer.report import EpisodeSample, ReportPaths
-from areal.trainer.runtime import make_train_engine, make_weights
-from areal.utils.data import concat_batch, split_padded_tensor_dict_into_mb_list
+from areal.trainer.runtime import make_train_engine, make_weights, uses_servers
+from areal.utils.data import TrajBatchMeta, concat_batch, split_padded_tensor_dict_into_mb_list
 from areal.utils.dataloader import create_dataloader
 from areal.workflow import WORKFLOWS
 
@@ -62,12 +66,11 @@ class PPOTrainer(BaseTrainer):
         super().__init__(config, train_dataset, valid_dataset)
         # Rollouts and updates must see one policy; a dropped unit would make it another.
         self.weights.lm.turn_off_dropout()
-        self.ref: PackedTrainEngine | None = None
-        if config.ref is not None and config.actor.kl_ctl > 0:
-            weights = make_weights(config, config.ref, self.tokenizer)
-            self.ref = make_train_engine(config.ref, weights)
-        self.rollout = LocalInferenceEngine(self._rollout_config(), self.weights, seed=config.seed)
-        self.actor.connect_engine(self.rollout)
+        self.ref = self._make_reference()
+        self.hub = Hub(self.actor)
+        self.rollout = self._make_rollout_engine() if is_first() else None
+        if self.rollout is not None:
+            self.actor.connect_engine(self.rollout)
         self._loss_fn, self._loss_weight_fn = build_policy_loss(
             config.actor, config.run, config.gconfig.max_new_tokens
         )
@@ -120,12 +123,41 @@ class PPOTrainer(BaseTrainer):
             eval_workflow, eval_workflow_kwargs, self.config.eval_gconfig
         )
         self._filter = resolve_accept_fn(dynamic_filter_fn or run.dynamic_filter)
-        self.rollout.initialize()
-        if not (is_workflow(self._workflow) and is_workflow(self._eval_workflow)):
-            self._serve_agents()
+        if self.rollout is not None:
+            self.rollout.initialize()
+            if not (is_workflow(self._workflow) and is_workflow(self._eval_workflow)):
+                self._serve_agents()
         self._loop(total_epochs)
 
+    def _start(self, total_epochs: int | None = None) -> None:
+        super()._start(total_epochs)
+        if uses_servers(self.config):
+            # Whatever the servers began with, a resumed run's weights are others.
+            self._publish(self.actor.get_version())
+
     # --- set-up
+
+    def _make_reference(self) -> PackedTrainEngine | None:
+        """Return the engine of the frozen policy that the KL penalty keeps close to."""
+        if self.config.ref is None or self.config.actor.kl_ctl <= 0:
+            return None
+        settings = self.config.ref
+        if settings.backend == ours("actor.backend"):
+            settings = dataclasses.replace(settings, backend=self.config.actor.backend)
+        ref = make_train_engine(settings, make_weights(self.config, settings, self.tokenizer))
+        if dist.is_initialized():
+            ref.create_process_group()
+            ref.initialize()
+        return ref
+
+    def _make_rollout_engine(self) -> InferenceEngine:
+        config = self._rollout_config()
+        if not uses_servers(self.config):
+            return LocalInferenceEngine(config, self.weights, seed=self.config.seed)
+        # A run in one process has no use for HTTP.
+        from areal.engine.remote import make_remote_engine
+
+        return make_remote_engine(config, seed=self.config.seed)
 
     def _rollout_config(self) -> Any:
         config, batch_size = self.config.rollout, self.config.train_dataset.batch_size
@@ -212,37 +244,47 @@ class PPOTrainer(BaseTrainer):
     # --- one step
 
     def _train_step(self) -> tuple[dict[str, Any], Sequence[EpisodeSample]]:
-        config = self.config
         started = time.perf_counter()
+        rolled_out = self.hub.first(self._roll_out)
+        rollout_s = time.perf_counter() - started
+        batch, meta = rolled_out or (None, None)
+        batch = self._with_reference_logprobs(batch)
+        version = self.actor.get_version()
+        stats: dict[str, Any] = {}
+        if batch is not None and meta is not None:
+            batch = compute_advantages(
+                batch,
+                self.config.actor,
+                group_sizes=meta.traj_group_sizes,
+                current_version=version,
+                eos_token_ids=self._stop_token_ids(),
+                kl_in_reward=self.config.run.kl_placement == "reward",
+            )
+            stats = batch_statistics(batch, meta.traj_group_sizes, version)
+        stats |= self._update(batch)
+        self._publish(version + 1)
+        samples: Sequence[EpisodeSample] = ()
+        if batch is not None:
+            self.num_sequences += len(batch["rewards"])
+            samples = self._samples(batch)
+            stats |= self._derived_stats(stats, rollout_s, time.perf_counter() - started)
+        # All processes decide by the same numbers whether the run has reached its aim.
+        stats = self.hub.same(stats)
+        self._recent_rewards.append(stats["reward"])
+        return stats, samples
+
+    def _roll_out(self) -> tuple[dict[str, Any], TrajBatchMeta]:
+        assert self.rollout is not None
         trajectories = self.rollout.prepare_batch(
             self.train_dataloader,
             self._workflow,
             should_accept_fn=self._accepts,
-            group_size=config.gconfig.n_samples,
-            dynamic_bs=config.dynamic_bs,
-            reward_normalization=config.gconfig.reward_normalization,
-            drop_incomplete_group=config.gconfig.drop_incomplete_group,
+            group_size=self.config.gconfig.n_samples,
+            dynamic_bs=self.config.dynamic_bs,
+            reward_normalization=self.config.gconfig.reward_normalization,
+            drop_incomplete_group=self.config.gconfig.drop_incomplete_group,
         )
-        rollout_s = time.perf_counter() - started
-        batch, meta = concat_batch(trajectories)
-        batch = self._with_reference_logprobs(batch)
-        version = self.actor.get_version()
-        batch = compute_advantages(
-            batch,
-            config.actor,
-            group_sizes=meta.traj_group_sizes,
-            current_version=version,
-            eos_token_ids=self._stop_token_ids(),
-            kl_in_reward=config.run.kl_placement == "reward",
-        )
-        stats: dict[str, Any] = batch_statistics(batch, meta.traj_group_sizes, version)
-        stats |= self._update(batch)
-        self._publish(version + 1)
-        self.num_sequences += len(batch["rewards"])
-        samples = self._samples(batch)
-        stats |= self._derived_stats(stats, rollout_s, time.perf_counter() - started)
-        self._recent_rewards.append(stats["reward"])
-        return stats, samples
+        return concat_batch(trajectories)
 
     def _accepts(self, trajectory: dict[str, Any]) -> bool:
         """Check a trajectory against the model, and ask the filter of the run."""
@@ -253,45 +295,42 @@ class PPOTrainer(BaseTrainer):
             )
         return self._filter is None or bool(self._filter(trajectory))
 
-    def _with_reference_logprobs(self, batch: dict[str, Any]) -> dict[str, Any]:
+    def _with_reference_logprobs(self, batch: dict[str, Any] | None) -> dict[str, Any] | None:
         """Add the next-token log-probabilities that the loss compares with."""
-        wants_prox = needs_prox_logp(self.config.actor)
-        if self.ref is None and not wants_prox:
-            return batch
-        aligned = {**batch, "loss_mask": shift_to_next_token(batch["loss_mask"].bool())}
-        added = {}
+        engines: dict[str, PackedTrainEngine] = {}
         if self.ref is not None:
-            self.ref.eval()
-            added["ref_logp"] = self.ref.forward_batch(aligned)
-        if wants_prox:
-            self.actor.eval()
-            added["prox_logp"] = self.actor.forward_batch(aligned)
-        return {**batch, **added}
+            engines["ref_logp"] = self.ref
+        if needs_prox_logp(self.config.actor):
+            engines["prox_logp"] = self.actor
+        if not engines:
+            return batch
+        aligned = None
+        if batch is not None:
+            aligned = {**batch, "loss_mask": shift_to_next_token(batch["loss_mask"].bool())}
+        rows = self.hub.scatter(aligned)
+        added = {}
+        for name, engine in engines.items():
+            engine.eval()
+            added[name] = self.hub.gather(engine.forward_batch(rows))
+        return None if batch is None else {**batch, **added}
 
-    def _update(self, batch: dict[str, Any]) -> dict[str, Any]:
+    def _update(self, batch: dict[str, Any] | None) -> dict[str, Any]:
         """Do one optimiser step a minibatch and return their statistics."""
         self.actor.train()
-        num_minibatches = min(self.config.actor.ppo_n_minibatches, len(batch["rewards"]))
-        minibatches = [batch]
-        if num_minibatches > 1:
-            minibatches = split_padded_tensor_dict_into_mb_list(
-                batch, MicroBatchSpec(n_mbs=num_minibatches)
-            ).mbs
+        minibatches = [] if batch is None else self._minibatches(batch)
         done: list[dict[str, float]] = []
         drift: dict[str, Any] = {}
-        for minibatch in minibatches:
-            if not bool(minibatch["loss_mask"].any()):
-                continue
-            done.append(self.actor.train_batch(minibatch, self._loss_fn, self._loss_weight_fn))
-            if not drift:
+        for i in range(self.hub.same(len(minibatches))):
+            rows = self.hub.scatter(minibatches[i] if minibatches else None)
+            done.append(self.actor.train_batch(rows, self._loss_fn, self._loss_weight_fn))
+            if not i:
                 # Before the first optimiser step trainer and rollout have the same weights.
-                drift = self._loss_fn.pop_stats()
+                drift = self._loss_fn.pop_stats(self.hub.gather_all)
         self.actor.lr_scheduler_step()
         if not done:
             logger.warning("no token of the batch of step %d is trained on", self.step + 1)
             return {}
-        stats = self._loss_fn.pop_stats() or drift
-        merged = dict(stats)
+        merged = self._loss_fn.pop_stats(self.hub.gather_all) or dict(drift)
         merged |= {
             name: drift[name] for name in ("logp_abs_diff", "logp_abs_diff_max") if name in drift
         }
@@ -302,24 +341,32 @@ class PPOTrainer(BaseTrainer):
         )
         return dict(zip(merged, table.tolist(), strict=True))
 
+    def _minibatches(self, batch: dict[str, Any]) -> list[dict[str, Any]]:
+        """Cut a batch for as many optimiser steps; what carries no loss is left out."""
+        count = min(self.config.actor.ppo_n_minibatches, len(batch["rewards"]))
+        minibatches = [batch]
+        if count > 1:
+            spec = MicroBatchSpec(n_mbs=count)
+            minibatches = split_padded_tensor_dict_into_mb_list(batch, spec).mbs
+        return [minibatch for minibatch in minibatches if bool(minibatch["loss_mask"].any())]
+
     def _publish(self, version: int) -> None:
-        """Give the rollout engine the new weights under a new version."""
-        self.rollout.pause()
-        meta = WeightUpdateMeta(type="disk", path=str(self.folder / "weight_update"))
+        """Give the rollout engine the new weights under a new version; episodes go on meanwhile."""
+        meta = WeightUpdateMeta(type="disk", path=str(self.folder / "weights" / "weight_update"))
         self.actor.update_weights(meta.with_version(version))
         self.actor.set_version(version)
-        self.rollout.set_version(version)
-        self.rollout.resume()
+        if self.rollout is not None:
+            self.rollout.set_version(version)
 
     def _derived_stats(
         self, stats: dict[str, Any], rollout_s: float, step_s: float
     ) -> dict[str, Any]:
-        counts = self.rollout.export_stats()
+        assert self.rollout is not None
         return {
             "loss": stats.get("actor_loss", 0.0),
             "tokens_per_s": stats["n_gen_tokens"] / max(step_s, 1e-9),
             "rollout_time_s": rollout_s,
-            **counts,
+            **self.rollout.export_stats(),
         }
 
     def _stop_token_ids(self) -> list[int]:
@@ -356,7 +403,13 @@ class PPOTrainer(BaseTrainer):
     # --- evaluation, the end, resuming
 
     def _evaluate(self) -> dict[str, Any]:
+        found = self.hub.same(self.hub.first(self._evaluate_here))
+        assert found is not None
+        return found
+
+    def _evaluate_here(self) -> dict[str, Any]:
         assert self.config.eval_gconfig is not None
+        assert self.rollout is not None
         rows = [self.valid_dataset[i] for i in range(len(self.valid_dataset))]
         trajectories = self.rollout.workflow_executor.rollout_batch(
             rows, self._eval_workflow, group_size=self.config.eval_gconfig.n_samples, is_eval=True
@@ -376,19 +429,27 @@ class PPOTrainer(BaseTrainer):
         return is_full and sum(self._recent_rewards) / STOP_WINDOW > goal
 
     def _rollout_state(self) -> dict[str, Any]:
-        return {
+        if self.rollout is None:
+            return {}
+        state = {
             "executor": self.rollout.workflow_executor.state_dict(),
             "recent_rewards": list(self._recent_rewards),
-            "random": self.rollout.random_state(),
         }
+        if isinstance(self.rollout, LocalInferenceEngine):
+            state["random"] = self.rollout.random_state()
+        return state
 
     def _restore_rollout(self, state: dict[str, Any]) -> None:
-        self.rollout.workflow_executor.load_state_dict(state["executor"])
         self._recent_rewards.extend(state["recent_rewards"])
-        self.rollout.set_random_state(state["random"])
+        if self.rollout is None:
+            return
+        self.rollout.workflow_executor.load_state_dict(state["executor"])
+        if isinstance(self.rollout, LocalInferenceEngine) and "random" in state:
+            self.rollout.set_random_state(state["random"])
 
     def close(self, status: str = "completed") -> ReportPaths | None:
-        self.rollout.destroy()
+        if self.rollout is not None:
+            self.rollout.destroy()
         if self._agent_proxy is not None:
             self._agent_proxy.stop()
         return super().close(status)
@@ -414,18 +475,6 @@ def check_ppo_config(config: PPOConfig) -> None:
     Raises:
         ConfigError: Says which keys, and what to set.
     """
-    if ModelAllocation.from_str(config.actor.backend).world_size > 1:
-        raise ConfigError(
-            f"actor.backend {config.actor.backend!r} takes several processes; rollouts are "
-            "generated in this one, so policy optimisation runs as fsdp:d1 or archon:d1"
-        )
-    allocation = ModelAllocation.from_str(config.rollout.backend)
-    if allocation.backend != "local":
-        raise ConfigError(
-            f"rollout.backend {config.rollout.backend!r} is not available yet: rollouts run "
-            "in this process, as "
-            "local:d1; on one machine with an AReaL configuration add rollout.backend=local:d1"
-        )
     temperature = 1.0 if config.gconfig.greedy else config.gconfig.temperature
     if config.actor.temperature != temperature:
         raise ConfigError(

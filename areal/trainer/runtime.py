@@ -10,13 +10,15 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from areal.api.cli_args import BaseExperimentConfig, TrainEngineConfig, _DatasetConfig
+from areal.api.alloc_mode import ModelAllocation
+from areal.api.cli_args import BaseExperimentConfig, PPOConfig, TrainEngineConfig, _DatasetConfig
 from areal.api.errors import ConfigError, DatasetError
 from areal.dataset import get_custom_dataset
 from areal.engine.loading.huggingface import resolve_device, resolve_dtype
 from areal.engine.model.shared_weights import SharedWeights
 from areal.engine.training.backends import train_engine_class
 from areal.engine.training.engine import PackedTrainEngine
+from areal.infra.launch import SERVERS_VARIABLE
 from areal.utils.hf_utils import character_tokenizer, load_hf_tokenizer
 from areal.utils.seeding import derive_seed
 
@@ -32,6 +34,17 @@ logger = logging.getLogger("Trainer")
 def run_folder(config: BaseExperimentConfig) -> Path:
     """Return the folder of a run: ``<cluster.fileroot>/<experiment_name>/<trial_name>``."""
     return Path(config.cluster.fileroot) / config.experiment_name / config.trial_name
+
+
+def uses_servers(config: PPOConfig) -> bool:
+    """Return whether rollouts come from servers, and not from an engine in this process.
+
+    A model that several processes train is in pieces, and does not generate.
+    """
+    rollout = ModelAllocation.from_str(config.rollout.backend)
+    actor = ModelAllocation.from_str(config.actor.backend)
+    needs_several = rollout.world_size > 1 or actor.world_size > 1
+    return rollout.backend != "local" or needs_several or bool(os.environ.get(SERVERS_VARIABLE))
 
 
 class FolderLock:

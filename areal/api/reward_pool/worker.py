@@ -209,7 +209,7 @@ def _worker_main(sock: socket.socket, nursery_pid: int, max_memory_bytes: int) -
     status = 1
     try:
         os.setpgid(0, 0)  # what a reward starts is killed with it
-        _die_with(nursery_pid)
+        die_with(nursery_pid)
         _limit_memory(max_memory_bytes)
         _reseed()
         if isinstance(sys.stdout, io.TextIOWrapper):
@@ -227,7 +227,7 @@ def _worker_main(sock: socket.socket, nursery_pid: int, max_memory_bytes: int) -
         os._exit(status)
 
 
-def _die_with(parent_pid: int) -> None:
+def die_with(parent_pid: int) -> None:
     """Have the kernel kill this process when its parent ends, also in the middle of a loop."""
     if sys.platform == "linux":
         import ctypes
@@ -363,7 +363,7 @@ def main(control_fd: int, parent_pid: int) -> NoReturn:
     is_worker_process = True
     # What rewards import must find this flag, and not a second copy of this module.
     sys.modules["areal.api.reward_pool.worker"] = sys.modules["__main__"]
-    _die_with(parent_pid)
+    die_with(parent_pid)
     Nursery(socket.socket(fileno=control_fd)).serve()
     os._exit(0)
 

@@ -6,7 +6,7 @@ Shape letters: R rows, V vocabulary, W width of the output buffers.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -19,6 +19,7 @@ from areal.api.io_struct import StopReason
 from areal.engine.local.sampling import SamplingBatch, sample_tokens
 from areal.engine.local.slots import DecodePlan, PrefillPlan, SlotCache
 from areal.engine.model.causal_lm import CausalLM, HFCausalLM
+from areal.infra.sampling_seeds import stream_seed
 
 FIRST_WIDTH = 16
 UNIFORM_BLOCK = 64
@@ -34,6 +35,7 @@ class Row:
         limit: Tokens to generate at most.
         tokenizer: Needed for stop strings only.
         stream_key: Integers that name the row's own random stream; None draws from the decoder's.
+        rid: Names the request, so that it can be aborted.
         episode: Names the episode that asked, if one did.
         handle: Whatever the owner wants back with the result.
     """
@@ -43,6 +45,7 @@ class Row:
     limit: int
     tokenizer: Any = None
     stream_key: tuple[int, ...] | None = None
+    rid: str = ""
     episode: tuple[int, int] | None = None
     handle: Any = None
     is_dropped: bool = False
@@ -51,20 +54,21 @@ class Row:
     # (index of the first output token, weight version it was sampled under), in order.
     version_marks: list[tuple[int, int]] = field(default_factory=list)
     num_generated: int = 0
-    _stream: Iterator[float] | None = None
+    _uniforms: list[float] = field(default_factory=list)
 
     def next_uniform(self) -> float:
-        """Return the next number in [0, 1) of the row's own stream."""
-        if self._stream is None:
+        """Return the number in [0, 1) of the row's own stream for its next token.
+
+        Streams are indexed by the place in the whole sequence: an answer that is resumed elsewhere,
+        with what it had as its prompt, goes on as it would have.
+        """
+        block, offset = divmod(len(self.prompt) + self.num_generated, UNIFORM_BLOCK)
+        if not self._uniforms or not offset:
             assert self.stream_key is not None
-            self._stream = _uniform_stream(self.stream_key)
-        return next(self._stream)
-
-
-def _uniform_stream(key: tuple[int, ...]) -> Iterator[float]:
-    generator = np.random.Generator(np.random.Philox(np.random.SeedSequence(key)))
-    while True:
-        yield from generator.random(UNIFORM_BLOCK, dtype=np.float32).tolist()
+            philox = np.random.Philox(key=stream_seed(self.stream_key), counter=block << 16)
+            numbers = np.random.Generator(philox).random(UNIFORM_BLOCK, dtype=np.float32)
+            self._uniforms = numbers.tolist()
+        return self._uniforms[offset]
 
 
 @dataclass
@@ -158,6 +162,12 @@ class Decoder:
         dropped, self.rows = self.rows, []
         self._resize_state([], 0)
         return dropped
+
+    @torch.inference_mode()
+    def interrupt(self, is_wanted: Callable[[Row], bool]) -> list[FinishedRow]:
+        """Remove the running rows that are wanted and return what they have so far."""
+        order = [i for i, row in enumerate(self.rows) if is_wanted(row)]
+        return self._finish(order, ["abort"] * len(order))
 
     def random_state(self) -> Tensor:
         """Return the state of the shared random stream."""
@@ -268,19 +278,26 @@ class Decoder:
             return []
         order = sorted(done | by_string)
         stops = is_stop_R.tolist()
-        finished = []
+        reasons: list[StopReason] = [
+            "stop" if stops[i] or i in by_string or self._hits_stop_string(i) else "length"
+            for i in order
+        ]
+        return self._finish(order, reasons)
+
+    def _finish(self, order: list[int], reasons: list[StopReason]) -> list[FinishedRow]:
+        """Remove rows and return what they have generated."""
+        if not order:
+            return []
         index = torch.tensor(order, device=self.device)
         widest = max(self.rows[i].num_generated for i in order)
         tokens = self._tokens_RW[index, :widest].tolist()
         logprobs = self._logprobs_RW[index, :widest].tolist()
+        finished = []
         for k, i in enumerate(order):
             row = self.rows[i]
-            reason: StopReason = (
-                "stop" if stops[i] or i in by_string or self._hits_stop_string(i) else "length"
-            )
             n = row.num_generated
             finished.append(
-                FinishedRow(row, tokens[k][:n], logprobs[k][:n], _versions(row), reason)
+                FinishedRow(row, tokens[k][:n], logprobs[k][:n], _versions(row), reasons[k])
             )
         self._remove(order)
         return finished

@@ -6,7 +6,6 @@ import asyncio
 import logging
 import threading
 import time
-from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
@@ -21,6 +20,7 @@ from areal.engine.local.sampling import check_generation
 from areal.engine.model.shared_weights import SharedWeights
 from areal.infra import workflow_context
 from areal.infra.episode_gauge import EpisodeGauge
+from areal.infra.sampling_seeds import SamplingSeeds
 from areal.infra.workflow_executor import WorkflowExecutor
 
 logger = logging.getLogger("LocalInferenceEngine")
@@ -29,8 +29,6 @@ logger = logging.getLogger("LocalInferenceEngine")
 MAX_RUNNING_ROWS = 1024
 # Keys and values cached at most before new requests have to wait, in bytes.
 MAX_CACHE_BYTES = 4 << 30
-# Episodes whose request counters are remembered, for the streams of deterministic sampling.
-MAX_KNOWN_EPISODES = 1 << 16
 
 
 @dataclass
@@ -66,7 +64,6 @@ class LocalInferenceEngine(InferenceEngine):
     ) -> None:
         self.config = config
         self.weights = weights
-        self.seed = seed
         weights.lm.require_plans()
         self._decoder = Decoder(weights.lm, seed)
         self._max_length = weights.lm.max_length
@@ -74,9 +71,9 @@ class LocalInferenceEngine(InferenceEngine):
         self._condition = threading.Condition()
         self._waiting: list[Row] = []
         self._inboxes: dict[asyncio.AbstractEventLoop, _Inbox] = {}
-        self._num_requests = 0
-        self._episode_requests: OrderedDict[tuple[int, int], int] = OrderedDict()
+        self._seeds = SamplingSeeds(seed, config.deterministic_sampling)
         self._is_paused = False
+        self._aborted: list[str | None] = []  # request ids; None is all of them
         self._is_stopped = True
         self._gauge: EpisodeGauge | None = None
         self._thread: threading.Thread | None = None
@@ -87,6 +84,21 @@ class LocalInferenceEngine(InferenceEngine):
     @property
     def initialized(self) -> bool:
         return self._thread is not None
+
+    @property
+    def is_alive(self) -> bool:
+        """True while the decode thread takes requests; an unforeseen error ends it."""
+        return self._thread is not None and not self._is_stopped
+
+    @property
+    def is_paused(self) -> bool:
+        """True between ``pause_generation`` and ``continue_generation``."""
+        return self._is_paused
+
+    @property
+    def max_length(self) -> int:
+        """How many tokens prompt and answer may have together, by the model."""
+        return self._max_length
 
     def initialize(
         self,
@@ -212,28 +224,10 @@ class LocalInferenceEngine(InferenceEngine):
             gconfig=gconfig.new(),
             limit=min(room, gconfig.max_new_tokens),
             tokenizer=req.tokenizer,
-            stream_key=self._stream_key(gconfig.seed),
+            stream_key=self._seeds.key_of(gconfig.seed),
+            rid=req.rid,
             episode=_current_episode(),
         )
-
-    def _stream_key(self, request_seed: int | None) -> tuple[int, ...] | None:
-        """Name the random stream of a request: its own seed's, or that of task, sample and turn.
-
-        Samples of one prompt differ although they share a seed.
-        """
-        context = workflow_context.get()
-        task, sample = context.task_id, context.sample_idx
-        own_seed = () if request_seed is None else (request_seed,)
-        if task is None or not self.config.deterministic_sampling:
-            if not own_seed:
-                return None
-            return own_seed if sample is None else (*own_seed, sample)
-        episode = (task, sample or 0)
-        turn = self._episode_requests.pop(episode, 0)
-        self._episode_requests[episode] = turn + 1
-        if len(self._episode_requests) > MAX_KNOWN_EPISODES:
-            self._episode_requests.popitem(last=False)
-        return (self.seed, int(context.is_eval), *episode, turn, *own_seed)
 
     def _enqueue(self, loop: asyncio.AbstractEventLoop, row: Row) -> None:
         inbox = self._inboxes.setdefault(loop, _Inbox())
@@ -261,6 +255,16 @@ class LocalInferenceEngine(InferenceEngine):
             self._is_paused = False
             self._condition.notify_all()
 
+    def abort_requests(self, rid: str | None = None) -> None:
+        """End answers in the making: they return what they have, with the stop reason "abort".
+
+        Args:
+            rid: Of one request; None aborts all, those included that wait for their turn.
+        """
+        with self._condition:
+            self._aborted.append(rid)
+            self._condition.notify_all()
+
     # --- the decode thread
 
     def _decode_forever(self) -> None:
@@ -285,8 +289,28 @@ class LocalInferenceEngine(InferenceEngine):
             The rows that join with it, taken at that very moment; None where the engine stopped.
         """
         with self._condition:
-            self._condition.wait_for(lambda: self._is_stopped or self._can_step())
-            return None if self._is_stopped else self._admit()
+            while not self._is_stopped:
+                # Before any step: after abort_requests no answer grows.
+                if self._aborted:
+                    self._deliver(self._take_aborted())
+                elif self._can_step():
+                    return self._admit()
+                else:
+                    self._condition.wait()
+        return None
+
+    def _take_aborted(self) -> list[FinishedRow]:
+        rids, self._aborted = set(self._aborted), []
+
+        def is_aborted(row: Row) -> bool:
+            return None in rids or row.rid in rids
+
+        waiting = [row for row in self._waiting if is_aborted(row)]
+        self._waiting = [row for row in self._waiting if not is_aborted(row)]
+        return [
+            *self._decoder.interrupt(is_aborted),
+            *(FinishedRow(row, [], [], [], "abort") for row in waiting),
+        ]
 
     def _step(self, admitted: list[Row]) -> None:
         """Decode one token for every row; an error costs the rows that it hits, not the engine."""

@@ -31,8 +31,9 @@ from areal.engine.model.checkpoint import (
 )
 from areal.engine.model.cpu_kernels import even_size
 from areal.engine.model.shared_weights import SharedWeights
-from areal.engine.processes import largest_over, sums_over
+from areal.engine.processes import is_first, largest_over, sums_over
 from areal.engine.training.optimizer import make_optimizer, make_schedule
+from areal.engine.weight_sync import publish_on_disk
 from areal.utils.data import (
     MicroBatchList,
     concat_padded_tensors,
@@ -351,17 +352,20 @@ class PackedTrainEngine(TrainEngine):
         self._inference = engine
 
     def update_weights(self, meta: WeightUpdateMeta) -> None:
-        """Give the connected engine the weights: nothing moves where they are shared."""
-        engine = self._require_inference()
-        if getattr(engine, "weights", None) is self.weights:
+        """Give the connected engine the weights: nothing moves where they are shared.
+
+        All processes that train the model call it together; the first one is connected.
+
+        Raises:
+            ConfigError: ``meta`` names a way that there is not.
+        """
+        if is_first() and getattr(self._require_inference(), "weights", None) is self.weights:
             return
         if meta.type != "disk" or meta.path is None:
             raise ConfigError(
                 "an engine with its own weights is updated from disk; set weight_update_mode=disk"
             )
-        with atomic_folder(meta.path) as folder:
-            self.lm.write(folder)
-        engine.update_weights_from_disk(meta).result()
+        publish_on_disk(self.lm.write, self._inference, meta)
 
     def rollout_batch(self, *args: Any, **kwargs: Any) -> list[Trajectory]:
         return self._require_inference().rollout_batch(*args, **kwargs)

@@ -202,13 +202,19 @@ def _largest_count(count: int, group: ProcessGroup) -> int:
     return int(counts)
 
 
+def take_rows(data: TensorDict, rows: list[int]) -> TensorDict:
+    """Return some rows of a padded batch, of everything in it that has rows."""
+    mask_BL = data["attention_mask"]
+    return _take_rows(data, mask_BL, rows, mask_BL.shape[1])
+
+
 def _take_rows(
     data: TensorDict, mask_BL: torch.Tensor, rows: list[int], num_columns: int
 ) -> TensorDict:
     """Select rows of everything that has rows, and cuts per-token tensors to ``num_columns``."""
     num_rows = len(mask_BL)
     is_all = len(rows) == num_rows
-    index = None if is_all else torch.tensor(rows, device=mask_BL.device)
+    index = None if is_all else torch.tensor(rows, dtype=torch.long, device=mask_BL.device)
     taken: TensorDict = {}
     for key, value in data.items():
         if torch.is_tensor(value) and value.ndim and len(value) == num_rows:

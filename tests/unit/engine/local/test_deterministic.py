@@ -68,9 +68,10 @@ class ShakyWorkflow(RolloutWorkflow):
 
 
 @contextmanager
-def running(model: Any, **config: Any) -> Iterator[LocalInferenceEngine]:
+def running(model: Any, seed: int = 3, **config: Any) -> Iterator[LocalInferenceEngine]:
     settings = {"deterministic_sampling": True, "max_concurrent_rollouts": 16} | config
-    engine = LocalInferenceEngine(InferenceEngineConfig(**settings), SharedWeights(model), seed=3)
+    weights = SharedWeights(model)
+    engine = LocalInferenceEngine(InferenceEngineConfig(**settings), weights, seed=seed)
     engine.initialize()
     try:
         yield engine
@@ -139,8 +140,7 @@ def test_an_episode_that_fails_changes_no_other(model: Any) -> None:
 
 def test_the_seed_of_the_run_decides(model: Any) -> None:
     first = rollouts(model, 0)
-    with running(model) as engine:
-        engine.seed = 4
+    with running(model, seed=4) as engine:
         second = engine.rollout_batch(ROWS[:6], ShakyWorkflow(0), group_size=3)
     assert any(
         not torch.equal(a["input_ids"], b["input_ids"]) for a, b in zip(first, second, strict=False)

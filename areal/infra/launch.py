@@ -1,0 +1,200 @@
+"""Starts all that a run needs on this machine: servers that generate, and ranks that train.
+
+The launcher itself holds no model. It starts each server as a command of its own and the ranks by
+torch's elastic agent, which restarts them together; servers that die are started again at their
+address. Whatever ends the launcher ends all of them.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import secrets
+import signal
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from types import FrameType
+
+from areal.api.errors import ArealError, HubError
+from areal.infra.managed_process import PARENT_VARIABLE, ManagedProcess
+from areal.utils.network import find_free_ports
+
+logger = logging.getLogger("Launcher")
+
+# Where servers that run already are reached: host:port, separated by commas.
+SERVERS_VARIABLE = "AREAL_LLM_SERVER_ADDRS"
+# What servers ask their clients for.
+KEY_VARIABLE = "AREAL_SERVER_KEY"
+# The file in which a rank says why starting it again would be of no use.
+VERDICT_VARIABLE = "AREAL_VERDICT_FILE"
+
+PORT = "{port}"
+
+_LOOK_EVERY_S = 0.2
+# A server that lived so long is not counted against the restarts of one that cannot start.
+_SETTLED_S = 60.0
+
+
+class LaunchError(ArealError, RuntimeError):
+    """Something that the run needs could not be started, or died too often."""
+
+
+@dataclass(frozen=True)
+class LaunchPlan:
+    """What to start.
+
+    Attributes:
+        server_commands: One server each; its port takes the place of the word ``PORT``.
+        train_arguments: What follows ``areal train``.
+        num_ranks: Processes that train.
+        max_restarts: How often a dead server, or the ranks together, are started again.
+        log_folder: Of the servers and of all ranks but the first.
+    """
+
+    server_commands: list[list[str]]
+    train_arguments: list[str]
+    num_ranks: int
+    max_restarts: int
+    log_folder: Path
+
+
+class Launcher:
+    """Runs a plan to its end.
+
+    Args:
+        plan: What to start.
+    """
+
+    def __init__(self, plan: LaunchPlan) -> None:
+        self._plan = plan
+        self._signal: int | None = None
+        self._verdict = plan.log_folder / "verdict"
+        key = os.environ.get(KEY_VARIABLE) or secrets.token_hex(24)
+        environment = {KEY_VARIABLE: key, VERDICT_VARIABLE: str(self._verdict)}
+        ports = find_free_ports(len(plan.server_commands))
+        self.servers = [
+            ManagedProcess(
+                f"server-{i}",
+                [str(port) if part == PORT else part for part in command],
+                {**environment, **_devices(i + plan.num_ranks, 1)},
+                plan.log_folder / f"server-{i}.log",
+            )
+            for i, (command, port) in enumerate(zip(plan.server_commands, ports, strict=True))
+        ]
+        if ports:
+            environment[SERVERS_VARIABLE] = ",".join(f"127.0.0.1:{port}" for port in ports)
+        self.ranks = ManagedProcess(
+            "ranks", _ranks_command(plan), {**environment, **_devices(0, plan.num_ranks)}
+        )
+
+    def run(self) -> int:
+        """Start everything and return the exit code of the training.
+
+        Raises:
+            LaunchError: A server died too often, or a rank has said why there is no going on.
+        """
+        self._verdict.unlink(missing_ok=True)
+        handlers = {
+            number: signal.signal(number, self._note) for number in (signal.SIGINT, signal.SIGTERM)
+        }
+        try:
+            for process in (*self.servers, self.ranks):
+                process.start()
+            return self._watch()
+        finally:
+            # The ranks first: they may still want to write a checkpoint with what they have.
+            self.ranks.stop()
+            for server in self.servers:
+                server.signal(signal.SIGTERM)
+            for server in self.servers:
+                server.stop()
+            for number, handler in handlers.items():
+                signal.signal(number, handler)
+
+    def _note(self, number: int, _: FrameType | None) -> None:
+        self._signal = number
+        if self.ranks.pid is not None:
+            # To the agent alone, which ends the ranks in order.
+            os.kill(self.ranks.pid, signal.SIGTERM)
+
+    def _watch(self) -> int:
+        while (code := self.ranks.exit_code()) is None:
+            self._look_for_verdict()
+            for server in self.servers:
+                if self._signal is None and server.exit_code() is not None:
+                    self._restart(server)
+            time.sleep(_LOOK_EVERY_S)
+        if self._signal is not None:
+            return 128 + self._signal
+        self._look_for_verdict()
+        return code if code >= 0 else 128 - code
+
+    def _look_for_verdict(self) -> None:
+        if self._verdict.is_file():
+            raise LaunchError(self._verdict.read_text())
+
+    def _restart(self, server: ManagedProcess) -> None:
+        is_settled = time.monotonic() - server.started_at > _SETTLED_S
+        if is_settled:
+            server.num_starts = 0
+        if server.num_starts > self._plan.max_restarts:
+            raise LaunchError(
+                f"{server.name} ended {server.num_starts} times, the last time with exit code "
+                f"{server.exit_code()}; its log ends with:\n{server.last_words()}"
+            )
+        logger.warning("%s ended with exit code %s; starting it", server.name, server.exit_code())
+        server.start()
+
+
+def _ranks_command(plan: LaunchPlan) -> list[str]:
+    train = ["train", *plan.train_arguments]
+    return [
+        *(sys.executable, "-m", "areal.infra.ranks"),
+        *("--nproc-per-node", str(plan.num_ranks)),
+        *("--max-restarts", str(plan.max_restarts)),
+        # A port of its own choice, so that two runs on one machine do not meet.
+        *("--rdzv-backend", "c10d", "--rdzv-endpoint", "127.0.0.1:0"),
+        *("-m", "areal.trainer.cli", *train),
+    ]
+
+
+def _devices(first: int, count: int) -> dict[str, str]:
+    """Return which GPUs a process sees; nothing on a machine without.
+
+    A machine with fewer GPUs than processes shares them.
+    """
+    visible = os.environ.get("CUDA_VISIBLE_DEVICES")
+    if visible is None:
+        devices = sorted(
+            path.name.removeprefix("nvidia") for path in Path("/dev").glob("nvidia[0-9]*")
+        )
+    else:
+        devices = [device for device in visible.split(",") if device]
+    if not devices:
+        return {}
+    chosen = {devices[(first + i) % len(devices)]: None for i in range(count)}
+    return {"CUDA_VISIBLE_DEVICES": ",".join(chosen)}
+
+
+def report_to_launcher(error: ArealError) -> bool:
+    """Hand an error that would come back after a restart to the launcher, if there is one.
+
+    Returns:
+        False where nobody has started this process, and it has to speak for itself.
+    """
+    path = os.environ.get(VERDICT_VARIABLE)
+    if path is None:
+        return False
+    if not isinstance(error, HubError):
+        # Complete or absent: the launcher looks at any moment.
+        partial = Path(f"{path}.{os.getpid()}")
+        partial.write_text(str(error))
+        partial.replace(path)
+    return True
+
+
+def is_launched() -> bool:
+    """Return whether this process is one that a launcher, or torchrun, has started."""
+    return PARENT_VARIABLE in os.environ or "TORCHELASTIC_RUN_ID" in os.environ

@@ -1,0 +1,34 @@
+"""torch's elastic agent, ended by the kernel together with the launcher."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from torch.distributed.elastic.multiprocessing import SignalException
+from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
+from torch.distributed.run import parse_args, run
+
+from areal.api.reward_pool.worker import die_with
+from areal.infra.managed_process import PARENT_VARIABLE
+
+
+def main() -> None:
+    """Run the arguments of torchrun; the exit code is that of the first rank that failed."""
+    if PARENT_VARIABLE in os.environ:
+        die_with(int(os.environ[PARENT_VARIABLE]))
+        # For the ranks this process is the parent, not the launcher.
+        os.environ[PARENT_VARIABLE] = str(os.getpid())
+    try:
+        run(parse_args(sys.argv[1:]))
+    except SignalException as ended:
+        sys.exit(128 + ended.sigval)
+    except ChildFailedError as error:
+        # The rank has said why; where in torch it was noticed helps nobody.
+        rank, failure = error.get_first_failure()
+        print(f"rank {rank} ended with exit code {failure.exitcode}", file=sys.stderr)
+        sys.exit(failure.exitcode if failure.exitcode > 0 else 128 - failure.exitcode)
+
+
+if __name__ == "__main__":
+    main()
