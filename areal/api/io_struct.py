@@ -143,20 +143,49 @@ class ModelResponse:
 
 
 @dataclass
+class HttpRequest:
+    """A call of a server's endpoint, such as "/generate"; JSON in, JSON out.
+
+    With ``best_effort`` a failure is no failure of what the call is a part of.
+    """
+
+    endpoint: str
+    payload: dict[str, Any]
+    method: str = "POST"
+    best_effort: bool = False
+
+
+@dataclass
+class WeightUpdateRequests:
+    """The calls that bring new weights to one server, in their order."""
+
+    requests: list[HttpRequest]
+
+
+@dataclass
 class HttpGenerationResult:
     """What a server sent back for one generation call, checked.
 
+    ``output_versions`` are the weight versions of the tokens as the server names them; None where
+    it does not.
+
     Raises:
-        ValueError: Tokens and log-probabilities differ in number, or a log-probability is no
-            finite number.
+        ValueError: Tokens, log-probabilities and versions differ in number, or a log-probability
+            is no finite number.
     """
 
     output_tokens: list[int]
     output_logprobs: list[float]
     stop_reason: str
     routed_experts: np.ndarray | None = None
+    output_versions: list[int] | None = None
 
     def __post_init__(self) -> None:
+        versions = self.output_versions
+        if versions is not None and len(versions) != len(self.output_tokens):
+            raise ValueError(
+                f"the server sent {len(self.output_tokens)} tokens but {len(versions)} versions"
+            )
         if len(self.output_tokens) != len(self.output_logprobs):
             raise ValueError(
                 f"the server sent {len(self.output_tokens)} tokens "
@@ -262,6 +291,11 @@ class LocalInfServerInfo:
     host: str
     port: int
     process: subprocess.Popen[Any]
+
+
+def get_versioned_lora_name(lora_name: str, version: int) -> str:
+    """Return the name under which servers know an adapter of one version."""
+    return f"{lora_name}-v{version}"
 
 
 @dataclass

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from areal.infra.async_task_runner import AsyncTaskRunner, TaskQueueFullError, TimedResult
     from areal.infra.episode_gauge import EpisodeGauge
     from areal.infra.grouped_rollout import GroupedRolloutWorkflow
+    from areal.infra.remote_inf_engine import RemoteInfEngine
     from areal.infra.staleness_manager import StalenessManager
     from areal.infra.trajectory import check_trajectory_format
     from areal.infra.workflow_executor import WorkflowExecutor
@@ -19,6 +20,7 @@ _LAZY_IMPORTS: dict[str, str] = {
     "AsyncTaskRunner": "areal.infra.async_task_runner",
     "EpisodeGauge": "areal.infra.episode_gauge",
     "GroupedRolloutWorkflow": "areal.infra.grouped_rollout",
+    "RemoteInfEngine": "areal.infra.remote_inf_engine",
     "StalenessManager": "areal.infra.staleness_manager",
     "TaskQueueFullError": "areal.infra.async_task_runner",
     "TimedResult": "areal.infra.async_task_runner",
@@ -31,6 +33,7 @@ __all__ = [
     "AsyncTaskRunner",
     "EpisodeGauge",
     "GroupedRolloutWorkflow",
+    "RemoteInfEngine",
     "StalenessManager",
     "TaskQueueFullError",
     "TimedResult",

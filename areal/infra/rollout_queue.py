@@ -95,6 +95,7 @@ class RolloutQueue:
         gauge: Learns of every episode that starts and ends.
         monitor: Knows whether going on makes sense.
         logger: Gets a warning when a wait takes long.
+        engine_obstacle: Returns why the engine can generate nothing now, or None.
     """
 
     def __init__(
@@ -105,6 +106,7 @@ class RolloutQueue:
         gauge: EpisodeGauge | None,
         monitor: EpisodeMonitor,
         logger: logging.Logger,
+        engine_obstacle: Callable[[], str | None] | None = None,
     ) -> None:
         self.lock = threading.Lock()
         self.tasks: dict[int, RolloutTask] = {}  # all that have not been handed out
@@ -116,6 +118,7 @@ class RolloutQueue:
         self._gauge = gauge
         self._monitor = monitor
         self._logger = logger
+        self._engine_obstacle = engine_obstacle
         self._changed = threading.Condition(self.lock)
         self._thread = LoopThread("areal-episodes")
         self._waiting: deque[RolloutTask] = deque()
@@ -321,6 +324,9 @@ class RolloutQueue:
             text += f"; {num_waiting} rows wait to start, held back by {self._obstacle()}"
         elif box.num_outstanding < count:
             text += f"; only {box.num_outstanding} were submitted"
+        obstacle = self._engine_obstacle() if self._engine_obstacle is not None else None
+        if obstacle is not None:
+            text += f"; {obstacle}"
         blocked_at = self._thread.blocked_at(_BLOCKED_AFTER_S)
         if blocked_at is not None:
             text += f"; the event loop of all episodes is blocked at\n{blocked_at}"

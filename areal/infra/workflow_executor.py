@@ -48,6 +48,7 @@ class WorkflowExecutor:
         config: Sizes and limits.
         inference_engine: Has ``agenerate`` and ``get_version()``. Its ``set_version`` should call
             ``executor.notify_version_changed()``; an engine that does not is asked every second.
+            One that may be unable to generate for a while has ``obstacle()``, which says why.
         staleness_manager: None makes one from the config.
 
     Attributes:
@@ -108,7 +109,13 @@ class WorkflowExecutor:
             self.gauge.set_listener(getattr(engine, "notify", None))
         REWARD_STATS.window.reset()
         self._queue = RolloutQueue(
-            self._run, self._staleness, concurrent, self.gauge, self.monitor, self.logger
+            self._run,
+            self._staleness,
+            concurrent,
+            self.gauge,
+            self.monitor,
+            self.logger,
+            getattr(engine, "obstacle", None),
         )
         self._queue.start(config.request_timeout)
 

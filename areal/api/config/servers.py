@@ -2,7 +2,31 @@
 
 from __future__ import annotations
 
+import dataclasses
+import sys
 from dataclasses import dataclass
+from typing import Any
+
+# Lives in AReaL's own vLLM server; the real one would fail to import it.
+_AREAL_WORKER_EXTENSION = "areal.engine.vllm_ext.vllm_worker_extension.VLLMWorkerExtension"
+
+
+def _command(module: str, args: dict[str, Any]) -> list[str]:
+    """Return ``python -m module`` with a flag for every argument that is set.
+
+    True is a bare flag, a list one flag with several values; None, False and what is empty are left
+    out.
+    """
+    command = [sys.executable, "-m", module]
+    for name, value in args.items():
+        if value is None or value is False or value == "" or value == []:
+            continue
+        command.append(f"--{name.replace('_', '-')}")
+        if isinstance(value, list):
+            command += map(str, value)
+        elif value is not True:
+            command.append(str(value))
+    return command
 
 
 @dataclass
@@ -26,7 +50,7 @@ class vLLMConfig:  # noqa: N801  (AReaL's spelling)
     no_enable_chunked_prefill: bool = False
     no_enable_prefix_caching: bool = True
     gpu_memory_utilization: float = 0.9
-    worker_extension_cls: str = "areal.engine.vllm_ext.vllm_worker_extension.VLLMWorkerExtension"
+    worker_extension_cls: str = _AREAL_WORKER_EXTENSION
     enable_sleep_mode: bool = False
     uvicorn_log_level: str = "warning"
     gdn_prefill_backend: str | None = None
@@ -34,6 +58,52 @@ class vLLMConfig:  # noqa: N801  (AReaL's spelling)
     max_lora_rank: int = 16
     max_loras: int = 8
     lora_modules: list[str] | None = None
+
+    @staticmethod
+    def build_args(
+        vllm_config: vLLMConfig,
+        tp_size: int,
+        pp_size: int = 1,
+        host: str | None = None,
+        port: int | None = None,
+        dist_init_addr: str | None = None,
+        n_nodes: int = 1,
+        node_rank: int = 0,
+    ) -> dict[str, Any]:
+        """Return the arguments of one server.
+
+        Args:
+            vllm_config: Its settings.
+            tp_size: How many devices share a matrix.
+            pp_size: How many stages the layers are split into.
+            host: Where it listens; None takes the server's default.
+            port: None takes the server's default.
+            dist_init_addr: Where the processes of a server on several nodes meet, "host:port".
+            n_nodes: How many nodes the server runs on.
+            node_rank: Which of them this is.
+        """
+        args = dataclasses.asdict(vllm_config)
+        if args["worker_extension_cls"] == _AREAL_WORKER_EXTENSION:
+            del args["worker_extension_cls"]
+        args |= {"tensor_parallel_size": tp_size, "pipeline_parallel_size": pp_size}
+        args |= {"host": host, "port": port}
+        if n_nodes > 1 and dist_init_addr is not None:
+            address, _, master_port = dist_init_addr.rpartition(":")
+            args |= {"nnodes": n_nodes, "node_rank": node_rank}
+            args |= {"master_addr": address, "master_port": master_port}
+        return args
+
+    @staticmethod
+    def build_cmd_from_args(args: dict[str, Any]) -> list[str]:
+        """Return the command line of ``build_args``."""
+        return _command("vllm.entrypoints.openai.api_server", args)
+
+    @staticmethod
+    def build_cmd(vllm_config: vLLMConfig, tp_size: int, **options: Any) -> list[str]:
+        """Return the command line of a server; the options are those of ``build_args``."""
+        return vLLMConfig.build_cmd_from_args(
+            vLLMConfig.build_args(vllm_config, tp_size, **options)
+        )
 
 
 @dataclass
@@ -99,3 +169,47 @@ class SGLangConfig:
     decode_log_interval: int = 1
     enable_multithread_load: bool = False
     enable_return_routed_experts: bool = False
+
+    @staticmethod
+    def build_args(
+        sglang_config: SGLangConfig,
+        tp_size: int,
+        base_gpu_id: int = 0,
+        host: str | None = None,
+        port: int | None = None,
+        dist_init_addr: str | None = None,
+        n_nodes: int = 1,
+        node_rank: int = 0,
+        pp_size: int = 1,
+    ) -> dict[str, Any]:
+        """Return the arguments of one server.
+
+        Args:
+            sglang_config: Its settings.
+            tp_size: How many devices share a matrix.
+            base_gpu_id: The first of its devices.
+            host: Where it listens; None takes the server's default.
+            port: None takes the server's default.
+            dist_init_addr: Where its processes meet, "host:port".
+            n_nodes: How many nodes the server runs on.
+            node_rank: Which of them this is.
+            pp_size: How many stages the layers are split into.
+        """
+        args = dataclasses.asdict(sglang_config)
+        if args.pop("enable_multithread_load"):
+            args["model_loader_extra_config"] = '{"enable_multithread_load": true}'
+        args |= {"tp_size": tp_size, "pp_size": pp_size, "base_gpu_id": base_gpu_id}
+        args |= {"host": host, "port": port, "dist_init_addr": dist_init_addr}
+        return args | {"nnodes": n_nodes, "node_rank": node_rank}
+
+    @staticmethod
+    def build_cmd_from_args(args: dict[str, Any]) -> list[str]:
+        """Return the command line of ``build_args``."""
+        return _command("sglang.launch_server", args)
+
+    @staticmethod
+    def build_cmd(sglang_config: SGLangConfig, tp_size: int, **options: Any) -> list[str]:
+        """Return the command line of a server; the options are those of ``build_args``."""
+        return SGLangConfig.build_cmd_from_args(
+            SGLangConfig.build_args(sglang_config, tp_size, **options)
+        )

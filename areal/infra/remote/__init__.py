@@ -1,0 +1,1 @@
+"""Servers over HTTP: which of them may be asked, and how."""
