@@ -193,8 +193,9 @@ class SGLangBackend:
         return []
 
     def get_group_update_end_requests(self, version: int) -> list[HttpRequest]:
-        """Return nothing: every bucket names the version."""
-        return []
+        """Return the call after which ``areal serve`` has the weights; SGLang has them by then."""
+        payload = {"weight_version": str(version)}
+        return [HttpRequest("/finish_weight_update", payload, best_effort=True)]
 
     def _label(self, version: int | None) -> dict[str, str]:
         if version is None or self.areal_extensions:

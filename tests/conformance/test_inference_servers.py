@@ -3,13 +3,22 @@
 from __future__ import annotations
 
 import asyncio
+import tempfile
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
+import torch
 
+from areal.api.cli_args import InferenceEngineConfig
 from areal.engine import SGLangBackend, VLLMBackend
+from areal.engine.loading.huggingface import prepare_model
+from areal.engine.local.engine import LocalInferenceEngine
+from areal.engine.local.server import InferenceServer
+from areal.engine.model.shared_weights import SharedWeights
 from tests.fake_servers import FakeSGLang, FakeVLLM
 from tests.server_checks import CHECKS, Check, RunningServer
+from tests.tiny_models import tiny_model
 
 
 def fake_sglang() -> Iterator[RunningServer]:
@@ -31,7 +40,27 @@ def fake_vllm() -> Iterator[RunningServer]:
     fake.stop()
 
 
-SERVERS: list[Callable[[], Iterator[RunningServer]]] = [fake_sglang, fake_plain_sglang, fake_vllm]
+def areal_serve() -> Iterator[RunningServer]:
+    model = tiny_model("qwen3", max_position_embeddings=4096)
+    engine = LocalInferenceEngine(
+        InferenceEngineConfig(), SharedWeights(prepare_model(model, torch.device("cpu")))
+    )
+    engine.initialize()
+    server = InferenceServer(engine, None)
+    with tempfile.TemporaryDirectory() as folder:
+        engine.weights.lm.write(Path(folder))
+        address = server.start().removeprefix("http://")
+        yield RunningServer(address, SGLangBackend(), folder, slow_tokens=4000)
+    server.stop()
+    engine.destroy()
+
+
+SERVERS: list[Callable[[], Iterator[RunningServer]]] = [
+    fake_sglang,
+    fake_plain_sglang,
+    fake_vllm,
+    areal_serve,
+]
 
 
 @pytest.fixture(scope="module", params=SERVERS, ids=lambda make: make.__name__)

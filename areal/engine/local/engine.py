@@ -11,6 +11,8 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import Any
 
+import torch
+
 from areal.api.cli_args import InferenceEngineConfig
 from areal.api.engine_api import InferenceEngine
 from areal.api.errors import ConfigError
@@ -244,6 +246,28 @@ class LocalInferenceEngine(InferenceEngine):
                 self._condition.notify_all()
                 return
         self._fail(inbox.rows, _shut_down())
+
+    @torch.inference_mode()
+    def score(self, tokens: Sequence[int]) -> list[float]:
+        """Return the log-probability of each token but the first, given those before it.
+
+        Raises:
+            ValueError: The model has no such token, or no room for so many.
+        """
+        lm = self.weights.lm
+        if (
+            len(tokens) > self._max_length
+            or not 0 <= min(tokens) <= max(tokens) < lm.num_embeddings
+        ):
+            raise ValueError(
+                f"{len(tokens)} tokens up to {max(tokens)}; the model takes {self._max_length}, "
+                f"up to {lm.num_embeddings - 1}"
+            )
+        ids = torch.tensor(tokens, device=lm.device)
+        with self.weights.reading():
+            logits = lm.logits(ids, torch.arange(len(ids), device=lm.device), [len(ids)])
+        logprobs = logits[:-1].float().log_softmax(-1)
+        return logprobs.gather(-1, ids[1:, None]).squeeze(-1).tolist()
 
     def pause_generation(self) -> None:
         """Stop decoding after the running step; answers in the making stay and are resumed."""

@@ -216,12 +216,20 @@ class InferenceServer:
             raise BadRequestError(f"{', '.join(unknown)}: not available here; leave it out")
         if body.get("stream"):
             raise BadRequestError("stream: not available here; set it to false")
-        answer = await self._answer(
-            self._prompt(body),
-            self._sampling(_object(body, "sampling_params")),
-            str(body.get("rid") or ""),
-        )
-        return web.json_response(self._to_sglang(answer, str(body.get("rid") or "")))
+        prompt, rid = self._prompt(body), str(body.get("rid") or "")
+        answer = await self._answer(prompt, self._sampling(_object(body, "sampling_params")), rid)
+        found = self._to_sglang(answer, rid)
+        start = body.get("logprob_start_len", -1)
+        if type(start) is not int or start >= len(prompt):
+            raise BadRequestError(f"logprob_start_len: found {start!r}, no place in the prompt")
+        if start >= 0:
+            scores = await asyncio.to_thread(self.engine.score, prompt)
+            found["meta_info"]["input_token_logprobs"] = [
+                # The first has nothing before it to follow from, in SGLang at any start.
+                [None if i == start else scores[i - 1], prompt[i], None]
+                for i in range(start, len(prompt))
+            ]
+        return web.json_response(found)
 
     async def _answer(
         self, prompt: list[int], gconfig: GenerationHyperparameters, rid: str
@@ -262,7 +270,12 @@ class InferenceServer:
                     f"sampling_params.{name}: found {value!r}, no {kinds[0].__name__}"
                 )
             options[target] = value
-        options["stop_token_ids"] = options.get("stop_token_ids") or []
+        # As in SGLang, where ignore_eos leaves the request's own stop tokens alone.
+        stops = list(options.get("stop_token_ids") or [])
+        end = getattr(self.tokenizer, "eos_token_id", None)
+        if end is not None and not options.pop("ignore_eos", False):
+            stops.append(end)
+        options |= {"stop_token_ids": stops, "ignore_eos": False}
         if options.get("temperature") == 0:
             options |= {"greedy": True, "temperature": 1.0}
         if options.get("top_k") == -1:
@@ -309,8 +322,10 @@ class InferenceServer:
         mode = (await _body(request)).get("mode", "abort")
         if mode not in _PAUSE_MODES:
             raise BadRequestError(f"mode: found {mode!r}, known are {', '.join(_PAUSE_MODES)}")
+        was_paused = self.engine.is_paused
         self.engine.pause_generation()
-        if mode == "abort":
+        if mode == "abort" and not was_paused:
+            # What has come since an earlier pause waits for its end.
             self.engine.abort_requests()
         # Answers that stay are prefilled again after an update: "retract" and "in_place" agree.
         return web.json_response({"status": "ok", "message": f"paused ({mode})"})
