@@ -13,8 +13,9 @@ import torch
 from areal.api.cli_args import BaseExperimentConfig, TrainEngineConfig, _DatasetConfig
 from areal.api.errors import ConfigError, DatasetError
 from areal.dataset import get_custom_dataset
-from areal.engine.loading.huggingface import resolve_device, resolve_dtype
+from areal.engine.loading.huggingface import resolve_dtype
 from areal.engine.model.shared_weights import SharedWeights
+from areal.engine.processes import resolve_device
 from areal.engine.training.backends import train_engine_class
 from areal.engine.training.engine import PackedTrainEngine
 from areal.utils.hf_utils import character_tokenizer, load_hf_tokenizer
