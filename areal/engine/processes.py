@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from datetime import timedelta
 from typing import Any, TypeVar
 
 import torch
@@ -11,6 +12,16 @@ import torch.distributed as dist
 from areal.api.errors import ConfigError
 
 T = TypeVar("T")
+
+# A process waits for the others as long as the first one may be busy with rollouts and evaluation.
+TIMEOUT = timedelta(hours=2)
+
+
+def resolve_device() -> torch.device:
+    """Return this process's CUDA device, or the CPU where there is none."""
+    if not torch.cuda.is_available():
+        return torch.device("cpu")
+    return torch.device("cuda", int(os.environ.get("LOCAL_RANK", "0")))
 
 
 def is_first() -> bool:
@@ -38,9 +49,7 @@ def sums_over(group: dist.ProcessGroup | None, *values: float) -> list[float]:
     """Return the sum of each number over the processes of a group."""
     if group is None:
         return list(values)
-    total = torch.tensor(values, dtype=torch.float64)
-    if dist.get_backend(group) == "nccl":
-        total = total.cuda()
+    total = torch.tensor(values, dtype=torch.float64, device=group_device(group))
     dist.all_reduce(total, group=group)
     return total.tolist()
 
@@ -49,9 +58,14 @@ def largest_over(group: dist.ProcessGroup | None, value: int) -> int:
     """Return the largest number that a process of a group passed."""
     if group is None:
         return value
-    found: list[Any] = [None] * dist.get_world_size(group)
-    dist.all_gather_object(found, value, group=group)
-    return max(found)
+    largest = torch.tensor(value, device=group_device(group))
+    dist.all_reduce(largest, dist.ReduceOp.MAX, group=group)
+    return int(largest)
+
+
+def group_device(group: dist.ProcessGroup) -> torch.device:
+    """Return the device whose tensors the processes of a group exchange."""
+    return resolve_device() if dist.get_backend(group) == "nccl" else torch.device("cpu")
 
 
 def join_processes(world_size: int, backend: str, device: torch.device) -> None:
@@ -71,5 +85,7 @@ def join_processes(world_size: int, backend: str, device: torch.device) -> None:
             f"actor.backend {backend!r} takes {world_size} processes and {started} runs; start it "
             f"with: torchrun --nproc-per-node {world_size} -m areal.trainer.cli train -c FILE"
         )
+    if device.type == "cuda":
+        torch.cuda.set_device(device)
     if not dist.is_initialized():
-        dist.init_process_group("nccl" if device.type == "cuda" else "gloo")
+        dist.init_process_group("nccl" if device.type == "cuda" else "gloo", timeout=TIMEOUT)

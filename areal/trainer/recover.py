@@ -18,7 +18,7 @@ from areal.engine.processes import from_first, is_first
 from areal.engine.training.engine import PackedTrainEngine
 from areal.engine.training.optimizer import move_schedule
 
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
 _STATE_FILE = "state.pt"
 _PREFIX = "step_"
 
@@ -85,13 +85,14 @@ def load_recover(
     """Put a checkpoint's weights, optimiser and random streams in place and return the rest.
 
     Raises:
-        ConfigError: The checkpoint is of a newer format or another model.
+        ConfigError: The checkpoint is of another format or another model.
     """
     # Our own file: dataloader and executor states hold plain containers beside tensors.
     content = torch.load(checkpoint / _STATE_FILE, weights_only=False)
-    if content.pop("format") > FORMAT_VERSION:
+    if (found := content.pop("format")) != FORMAT_VERSION:
         raise ConfigError(
-            f"{checkpoint} was written by a newer version of areal-lite; upgrade it to resume"
+            f"{checkpoint} has format {found}, and this version of areal-lite reads "
+            f"{FORMAT_VERSION}; resume with the version that wrote it"
         )
     has_optim = content.pop("with_optim") and with_optim
     random_state = content.pop("random")

@@ -14,8 +14,9 @@ from areal.api.alloc_mode import ModelAllocation
 from areal.api.cli_args import BaseExperimentConfig, PPOConfig, TrainEngineConfig, _DatasetConfig
 from areal.api.errors import ConfigError, DatasetError
 from areal.dataset import get_custom_dataset
-from areal.engine.loading.huggingface import resolve_device, resolve_dtype
+from areal.engine.loading.huggingface import resolve_dtype
 from areal.engine.model.shared_weights import SharedWeights
+from areal.engine.processes import resolve_device
 from areal.engine.training.backends import train_engine_class
 from areal.engine.training.engine import PackedTrainEngine
 from areal.infra.launch import SERVERS_VARIABLE

@@ -36,11 +36,6 @@ _SIZES = (
 )
 
 
-def resolve_device() -> torch.device:
-    """Return the first CUDA device, or the CPU where there is none."""
-    return torch.device("cuda", 0) if torch.cuda.is_available() else torch.device("cpu")
-
-
 def resolve_dtype(name: str, device: torch.device) -> torch.dtype:
     """Return the parameter type; "auto" is bfloat16 on CUDA and float32 on a CPU."""
     if name == "auto":
@@ -81,8 +76,11 @@ def make_model(
     tokenizer: PreTrainedTokenizerBase,
     dtype: torch.dtype,
     device: torch.device,
+    stays_whole: bool = True,
 ) -> nn.Module:
     """Make a small causal language model with random weights that depend on ``spec.seed`` alone.
+
+    The other arguments are those of ``load_model``.
 
     Raises:
         ConfigError: transformers has no causal language model of that architecture or these sizes.
@@ -97,7 +95,7 @@ def make_model(
         except (ValueError, KeyError, RuntimeError) as error:
             raise _cannot_be_made(spec, error) from error
     try:
-        return prepare_model(model, device)
+        return prepare_model(model, device, stays_whole)
     except ConfigError as error:
         raise ConfigError(f"run.model.architecture {spec.architecture!r}: {error}") from error
 
@@ -107,7 +105,11 @@ def _cannot_be_made(spec: ModelSpecConfig, error: Exception) -> ConfigError:
 
 
 def load_model(
-    path: str, dtype: torch.dtype, device: torch.device, fresh_seed: int | None = None
+    path: str,
+    dtype: torch.dtype,
+    device: torch.device,
+    fresh_seed: int | None = None,
+    stays_whole: bool = True,
 ) -> nn.Module:
     """Load a causal language model from a checkpoint folder or a hub id.
 
@@ -116,6 +118,7 @@ def load_model(
         dtype: Of the parameters.
         device: Where they go.
         fresh_seed: Takes the configuration alone, and random weights of this seed.
+        stays_whole: Whether one process trains it; otherwise several will share it.
 
     Raises:
         ConfigError: There is no such checkpoint, or it is no causal language model.
@@ -142,7 +145,7 @@ def load_model(
         missing = ", ".join(sorted(found["missing_keys"]))
         raise ConfigError(f"the checkpoint actor.path {path!r} lacks weights: {missing}")
     try:
-        return prepare_model(model, device)
+        return prepare_model(model, device, stays_whole)
     except ConfigError as error:
         raise ConfigError(f"actor.path {path!r}: {error}") from error
 
@@ -159,7 +162,7 @@ def require_path(path: str) -> None:
         )
 
 
-def prepare_model(model: Any, device: torch.device) -> nn.Module:
+def prepare_model(model: Any, device: torch.device, stays_whole: bool = True) -> nn.Module:
     """Move a model to its device and points its attention at the plans of ``attention``.
 
     Raises:
@@ -173,7 +176,7 @@ def prepare_model(model: Any, device: torch.device) -> nn.Module:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         model.set_attn_implementation(IMPLEMENTATION)
-    if device.type == "cpu":
+    if device.type == "cpu" and stays_whole:
         use_cpu_kernels(model)
         fuse_siblings(model)
     try:

@@ -5,18 +5,18 @@ Shape letters: T packed tokens, N tokens whose logits are wanted, V vocabulary, 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import torch
-import torch.nn.functional as F
-from torch import Tensor
+from torch import Tensor, nn
 
 from areal.api.cli_args import ArchonEngineConfig
 from areal.api.errors import ConfigError
 from areal.engine.model.attention import AttentionPlan
 from areal.engine.model.causal_lm import UNLIMITED, CausalLM
+from areal.engine.model.shared_row import SharedRow
 from areal.engine.processes import is_first
 from areal.experimental.models.archon import ModelSpec
 from areal.experimental.models.archon.activation_checkpoint import (
@@ -27,11 +27,12 @@ from areal.experimental.models.archon.base import BaseArchonModel
 from areal.experimental.models.archon.compile import apply_compile
 from areal.experimental.models.archon.layers.rope import RopeArgs
 from areal.experimental.models.archon.parallel_dims import ArchonParallelDims
-from areal.experimental.models.archon.state_dict import load_checkpoint, save_checkpoint
-from areal.experimental.models.archon.ulysses import (
-    ulysses_gather_output,
-    ulysses_slice_inputs,
+from areal.experimental.models.archon.state_dict import (
+    hub_tensors,
+    load_checkpoint,
+    save_checkpoint,
 )
+from areal.experimental.models.archon.state_dict.adapter import unwrapped
 
 # Rope kinds whose frequencies change with the length of the sequence, beyond the length that the
 # model was pretrained on. Cached keys keep those of the length at which they were computed.
@@ -53,7 +54,6 @@ class ArchonCausalLM(CausalLM):
     """
 
     source: str | None = None
-    dims: ArchonParallelDims | None = None  # of a model that several processes share
     recomputed: ActivationCheckpointConfig | None = None  # what the backward computes again
 
     def __init__(
@@ -85,8 +85,7 @@ class ArchonCausalLM(CausalLM):
         keep_N: Tensor | None = None,
     ) -> Tensor:
         if self.dims is not None:
-            logits_TV = self._split_logits(tokens_T, positions_T, lengths, self.dims)
-            return logits_TV if keep_N is None else logits_TV[keep_N]
+            return self._shared_logits(tokens_T, positions_T, lengths, keep_N, self.dims)
         ends_B1 = torch.tensor([0, *lengths]).cumsum(0, dtype=torch.int32)
         out = self.module(
             tokens_T[None],
@@ -98,16 +97,9 @@ class ArchonCausalLM(CausalLM):
         )
         return out if keep_N is not None else out[0]
 
-    def wrap(self, dims: ArchonParallelDims | None, reduce_dtype: torch.dtype) -> None:
-        """Recompute and compiles blocks as the options say, and shares the model among processes.
-
-        Args:
-            dims: In how many parts; None keeps it whole. Each process has all of it before.
-            reduce_dtype: In which gradients are summed over processes.
-
-        Raises:
-            ConfigError: A size of the model does not divide.
-        """
+    def wrap(
+        self, dims: ArchonParallelDims | None, reduce_dtype: torch.dtype, cpu_offload: bool
+    ) -> None:
         options = self.options
         if dims is None:
             apply_ac(self.module, self.recomputed, model_compile_enabled=options.enable_compile)
@@ -120,37 +112,34 @@ class ArchonCausalLM(CausalLM):
             param_dtype=self.dtype,
             reduce_dtype=reduce_dtype,
             loss_parallel=False,
-            cpu_offload=options.offload_params,
+            cpu_offload=cpu_offload,
             reshard_after_forward_policy=options.reshard_after_forward_policy,
             ac_config=self.recomputed,
             enable_compile=options.enable_compile,
         )
         self.dims = dims
 
-    def _split_logits(
+    def _shared_logits(
         self,
         tokens_T: Tensor,
         positions_T: Tensor,
         lengths: Sequence[int],
+        keep_N: Tensor | None,
         dims: ArchonParallelDims,
     ) -> Tensor:
-        """Return the logits [T, V] of a packed row on every process that shares it."""
-        total, padding = len(tokens_T), -len(tokens_T) % dims.seq_len_divisor
-        if padding:
-            # A sequence of its own, which no other token sees.
-            tokens_T, positions_T = (F.pad(x, (0, padding)) for x in (tokens_T, positions_T))
-            lengths = [*lengths, padding]
-        ends_B1 = torch.tensor([0, *lengths]).cumsum(0, dtype=torch.int32).to(tokens_T.device)
-        inputs = {"input_ids": tokens_T[None], "position_ids": positions_T[None]}
-        cp_group = dims.get_group("cp")
-        if cp_group is not None:
-            inputs, _ = ulysses_slice_inputs(
-                inputs, tokens_T[None], cp_group.rank(), cp_group.size()
-            )
-        out = self.module(inputs["input_ids"], inputs["position_ids"], ends_B1, max(lengths))
-        if cp_group is not None:
-            out = ulysses_gather_output(out, cp_group, 1)
-        return out[0, :total]
+        """Return the logits [N, V] of a packed row on every process that shares it."""
+        row = SharedRow(
+            tokens_T, positions_T, lengths, keep_N, dims.seq_len_divisor, dims.get_group("cp")
+        )
+        ends_B1 = torch.tensor([0, *row.lengths]).cumsum(0, dtype=torch.int32)
+        rows = self.module(
+            row.tokens,
+            row.positions,
+            ends_B1.to(tokens_T.device),
+            max(row.lengths),
+            logits_to_keep=row.keep,
+        )
+        return row.gather(rows)
 
     def require_plans(self) -> None:
         if self.dims is not None:
@@ -186,6 +175,18 @@ class ArchonCausalLM(CausalLM):
             for name, value in fields
             if ("dropout" in name or "pdrop" in name) and isinstance(value, float) and value
         }
+
+    def named_parameters(self) -> Iterator[tuple[str, nn.Parameter]]:
+        for name, parameter in super().named_parameters():
+            # Recomputed and compiled blocks put their wrappers into the names.
+            own = unwrapped(name)
+            holders = self.adapter.plan.holders.get(own, [])
+            # As Hugging Face's model calls it, where it has the same one.
+            is_same = len(holders) == 1 and all(piece.is_whole for piece in holders[0].pieces)
+            yield holders[0].name if is_same else own, parameter
+
+    def full_parameters(self, dtype: torch.dtype | None = None) -> Iterator[tuple[str, Tensor]]:
+        return hub_tensors(self.module, self.adapter, dtype)
 
     def write(self, folder: Path, tokenizer: Any = None) -> None:
         save_checkpoint(self.module, folder, self.adapter)

@@ -16,11 +16,13 @@ from collections.abc import Sequence
 from typing import Any, Protocol
 
 import torch
+import torch.distributed as dist
 import torch.nn.functional as F
 from torch import Tensor, nn
 from transformers import AttentionInterface
 
 from areal.api.errors import ConfigError
+from areal.experimental.models.archon.ulysses import gather_heads_scatter_seq, share_heads
 from areal.utils.packed_rows import PackedRows, longest_shared_length
 
 IMPLEMENTATION = "areal_planned"
@@ -161,3 +163,30 @@ class PackedPlan:
         rows = self._rows[longest_shared]
         parts = zip(*(rows.split(x) for x in (q_HTD, k_KTD, v_KTD)), strict=True)
         return rows.join([causal_sdpa(q, k, v, scale, window) for q, k, v in parts])
+
+
+class UlyssesPlan:
+    """Attends to all tokens of a row that several processes share, with a part of the heads each.
+
+    Args:
+        plan: How the tokens of the whole row attend.
+        group: The processes that share the row.
+    """
+
+    def __init__(self, plan: AttentionPlan, group: dist.ProcessGroup) -> None:
+        self._plan = plan
+        self._group = group
+
+    def attend(
+        self,
+        layer: int,
+        q_HTD: Tensor,
+        k_KTD: Tensor,
+        v_KTD: Tensor,
+        scale: float,
+        window: int | None,
+    ) -> Tensor:
+        """Return the attention output of one layer as [T, H, D], of this process's tokens."""
+        q, k, v = share_heads(q_HTD[None], k_KTD[None], v_KTD[None], self._group)
+        out_THD = self._plan.attend(layer, q[0], k[0], v[0], scale, window)
+        return gather_heads_scatter_seq(out_THD, 1, 0, self._group)

@@ -7,15 +7,26 @@ from __future__ import annotations
 
 import inspect
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.distributed.fsdp import FSDPModule
 
-from areal.engine.model.attention import AttentionPlan, PackedPlan, require_planned_attention
-from areal.engine.model.checkpoint import load_hf_weights, write_hf_model
+from areal.api.errors import ConfigError
+from areal.engine.model.attention import (
+    AttentionPlan,
+    PackedPlan,
+    UlyssesPlan,
+    require_planned_attention,
+)
+from areal.engine.model.checkpoint import hub_tensors, load_hf_weights, write_hf_model
+from areal.engine.model.fsdp import shard_hf_model
+from areal.engine.model.shared_row import SharedRow
+from areal.engine.model.tensor_plan import split_by_plan
+from areal.experimental.models.archon.parallel_dims import ArchonParallelDims
 
 UNLIMITED = 1 << 30
 
@@ -31,12 +42,14 @@ class CausalLM(ABC):
         vocab_size: Width of the logits.
         num_embeddings: Tokens that a prompt may hold.
         max_length: Tokens of a sequence, at most.
+        dims: How several processes share the model; None before ``split``, and for one process.
     """
 
     num_layers: int
     vocab_size: int
     num_embeddings: int
     max_length: int
+    dims: ArchonParallelDims | None = None
 
     def __init__(self, module: nn.Module) -> None:
         self.module = module
@@ -81,6 +94,42 @@ class CausalLM(ABC):
     @abstractmethod
     def enable_checkpointing(self) -> None:
         """Let the backward pass compute activations again instead of keeping them."""
+
+    @abstractmethod
+    def wrap(
+        self, dims: ArchonParallelDims | None, reduce_dtype: torch.dtype, cpu_offload: bool
+    ) -> None:
+        """Make the model ready for training, and share it among processes.
+
+        Args:
+            dims: In how many parts; None keeps it whole. Each process has all of it before.
+            reduce_dtype: In which gradients are summed over processes.
+            cpu_offload: Whether shards and gradients stay in host memory.
+
+        Raises:
+            ConfigError: A size of the model does not divide.
+        """
+
+    def named_parameters(self) -> Iterator[tuple[str, nn.Parameter]]:
+        """Yield this process's parameters by the names that they have in every split.
+
+        They are those on the Hub where a parameter is one tensor there.
+        """
+        for module in self.module.modules():
+            if isinstance(module, FSDPModule):
+                module.reshard()  # After a forward alone some are still gathered.
+        return self.module.named_parameters()
+
+    @abstractmethod
+    def full_parameters(self, dtype: torch.dtype | None = None) -> Iterator[tuple[str, Tensor]]:
+        """Yield every tensor of the model under its name on the Hub; all processes iterate.
+
+        What several processes share is gathered layer by layer, and nothing is kept, so memory
+        beside the model is that of one layer.
+
+        Args:
+            dtype: Of floating-point tensors; None keeps what they have.
+        """
 
     @abstractmethod
     def write(self, folder: Path, tokenizer: Any = None) -> None:
@@ -136,6 +185,18 @@ class HFCausalLM(CausalLM):
         plan: AttentionPlan | None = None,
         keep_N: Tensor | None = None,
     ) -> Tensor:
+        if self.dims is not None:
+            return self._shared_logits(tokens_T, positions_T, lengths, keep_N, self.dims)
+        return self._own_logits(tokens_T, positions_T, lengths, plan, keep_N)
+
+    def _own_logits(
+        self,
+        tokens_T: Tensor,
+        positions_T: Tensor,
+        lengths: Sequence[int],
+        plan: AttentionPlan | None = None,
+        keep_N: Tensor | None = None,
+    ) -> Tensor:
         kwargs: dict[str, Any] = {}
         if keep_N is not None and self._takes_logits_to_keep:
             kwargs["logits_to_keep"] = keep_N
@@ -149,8 +210,45 @@ class HFCausalLM(CausalLM):
         logits = out.logits[0]
         return logits[keep_N] if keep_N is not None and not kwargs else logits
 
+    def _shared_logits(
+        self,
+        tokens_T: Tensor,
+        positions_T: Tensor,
+        lengths: Sequence[int],
+        keep_N: Tensor | None,
+        dims: ArchonParallelDims,
+    ) -> Tensor:
+        """Return the logits [N, V] of a packed row on every process that shares it."""
+        group = dims.get_group("cp")
+        row = SharedRow(tokens_T, positions_T, lengths, keep_N, dims.cp, group)
+        plan: AttentionPlan = PackedPlan(row.lengths, tokens_T.device)
+        if group is not None:
+            plan = UlyssesPlan(plan, group)
+        return row.gather(
+            self._own_logits(row.tokens[0], row.positions[0], row.lengths, plan, row.keep)
+        )
+
+    def wrap(
+        self, dims: ArchonParallelDims | None, reduce_dtype: torch.dtype, cpu_offload: bool
+    ) -> None:
+        if dims is None:
+            return
+        model: Any = self.module
+        dtype = self.dtype
+        if dims.cp_enabled:
+            _check_context(model, dims)
+        if dims.tp_enabled:
+            split_by_plan(model, dims.get_mesh("tp"))
+        shard_hf_model(model, dims, dtype, reduce_dtype, cpu_offload)
+        self.dims = dims
+
     def require_plans(self) -> None:
-        """Do nothing: ``prepare_model`` has tried them."""
+        """Refuse a model that several processes share; ``prepare_model`` has tried the plans."""
+        if self.dims is not None:
+            raise ConfigError("a model that several processes share does not generate here")
+
+    def full_parameters(self, dtype: torch.dtype | None = None) -> Iterator[tuple[str, Tensor]]:
+        return hub_tensors(self.module, dtype)
 
     def enable_checkpointing(self) -> None:
         # Renamed in transformers 5.23; the keyword of its arguments too.
@@ -164,3 +262,34 @@ class HFCausalLM(CausalLM):
 
     def read(self, folder: str | Path) -> None:
         load_hf_weights(self.module, folder)
+
+
+# Rope kinds whose angles change with the longest position of a call, of which a process that has a
+# slice of the tokens may see less than the others.
+_LENGTH_DEPENDENT = ("dynamic", "longrope")
+
+
+def _check_context(model: Any, dims: ArchonParallelDims) -> None:
+    """Refuse a model whose heads do not divide, or that looks beyond a token outside attention.
+
+    Raises:
+        ConfigError: It names the size or the feature.
+    """
+    config = model.config.get_text_config()
+    kv_heads = getattr(config, "num_key_value_heads", None) or config.num_attention_heads
+    heads, processes = config.num_attention_heads, dims.cp * dims.tp
+    if heads % processes:
+        raise ConfigError(f"num_attention_heads={heads} does not divide over t * c = {processes}")
+    local = kv_heads // dims.tp
+    if local % dims.cp and dims.cp % local:
+        raise ConfigError(
+            f"num_key_value_heads={kv_heads} over t{dims.tp} is {local}, and c{dims.cp} neither "
+            "divides it nor is a multiple of it"
+        )
+    rope = getattr(config, "rope_parameters", None) or {}
+    kinds = {str(v.get("rope_type")) for v in (rope, *rope.values()) if isinstance(v, dict)}
+    if found := kinds & set(_LENGTH_DEPENDENT):
+        raise ConfigError(
+            f"{type(model).__name__} has rope of type {found.pop()!r}, whose angles depend on all "
+            "positions of a row, and c spreads them over processes; use c1"
+        )

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import copy
 import ctypes
+import itertools
 import json
 import os
+import re
 import shutil
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -21,11 +23,14 @@ import torch
 import torch.distributed as dist
 from safetensors import SafetensorError
 from safetensors.torch import load_file
-from torch import nn
+from torch import Tensor, nn
+from torch.distributed.fsdp import FSDPModule
+from torch.distributed.tensor import DTensor
 
 from areal.api.errors import ConfigError
 from areal.engine.model.attention import IMPLEMENTATION
 from areal.engine.processes import from_first, is_first, wait_for_all
+from areal.experimental.models.archon.state_dict.sharded import LocalPart
 
 TRAINING_STATE = "training_state"
 
@@ -127,13 +132,53 @@ def save_hf_model(module: nn.Module, path: str | Path, tokenizer: Any = None) ->
 
 
 def write_hf_model(module: nn.Module, folder: Path, tokenizer: Any = None) -> None:
-    """Write what ``save_hf_model`` puts in place into a folder that nobody reads yet."""
+    """Write what ``save_hf_model`` puts in place into a folder that nobody reads yet.
+
+    All processes that share the model call it; the first one gathers the weights and writes.
+    """
     model: Any = module
+    whole = {name: tensor.cpu() for name, tensor in _whole_tensors(module) if is_first()}
+    if not is_first():
+        return
     with quiet_progress():
-        model.save_pretrained(folder)
+        model.save_pretrained(folder, state_dict=whole)
     if tokenizer is not None:
         tokenizer.save_pretrained(folder)
     _forget_implementation(folder / "config.json")
+
+
+@torch.no_grad()
+def hub_tensors(module: nn.Module, dtype: torch.dtype | None) -> Iterator[tuple[str, Tensor]]:
+    """Yield the tensors of a Hugging Face model under their names on the Hub, layer by layer.
+
+    All processes that share the model iterate.
+
+    Args:
+        module: The model.
+        dtype: Of floating-point tensors; None keeps what they have.
+    """
+    from transformers.core_model_loading import revert_weight_conversion
+
+    model: Any = module
+    for _, bucket in itertools.groupby(_whole_tensors(module), lambda item: _layer_of(item[0])):
+        # Experts, for one, are one block in the model and single matrices on the Hub.
+        for name, tensor in revert_weight_conversion(model, dict(bucket)).items():
+            yield name, tensor.to(dtype) if dtype and tensor.is_floating_point() else tensor
+
+
+def _layer_of(name: str) -> str:
+    """Return the part of a parameter's name up to its first number, or all of it."""
+    found = re.match(r".*?\.\d+\.", name)
+    return found.group() if found else name
+
+
+def _whole_tensors(module: nn.Module) -> Iterator[tuple[str, Tensor]]:
+    """Yield what a checkpoint holds under the model's own names, gathered one by one."""
+    tied = _tied_names(module)
+    for name, tensor in module.state_dict().items():
+        if name not in tied:
+            whole = tensor.full_tensor() if isinstance(tensor, DTensor) else tensor
+            yield name, whole.detach()
 
 
 @contextmanager
@@ -165,6 +210,8 @@ def _forget_implementation(config_path: Path) -> None:
 def load_hf_weights(module: nn.Module, path: str | Path) -> None:
     """Copy the safetensors of a checkpoint folder into a model in place, all or nothing.
 
+    Of what several processes share, each takes its part.
+
     Raises:
         ConfigError: There is no checkpoint, it is damaged, or it lacks or adds a tensor.
     """
@@ -183,7 +230,11 @@ def load_hf_weights(module: nn.Module, path: str | Path) -> None:
         )
     with torch.no_grad():
         for name, tensor in loaded.items():
-            state[name].copy_(tensor)
+            target = state[name]
+            if isinstance(target, DTensor):
+                LocalPart(target).copy_whole(tensor)
+            else:
+                target.copy_(tensor)
 
 
 def _read_tensors(folder: Path) -> dict[str, torch.Tensor]:
@@ -208,9 +259,10 @@ def _converted(module: nn.Module, path: str | Path) -> dict[str, torch.Tensor]:
     """
     model: Any = module
     dtype = next(module.parameters()).dtype
+    own_class: Any = next(c for c in type(model).__mro__ if not issubclass(c, FSDPModule))
     with quiet_progress():
         try:
-            twin, found = type(model).from_pretrained(
+            twin, found = own_class.from_pretrained(
                 path,
                 config=copy.deepcopy(model.config),
                 dtype=dtype,
@@ -228,33 +280,63 @@ def _converted(module: nn.Module, path: str | Path) -> dict[str, torch.Tensor]:
 
 
 def _tied_names(module: nn.Module) -> set[str]:
-    """Return parameters that share memory with another one and so need not be on disk."""
-    first: dict[int, str] = {}
-    tied: set[str] = set()
-    for name, tensor in module.state_dict().items():
-        if first.setdefault(tensor.data_ptr(), name) != name:
-            tied.add(name)
-    return tied
+    """Return names of parameters that another name has too, and so need not be on disk."""
+    names = {name for name, _ in module.named_parameters(remove_duplicate=False)}
+    return names - {name for name, _ in module.named_parameters()}
 
 
-def save_training_state(path: str | Path, optimizer: torch.optim.Optimizer, schedule: Any) -> None:
-    """Write optimiser and schedule into a folder of a checkpoint; each process its part."""
+def save_training_state(
+    path: str | Path,
+    parameters: Iterable[tuple[str, nn.Parameter]],
+    optimizer: torch.optim.Optimizer,
+    schedule: Any,
+) -> None:
+    """Write optimiser and schedule into a folder of a checkpoint; each process its part.
+
+    The state of a parameter is kept under its name and as one tensor, however many processes share
+    it, so that another number of them can read it.
+
+    Args:
+        path: The folder.
+        parameters: Of the model, with the names that they have in every split of it.
+        optimizer: Its optimiser.
+        schedule: Of the learning rate.
+    """
     import torch.distributed.checkpoint as dcp
 
-    state = {"optimizer": _flat(optimizer.state_dict()), "schedule": schedule.state_dict()}
+    state = _named_state(parameters, optimizer, schedule)
     with _single_process():
         dcp.save(state, checkpoint_id=Path(path) / TRAINING_STATE, no_dist=_is_alone())
 
 
-def load_training_state(path: str | Path, optimizer: torch.optim.Optimizer, schedule: Any) -> None:
-    """Read what ``save_training_state`` wrote."""
+def load_training_state(
+    path: str | Path,
+    parameters: Iterable[tuple[str, nn.Parameter]],
+    optimizer: torch.optim.Optimizer,
+    schedule: Any,
+) -> None:
+    """Read what ``save_training_state`` wrote, by as many processes as there are now.
+
+    Raises:
+        ConfigError: It is another model's, or damaged.
+    """
     import torch.distributed.checkpoint as dcp
 
     _materialise(optimizer)
-    state = {"optimizer": _flat(optimizer.state_dict()), "schedule": schedule.state_dict()}
+    parameters = dict(parameters)
+    state = _named_state(parameters.items(), optimizer, schedule)
+    folder = Path(path) / TRAINING_STATE
     with _single_process():
-        dcp.load(state, checkpoint_id=Path(path) / TRAINING_STATE, no_dist=_is_alone())
-    optimizer.load_state_dict(_nested(state["optimizer"]))
+        try:
+            dcp.load(state, checkpoint_id=folder, no_dist=_is_alone())
+        except (RuntimeError, ValueError, OSError, dcp.api.CheckpointException) as error:
+            raise ConfigError(
+                f"the optimiser's state in {folder} does not fit the model: {error}"
+            ) from error
+    for name, values in state["optimizer"].items():
+        optimizer.state[parameters[name]] = values
+    for group, settings in zip(optimizer.param_groups, state["groups"], strict=True):
+        group.update(settings)
     schedule.load_state_dict(state["schedule"])
 
 
@@ -270,19 +352,16 @@ def _single_process() -> Iterator[None]:
         yield
 
 
-def _flat(state: dict[str, Any]) -> dict[str, Any]:
-    """Turn the optimiser's integer keys into the strings that checkpoints want."""
-    return {
-        "state": {str(k): v for k, v in state["state"].items()},
-        "param_groups": state["param_groups"],
-    }
-
-
-def _nested(state: dict[str, Any]) -> dict[str, Any]:
-    return {
-        "state": {int(k): v for k, v in state["state"].items()},
-        "param_groups": state["param_groups"],
-    }
+def _named_state(
+    parameters: Iterable[tuple[str, nn.Parameter]], optimizer: torch.optim.Optimizer, schedule: Any
+) -> dict[str, Any]:
+    groups = [
+        {key: value for key, value in group.items() if key != "params"}
+        for group in optimizer.param_groups
+    ]
+    state: Mapping[Any, Any] = optimizer.state
+    named = {name: dict(state[p]) for name, p in parameters if p in state}
+    return {"optimizer": named, "groups": groups, "schedule": schedule.state_dict()}
 
 
 def _materialise(optimizer: torch.optim.Optimizer) -> None:

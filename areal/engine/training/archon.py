@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import torch
-import torch.distributed as dist
 
-from areal.api.alloc_mode import ModelAllocation, ParallelStrategy
+from areal.api.alloc_mode import ModelAllocation
 from areal.api.cli_args import ModelSpecConfig, TrainEngineConfig
 from areal.api.errors import ConfigError
 from areal.api.io_struct import FinetuneSpec
@@ -17,9 +16,7 @@ from areal.engine.loading.archon import (
     prepare_archon_model,
 )
 from areal.engine.model.archon import ArchonCausalLM
-from areal.engine.processes import join_processes
-from areal.engine.training.engine import PackedTrainEngine
-from areal.experimental.models.archon.parallel_dims import ArchonParallelDims
+from areal.engine.training.engine import PackedTrainEngine, model_device
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
@@ -29,7 +26,6 @@ class ArchonTrainEngine(PackedTrainEngine):
     """Trains an Archon model."""
 
     lm: ArchonCausalLM
-    _dims: ArchonParallelDims | None = None
 
     @classmethod
     def make_model(
@@ -41,8 +37,9 @@ class ArchonTrainEngine(PackedTrainEngine):
         device: torch.device,
     ) -> ArchonCausalLM:
         check_archon_options(config)
-        lm = make_archon_model(spec, tokenizer, dtype, device, config.archon)
-        return lm if _parallel(config).world_size > 1 else prepare_archon_model(lm)
+        where, is_whole = model_device(config, device)
+        lm = make_archon_model(spec, tokenizer, dtype, where, config.archon)
+        return prepare_archon_model(lm) if is_whole else lm
 
     @classmethod
     def load_model(
@@ -53,8 +50,9 @@ class ArchonTrainEngine(PackedTrainEngine):
         fresh_seed: int | None = None,
     ) -> ArchonCausalLM:
         check_archon_options(config)
-        lm = load_archon_model(config.path, dtype, device, config.archon, fresh_seed)
-        return lm if _parallel(config).world_size > 1 else prepare_archon_model(lm)
+        where, is_whole = model_device(config, device)
+        lm = load_archon_model(config.path, dtype, where, config.archon, fresh_seed)
+        return prepare_archon_model(lm) if is_whole else lm
 
     def _check_backend(self) -> None:
         check_archon_options(self.config)
@@ -75,52 +73,9 @@ class ArchonTrainEngine(PackedTrainEngine):
             torch.use_deterministic_algorithms(True)
         super().initialize(addr, ft_spec)
 
-    # --- several processes
-
-    def create_process_group(self, parallel_strategy: ParallelStrategy | None = None) -> None:
-        """Join the processes of ``backend``, where there are several.
-
-        Raises:
-            ConfigError: Another number of processes was started.
-        """
-        split = parallel_strategy or _parallel(self.config)
-        if split.world_size == 1 or self._dims is not None:
-            return
-        join_processes(split.world_size, self.config.backend, self.device)
-        self._dims = ArchonParallelDims(
-            dp_shard=split.dp_size,
-            cp=split.cp_size,
-            tp=split.tp_size,
-            world_size=split.world_size,
-            device_type=self.device.type,
-        )
-
-    def _wrap_model(self) -> None:
-        self.create_process_group()
-        self.lm.wrap(self._dims, getattr(torch, self.config.grad_reduce_dtype))
-
     @property
-    def _data_group(self) -> dist.ProcessGroup | None:
-        return None if self._dims is None else self._dims.get_group("dp")
-
-    @property
-    def data_parallel_rank(self) -> int:
-        group = self._data_group
-        return 0 if group is None else group.rank()
-
-    @property
-    def data_parallel_world_size(self) -> int:
-        return 1 if self._dims is None else self._dims.dp_shard
-
-    @property
-    def data_parallel_group(self) -> dist.ProcessGroup:
-        return self._data_group or super().data_parallel_group
-
-    def destroy(self) -> None:
-        super().destroy()
-        if self._dims is not None and dist.is_initialized():
-            dist.destroy_process_group()
-            self._dims = None
+    def _offloads_params(self) -> bool:
+        return self.config.archon.offload_params
 
 
 def check_archon_options(config: TrainEngineConfig) -> None:
@@ -153,7 +108,3 @@ def check_archon_options(config: TrainEngineConfig) -> None:
     for is_set, message in problems:
         if is_set:
             raise ConfigError(f"actor.{message}")
-
-
-def _parallel(config: TrainEngineConfig) -> ParallelStrategy:
-    return ModelAllocation.from_str(config.backend).parallel

@@ -1,4 +1,4 @@
-"""The train engine in one process, on packed batches, for whatever model runs as a CausalLM.
+"""The train engine on packed batches, for whatever model runs as a CausalLM.
 
 Shape letters: B sequences, L padded length, T packed tokens, V vocabulary, N positions that carry
 loss.
@@ -6,16 +6,14 @@ loss.
 
 from __future__ import annotations
 
-import dataclasses
 from abc import abstractmethod
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 import torch
 import torch.distributed as dist
 import torch.nn.functional as F
 from torch import Tensor, nn
-from torch.distributed.tensor import DTensor
 
 from areal.api.alloc_mode import ModelAllocation, ParallelStrategy
 from areal.api.cli_args import ModelSpecConfig, TrainEngineConfig
@@ -31,9 +29,17 @@ from areal.engine.model.checkpoint import (
 )
 from areal.engine.model.cpu_kernels import even_size
 from areal.engine.model.shared_weights import SharedWeights
-from areal.engine.processes import is_first, largest_over, sums_over
+from areal.engine.processes import (
+    is_first,
+    join_processes,
+    largest_over,
+    resolve_device,
+    sums_over,
+)
 from areal.engine.training.optimizer import make_optimizer, make_schedule
+from areal.engine.training.place import Place
 from areal.engine.weight_sync import publish_on_disk
+from areal.experimental.models.archon.parallel import clip_grad_norm
 from areal.utils.data import (
     MicroBatchList,
     concat_padded_tensors,
@@ -50,7 +56,10 @@ LossWeightFn = Callable[[dict[str, Any]], Tensor]
 
 
 class PackedTrainEngine(TrainEngine):
-    """Trains a model with packed sequences in one process.
+    """Trains a model with packed sequences, in one process or several.
+
+    Several processes are started by torchrun. Those that share rows (t, c, p) are given the same
+    batch, the others each a part of it, which may be empty; all call every method together.
 
     Log-probabilities are aligned to the token that predicts: entry t belongs to token t + 1. A
     ``loss_mask`` in a batch is aligned the same way, and the vocabulary projection runs at its
@@ -66,7 +75,10 @@ class PackedTrainEngine(TrainEngine):
         self.weights = weights
         self.lm = weights.lm
         self.module: nn.Module = weights.module
-        self.device = self.lm.device
+        # What several processes share is moved to their devices when it has been cut up.
+        is_whole = parallel_of(config).world_size == 1
+        self.device = self.lm.device if is_whole else resolve_device()
+        self._place: Place | None = None
         self.optimizer: torch.optim.Optimizer | None = None
         self.lr_scheduler: Any = None
         self._is_initialized = False
@@ -115,16 +127,16 @@ class PackedTrainEngine(TrainEngine):
     # --- life and place
 
     def create_process_group(self, parallel_strategy: ParallelStrategy | None = None) -> None:
-        """Check that one process is asked for; there is no group to make.
+        """Join the processes of a strategy, or of ``config.backend``, where there are several.
 
         Raises:
-            ConfigError: The strategy needs more processes.
+            ConfigError: Another number of processes was started.
         """
-        if parallel_strategy is not None and parallel_strategy.world_size != 1:
-            raise ConfigError(
-                "this engine runs in one process; the strategy needs "
-                f"{parallel_strategy.world_size}: {parallel_strategy}"
-            )
+        split = parallel_strategy or parallel_of(self.config)
+        if split.world_size == 1 or self._place is not None:
+            return
+        join_processes(split.world_size, self.config.backend, self.device)
+        self._place = Place(split, self.device.type)
 
     def initialize(self, addr: Any = None, ft_spec: FinetuneSpec | None = None, **_: Any) -> None:
         """Make the optimiser and its schedule.
@@ -137,20 +149,28 @@ class PackedTrainEngine(TrainEngine):
             self.lm.enable_checkpointing()
         if self.config.disable_dropout:
             self.lm.turn_off_dropout()
-        self._wrap_model()
+        self.create_process_group()
+        self.lm.wrap(
+            None if self._place is None else self._place.dims,
+            getattr(torch, self.config.grad_reduce_dtype),
+            self._offloads_params,
+        )
         if self.config.optimizer is not None:
             if ft_spec is None:
                 raise ConfigError(
                     "an engine with an optimiser needs ft_spec, the length of the run"
                 )
-            self.optimizer = make_optimizer(self.module.parameters(), self.config.optimizer)
+            parameters = [parameter for _, parameter in self.lm.named_parameters()]
+            self.optimizer = make_optimizer(parameters, self.config.optimizer)
             self.lr_scheduler = make_schedule(
                 self.optimizer, self.config.optimizer, ft_spec.total_train_steps
             )
         self._is_initialized = True
 
-    def _wrap_model(self) -> None:
-        """Do to the model what has to come before the optimiser takes its parameters."""
+    @property
+    @abstractmethod
+    def _offloads_params(self) -> bool:
+        """Whether the shards of several processes stay in host memory."""
 
     @property
     def initialized(self) -> bool:
@@ -159,11 +179,16 @@ class PackedTrainEngine(TrainEngine):
     def destroy(self) -> None:
         self.optimizer = self.lr_scheduler = None
         self._is_initialized = False
+        if self._place is not None and dist.is_initialized():
+            dist.destroy_process_group()
+            self._place = None
+
+    # --- place among the processes
 
     @property
     def _data_group(self) -> dist.ProcessGroup | None:
         """The processes that see other data, None where this is the only one."""
-        return None
+        return None if self._place is None else self._place.data_group
 
     def sums_over_data(self, *values: float) -> list[float]:
         """Return the sum of each number over all processes that see other data."""
@@ -171,29 +196,34 @@ class PackedTrainEngine(TrainEngine):
 
     @property
     def data_parallel_group(self) -> dist.ProcessGroup:
-        return _world()
+        return self._require_place().data_group
 
     @property
     def data_parallel_rank(self) -> int:
-        return 0
+        return 0 if self._place is None else self._place.data_group.rank()
 
     @property
     def data_parallel_world_size(self) -> int:
-        return 1
+        return 1 if self._place is None else self._place.data_group.size()
 
     def current_data_parallel_head(self) -> int:
-        return 0
+        return 0 if self._place is None else self._place.head
 
     def is_data_parallel_head(self) -> bool:
-        return True
+        return self._place is None or self._place.head == dist.get_rank()
 
     @property
     def context_and_model_parallel_group(self) -> dist.ProcessGroup:
-        return _world()
+        return self._require_place().model_group
 
     @property
     def cpu_group(self) -> dist.ProcessGroup:
-        return _world()
+        return self._require_place().cpu_group
+
+    def _require_place(self) -> Place:
+        if self._place is None:
+            raise RuntimeError("there is no process group: this engine runs in one process")
+        return self._place
 
     # --- training
 
@@ -208,8 +238,9 @@ class PackedTrainEngine(TrainEngine):
         """Clip and applies the gradients; a non-finite norm changes nothing and say so."""
         optimizer, settings = self._require_optimizer(), self.config.optimizer
         assert settings is not None
-        total = nn.utils.clip_grad_norm_(self.module.parameters(), settings.gradient_clipping)
-        norm = float(total.full_tensor() if isinstance(total, DTensor) else total)
+        parameters = [parameter for _, parameter in self.lm.named_parameters()]
+        pp_group = None if self._place is None else self._place.dims.get_group("pp")
+        norm = float(clip_grad_norm(parameters, settings.gradient_clipping, pp_group))
         lr = optimizer.param_groups[0]["lr"]
         is_finite = norm - norm == 0.0
         if is_finite:
@@ -227,12 +258,21 @@ class PackedTrainEngine(TrainEngine):
         process_output_fn: Callable[[Tensor, dict[str, Any]], Tensor | None],
         forward_only: bool = False,
     ) -> None:
-        """Run packed micro-batches; the function gets the logits [N, V] of what is kept."""
+        """Run packed micro-batches; the function gets the logits [N, V] of what is kept.
+
+        Where other processes have more of them, this one computes nothing as often as it takes.
+        """
+        idle = largest_over(self._data_group, len(mb_list)) - len(mb_list)
         for item in mb_list:
             with torch.set_grad_enabled(not forward_only):
                 loss = process_output_fn(self._logits(item.mb, _kept_positions(item.mb)), item.mb)
             if not forward_only and loss is not None:
                 loss.backward()
+        for _ in range(idle):
+            with torch.set_grad_enabled(not forward_only):
+                logits = self._logits(*_idle_inputs(self.device))
+            if not forward_only:
+                logits.sum().backward()
 
     def train_batch(
         self, input_: Trajectory | list[Trajectory], loss_fn: LossFn, loss_weight_fn: LossWeightFn
@@ -249,7 +289,8 @@ class PackedTrainEngine(TrainEngine):
             # Gradients are averaged over the processes, and their losses must add up.
             share = next(shares) * self.data_parallel_world_size / total
             loss = self._loss(logits, mb, loss_fn)
-            return loss if share == 1.0 else loss * share
+            # The mean over no token may be anything.
+            return loss * share if share else logits.sum() * 0.0
 
         self.forward_backward_batch(mb_list, weighted_loss)
         return self.optimizer_step()
@@ -265,7 +306,8 @@ class PackedTrainEngine(TrainEngine):
             lambda logits, mb: losses.append(self._loss(logits, mb, loss_fn)),
             forward_only=True,
         )
-        weighted = sum((loss * w for loss, w in zip(losses, weights, strict=True)), torch.zeros(()))
+        pairs = zip(losses, weights, strict=True)
+        weighted = sum((loss * w for loss, w in pairs if w), torch.zeros((), device=self.device))
         if self._data_group is None:
             return weighted / sum(weights) if sum(weights) else None
         value, total = self.sums_over_data(float(weighted), sum(weights))
@@ -281,7 +323,8 @@ class PackedTrainEngine(TrainEngine):
         """Return log-probabilities [B, L]; entry t is token t + 1's, 0.0 where loss_mask is 0.
 
         Args:
-            input_: Padded batch or trajectories. Without ``loss_mask`` every position counts.
+            input_: Padded batch or trajectories. Without ``loss_mask`` every position counts. No
+                trajectories at all give [0, 0].
             output_seqlens: Not used: the output has the input's shape.
             aggregate_fn: Not used.
         """
@@ -292,18 +335,18 @@ class PackedTrainEngine(TrainEngine):
             lambda logits, mb: packed.append(self._logprobs(logits, mb)[0]),
             forward_only=True,
         )
+        if not packed:
+            mask_BL = mb_list.data.get("attention_mask", torch.zeros(0, 0))
+            return torch.zeros(mask_BL.shape, device=self.device)
         return mb_list.merge_tokens(packed)
 
     # --- one micro-batch
 
     def _split(self, input_: Trajectory | list[Trajectory]) -> MicroBatchList:
         batch = concat_padded_tensors(input_) if isinstance(input_, list) else input_
+        if not len(batch.get("attention_mask", ())):
+            return MicroBatchList(batch, self.config.mb_spec, [], [], [])
         mb_list = split_padded_tensor_dict_into_mb_list(batch, self.config.mb_spec)
-        count = largest_over(self._data_group, len(mb_list.mbs))
-        if count > len(mb_list.mbs):
-            # Every process must call the model as often as the others.
-            spec = dataclasses.replace(self.config.mb_spec, n_mbs=count)
-            mb_list = split_padded_tensor_dict_into_mb_list(batch, spec)
         return pack_mb_list(mb_list.to(self.device))
 
     def _logits(self, mb: dict[str, Any], keep_N: Tensor) -> Tensor:
@@ -367,6 +410,16 @@ class PackedTrainEngine(TrainEngine):
             )
         publish_on_disk(self.lm.write, self._inference, meta)
 
+    def full_parameters(self, dtype: torch.dtype | None = None) -> Iterator[tuple[str, Tensor]]:
+        """Yield every tensor of the model under its name on the Hub; all processes iterate.
+
+        What several processes share is gathered layer by layer; nothing is kept.
+
+        Args:
+            dtype: Of floating-point tensors; None keeps what they have.
+        """
+        return self.lm.full_parameters(dtype)
+
     def rollout_batch(self, *args: Any, **kwargs: Any) -> list[Trajectory]:
         return self._require_inference().rollout_batch(*args, **kwargs)
 
@@ -391,14 +444,18 @@ class PackedTrainEngine(TrainEngine):
         with atomic_folder(meta.path) as folder:
             self.lm.write(folder, meta.tokenizer)
             if meta.with_optim:
-                save_training_state(folder, self._require_optimizer(), self.lr_scheduler)
+                save_training_state(
+                    folder, self.lm.named_parameters(), self._require_optimizer(), self.lr_scheduler
+                )
 
     def load(self, meta: SaveLoadMeta) -> None:
         """Load what ``save`` saved."""
         with self.weights.writing():
             self.lm.read(meta.path)
         if meta.with_optim:
-            load_training_state(meta.path, self._require_optimizer(), self.lr_scheduler)
+            load_training_state(
+                meta.path, self.lm.named_parameters(), self._require_optimizer(), self.lr_scheduler
+            )
 
     def onload(self) -> None:
         self.module.to(self.device)
@@ -432,7 +489,8 @@ class HFTrainEngine(PackedTrainEngine):
         dtype: torch.dtype,
         device: torch.device,
     ) -> CausalLM:
-        return HFCausalLM(make_model(spec, tokenizer, dtype, device))
+        where, is_whole = model_device(config, device)
+        return HFCausalLM(make_model(spec, tokenizer, dtype, where, is_whole))
 
     @classmethod
     def load_model(
@@ -442,29 +500,45 @@ class HFTrainEngine(PackedTrainEngine):
         device: torch.device,
         fresh_seed: int | None = None,
     ) -> CausalLM:
-        return HFCausalLM(load_model(config.path, dtype, device, fresh_seed))
+        where, is_whole = model_device(config, device)
+        return HFCausalLM(load_model(config.path, dtype, where, fresh_seed, is_whole))
 
     def _check_backend(self) -> None:
-        check_single_process(self.config.backend, "fsdp")
+        allocation = ModelAllocation.from_str(self.config.backend)
+        if allocation.backend != "fsdp":
+            raise ConfigError(f"actor.backend {self.config.backend!r} is no fsdp backend")
+        if self._offloads_params and allocation.parallel.world_size == 1:
+            raise ConfigError(
+                "actor.fsdp.offload_params moves the shards of several processes to the CPU; with "
+                "one process set it to false"
+            )
+
+    @property
+    def _offloads_params(self) -> bool:
+        return self.config.fsdp.offload_params
 
 
-def check_single_process(backend: str, name: str) -> None:
-    """Refuse a backend string that an engine of one process cannot serve.
+def parallel_of(config: TrainEngineConfig) -> ParallelStrategy:
+    """Return in how many parts the backend string of an engine splits each axis."""
+    return ModelAllocation.from_str(config.backend).parallel
 
-    Args:
-        backend: As configured.
-        name: Of the engine's backend.
 
-    Raises:
-        ConfigError: It names several processes or another engine.
+def model_device(config: TrainEngineConfig, device: torch.device) -> tuple[torch.device, bool]:
+    """Return where a model is made, and whether it stays whole.
+
+    One that several processes share need not fit on a device: it is made in host memory.
     """
-    allocation = ModelAllocation.from_str(backend)
-    if allocation.backend != name or allocation.parallel.world_size != 1:
-        raise ConfigError(
-            f"actor.backend {backend!r} is not available yet: training runs in one process, as "
-            f"fsdp:d1 or archon:d1; on one machine with an AReaL configuration add "
-            f"actor.backend={name}:d1"
-        )
+    is_whole = parallel_of(config).world_size == 1
+    return device if is_whole else torch.device("cpu"), is_whole
+
+
+def _idle_inputs(device: torch.device) -> tuple[dict[str, Any], Tensor]:
+    """Return a micro-batch of one token and no position of it."""
+    mb = {
+        "input_ids": torch.zeros(1, dtype=torch.int64, device=device),
+        "cu_seqlens": torch.tensor([0, 1], dtype=torch.int32, device=device),
+    }
+    return mb, torch.zeros(0, dtype=torch.int64, device=device)
 
 
 def _kept_positions(mb: dict[str, Any]) -> Tensor:
@@ -479,9 +553,3 @@ def _kept_positions(mb: dict[str, Any]) -> Tensor:
             cached = cached.nonzero().squeeze(1)
         mb["_keep_N"] = cached
     return cached
-
-
-def _world() -> dist.ProcessGroup:
-    if not dist.is_initialized():
-        raise RuntimeError("there is no process group: this engine runs in one process")
-    return dist.group.WORLD

@@ -289,13 +289,14 @@ def test_an_interrupted_trial_of_other_rows_says_so(tmp_path: Path) -> None:
         run_sft(tmp_path, None, "train_dataset.dataset_kwargs={size: 20}")
 
 
-def test_a_checkpoint_of_a_newer_format_says_so(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("version", [1, 99])
+def test_a_checkpoint_of_another_format_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, version: int
 ) -> None:
     with monkeypatch.context() as patch:
-        patch.setattr(recover, "FORMAT_VERSION", 99)
+        patch.setattr(recover, "FORMAT_VERSION", version)
         run_sft(tmp_path, ("after save", 4))
-    with pytest.raises(ConfigError, match="newer version"):
+    with pytest.raises(ConfigError, match=f"has format {version}, and this version"):
         run_sft(tmp_path, None)
 
 

@@ -12,7 +12,12 @@ from torch import Tensor, nn
 from transformers import AutoModelForCausalLM
 
 from areal.api.alloc_mode import ParallelStrategy
-from areal.api.cli_args import MicroBatchSpec, OptimizerConfig, TrainEngineConfig
+from areal.api.cli_args import (
+    FSDPEngineConfig,
+    MicroBatchSpec,
+    OptimizerConfig,
+    TrainEngineConfig,
+)
 from areal.api.errors import ConfigError
 from areal.api.io_struct import FinetuneSpec, SaveLoadMeta
 from areal.engine.loading.huggingface import prepare_model
@@ -316,10 +321,15 @@ def test_what_needs_an_optimiser_says_so() -> None:
         made.train_batch(batch(), nll, num_tokens)
 
 
-@pytest.mark.parametrize("backend", ["fsdp:d2", "fsdp:d2t2"])
-def test_backends_that_are_not_there_are_refused(backend: str) -> None:
-    with pytest.raises(ConfigError, match="fsdp:d1"):
+@pytest.mark.parametrize(("backend", "count"), [("fsdp:d2", 2), ("fsdp:d2t2", 4)])
+def test_several_processes_must_have_been_started(backend: str, count: int) -> None:
+    with pytest.raises(ConfigError, match=f"takes {count} processes and 1 runs.*torchrun"):
         engine(backend=backend)
+
+
+def test_one_process_has_no_shards_to_offload() -> None:
+    with pytest.raises(ConfigError, match=r"fsdp\.offload_params"):
+        engine(fsdp=FSDPEngineConfig(offload_params=True))
 
 
 def test_a_hugging_face_model_is_not_trained_as_an_archon_model() -> None:
@@ -329,7 +339,7 @@ def test_a_hugging_face_model_is_not_trained_as_an_archon_model() -> None:
 
 
 def test_more_processes_are_refused() -> None:
-    with pytest.raises(ConfigError, match="one process"):
+    with pytest.raises(ConfigError, match="takes 2 processes and 1 runs"):
         engine().create_process_group(ParallelStrategy(data_parallel_size=2))
 
 

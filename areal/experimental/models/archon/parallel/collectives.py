@@ -12,6 +12,7 @@ from typing import Any
 
 import torch
 import torch.distributed as dist
+import torch.nn.functional as F
 from torch import Tensor
 
 from areal.api.errors import ConfigError
@@ -77,6 +78,24 @@ def sum_gradients(x: Tensor, group: Group) -> Tensor:
     return _SumBackward.apply(x, group.group_name)
 
 
+def gather_values(x: Tensor, width: int, group: Group) -> Tensor:
+    """Return every process's part of the last dimension end to end, where gradients are whole.
+
+    Args:
+        x: This process's part, as ``torch.chunk`` cuts ``width``.
+        width: Of the whole; need not divide by the number of processes.
+        group: The processes.
+    """
+    share = -(-width // group.size())
+    own = max(min(share, width - share * group.rank()), 0)
+    return _GatherValues.apply(x, width, share, own, group.rank(), group.size(), group.group_name)
+
+
+def split_values(x: Tensor, group: Group) -> Tensor:
+    """Return this process's part of the last dimension, where gradients are whole."""
+    return _SplitValues.apply(x, group.rank(), group.size(), group.group_name)
+
+
 def own_slice(x: Tensor, dim: int, group: Group) -> Tensor:
     """Return this process's slice of what every process holds in full.
 
@@ -107,6 +126,39 @@ def _reduce_scatter(x: Tensor, dim: int, size: int, name: str) -> Tensor:
 
 def _all_reduce(x: Tensor, name: str) -> Tensor:
     return _ops.wait_tensor(_ops.all_reduce(x.contiguous(), "sum", name))
+
+
+def _gather_last(x: Tensor, width: int, share: int, size: int, name: str) -> Tensor:
+    """Gather parts of which the last ones may be shorter, or empty."""
+    padded = F.pad(x, (0, share - x.shape[-1]))
+    return _all_gather(padded, padded.dim() - 1, size, name)[..., :width]
+
+
+class _GatherValues(torch.autograd.Function):
+    @staticmethod
+    def forward(
+        ctx: Any, x: Tensor, width: int, share: int, own: int, rank: int, size: int, name: str
+    ) -> Tensor:
+        ctx.cut = rank * share, own
+        return _gather_last(x, width, share, size, name)
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
+        return gradient.narrow(-1, *ctx.cut), *(None,) * 6
+
+
+class _SplitValues(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, rank: int, size: int, name: str) -> Tensor:
+        width = x.shape[-1]
+        share = -(-width // size)
+        ctx.how = width, share, size, name
+        first = min(rank * share, width)
+        return x[..., first : first + share].contiguous()
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
+        return _gather_last(gradient, *ctx.how), None, None, None
 
 
 class _GatherAlong(torch.autograd.Function):

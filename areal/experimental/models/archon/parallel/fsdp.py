@@ -47,32 +47,33 @@ def apply_fsdp(
     Raises:
         ConfigError: The policy is unknown.
     """
-    options = _options(parallel_dims, param_dtype, reduce_dtype, cpu_offload)
+    options = fsdp_options(parallel_dims, param_dtype, reduce_dtype, cpu_offload)
     reshard = _reshards(reshard_after_forward_policy, parallel_dims.pp_enabled)
     tied = is_tied(model)
     for block in model.layers.values():
         _shard_experts(block, parallel_dims, options, reshard)
-        _shard(block, options, parallel_dims, reshard)
+        shard_module(block, options, parallel_dims, reshard)
     if not tied:
         if _child(model, "tok_embeddings") is not None:
-            _shard(model.tok_embeddings, options, parallel_dims, reshard)
+            shard_module(model.tok_embeddings, options, parallel_dims, reshard)
         # The backward begins with these: gathering them again right after is a waste.
         ends = [_child(model, name) for name in ("norm", "output", "score")]
         ends = [module for module in ends if module is not None]
         if ends:
             always = reshard_after_forward_policy == "always"
-            _shard(ends if len(ends) > 1 else ends[0], options, parallel_dims, always)
-    _shard(model, options, parallel_dims, reshard)
+            shard_module(ends if len(ends) > 1 else ends[0], options, parallel_dims, always)
+    shard_module(model, options, parallel_dims, reshard)
     if tied:
         retie(model)
 
 
-def _options(
+def fsdp_options(
     dims: ArchonParallelDims,
     param_dtype: torch.dtype,
     reduce_dtype: torch.dtype,
     cpu_offload: bool,
 ) -> dict[str, Any]:
+    """Return the options of ``fully_shard`` that all modules of a model share."""
     # What computes in host memory has nothing to offload, and no accelerator to pin memory for.
     offload = cpu_offload and dims.device_type != "cpu"
     return {
@@ -102,13 +103,21 @@ def _shard_experts(
     mesh: DeviceMesh = dims.get_mesh("dp_shard_mod_ep")
     held = experts.num_experts // dims.ep
     placement = Shard(1) if mesh.size() > held else Shard(0)
-    _shard(
-        experts, {**options, "mesh": mesh, "shard_placement_fn": lambda _: placement}, dims, reshard
-    )
+    options = {**options, "mesh": mesh, "shard_placement_fn": lambda _: placement}
+    shard_module(experts, options, dims, reshard)
 
 
-def _shard(module: Any, options: dict[str, Any], dims: ArchonParallelDims, reshard: bool) -> None:
-    """Wrap a module; its gradient is divided by the number of losses, whatever its mesh."""
+def shard_module(
+    module: Any, options: dict[str, Any], dims: ArchonParallelDims, reshard: bool
+) -> None:
+    """Wrap a module; its gradient is divided by the number of losses, whatever its mesh.
+
+    Args:
+        module: One, or a list of modules whose parameters are gathered together.
+        options: Of ``fsdp_options``.
+        dims: The axes.
+        reshard: Whether parameters are given up after the forward.
+    """
     fully_shard(module, **options, reshard_after_forward=reshard)
     for wrapped in module if isinstance(module, list) else [module]:
         if isinstance(wrapped, FSDPModule):

@@ -23,6 +23,7 @@ def distribute_parameters(
     mesh: DeviceMesh,
     placements: dict[str, Placement],
     src_data_rank: int | None = 0,
+    only_named: bool = False,
 ) -> None:
     """Make a module's own parameters DTensors that its forward sees as local tensors.
 
@@ -32,9 +33,12 @@ def distribute_parameters(
         placements: Of each parameter; one that is not named is replicated, and its gradient is the
             sum over the mesh.
         src_data_rank: Whose values are distributed; None takes each process's own.
+        only_named: Leaves a parameter that is not named as it is: its gradient is whole already.
     """
     own = {
-        name: p for name, p in module.named_parameters(recurse=False) if not isinstance(p, DTensor)
+        name: p
+        for name, p in module.named_parameters(recurse=False)
+        if not isinstance(p, DTensor) and (name in placements or not only_named)
     }
     for name, parameter in own.items():
         placement = placements.get(name, Replicate())

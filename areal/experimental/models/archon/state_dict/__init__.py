@@ -16,6 +16,7 @@ from areal.experimental.models.archon.state_dict.rules import (
 )
 from areal.experimental.models.archon.state_dict.streaming import (
     LoadReport,
+    hub_tensors,
     load_checkpoint,
     save_checkpoint,
 )
@@ -34,6 +35,7 @@ __all__ = [
     "Transposed",
     "Unsqueezed",
     "Unused",
+    "hub_tensors",
     "load_checkpoint",
     "save_checkpoint",
 ]

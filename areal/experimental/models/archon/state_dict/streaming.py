@@ -240,6 +240,25 @@ def save_checkpoint(
         dist.barrier()
 
 
+@torch.no_grad()
+def hub_tensors(
+    model: nn.Module, adapter: RuleAdapter, dtype: torch.dtype | None = None
+) -> Iterator[tuple[str, Tensor]]:
+    """Yield a model's tensors under their names on the Hub, each gathered in turn.
+
+    All processes that share the model iterate, and each gets every tensor. It is valid until the
+    next one.
+
+    Args:
+        model: All of a model, not one stage of a pipeline.
+        adapter: The model's.
+        dtype: Of floating-point tensors; None keeps what they have.
+    """
+    for name, tensor in _tensors(_state(model, adapter.plan), adapter.plan):
+        tensor = tensor.detach()
+        yield name, tensor.to(dtype) if dtype and tensor.is_floating_point() else tensor
+
+
 def _num_bytes(holder: HubTensor, state: Mapping[str, Tensor], dtype: torch.dtype | None) -> int:
     source = state[holder.parameters[0]]
     stored = dtype if dtype is not None and source.is_floating_point() else source.dtype
