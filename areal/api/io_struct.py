@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from areal.api.alloc_mode import ModelAllocation
 
 StopReason = Literal["length", "stop", "tool_calls", "abort"]
-WeightUpdateType = Literal["disk", "xccl", "awex"]
+WeightUpdateType = Literal["disk", "http", "xccl", "awex"]
 
 _DTYPE_SIZE_BYTES = {
     "bool": 1,

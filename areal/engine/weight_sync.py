@@ -7,42 +7,42 @@ groups of training: it has its own store, a short time-out, and is made anew whe
 
 from __future__ import annotations
 
+import asyncio
+import dataclasses
 import hashlib
+import hmac
 import json
 import logging
 import shutil
-import tempfile
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from pathlib import Path
-from typing import Any
-from urllib.parse import quote
+from typing import TYPE_CHECKING, Any
 
-import httpx
 import torch
 import torch.distributed as dist
+from aiohttp import web
 from safetensors.torch import save_file
 from torch import Tensor
 
-from areal.api.engine_api import InferenceEngine
-from areal.api.errors import ArealError
-from areal.api.io_struct import WeightUpdateMeta
-from areal.engine.model.checkpoint import atomic_folder
-from areal.engine.model.shared_weights import SharedWeights
-from areal.engine.processes import is_first
+from areal.api.alloc_mode import ModelAllocation
+from areal.api.errors import ArealError, ConfigError
+from areal.api.io_struct import ParamSpec, WeightUpdateMeta
+from areal.engine.model.checkpoint import atomic_folder, staged_folder
+from areal.engine.processes import from_first, is_first
+from areal.infra.loop_thread import LoopThread
+from areal.utils.network import find_free_ports, gethostip
+
+if TYPE_CHECKING:
+    from areal.infra.remote_inf_engine import RemoteInfEngine
 
 logger = logging.getLogger("WeightSync")
 
 MANIFEST = "manifest.json"
 GROUP_TIMEOUT_S = 60.0
-_PULL_TIMEOUT_S = 60.0
-_CHUNK_BYTES = 1 << 20
-# Where Linux keeps files in memory: received tensors are read back from there at once.
-_MEMORY_FOLDER = Path("/dev/shm")
-
-# Name, dtype ("bfloat16") and shape of a tensor on its way.
-TensorSpec = tuple[str, str, Sequence[int]]
+# A server that dies in a broadcast breaks the group; the next one is without it.
+GROUP_ATTEMPTS = 3
 
 
 class WeightSyncError(ArealError, RuntimeError):
@@ -52,31 +52,253 @@ class WeightSyncError(ArealError, RuntimeError):
 # --- the trainer's side ---------------------------------------------------------------------------
 
 
-def publish_on_disk(
-    write: Callable[[Path], None], inference: InferenceEngine | None, meta: WeightUpdateMeta
-) -> None:
-    """Write the weights where servers read them, have them load, and delete older versions.
+class WeightPublisher:
+    """Gives the servers of an inference engine the weights of a model under training.
 
-    Generation goes on while the trainer gathers and writes. The newest version stays, for servers
-    that join later.
+    All processes call ``publish`` together. Generation goes on while weights are gathered and
+    written. However the weights travel, the newest version also lies in a folder at the end: a
+    server that joins or comes back loads it from there.
 
     Args:
         write: Puts the weights into a folder; all processes call it together.
+        parameters: Yields the tensors under their names on the Hub, to all processes together;
+            only the first process needs to get them whole.
         inference: Talks to the servers; None in all processes but the first.
-        meta: Has the folder, ``.../weight_update_v{version}``, and the version.
+        device: Of the tensors.
     """
-    assert meta.path is not None
-    folder = Path(meta.path)
-    with atomic_folder(folder) as staged:
-        write(staged)
-        if is_first():
-            write_manifest(staged)
-    if inference is None:
-        return
-    inference.update_weights_from_disk(meta).result()
+
+    def __init__(
+        self,
+        write: Callable[[Path], None],
+        parameters: Callable[[], Iterator[tuple[str, Tensor]]],
+        inference: RemoteInfEngine | None,
+        device: torch.device,
+    ) -> None:
+        self._write = write
+        self._parameters = parameters
+        self._inference = inference
+        self._device = device
+        self._group: WeightGroup | None = None
+        self._epoch = -1  # of the servers when the group was made
+        self._files: WeightFileServer | None = None
+        self._keeper = ThreadPoolExecutor(1, "areal-weights")
+
+    def close(self) -> None:
+        """Leave the group and stop serving files."""
+        self._keeper.shutdown()
+        if self._group is not None:
+            self._group.close()
+            self._group = None
+        if self._files is not None:
+            self._files.stop()
+            self._files = None
+
+    def publish(self, meta: WeightUpdateMeta) -> None:
+        """Bring all servers to the weights of now; return when those that can have them.
+
+        Args:
+            meta: The way, the folder ``.../weight_update_v{version}``, and the version.
+
+        Raises:
+            ConfigError: There is no such way.
+            RuntimeError: No server could load the weights.
+        """
+        if meta.path is None or meta.version is None:
+            raise ConfigError("a weight update needs meta.path and meta.version")
+        if meta.type == "xccl":
+            self._publish_by_group(meta, meta.version)
+        elif meta.type in ("disk", "http"):
+            self._publish_files(Path(meta.path), meta, meta.version)
+        else:
+            raise ConfigError(f"weight_update_mode {meta.type!r} is not available here")
+
+    def _publish_files(self, folder: Path, meta: WeightUpdateMeta, version: int) -> None:
+        with atomic_folder(folder) as staged:
+            self._write(staged)
+            if is_first():
+                write_manifest(staged)
+        if self._inference is None:
+            return
+        if meta.type == "http":
+            if self._files is None:
+                self._files = WeightFileServer(folder.parent, self._inference.api_key)
+            url = f"{self._files.url}/{folder.name}"
+            self._inference.update_weights_from_url(url, version).result()
+        else:
+            self._inference.update_weights_from_disk(meta).result()
+        _delete_older(folder)
+
+    # --- by group
+
+    def _publish_by_group(self, meta: WeightUpdateMeta, version: int) -> None:
+        for attempt in range(1, GROUP_ATTEMPTS + 1):
+            error = self._send(meta, version)
+            # The others only know what the first process learns of the servers.
+            if not from_first(error is not None):
+                return
+            if error is not None:
+                logger.warning("attempt %d to send the weights failed: %s", attempt, error)
+                self._leave()
+                if attempt == GROUP_ATTEMPTS:
+                    raise error
+
+    def _send(self, meta: WeightUpdateMeta, version: int) -> Exception | None:
+        """Send all parameters once; return why it failed, in the first process."""
+        parameters = self._parameters()
+        if self._inference is None:
+            _exhaust(parameters)
+            return None
+        kept: dict[str, Tensor] = {}
+        try:
+            self._keeper.submit(lambda: None).result()  # the last version is written by now
+            group = self._join(self._inference, meta)
+            self._inference.pause_generation()
+            try:
+                for bucket in _buckets(parameters, meta.weight_chunked_mem_mb << 20):
+                    specs = [
+                        ParamSpec(
+                            name, tuple(tensor.shape), str(tensor.dtype).removeprefix("torch.")
+                        )
+                        for name, tensor in bucket
+                    ]
+                    received = self._inference.update_weights_from_distributed(meta, specs)
+                    for name, tensor in bucket:
+                        group.broadcast(tensor.contiguous())
+                        kept[name] = tensor.detach().to("cpu", copy=True)
+                    received.result(GROUP_TIMEOUT_S)
+            finally:
+                self._inference.continue_generation()
+        except (ArealError, RuntimeError, TimeoutError) as error:
+            # The others go on gathering until the last parameter.
+            _exhaust(parameters)
+            return error
+        self._keeper.submit(self._keep, self._inference, kept, meta)
+        return None
+
+    def _join(self, inference: RemoteInfEngine, meta: WeightUpdateMeta) -> WeightGroup:
+        """Return the group of the servers that are there now."""
+        if self._group is not None and self._epoch == inference.membership_epoch:
+            return self._group
+        self._leave()
+        epoch, servers = inference.membership_epoch, inference.reachable_servers()
+        if not servers:
+            raise WeightSyncError("no inference server can be reached")
+        is_here = all(server.startswith(("127.", "localhost:")) for server in servers)
+        allocation = _for_replicas(inference.config.backend, len(servers))
+        place = dataclasses.replace(
+            meta,
+            nccl_master_address="127.0.0.1" if is_here else gethostip(),
+            nccl_master_port=find_free_ports(1)[0],
+            gen_allocation=allocation,
+        )
+        joined = inference.init_weights_update_group(place, servers=servers)
+        self._group = WeightGroup(
+            place.nccl_master_address,
+            place.nccl_master_port,
+            0,
+            1 + allocation.world_size,
+            meta.nccl_group_name,
+            self._device,
+        )
+        joined.result(GROUP_TIMEOUT_S)
+        self._epoch = epoch
+        return self._group
+
+    def _leave(self) -> None:
+        if self._group is not None:
+            self._group.close()
+            self._group = None
+
+    def _keep(
+        self, inference: RemoteInfEngine, tensors: dict[str, Tensor], meta: WeightUpdateMeta
+    ) -> None:
+        """Write what was sent where servers that join later find it."""
+        assert meta.path is not None
+        folder = Path(meta.path)
+        try:
+            with staged_folder(folder) as staged:
+                save_file(tensors, staged / "model.safetensors")
+                write_manifest(staged)
+            inference.offer_weights(meta)
+            _delete_older(folder)
+        except Exception:
+            # Nobody waits for this thread, and a run without joining servers does not need it.
+            logger.exception("the weights of version %s could not be kept", meta.version)
+
+
+def _for_replicas(backend: str, count: int) -> ModelAllocation:
+    """Return an allocation with another number of replicas: as many as there are servers now."""
+    allocation = ModelAllocation.from_str(backend)
+    parallel = dataclasses.replace(allocation.parallel, data_parallel_size=count)
+    return dataclasses.replace(allocation, parallel=parallel)
+
+
+def _exhaust(parameters: Iterator[Any]) -> None:
+    for _ in parameters:
+        pass
+
+
+def _buckets(
+    parameters: Iterator[tuple[str, Tensor]], max_bytes: int
+) -> Iterator[list[tuple[str, Tensor]]]:
+    """Yield lists of tensors of about ``max_bytes`` together."""
+    bucket: list[tuple[str, Tensor]] = []
+    size = 0
+    for name, tensor in parameters:
+        if bucket and size + tensor.nbytes > max_bytes:
+            yield bucket
+            bucket, size = [], 0
+        bucket.append((name, tensor))
+        size += tensor.nbytes
+    if bucket:
+        yield bucket
+
+
+def _delete_older(folder: Path) -> None:
     for older in folder.parent.glob("weight_update_v*"):
         if older != folder:
             shutil.rmtree(older, ignore_errors=True)
+
+
+class WeightFileServer:
+    """Hands out the files of a folder's subfolders to servers that share no file system.
+
+    Args:
+        root: The folder.
+        api_key: What servers show; "" serves this machine alone.
+    """
+
+    def __init__(self, root: Path, api_key: str) -> None:
+        self._root = root
+        self._api_key = api_key
+        self._thread = LoopThread("areal-weight-files")
+        self._thread.start()
+        # Beyond this machine only those that know the key get anything.
+        host = gethostip() if api_key else "127.0.0.1"
+        self._runner, self.url = asyncio.run_coroutine_threadsafe(
+            self._listen(host), self._thread.loop
+        ).result()
+
+    async def _listen(self, host: str) -> tuple[web.AppRunner, str]:
+        app = web.Application(middlewares=[self._check_key])
+        app.router.add_static("/", self._root, follow_symlinks=False)
+        runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1)
+        await runner.setup()
+        await web.TCPSite(runner, host, 0).start()
+        return runner, f"http://{host}:{runner.addresses[0][1]}"
+
+    @web.middleware
+    async def _check_key(self, request: web.Request, handler: Any) -> web.StreamResponse:
+        given = request.headers.get("Authorization", "").removeprefix("Bearer ").strip()
+        if self._api_key and not hmac.compare_digest(given.encode(), self._api_key.encode()):
+            raise web.HTTPUnauthorized
+        answer: web.StreamResponse = await handler(request)
+        return answer
+
+    def stop(self) -> None:
+        """Stop serving."""
+        asyncio.run_coroutine_threadsafe(self._runner.cleanup(), self._thread.loop).result(10)
+        self._thread.stop()
 
 
 # --- folders --------------------------------------------------------------------------------------
@@ -101,7 +323,7 @@ def check_manifest(folder: Path) -> int:
     if not (folder / MANIFEST).is_file():
         return 0
     total = 0
-    for name, expected in _read_manifest((folder / MANIFEST).read_bytes(), str(folder)).items():
+    for name, expected in read_manifest((folder / MANIFEST).read_bytes(), str(folder)).items():
         path = folder / name
         if not path.is_file() or path.stat().st_size != expected["bytes"]:
             raise WeightSyncError(f"{path} is missing or incomplete; write the weights again")
@@ -111,7 +333,12 @@ def check_manifest(folder: Path) -> int:
     return total
 
 
-def _read_manifest(text: bytes, where: str) -> dict[str, dict[str, Any]]:
+def read_manifest(text: bytes, where: str) -> dict[str, dict[str, Any]]:
+    """Return size and checksum of each file by its name.
+
+    Raises:
+        WeightSyncError: It is no manifest, or names a file outside of its folder.
+    """
     try:
         files: dict[str, dict[str, Any]] = json.loads(text)["files"]
         plain = all(Path(name).name == name and name not in (".", "..") for name in files)
@@ -193,132 +420,3 @@ class WeightGroup:
     def close(self) -> None:
         """Leave the group."""
         del self._group, self._store
-
-
-# --- the server's side ----------------------------------------------------------------------------
-
-
-class WeightReceiver:
-    """Puts weights that arrive into a model that is being served, all or nothing.
-
-    Generation goes on while weights arrive and are compared, and waits for the swap alone.
-
-    Args:
-        weights: The served model.
-        on_swapped: Called with the new version, None where none was named, before generation goes
-            on.
-        api_key: Shown to the trainer whose files are pulled.
-    """
-
-    def __init__(
-        self, weights: SharedWeights, on_swapped: Callable[[int | None], None], api_key: str = ""
-    ) -> None:
-        self._weights = weights
-        self._on_swapped = on_swapped
-        self._headers = {"Authorization": f"Bearer {api_key}"} if api_key else {}
-        self._groups: dict[str, WeightGroup] = {}
-        self._received: dict[str, Tensor] = {}
-        self._num_bytes = {"disk": 0, "group": 0, "http": 0}
-
-    def counts(self) -> dict[str, int]:
-        """Return how many bytes came by each way."""
-        return dict(self._num_bytes)
-
-    def close(self) -> None:
-        """Leave all groups."""
-        self._groups.clear()
-        self._received.clear()
-
-    def load_folder(self, folder: Path, version: int | None) -> None:
-        """Load a folder of safetensors after comparing it with its manifest."""
-        self._num_bytes["disk"] += check_manifest(folder)
-        self._swap(folder, version)
-
-    def _swap(self, folder: Path, version: int | None) -> None:
-        with self._weights.writing():
-            self._weights.lm.read(folder)
-            self._on_swapped(version)
-
-    def pull(self, url: str, version: int | None) -> None:
-        """Fetch a folder of weights over HTTP, compare it with its manifest, and load it.
-
-        Raises:
-            WeightSyncError: The trainer cannot be reached, or something else arrived.
-        """
-        with tempfile.TemporaryDirectory(prefix="areal-weights-") as temporary:
-            folder = Path(temporary)
-            try:
-                with httpx.Client(headers=self._headers, timeout=_PULL_TIMEOUT_S) as client:
-                    self._fetch_all(client, url.rstrip("/"), folder)
-            except httpx.HTTPError as error:
-                raise WeightSyncError(f"cannot fetch the weights from {url}: {error}") from error
-            self._num_bytes["http"] += check_manifest(folder)
-            self._swap(folder, version)
-
-    def _fetch_all(self, client: httpx.Client, url: str, folder: Path) -> None:
-        manifest = client.get(f"{url}/{MANIFEST}").raise_for_status().content
-        for name, expected in _read_manifest(manifest, url).items():
-            left = int(expected["bytes"])
-            with (
-                client.stream("GET", f"{url}/{quote(name)}") as response,
-                (folder / name).open("wb") as file,
-            ):
-                response.raise_for_status()
-                for chunk in response.iter_bytes(_CHUNK_BYTES):
-                    left -= len(chunk)
-                    if left < 0:
-                        raise WeightSyncError(f"{url}/{name} is longer than its manifest allows")
-                    file.write(chunk)
-        (folder / MANIFEST).write_bytes(manifest)
-
-    def join(self, host: str, port: int, rank: int, world_size: int, name: str) -> None:
-        """Join a weight group; one of the same name is left first."""
-        self.leave(name)
-        self._groups[name] = WeightGroup(
-            host, port, rank, world_size, name, self._weights.lm.device
-        )
-
-    def leave(self, name: str) -> None:
-        """Leave a group, if this server is in it."""
-        if (group := self._groups.pop(name, None)) is not None:
-            group.close()
-
-    def receive(self, name: str, specs: Sequence[TensorSpec]) -> None:
-        """Receive tensors and keep them until ``load_received``.
-
-        Raises:
-            WeightSyncError: There is no such group, a tensor cannot be made, or the group broke.
-        """
-        if (group := self._groups.get(name)) is None:
-            known = ", ".join(self._groups) or "none"
-            raise WeightSyncError(f"this server is not in the weight group {name!r}; in: {known}")
-        for tensor_name, dtype_name, shape in specs:
-            dtype = getattr(torch, dtype_name.removeprefix("torch."), None)
-            if not isinstance(dtype, torch.dtype):
-                raise WeightSyncError(f"{tensor_name} has the unknown dtype {dtype_name!r}")
-            tensor = torch.empty(tuple(shape), dtype=dtype, device=group.device)
-            try:
-                group.broadcast(tensor)
-            except WeightSyncError:
-                # Half of an update is none; the trainer makes another group.
-                self._received.clear()
-                self.leave(name)
-                raise
-            self._received[tensor_name] = tensor
-            self._num_bytes["group"] += tensor.nbytes
-
-    def load_received(self, version: int | None) -> None:
-        """Load what has been received since the last time."""
-        received, self._received = self._received, {}
-        with _memory_folder() as folder:
-            # The model's own reader knows how a checkpoint's names and blocks map onto it.
-            tensors = {name: tensor.cpu().contiguous() for name, tensor in received.items()}
-            save_file(tensors, folder / "model.safetensors")
-            self._swap(folder, version)
-
-
-@contextmanager
-def _memory_folder() -> Iterator[Path]:
-    base = _MEMORY_FOLDER if _MEMORY_FOLDER.is_dir() else None
-    with tempfile.TemporaryDirectory(prefix="areal-weights-", dir=base) as folder:
-        yield Path(folder)

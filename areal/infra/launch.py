@@ -136,15 +136,17 @@ class Launcher:
             raise LaunchError(self._verdict.read_text())
 
     def _restart(self, server: ManagedProcess) -> None:
-        is_settled = time.monotonic() - server.started_at > _SETTLED_S
-        if is_settled:
+        code = server.exit_code()
+        if time.monotonic() - server.started_at > _SETTLED_S:
             server.num_starts = 0
-        if server.num_starts > self._plan.max_restarts:
+        # One that gives up by itself right away would do so again.
+        is_hopeless = server.num_starts == 1 and code is not None and code > 0
+        if is_hopeless or server.num_starts > self._plan.max_restarts:
             raise LaunchError(
-                f"{server.name} ended {server.num_starts} times, the last time with exit code "
-                f"{server.exit_code()}; its log ends with:\n{server.last_words()}"
+                f"{server.name} ended with exit code {code} (started {server.num_starts} times); "
+                f"its log ends with:\n{server.last_words()}"
             )
-        logger.warning("%s ended with exit code %s; starting it", server.name, server.exit_code())
+        logger.warning("%s ended with exit code %s; starting it again", server.name, code)
         server.start()
 
 

@@ -124,10 +124,11 @@ class RemoteInfEngine(InferenceEngine):
     ) -> None:
         self.config = config
         self.backend = backend
+        self.api_key = api_key or config.provider_api_key or ""
         self._seeds = SamplingSeeds(seed, config.deterministic_sampling)
         self._pool = ServerPool(
             backend,
-            HttpClient(api_key or config.provider_api_key or ""),
+            HttpClient(self.api_key),
             config.poll_interval,
             config.request_timeout,
             config.setup_timeout,
@@ -450,6 +451,14 @@ class RemoteInfEngine(InferenceEngine):
         """Have every server fetch safetensors over HTTP; otherwise as from disk."""
         requests = self.backend.build_pull_weight_update_requests(url, version).requests
         return self._update(WeightSource(version, requests))
+
+    def offer_weights(self, meta: WeightUpdateMeta) -> None:
+        """Name the folder from which servers that join later load the current version.
+
+        After an update by group there is none; a version that is no longer current is passed over.
+        """
+        requests = self.backend.build_disk_weight_update_requests(meta).requests
+        self._pool.offer(WeightSource(self._next_version(meta), requests))
 
     def _update(self, source: WeightSource) -> Future[None]:
         async def update() -> None:

@@ -352,7 +352,8 @@ class PPOTrainer(BaseTrainer):
 
     def _publish(self, version: int) -> None:
         """Give the rollout engine the new weights under a new version; episodes go on meanwhile."""
-        meta = WeightUpdateMeta(type="disk", path=str(self.folder / "weights" / "weight_update"))
+        mode: Any = self.config.actor.weight_update_mode
+        meta = WeightUpdateMeta(type=mode, path=str(self.folder / "weights" / "weight_update"))
         self.actor.update_weights(meta.with_version(version))
         self.actor.set_version(version)
         if self.rollout is not None:

@@ -19,10 +19,11 @@ from areal.api.cli_args import (
 )
 from areal.api.errors import ConfigError
 from areal.api.reward_pool.worker import die_with
-from areal.engine.loading.huggingface import resolve_device, resolve_dtype
+from areal.engine.loading.huggingface import resolve_dtype
 from areal.engine.local.engine import LocalInferenceEngine
 from areal.engine.local.server import InferenceServer, require_key
 from areal.engine.model.shared_weights import SharedWeights
+from areal.engine.processes import resolve_device
 from areal.engine.training.backends import train_engine_class
 from areal.infra.launch import KEY_VARIABLE
 from areal.infra.managed_process import PARENT_VARIABLE

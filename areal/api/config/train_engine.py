@@ -123,7 +123,7 @@ class TrainEngineConfig:
     def __post_init__(self) -> None:
         for name in ("dtype", "grad_reduce_dtype", "optimizer_dtype"):
             one_of(self, name, _DTYPES if name == "dtype" else _DTYPES[1:])
-        one_of(self, "weight_update_mode", ("disk", "xccl", "awex"))
+        one_of(self, "weight_update_mode", ("disk", "http", "xccl", "awex"))
         above(self, 0, "temperature", "request_timeout", "setup_timeout", "workers_ready_timeout")
         at_least(self, 1, "logprobs_chunk_size", "lora_rank", "lora_alpha")
         at_least(self, 0, "weight_update_anchor_interval")

@@ -22,7 +22,7 @@ from areal.api.config.generation import GenerationHyperparameters
 from areal.api.errors import ArealError, ConfigError
 from areal.api.io_struct import ModelRequest, ModelResponse
 from areal.engine.local.engine import LocalInferenceEngine
-from areal.engine.weight_sync import WeightReceiver
+from areal.engine.local.receiver import WeightReceiver
 from areal.infra.loop_thread import LoopThread
 
 logger = logging.getLogger("InferenceServer")

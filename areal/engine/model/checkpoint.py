@@ -48,7 +48,7 @@ def atomic_folder(target: str | Path) -> Iterator[Path]:
     write one target get the same folder, and the first of them puts it in place.
     """
     if is_first():
-        with _staged_folder(Path(target)) as staged:
+        with staged_folder(Path(target)) as staged:
             yield from_first(staged)
             wait_for_all()
     else:
@@ -58,7 +58,8 @@ def atomic_folder(target: str | Path) -> Iterator[Path]:
 
 
 @contextmanager
-def _staged_folder(target: Path) -> Iterator[Path]:
+def staged_folder(target: Path) -> Iterator[Path]:
+    """Do what ``atomic_folder`` does, in this process alone."""
     target.parent.mkdir(parents=True, exist_ok=True)
     clear_leftovers(target)
     staged = target.with_name(f"{_staged_prefix(target)}{os.getpid()}")

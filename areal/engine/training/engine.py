@@ -38,7 +38,6 @@ from areal.engine.processes import (
 )
 from areal.engine.training.optimizer import make_optimizer, make_schedule
 from areal.engine.training.place import Place
-from areal.engine.weight_sync import publish_on_disk
 from areal.experimental.models.archon.parallel import clip_grad_norm
 from areal.utils.data import (
     MicroBatchList,
@@ -50,6 +49,8 @@ from areal.utils.functional import gather_logprobs_entropy
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
+
+    from areal.engine.weight_sync import WeightPublisher
 
 LossFn = Callable[..., Tensor]
 LossWeightFn = Callable[[dict[str, Any]], Tensor]
@@ -83,6 +84,7 @@ class PackedTrainEngine(TrainEngine):
         self.lr_scheduler: Any = None
         self._is_initialized = False
         self._inference: InferenceEngine | None = None
+        self._publisher: WeightPublisher | None = None
         self._check_backend()
 
     @classmethod
@@ -179,6 +181,9 @@ class PackedTrainEngine(TrainEngine):
     def destroy(self) -> None:
         self.optimizer = self.lr_scheduler = None
         self._is_initialized = False
+        if self._publisher is not None:
+            self._publisher.close()
+            self._publisher = None
         if self._place is not None and dist.is_initialized():
             dist.destroy_process_group()
             self._place = None
@@ -404,11 +409,15 @@ class PackedTrainEngine(TrainEngine):
         """
         if is_first() and getattr(self._require_inference(), "weights", None) is self.weights:
             return
-        if meta.type != "disk" or meta.path is None:
-            raise ConfigError(
-                "an engine with its own weights is updated from disk; set weight_update_mode=disk"
+        if self._publisher is None:
+            # Runs in one process have no use for it.
+            from areal.engine.weight_sync import WeightPublisher
+
+            inference: Any = self._inference
+            self._publisher = WeightPublisher(
+                self.lm.write, self.lm.full_parameters, inference, self.device
             )
-        publish_on_disk(self.lm.write, self._inference, meta)
+        self._publisher.publish(meta)
 
     def full_parameters(self, dtype: torch.dtype | None = None) -> Iterator[tuple[str, Tensor]]:
         """Yield every tensor of the model under its name on the Hub; all processes iterate.

@@ -296,6 +296,13 @@ class ServerPool:
             self.fleet.update_began(version, time.monotonic())
         self._notify()
 
+    def offer(self, source: WeightSource) -> None:
+        """Take in where servers that come later find the current version."""
+        with self._lock:
+            if source.version == self.fleet.version:
+                self._source = source
+        self._notify()
+
     def confirm(self, addresses: Iterable[str], version: int) -> None:
         """Note that servers have loaded a version."""
         with self._lock:
