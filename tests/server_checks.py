@@ -27,7 +27,7 @@ class RunningServer:
     """A server, what it speaks, and weights that it can load.
 
     ``slow_tokens`` is an answer's length that takes it long enough to be interrupted; scores agree
-    with generation within ``tolerance``.
+    with generation within ``tolerance``; ``lacks`` has the checks of what it does not offer.
     """
 
     address: str
@@ -35,6 +35,7 @@ class RunningServer:
     weights: str
     slow_tokens: int = 400
     tolerance: float = 1e-4
+    lacks: tuple[str, ...] = ()
     client: HttpClient = field(default_factory=HttpClient)
 
     async def send(self, request: HttpRequest) -> Any:
@@ -103,7 +104,7 @@ async def generates_as_many_tokens_as_it_may(server: RunningServer) -> None:
 
 async def stops_at_a_stop_token_and_returns_it(server: RunningServer) -> None:
     tokens = (await server.generate(PROMPT, 6)).output_tokens
-    found = await server.generate(PROMPT, 6, stop_token_ids=[tokens[3]])
+    found = await server.generate(PROMPT, 6, stop_token_ids=[tokens[3]], ignore_eos=False)
     assert found.output_tokens == tokens[: tokens.index(tokens[3]) + 1]
     assert found.stop_reason == "stop"
 
@@ -144,9 +145,9 @@ async def a_pause_returns_what_there_is(server: RunningServer) -> None:
 
 async def a_pause_holds_back_and_ends(server: RunningServer) -> None:
     await server.pause()
+    await server.pause()  # twice is once
     task = asyncio.create_task(server.generate(PROMPT, 2))
     try:
-        await server.pause()  # twice is once
         await server.send(server.backend.get_health_check_request())
         assert not task.done()
     finally:
@@ -165,9 +166,10 @@ async def an_update_is_named_from_then_on(server: RunningServer) -> None:
     instance = (await server.identity())[0]
     for version in (3, 4, 4):  # the same once more is no error
         await server.update(version)
-        assert await server.identity() == (instance, version)
+        identity = await server.identity()
+        assert identity == (instance, version), identity
         found = await server.generate(PROMPT, 3)
-        assert found.output_versions in (None, [version] * 3)
+        assert found.output_versions in (None, [version] * 3), found
 
 
 async def an_update_interrupts_what_runs(server: RunningServer) -> None:

@@ -193,7 +193,12 @@ class SGLangBackend:
         return []
 
     def get_group_update_end_requests(self, version: int) -> list[HttpRequest]:
-        """Return the call after which ``areal serve`` has the weights; SGLang has them by then."""
+        """Return the call by which ``areal serve`` takes what it received.
+
+        SGLang has no such endpoint: there every bucket names the version.
+        """
+        if self.areal_extensions:
+            return []
         payload = {"weight_version": str(version)}
         return [HttpRequest("/finish_weight_update", payload, best_effort=True)]
 
@@ -221,6 +226,8 @@ class SGLangBackend:
 
     def get_identity_requests(self) -> list[HttpRequest]:
         """Return calls that may name the process and its weights; newer endpoints come first."""
+        if self.areal_extensions:
+            return []
         paths = ("/server_info", "/get_model_info", "/model_info")
         return [HttpRequest(path, {}, "GET") for path in paths]
 

@@ -11,7 +11,7 @@ import subprocess
 import time
 from collections.abc import Iterable, Sequence
 from concurrent.futures import Future
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
 import torch
 
@@ -552,10 +552,7 @@ class RemoteInfEngine(InferenceEngine):
             return
         (version, members), self._group_update = self._group_update, None
         requests = self.backend.get_group_update_end_requests(version)
-        if requests:
-            failed = self._wait_for(self._pool.call(sorted(members), lambda _: requests))
-            members.difference_update(failed)
-        self._pool.confirm(members, version)
+        self._wait_for(self._pool.finish_update(sorted(members), requests, version))
 
     # --- rollouts: the executor's business
 
@@ -664,7 +661,7 @@ class RemoteInfEngine(InferenceEngine):
 def _checked_reason(reason: str) -> StopReason:
     if reason not in ("length", "stop", "tool_calls"):
         raise ValueError(f"unknown stop reason {reason!r}")
-    return reason  # pyright: ignore[reportReturnType]
+    return cast(StopReason, reason)
 
 
 def _check_tokens(tokens: list[int]) -> None:

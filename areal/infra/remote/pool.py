@@ -303,11 +303,34 @@ class ServerPool:
                 self._source = source
         self._notify()
 
-    def confirm(self, addresses: Iterable[str], version: int) -> None:
-        """Note that servers have loaded a version."""
+    async def finish_update(
+        self, addresses: Iterable[str], requests: list[HttpRequest], version: int
+    ) -> None:
+        """End an update by group: servers that then hold the version serve again.
+
+        A server that names another version has not taken what it was sent, whatever it answered.
+        """
+
+        async def finish(address: str) -> None:
+            try:
+                for request in requests:
+                    await self._administer(address, request)
+                _, found = await self._identify(address)
+                if found not in (None, version):
+                    raise ServerFaultError(
+                        f"server {address} holds version {found} after an update to {version}"
+                    )
+            except _SERVER_ERRORS as error:
+                logger.warning("server %s is left out: %s", address, error)
+                self._note_failure(address, error, counts=True)
+            else:
+                self._confirm(address, version)
+
+        await asyncio.gather(*(finish(address) for address in addresses))
+
+    def _confirm(self, address: str, version: int) -> None:
         with self._lock:
-            for address in addresses:
-                self.fleet.confirmed(address, version)
+            self.fleet.confirmed(address, version)
         self._notify()
 
     async def update(self, source: WeightSource) -> None:
@@ -461,7 +484,7 @@ class ServerPool:
         if address in self._unresumed and not self.is_paused:
             await self._resume(address)
         source.failed.pop(address, None)
-        self.confirm([address], source.version)
+        self._confirm(address, source.version)
 
     async def _resume(self, address: str) -> None:
         try:
