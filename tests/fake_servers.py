@@ -126,10 +126,18 @@ class FakeServer:
             return
         for site in list(runner.sites):
             await site.stop()
-        for connection in list(runner.server.connections):
+        server = runner.server
+        self._break(server)
+        await runner.cleanup()
+        for _ in range(5):  # what was being accepted at that moment
+            await asyncio.sleep(0)
+            self._break(server)
+
+    @staticmethod
+    def _break(server: web.Server[Any]) -> None:
+        for connection in list(server.connections):
             if connection.transport is not None:
                 connection.transport.abort()
-        await runner.cleanup()
 
     def routes(self) -> list[web.RouteDef]:
         """Returns the routes beside ``/health``."""

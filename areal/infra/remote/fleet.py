@@ -254,6 +254,8 @@ class Fleet:
                 server.version = None
             if server.state is ServerState.SERVING:
                 self._to_stale(server, now, f"has not loaded version {version}")
+            elif server.state is not ServerState.DEAD:
+                server.probe_at = now
 
     def confirmed(self, address: str, version: int) -> None:
         """Note that a server has loaded a version."""

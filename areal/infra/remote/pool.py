@@ -34,6 +34,7 @@ _LOOK_EVERY_S = 1.0
 _SPEAK_AFTER_S = 10.0
 # Once a server has the new weights, the others get five times as long as it took, at least this.
 _STRAGGLER_S = 30.0
+_END_TIMEOUT_S = 10.0
 _SERVER_ERRORS = (ServerFaultError, RequestRefusedError)
 
 
@@ -102,6 +103,7 @@ class ServerPool:
         self._calls: defaultdict[str, set[_Call]] = defaultdict(set)
         self._source: WeightSource | None = None
         self._tending: dict[str, asyncio.Task[None]] = {}
+        self._loading: dict[str, asyncio.Task[None]] = {}
         self._unresumed: set[str] = set()  # that were paused, and not told to go on
         self._changed = asyncio.Event()
         self._idle_since: float | None = None
@@ -117,10 +119,19 @@ class ServerPool:
         self._thread.spawn(self._watch, ())
 
     def stop(self) -> None:
-        """Stop watching; requests that wait for a server fail."""
-        self._is_running = False
-        self._thread.stop()
+        """Stop watching; requests that wait for a server fail, and updates are cancelled."""
+        if self._is_running:
+            self._is_running = False
+            with contextlib.suppress(TimeoutError):
+                self.run(self._end_tasks()).result(_END_TIMEOUT_S)
+            self._thread.stop()
         self._wake_waiters()
+
+    async def _end_tasks(self) -> None:
+        tasks = asyncio.all_tasks() - {asyncio.current_task()}
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
 
     def run(self, coroutine: Any) -> Any:
         """Run a coroutine beside the watch and return a future of its result."""
@@ -346,6 +357,8 @@ class ServerPool:
         with self._lock:
             self._source = source
             self.fleet.update_began(source.version, started)
+        for task in list(self._loading.values()):  # of weights that nobody wants any more
+            task.cancel()
         self._notify()
         give_up_at = started + self._setup_timeout
         is_first = True
@@ -422,11 +435,13 @@ class ServerPool:
                 is_stale = server is not None and server.state is ServerState.STALE
                 fits = source is not None and source.version == self.fleet.version
             if is_stale and fits and source is not None:
+                self._loading[address] = self._tending[address]
                 await self._load(address, source)
         except Exception as error:  # a backend's parser on an answer that it did not foresee
             self.fault(address, error, is_probe=True)
         finally:
             self._tending.pop(address, None)
+            self._loading.pop(address, None)
             self._notify()
 
     async def _probe(self, address: str) -> bool:

@@ -7,7 +7,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future
+from concurrent.futures import CancelledError, Future
 from pathlib import Path
 from subprocess import Popen
 from typing import Any
@@ -21,6 +21,7 @@ from areal.api.errors import ConfigError
 from areal.api.io_struct import ModelRequest, ModelResponse, ParamSpec, WeightUpdateMeta
 from areal.api.workflow_api import RolloutWorkflow
 from areal.engine import SGLangBackend, VLLMBackend
+from areal.infra.remote import pool
 from areal.infra.remote.fleet import ServerState
 from areal.infra.remote.http import RequestRefusedError, ServerFaultError
 from areal.infra.remote_inf_engine import RemoteInfEngine
@@ -371,6 +372,33 @@ def test_a_server_that_cannot_load_holds_up_nobody_and_is_tried_again(scene_of: 
     scene.servers[0].disk_full = False
     scene.until_state(0, ServerState.SERVING)
     assert scene.servers[0].version == 1
+
+
+def test_a_server_that_never_loads_is_waited_for_no_longer_than_the_others_allow(
+    scene_of: MakeScene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pool, "_STRAGGLER_S", 0.1)
+    scene = scene_of([FakeSGLang(), FakeSGLang()])
+    scene.servers[0].hangs_on_load = True
+    scene.update(1)
+    assert "has not loaded its weights after" in scene.engine._pool.fleet.describe()
+    check(scene.ask().result(PATIENCE_S))
+    # It hangs in version 1 when version 2 comes, and is given that.
+    scene.until(lambda: scene.servers[0].count("/update_weights_from_disk") == 2)
+    scene.servers[0].hangs_on_load = False
+    scene.update(2)
+    scene.until_state(0, ServerState.SERVING)
+    assert [server.version for server in scene.servers] == [2, 2]
+
+
+def test_an_update_ends_with_its_engine(scene_of: MakeScene) -> None:
+    scene = scene_of([FakeSGLang()])
+    scene.servers[0].hangs_on_load = True
+    future = scene.begin_update(1)
+    scene.until(lambda: scene.servers[0].count("/update_weights_from_disk") == 1)
+    scene.engine.destroy()
+    with pytest.raises(CancelledError):
+        future.result(PATIENCE_S)
 
 
 def test_an_update_that_no_server_can_load_fails_and_names_them(scene_of: MakeScene) -> None:
