@@ -36,6 +36,7 @@ class Row:
         tokenizer: Needed for stop strings only.
         stream_key: Integers that name the row's own random stream; None draws from the decoder's.
         rid: Names the request, so that it can be aborted.
+        number: In the order in which requests came.
         episode: Names the episode that asked, if one did.
         handle: Whatever the owner wants back with the result.
     """
@@ -46,6 +47,7 @@ class Row:
     tokenizer: Any = None
     stream_key: tuple[int, ...] | None = None
     rid: str = ""
+    number: int = 0
     episode: tuple[int, int] | None = None
     handle: Any = None
     is_dropped: bool = False

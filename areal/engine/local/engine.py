@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import logging
 import threading
 import time
@@ -75,7 +76,9 @@ class LocalInferenceEngine(InferenceEngine):
         self._inboxes: dict[asyncio.AbstractEventLoop, _Inbox] = {}
         self._seeds = SamplingSeeds(seed, config.deterministic_sampling)
         self._is_paused = False
-        self._aborted: list[str | None] = []  # request ids; None is all of them
+        self._num_rows = itertools.count()
+        # Request ids, None for all, with the number of the first row that came too late.
+        self._aborted: list[tuple[str | None, int]] = []
         self._is_stopped = True
         self._gauge: EpisodeGauge | None = None
         self._thread: threading.Thread | None = None
@@ -228,6 +231,7 @@ class LocalInferenceEngine(InferenceEngine):
             tokenizer=req.tokenizer,
             stream_key=self._seeds.key_of(gconfig.seed),
             rid=req.rid,
+            number=next(self._num_rows),
             episode=_current_episode(),
         )
 
@@ -286,7 +290,7 @@ class LocalInferenceEngine(InferenceEngine):
             rid: Of one request; None aborts all, those included that wait for their turn.
         """
         with self._condition:
-            self._aborted.append(rid)
+            self._aborted.append((rid, next(self._num_rows)))
             self._condition.notify_all()
 
     # --- the decode thread
@@ -324,10 +328,10 @@ class LocalInferenceEngine(InferenceEngine):
         return None
 
     def _take_aborted(self) -> list[FinishedRow]:
-        rids, self._aborted = set(self._aborted), []
+        aborted, self._aborted = self._aborted, []
 
         def is_aborted(row: Row) -> bool:
-            return None in rids or row.rid in rids
+            return any(row.number < limit and rid in (None, row.rid) for rid, limit in aborted)
 
         waiting = [row for row in self._waiting if is_aborted(row)]
         self._waiting = [row for row in self._waiting if not is_aborted(row)]
