@@ -125,9 +125,9 @@ class Hub:
         dist.gather_object(value, found, dst=0, group=self._group)
         if found is None:
             return None
-        by_replica: dict[int, T] = {}
+        by_replica: dict[int, Any] = {}
         for replica, given in zip(self._replicas, found, strict=True):
-            if replica not in by_replica or not len(by_replica[replica]):  # type: ignore[arg-type]
+            if not len(by_replica.get(replica, ())):
                 by_replica[replica] = given
         return [by_replica[replica] for replica in sorted(by_replica)]
 

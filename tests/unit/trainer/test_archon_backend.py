@@ -103,11 +103,6 @@ def test_what_is_not_there_is_refused(tmp_path: Path, options: list[str], what: 
         sft(tmp_path, "actor.backend=archon:d1", *options)
 
 
-def test_rollouts_are_generated_in_one_process(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="policy optimisation runs as"):
-        rl(tmp_path, "actor.backend=archon:d2")
-
-
 @pytest.mark.parametrize(
     "option",
     [

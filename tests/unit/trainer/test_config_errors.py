@@ -64,8 +64,6 @@ RL: list[tuple[dict[str, Any] | list[str], str]] = [
     (["actor.optimizer=null"], "actor.optimizer"),
     (["actor.optimizer.type=adam_bf16"], "adam_bf16"),
     # what is not there
-    (["actor.backend=fsdp:d2"], "actor.backend"),
-    (["actor.backend=archon:d2p2"], "actor.backend"),
     (["rollout.backend=sglang:d1"], "rollout.backend"),
     (["rollout.backend=fsdp:d1"], "rollout.backend"),
     (["actor.use_lora=true"], "actor.use_lora"),
@@ -123,7 +121,6 @@ SFT: list[tuple[list[str], str]] = [
     ([f"train_dataset.path={HERE}.get_odd_sft_dataset"], "loss_mask"),
     (["actor.optimizer=null"], "actor.optimizer"),
     (["run.algorithm=grpo"], "run.algorithm"),
-    (["actor.backend=fsdp:d4"], "actor.backend"),
     ([f"valid_dataset={{path: {HERE}.get_odd_sft_dataset, type: sft}}"], "loss_mask"),
 ]
 
