@@ -21,6 +21,9 @@ from areal.engine.training.engine import PackedTrainEngine, model_device
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
+# Of PyTorch's schedules those whose backward is one piece.
+PP_SCHEDULES = ("1F1B", "GPipe", "Interleaved1F1B", "LoopedBFS")
+
 
 class ArchonTrainEngine(PackedTrainEngine):
     """Trains an Archon model."""
@@ -90,9 +93,9 @@ def check_archon_options(config: TrainEngineConfig) -> None:
     split, options = allocation.parallel, config.archon
     problems = [
         (
-            split.pp_size > 1 or split.ep_size > 1,
-            f"backend {config.backend!r} splits layers or experts, which the trainer does not do "
-            "yet; d, t and c are there",
+            split.pp_size > 1 and options.pp_schedule not in PP_SCHEDULES,
+            f"archon.pp_schedule={options.pp_schedule!r} is not available: it cannot run forward "
+            f"alone, as evaluation does; use {' or '.join(PP_SCHEDULES)}",
         ),
         (
             config.enable_tree_training or options.attn_type == "tree",

@@ -23,11 +23,11 @@ from areal.api.cli_args import (
 from areal.api.io_struct import FinetuneSpec, SaveLoadMeta
 from areal.engine.loading.archon import build_archon_model
 from areal.engine.loading.huggingface import prepare_model
+from areal.engine.model.checkpoint import hub_tensors
 from areal.engine.model.shared_weights import SharedWeights
 from areal.engine.training.backends import train_engine_class
 from areal.engine.training.engine import PackedTrainEngine
 from areal.utils.data import pad_sequences_to_tensors
-from tests.tiny_archon import load_state
 from tests.tiny_models import random_prompts, tiny_model
 
 # Rows of each step, and of how many of them no token carries loss. Five rows do not divide over
@@ -89,7 +89,10 @@ def make_engine(case: Case, backend: str | None = None) -> PackedTrainEngine:
     if kind.backend == "archon":
         hf_config = copy.deepcopy(model.config)
         lm = build_archon_model(hf_config, torch.float32, CPU, config.archon, "a test")
-        load_state(lm, model)
+        state = lm.module.state_dict()
+        with torch.no_grad():
+            for name, tensor in lm.adapter.from_hf(dict(hub_tensors(model, None))).items():
+                state[name].copy_(tensor)
     else:
         lm = prepare_model(model, CPU, stays_whole=is_whole)
     made = train_engine_class(backend)(config, SharedWeights(lm))
@@ -170,7 +173,7 @@ def run(engine: PackedTrainEngine, steps: range = range(len(STEPS))) -> Found:
         if True:
             parts = [(float(loss * n), float(n)) for loss, n in losses if n]
             total, count = engine.sums_over_data(sum(p[0] for p in parts), sum(p[1] for p in parts))
-            found.losses.append(total / count)
+            found.losses.append(engine.from_last_layers(total / max(count, 1)))
         if number == steps[0]:
             found.gradients = {n: whole(p.grad) for n, p in engine.lm.named_parameters()}
     note_logprobs(found, engine, own, len(STEPS))
