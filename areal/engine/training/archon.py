@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import torch
+from torch.distributed.device_mesh import DeviceMesh
 
 from areal.api.alloc_mode import ModelAllocation
 from areal.api.cli_args import ModelSpecConfig, TrainEngineConfig
@@ -75,6 +76,24 @@ class ArchonTrainEngine(PackedTrainEngine):
         if self.config.archon.use_deterministic_algorithms:
             torch.use_deterministic_algorithms(True)
         super().initialize(addr, ft_spec)
+
+    @property
+    def world_mesh(self) -> DeviceMesh:
+        """The mesh of all processes."""
+        return self._require_place().dims.world_mesh
+
+    @property
+    def pipeline_parallel_rank(self) -> int:
+        """This process's place among those that share the layers."""
+        group = None if self._place is None else self._place.dims.get_group("pp")
+        return 0 if group is None else group.rank()
+
+    def is_pipeline_parallel_head(self) -> bool:
+        """Return True in the process that speaks for the stages of its pipeline rank."""
+        if self._place is None:
+            return True
+        groups = [self._place.dims.get_group(name) for name in ("dp", "cp", "tp")]
+        return all(group is None or group.rank() == 0 for group in groups)
 
     @property
     def _offloads_params(self) -> bool:

@@ -30,7 +30,7 @@ from areal.engine.model.checkpoint import (
 from areal.engine.model.cpu_kernels import even_size
 from areal.engine.model.shared_weights import SharedWeights
 from areal.engine.processes import join_processes, largest_over, resolve_device, sums_over
-from areal.engine.training.optimizer import make_optimizer, make_schedule
+from areal.engine.training.optimizer import make_optimizer, make_schedule, move_schedule
 from areal.engine.training.place import Place
 from areal.experimental.models.archon.parallel import clip_grad_norm
 from areal.utils.data import (
@@ -127,9 +127,16 @@ class PackedTrainEngine(TrainEngine):
         """Join the processes of a strategy, or of ``config.backend``, where there are several.
 
         Raises:
-            ConfigError: Another number of processes was started.
+            ConfigError: Another number of processes was started, or the strategy is not that of
+                ``config.backend``, for which the model has been made.
         """
-        split = parallel_strategy or parallel_of(self.config)
+        own = parallel_of(self.config)
+        split = parallel_strategy or own
+        if split.world_size != own.world_size:
+            raise ConfigError(
+                f"the parallel strategy takes {split.world_size} processes and actor.backend "
+                f"{self.config.backend!r} {own.world_size}; give both the same split"
+            )
         if split.world_size == 1 or self._place is not None:
             return
         join_processes(split.world_size, self.config.backend, self.device)
@@ -244,6 +251,12 @@ class PackedTrainEngine(TrainEngine):
             with self.weights.writing():
                 optimizer.step()
         return {"update_successful": float(is_finite), "grad_norm": norm, "lr": lr}
+
+    def set_lr(self, lr: float) -> None:
+        """Set the learning rate that the schedule multiplies."""
+        optimizer = self._require_optimizer()
+        self.lr_scheduler.base_lrs = [lr for _ in optimizer.param_groups]
+        move_schedule(self.lr_scheduler, self.lr_scheduler.last_epoch)
 
     def lr_scheduler_step(self) -> None:
         self._require_optimizer()

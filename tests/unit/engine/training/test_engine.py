@@ -338,8 +338,8 @@ def test_a_hugging_face_model_is_not_trained_as_an_archon_model() -> None:
         ArchonTrainEngine(TrainEngineConfig(backend="archon:d1"), weights)
 
 
-def test_more_processes_are_refused() -> None:
-    with pytest.raises(ConfigError, match="takes 2 processes and 1 runs"):
+def test_a_strategy_that_is_not_the_backends_is_refused() -> None:
+    with pytest.raises(ConfigError, match=r"takes 2 processes and actor\.backend 'fsdp:d1' 1"):
         engine().create_process_group(ParallelStrategy(data_parallel_size=2))
 
 
