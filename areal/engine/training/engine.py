@@ -21,6 +21,7 @@ from areal.api.engine_api import InferenceEngine, TrainEngine, Trajectory
 from areal.api.errors import ConfigError
 from areal.api.io_struct import FinetuneSpec, SaveLoadMeta, WeightUpdateMeta
 from areal.engine.loading.huggingface import load_model, make_model
+from areal.engine.loading.suitability import apart_logits, check_equal
 from areal.engine.model.causal_lm import CausalLM, HFCausalLM, PackedInputs, T
 from areal.engine.model.checkpoint import (
     atomic_folder,
@@ -29,7 +30,13 @@ from areal.engine.model.checkpoint import (
 )
 from areal.engine.model.cpu_kernels import even_size
 from areal.engine.model.shared_weights import SharedWeights
-from areal.engine.processes import join_processes, largest_over, resolve_device, sums_over
+from areal.engine.processes import (
+    is_first,
+    join_processes,
+    largest_over,
+    resolve_device,
+    sums_over,
+)
 from areal.engine.training.optimizer import make_optimizer, make_schedule, move_schedule
 from areal.engine.training.place import Place
 from areal.experimental.models.archon.parallel import clip_grad_norm
@@ -154,11 +161,7 @@ class PackedTrainEngine(TrainEngine):
         if self.config.disable_dropout:
             self.lm.turn_off_dropout()
         self.create_process_group()
-        self.lm.wrap(
-            None if self._place is None else self._place.dims,
-            getattr(torch, self.config.grad_reduce_dtype),
-            self._offloads_params,
-        )
+        self._wrap_model()
         if self.config.optimizer is not None:
             if ft_spec is None:
                 raise ConfigError(
@@ -170,6 +173,14 @@ class PackedTrainEngine(TrainEngine):
                 self.optimizer, self.config.optimizer, ft_spec.total_train_steps
             )
         self._is_initialized = True
+
+    def _wrap_model(self) -> None:
+        """Share the model among the processes, where there are several."""
+        self.lm.wrap(
+            None if self._place is None else self._place.dims,
+            getattr(torch, self.config.grad_reduce_dtype),
+            self._offloads_params,
+        )
 
     @property
     @abstractmethod
@@ -415,8 +426,11 @@ class PackedTrainEngine(TrainEngine):
         self._inference = engine
 
     def update_weights(self, meta: WeightUpdateMeta) -> None:
-        """Give the connected engine the weights: nothing moves where they are shared."""
-        engine = self._require_inference()
+        """Give the connected engine the weights: nothing moves where they are shared.
+
+        All processes that share the model call it, and the first one of them has the engine.
+        """
+        engine = self._require_inference() if is_first() else None
         if getattr(engine, "weights", None) is self.weights:
             return
         if meta.type != "disk" or meta.path is None:
@@ -425,7 +439,8 @@ class PackedTrainEngine(TrainEngine):
             )
         with atomic_folder(meta.path) as folder:
             self.lm.write(folder)
-        engine.update_weights_from_disk(meta).result()
+        if engine is not None:
+            engine.update_weights_from_disk(meta).result()
 
     def full_parameters(self, dtype: torch.dtype | None = None) -> Iterator[tuple[str, Tensor]]:
         """Yield every tensor of the model under its name on the Hub; all processes iterate.
@@ -529,6 +544,19 @@ class HFTrainEngine(PackedTrainEngine):
                 "actor.fsdp.offload_params moves the shards of several processes to the CPU; with "
                 "one process set it to false"
             )
+
+    def _wrap_model(self) -> None:
+        if self._place is None:
+            super()._wrap_model()
+            return
+        # A plan of transformers that leaves something out would train another model.
+        was_training = self.module.training
+        self.module.eval()
+        expected = apart_logits(self.lm).to(self.device)
+        super()._wrap_model()
+        found, where = apart_logits(self.lm), f"as {self.config.backend}"
+        check_equal(self.module, expected, found, where, "it cannot be split in this way")
+        self.module.train(was_training)
 
     @property
     def _offloads_params(self) -> bool:

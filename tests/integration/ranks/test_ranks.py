@@ -124,12 +124,20 @@ SAVING = ("fsdp:d2", "fsdp:t2", "archon:d2", "archon:p2")
 def on_two(folder: Path, one_saved: dict[str, str]) -> Results:
     resuming = [Case(backend, resumes=one_saved[source]) for backend, source in RESUMING]
     saving = [Case(backend, saves=str(folder / backend)) for backend in SAVING]
-    return launch([*ON_TWO, *resuming, *saving], 2, folder)
+    wrong = [Case("fsdp:t2", mistake=name) for name in ("sum_values", "sum_gradients")]
+    return launch([*ON_TWO, *resuming, *saving, *wrong], 2, folder)
 
 
 @pytest.mark.parametrize("name", [case.name for case in ON_TWO])
 def test_two_processes_compute_what_one_does(on_two: Results, name: str) -> None:
     check(name, on_two[name])
+
+
+def test_a_part_that_is_left_out_is_seen(on_two: Results) -> None:
+    for found in on_two["qwen3 fsdp:t2 without sum_values"]:
+        assert "computes other logits as fsdp:t2" in found["refusal"]
+    for found in on_two["qwen3 fsdp:t2 without sum_gradients"]:
+        assert found["gradients"] > 1e-2
 
 
 @pytest.mark.parametrize("backend", [backend for backend, _ in RESUMING])

@@ -282,6 +282,16 @@ def test_a_batch_without_loss_is_an_error_that_says_why() -> None:
     assert made.eval_batch(data, nll, num_tokens) is None
 
 
+def test_a_share_without_rows_has_a_result_without_rows() -> None:
+    made = engine()
+    empty = {name: value[:0] for name, value in batch().items()}
+    assert made.forward_batch(empty).shape == (0, 17)
+    assert made.forward_batch([]).shape == (0, 0)
+    assert made.eval_batch(empty, nll, num_tokens) is None
+    with pytest.raises(ValueError, match="loss_mask"):
+        made.train_batch([], nll, num_tokens)
+
+
 def test_training_makes_the_loss_smaller() -> None:
     made = engine(optimizer={"type": "adam", "lr": 0.01, "gradient_clipping": 1.0})
     losses = []
