@@ -6,6 +6,7 @@ loss.
 
 from __future__ import annotations
 
+import dataclasses
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any
@@ -377,7 +378,11 @@ class PackedTrainEngine(TrainEngine):
         batch = concat_padded_tensors(input_) if isinstance(input_, list) else input_
         if not len(batch.get("attention_mask", ())):
             return MicroBatchList(batch, self.config.mb_spec, [], [], [])
-        mb_list = split_padded_tensor_dict_into_mb_list(batch, self.config.mb_spec)
+        spec = self.config.mb_spec
+        if (stages := self.lm.count(1)) > 1:
+            # Fewer micro-batches than stages would leave processes idle.
+            spec = dataclasses.replace(spec, n_mbs=max(spec.n_mbs or 1, stages))
+        mb_list = split_padded_tensor_dict_into_mb_list(batch, spec)
         return pack_mb_list(mb_list.to(self.device))
 
     def _inputs(self, mb: dict[str, Any], keep_N: Tensor) -> PackedInputs:
