@@ -88,4 +88,6 @@ def join_processes(world_size: int, backend: str, device: torch.device) -> None:
     if device.type == "cuda":
         torch.cuda.set_device(device)
     if not dist.is_initialized():
-        dist.init_process_group("nccl" if device.type == "cuda" else "gloo", timeout=TIMEOUT)
+        # What stays in host memory, such as offloaded shards, goes by gloo.
+        found = "cpu:gloo,cuda:nccl" if device.type == "cuda" else "gloo"
+        dist.init_process_group(found, timeout=TIMEOUT)

@@ -17,7 +17,7 @@ from areal.dataset import get_custom_dataset
 from areal.engine.loading.huggingface import resolve_dtype
 from areal.engine.model.shared_weights import SharedWeights
 from areal.engine.processes import resolve_device
-from areal.engine.training.backends import train_engine_class
+from areal.engine.training.backends import refuse_unavailable, train_engine_class
 from areal.engine.training.engine import PackedTrainEngine
 from areal.infra.launch import SERVERS_VARIABLE
 from areal.utils.hf_utils import character_tokenizer, load_hf_tokenizer
@@ -126,7 +126,7 @@ def make_weights(
     Raises:
         ConfigError: The model cannot be made, or an option asks for what this engine lacks.
     """
-    _refuse_unavailable(actor)
+    refuse_unavailable(actor)
     device = resolve_device()
     dtype = resolve_dtype(actor.dtype, device)
     engine = train_engine_class(actor.backend)
@@ -142,19 +142,6 @@ def make_weights(
 def make_train_engine(actor: TrainEngineConfig, weights: SharedWeights) -> PackedTrainEngine:
     """Make the engine that ``actor.backend`` names, over a model of ``make_weights``."""
     return train_engine_class(actor.backend)(actor, weights)
-
-
-def _refuse_unavailable(actor: TrainEngineConfig) -> None:
-    if actor.use_lora:
-        raise ConfigError(
-            "actor.use_lora is not available here; set it to false to train all weights"
-        )
-    if actor.weight_update_mode == "awex":
-        raise ConfigError(
-            "actor.weight_update_mode awex is not available here; use disk, http or xccl"
-        )
-    if actor.is_critic:
-        raise ConfigError("actor.is_critic is for value models, which no trainer here has yet")
 
 
 def limit_threads(weights: SharedWeights) -> None:

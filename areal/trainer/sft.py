@@ -80,8 +80,8 @@ class SFTTrainer(BaseTrainer):
         )
         if num_losses:
             stats = dict(self.actor.train_batch(batch, loss_fn, num_loss_tokens))
-            (total,) = self.actor.sums_over_data(float(torch.stack(losses).sum()))
-            stats["loss"] = total / num_losses
+            (total,) = self.actor.sums_over_data(sum(float(loss) for loss in losses))
+            stats["loss"] = self.actor.from_last_layers(total) / num_losses
         else:
             logger.warning("no token of the batch of step %d carries loss", self.step + 1)
         self.actor.lr_scheduler_step()

@@ -86,20 +86,32 @@ def planned_logits(lm: CausalLM) -> Tensor:
     return torch.cat([torch.cat([rows, row[None]]) for rows, row in pairs]).float()
 
 
-def check_equal(model: nn.Module, own: Tensor, planned: Tensor) -> None:
-    """Refuse a model that computes something else through the plans than by itself.
+def check_equal(
+    model: nn.Module,
+    own: Tensor,
+    found: Tensor,
+    where: str = "in the embedded engine",
+    why: str = "some layer of it mixes tokens in a way of its own",
+) -> None:
+    """Refuse a model that computes something else in an engine than by itself.
+
+    Args:
+        model: The model.
+        own: What it computes by itself, [T, V].
+        found: What it computes in the engine.
+        where: The engine, for the message.
+        why: What the reason may be, for the message.
 
     Raises:
         ConfigError: The logits differ by more than rounding.
     """
     is_fp32 = next(model.parameters()).dtype == torch.float32
     tolerance = _TOLERANCE_FP32 if is_fp32 else _TOLERANCE_16_BIT
-    difference = float((own - planned).norm() / own.norm())
+    difference = float((own - found).norm() / own.norm())
     if difference > tolerance:  # false for NaN: weights that are not finite are another problem
         raise ConfigError(
-            f"{type(model).__name__} computes other logits in the embedded engine than by itself, "
-            f"sequence by sequence (relative difference {difference:.1e}): some layer of it mixes "
-            "tokens in a way of its own"
+            f"{type(model).__name__} computes other logits {where} than by itself, "
+            f"sequence by sequence (relative difference {difference:.1e}): {why}"
         )
 
 

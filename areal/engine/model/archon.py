@@ -10,12 +10,14 @@ from pathlib import Path
 from typing import Any
 
 import torch
+import torch.distributed as dist
 from torch import Tensor, nn
 
 from areal.api.cli_args import ArchonEngineConfig
 from areal.api.errors import ConfigError
 from areal.engine.model.attention import AttentionPlan
-from areal.engine.model.causal_lm import UNLIMITED, CausalLM
+from areal.engine.model.causal_lm import UNLIMITED, CausalLM, PackedInputs, ProcessLogits, T
+from areal.engine.model.pipeline import Pipeline
 from areal.engine.model.shared_row import SharedRow
 from areal.engine.processes import is_first
 from areal.experimental.models.archon import ModelSpec
@@ -66,6 +68,7 @@ class ArchonCausalLM(CausalLM):
     ) -> None:
         super().__init__(module)
         self._try_plans = try_plans
+        self._pipeline: Pipeline | None = None
         self.args: Any = module.model_args
         self.hf_config = hf_config
         self.spec = spec
@@ -106,17 +109,21 @@ class ArchonCausalLM(CausalLM):
             if options.enable_compile:
                 apply_compile(self.module)
             return
-        self.spec.parallelize_fn(
-            self.module,
-            dims,
-            param_dtype=self.dtype,
-            reduce_dtype=reduce_dtype,
-            loss_parallel=False,
-            cpu_offload=cpu_offload,
-            reshard_after_forward_policy=options.reshard_after_forward_policy,
-            ac_config=self.recomputed,
-            enable_compile=options.enable_compile,
-        )
+        how: dict[str, Any] = {
+            "param_dtype": self.dtype,
+            "reduce_dtype": reduce_dtype,
+            "loss_parallel": False,
+            "cpu_offload": cpu_offload,
+            "reshard_after_forward_policy": options.reshard_after_forward_policy,
+            "ac_config": self.recomputed,
+            "enable_compile": options.enable_compile,
+        }
+        if dims.pp_enabled:
+            self._pipeline = Pipeline(self.module, dims, options, self.spec.parallelize_fn, **how)
+            # The layers of other stages are let go.
+            self.module = nn.ModuleList(self._pipeline.parts)
+        else:
+            self.spec.parallelize_fn(self.module, dims, **how)
         self.dims = dims
 
     def _shared_logits(
@@ -131,15 +138,32 @@ class ArchonCausalLM(CausalLM):
         row = SharedRow(
             tokens_T, positions_T, lengths, keep_N, dims.seq_len_divisor, dims.get_group("cp")
         )
-        ends_B1 = torch.tensor([0, *row.lengths]).cumsum(0, dtype=torch.int32)
-        rows = self.module(
-            row.tokens,
-            row.positions,
-            ends_B1.to(tokens_T.device),
-            max(row.lengths),
-            logits_to_keep=row.keep,
+        return row.gather(
+            self.module(*row.inputs().values(), logits_to_keep=row.kept(row.num_kept))
         )
-        return row.gather(rows)
+
+    def run(
+        self, batches: Sequence[PackedInputs], process: ProcessLogits, forward_only: bool
+    ) -> None:
+        if self._pipeline is None or self.dims is None:
+            super().run(batches, process, forward_only)
+            return
+        dims = self.dims
+        longest = max(len(batch.tokens_T) for batch in batches)
+        # Stages exchange tensors of one size.
+        total = -(-longest // dims.seq_len_divisor) * dims.seq_len_divisor
+        group = dims.get_group("cp")
+        rows = [
+            SharedRow(b.tokens_T, b.positions_T, b.lengths, b.keep_N, total, group) for b in batches
+        ]
+        self._pipeline.run(rows, process, forward_only)
+
+    def count(self, num_micro_batches: int) -> int:
+        pipeline = self._pipeline
+        return num_micro_batches if pipeline is None else pipeline.count(num_micro_batches)
+
+    def from_last_layers(self, value: T) -> T:
+        return value if self._pipeline is None else self._pipeline.from_last(value)
 
     def require_plans(self) -> None:
         if self.dims is not None:
@@ -179,17 +203,27 @@ class ArchonCausalLM(CausalLM):
     def named_parameters(self) -> Iterator[tuple[str, nn.Parameter]]:
         for name, parameter in super().named_parameters():
             # Recomputed and compiled blocks put their wrappers into the names.
-            own = unwrapped(name)
+            own = unwrapped(name if self._pipeline is None else name.partition(".")[2])
             holders = self.adapter.plan.holders.get(own, [])
             # As Hugging Face's model calls it, where it has the same one.
             is_same = len(holders) == 1 and all(piece.is_whole for piece in holders[0].pieces)
             yield holders[0].name if is_same else own, parameter
 
     def full_parameters(self, dtype: torch.dtype | None = None) -> Iterator[tuple[str, Tensor]]:
-        return hub_tensors(self.module, self.adapter, dtype)
+        return hub_tensors(self._parts, self.adapter, dtype, self._stage_group)
+
+    @property
+    def _parts(self) -> list[nn.Module]:
+        """What this process has of the model."""
+        return [self.module] if self._pipeline is None else self._pipeline.parts
+
+    @property
+    def _stage_group(self) -> dist.ProcessGroup | None:
+        """The processes that have other layers, None where this one has all."""
+        return None if self._pipeline is None else self._pipeline.group
 
     def write(self, folder: Path, tokenizer: Any = None) -> None:
-        save_checkpoint(self.module, folder, self.adapter)
+        save_checkpoint(self._parts, folder, self.adapter, pp_group=self._stage_group)
         if not is_first():
             return
         write_config(self.hf_config, self.dtype, folder, self.source)
@@ -197,7 +231,8 @@ class ArchonCausalLM(CausalLM):
             tokenizer.save_pretrained(folder)
 
     def read(self, folder: str | Path) -> None:
-        load_checkpoint(self.module, folder, self.adapter)
+        for part in self._parts:
+            load_checkpoint(part, folder, self.adapter)
 
 
 def _max_length(config: Any, args: Any) -> int:

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import inspect
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -29,6 +30,27 @@ from areal.engine.model.tensor_plan import split_by_plan
 from areal.experimental.models.archon.parallel_dims import ArchonParallelDims
 
 UNLIMITED = 1 << 30
+
+T = TypeVar("T")
+# Takes the number of a micro-batch and its logits [N, V].
+ProcessLogits = Callable[[int, Tensor], Tensor | None]
+
+
+@dataclass(frozen=True)
+class PackedInputs:
+    """A micro-batch as a model takes it.
+
+    Args:
+        tokens_T: Ids, int64.
+        positions_T: Of each token in its own sequence.
+        lengths: Tokens of each sequence, in packed order.
+        keep_N: Indices of the tokens whose logits are wanted, ascending.
+    """
+
+    tokens_T: Tensor
+    positions_T: Tensor
+    lengths: list[int]
+    keep_N: Tensor
 
 
 class CausalLM(ABC):
@@ -90,6 +112,34 @@ class CausalLM(ABC):
         Raises:
             ConfigError: It would generate with another policy than the one that is trained.
         """
+
+    def run(
+        self, batches: Sequence[PackedInputs], process: ProcessLogits, forward_only: bool
+    ) -> None:
+        """Run micro-batches forward, and backward from the losses that ``process`` returns.
+
+        Args:
+            batches: The micro-batches.
+            process: Takes the number of a micro-batch and its logits [N, V]; processes without the
+                last layers do not call it.
+            forward_only: Makes no gradients; ``process`` may return None.
+        """
+        for number, batch in enumerate(batches):
+            with torch.set_grad_enabled(not forward_only):
+                logits = self.logits(
+                    batch.tokens_T, batch.positions_T, batch.lengths, keep_N=batch.keep_N
+                )
+                loss = process(number, logits)
+            if not forward_only and loss is not None:
+                loss.backward()
+
+    def count(self, num_micro_batches: int) -> int:
+        """Return how many micro-batches ``run`` takes where so many are there."""
+        return num_micro_batches
+
+    def from_last_layers(self, value: T) -> T:
+        """Return what was passed by a process that has the last layers, and so the logits."""
+        return value
 
     @abstractmethod
     def enable_checkpointing(self) -> None:
@@ -224,8 +274,9 @@ class HFCausalLM(CausalLM):
         plan: AttentionPlan = PackedPlan(row.lengths, tokens_T.device)
         if group is not None:
             plan = UlyssesPlan(plan, group)
+        keep = row.kept(row.num_kept)
         return row.gather(
-            self._own_logits(row.tokens[0], row.positions[0], row.lengths, plan, row.keep)
+            self._own_logits(row.tokens[0], row.positions[0], row.lengths, plan, keep)
         )
 
     def wrap(

@@ -6,6 +6,7 @@ Shape letters: T packed tokens, N tokens whose logits are wanted, V vocabulary.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 import torch.distributed as dist
@@ -30,7 +31,6 @@ class SharedRow:
         tokens: [1, T'] of this process.
         positions: The same.
         lengths: Tokens of each sequence of the whole row, with padding as a sequence of its own.
-        keep: Indices into ``tokens``, equally many on all processes and at least one.
     """
 
     def __init__(
@@ -55,16 +55,36 @@ class SharedRow:
         self.tokens, self.positions = (
             x.view(size, share)[rank][None] for x in (tokens_T, positions_T)
         )
-        # Collectives want one shape everywhere, and some of them no empty one.
         self._counts = torch.bincount(keep_N // share, minlength=size).tolist()
-        self._most = max(*self._counts, 1)
-        own = keep_N.split(self._counts)[rank] - rank * share
-        self.keep = F.pad(own, (0, self._most - len(own)))
+        self._own = keep_N.split(self._counts)[rank] - rank * share
+
+    @property
+    def num_kept(self) -> int:
+        """How many indices ``kept`` has at least: at least one, as no collective takes nothing."""
+        return max(*self._counts, 1)
+
+    def kept(self, count: int) -> Tensor:
+        """Return [count] indices into ``tokens``, of which the last ones may be idle.
+
+        Args:
+            count: The same on all processes, and not less than ``num_kept``.
+        """
+        return F.pad(self._own, (0, count - len(self._own)))
+
+    def inputs(self) -> dict[str, Any]:
+        """Return what an Archon model takes."""
+        ends_B1 = torch.tensor([0, *self.lengths]).cumsum(0, dtype=torch.int32)
+        return {
+            "tokens": self.tokens,
+            "positions": self.positions,
+            "cu_seqlens": ends_B1.to(self.tokens.device),
+            "max_seqlen": max(self.lengths),
+        }
 
     def gather(self, rows: Tensor) -> Tensor:
-        """Return the logits [N, V] on all processes, from those at each one's ``keep``."""
+        """Return the logits [N, V] on all processes, from those at each one's ``kept``."""
+        count = len(rows)
         if self._group is not None:
             rows = ulysses_gather_output(rows, self._group)
-        return torch.cat(
-            [part[:count] for part, count in zip(rows.split(self._most), self._counts, strict=True)]
-        )
+        parts = zip(rows.split(count), self._counts, strict=True)
+        return torch.cat([part[:kept] for part, kept in parts])

@@ -28,10 +28,14 @@ class SharedWeights:
 
     def __init__(self, model: nn.Module | CausalLM) -> None:
         self.lm = model if isinstance(model, CausalLM) else HFCausalLM(model)
-        self.module = self.lm.module
         self.version = 0
         self.num_updates = 0
         self._lock = threading.RLock()
+
+    @property
+    def module(self) -> nn.Module:
+        """The module, which is another one once several processes share its layers."""
+        return self.lm.module
 
     @contextmanager
     def reading(self) -> Iterator[nn.Module]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import torch
+from torch.distributed.device_mesh import DeviceMesh
 
 from areal.api.alloc_mode import ModelAllocation
 from areal.api.cli_args import ModelSpecConfig, TrainEngineConfig
@@ -20,6 +21,9 @@ from areal.engine.training.engine import PackedTrainEngine, model_device
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
+
+# Of PyTorch's schedules those whose backward is one piece.
+PP_SCHEDULES = ("1F1B", "GPipe", "Interleaved1F1B", "LoopedBFS")
 
 
 class ArchonTrainEngine(PackedTrainEngine):
@@ -74,6 +78,24 @@ class ArchonTrainEngine(PackedTrainEngine):
         super().initialize(addr, ft_spec)
 
     @property
+    def world_mesh(self) -> DeviceMesh:
+        """The mesh of all processes."""
+        return self._require_place().dims.world_mesh
+
+    @property
+    def pipeline_parallel_rank(self) -> int:
+        """This process's place among those that share the layers."""
+        group = None if self._place is None else self._place.dims.get_group("pp")
+        return 0 if group is None else group.rank()
+
+    def is_pipeline_parallel_head(self) -> bool:
+        """Return True in the process that speaks for the stages of its pipeline rank."""
+        if self._place is None:
+            return True
+        groups = [self._place.dims.get_group(name) for name in ("dp", "cp", "tp")]
+        return all(group is None or group.rank() == 0 for group in groups)
+
+    @property
     def _offloads_params(self) -> bool:
         return self.config.archon.offload_params
 
@@ -90,9 +112,9 @@ def check_archon_options(config: TrainEngineConfig) -> None:
     split, options = allocation.parallel, config.archon
     problems = [
         (
-            split.pp_size > 1 or split.ep_size > 1,
-            f"backend {config.backend!r} splits layers or experts, which the trainer does not do "
-            "yet; d, t and c are there",
+            split.pp_size > 1 and options.pp_schedule not in PP_SCHEDULES,
+            f"archon.pp_schedule={options.pp_schedule!r} is not available: it cannot run forward "
+            f"alone, as evaluation does; use {' or '.join(PP_SCHEDULES)}",
         ),
         (
             config.enable_tree_training or options.attn_type == "tree",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from areal.api.alloc_mode import ModelAllocation
+from areal.api.cli_args import TrainEngineConfig
 from areal.api.errors import ConfigError
 from areal.api.registry import import_from_string
 from areal.engine.training.engine import PackedTrainEngine
@@ -25,3 +26,19 @@ def train_engine_class(backend: str) -> type[PackedTrainEngine]:
         raise ConfigError(f"actor.backend {backend!r} has no train engine here; use {known}")
     found: type[PackedTrainEngine] = import_from_string(TRAIN_ENGINES[name])
     return found
+
+
+def refuse_unavailable(actor: TrainEngineConfig) -> None:
+    """Refuse options that no train engine here has.
+
+    Raises:
+        ConfigError: It names the key.
+    """
+    if actor.use_lora:
+        raise ConfigError(
+            "actor.use_lora is not available here; set it to false to train all weights"
+        )
+    if actor.weight_update_mode == "awex":
+        raise ConfigError("actor.weight_update_mode awex is not available here; use disk, http or xccl")
+    if actor.is_critic:
+        raise ConfigError("actor.is_critic is for value models, which no trainer here has yet")

@@ -6,6 +6,7 @@ loss.
 
 from __future__ import annotations
 
+import dataclasses
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any
@@ -21,7 +22,8 @@ from areal.api.engine_api import InferenceEngine, TrainEngine, Trajectory
 from areal.api.errors import ConfigError
 from areal.api.io_struct import FinetuneSpec, SaveLoadMeta, WeightUpdateMeta
 from areal.engine.loading.huggingface import load_model, make_model
-from areal.engine.model.causal_lm import CausalLM, HFCausalLM
+from areal.engine.loading.suitability import apart_logits, check_equal
+from areal.engine.model.causal_lm import CausalLM, HFCausalLM, PackedInputs, T
 from areal.engine.model.checkpoint import (
     atomic_folder,
     load_training_state,
@@ -36,7 +38,7 @@ from areal.engine.processes import (
     resolve_device,
     sums_over,
 )
-from areal.engine.training.optimizer import make_optimizer, make_schedule
+from areal.engine.training.optimizer import make_optimizer, make_schedule, move_schedule
 from areal.engine.training.place import Place
 from areal.experimental.models.archon.parallel import clip_grad_norm
 from areal.utils.data import (
@@ -75,7 +77,6 @@ class PackedTrainEngine(TrainEngine):
         self.config = config
         self.weights = weights
         self.lm = weights.lm
-        self.module: nn.Module = weights.module
         # What several processes share is moved to their devices when it has been cut up.
         is_whole = parallel_of(config).world_size == 1
         self.device = self.lm.device if is_whole else resolve_device()
@@ -86,6 +87,11 @@ class PackedTrainEngine(TrainEngine):
         self._inference: InferenceEngine | None = None
         self._publisher: WeightPublisher | None = None
         self._check_backend()
+
+    @property
+    def module(self) -> nn.Module:
+        """What this process has of the model."""
+        return self.lm.module
 
     @classmethod
     @abstractmethod
@@ -132,9 +138,16 @@ class PackedTrainEngine(TrainEngine):
         """Join the processes of a strategy, or of ``config.backend``, where there are several.
 
         Raises:
-            ConfigError: Another number of processes was started.
+            ConfigError: Another number of processes was started, or the strategy is not that of
+                ``config.backend``, for which the model has been made.
         """
-        split = parallel_strategy or parallel_of(self.config)
+        own = parallel_of(self.config)
+        split = parallel_strategy or own
+        if split.world_size != own.world_size:
+            raise ConfigError(
+                f"the parallel strategy takes {split.world_size} processes and actor.backend "
+                f"{self.config.backend!r} {own.world_size}; give both the same split"
+            )
         if split.world_size == 1 or self._place is not None:
             return
         join_processes(split.world_size, self.config.backend, self.device)
@@ -152,11 +165,7 @@ class PackedTrainEngine(TrainEngine):
         if self.config.disable_dropout:
             self.lm.turn_off_dropout()
         self.create_process_group()
-        self.lm.wrap(
-            None if self._place is None else self._place.dims,
-            getattr(torch, self.config.grad_reduce_dtype),
-            self._offloads_params,
-        )
+        self._wrap_model()
         if self.config.optimizer is not None:
             if ft_spec is None:
                 raise ConfigError(
@@ -168,6 +177,14 @@ class PackedTrainEngine(TrainEngine):
                 self.optimizer, self.config.optimizer, ft_spec.total_train_steps
             )
         self._is_initialized = True
+
+    def _wrap_model(self) -> None:
+        """Share the model among the processes, where there are several."""
+        self.lm.wrap(
+            None if self._place is None else self._place.dims,
+            getattr(torch, self.config.grad_reduce_dtype),
+            self._offloads_params,
+        )
 
     @property
     @abstractmethod
@@ -253,6 +270,12 @@ class PackedTrainEngine(TrainEngine):
                 optimizer.step()
         return {"update_successful": float(is_finite), "grad_norm": norm, "lr": lr}
 
+    def set_lr(self, lr: float) -> None:
+        """Set the learning rate that the schedule multiplies."""
+        optimizer = self._require_optimizer()
+        self.lr_scheduler.base_lrs = [lr for _ in optimizer.param_groups]
+        move_schedule(self.lr_scheduler, self.lr_scheduler.last_epoch)
+
     def lr_scheduler_step(self) -> None:
         self._require_optimizer()
         self.lr_scheduler.step()
@@ -265,34 +288,39 @@ class PackedTrainEngine(TrainEngine):
     ) -> None:
         """Run packed micro-batches; the function gets the logits [N, V] of what is kept.
 
-        Where other processes have more of them, this one computes nothing as often as it takes.
+        Where other processes have more micro-batches, this one computes nothing as often as it
+        takes. Where layers are shared out, only processes with the last ones call the function.
         """
-        idle = largest_over(self._data_group, len(mb_list)) - len(mb_list)
-        for item in mb_list:
-            with torch.set_grad_enabled(not forward_only):
-                loss = process_output_fn(self._logits(item.mb, _kept_positions(item.mb)), item.mb)
-            if not forward_only and loss is not None:
-                loss.backward()
-        for _ in range(idle):
-            with torch.set_grad_enabled(not forward_only):
-                logits = self._logits(*_idle_inputs(self.device))
-            if not forward_only:
-                logits.sum().backward()
+        mbs = [item.mb for item in mb_list]
+        count = self.lm.count(largest_over(self._data_group, len(mbs)))
+        batches = [self._inputs(mb, _kept_positions(mb)) for mb in mbs]
+        batches += [self._inputs(*_idle(self.device))] * (count - len(mbs))
+
+        def process(number: int, logits: Tensor) -> Tensor | None:
+            return process_output_fn(logits, mbs[number]) if number < len(mbs) else logits.sum()
+
+        self.lm.run(batches, process, forward_only)
+
+    def from_last_layers(self, value: T) -> T:
+        """Return what was passed by a process that has the last layers.
+
+        Loss functions run only there. What they note, every process gets by this.
+        """
+        return self.lm.from_last_layers(value)
 
     def train_batch(
         self, input_: Trajectory | list[Trajectory], loss_fn: LossFn, loss_weight_fn: LossWeightFn
     ) -> dict[str, float]:
         mb_list = self._split(input_)
         self.optimizer_zero_grad()
-        weights = [float(loss_weight_fn(mb)) for mb in mb_list.mbs]
-        (total,) = self.sums_over_data(sum(weights))
+        weights = {id(mb): float(loss_weight_fn(mb)) for mb in mb_list.mbs}
+        (total,) = self.sums_over_data(sum(weights.values()))
         if not total:
             raise ValueError("no token of the batch carries loss; check loss_mask")
-        shares = iter(weights)
 
         def weighted_loss(logits: Tensor, mb: dict[str, Any]) -> Tensor:
             # Gradients are averaged over the processes, and their losses must add up.
-            share = next(shares) * self.data_parallel_world_size / total
+            share = weights[id(mb)] * self.data_parallel_world_size / total
             loss = self._loss(logits, mb, loss_fn)
             # The mean over no token may be anything.
             return loss * share if share else logits.sum() * 0.0
@@ -304,19 +332,21 @@ class PackedTrainEngine(TrainEngine):
         self, input_: Trajectory | list[Trajectory], loss_fn: LossFn, loss_weight_fn: LossWeightFn
     ) -> Tensor | None:
         mb_list = self._split(input_)
-        losses: list[Tensor] = []
-        weights = [float(loss_weight_fn(mb)) for mb in mb_list.mbs]
-        self.forward_backward_batch(
-            mb_list,
-            lambda logits, mb: losses.append(self._loss(logits, mb, loss_fn)),
-            forward_only=True,
-        )
-        pairs = zip(losses, weights, strict=True)
-        weighted = sum((loss * w for loss, w in pairs if w), torch.zeros((), device=self.device))
-        if self._data_group is None:
-            return weighted / sum(weights) if sum(weights) else None
-        value, total = self.sums_over_data(float(weighted), sum(weights))
-        return torch.tensor(value / total) if total else None
+        weights = {id(mb): float(loss_weight_fn(mb)) for mb in mb_list.mbs}
+        weighted = [torch.zeros((), device=self.device)]
+
+        def note(logits: Tensor, mb: dict[str, Any]) -> None:
+            loss = self._loss(logits, mb, loss_fn)
+            # The mean over no token may be anything.
+            if weights[id(mb)]:
+                weighted.append(loss * weights[id(mb)])
+
+        self.forward_backward_batch(mb_list, note, forward_only=True)
+        value, total = torch.stack(weighted).sum(), sum(weights.values())
+        if self._data_group is not None:
+            number, total = self.sums_over_data(float(value), total)
+            value = torch.tensor(self.from_last_layers(number))
+        return value / total if total else None
 
     @torch.no_grad()
     def forward_batch(
@@ -334,16 +364,19 @@ class PackedTrainEngine(TrainEngine):
             aggregate_fn: Not used.
         """
         mb_list = self._split(input_)
-        packed: list[Tensor] = []
-        self.forward_backward_batch(
-            mb_list,
-            lambda logits, mb: packed.append(self._logprobs(logits, mb)[0]),
-            forward_only=True,
-        )
+        packed = {
+            id(mb): torch.zeros(len(mb["input_ids"]), device=self.device) for mb in mb_list.mbs
+        }
+
+        def note(logits: Tensor, mb: dict[str, Any]) -> None:
+            packed[id(mb)] = self._logprobs(logits, mb)[0]
+
+        self.forward_backward_batch(mb_list, note, forward_only=True)
         if not packed:
             mask_BL = mb_list.data.get("attention_mask", torch.zeros(0, 0))
             return torch.zeros(mask_BL.shape, device=self.device)
-        return mb_list.merge_tokens(packed)
+        tokens = self.from_last_layers(torch.cat(list(packed.values())))
+        return mb_list.merge_tokens([tokens])
 
     # --- one micro-batch
 
@@ -351,11 +384,15 @@ class PackedTrainEngine(TrainEngine):
         batch = concat_padded_tensors(input_) if isinstance(input_, list) else input_
         if not len(batch.get("attention_mask", ())):
             return MicroBatchList(batch, self.config.mb_spec, [], [], [])
-        mb_list = split_padded_tensor_dict_into_mb_list(batch, self.config.mb_spec)
+        spec = self.config.mb_spec
+        if (stages := self.lm.count(1)) > 1:
+            # Fewer micro-batches than stages would leave processes idle.
+            spec = dataclasses.replace(spec, n_mbs=max(spec.n_mbs or 1, stages))
+        mb_list = split_padded_tensor_dict_into_mb_list(batch, spec)
         return pack_mb_list(mb_list.to(self.device))
 
-    def _logits(self, mb: dict[str, Any], keep_N: Tensor) -> Tensor:
-        """Return the logits [N, V] of some positions of a packed micro-batch."""
+    def _inputs(self, mb: dict[str, Any], keep_N: Tensor) -> PackedInputs:
+        """Return a packed micro-batch as the model takes it."""
         seqlens_B = mb["cu_seqlens"].diff()
         starts_T = torch.repeat_interleave(mb["cu_seqlens"][:-1], seqlens_B)
         tokens_T = mb["input_ids"].long()
@@ -367,7 +404,7 @@ class PackedTrainEngine(TrainEngine):
             # model has only so many.
             tokens_T, positions_T = (F.pad(x, (0, padding)) for x in (tokens_T, positions_T))
             lengths.append(padding)
-        return self.lm.logits(tokens_T, positions_T, lengths, keep_N=keep_N)
+        return PackedInputs(tokens_T, positions_T, lengths, keep_N)
 
     def _logprobs(self, logits_NV: Tensor, mb: dict[str, Any]) -> tuple[Tensor, Tensor]:
         """Return log-probabilities and entropies [T], 0.0 where no loss is."""
@@ -407,7 +444,8 @@ class PackedTrainEngine(TrainEngine):
         Raises:
             ConfigError: ``meta`` names a way that there is not.
         """
-        if is_first() and getattr(self._require_inference(), "weights", None) is self.weights:
+        engine = self._require_inference() if is_first() else None
+        if getattr(engine, "weights", None) is self.weights:
             return
         if self._publisher is None:
             # Runs in one process have no use for it.
@@ -522,6 +560,19 @@ class HFTrainEngine(PackedTrainEngine):
                 "one process set it to false"
             )
 
+    def _wrap_model(self) -> None:
+        if self._place is None:
+            super()._wrap_model()
+            return
+        # A plan of transformers that leaves something out would train another model.
+        was_training = self.module.training
+        self.module.eval()
+        expected = apart_logits(self.lm).to(self.device)
+        super()._wrap_model()
+        found, where = apart_logits(self.lm), f"as {self.config.backend}"
+        check_equal(self.module, expected, found, where, "it cannot be split in this way")
+        self.module.train(was_training)
+
     @property
     def _offloads_params(self) -> bool:
         return self.config.fsdp.offload_params
@@ -541,7 +592,7 @@ def model_device(config: TrainEngineConfig, device: torch.device) -> tuple[torch
     return device if is_whole else torch.device("cpu"), is_whole
 
 
-def _idle_inputs(device: torch.device) -> tuple[dict[str, Any], Tensor]:
+def _idle(device: torch.device) -> tuple[dict[str, Any], Tensor]:
     """Return a micro-batch of one token and no position of it."""
     mb = {
         "input_ids": torch.zeros(1, dtype=torch.int64, device=device),

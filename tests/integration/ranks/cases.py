@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import copy
 import math
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any
+from unittest import mock
 
 import torch
 import torch.distributed as dist
@@ -23,11 +25,12 @@ from areal.api.cli_args import (
 from areal.api.io_struct import FinetuneSpec, SaveLoadMeta
 from areal.engine.loading.archon import build_archon_model
 from areal.engine.loading.huggingface import prepare_model
+from areal.engine.model import tensor_plan
+from areal.engine.model.checkpoint import hub_tensors
 from areal.engine.model.shared_weights import SharedWeights
 from areal.engine.training.backends import train_engine_class
 from areal.engine.training.engine import PackedTrainEngine
 from areal.utils.data import pad_sequences_to_tensors
-from tests.tiny_archon import load_state
 from tests.tiny_models import random_prompts, tiny_model
 
 # Rows of each step, and of how many of them no token carries loss. Five rows do not divide over
@@ -49,6 +52,7 @@ class Case:
         archon: Of the Archon engine.
         fsdp: Of the FSDP engine.
         resumes: Checkpoint of the first two steps, by others; only the third one is run.
+        mistake: What is left out on purpose: "sum_values" or "sum_gradients" of a split model.
         saves: Where to write the checkpoint of the first two steps; no more are run.
     """
 
@@ -60,10 +64,12 @@ class Case:
     fsdp: dict[str, Any] = field(default_factory=dict)
     resumes: str | None = None
     saves: str | None = None
+    mistake: str | None = None
 
     @property
     def name(self) -> str:
         extra = [f"{k}={v}" for d in (self.fields, self.config, self.archon) for k, v in d.items()]
+        extra += [] if self.mistake is None else [f"without {self.mistake}"]
         extra += ["resumes"] * (self.resumes is not None) + ["saves"] * (self.saves is not None)
         return " ".join([self.model, self.backend, *extra])
 
@@ -89,7 +95,10 @@ def make_engine(case: Case, backend: str | None = None) -> PackedTrainEngine:
     if kind.backend == "archon":
         hf_config = copy.deepcopy(model.config)
         lm = build_archon_model(hf_config, torch.float32, CPU, config.archon, "a test")
-        load_state(lm, model)
+        state = lm.module.state_dict()
+        with torch.no_grad():
+            for name, tensor in lm.adapter.from_hf(dict(hub_tensors(model, None))).items():
+                state[name].copy_(tensor)
     else:
         lm = prepare_model(model, CPU, stays_whole=is_whole)
     made = train_engine_class(backend)(config, SharedWeights(lm))
@@ -170,7 +179,7 @@ def run(engine: PackedTrainEngine, steps: range = range(len(STEPS))) -> Found:
         if True:
             parts = [(float(loss * n), float(n)) for loss, n in losses if n]
             total, count = engine.sums_over_data(sum(p[0] for p in parts), sum(p[1] for p in parts))
-            found.losses.append(total / count)
+            found.losses.append(engine.from_last_layers(total / max(count, 1)))
         if number == steps[0]:
             found.gradients = {n: whole(p.grad) for n, p in engine.lm.named_parameters()}
     note_logprobs(found, engine, own, len(STEPS))
@@ -227,7 +236,11 @@ def largest(found: list[float], expected: list[float]) -> float:
 
 def compare(case: Case) -> dict[str, Any]:
     """Runs a case on all processes, and the same on this one."""
-    engine = make_engine(case)
+    left_out: AbstractContextManager[Any] = nullcontext()
+    if case.mistake is not None:
+        left_out = mock.patch.object(tensor_plan, case.mistake, lambda x, _: x)
+    with left_out:
+        engine = make_engine(case)
     check_place(engine)
     steps = range(len(STEPS))
     if case.saves is not None:
@@ -237,7 +250,8 @@ def compare(case: Case) -> dict[str, Any]:
     if case.resumes is not None:
         engine.load(checkpoint(case.resumes))
         steps = steps[2:]
-    found = run(engine, steps)
+    with left_out:
+        found = run(engine, steps)
     whole_case = copy.deepcopy(case)
     whole_case.config.pop("gradient_checkpointing", None)
     one = make_engine(whole_case, ModelAllocation.from_str(case.backend).backend + ":d1")

@@ -38,6 +38,8 @@ ON_TWO = [
     Case("archon:d2"),
     Case("archon:t2", config=RECOMPUTED),
     Case("archon:c2"),
+    Case("archon:p2"),
+    Case("archon:d2e2", "qwen3_moe"),
 ]
 FAMILIES = ["llama", "qwen2", "gemma3_text", "mistral", "phi3", "olmo2", "glm4", "granite"]
 FAMILIES += ["gpt_neox", "smollm3"]
@@ -48,11 +50,20 @@ REFUSED = {
     "qwen3 fsdp:t2 num_key_value_heads=1": "num_key_value_heads=1 of Qwen3ForCausalLM",
     "opt fsdp:t2": "OPTForCausalLM has no tensor-parallel plan",
     "qwen3_moe fsdp:t2": "style moe_tp_experts",
+    "qwen3 archon:d2e2": "the model has no experts",
+    "qwen3 archon:p2 tie_word_embeddings=True": "tied embeddings cannot be pipelined",
+    "qwen3 archon:p2 pp_schedule=ZBVZeroBubble": "pp_schedule='ZBVZeroBubble' is not available",
 }
 MORE_ON_TWO += [Case("fsdp:t2", fields={"num_key_value_heads": 1})]
 MORE_ON_TWO += [Case("fsdp:t2", "opt"), Case("fsdp:t2", "qwen3_moe")]
+MORE_ON_TWO += [Case("archon:d2e2"), Case("archon:p2", fields=TIED)]
+MORE_ON_TWO += [Case("archon:p2", archon={"pp_schedule": "ZBVZeroBubble"})]
+MORE_ON_TWO += [Case("archon:p2", archon={"pp_schedule": name}) for name in ("1F1B", "GPipe")]
+MORE_ON_TWO += [Case("archon:p2", "qwen3_moe", config=RECOMPUTED, archon={"ac_mode": "full"})]
+MORE_ON_TWO += [Case(f"archon:{split}", "qwen3_moe") for split in ("t2", "t2e2", "c2e2")]
 ON_FOUR = [Case("fsdp:d2t2"), Case("fsdp:t2c2", fields=TIED), Case("fsdp:d2c2"), Case("fsdp:d4")]
-ON_FOUR += [Case("archon:d2t2"), Case("archon:d2c2")]
+ON_FOUR += [Case(f"archon:{split}") for split in ("d2t2", "d2c2", "p2t2", "d2p2", "p2c2")]
+ON_FOUR += [Case(f"archon:{split}", "qwen3_moe") for split in ("d2p2e2", "d2t2e2", "d2t2e4")]
 
 Results = dict[str, list[dict[str, Any]]]
 
@@ -105,20 +116,28 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("two")
 
 
-RESUMING = [("fsdp:d2", "fsdp:d1"), ("fsdp:t2", "archon:d1"), ("archon:d2", "fsdp:d1")]
-SAVING = ("fsdp:d2", "fsdp:t2", "archon:d2")
+RESUMING = [("fsdp:d2", "fsdp:d1"), ("fsdp:t2", "archon:d1"), ("archon:p2", "fsdp:d1")]
+SAVING = ("fsdp:d2", "fsdp:t2", "archon:d2", "archon:p2")
 
 
 @pytest.fixture(scope="module")
 def on_two(folder: Path, one_saved: dict[str, str]) -> Results:
     resuming = [Case(backend, resumes=one_saved[source]) for backend, source in RESUMING]
     saving = [Case(backend, saves=str(folder / backend)) for backend in SAVING]
-    return launch([*ON_TWO, *resuming, *saving], 2, folder)
+    wrong = [Case("fsdp:t2", mistake=name) for name in ("sum_values", "sum_gradients")]
+    return launch([*ON_TWO, *resuming, *saving, *wrong], 2, folder)
 
 
 @pytest.mark.parametrize("name", [case.name for case in ON_TWO])
 def test_two_processes_compute_what_one_does(on_two: Results, name: str) -> None:
     check(name, on_two[name])
+
+
+def test_a_part_that_is_left_out_is_seen(on_two: Results) -> None:
+    for found in on_two["qwen3 fsdp:t2 without sum_values"]:
+        assert "computes other logits as fsdp:t2" in found["refusal"]
+    for found in on_two["qwen3 fsdp:t2 without sum_gradients"]:
+        assert found["gradients"] > 1e-2
 
 
 @pytest.mark.parametrize("backend", [backend for backend, _ in RESUMING])

@@ -121,8 +121,15 @@ class BaseArchonModel(nn.Module, ABC):
 
 
 def keep_tokens(hidden: Tensor, logits_to_keep: Tensor | None) -> Tensor:
-    """Return the hidden states that need logits: [1, T, dim], or [N, dim] at N positions."""
-    return hidden if logits_to_keep is None else hidden[0].index_select(0, logits_to_keep)
+    """Return the hidden states that need logits: [1, T, dim], or [N, dim] at N positions.
+
+    Args:
+        hidden: [1, T, dim].
+        logits_to_keep: [N], or [1, N] as pipeline stages get it.
+    """
+    if logits_to_keep is None:
+        return hidden
+    return hidden[0].index_select(0, logits_to_keep.reshape(-1))
 
 
 class BaseStateDictAdapter(ABC):

@@ -282,6 +282,16 @@ def test_a_batch_without_loss_is_an_error_that_says_why() -> None:
     assert made.eval_batch(data, nll, num_tokens) is None
 
 
+def test_a_share_without_rows_has_a_result_without_rows() -> None:
+    made = engine()
+    empty = {name: value[:0] for name, value in batch().items()}
+    assert made.forward_batch(empty).shape == (0, 17)
+    assert made.forward_batch([]).shape == (0, 0)
+    assert made.eval_batch(empty, nll, num_tokens) is None
+    with pytest.raises(ValueError, match="loss_mask"):
+        made.train_batch([], nll, num_tokens)
+
+
 def test_training_makes_the_loss_smaller() -> None:
     made = engine(optimizer={"type": "adam", "lr": 0.01, "gradient_clipping": 1.0})
     losses = []
@@ -338,8 +348,8 @@ def test_a_hugging_face_model_is_not_trained_as_an_archon_model() -> None:
         ArchonTrainEngine(TrainEngineConfig(backend="archon:d1"), weights)
 
 
-def test_more_processes_are_refused() -> None:
-    with pytest.raises(ConfigError, match="takes 2 processes and 1 runs"):
+def test_a_strategy_that_is_not_the_backends_is_refused() -> None:
+    with pytest.raises(ConfigError, match=r"takes 2 processes and actor\.backend 'fsdp:d1' 1"):
         engine().create_process_group(ParallelStrategy(data_parallel_size=2))
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -202,78 +202,126 @@ def _fill(target: Tensor, values: Tensor) -> None:
 
 @torch.no_grad()
 def save_checkpoint(
-    model: nn.Module,
+    model: nn.Module | Sequence[nn.Module],
     folder: str | Path,
     adapter: RuleAdapter,
     max_shard_bytes: int = DEFAULT_SHARD_BYTES,
     *,
     dtype: torch.dtype | None = None,
+    pp_group: dist.ProcessGroup | None = None,
 ) -> None:
     """Write a model's parameters as a checkpoint that transformers reads.
 
     Memory beside the model is one shard at most, and nothing where the parameters lie on the CPU as
-    the Hub has them. With sharded parameters all processes call it, each tensor is gathered in
-    turn, and the first process writes.
+    the Hub has them. Where several processes share the parameters all of them call it, each tensor
+    is gathered in turn, and the first process writes.
 
     Args:
-        model: All of a model, not one stage of a pipeline.
+        model: All of a model, or this process's stages of a pipeline.
         folder: Has no weights yet; an index is written if there are several shards.
         adapter: The model's.
         dtype: Type of the floating-point tensors on disk; None keeps what they have.
+        pp_group: The processes that share the layers of a pipeline.
 
     Raises:
         ConfigError: The model lacks a parameter, or the folder has weights.
     """
-    state = _state(model, adapter.plan)
     plan = adapter.plan
-    if absent := plan.parameters.keys() - state.keys() - plan.twins.keys():
-        raise ConfigError(f"not all of a model: {listed(absent)} is missing")
-    sizes = {h.name: _num_bytes(h, state, dtype) for h in plan.saved.values()}
+    whole = WholeTensors(model, plan, pp_group)
+    sizes = {h.name: _num_bytes(h, whole, dtype) for h in plan.saved.values()}
     is_writer = not dist.is_initialized() or dist.get_rank() == 0
     writer = ShardWriter(folder, group_by_size(sizes, max_shard_bytes)) if is_writer else None
-    for name, tensor in _tensors(state, plan):
+    for name, tensor in _tensors(whole, plan):
         if writer is not None:
             writer.add(name, _on_disk(tensor, dtype))
     if writer is not None:
         writer.finish()
-    if any(isinstance(tensor, DTensor) for tensor in state.values()):
+    if whole.are_shared:
         dist.barrier()
 
 
 @torch.no_grad()
 def hub_tensors(
-    model: nn.Module, adapter: RuleAdapter, dtype: torch.dtype | None = None
+    model: nn.Module | Sequence[nn.Module],
+    adapter: RuleAdapter,
+    dtype: torch.dtype | None = None,
+    pp_group: dist.ProcessGroup | None = None,
 ) -> Iterator[tuple[str, Tensor]]:
     """Yield a model's tensors under their names on the Hub, each gathered in turn.
 
-    All processes that share the model iterate, and each gets every tensor. It is valid until the
-    next one.
-
-    Args:
-        model: All of a model, not one stage of a pipeline.
-        adapter: The model's.
-        dtype: Of floating-point tensors; None keeps what they have.
+    All processes that share the model iterate, and each gets every tensor, which is valid until the
+    next one. The arguments are those of ``save_checkpoint``.
     """
-    for name, tensor in _tensors(_state(model, adapter.plan), adapter.plan):
-        tensor = tensor.detach()
+    for name, tensor in _tensors(WholeTensors(model, adapter.plan, pp_group), adapter.plan):
         yield name, tensor.to(dtype) if dtype and tensor.is_floating_point() else tensor
 
 
-def _num_bytes(holder: HubTensor, state: Mapping[str, Tensor], dtype: torch.dtype | None) -> int:
-    source = state[holder.parameters[0]]
-    stored = dtype if dtype is not None and source.is_floating_point() else source.dtype
+class WholeTensors:
+    """The parameters of a model, each whole on every process while it is in use.
+
+    Args:
+        model: All of a model, or this process's stages of a pipeline.
+        plan: Of its checkpoint.
+        pp_group: The processes that share the layers of a pipeline.
+
+    Attributes:
+        are_shared: Whether several processes have to take part.
+
+    Raises:
+        ConfigError: A parameter of the plan is nowhere.
+    """
+
+    def __init__(
+        self,
+        model: nn.Module | Sequence[nn.Module],
+        plan: CheckpointPlan,
+        pp_group: dist.ProcessGroup | None = None,
+    ) -> None:
+        parts = [model] if isinstance(model, nn.Module) else model
+        self._state = {name: t for part in parts for name, t in _state(part, plan).items()}
+        self._group = pp_group
+        dtypes = [{name: tensor.dtype for name, tensor in self._state.items()}]
+        if pp_group is not None:
+            own, dtypes = dtypes[0], [{} for _ in range(pp_group.size())]
+            dist.all_gather_object(dtypes, own, group=pp_group)
+        self.dtypes = {name: dtype for of_stage in dtypes for name, dtype in of_stage.items()}
+        self._owners = {name: place for place, names in enumerate(dtypes) for name in names}
+        self._shapes = plan.parameters
+        if absent := plan.parameters.keys() - self.dtypes.keys() - plan.twins.keys():
+            raise ConfigError(f"not all of a model: {listed(absent)} is missing")
+        is_split = any(isinstance(tensor, DTensor) for tensor in self._state.values())
+        self.are_shared = is_split or pp_group is not None
+
+    def get(self, name: str) -> Tensor:
+        """Return one parameter; all processes ask for the same one."""
+        tensor = self._state.get(name)
+        if isinstance(tensor, DTensor):
+            tensor = tensor.full_tensor()
+        if self._group is not None:
+            owner = self._owners[name]
+            if owner != self._group.rank() or tensor is None:
+                device = next(iter(self._state.values())).device
+                tensor = torch.empty(self._shapes[name], dtype=self.dtypes[name], device=device)
+            tensor = tensor.detach().contiguous()
+            dist.broadcast(tensor, group=self._group, group_src=owner)
+        assert tensor is not None, f"{name} is nowhere"
+        return tensor.detach()
+
+
+def _num_bytes(holder: HubTensor, whole: WholeTensors, dtype: torch.dtype | None) -> int:
+    own = whole.dtypes[holder.parameters[0]]
+    stored = dtype if dtype is not None and own.is_floating_point else own
     return torch.Size(holder.shape).numel() * stored.itemsize
 
 
-def _tensors(state: Mapping[str, Tensor], plan: CheckpointPlan) -> Iterator[tuple[str, Tensor]]:
-    """Yield the tensors of the Hub in order; sharded parameters are gathered while in use."""
+def _tensors(parameters: WholeTensors, plan: CheckpointPlan) -> Iterator[tuple[str, Tensor]]:
+    """Yield the tensors of the Hub in order; parameters are gathered while in use."""
     last_use = {name: h.name for h in plan.saved.values() for name in h.parameters}
     whole: dict[str, Tensor] = {}
     for holder in plan.saved.values():
         for name in holder.parameters:
             if name not in whole:
-                tensor = state[name]
-                whole[name] = tensor.full_tensor() if isinstance(tensor, DTensor) else tensor
+                whole[name] = parameters.get(name)
         yield holder.name, gather(holder, whole)
         for name in [n for n in holder.parameters if last_use[n] == holder.name]:
             del whole[name]

@@ -1,0 +1,1 @@
+"""Engines under the names that AReaL gives them while they are experimental."""

@@ -1,0 +1,12 @@
+"""Train engines for Archon models under the names that AReaL gives them."""
+
+from __future__ import annotations
+
+from areal.api.registry import lazy_exports
+
+# Engines lie above this package: the names are looked up when they are used.
+_LAZY_IMPORTS: dict[str, str] = {
+    "ArchonEngine": "areal.engine.training.by_config",
+}
+
+__getattr__, __dir__ = lazy_exports(__name__, _LAZY_IMPORTS)
