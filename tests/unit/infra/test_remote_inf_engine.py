@@ -552,6 +552,18 @@ def test_scores_stand_where_the_loss_mask_is(
     torch.testing.assert_close(engine.compute_logp(data), expected)
 
 
+def test_scores_survive_the_death_of_a_server(scene_of: MakeScene) -> None:
+    scene = scene_of([FakeSGLang(), FakeSGLang()])
+    scene.servers[0].die()
+    ones = torch.ones(4, 6, dtype=torch.int64)
+    found = scene.engine.compute_logp(
+        {"input_ids": ones * 5, "attention_mask": ones, "loss_mask": ones}
+    )
+    # The first token of a prompt has nothing before it that could give it a probability.
+    torch.testing.assert_close(found[:, 1:], torch.full((4, 5), logprob(5)))
+    assert not found[:, 0].any()
+
+
 def test_memory_is_given_back_and_taken_again(scene_of: MakeScene) -> None:
     scene = scene_of([FakeSGLang(), FakeSGLang()])
     scene.engine.offload(["weights"])
