@@ -396,8 +396,14 @@ class ServerPool:
             task.cancel()
         trouble = f"has not loaded its weights after {after_s:.1f} s"
         logger.warning("server %s %s; it is tried again in the background", address, trouble)
+        self._load_failed(address, trouble)
+
+    def _load_failed(self, address: str, trouble: str) -> None:
+        """Give up what a server works on; its weights are unknown, and it may still be paused."""
         with self._lock:
             self.fleet.load_failed(address, time.monotonic(), trouble)
+        self._lose_calls(address)
+        self._notify()
 
     # --- the watch
 
@@ -519,9 +525,7 @@ class ServerPool:
 
     def _note_failure(self, address: str, error: Exception, counts: bool) -> None:
         if counts and not isinstance(error, ServerLostError):
-            with self._lock:
-                self.fleet.load_failed(address, time.monotonic(), str(error))
-            self._notify()
+            self._load_failed(address, str(error))
         elif isinstance(error, ServerFaultError):
             self.fault(address, error, is_probe=True)
 

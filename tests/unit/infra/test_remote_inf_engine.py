@@ -401,6 +401,20 @@ def test_an_update_ends_with_its_engine(scene_of: MakeScene) -> None:
         future.result(PATIENCE_S)
 
 
+@pytest.mark.parametrize(("fake", "backend"), KINDS)
+def test_what_waits_in_a_server_that_cannot_load_goes_to_another(
+    scene_of: MakeScene, fake: type[FakeServer], backend: type[Any]
+) -> None:
+    scene = scene_of([fake(), fake()], backend())
+    scene.servers[0].pause(aborts=False)  # as vLLM is for a load, and stays if that fails
+    futures = [scene.ask() for _ in range(4)]
+    scene.until_asked(0)
+    scene.servers[0].disk_full = True
+    scene.update(1)
+    for future in futures:
+        check(future.result(PATIENCE_S))
+
+
 def test_an_update_that_no_server_can_load_fails_and_names_them(scene_of: MakeScene) -> None:
     scene = scene_of([FakeSGLang(), FakeSGLang()])
     for server in scene.servers:
