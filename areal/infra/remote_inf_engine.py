@@ -287,12 +287,12 @@ class RemoteInfEngine(InferenceEngine):
             result, result_versions = await self._generate(attempt)
             reason = result.stop_reason
             # A chat is sent as messages, which cannot end in half an answer.
-            if reason == "abort" and req.vision_msg_vllm:
-                continue
-            tokens += result.output_tokens
-            logprobs += result.output_logprobs
-            versions += result_versions
-            if reason == "abort" and not result.output_tokens:
+            is_kept = reason != "abort" or not req.vision_msg_vllm
+            if is_kept:
+                tokens += result.output_tokens
+                logprobs += result.output_logprobs
+                versions += result_versions
+            if reason == "abort" and not (is_kept and result.output_tokens):
                 await asyncio.sleep(pause_s)
                 pause_s = min(2 * pause_s, 1.0)
         took_s = time.perf_counter() - started

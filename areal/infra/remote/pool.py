@@ -263,6 +263,7 @@ class ServerPool:
             failed = await self.call(living, lambda _: pauses, counts=False)
             for error in failed.values():
                 if isinstance(error, RequestRefusedError):
+                    await self.set_paused(False)
                     raise error
             return
         await asyncio.gather(*(self._resume(address) for address in living))

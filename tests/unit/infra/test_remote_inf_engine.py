@@ -613,6 +613,18 @@ def test_a_server_that_cannot_pause_is_named(scene_of: MakeScene) -> None:
     scene = scene_of([FakeSGLang()], VLLMBackend())
     with pytest.raises(RequestRefusedError, match=r"/pause.*404"):
         scene.engine.pause_generation()
+    assert scene.engine.obstacle() is None
+
+
+def test_a_chat_with_images_begins_anew_when_it_is_interrupted(scene_of: MakeScene) -> None:
+    scene = scene_of([FakeVLLM(token_s=0.005)], VLLMBackend())
+    chat = [{"role": "user", "content": [{"type": "image"}]}]
+    future = scene.ask(count=30, image_data=["aGk="], vision_msg_vllm=[chat])
+    scene.until(lambda: scene.servers[0].count("/v1/chat/completions") == 1)
+    scene.update(1)
+    found = future.result(PATIENCE_S)
+    assert found.output_tokens == [next_token(i) for i in range(30)]
+    assert set(found.output_versions) == {1}
 
 
 # --- discovery and processes
