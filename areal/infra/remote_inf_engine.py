@@ -288,12 +288,12 @@ class RemoteInfEngine(InferenceEngine):
             result, result_versions = await self._generate(attempt)
             reason = result.stop_reason
             # A chat is sent as messages, which cannot end in half an answer.
-            if reason == "abort" and req.vision_msg_vllm:
-                continue
-            tokens += result.output_tokens
-            logprobs += result.output_logprobs
-            versions += result_versions
-            if reason == "abort" and not result.output_tokens:
+            is_kept = reason != "abort" or not req.vision_msg_vllm
+            if is_kept:
+                tokens += result.output_tokens
+                logprobs += result.output_logprobs
+                versions += result_versions
+            if reason == "abort" and not (is_kept and result.output_tokens):
                 await asyncio.sleep(pause_s)
                 pause_s = min(2 * pause_s, 1.0)
         took_s = time.perf_counter() - started
@@ -623,18 +623,34 @@ class RemoteInfEngine(InferenceEngine):
             return found
         first = int(is_wanted.nonzero()[0])
         tokens, target_len = ids[places].tolist(), len(places) - max(first, 1)
-        server, version = await self._pool.acquire(f"score-{id(found)}", len(tokens))
-        try:
-            request = self.backend.build_score_request(
-                tokens, target_len, self.config.use_lora, version
-            )
-            answer = await self._pool.ask(server.address, request)
-        finally:
-            self._pool.release(server, len(tokens))
-        scores = torch.tensor(self.backend.parse_score_response(answer, target_len))
+        scores = torch.tensor(await self._scores(tokens, target_len))
         targets = places[-target_len:]
         found[targets] = scores * is_wanted[-target_len:]
         return found
+
+    async def _scores(self, tokens: list[int], target_len: int) -> list[float]:
+        num_failed = 0
+        while True:
+            server, version = await self._pool.acquire(f"score-{id(tokens)}", len(tokens))
+            request = self.backend.build_score_request(
+                tokens, target_len, self.config.use_lora, version
+            )
+            try:
+                answer = await self._pool.ask(server.address, request)
+            except ServerFaultError as error:
+                self._pool.fault(server.address, error)
+                num_failed += 1
+                if num_failed >= max(self.config.request_retries, 1):
+                    raise
+                continue
+            finally:
+                self._pool.release(server, len(tokens))
+            try:
+                return self.backend.parse_score_response(answer, target_len)
+            except (KeyError, IndexError, TypeError, AttributeError) as error:
+                raise NotImplementedError(
+                    f"server {server.address} gives no log-probabilities of a prompt"
+                ) from error
 
     def export_stats(self) -> dict[str, float]:
         """Return the executor's statistics and those of the servers since the last call.

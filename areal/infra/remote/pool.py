@@ -263,6 +263,7 @@ class ServerPool:
             failed = await self.call(living, lambda _: pauses, counts=False)
             for error in failed.values():
                 if isinstance(error, RequestRefusedError):
+                    await self.set_paused(False)
                     raise error
             return
         await asyncio.gather(*(self._resume(address) for address in living))
@@ -403,8 +404,14 @@ class ServerPool:
             task.cancel()
         trouble = f"has not loaded its weights after {after_s:.1f} s"
         logger.warning("server %s %s; it is tried again in the background", address, trouble)
+        self._load_failed(address, trouble)
+
+    def _load_failed(self, address: str, trouble: str) -> None:
+        """Give up what a server works on; its weights are unknown, and it may still be paused."""
         with self._lock:
             self.fleet.load_failed(address, time.monotonic(), trouble)
+        self._lose_calls(address)
+        self._notify()
 
     # --- the watch
 
@@ -526,9 +533,7 @@ class ServerPool:
 
     def _note_failure(self, address: str, error: Exception, counts: bool) -> None:
         if counts and not isinstance(error, ServerLostError):
-            with self._lock:
-                self.fleet.load_failed(address, time.monotonic(), str(error))
-            self._notify()
+            self._load_failed(address, str(error))
         elif isinstance(error, ServerFaultError):
             self.fault(address, error, is_probe=True)
 

@@ -401,6 +401,20 @@ def test_an_update_ends_with_its_engine(scene_of: MakeScene) -> None:
         future.result(PATIENCE_S)
 
 
+@pytest.mark.parametrize(("fake", "backend"), KINDS)
+def test_what_waits_in_a_server_that_cannot_load_goes_to_another(
+    scene_of: MakeScene, fake: type[FakeServer], backend: type[Any]
+) -> None:
+    scene = scene_of([fake(), fake()], backend())
+    scene.servers[0].pause(aborts=False)  # as vLLM is for a load, and stays if that fails
+    futures = [scene.ask() for _ in range(4)]
+    scene.until_asked(0)
+    scene.servers[0].disk_full = True
+    scene.update(1)
+    for future in futures:
+        check(future.result(PATIENCE_S))
+
+
 def test_an_update_that_no_server_can_load_fails_and_names_them(scene_of: MakeScene) -> None:
     scene = scene_of([FakeSGLang(), FakeSGLang()])
     for server in scene.servers:
@@ -552,6 +566,18 @@ def test_scores_stand_where_the_loss_mask_is(
     torch.testing.assert_close(engine.compute_logp(data), expected)
 
 
+def test_scores_survive_the_death_of_a_server(scene_of: MakeScene) -> None:
+    scene = scene_of([FakeSGLang(), FakeSGLang()])
+    scene.servers[0].die()
+    ones = torch.ones(4, 6, dtype=torch.int64)
+    found = scene.engine.compute_logp(
+        {"input_ids": ones * 5, "attention_mask": ones, "loss_mask": ones}
+    )
+    # The first token of a prompt has nothing before it that could give it a probability.
+    torch.testing.assert_close(found[:, 1:], torch.full((4, 5), logprob(5)))
+    assert not found[:, 0].any()
+
+
 def test_memory_is_given_back_and_taken_again(scene_of: MakeScene) -> None:
     scene = scene_of([FakeSGLang(), FakeSGLang()])
     scene.engine.offload(["weights"])
@@ -587,6 +613,18 @@ def test_a_server_that_cannot_pause_is_named(scene_of: MakeScene) -> None:
     scene = scene_of([FakeSGLang()], VLLMBackend())
     with pytest.raises(RequestRefusedError, match=r"/pause.*404"):
         scene.engine.pause_generation()
+    assert scene.engine.obstacle() is None
+
+
+def test_a_chat_with_images_begins_anew_when_it_is_interrupted(scene_of: MakeScene) -> None:
+    scene = scene_of([FakeVLLM(token_s=0.005)], VLLMBackend())
+    chat = [{"role": "user", "content": [{"type": "image"}]}]
+    future = scene.ask(count=30, image_data=["aGk="], vision_msg_vllm=[chat])
+    scene.until(lambda: scene.servers[0].count("/v1/chat/completions") == 1)
+    scene.update(1)
+    found = future.result(PATIENCE_S)
+    assert found.output_tokens == [next_token(i) for i in range(30)]
+    assert set(found.output_versions) == {1}
 
 
 # --- discovery and processes
