@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import sys
 
@@ -19,6 +20,8 @@ def main() -> None:
         die_with(int(os.environ[PARENT_VARIABLE]))
         # For the ranks this process is the parent, not the launcher.
         os.environ[PARENT_VARIABLE] = str(os.getpid())
+    # That it ends the other ranks is no news to whoever reads why the first one failed.
+    logging.getLogger("torch.distributed.elastic").setLevel(logging.ERROR)
     try:
         run(parse_args(sys.argv[1:]))
     except SignalException as ended:

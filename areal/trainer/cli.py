@@ -28,7 +28,7 @@ def train(config: str, overrides: tuple[str, ...]) -> None:
     """
     # Dotted paths in the file (rewards, workflows, datasets of one's own) start from here.
     sys.path.insert(0, str(Path.cwd()))
-    from areal.infra.launch import report_to_launcher
+    from areal.infra.launch import is_launched, report_to_launcher
     from areal.trainer.run import run_training
 
     try:
@@ -38,7 +38,8 @@ def train(config: str, overrides: tuple[str, ...]) -> None:
             click.echo(f"error: {error}", err=True)
         sys.exit(1)
     except KeyboardInterrupt:
-        click.echo("interrupted; the same command resumes from the last checkpoint", err=True)
+        if not is_launched():  # else the launcher says it, once
+            click.echo("interrupted; the same command resumes from the last checkpoint", err=True)
         sys.exit(130)
 
 

@@ -33,7 +33,8 @@ def run_training(argv: Sequence[str]) -> ReportPaths | None:
 
     Raises:
         ConfigError: The configuration is wrong, or needs a trainer that does not exist.
-        SystemExit: The processes that were started failed.
+        KeyboardInterrupt: Ctrl-C ended the processes that were started.
+        SystemExit: They failed.
     """
     kind = choose_config_class(argv)
     if not issubclass(kind, (PPOConfig, SFTConfig)):
@@ -46,6 +47,8 @@ def run_training(argv: Sequence[str]) -> ReportPaths | None:
     if plan is not None:
         check_config(config)
         code = Launcher(plan).run()
+        if code == 128 + signal.SIGINT:
+            raise KeyboardInterrupt
         if code:
             raise SystemExit(code)
         return None

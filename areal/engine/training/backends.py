@@ -39,6 +39,8 @@ def refuse_unavailable(actor: TrainEngineConfig) -> None:
             "actor.use_lora is not available here; set it to false to train all weights"
         )
     if actor.weight_update_mode == "awex":
-        raise ConfigError("actor.weight_update_mode awex is not available here; use disk, http or xccl")
+        raise ConfigError(
+            "actor.weight_update_mode awex is not available here; use disk, http or xccl"
+        )
     if actor.is_critic:
         raise ConfigError("actor.is_critic is for value models, which no trainer here has yet")
