@@ -221,7 +221,7 @@ class _Reader:
                 return
             if word.is_sure:
                 if option.choices and self._command.commands is None:
-                    if option.takes(word.text):
+                    if word.text in option.choices:
                         self.result.known[self._index] = "it is one of the choices"
                     elif self._command.arguments or option.num_values is None:
                         self.result.unsure[self._index] = "it may be an argument"
@@ -260,7 +260,7 @@ class _Reader:
     def _check_choice(self, taker: Option | Argument, value: str, at: int, of: int = -1) -> None:
         if not taker.choices:
             return
-        if taker.takes(value):
+        if value in taker.choices:
             self.result.known[at] = f"{value!r} is one of the choices"
             return
         what = taker.names[0] if isinstance(taker, Option) else taker.name

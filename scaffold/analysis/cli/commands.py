@@ -18,7 +18,6 @@ class Option(NamedTuple):
         is_repeatable: Whether it may be given several times.
         is_required: Whether it must be given.
         num_values: How many words follow it; None where it is not one fixed number.
-        folds_case: Whether upper and lower case are alike in its choices.
     """
 
     names: tuple[str, ...]
@@ -29,11 +28,6 @@ class Option(NamedTuple):
     is_repeatable: bool = False
     is_required: bool = False
     num_values: int | None = 0
-    folds_case: bool = False
-
-    def takes(self, value: str) -> bool:
-        """Return whether a value is one of its choices, where it has any."""
-        return _is_choice(value, self.choices, folds_case=self.folds_case)
 
 
 class Argument(NamedTuple):
@@ -44,18 +38,12 @@ class Argument(NamedTuple):
         is_required: Whether it must be given.
         is_repeatable: Whether several may be given.
         choices: The values that it takes; none for any.
-        folds_case: Whether upper and lower case are alike in its choices.
     """
 
     name: str
     is_required: bool = True
     is_repeatable: bool = False
     choices: tuple[str, ...] = ()
-    folds_case: bool = False
-
-    def takes(self, value: str) -> bool:
-        """Return whether a value is one of its choices, where it has any."""
-        return _is_choice(value, self.choices, folds_case=self.folds_case)
 
 
 class Command(NamedTuple):
@@ -105,11 +93,3 @@ class Command(NamedTuple):
         """Yield every way to write one of its options."""
         for each in self.options:
             yield from each.names
-
-
-def _is_choice(value: str, choices: tuple[str, ...], *, folds_case: bool) -> bool:
-    if not choices:
-        return True
-    if folds_case:
-        return value.lower() in {each.lower() for each in choices}
-    return value in choices
