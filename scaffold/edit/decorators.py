@@ -96,7 +96,7 @@ def add_entry(data: bytes, entry: Entry) -> Edit:
     if same or name in bindings(script.tree):
         line = same.mark.lineno if same else bindings(script.tree)[name]
         taken = repr(entry.key) if same else name
-        raise script.refusal("registry_differs", line, f"{taken} stands for other code already")
+        raise script.refusal("registry_differs", line, f"{taken} already means other code")
     edited = script.with_splices(_insertion(script, items))
     settled(script, data, edited, has_entry, remove_entry)
     after = next(each for each in _items(read_script(edited, entry)) if each.key == entry.key)

@@ -284,7 +284,7 @@ def _present_line(registry: _Registry, entry: Entry) -> int:
     if _matches(item, entry):
         return line
     assert item.value_node is not None
-    reason = f"{entry.key!r} stands for {literal.file.text(item.value_node)} already"
+    reason = f"{entry.key!r} already means {literal.file.text(item.value_node)} already"
     text = _entry_text(literal, entry, registry.context)
     context = replace(registry.context, entry=f"{text},")
     raise context.refusal("registry_differs", line, reason)

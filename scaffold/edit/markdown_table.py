@@ -88,7 +88,7 @@ def add_entry(data: bytes, entry: Entry) -> Edit:
     for row in found.find(entry.key):
         if _matches(found, row, entry):
             return Edit(data, row.line + 1)
-        reason = f"{entry.key!r} stands for {found.value(row)!r}"
+        reason = f"{entry.key!r} means {found.value(row)!r}"
         raise context.refusal("registry_differs", row.line + 1, reason)
     cells = _cells_of(found, entry, context)
     index = list_index([visible(row.key) for row in found.rows], visible(entry.key))
@@ -132,7 +132,7 @@ def _locate(data: bytes, entry: Entry, context: Context) -> _Table:
     name = repr(entry.table) if entry.table else "the page"
     if not hits:
         line = sections[0].start if sections else 0
-        raise context.refusal("registry_missing", line, f"no table stands under {name}")
+        raise context.refusal("registry_missing", line, f"there is no table under {name}")
     if len(hits) > 1:
         line = hits[1].header.line + 1
         raise context.refusal("registry_computed", line, f"{name} has more than one table")

@@ -118,7 +118,7 @@ def _locate(data: bytes, entry: Entry, context: Context) -> _List:
     wanted = _collapsed(entry.table)
     hits = [n for n, line in enumerate(text.lines) if _collapsed(line) == wanted]
     if not hits:
-        raise context.refusal("registry_missing", 0, f"no line says {entry.table!r}")
+        raise context.refusal("registry_missing", 0, f"no line has {entry.table!r}")
     if len(hits) > 1:
         line = hits[1] + 1
         raise context.refusal("registry_computed", line, f"{entry.table!r} is there twice")

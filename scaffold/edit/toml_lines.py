@@ -91,7 +91,7 @@ def add_entry(data: bytes, entry: Entry) -> Edit:
         return Edit(data, _line_of(found, entry.key) + 1)
     if entry.key in found.content:
         line = _line_of(found, entry.key) + 1
-        reason = f"{entry.key!r} stands for another value"
+        reason = f"{entry.key!r} has another value"
         raise context.refusal("registry_differs", line, reason)
     if isinstance(found.content, list):
         after = _with_element(found, entry, context)
@@ -117,7 +117,7 @@ def remove_entry(data: bytes, entry: Entry) -> bytes:
     hits = [row for row in found.rows if row.path[-1] == entry.key and row.names == 1]
     line = _line_of(found, entry.key)
     if not hits or found.file.line(hits[0].end) != line:
-        reason = f"{entry.key!r} does not stand on a line of its own"
+        reason = f"{entry.key!r} is not on a line of its own"
         raise context.refusal("registry_computed", line + 1, reason)
     return found.file.text.without_line(line)
 

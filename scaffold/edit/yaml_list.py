@@ -46,7 +46,7 @@ _NEEDS_QUOTES = re.compile(
 _NAMES: dict[str, str] = {
     "flow": "is written in brackets",
     "alias": "is an alias",
-    "empty": "is empty, so that nobody can tell a list from a mapping",
+    "empty": "is empty, and may be a list or a mapping",
     "text": "is a text",
     "block": "is a text",
 }
@@ -106,7 +106,7 @@ def add_entry(data: bytes, entry: Entry) -> Edit:
         reason = "only items of a list are known by a key, and those have no value of their own"
         raise context.refusal("registry_computed", found.node.line + 1, reason)
     for each in found.find(entry.key):
-        reason = f"{entry.key!r} stands for {each.value!r}"
+        reason = f"{entry.key!r} means {each.value!r}"
         raise context.refusal("registry_differs", each.item.line + 1, reason)
     _refuse_merged(found, context)
     index = _index(found, entry.key)
@@ -130,7 +130,7 @@ def remove_entry(data: bytes, entry: Entry) -> bytes:
     if len(hits) > 1:
         raise context.refusal("registry_computed", item.line + 1, f"{entry.key!r} is there twice")
     if item.node.last > item.line or not _begins_line(found.text, item):
-        reason = f"{entry.key!r} does not stand on a line of its own"
+        reason = f"{entry.key!r} is not on a line of its own"
         raise context.refusal("registry_computed", item.line + 1, reason)
     return found.text.without_line(item.line)
 
@@ -164,7 +164,7 @@ def _locate(data: bytes, entry: Entry, context: Context) -> _Table:
 
 def _require_plain(node: Node, name: str, context: Context) -> None:
     if node.is_marked:
-        reason = f"an anchor or a tag stands in front of {name}"
+        reason = f"an anchor or a tag is in front of {name}"
         raise context.refusal("registry_computed", node.line + 1, reason)
 
 

@@ -198,7 +198,7 @@ class _Reader:
     def _read_unknown(self, name: str, at: int) -> None:
         if name in _HELP or name.startswith("--help"):
             self._asks_help = True
-            self.result.known[at] = "every command tells its help"
+            self.result.known[at] = "every command prints its help"
             return
         # What an unknown option takes is unknown too, so later words may be its values.
         self._is_loose = True
@@ -281,7 +281,7 @@ class _Reader:
                 self._given.append(at)
             return True
         if self._command.arguments:
-            self._stop("arguments stand before the command")
+            self._stop("arguments come before the command")
             return False
         inner = commands.get(text)
         if inner is not None:

@@ -212,7 +212,7 @@ class Modules:
     def why_open(self, module: Module, name: str) -> str | None:
         """Return why a module may have a submodule or name that is in no source, or None."""
         if module.is_compiled or (module.path is None and module.stub is not None):
-            return f"{module.place} is compiled: no text tells all its names"
+            return f"{module.place} is compiled: no text lists all its names"
         # Extensions register private helpers in their package at import.
         if name.startswith("_") and module.folder in self._folders_of_compiled:
             return f"what is compiled below {module.folder} may set {name}"

@@ -1,4 +1,4 @@
-"""One run that installs, renews or removes: planned, agreed to, and written at once."""
+"""One run that installs, updates or removes: planned, agreed to, and written at once."""
 
 from __future__ import annotations
 
@@ -187,17 +187,17 @@ def _check_clashes(plans: Sequence[SkillPlan]) -> None:
     blocked = [path for each in plans for path in each.files.blocked]
     if blocked:
         raise ConflictError(
-            f"no plain file stands at: {', '.join(blocked)}; nothing was written",
+            f"no plain file is at: {', '.join(blocked)}; nothing was written",
             code="skill_edited",
             hint="a link or a folder has taken its place: move it away, then run the command again",
         )
-    clashes = [path for each in plans for path in each.files.clashes]
-    if clashes:
+    conflicts = [path for each in plans for path in each.files.conflicts]
+    if conflicts:
         is_removal = any(each.outcome == "removed" for each in plans)
-        names = " ".join(f"--discard-edits {each.name}" for each in plans if each.files.clashes)
-        words = names if is_removal else " ".join(f"--overwrite {path}" for path in clashes)
+        names = " ".join(f"--discard-edits {each.name}" for each in plans if each.files.conflicts)
+        words = names if is_removal else " ".join(f"--overwrite {path}" for path in conflicts)
         raise ConflictError(
-            f"edited since they were installed: {', '.join(clashes)}; nothing was written",
+            f"edited since they were installed: {', '.join(conflicts)}; nothing was written",
             code="skill_edited",
             hint=f"keep a copy of what you changed, then: {words}",
         )

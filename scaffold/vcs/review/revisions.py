@@ -197,7 +197,7 @@ def _base_name(repository: git.Repo, which: Which, tip: git.Commit) -> tuple[str
         assert here is not None, "one of them is there"
         return here, f"{here} has all of it"
     raise RequestError(
-        "nothing says which branch this change is to go to: there is neither an upstream nor "
+        "it is unclear which branch this change is to go to: there is neither an upstream nor "
         f"origin/HEAD nor a branch {', '.join(_USUAL)}",
         code="revision_unknown",
         hint="name it with --base, or give a range such as HEAD~1..HEAD",

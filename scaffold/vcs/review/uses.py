@@ -216,7 +216,7 @@ class Uses:
         common = sorted(word for word in words if counts[word] > COMMON)
         for word in common:
             self.notes.append(
-                f"{word!r} stands in {counts[word]} files: only those that also name "
+                f"{word!r} is in {counts[word]} files: only those that also name "
                 f"{' or '.join(sorted(needs[word]))} were read for it"
             )
         found = [
