@@ -15,7 +15,7 @@ from typing import Literal, NamedTuple
 from scaffold.analysis.cli.commands import Argument, Command, Option
 from scaffold.analysis.cli.literals import keyword, literal
 from scaffold.analysis.lazy_re import lazy_re
-from scaffold.analysis.python.index import Found, PythonIndex
+from scaffold.analysis.python.index import PythonIndex
 from scaffold.analysis.python.sources import Source, Sources
 from scaffold.analysis.python.statements import all_nodes
 
@@ -151,7 +151,9 @@ class _Reader:
         found = self._python.find_in(path, name)
         fields = self._python.fields_of(found)
         if fields is not None:
-            self._note_bases(found)
+            unknown = self._python.foreign_bases(found) - _PLAIN_BASES
+            if unknown:
+                self._why_open = f"the fields of {min(unknown)} are not known"
             return [
                 _Row(each.name, each.annotation, each.default, each.has_default, each.path)
                 for each in fields
@@ -169,11 +171,6 @@ class _Reader:
         if any(each.kind.startswith(("positional_only", "var")) for each in signature.parameters):
             self._why_open = f"{name} takes words by their place"
         return self._rows_of(rows[0].annotation, signature.path) if is_nested and rows else rows
-
-    def _note_bases(self, found: Found) -> None:
-        unknown = self._python.foreign_bases(found) - _PLAIN_BASES
-        if unknown:
-            self._why_open = f"the fields of {min(unknown)} are not known"
 
     def _all_rows(self, rows: list[_Row], above: tuple[str, ...]) -> Iterator[_Row]:
         """Yield the fields, and in the place of one of another class the fields of that."""

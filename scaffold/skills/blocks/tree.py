@@ -33,19 +33,15 @@ def tree_text(block: Block, files: Files) -> str:
     inside = [path for path in inside if not matches(path, without)]
     if not inside:
         raise BlockError(f"no file of {folder} is meant")
-    depth = _depth(block)
+    text = block.options.get("depth", "99")
+    if not text.isdigit() or not int(text):
+        raise BlockError(f"depth must be a number from 1, not {text!r}")
+    depth = int(text)
     shown = sorted({_cut(path, depth) for path in inside})
     rows = list(_rows(shown))
     if len(rows) > MAX_ROWS:
         raise BlockError(f"{folder} has {len(rows)} rows; narrow it by depth= or only=")
     return fenced("\n".join([prefix or "./", *rows]), "text")
-
-
-def _depth(block: Block) -> int:
-    text = block.options.get("depth", "99")
-    if not text.isdigit() or not int(text):
-        raise BlockError(f"depth must be a number from 1, not {text!r}")
-    return int(text)
 
 
 def _cut(path: str, depth: int) -> str:

@@ -81,7 +81,10 @@ def carry_out(plan: Planner, options: Options) -> Report:
     report = Report(COMMAND, target_of(options), dry_run=options.dry_run)
     report.warnings = (*_settled(options), *_other_home(options))
     plans = plan(read_lock(options.target))
-    _tell(plans, options)
+    for each in plans:
+        if each.outcome in ("installed", "updated"):
+            text = listing(each.name, each.rows, is_update=each.outcome == "updated")
+            options.log(text.rstrip("\n"))
     _check_clashes(plans)
     _agree(plans, options)
     if options.dry_run:
@@ -149,13 +152,6 @@ def _other_home(options: Options) -> tuple[str, ...]:
         return ()
     told = f"CLAUDE_CONFIG_DIR is {folder}: Claude Code looks there, and not in ~/.claude/skills"
     return (f"{told}; link its skills folder to that one",)
-
-
-def _tell(plans: Sequence[SkillPlan], options: Options) -> None:
-    for each in plans:
-        if each.outcome in ("installed", "updated"):
-            text = listing(each.name, each.rows, is_update=each.outcome == "updated")
-            options.log(text.rstrip("\n"))
 
 
 def _agree(plans: Sequence[SkillPlan], options: Options) -> None:

@@ -169,19 +169,13 @@ class SourceView:
             # Names of a class body are not visible in its methods.
             if isinstance(scope, ast.ClassDef):
                 continue
-            bound = self._names_of(scope, around)
+            if id(scope) not in self._bound:
+                self._bound[id(scope)] = dict(self._bindings(scope, around))
+            bound = self._bound[id(scope)]
             if first in bound:
                 head = self._class_made(bound[first])
                 return None if head is None else f"{head}{dot}{rest}"
         return dotted
-
-    def _names_of(
-        self, scope: Function, around: list[Function | ast.ClassDef]
-    ) -> dict[str, str | None]:
-        """Return what a function binds, each with its meaning; None where that is open."""
-        if id(scope) not in self._bound:
-            self._bound[id(scope)] = dict(self._bindings(scope, around))
-        return self._bound[id(scope)]
 
     def _bindings(
         self, scope: Function, around: list[Function | ast.ClassDef]
