@@ -97,6 +97,7 @@ def add_entry(data: bytes, entry: Entry) -> Edit:
     context = context_of(entry, text_to_add(entry))
     require_one_line(entry, context)
     found = _locate(data, entry, context)
+    # The text to add by hand was made for a list, before the file was read.
     if found.node.kind == "mapping":
         context = context_of(entry, _pair(entry, "", "", "") + ("" if entry.value else ":"))
     for each in found.find(entry.key):
@@ -122,6 +123,7 @@ def remove_entry(data: bytes, entry: Entry) -> bytes:
     context = context_of(entry)
     found = _locate(data, entry, context)
     hits = found.find(entry.key)
+    # Of two items of one name the one that the tool wrote is taken out, never a person's.
     if len(hits) > 1:
         hits = [each for each in hits if _matches(each, entry)] or hits
     if not hits:
@@ -152,6 +154,7 @@ def _locate(data: bytes, entry: Entry, context: Context) -> _Table:
     known_by = _known_by(entry.table)
     path = entry.table[: -len(known_by) - 2] if known_by else entry.table
     node = root
+    # A key that holds a slash is written with a backslash in front of it.
     for step in re.split(r"(?<!\\)/", path) if path else ():
         node = _step(node, step.replace(r"\/", "/"), context)
     _require_plain(node, path or "the document", context)
@@ -186,6 +189,7 @@ def _selected(item: Item, step: str) -> Node | None:
     inner = item.node.items if item.node.kind == "mapping" else ()
     if len(inner) == 1 and inner[0].key == step:
         return inner[0].node
+    # A step through a list goes by the title of an item, as people name it.
     named = any(each.key in _TITLES and each.node.text == step for each in inner)
     return item.node if named else None
 

@@ -62,6 +62,7 @@ class Resolver:
         self._files = files
         self._modules = modules
         self._tables: dict[str, ModuleTable] = {}
+        # Kept by the place of a module: a question asks for the same ones hundreds of times.
         self._name_sets: dict[str, frozenset[str]] = {}
         self._stars = StarImports(files, modules, self._tables)
         self.classes = Classes(self.resolve)
