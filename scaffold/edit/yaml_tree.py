@@ -150,6 +150,7 @@ class _Reader:
                 first = next(self.events)
             node = self._node(first, depth + 1)
             items.append(Item(key, source, line, column, self._end(node.last, column), node))
+            # The next dash lies below this value, so it is not looked for above that.
             start = node.last + 1
         kind = "list" if is_list else "mapping"
         return Node(kind, items[0].line, items[-1].node.last, items=tuple(items))

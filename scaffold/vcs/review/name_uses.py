@@ -86,6 +86,7 @@ class SourceView:
                         yield Mention(node, each.name, node.lineno, None, each.name)
             elif isinstance(node, (ast.Name, ast.Attribute)):
                 word = node.id if isinstance(node, ast.Name) else node.attr
+                # Under `import x as y` the text has y where x is meant.
                 if isinstance(node, ast.Name) and word not in words:
                     word = aliases.get(word, word)
                 if word in words and isinstance(node.ctx, ast.Load):
@@ -115,6 +116,7 @@ class SourceView:
         for scope in self._scopes:
             if _holds(scope, line):
                 names.append(scope.name)
+                # What is inside a function has no name outside of it.
                 if not isinstance(scope, ast.ClassDef):
                     break
         return ".".join(names)
@@ -185,6 +187,7 @@ class SourceView:
         plain = [*scope.args.posonlyargs, *scope.args.args]
         owner = around[around.index(scope) - 1] if around.index(scope) else None
         is_static = any(dotted_name(each) == "staticmethod" for each in scope.decorator_list)
+        # The first parameter of a method is an instance of its class, or the class.
         if isinstance(owner, ast.ClassDef) and plain and not is_static:
             classes = [each.name for each in around[: around.index(scope)]]
             is_plain = all(isinstance(each, ast.ClassDef) for each in around[: len(classes)])
