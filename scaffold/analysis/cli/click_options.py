@@ -36,12 +36,14 @@ def click_option(call: ast.Call) -> Option | None:
     given = {each.arg for each in call.keywords}
     # Each of these supplies a value that the command line leaves out; None is `**options`.
     is_supplied = bool({"default", "prompt", "envvar", None} & given)
+    taken, folds = _choices(call)
     option = Option(
         tuple(names),
-        choices=_choices(call),
+        choices=taken,
         is_repeatable=literal(keyword(call, "multiple")) is True,
         is_required=literal(keyword(call, "required")) is True and not is_supplied,
         num_values=_num_values(call, given, has_two=has_two),
+        folds_case=folds,
     )
     return option if names else None
 
@@ -58,7 +60,7 @@ def click_argument(call: ast.Call) -> Argument | None:
     return (
         None
         if required is None
-        else Argument(name.upper(), is_required, count == -1, _choices(call))
+        else Argument(name.upper(), is_required, count == -1, *_choices(call))
     )
 
 
@@ -85,13 +87,15 @@ def _num_values(call: ast.Call, given: set[str | None], *, has_two: bool) -> int
     return count if isinstance(count, int) and count > 0 else None
 
 
-def _choices(call: ast.Call) -> tuple[str, ...]:
-    """Return what `type=click.Choice([...])` lets through, where case matters."""
+def _choices(call: ast.Call) -> tuple[tuple[str, ...], bool]:
+    """Return what `type=click.Choice([...])` lets through, and whether case is ignored."""
     kind = keyword(call, "type")
-    if isinstance(kind, ast.Call) and ast.unparse(kind.func).endswith("Choice"):
-        is_plain = len(kind.args) == 1 and not kind.keywords
-        return choices(kind.args[0]) if is_plain else ()
-    return ()
+    if not (isinstance(kind, ast.Call) and ast.unparse(kind.func).endswith("Choice")):
+        return (), False
+    given = kind.args[0] if kind.args else keyword(kind, "choices")
+    folds = keyword(kind, "case_sensitive")
+    # A computed value is taken as ignoring case, which refutes less.
+    return choices(given), folds is not None and literal(folds) is not True
 
 
 def typer_parameters(

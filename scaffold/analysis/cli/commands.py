@@ -18,6 +18,7 @@ class Option(NamedTuple):
         is_repeatable: Whether it may be given several times.
         is_required: Whether it must be given.
         num_values: How many words follow it; None where it is not one fixed number.
+        folds_case: Whether upper and lower case are alike in its choices.
     """
 
     names: tuple[str, ...]
@@ -28,6 +29,7 @@ class Option(NamedTuple):
     is_repeatable: bool = False
     is_required: bool = False
     num_values: int | None = 0
+    folds_case: bool = False
 
 
 class Argument(NamedTuple):
@@ -38,12 +40,14 @@ class Argument(NamedTuple):
         is_required: Whether it must be given.
         is_repeatable: Whether several may be given.
         choices: The values that it takes; none for any.
+        folds_case: Whether upper and lower case are alike in its choices.
     """
 
     name: str
     is_required: bool = True
     is_repeatable: bool = False
     choices: tuple[str, ...] = ()
+    folds_case: bool = False
 
 
 class Command(NamedTuple):
