@@ -12,7 +12,8 @@ from typing import Any, Literal, NamedTuple
 from urllib.parse import quote
 
 from scaffold import __version__
-from scaffold.report import Report
+from scaffold.errors import ScaffoldError
+from scaffold.report import Report, error_json
 
 Severity = Literal["error", "warning", "note"]
 Confidence = Literal["high", "medium", "low"]
@@ -132,6 +133,25 @@ def write_findings(
     return report
 
 
+def write_failure(form: str, command: str, error: ScaffoldError) -> str:
+    """Return the text in one of FORMATS of a command that found nothing because it failed.
+
+    A host that is given no document fails on that, and hides why there is none.
+    """
+    text = f"{error.message}. {error.hint}" if error.hint else error.message
+    match form:
+        case "json":
+            import json  # as above
+
+            return json.dumps(error_json(command, error)) + "\n"
+        case "sarif":
+            return _sarif_log([], {"invocations": [_sarif_failure(error.code, text)]})
+        case "github":
+            return f"::error title={error.code}::{_github_text(text)}\n"
+        case _:
+            return ""
+
+
 def human_rows(finding: Finding) -> Iterator[str]:
     """Yield the lines of a finding as people read it."""
     place = f"{finding.path}:{finding.line}:{finding.column}"
@@ -151,23 +171,28 @@ def to_sarif(
     properties: Mapping[str, Any] | None = None,
 ) -> str:
     """Return findings as one SARIF log."""
-    import json  # as above
-
     names = sorted({finding.rule for finding in findings})
-    driver = {
-        "name": "areal-scaffold",
-        "semanticVersion": __version__,
-        "rules": [_sarif_rule(name, rules[name]) for name in names],
-    }
     run: dict[str, Any] = {
-        "tool": {"driver": driver},
         "columnKind": "unicodeCodePoints",
         "results": [_sarif_result(each, names.index(each.rule)) for each in findings],
     }
     if properties:
         run["properties"] = dict(properties)
-    log = {"$schema": _SARIF_SCHEMA, "version": "2.1.0", "runs": [run]}
+    return _sarif_log([_sarif_rule(name, rules[name]) for name in names], run)
+
+
+def _sarif_log(rules: list[dict[str, Any]], run: Mapping[str, Any]) -> str:
+    import json  # as above
+
+    driver = {"name": "areal-scaffold", "semanticVersion": __version__, "rules": rules}
+    whole: dict[str, Any] = {"tool": {"driver": driver}, "results": [], **run}
+    log = {"$schema": _SARIF_SCHEMA, "version": "2.1.0", "runs": [whole]}
     return json.dumps(log, indent=2) + "\n"
+
+
+def _sarif_failure(code: str, text: str) -> dict[str, Any]:
+    notification = {"level": "error", "descriptor": {"id": code}, "message": {"text": text}}
+    return {"executionSuccessful": False, "toolExecutionNotifications": [notification]}
 
 
 def _sarif_rule(name: str, rule: RuleText) -> dict[str, Any]:

@@ -99,6 +99,7 @@ class _Respelled(NamedTuple):
     residue: tuple[str, ...]
     type_parameters: dict[tuple[int, str], list[str]]
     bare_handlers: frozenset[int]
+    alias_names: dict[tuple[int, int], tuple[int, int]]
 
 
 @lru_cache(maxsize=64)  # several passes of a command read the same source
@@ -129,7 +130,8 @@ def _respelled(source: str | bytes) -> _Respelled | None:
     unread_line = older.blank_unread(module.body)
     text = older.text.decode("utf-8")
     handlers = frozenset(older.bare_handlers)
-    return _Respelled(text, unread_line, tuple(older.residue), older.type_parameters, handlers)
+    residue, parameters = tuple(older.residue), older.type_parameters
+    return _Respelled(text, unread_line, residue, parameters, handlers, older.alias_names)
 
 
 def _restore(tree: ast.Module, older: _Respelled) -> None:
@@ -139,6 +141,11 @@ def _restore(tree: ast.Module, older: _Respelled) -> None:
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
             names = older.type_parameters.get((node.lineno, node.name), [])
             newer.type_params = [TypeParameter(name) for name in names]
+        elif isinstance(node, ast.Assign) and (node.lineno, node.col_offset) in older.alias_names:
+            name, (line, column) = node.targets[0], older.alias_names[node.lineno, node.col_offset]
+            name.end_col_offset = column + (name.end_col_offset or 0) - name.col_offset
+            name.lineno = name.end_lineno = line
+            name.col_offset = column
         elif isinstance(node, ast.ExceptHandler) and node.lineno in older.bare_handlers:
             caught = _operands(node.type)
             if len(caught) > 1:
@@ -197,6 +204,8 @@ class _Older:
         self._spans = spans
         self.type_parameters: dict[tuple[int, str], list[str]] = {}
         self.bare_handlers: set[int] = set()
+        self.alias_names: dict[tuple[int, int], tuple[int, int]] = {}
+        """The place of an alias in the older spelling, and where its name is in the source."""
 
     def rewrite(self, node: cst.CSTNode) -> None:
         kind = type(node).__name__
@@ -254,6 +263,7 @@ class _Older:
     def _move_to_start(self, statement: cst.CSTNode, name: cst.CSTNode, parameters: Any) -> None:
         """``type X = int`` becomes ``X      = int``."""
         start, (first, end) = self._spans[statement][0], self._spans[name]
+        self.alias_names[self._place(start)] = self._place(first)
         self._keep(start, end)
         self._blank(start, end)
         self.text[start : start + end - first] = self.raw[first:end]
@@ -344,3 +354,6 @@ class _Older:
 
     def _line(self, offset: int) -> int:
         return self.raw.count(b"\n", 0, offset) + 1
+
+    def _place(self, offset: int) -> tuple[int, int]:
+        return self._line(offset), offset - self.raw.rfind(b"\n", 0, offset) - 1

@@ -66,7 +66,10 @@ def add_model(
     request = measured(request, design)
     drawn = work.draw(request, source, design, options)
     report.warnings += drawn.warnings
-    _report_design(report, drawn.design, how)
+    lines = explain_lines(drawn.design) if how.explain else tuple(unknown_lines(drawn.design))
+    report.found += lines
+    if how.explain:
+        report.extra["design"] = dict(drawn.design)
     report = _written(report, target, drawn.request, drawn.rendered, drawn.proof, how, options)
     if options.dry_run:  # whose text is the diff alone
         for line in report.found:
@@ -115,13 +118,6 @@ def _nothing_to_do(
             return register_unit(report, target, made, request.edited(), UNPROVEN, options)
         report.warnings += (f"{made.id} is unproven",)
     return report
-
-
-def _report_design(report: Report, design: Mapping[str, Any], how: ModelOptions) -> None:
-    lines = explain_lines(design) if how.explain else tuple(unknown_lines(design))
-    report.found += lines
-    if how.explain:
-        report.extra["design"] = dict(design)
 
 
 def _written(

@@ -5,7 +5,7 @@ from __future__ import annotations
 CODES: dict[str, str] = {
     "checkpoint_invalid": "A checkpoint of a model cannot be read.",
     "config_invalid": "A model's configuration is missing, broken, or refused by transformers.",
-    "model_unknown": "transformers knows no model of this type.",
+    "model_unknown": "transformers has no model of this type.",
     "model_unsuited": "The model is no decoder of text, so it cannot become an Archon model.",
     "probe_failed": "A probe of a model failed, or was killed.",
     "remote_code": "The model's code comes with its checkpoint and is not run unasked.",

@@ -71,7 +71,7 @@ def source_of(answers: dict[str, Any]) -> ModelSource:
 
 def _hint(typed: str) -> str:
     if re.fullmatch(r"[\w.-]+/[\w.-]+", typed):
-        return f"nothing is downloaded here: `hf download {typed} config.json` says where it is"
+        return f"nothing is downloaded here: `hf download {typed} config.json` prints where it is"
     return HINT
 
 
@@ -93,6 +93,6 @@ def _model_type(file: Path, config: dict[str, Any]) -> str:
         raise RequestError(
             f"{file} names no model_type, but {found!r}",
             code="config_invalid",
-            hint="add the model_type that transformers knows the model by",
+            hint="add the model_type of the model in transformers",
         )
     return found

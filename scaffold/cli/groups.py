@@ -27,7 +27,13 @@ from scaffold.cli.options import (
     log,
     options_of,
 )
-from scaffold.cli.output import give_up_printing, mend_streams, print_error, print_report
+from scaffold.cli.output import (
+    asked_format,
+    give_up_printing,
+    mend_streams,
+    print_error,
+    print_report,
+)
 from scaffold.templating.sources import KindHead, kind_heads, own_root, template_sources
 
 if TYPE_CHECKING:
@@ -128,13 +134,14 @@ class Cli(Commands):
         sys.exit(status)
 
     def _run(self, argv: list[str], prog_name: str, extra: dict[str, Any]) -> int:
-        as_json = "--json" in argv[: argv.index("--") if "--" in argv else None]
+        words = argv[: argv.index("--") if "--" in argv else None]
+        as_json = "--json" in words
         try:
             extra.pop("standalone_mode", None)
             extra.setdefault("obj", own_root(argv))
             outcome = super().main(argv, prog_name, standalone_mode=False, **extra)
         except (Exception, KeyboardInterrupt) as error:
-            return print_error(argv, error, as_json)
+            return print_error(argv, error, "json" if as_json else asked_format(words))
         return outcome if isinstance(outcome, int) else print_report(outcome, as_json)
 
 

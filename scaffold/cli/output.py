@@ -56,18 +56,25 @@ def print_report(report: Report, as_json: bool) -> int:
     return 0 if report.ok else 1
 
 
-def print_error(argv: list[str], error: BaseException, as_json: bool) -> int:
-    """Print what ended a command line, whatever it was, and return the exit status."""
-    from scaffold.report import error_json, error_text
+def asked_format(words: list[str]) -> str:
+    """Return what `--format` asks for, also on a command line that cannot be parsed."""
+    for word, after in zip(words, [*words[1:], ""], strict=True):
+        name, is_set, value = word.partition("=")
+        if name == "--format":
+            return value if is_set else after
+    return "human"
 
-    if _is_bare(error) and not as_json:
+
+def print_error(argv: list[str], error: BaseException, form: str) -> int:
+    """Print what ended a command line, whatever it was, and return the exit status."""
+    from scaffold.findings import write_failure
+    from scaffold.report import error_text
+
+    if _is_bare(error) and form != "json":
         click.echo(str(error), err=True)
         return 2
     known, exit_status = _as_known(error)
-    if as_json:
-        import json
-
-        click.echo(json.dumps(error_json(_command_name(argv), known)))
+    click.echo(write_failure(form, _command_name(argv), known), nl=False)
     click.echo(error_text(known), err=True, nl=False)
     return exit_status
 

@@ -53,7 +53,7 @@ _CHECK: list[click.Parameter] = [
     click.Option(
         ["--exclude"], multiple=True, metavar="GLOB", help="Not these documents (repeatable)."
     ),
-    click.Option(["--baseline"], metavar="FILE", help="Leave out the findings that FILE knows."),
+    click.Option(["--baseline"], metavar="FILE", help="Leave out the findings that FILE lists."),
     click.Option(["--write-baseline"], metavar="FILE", help="Make all findings known, in FILE."),
     click.Option(["--since"], metavar="REV", help="Only what the changes after REV broke."),
     click.Option(
@@ -95,7 +95,7 @@ _NEW: list[click.Parameter] = [
 
 
 def skills_sync(check: bool, overwrite: tuple[str, ...], **values: Any) -> Report:
-    """Render .agents for each client, and renews generated blocks.
+    """Render .agents for each client, and update generated blocks.
 
     What a person edited in a rendered file is reported and left alone. It runs commands only where
     [tool.scaffold.skills] allows them, and nothing with --check or --dry-run.

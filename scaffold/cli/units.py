@@ -60,8 +60,8 @@ def writer_of(name: str) -> Writer:
     return getattr(import_module(module), attribute)
 
 
-def _agree(proposal: str) -> bool:
-    click.echo(proposal, err=True, nl=False)
+def _agree(draft: str) -> bool:
+    click.echo(draft, err=True, nl=False)
     return click.confirm("Write this?", err=True)
 
 

@@ -99,7 +99,10 @@ def diagnose(snapshot: Snapshot) -> Verdict | None:
     first = failing[0] if failing else None
     # First of all, as out of memory makes a rank leave the common sequence.
     if first is not None and _is_memory(job.ranks[first]):
-        return _out_of_memory(snapshot, first)
+        failure = snapshot.job.ranks[first].failure
+        assert failure is not None
+        text = f"{ranks_text([first])} ran out of memory{_at(failure.frames)}: {failure.message}"
+        return Verdict("memory", (first,), text.strip().splitlines()[0], hint=_HINTS["memory"])
     parted = first_divergence(job)
     # Calls that do not match cause timeouts and closed connections, not the other way round.
     if parted is not None and not _came_first(job, first, parted):
@@ -249,13 +252,6 @@ def _sides(parted: Divergence) -> list[tuple[list[int], Call]]:
     for rank, call in parted.calls.items():
         sides.setdefault((call_text(call), call.at), ([], call))[0].append(rank)
     return list(sides.values())
-
-
-def _out_of_memory(snapshot: Snapshot, rank: int) -> Verdict:
-    failure = snapshot.job.ranks[rank].failure
-    assert failure is not None
-    text = f"{ranks_text([rank])} ran out of memory{_at(failure.frames)}: {failure.message}"
-    return Verdict("memory", (rank,), text.strip().splitlines()[0], hint=_HINTS["memory"])
 
 
 def _failed(snapshot: Snapshot, rank: int, found: dict[int, Wait]) -> Verdict:

@@ -51,7 +51,9 @@ def ask_stacks(folder: Path, processes: Sequence[Process]) -> dict[int, tuple[St
     # faulthandler appends to its file, so what is new begins at the old size.
     sizes = {each.pid: _size(_file(folder, each)) for each in processes}
     for process in processes:
-        _ask(process)
+        if process.signal is not None:
+            with suppress(OSError):  # it has ended meanwhile
+                os.kill(process.pid, process.signal)
     _wait_for_answers(folder, processes, sizes)
     found: dict[int, tuple[Stack, ...]] = {}
     for process in processes:
@@ -60,12 +62,6 @@ def ask_stacks(folder: Path, processes: Sequence[Process]) -> dict[int, tuple[St
         if stacks:
             found[process.pid] = stacks
     return found
-
-
-def _ask(process: Process) -> None:
-    if process.signal is not None:
-        with suppress(OSError):  # it has ended meanwhile
-            os.kill(process.pid, process.signal)
 
 
 def _wait_for_answers(folder: Path, processes: Sequence[Process], sizes: dict[int, int]) -> None:

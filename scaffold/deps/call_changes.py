@@ -199,7 +199,7 @@ def _handed_on(before: _Side, after: _Side, name: str) -> Iterator[Change]:
         why = f"{after.signature.name}() hands {name!r} on to what does not take it"
         yield Change("parameter-removed", "breaks", why)
     elif had and has is None and not after.release.defines(name):
-        why = f"{name!r} was taken, and stands nowhere in {after.release.version}"
+        why = f"{name!r} was taken, and is nowhere in {after.release.version}"
         yield Change("keyword-unread", "breaks", why)
     elif had and has is None:
         why = f"**kwargs takes {name!r}, and where it goes does not show"

@@ -94,6 +94,7 @@ def _choice(
         places = ", ".join(f"{each.path}:{each.line}" for each in exact)
         text = f"{name}=={version} lies within {spec!r} and agrees: move {places}"
         return Choice(name, True, f"{name}=={version}", text, wants)
+    # Asked without any range at last, to name the release that a person would have to allow.
     free = version or _version_within(files, texts, pins, answer, name, (own, ""), python)
     if free:
         declared = ", ".join(f"{each.spec} in {each.path}:{each.line}" for each in own)
@@ -119,6 +120,7 @@ def _version_within(
         at = _moved_start(files, texts, pin)
         loose[pin.path] = f"{text[:at]}{relaxed[1]}{text[at + len(pin.spec) :]}"
     for group in groups_of(files, list(pins), loose):
+        # pip names the group that failed; the others answer for all groups at once.
         if group.name == answer.group or answer.resolver != "pip":
             tried = resolve_with_pip(group, python)
             version = tried.versions.get(name, "") if tried.ok else ""

@@ -73,6 +73,7 @@ def _callees(release: Release, place: Place, kwargs: str) -> Iterator[Place | No
 def _copies(node: Function, kwargs: str) -> set[str]:
     found = {kwargs}
     for each in ast.walk(node):
+        # A copy that loses or gains keys on the way is none of these forms, and stays unknown.
         if isinstance(each, ast.Assign) and ast.unparse(each.value) in (
             *(kwargs, f"{kwargs}.copy()", f"dict({kwargs})"),
         ):
@@ -82,6 +83,7 @@ def _copies(node: Function, kwargs: str) -> set[str]:
 
 def _callee(release: Release, place: Place, function: ast.expr) -> Place | None:
     text = ast.unparse(function)
+    # Of several bases the first is the next in the order of resolution, as far as the text shows.
     if text == "super().__init__" and place.owner is not None and place.owner.bases:
         return _constructor(release, place.source.path, ast.unparse(place.owner.bases[0]))
     names = {text}

@@ -49,7 +49,7 @@ def distribution_name(text: str) -> str:
         raise RequestError(
             f"{text!r} is no name of a distribution",
             code="requirement_invalid",
-            hint="give the name that the package index knows it by, such as pyyaml",
+            hint="give its name in the package index, such as pyyaml",
         )
     return normal_name(text)
 

@@ -13,9 +13,9 @@ Level = Literal["breaks", "check", "deprecated", "guarded", "undecided"]
 LEVELS: dict[str, str] = {
     "breaks": "The use fails, or does nothing, with the new release.",
     "check": "It runs, and may do something else.",
-    "deprecated": "It runs, and the new release says that it will not for long.",
-    "guarded": "It would fail, and the code around it says what to do then.",
-    "undecided": "The text of the releases does not tell; look at it, or run it.",
+    "deprecated": "It runs, and the new release announces that it will not for long.",
+    "guarded": "It would fail, and the code around it provides for that.",
+    "undecided": "The text of the releases does not decide it; look at it, or run it.",
 }
 """How grave a judgement is, the gravest first."""
 
@@ -29,7 +29,7 @@ SEVERITIES: dict[Level, Severity] = {
 
 VERDICTS: dict[str, str] = {
     "removed": "The name is gone.",
-    "moved": "The name is gone from there, and stands in another module.",
+    "moved": "The name is gone from there, and is in another module.",
     "renamed": "The name is gone, and another one does its work.",
     "kind-changed": "A method became a property, or the other way round.",
     "parameter-removed": "The call gives a keyword that is no longer taken.",
@@ -47,7 +47,7 @@ VERDICTS: dict[str, str] = {
     "option-removed": "A program no longer takes the option.",
     "program-removed": "A program or module that is run is gone.",
     "endpoint-removed": "No route of this path is served any more.",
-    "deprecated": "The name says that it is deprecated.",
+    "deprecated": "The name is marked as deprecated.",
     "parameter-deprecated": "The call gives a parameter that warns.",
     "undecided": "Whether it is there, or what it takes, does not show.",
 }

@@ -82,7 +82,10 @@ def _moved(clause: str, version: Version) -> str:
     elif op in ("~=", "^", "~"):
         new = _cut(version, text.count(".") + 1)
     elif op in (">=", ">"):
-        new = _lower(op, text, version)
+        new = _cut(version, text.count(".") + 1)
+        fits = SpecifierSet(f"{op}{new}").contains(version, prereleases=True)
+        # `>1.2` cut to the release itself would exclude it.
+        new = new if fits else text
     elif op == "<" and not SpecifierSet(f"<{text}").contains(version, prereleases=True):
         new = _upper(text, version)
     elif op == "<=" and not version <= Version(text):
@@ -91,13 +94,6 @@ def _moved(clause: str, version: Version) -> str:
         raise ValueError(clause)
     at = clause.index(text, len(clause) - len(clause.lstrip()) + len(op))
     return f"{clause[:at]}{new}{clause[at + len(text) :]}"
-
-
-def _lower(op: str, text: str, version: Version) -> str:
-    new = _cut(version, text.count(".") + 1)
-    fits = SpecifierSet(f"{op}{new}").contains(version, prereleases=True)
-    # `>1.2` cut to the release itself would exclude it.
-    return new if fits else text
 
 
 def _upper(text: str, version: Version) -> str:

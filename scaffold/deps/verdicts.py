@@ -128,7 +128,7 @@ class Judge:
         likely = likely_name(self._old, self._new, before, after, self._renames)
         why = after.found.evidence
         if not after.is_missing:
-            why = f"{after.lacking!r} stands in no source of {self._new.version}"
+            why = f"{after.lacking!r} is in no source of {self._new.version}"
         if after.given is not None:
             why = after.given.text or why
         new = likely.evidence or why

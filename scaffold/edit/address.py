@@ -75,6 +75,7 @@ def _class_bodies(body: Sequence[ast.stmt], name: ast.expr) -> Iterator[list[ast
         name = ast.Name(name.attr)
     for each in bodies:
         for statement, _ in _walk(each):
+            # A class may be defined in each branch of an if; all of its bodies count.
             is_named = isinstance(name, ast.Name) and getattr(statement, "name", "") == name.id
             if isinstance(statement, ast.ClassDef) and is_named:
                 yield statement.body
@@ -91,6 +92,7 @@ def _walk(
         elif isinstance(statement, ast.If):
             yield from _walk([*statement.body, *statement.orelse], True)
         elif isinstance(statement, ast.Try | ast.TryStar):
+            # Of all parts of a try only the last is sure to run.
             handlers = [each for handler in statement.handlers for each in handler.body]
             yield from _walk([*statement.body, *handlers, *statement.orelse], True)
             yield from _walk(statement.finalbody, is_conditional)

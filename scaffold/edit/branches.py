@@ -151,6 +151,7 @@ def remove_entry(data: bytes, entry: Entry) -> bytes:
     if not found:
         return data
     own = [(chain, n) for chain, n in found if _has_body(chain.branches[n], key)]
+    # Of two branches with the condition the one that the tool wrote goes, not a person's.
     chain, index = (own or found)[0]
     return script.with_splices(_removal(script, chain, index))
 
@@ -211,6 +212,7 @@ def _chosen(script: Script, chains: Sequence[Chain], key: _Key) -> Chain:
         reason = f"{table} has no {what} that dispatches on the same as {script.entry.key}"
         raise script.refusal("registry_computed", line, reason)
     found = [chain for chain, score in zip(chains, scores, strict=True) if score == best]
+    # A pattern has no names to be known: it binds them.
     if found[0].kind != "case":
         _check_names(script, found[0], key)
     if len(found) > 1:

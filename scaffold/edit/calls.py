@@ -111,6 +111,7 @@ def remove_entry(data: bytes, entry: Entry) -> bytes:
         raise script.refusal("registry_computed", node.lineno, SHARED_LINE)
     rows = [script.row(item.node) for item in items]
     if len(items) == 1:
+        # Adding the first one put these blank lines in; taking it out must give the bytes back.
         start = blank_lines_above(script.raw, rows[0].start, _gap_behind(script, node))
         return script.with_splices(delete_lines(script.raw, start, rows[0].end))
     gap = common_gap(script.raw, rows[:index] + rows[index + 1 :])
@@ -189,6 +190,7 @@ def _statement(entry: Entry, quote: str, names: _Names) -> str:
     if entry.shape == "subscript":
         return f"{entry.table}[{key}] = {value}"
     arguments = [key, value] if entry.value else [key]
+    # Siblings may give fewer arguments than the entry has; the others have no name.
     padded = (*names, None, None)
     named = [
         f"{name}={text}" if name else text for name, text in zip(padded, arguments, strict=False)
@@ -200,6 +202,7 @@ def _insertion(script: Script, items: list[_Item]) -> Splice:
     index = sorted_index([str(item.key) for item in items], script.entry.key)
     bound = _bound_line(script)
     near = items[max(index - 1, 0)].node
+    # Sorted order gives way: the statement runs at import and needs the name.
     if bound > near.lineno:  # what it registers is defined further down
         index, near = len(items), items[-1].node
     if bound > near.lineno:
@@ -234,6 +237,8 @@ def _line(script: Script, items: list[_Item]) -> bytes:
 def _first(script: Script) -> Splice:
     """Put the first registration of a module at its end, where that can be told to work."""
     table = script.entry.table
+    # A registry that is filled in a loop or a function has a way of its own, and a statement at
+    # the end of the module may run too late or twice.
     elsewhere = _used_elsewhere(script)
     if elsewhere:
         reason = f"{table} is only used inside another statement"
@@ -252,6 +257,7 @@ def _used_elsewhere(script: Script) -> int:
     for node in ast.walk(script.tree):
         if isinstance(node, ast.Subscript):
             is_store = isinstance(node.ctx, ast.Store)
+            # Reading TABLE[key] registers nothing.
             if is_store and ast.dump(node.value) == table:
                 return node.lineno
             continue

@@ -40,6 +40,7 @@ def subjects(test: ast.expr) -> frozenset[str]:
         if dotted:
             return frozenset({dotted})
     if isinstance(test, ast.Call):
+        # The second argument of isinstance names a class, which nobody dispatches on.
         is_check = isinstance(test.func, ast.Name) and test.func.id in ("isinstance", "issubclass")
         inner = test.args[:1] if is_check else test.args
         inner = [*inner, *(each.value for each in test.keywords)]
@@ -52,6 +53,7 @@ def subjects(test: ast.expr) -> frozenset[str]:
 
 def skeleton(node: ast.AST) -> str:
     """Return a condition's form: equal for two that differ in their constants only."""
+    # The tree belongs to the caller, and blanking its constants would change what is written.
     blank = copy.deepcopy(node)
     for each in ast.walk(blank):
         if isinstance(each, ast.Constant):
@@ -62,6 +64,7 @@ def skeleton(node: ast.AST) -> str:
 def constants(node: ast.AST) -> tuple[str, ...] | None:
     """Return the strings of a condition in the order of the text; None where others are in it."""
     found = [each for each in ast.walk(node) if isinstance(each, ast.Constant)]
+    # ast.walk goes level by level, which is not the order of the text.
     found.sort(key=lambda each: (each.lineno, each.col_offset))
     if not found or not all(isinstance(each.value, str) for each in found):
         return None
@@ -88,6 +91,8 @@ def is_catch_all(test: ast.expr) -> bool:
 
 def implies(known: ast.expr, asked: ast.expr) -> bool:
     """Return whether ``asked`` holds wherever ``known`` does, as far as the text shows."""
+    # What must hold as a whole is taken apart before what may hold in part: in the other order
+    # `a or b` would not imply itself.
     if isinstance(asked, ast.BoolOp) and isinstance(asked.op, ast.And):
         return all(implies(known, each) for each in asked.values)
     if isinstance(known, ast.BoolOp) and isinstance(known.op, ast.Or):
@@ -130,8 +135,10 @@ def is_open_pattern(pattern: ast.pattern) -> bool:
 def _fact_implies(known: _Fact | None, asked: _Fact | None) -> bool:
     if known is None or asked is None or known.subject != asked.subject:
         return False
+    # An empty value is equal to the subject and false all the same.
     if asked.kind == "some":
         return all(known.values) and bool(known.values)
+    # Equality holds for values of any type; the rules below read strings.
     if known.kind == asked.kind == "is":
         return known.values <= asked.values
     rule = _IMPLIED.get((known.kind, asked.kind))
@@ -152,6 +159,7 @@ def _fact(test: ast.expr) -> _Fact | None:
 
 def _comparison(left: ast.expr, operator: ast.cmpop, right: ast.expr) -> _Fact | None:
     left_values, right_values = _values(left), _values(right)
+    # `"x" == name` is as good as `name == "x"`; two constants or two names give none.
     if isinstance(operator, ast.Eq) and (left_values is None) != (right_values is None):
         subject = right if right_values is None else left
         value = left_values if right_values is None else right_values
@@ -159,6 +167,7 @@ def _comparison(left: ast.expr, operator: ast.cmpop, right: ast.expr) -> _Fact |
             return None
         return _Fact("is", ast.dump(subject), value)
     if isinstance(operator, ast.In) and right_values is not None and left_values is None:
+        # In `name in "abc"` the right side is a text to search and no list of values.
         if not isinstance(right, ast.Tuple | ast.List | ast.Set):
             return None
         return _Fact("is", ast.dump(left), right_values)
@@ -190,6 +199,7 @@ def _values(node: ast.expr) -> frozenset[object] | None:
         if any(part is None for part in parts):
             return None
         return frozenset[object]().union(*(part for part in parts if part is not None))
+    # Two spellings of one member differ here, which only makes the rules more careful.
     if isinstance(node, ast.Attribute) and node.attr.isupper():
         return frozenset({ast.dump(node)})
     return None

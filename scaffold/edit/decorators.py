@@ -93,10 +93,11 @@ def add_entry(data: bytes, entry: Entry) -> Edit:
     if same and _matches(entry, same):
         return there(script, data, script.start(same.mark))
     name = _definition(entry).name
+    # A second definition of a name would take the place of the first one in the module.
     if same or name in bindings(script.tree):
         line = same.mark.lineno if same else bindings(script.tree)[name]
         taken = repr(entry.key) if same else name
-        raise script.refusal("registry_differs", line, f"{taken} stands for other code already")
+        raise script.refusal("registry_differs", line, f"{taken} already means other code")
     edited = script.with_splices(_insertion(script, items))
     settled(script, data, edited, has_entry, remove_entry)
     after = next(each for each in _items(read_script(edited, entry)) if each.key == entry.key)
@@ -167,6 +168,8 @@ def _matches(entry: Entry, item: _Item) -> bool:
     if not entry.value:
         return False
     marks = item.node.decorator_list
+    # The value is stored without the decorator, so the trees are compared without it, and put
+    # back: later reads of the same tree need it.
     others = [each for each in marks if each is not item.mark]
     item.node.decorator_list = others
     try:
@@ -201,6 +204,7 @@ def _insertion(script: Script, items: list[_Item]) -> Splice:
     quoted = [item.quoted for item in items if item.quoted is not None]
     quote = "'" if quoted and script.segment(quoted[-1]).startswith("'") else '"'
     mark = _mark(entry, items, quote)
+    # Siblings without a key register under their own names, and so would this one.
     if mark.rstrip("()") == f"@{entry.table}" and _definition(entry).name != entry.key:
         reason = f"{entry.table} registers by the definition's own name, not {entry.key!r}"
         raise script.refusal("registry_differs", items[-1].mark.lineno, reason)
@@ -213,6 +217,7 @@ def _place(script: Script, items: list[_Item]) -> int:
     raw = script.raw
     if not items:
         root, known = script.entry.table.split(".")[0], bindings(script.tree)
+        # A star import may bring the name; what it brings is not followed here.
         if root not in known and "*" not in known:
             reason = f"{root} is neither defined nor imported"
             raise script.refusal("registry_missing", 0, reason)

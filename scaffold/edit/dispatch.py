@@ -46,6 +46,7 @@ def find_function(script: Script) -> Function:
         found = [each for each in inner if each.name == part]
         bodies = [each.body for each in found]
     functions = [each for each in found if isinstance(each, Function)]
+    # The overloads of a function are signatures without a body to put a branch into.
     functions = [each for each in functions if not _is_overload(each)]
     if not functions:
         raise script.refusal("registry_missing", 0, f"no function {table} was found")
@@ -127,6 +128,7 @@ def _elif(node: ast.If) -> ast.If | None:
 def _chains_of(script: Script, body: list[ast.stmt]) -> Iterator[Chain]:
     """Return the dispatches among the statements of one list, in the order of the text."""
     lone: list[ast.If] = []
+    # The statement at the end closes a run of ifs that the body ends with.
     for node in [*body, ast.Pass()]:
         if isinstance(node, ast.If) and not node.orelse:
             lone.append(node)
@@ -134,6 +136,8 @@ def _chains_of(script: Script, body: list[ast.stmt]) -> Iterator[Chain]:
         if lone:
             last = lone[0].body[-1]
             ends = isinstance(last, ast.Return | ast.Raise | ast.Continue | ast.Break)
+            # A single if that goes on may get an elif; one that leaves the function begins a series
+            # of separate ifs.
             is_chain = len(lone) == 1 and not ends
             branches = tuple(_if_branch(script, each) for each in lone)
             yield Chain("elif" if is_chain else "if", branches)
@@ -157,6 +161,7 @@ def _if_branch(script: Script, node: ast.If) -> Branch:
 
 
 def _case_branch(script: Script, case: ast.match_case) -> Branch:
+    # ast gives the place of a pattern and not that of its keyword.
     word = script.raw.rindex(b"case", 0, script.start(case.pattern))
     return Branch(None, case, case.body, word, _row(script, word, case.body))
 

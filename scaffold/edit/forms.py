@@ -106,6 +106,7 @@ def read_literal(file: PythonFile, value: ast.expr, shape: str) -> Literal | Non
     if form is None:
         return None
     kind, node, outer = form
+    # ast keeps the positional arguments of a call apart from its keywords, whatever their order.
     entries = sorted(_entries(kind, node), key=lambda entry: file.end(entry.node))
     is_bare = isinstance(node, ast.Tuple) and _is_bare(file, node)
     inside, close = file.start(node) + 1, file.end(node) - 1
@@ -132,6 +133,7 @@ def _table(value: ast.expr, outer: ast.Call | None) -> _Form | None:
         return _table(value.args[1], value)
     if name not in _TABLES:
         return None
+    # The first argument of defaultdict makes what is missing, and holds no entries.
     args = value.args[1:] if name == "defaultdict" else value.args
     if len(args) == 1 and not value.keywords:
         if isinstance(args[0], ast.List | ast.Tuple | ast.Set):
@@ -198,6 +200,8 @@ def _items(
         end, comma = _end_and_comma(file.raw, end, close)
         items.append(Item(None, entry.key, entry.value, start, end, comma))
         after = items[-1].after
+    # Two entries without a comma between them were not understood, and such a literal is left
+    # alone.
     if any(item.comma is None for item in items[:-1]):
         return None
     return tuple(items)
@@ -215,6 +219,7 @@ def _end_and_comma(raw: bytes, end: int, close: int) -> tuple[int, int | None]:
 
 def _argument_start(file: PythonFile, call: ast.Call) -> int:
     offset = skip_layout(file.raw, file.end(call.func))
+    # Brackets around the callee, as in `(dict)(...)`, end behind its node.
     while file.raw[offset : offset + 1] == b")":
         offset = skip_layout(file.raw, offset + 1)
     return offset + 1

@@ -167,6 +167,7 @@ def _present(script: Script) -> int | None:
     for statement in find_imports(script):
         if is_of_module(statement, entry):
             index = index_of(statement, entry.key)
+            # A star brings no private name, and none under another one.
             if statement.is_star and not entry.key.startswith("_") and " as " not in entry.key:
                 index = 0
             if index is not None:
@@ -181,6 +182,7 @@ def _refuse_other(script: Script) -> None:
     for statement in find_imports(script):
         for alias in statement.node.names:
             other = alias.asname or alias.name
+            # `import a.b` and `import a.c` both bind a, to the same package.
             if not entry.value and not statement.is_from and "." in bound + other:
                 continue
             if other.split(".")[0] == bound.split(".")[0]:
@@ -188,6 +190,7 @@ def _refuse_other(script: Script) -> None:
                 raise script.refusal("registry_differs", alias.lineno, reason)
     if entry.table:
         return
+    # What a branch defines may be the fallback for this very import.
     code = [each for each in script.tree.body if not isinstance(each, ast.If | ast.Try)]
     code = [each for each in code if not isinstance(each, ast.Import | ast.ImportFrom)]
     line = bindings(ast.Module(code, [])).get(bound.split(".")[0], 0)
@@ -203,8 +206,10 @@ def _host(script: Script, imports: Sequence[Import]) -> Import | None:
     entry = script.entry
     if not entry.value or _is_one_name_a_line(imports):
         return None
+    # The last statement of a module, since further names went there before.
     for statement in reversed(imports):
         row = script.row(statement.node)
+        # isort leaves a statement with that comment alone, and so does this.
         is_open = not statement.is_star and not _SKIPPED.search(script.raw, row.start, row.end)
         if is_open and statement.module == entry.value and _mixes(statement, entry.key):
             return statement
@@ -248,6 +253,7 @@ def _place(
     own_section = section(own, entry.file)
     same = near or [each for each in kept if section(each.origin, entry.file) == own_section]
     if same:
+        # Sorted as isort sorts: plain imports before `from` ones, then modules, then names.
         ranks = [
             (module_rank(each.origin, each.is_from), natural(spelled(each.node.names[0])))
             for each in same
@@ -334,6 +340,7 @@ def _remark(script: Script, near: Sequence[Import]) -> bytes:
 def _removal(script: Script, own: Import, imports: Sequence[Import]) -> Splice:
     """Take a statement away with the blank lines that were added with it."""
     raw, row = script.raw, script.row(own.node)
+    # A block without a statement is no Python; one at the top of a file may be empty.
     if len(own.block) == 1 and script.entry.table:
         return Splice(script.start(own.node), script.end(own.node), b"pass")
     others = [each for each in imports if each.block is own.block and each is not own]

@@ -48,6 +48,7 @@ class Text:
         """Return the file with one line more, in front of line ``index``."""
         end = self._end_near(index)
         lines, ends = list(self.lines), list(self.ends)
+        # A file without a final newline stays without one: the line that was last gets an end.
         if index == len(ends) and ends and not ends[-1]:
             ends[-1], end = end, ""
         lines.insert(index, line)
@@ -64,6 +65,7 @@ class Text:
         return _joined(self.bom, lines, ends)
 
     def _end_near(self, index: int) -> str:
+        # In a file of mixed line ends the neighbour decides.
         near = self.ends[index - 1] if index else ""
         return near or next((end for end in self.ends if end), "\n")
 
@@ -85,12 +87,14 @@ def read_text(data: bytes, context: Context) -> Text:
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, len(bom) + error.start) + 1
         raise context.refusal("registry_syntax", line, "the file is not UTF-8") from error
+    # str.splitlines would split at form feeds and other characters that are text here.
     rows = [(row[1], row[2]) for row in _ROW.finditer(text) if row[0]]
     lines, ends = tuple(line for line, _ in rows), tuple(end for _, end in rows)
     for number, line in enumerate(lines, 1):
         if _MARKER.match(line):
             reason = "the file holds merge conflict markers"
             raise context.refusal("registry_syntax", number, reason)
+        # Notices are at the top; further down the words are about other files.
         if number <= 5 and _GENERATED.match(line):
             raise context.refusal("registry_generated", number, "the file is generated")
     return Text(bom, lines, ends)

@@ -85,6 +85,7 @@ def has_entry(data: bytes, entry: Entry) -> bool:
     found = _found(registry, entry)
     if not found:
         return any(_key(part.value, entry) == entry.key for part in registry.loose)
+    # Of two equal keys Python keeps the last.
     return _matches(found[-1], entry)
 
 
@@ -133,6 +134,7 @@ def remove_entry(data: bytes, entry: Entry) -> bytes:
         RegistryError: The registry is missing, or is no literal, or the entry is no part of one.
     """
     context = Context(entry.file, entry.table)
+    # A key may be in a list several times, and each removal moves the places of the others.
     while True:
         registry = _locate(data, entry, context)
         for part in registry.loose:
@@ -190,6 +192,7 @@ def _check_parts(parts: Sequence[Part], file: PythonFile, entry: Entry, context:
         raise context.refusal("registry_missing", 0, f"no assignment to {table} was found")
     if len(bound) > 1:
         raise context.refusal("registry_computed", bound[-1].line, f"{table} is assigned twice")
+    # `TABLE |= OTHER` may replace what the literal holds.
     grown = [part for part in parts if part.how == "grown" and entry.shape == "dict"]
     if grown:
         raise context.refusal("registry_computed", grown[-1].line, f"{table} grows here")
@@ -199,6 +202,7 @@ def _with_keys(literal: Literal, entry: Entry, context: Context) -> Literal:
     items: list[Item] = []
     for item in literal.items:
         key = _key(item.key_node, entry)
+        # A computed key may be the one that is to be added, so that its entry would be hidden.
         if key is None and entry.shape == "dict" and not _is_apart(item.key_node):
             line = line_at(literal.raw, item.start)
             reason = f"{context.table} has a key that is no plain string"
@@ -284,7 +288,7 @@ def _present_line(registry: _Registry, entry: Entry) -> int:
     if _matches(item, entry):
         return line
     assert item.value_node is not None
-    reason = f"{entry.key!r} stands for {literal.file.text(item.value_node)} already"
+    reason = f"{entry.key!r} already means {literal.file.text(item.value_node)}"
     text = _entry_text(literal, entry, registry.context)
     context = replace(registry.context, entry=f"{text},")
     raise context.refusal("registry_differs", line, reason)
@@ -298,6 +302,7 @@ def _entry_text(literal: Literal, entry: Entry, context: Context) -> str:
     key, value = _source(entry, "key", quote), _source(entry, "value", quote)
     if literal.kind == "keywords":
         name = ast.literal_eval(key) if _is_string(key) else ""
+        # dict(a=1) takes names alone for keys; the others would be a syntax error.
         if not name.isidentifier() or keyword.iskeyword(name):
             line = line_at(literal.raw, literal.inside)
             reason = f"{context.table} has keywords for keys, and {entry.key!r} can be none"
@@ -319,6 +324,7 @@ def _source(entry: Entry, part: str, quote: str) -> str:
     if entry.shape == "list" and part == "value":
         return ""
     node = _parsed(entry, part)
+    # A tuple without brackets would become several entries.
     is_safe = not re.search(r"[\r\n#]", text) and not isinstance(node, ast.Tuple)
     return text.strip() if is_safe or text.strip().startswith("(") else ast.unparse(node)
 

@@ -79,7 +79,7 @@ def add_entry(data: bytes, entry: Entry) -> Edit:
     for item in found.find(entry):
         if _matches(item, entry):
             return Edit(data, item.first + 1)
-        reason = f"{entry.key!r} stands for {item.pair[1]!r}"
+        reason = f"{entry.key!r} means {item.pair[1]!r}"
         raise context.refusal("registry_differs", item.first + 1, reason)
     index = list_index([visible(item.text) for item in found.items], visible(_text(entry)))
     spans = [Span(item.first, item.last) for item in found.items]
@@ -101,7 +101,7 @@ def remove_entry(data: bytes, entry: Entry) -> bytes:
         return data
     if len(hits) > 1 or hits[0].last != hits[0].first:
         line = hits[-1].first + 1
-        reason = f"{entry.key!r} does not stand on one line of its own"
+        reason = f"{entry.key!r} is not on one line of its own"
         raise context.refusal("registry_computed", line, reason)
     return found.page.text.without_line(hits[0].first)
 
@@ -123,7 +123,7 @@ def _locate(data: bytes, entry: Entry, context: Context) -> _List:
     name = repr(entry.table) if entry.table else "the page"
     if not hits:
         line = lines[0].start if lines and entry.table else 0
-        raise context.refusal("registry_missing", line, f"no list stands under {name}")
+        raise context.refusal("registry_missing", line, f"there is no list under {name}")
     if len(hits) > 1:
         line = hits[1].items[0].first + 1
         raise context.refusal("registry_computed", line, f"{name} has more than one list")

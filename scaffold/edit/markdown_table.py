@@ -88,7 +88,7 @@ def add_entry(data: bytes, entry: Entry) -> Edit:
     for row in found.find(entry.key):
         if _matches(found, row, entry):
             return Edit(data, row.line + 1)
-        reason = f"{entry.key!r} stands for {found.value(row)!r}"
+        reason = f"{entry.key!r} means {found.value(row)!r}"
         raise context.refusal("registry_differs", row.line + 1, reason)
     cells = _cells_of(found, entry, context)
     index = list_index([visible(row.key) for row in found.rows], visible(entry.key))
@@ -104,6 +104,7 @@ def remove_entry(data: bytes, entry: Entry) -> bytes:
     context = context_of(entry)
     found = _locate(data, entry, context)
     hits = found.find(entry.key)
+    # Of two rows of one name the one that the tool wrote is taken out, never a person's.
     if len(hits) > 1:
         hits = [row for row in hits if _matches(found, row, entry)] or hits
     if len(hits) > 1:
@@ -132,7 +133,7 @@ def _locate(data: bytes, entry: Entry, context: Context) -> _Table:
     name = repr(entry.table) if entry.table else "the page"
     if not hits:
         line = sections[0].start if sections else 0
-        raise context.refusal("registry_missing", line, f"no table stands under {name}")
+        raise context.refusal("registry_missing", line, f"there is no table under {name}")
     if len(hits) > 1:
         line = hits[1].header.line + 1
         raise context.refusal("registry_computed", line, f"{name} has more than one table")
@@ -144,13 +145,16 @@ def _tables(page: Page, lines: range) -> list[_Table]:
     below = lines.start
     for number in range(lines.start, lines.stop - 1):
         header, rule = page.text.lines[number], page.text.lines[number + 1]
+        # Rows of a table that was found look like the header of another one.
         if number < below or not (page.is_text[number] and page.is_text[number + 1]):
             continue
+        # Four spaces make a block of code, where pipes are pipes.
         if re.match(r" {4}|\t", header) or _RULE.match(header) or not _RULE.match(rule):
             continue
         if _is_lazy(page, number):
             continue
         first, second = _row(number, header), _row(number + 1, rule)
+        # GitHub takes two lines for a table only if their columns agree.
         if len(first.cells) == len(second.cells) and "|" in header and "|" in rule:
             rows = _rows(page, number + 2, lines.stop)
             tables.append(_Table(page, first, second, rows))
@@ -207,6 +211,7 @@ def _cells_of(found: _Table, entry: Entry, context: Context) -> list[str]:
     if len(values) != found.width - 1:
         reason = f"the table has {found.width} columns, the entry {len(values) + 1}"
         raise context.refusal("registry_computed", line, reason)
+    # `\|` in a text, or a backslash at its end, would take the pipe that ends the cell.
     if any(re.search(r"\\\||\\$", text.strip()) for text in (entry.key, *values)):
         raise context.refusal("registry_computed", line, "a backslash would hide a column")
     return [_write_cell(text) for text in (entry.key, *values)]
@@ -226,6 +231,7 @@ def _line(found: _Table, cells: list[str]) -> str:
 def _padded(found: _Table, cells: list[str], pad: str) -> list[str] | None:
     """Return the cells at the widths of an even table, or None where they do not fit."""
     table = (found.header, found.rule, *found.rows)
+    # Editors align wide characters by their columns, formatters often by their number.
     for measure in (_columns, len):
         widths = [measure(cell) for cell in found.header.cells]
         if all([measure(cell) for cell in row.cells] == widths for row in table):
@@ -251,6 +257,7 @@ def _justified(found: _Table, column: int, cell: str, room: int, pad: str, measu
     gap = room - measure(cell)
     front = gap if re.fullmatch("-+:", rule) else gap // 2 if re.fullmatch(":-+:", rule) else 0
     lefts = [row.cells[column].startswith(pad + row.cells[column].strip()) for row in found.rows]
+    # People align at the left whatever the rule asks the browser to do.
     front = 0 if lefts and all(lefts) else front
     return " " * front + cell + " " * (gap - front)
 

@@ -85,6 +85,7 @@ def attached_comments(raw: bytes, start: int) -> int:
         if not raw[above:offset].strip().startswith(b"#"):
             return offset
         offset = above
+    # Comments up to the first line are the header of the file.
     return start
 
 

@@ -103,7 +103,7 @@ def _into_empty(literal: Literal, entry: bytes) -> Splice:
 
 def _into_empty_call(literal: Literal, entry: bytes) -> Splice:
     if literal.inside != literal.close:
-        raise LayoutError("something stands in an empty call")
+        raise LayoutError("something is in an empty call")
     name = callee(literal.node) if isinstance(literal.node, ast.Call) else ""
     # `{}` is a dict: the whole call becomes the literal, and `_collapse` turns it back.
     if name == "set":
@@ -227,6 +227,6 @@ def _collapse(literal: Literal) -> Splice:
     file, item = literal.file, literal.items[0]
     # The call that takes the place of the brackets has no room for a comment.
     if b"#" in literal.raw[literal.inside : item.start] + literal.raw[item.end : literal.close]:
-        raise LayoutError("it is the only entry, and comments stand beside it")
+        raise LayoutError("it is the only entry, and comments are beside it")
     start, end = file.start(literal.node), file.end(literal.node)
     return Splice(start, end, b"" if callee(literal.outer) in EMPTY_CALLS else b"set()")

@@ -71,6 +71,8 @@ def add_entry(data: bytes, entry: Entry) -> Edit:
     present = found.line_of(entry.key)
     if present is not None:
         return Edit(data, present + 1)
+    # What would be read back as a comment or an option is no entry, and would be added anew on
+    # every run.
     is_item = entry.key == entry.key.strip() and not _COMMENT.match(entry.key)
     if entry.value or not is_item or _OPTION.match(entry.key):
         raise context.refusal("registry_computed", 0, "the entry is no line of a list")
@@ -78,6 +80,7 @@ def add_entry(data: bytes, entry: Entry) -> Edit:
     spans = [Span(number, number) for number in found.numbers]
     lines = found.text.lines
     line = line_for(spans, index, found.start, lambda at: bool(_COMMENT.match(lines[at])))
+    # The neighbour's own indentation counts: tabs and odd widths are kept.
     near = found.numbers[max(index - 1, 0)] if found.numbers else None
     indent = found.indent if near is None else re.findall(r"^\s*", lines[near])[0]
     after = found.text.with_line(line, indent + entry.key)
@@ -118,7 +121,7 @@ def _locate(data: bytes, entry: Entry, context: Context) -> _List:
     wanted = _collapsed(entry.table)
     hits = [n for n, line in enumerate(text.lines) if _collapsed(line) == wanted]
     if not hits:
-        raise context.refusal("registry_missing", 0, f"no line says {entry.table!r}")
+        raise context.refusal("registry_missing", 0, f"no line has {entry.table!r}")
     if len(hits) > 1:
         line = hits[1] + 1
         raise context.refusal("registry_computed", line, f"{entry.table!r} is there twice")
@@ -149,6 +152,7 @@ def _under_directive(text: Text, marker: int, context: Context) -> _List:
     """Find the entries of a directive, by its first line or by one of its options."""
     lines = text.lines
     head = marker
+    # The option names one of several directives; only options may lie between the two.
     while head >= 0 and not _DIRECTIVE.match(lines[head].lstrip()):
         if not _OPTION.match(lines[head].lstrip()):
             raise context.refusal("registry_computed", marker + 1, "the option has no directive")
@@ -167,6 +171,7 @@ def _under_directive(text: Text, marker: int, context: Context) -> _List:
             break
         if lines[number].strip() and not re.match(r"\s*\.\.(?:\s|$)", lines[number]):
             numbers.append(number)
+    # Without a blank line docutils reads what follows as arguments or options of the directive.
     is_apart = below < len(lines) and not lines[below].strip()
     if not is_apart:
         reason = "no blank line parts the entries from the directive"

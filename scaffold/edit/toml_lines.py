@@ -86,12 +86,13 @@ def add_entry(data: bytes, entry: Entry) -> Edit:
     context = context_of(entry, text_to_add(entry))
     require_one_line(entry, context)
     _require_source(entry, context)
+    # tomllib reads what is there and keeps no places; the scan of statements finds the line.
     found = _locate(data, entry, context)
     if _has(found.content, entry):
         return Edit(data, _line_of(found, entry.key) + 1)
     if entry.key in found.content:
         line = _line_of(found, entry.key) + 1
-        reason = f"{entry.key!r} stands for another value"
+        reason = f"{entry.key!r} has another value"
         raise context.refusal("registry_differs", line, reason)
     if isinstance(found.content, list):
         after = _with_element(found, entry, context)
@@ -114,10 +115,11 @@ def remove_entry(data: bytes, entry: Entry) -> bytes:
     if isinstance(found.content, list):
         index = found.content.index(entry.key)
         return _encoded(found.file, without_element(_array(found), index))
+    # `x.key = 1` below the same header ends in the name, and belongs to a table x.
     hits = [row for row in found.rows if row.path[-1] == entry.key and row.names == 1]
     line = _line_of(found, entry.key)
     if not hits or found.file.line(hits[0].end) != line:
-        reason = f"{entry.key!r} does not stand on a line of its own"
+        reason = f"{entry.key!r} is not on a line of its own"
         raise context.refusal("registry_computed", line + 1, reason)
     return found.file.text.without_line(line)
 
@@ -131,6 +133,7 @@ def _read(data: bytes, context: Context) -> _File:
     try:
         document = tomllib.loads(raw)
     except tomllib.TOMLDecodeError as error:
+        # The error of tomllib has its place in the message alone before Python 3.14.
         found = re.search(r"at line (\d+)", str(error))
         line = int(found[1]) if found else len(text.lines)
         raise context.refusal("registry_syntax", line, f"the file is no TOML: {error}") from error
@@ -147,6 +150,7 @@ def _locate(data: bytes, entry: Entry, context: Context) -> _Table:
     line = file.line(near[0].start) + 1 if near else 0
     if content is None:
         raise context.refusal("registry_missing", 0, f"there is no {entry.table}")
+    # A header of [[tables]] repeats its path; which of them is meant cannot be told.
     exact = [each for each in near if each.path == path and not each.is_in_array]
     if isinstance(content, list) and exact and exact[0].value is not None:
         return _Table(file, cast("list[Any]", content), exact[0])

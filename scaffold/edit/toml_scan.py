@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 _LAYOUT = re.compile(r"(?:[ \t\r\n]|#[^\n]*)*")
+# Up to two quotes may come directly before the three that close a text of several lines.
 _STRING = re.compile(
     r'"""(?:[^\\]|\\.)*?"{3,5}(?!")|' r"'''.*?'{3,5}(?!')|" r'"(?:[^"\\]|\\.)*"|' r"'[^']*'",
     re.DOTALL,
@@ -93,6 +94,7 @@ def statements(text: str) -> Iterator[Statement]:
             assert key is not None, "the text is valid TOML"
             own = key_path(key[0])
             path, names = table + own, len(own)
+            # A quoted key may hold an equals sign, so it is looked for behind the key.
             equals = text.index("=", key.end())
             value = skip_layout(text, equals + 1)
             end = value_end(text, value)
@@ -114,6 +116,7 @@ def value_end(text: str, offset: int) -> int:
         return brackets(text, offset)[1] + 1
     found = _STRING.match(text, offset) or _BARE.match(text, offset)
     assert found is not None, "the text is valid TOML"
+    # A bare value is matched up to the next comma or comment, with the blanks in between.
     return found.start() + len(found[0].rstrip())
 
 

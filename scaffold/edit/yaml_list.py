@@ -46,7 +46,7 @@ _NEEDS_QUOTES = re.compile(
 _NAMES: dict[str, str] = {
     "flow": "is written in brackets",
     "alias": "is an alias",
-    "empty": "is empty, so that nobody can tell a list from a mapping",
+    "empty": "is empty, and may be a list or a mapping",
     "text": "is a text",
     "block": "is a text",
 }
@@ -97,6 +97,7 @@ def add_entry(data: bytes, entry: Entry) -> Edit:
     context = context_of(entry, text_to_add(entry))
     require_one_line(entry, context)
     found = _locate(data, entry, context)
+    # The text to add by hand was made for a list, before the file was read.
     if found.node.kind == "mapping":
         context = context_of(entry, _pair(entry, "", "", "") + ("" if entry.value else ":"))
     for each in found.find(entry.key):
@@ -106,7 +107,7 @@ def add_entry(data: bytes, entry: Entry) -> Edit:
         reason = "only items of a list are known by a key, and those have no value of their own"
         raise context.refusal("registry_computed", found.node.line + 1, reason)
     for each in found.find(entry.key):
-        reason = f"{entry.key!r} stands for {each.value!r}"
+        reason = f"{entry.key!r} means {each.value!r}"
         raise context.refusal("registry_differs", each.item.line + 1, reason)
     _refuse_merged(found, context)
     index = _index(found, entry.key)
@@ -122,6 +123,7 @@ def remove_entry(data: bytes, entry: Entry) -> bytes:
     context = context_of(entry)
     found = _locate(data, entry, context)
     hits = found.find(entry.key)
+    # Of two items of one name the one that the tool wrote is taken out, never a person's.
     if len(hits) > 1:
         hits = [each for each in hits if _matches(each, entry)] or hits
     if not hits:
@@ -130,7 +132,7 @@ def remove_entry(data: bytes, entry: Entry) -> bytes:
     if len(hits) > 1:
         raise context.refusal("registry_computed", item.line + 1, f"{entry.key!r} is there twice")
     if item.node.last > item.line or not _begins_line(found.text, item):
-        reason = f"{entry.key!r} does not stand on a line of its own"
+        reason = f"{entry.key!r} is not on a line of its own"
         raise context.refusal("registry_computed", item.line + 1, reason)
     return found.text.without_line(item.line)
 
@@ -152,6 +154,7 @@ def _locate(data: bytes, entry: Entry, context: Context) -> _Table:
     known_by = _known_by(entry.table)
     path = entry.table[: -len(known_by) - 2] if known_by else entry.table
     node = root
+    # A key that holds a slash is written with a backslash in front of it.
     for step in re.split(r"(?<!\\)/", path) if path else ():
         node = _step(node, step.replace(r"\/", "/"), context)
     _require_plain(node, path or "the document", context)
@@ -164,7 +167,7 @@ def _locate(data: bytes, entry: Entry, context: Context) -> _Table:
 
 def _require_plain(node: Node, name: str, context: Context) -> None:
     if node.is_marked:
-        reason = f"an anchor or a tag stands in front of {name}"
+        reason = f"an anchor or a tag is in front of {name}"
         raise context.refusal("registry_computed", node.line + 1, reason)
 
 
@@ -186,6 +189,7 @@ def _selected(item: Item, step: str) -> Node | None:
     inner = item.node.items if item.node.kind == "mapping" else ()
     if len(inner) == 1 and inner[0].key == step:
         return inner[0].node
+    # A step through a list goes by the title of an item, as people name it.
     named = any(each.key in _TITLES and each.node.text == step for each in inner)
     return item.node if named else None
 

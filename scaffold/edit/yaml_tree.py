@@ -29,7 +29,7 @@ _SEPARATOR = re.compile("[\x85\u2028\u2029]")
 
 _REASONS = {
     "%": "the file holds a directive or template code",
-    "\t": "a tab stands in the indentation",
+    "\t": "there is a tab in the indentation",
 }
 _NO_TEXT = re.compile(
     r"(?i)~|null|y|n|yes|no|on|off|true|false|=|<<|[-+]?0x[\da-f_]+|[-+]?0[ob]?[\d_]+"
@@ -86,7 +86,7 @@ def read_yaml(lines: tuple[str, ...]) -> Node:
     """
     for number, line in enumerate(lines, 1):
         if _SEPARATOR.search(line):
-            raise YamlError(number, "a line separator stands inside a line")
+            raise YamlError(number, "there is a line separator inside a line")
     try:
         return _Reader(lines).document()
     except yaml.MarkedYAMLError as error:
@@ -123,7 +123,7 @@ class _Reader:
 
     def _node(self, event: Any, depth: int) -> Node:
         if depth > MAX_DEPTH:
-            raise _problem(event, f"more than {MAX_DEPTH} values stand in one another")
+            raise _problem(event, f"more than {MAX_DEPTH} values are in one another")
         if not isinstance(event, yaml.CollectionStartEvent):
             node = self._scalar(event)
         elif event.flow_style:
@@ -150,6 +150,7 @@ class _Reader:
                 first = next(self.events)
             node = self._node(first, depth + 1)
             items.append(Item(key, source, line, column, self._end(node.last, column), node))
+            # The next dash lies below this value, so it is not looked for above that.
             start = node.last + 1
         kind = "list" if is_list else "mapping"
         return Node(kind, items[0].line, items[-1].node.last, items=tuple(items))
@@ -175,7 +176,7 @@ class _Reader:
         if not isinstance(event, yaml.ScalarEvent):
             raise _problem(event)
         if event.anchor or event.tag:
-            raise _problem(event, "an anchor or a tag stands in front of a key")
+            raise _problem(event, "an anchor or a tag is in front of a key")
         source = self._source(event, event)
         # A key behind a question mark has its colon on the next line, or none.
         if not source or not _COLON.match(self.text, event.end_mark.index):

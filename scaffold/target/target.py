@@ -119,7 +119,7 @@ def find_target(start: Path, *, exact: bool = False) -> Target:
         raise TargetError(
             f"there are two targets at {start} and above it, one inside the other",
             code="target_ambiguous",
-            hint="say which: " + " or ".join(f"--target {each.root}" for each in found),
+            hint="choose one: " + " or ".join(f"--target {each.root}" for each in found),
         )
     return found[0]
 

@@ -132,6 +132,7 @@ class Catalogue:
         A stronger source lays its files over those of a weaker one; links are left out.
         """
         found: dict[str, bytes] = {}
+        # The strongest source comes last, so that its files win.
         for source in reversed(self.sources):
             folder = source.folder / kind
             for path in sorted(folder.rglob("*")):
@@ -200,6 +201,7 @@ def _broken(path: Path, error: Exception) -> TemplateError:
 def _open_manifest(path: Path) -> Fields:
     fields = Fields(tomllib.loads(path.read_text(encoding="utf-8")), str(path))
     schema = fields.integer("schema")
+    # Asked before any other key: one that only a newer version has would be called unknown.
     if schema > MANIFEST_SCHEMA:
         raise TemplateError(
             f"{path} has manifest schema {schema}; this version reads up to {MANIFEST_SCHEMA}",

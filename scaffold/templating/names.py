@@ -40,7 +40,7 @@ def canonical_key(typed: str, suffixes: Iterable[str] = (), reserved: Iterable[s
     key = re.sub(r"[ \-_]+", "_", _WORD_START.sub("_", typed)).strip("_").lower()
     stripped = _strip_suffixes(key, suffixes)
     if key and not stripped:
-        raise _refusal(typed, "name_kind", f"only says what kind it is; name the {key} itself")
+        raise _refusal(typed, "name_kind", f"only names the kind; name the {key} itself")
     _check_key(typed, stripped, frozenset(reserved))
     return stripped
 

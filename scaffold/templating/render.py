@@ -65,6 +65,7 @@ def template_variables(
             f"answers cannot be called {', '.join(taken)}: the names are taken",
             code="template_invalid",
         )
+    # Free text that a template prints as it is, without a filter that quotes it, is refused.
     marked = {
         name: FreeText(value) if questions[name].is_free_text else value
         for name, value in answers.items()
@@ -148,6 +149,7 @@ def shell_word(value: Any) -> str:
 
 def doc_text(value: Any) -> str:
     """Return text that can stand in a comment or a docstring: one line, cut, nothing to end it."""
+    # A line separator of Unicode ends a comment for some readers, though not for Python.
     line = " ".join("".join(c if c.isprintable() else " " for c in str(value)).split())
     line = line if len(line) <= MAX_DOC else line[: MAX_DOC - 3] + "..."
     return line.replace("\\", "\\\\").replace('"', "'")
@@ -192,6 +194,7 @@ def _environment(sources: Mapping[str, bytes], package: str) -> Sandbox:
         keep_trailing_newline=True,
         trim_blocks=True,
         lstrip_blocks=True,
+        # It sees all that a template prints, so that no answer reaches a file as code.
         finalize=_refuse_free_text,
     )
 
@@ -235,6 +238,7 @@ def _render(
         return RenderedFile(path, rule.role, sources[rule.source])
     try:
         template = environment.get_template(rule.source)
+        # A template is other people's code, and a loop in it need not end.
         with environment.limited_steps():
             text = template.render(variables)
     except _FAULTS as error:
@@ -282,6 +286,7 @@ def _from_lines(module: str, names: set[str]) -> list[str]:
     if len(line) > LINE_LENGTH:
         line = f"from {module} import (\n" + "".join(f"    {name},\n" for name in plain) + ")"
     lines = {plain[0]: line} if plain else {}
+    # ruff and isort give each name with an `as` a line of its own.
     lines |= {name: f"from {module} import {name}" for name in sorted(names - set(plain))}
     return [lines[name] for name in sorted(lines, key=lambda n: _member_key(n.split(" as ")[0]))]
 

@@ -89,6 +89,7 @@ class Sandbox(ImmutableSandboxedEnvironment):
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)
         self._left = MAX_SIZE
+        # What Jinja offers by default, as `range` and `lipsum`, makes text that nobody counts.
         self.globals.clear()
         kept = {name: self._charged(name, self.filters[name]) for name in _FILTERS}
         own = {"indent": self._indent, "join": self._join, "replace": self._replace}
@@ -98,6 +99,7 @@ class Sandbox(ImmutableSandboxedEnvironment):
 
     def is_safe_attribute(self, obj: Any, attr: str, value: Any) -> bool:
         """Return whether a template may use an attribute."""
+        # Refused unless listed: of a type that nobody thought of, no attribute is safe.
         for kind, known in _ATTRIBUTES:
             if isinstance(obj, kind):
                 return not attr.startswith("_") and (known is None or attr in known)
@@ -114,6 +116,7 @@ class Sandbox(ImmutableSandboxedEnvironment):
             self._spend(_size(left) * right if isinstance(right, int) else 0)
             self._spend(_size(right) * left if isinstance(left, int) else 0)
         if operator in ("*", "**") and isinstance(left, int) and isinstance(right, int):
+            # Before it is computed: 9 ** 9 ** 9 would take all memory within one step.
             bits = left.bit_length()
             if (bits * right if operator == "**" else bits + right.bit_length()) > MAX_BITS:
                 raise SecurityError("a number grows too long")
@@ -125,6 +128,7 @@ class Sandbox(ImmutableSandboxedEnvironment):
 
     def call(self, context: Context, obj: Any, /, *args: Any, **named: Any) -> Any:
         """Call what a template may call: a method of a value, or a macro."""
+        # A method goes over the value that it belongs to, as `count` of a long text does.
         self._spend(_size(getattr(obj, "__self__", None)))
         return super().call(context, obj, *args, **named)
 

@@ -102,7 +102,7 @@ class Documents:
             raise RequestError(
                 f"{page} stays untranslated: {reason}",
                 code="page_unknown",
-                hint="[tool.scaffold.docs] in pyproject.toml says so, under exclude or generated",
+                hint="see [tool.scaffold.docs] in pyproject.toml, under exclude or generated",
             )
         return page
 

@@ -20,7 +20,7 @@ RULES = {
     "list": "lists are of the same sort and length",
     "marker": "a section has one marker",
     "number": "the numbers are the same",
-    "order": "sections stand in the order of the page",
+    "order": "sections have the order of the page",
     "page": "a page that is named has a translation",
     "paragraph": "paragraphs are as many in each place",
     "quote": "quotations are as many",

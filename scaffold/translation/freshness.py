@@ -14,7 +14,7 @@ WORDS = {
     "current": "is up to date",
     "stale": "changed in the source since it was translated",
     "missing": "has no translation",
-    "unmarked": "carries no marker, so nothing tells of which state it is the translation",
+    "unmarked": "carries no marker, so it is unclear of which state it is the translation",
     "orphan": "has no section in the source any more",
     "excluded": "stays untranslated",
 }

@@ -188,7 +188,7 @@ def _shown_task(plan: Plan, task: Task) -> list[str]:
     if task.diff:
         rows += ["--- changed in the source since", task.diff.rstrip("\n")]
     elif task.pair.state == "stale":
-        rows += ["--- git does not know the source that was translated; compare all of it"]
+        rows += ["--- the source that was translated is not in git; compare all of it"]
     if task.translation is not None and task.pair.translation is not None:
         rows += [f"--- translation so far, {plan.other}:{task.pair.translation.line}"]
         rows += [task.translation]

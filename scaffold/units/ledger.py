@@ -163,7 +163,7 @@ def read_unit(root: Path, path: Path) -> Unit:
         raise _invalid(f"{where}: {error.strerror}") from error
     unit = parse_unit(data, where)
     if (unit.kind, unit.name) != (path.parent.name, path.stem):
-        raise _invalid(f"{where} says that it is {unit.id!r}")
+        raise _invalid(f"{where} has the id {unit.id!r}")
     return unit
 
 

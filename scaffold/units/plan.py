@@ -144,7 +144,7 @@ def _place_file(file: RenderedFile, request: Request, snapshot: Snapshot) -> Cha
     twin = _package_twin(file.path)
     if twin != file.path and snapshot.files[twin].problem == "is a folder":
         raise ConflictError(
-            f"the folder {twin} stands where the module {file.path} would be hidden or hide it",
+            f"the folder {twin} is where the module {file.path} would be hidden or hide it",
             code="file_exists",
             hint="choose another name",
         )

@@ -146,7 +146,7 @@ def remove_unit(unit_id: str, discard: Iterable[str], options: Options) -> Repor
             for path in removal.kept
         )
         report.warnings += tuple(
-            f"{row.file} says something else of {row.key!r} by now, and keeps it"
+            f"{row.file} has something else for {row.key!r} by now, and keeps it"
             for row in removal.changed
         )
         work.apply(removal.changes)

@@ -83,7 +83,7 @@ def _check_offline(file: Path, text: str) -> None:
     asking = next((name for name in names if name.startswith(NETWORK)), None)
     if asking:
         raise RequestError(
-            f"{file.name} asks a server, with {asking}, which general tests cannot stand in for",
+            f"{file.name} asks a server, with {asking}, which general tests cannot replace",
             code="module_unsuited",
             hint="`scaffold add-reward --style judge` shows a test with a server of its own",
         )

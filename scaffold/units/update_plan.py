@@ -99,7 +99,7 @@ class _Merging:
             if file.path not in known:
                 self.changes.append(Change(file.path, "created", None, file.data))
             elif base != file.data:
-                self.warnings.append(f"{file.path} was deleted; what its template says is left out")
+                self.warnings.append(f"{file.path} was deleted; what its template adds is left out")
             return
         if file.path not in known and mine != file.data:
             raise ConflictError(

@@ -85,11 +85,6 @@ class FileChange:
         return SUBMODULE in (self.old_mode, self.new_mode)
 
     @property
-    def is_link(self) -> bool:
-        """Whether it is a symbolic link now, or was the last time."""
-        return (self.new_mode if self.new_path else self.old_mode) == LINK
-
-    @property
     def added_count(self) -> int:
         """How many lines were put in."""
         return sum(len(hunk.added) for hunk in self.hunks)

@@ -21,7 +21,7 @@ from scaffold.verify.registered import registered_unit
 from scaffold.verify.static import check_static, has_broken_file
 
 Verdict = Literal["ok", "failed", "unfinished"]
-HINT = "write what is marked YOURS, or delete the comment to keep what stands there"
+HINT = "write what is marked YOURS, or delete the comment to keep what is there"
 
 
 @dataclass(frozen=True)

@@ -198,7 +198,7 @@ class _Reader:
     def _read_unknown(self, name: str, at: int) -> None:
         if name in _HELP or name.startswith("--help"):
             self._asks_help = True
-            self.result.known[at] = "every command tells its help"
+            self.result.known[at] = "every command prints its help"
             return
         # What an unknown option takes is unknown too, so later words may be its values.
         self._is_loose = True
@@ -221,7 +221,7 @@ class _Reader:
                 return
             if word.is_sure:
                 if option.choices and self._command.commands is None:
-                    if option.takes(word.text):
+                    if _takes(option, word.text):
                         self.result.known[self._index] = "it is one of the choices"
                     elif self._command.arguments or option.num_values is None:
                         self.result.unsure[self._index] = "it may be an argument"
@@ -260,7 +260,7 @@ class _Reader:
     def _check_choice(self, taker: Option | Argument, value: str, at: int, of: int = -1) -> None:
         if not taker.choices:
             return
-        if taker.takes(value):
+        if _takes(taker, value):
             self.result.known[at] = f"{value!r} is one of the choices"
             return
         what = taker.names[0] if isinstance(taker, Option) else taker.name
@@ -281,7 +281,7 @@ class _Reader:
                 self._given.append(at)
             return True
         if self._command.arguments:
-            self._stop("arguments stand before the command")
+            self._stop("arguments come before the command")
             return False
         inner = commands.get(text)
         if inner is not None:
@@ -344,6 +344,13 @@ class _Reader:
             # With optional arguments a word may belong to any of several places.
             if self._words[at].is_sure and len(needed) == len(arguments):
                 self._check_choice(argument, self._words[at].text, at)
+
+
+def _takes(taker: Option | Argument, value: str) -> bool:
+    """Return whether a value is one of the choices."""
+    if taker.folds_case:
+        return value.lower() in {each.lower() for each in taker.choices}
+    return value in taker.choices
 
 
 def _nearest(text: str, names: Sequence[str]) -> str:

@@ -50,7 +50,7 @@ def _command(fields: Fields, where: str) -> Command:
         # An empty group is still a group; a command without the key is none.
         {each.name: each for each in inner} if "commands" in fields.names() else None,
         is_open,
-        f"{where} says that it takes more" if is_open else "",
+        f"{where} is marked as open" if is_open else "",
         where,
     )
 

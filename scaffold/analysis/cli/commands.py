@@ -31,10 +31,6 @@ class Option(NamedTuple):
     num_values: int | None = 0
     folds_case: bool = False
 
-    def takes(self, value: str) -> bool:
-        """Return whether a value is one of its choices, where it has any."""
-        return _is_choice(value, self.choices, folds_case=self.folds_case)
-
 
 class Argument(NamedTuple):
     """One positional argument of a command.
@@ -52,10 +48,6 @@ class Argument(NamedTuple):
     is_repeatable: bool = False
     choices: tuple[str, ...] = ()
     folds_case: bool = False
-
-    def takes(self, value: str) -> bool:
-        """Return whether a value is one of its choices, where it has any."""
-        return _is_choice(value, self.choices, folds_case=self.folds_case)
 
 
 class Command(NamedTuple):
@@ -105,11 +97,3 @@ class Command(NamedTuple):
         """Yield every way to write one of its options."""
         for each in self.options:
             yield from each.names
-
-
-def _is_choice(value: str, choices: tuple[str, ...], *, folds_case: bool) -> bool:
-    if not choices:
-        return True
-    if folds_case:
-        return value.lower() in {each.lower() for each in choices}
-    return value in choices

@@ -15,7 +15,7 @@ from typing import Literal, NamedTuple
 from scaffold.analysis.cli.commands import Argument, Command, Option
 from scaffold.analysis.cli.literals import keyword, literal
 from scaffold.analysis.lazy_re import lazy_re
-from scaffold.analysis.python.index import Found, PythonIndex
+from scaffold.analysis.python.index import PythonIndex
 from scaffold.analysis.python.sources import Source, Sources
 from scaffold.analysis.python.statements import all_nodes
 
@@ -31,9 +31,13 @@ _MAKERS: dict[str, _Style] = {
     "omegaconf.OmegaConf.structured": "omegaconf",
 }
 _OPENING = {
-    "huggingface": lazy_re(r"aliases|return_remaining_strings|parse_known_args|sys\.argv"),
-    "tyro": lazy_re(r"tyro\.(?:conf|MISSING)|from tyro|sys\.argv"),
-    "simple_parsing": lazy_re(r"alias|subparsers|subgroups|flatten|sys\.argv"),
+    "huggingface": lazy_re(
+        r"aliases|return_remaining_strings|parse_known_args|add_argument|args_file_flag|sys\.argv"
+    ),
+    "tyro": lazy_re(r"tyro\.(?:conf|MISSING)|from tyro|import tyro as|sys\.argv"),
+    "simple_parsing": lazy_re(
+        r"alias|subparsers|subgroups|flatten|positional|negative_\w+|sys\.argv"
+    ),
     "pydantic": lazy_re(r"alias|\bcli_(?!parse_args)\w+|Cli[A-Z](?!pp)\w+|sys\.argv"),
     "chz": lazy_re(r"blueprint_unspecified|meta_factory|allow_hyphens|sys\.argv"),
     "omegaconf": lazy_re(r""),  # what else is merged decides which keys there are
@@ -42,6 +46,7 @@ _OPENING = {
 
 _PLAIN_BASES = frozenset({"object", "BaseModel", "BaseSettings", "ABC", "Generic", "Protocol"})
 _SCALARS = frozenset({"str", "int", "float", "Path", "pathlib.Path"})
+_MAPPING = lazy_re(r"\b(?:dict|Dict|Mapping|MutableMapping|OrderedDict)\b")
 _NAME = lazy_re(r"[A-Za-z_][\w.]*")
 _LITERAL = lazy_re(r"(?:typing\.|t\.)?Literal\[(.*)\]")
 
@@ -54,6 +59,11 @@ class _Row(NamedTuple):
     default: str | None
     has_default: bool
     path: str
+    above: tuple[str, ...] = ()
+
+    @property
+    def dotted(self) -> str:
+        return ".".join((*self.above, self.name))
 
 
 def read_dataclasses(
@@ -99,19 +109,20 @@ class _Reader:
         self._call = call
         self._style: _Style = style
         self._why_open = ""
-        self._options: list[Option] = []
 
     def read(self) -> Command | None:
         call = self._call
         is_class = self._style == "pydantic" and keyword(call, "_cli_parse_args") is not None
         first = call.func if is_class else call.args[0] if call.args else None
         many = first.elts if isinstance(first, (ast.Tuple, ast.List)) else [first]
+        found: list[_Row] = []
         for each in many:
             rows = None if each is None else self._rows_of(ast.unparse(each), self._source.path)
             if rows is None:
                 return None
-            self._add_rows(rows, (), 0)
-        if not is_class and not {each.arg for each in call.keywords} <= {"prog", "description"}:
+            found += self._all_rows(rows, ())
+        given = {each.arg for each in call.keywords}
+        if not is_class and (len(call.args) > 1 or not given <= {"prog", "description"}):
             self._why_open = "its parser is made in a way of its own"
         self._note_words(self._source.path)
         arguments: tuple[Argument, ...] = ()
@@ -119,8 +130,10 @@ class _Reader:
             arguments = (Argument("key=value", is_required=False, is_repeatable=True),)
         place = f"{self._source.path}:{call.lineno}"
         why, has_beginnings = self._why_open, self._style in ("huggingface", "simple_parsing")
-        options = (*self._options, Option(("-h", "--help")))
-        return Command("", "", options, arguments, None, bool(why), why, place, has_beginnings)
+        options = [*(self._option(each, found) for each in found), Option(("-h", "--help"))]
+        return Command(
+            "", "", tuple(options), arguments, None, bool(why), why, place, has_beginnings
+        )
 
     @property
     def _takes_keys(self) -> bool:
@@ -138,12 +151,16 @@ class _Reader:
         found = self._python.find_in(path, name)
         fields = self._python.fields_of(found)
         if fields is not None:
-            self._note_bases(found)
+            unknown = self._python.foreign_bases(found) - _PLAIN_BASES
+            if unknown:
+                self._why_open = f"the fields of {min(unknown)} are not known"
             return [
                 _Row(each.name, each.annotation, each.default, each.has_default, each.path)
                 for each in fields
                 if each.init
             ]
+        # chz hands the one parameter of a nested entry point what it made of the command line.
+        is_nested = self._source.dotted(self._call.func) == "chz.nested_entrypoint"
         signature = self._python.signature_of(found) if found.kind == "function" else None
         if signature is None or self._style not in ("tyro", "chz"):
             return None
@@ -151,76 +168,95 @@ class _Reader:
             _Row(each.name, each.annotation or "", each.default, each.has_default, signature.path)
             for each in signature.parameters
         ]
-        # chz hands the one parameter of a nested entry point what it made of the command line.
-        is_nested = self._style == "chz"
+        if any(each.kind.startswith(("positional_only", "var")) for each in signature.parameters):
+            self._why_open = f"{name} takes words by their place"
         return self._rows_of(rows[0].annotation, signature.path) if is_nested and rows else rows
 
-    def _note_bases(self, found: Found) -> None:
-        unknown = self._python.foreign_bases(found) - _PLAIN_BASES
-        if unknown:
-            self._why_open = f"the fields of {min(unknown)} are not known"
-
-    def _add_rows(self, rows: list[_Row], above: tuple[str, ...], depth: int) -> None:
+    def _all_rows(self, rows: list[_Row], above: tuple[str, ...]) -> Iterator[_Row]:
+        """Yield the fields, and in the place of one of another class the fields of that."""
         for row in rows:
             self._note_words(row.path)
-            annotation = row.annotation.strip("\"' ")
+            row = row._replace(annotation=row.annotation.strip("\"' "), above=above)
             inner = None
             # HfArgumentParser does not descend into fields that are dataclasses.
-            if self._style != "huggingface" and depth < _MOST_DEPTH:
-                inner = self._rows_of(annotation, row.path)
+            if self._style != "huggingface" and len(above) < _MOST_DEPTH:
+                inner = self._rows_of(row.annotation, row.path)
             if inner is not None:
-                self._add_rows(inner, (*above, row.name), depth + 1)
+                yield from self._all_rows(inner, (*above, row.name))
             elif self._style != "huggingface":
-                self._note_choice(annotation, row.path)
+                self._note_choice(row.annotation, row.path)
+            if self._style == "chz" and row.annotation not in _SCALARS | {"bool"}:
+                # `model=Other` takes the keys of Other, and `names.0=a` is one of a list.
+                self._why_open = f"{row.dotted} may be made of something else"
             # Keys and pydantic's options may set a nested object as a whole as well.
             if inner is None or self._takes_keys or self._style == "pydantic":
-                self._options.append(self._option(row, annotation, above, inner is not None))
+                yield row if inner is None else row._replace(has_default=True)
 
     def _note_choice(self, annotation: str, path: str) -> None:
+        if self._style == "tyro" and _MAPPING.search(annotation):
+            # tyro makes an option of each key of a default.
+            self._why_open = f"a field is a {annotation}"
         for each in set(_NAME.findall(_LITERAL.sub("", annotation))) - _SCALARS - {"bool"}:
             found = self._python.find_in(path, each)
             if found.kind == "undecided" or self._python.fields_of(found) is not None:
                 self._why_open = f"a field is a {annotation}"
 
-    def _option(
-        self, row: _Row, annotation: str, above: tuple[str, ...], is_nested: bool
-    ) -> Option:
-        kind = annotation.removesuffix("| None").strip().removeprefix("Optional[").rstrip("]")
-        choices = _LITERAL.fullmatch(annotation)
+    def _option(self, row: _Row, rows: list[_Row]) -> Option:
+        kind = row.annotation.removesuffix("| None").strip().removeprefix("Optional[").rstrip("]")
+        choices = _LITERAL.fullmatch(row.annotation)
         given = _literal_choices(choices[1]) if choices is not None else ()
-        names_value = self._style in ("huggingface", "tyro", "simple_parsing")
+        is_flag = row.annotation == "bool"
+        num_values = 1 if kind in _SCALARS or given else None
+        if is_flag and self._style in ("tyro", "pydantic"):
+            num_values = 0 if self._style == "tyro" and row.has_default else 1
         return Option(
-            tuple(dict.fromkeys(self._names(row, annotation == "bool", above))),
+            tuple(dict.fromkeys(self._names(row, rows))),
             choices=given,
-            # A field of a nested class may be supplied by the default of the outer one.
-            is_required=names_value and not (row.has_default or above or is_nested),
-            num_values=1 if kind in _SCALARS or given else None,
+            # A field of a nested class may be supplied by the default of the outer one, one of
+            # pydantic's by the environment; HfArgumentParser takes a bool for False.
+            is_required=self._requires(is_flag) and not (row.has_default or row.above),
+            num_values=num_values,
         )
 
-    def _names(self, row: _Row, is_flag: bool, above: tuple[str, ...]) -> Iterator[str]:
-        dotted = ".".join((*above, row.name))
+    def _requires(self, is_flag: bool) -> bool:
+        if self._style == "huggingface":
+            return not is_flag
+        return self._style in ("tyro", "simple_parsing")
+
+    def _names(self, row: _Row, rows: list[_Row]) -> Iterator[str]:
+        is_flag = row.annotation == "bool"
+        lead = row.dotted.removesuffix(row.name)
         if self._takes_keys:
-            yield dotted
+            yield row.dotted
         elif self._style == "pydantic":
-            yield f"--{dotted}"
+            # An option of one letter has one dash.
+            yield f"--{row.dotted}" if len(row.dotted) > 1 else f"-{row.dotted}"
         elif self._style == "huggingface":
-            names = [row.name]
+            yield from _variants(row.name)
             if is_flag and row.default == "True":
-                names.append(f"no_{row.name}")
-            yield from _variants(names)
+                yield from _variants(f"no_{row.name}")
         elif self._style == "tyro":
-            lead = dotted.removesuffix(row.name)
-            names = [dotted, f"{lead}no_{row.name}", f"no_{dotted}"] if is_flag else [dotted]
-            yield from _variants(names)
+            yield from _variants(row.dotted)
+            if is_flag and row.has_default:
+                yield from _variants(f"{lead}no_{row.name}")
         else:
-            # simple_parsing leaves out what stands before the dot where two fields do not meet.
-            yield from _variants([row.name, dotted, f"no{row.name}", f"no_{row.name}"])
+            # simple_parsing puts as much before a name as it takes to tell fields apart; the one
+            # that is nested least may keep its name.
+            depths = [len(each.above) for each in rows if each.name == row.name]
+            is_alone, depth = len(depths) == 1, len(row.above)
+            is_first = depths.count(depth) == 1 and depth == min(depths)
+            for start in [depth] if is_alone else range(depth + is_first):
+                before = "".join(f"{each}." for each in row.above[start:])
+                yield f"--{before}{row.name}"
+                if is_flag:
+                    yield f"--{before}no{row.name}"
+                if len(row.name) == 1:
+                    yield f"-{before}{row.name}"
 
 
-def _variants(names: list[str]) -> Iterator[str]:
-    for each in names:
-        yield f"--{each}"
-        yield f"--{each.replace('_', '-')}"
+def _variants(name: str) -> Iterator[str]:
+    yield f"--{name}"
+    yield f"--{name.replace('_', '-')}"
 
 
 def _literal_choices(text: str) -> tuple[str, ...]:

@@ -101,7 +101,7 @@ def _parsed(front: FrontMatter, head: str) -> FrontMatter:
     fields = {str(key): each for key, each in cast("dict[Any, Any]", value).items()}
     front = front._replace(fields=fields, lines=lines)
     if twice is not None:
-        problem = f"the key {twice[0]!r} stands there twice"
+        problem = f"the key {twice[0]!r} is there twice"
         return front._replace(problem=problem, problem_line=twice[1], fault="key")
     return front
 

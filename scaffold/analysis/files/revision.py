@@ -77,7 +77,7 @@ def revision_files(root: Path, revision: str) -> RevisionFiles:
     """
     name = git_output(root, "rev-parse", "--verify", "--quiet", f"{revision}^{{commit}}")
     if name is None:
-        raise RequestError(f"git knows no revision {revision!r} in {root}", code="usage")
+        raise RequestError(f"git has no revision {revision!r} in {root}", code="usage")
     commit = name.decode().strip()
     listed = git_output(root, "ls-tree", "-r", "-z", "--full-tree", commit) or b""
     objects: dict[str, str] = {}

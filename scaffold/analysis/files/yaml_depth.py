@@ -17,7 +17,7 @@ def check_depth(text: str, library: Any, loader: Any) -> None:
         loader: The loader that is to read it.
 
     Raises:
-        ValueError: More than MAX_DEPTH values stand in one another.
+        ValueError: More than MAX_DEPTH values are in one another.
     """
     # Every flow collection, sequence entry and complex key costs one of these signs.
     if sum(map(text.count, "[{-?")) <= MAX_DEPTH:
@@ -27,4 +27,4 @@ def check_depth(text: str, library: Any, loader: Any) -> None:
         depth += isinstance(event, library.CollectionStartEvent)
         depth -= isinstance(event, library.CollectionEndEvent)
         if depth > MAX_DEPTH:
-            raise ValueError(f"more than {MAX_DEPTH} values stand in one another")
+            raise ValueError(f"more than {MAX_DEPTH} values are in one another")

@@ -103,13 +103,10 @@ class Projects:
         elif path.endswith("setup.cfg"):
             _read_setup_cfg(self._files.text(path) or "", project)
         else:
-            self._read_setup_py(path, project)
-
-    def _read_setup_py(self, path: str, project: Project) -> None:
-        source = self._sources.get(path)
-        for node in all_nodes(source.tree) if source is not None else ():
-            if isinstance(node, ast.Call) and ast.unparse(node.func).endswith("setup"):
-                _read_setup_call(node, project)
+            source = self._sources.get(path)
+            for node in all_nodes(source.tree) if source is not None else ():
+                if isinstance(node, ast.Call) and ast.unparse(node.func).endswith("setup"):
+                    _read_setup_call(node, project)
 
 
 def _read_pyproject(table: Table, project: Project) -> None:

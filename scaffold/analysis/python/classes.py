@@ -98,9 +98,7 @@ class Classes:
             return f"Python itself may give {name}"
         lineage = self.lineage(entry)
         for each in lineage.entries:
-            reason = (
-                f"only a stub tells of {each.binding.name}" if each.module.path is None else None
-            )
+            reason = f"only a stub has {each.binding.name}" if each.module.path is None else None
             reason = reason or self._why_open(each)
             if reason is not None:
                 return reason

@@ -12,7 +12,7 @@ from scaffold.analysis.python.entry import ClassEntry
 from scaffold.analysis.python.signatures import Parameter
 
 _BASES = frozenset({"NamedTuple", "TypedDict", "BaseModel", "BaseSettings", "SQLModel", "Struct"})
-_DECORATORS = ("define", "mutable", "frozen", "attrs", "s", "attributes")
+_DECORATORS = ("define", "mutable", "frozen", "attrs", "s", "attributes", "chz")
 _FACTORIES = frozenset({"field", "Field", "ib", "attrib", "Factory"})
 
 

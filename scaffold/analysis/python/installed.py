@@ -34,7 +34,7 @@ def installed_files(python: str) -> Files:
         folder = Path(json.loads(done.stdout))
     except (OSError, ValueError, TypeError, subprocess.SubprocessError) as error:
         raise RequestError(
-            f"{python!r} does not tell where its packages are: {error}",
+            f"{python!r} does not give the places of its packages: {error}",
             code="interpreter_lacks",
             hint="name a Python with --python EXE",
         ) from error

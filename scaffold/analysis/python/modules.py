@@ -154,16 +154,12 @@ class Modules:
             parts = stem[len(root) :].strip("/").split("/")
             if all(part.isidentifier() for part in parts):
                 found.append(".".join(parts))
-        top = self._top_of(path)
-        # A stable sort: the names keep their rank but for that of the outermost package.
-        return tuple(sorted(found, key=lambda each: each.partition(".")[0] != top))
-
-    def _top_of(self, path: str) -> str:
-        """Return the name of the outermost package that a source lies in."""
+        # Up to the outermost package that the source lies in.
         folder, top = path.rpartition("/")[0], path.rpartition("/")[2].partition(".")[0]
         while folder in self.packages:
             folder, _, top = folder.rpartition("/")
-        return top
+        # A stable sort: the names keep their rank but for that of the outermost package.
+        return tuple(sorted(found, key=lambda each: each.partition(".")[0] != top))
 
     def at_path(self, path: str) -> Module | None:
         """Return the module whose source is this file."""
@@ -212,7 +208,7 @@ class Modules:
     def why_open(self, module: Module, name: str) -> str | None:
         """Return why a module may have a submodule or name that is in no source, or None."""
         if module.is_compiled or (module.path is None and module.stub is not None):
-            return f"{module.place} is compiled: no text tells all its names"
+            return f"{module.place} is compiled: no text lists all its names"
         # Extensions register private helpers in their package at import.
         if name.startswith("_") and module.folder in self._folders_of_compiled:
             return f"what is compiled below {module.folder} may set {name}"

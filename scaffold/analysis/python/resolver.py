@@ -62,6 +62,7 @@ class Resolver:
         self._files = files
         self._modules = modules
         self._tables: dict[str, ModuleTable] = {}
+        # Kept by the place of a module: a question asks for the same ones hundreds of times.
         self._name_sets: dict[str, frozenset[str]] = {}
         self._stars = StarImports(files, modules, self._tables)
         self.classes = Classes(self.resolve)
@@ -413,7 +414,9 @@ class Resolver:
             return _best([each for each in outcomes if each.kind != "missing"] or outcomes)
         if hasattr(builtins, name):
             return _standard(".".join(["builtins", *parts]))
-        return Found("undecided", "", module.place, evidence=_not_defined(module, name))
+        return Found(
+            "undecided", "", module.place, evidence=f"{module.place} does not define {name!r}"
+        )
 
 
 def _best(outcomes: Sequence[Found]) -> Found:
@@ -443,7 +446,7 @@ def _why_open(table: ModuleTable, name: str) -> str | None:
     if table.exports is not None and name in table.exports and name not in table.scope.names:
         return "__all__ lists it and nothing binds it"
     if name in table.lazy.targets:
-        return "its __getattr__ knows it"
+        return "its __getattr__ gives it"
     if table.dynamic is not None:
         return table.dynamic
     if table.lazy.is_there and not table.lazy.is_complete:
@@ -453,7 +456,3 @@ def _why_open(table: ModuleTable, name: str) -> str | None:
 
 def _is_for_types(binding: Binding) -> bool:
     return isinstance(binding, ImportBinding) and binding.for_types
-
-
-def _not_defined(module: Module, name: str) -> str:
-    return f"{module.place} does not define {name!r}"

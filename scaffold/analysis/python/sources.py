@@ -54,19 +54,6 @@ class Source:
                     found.setdefault(each.lineno, node)
         return found
 
-    @cached_property
-    def top_names(self) -> frozenset[str]:
-        """The names that its body defines or assigns, in no deeper block."""
-        found: set[str] = set()
-        for node in self.tree.body:
-            if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
-                found.add(node.name)
-            elif isinstance(node, ast.Assign):
-                found.update(each.id for each in node.targets if isinstance(each, ast.Name))
-            elif isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
-                found.add(node.target.id)
-        return frozenset(found)
-
     def dotted(self, node: ast.expr) -> str:
         """Return an expression's dotted name with imports resolved; "" where it is none."""
         parts: list[str] = []

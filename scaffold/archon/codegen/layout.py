@@ -98,14 +98,10 @@ def _laid(line: _Line, indent: str, width: int, *, inside: bool) -> list[str]:
         start, end = _free_expression(line)
         bracket = _breaks_at_bracket(line[start:end], len(indent), width, line[:start])
         if start < end and not bracket:
-            return _in_parentheses(line, start, end, indent, width)
+            # The expression gets brackets of its own.
+            body = _laid(line[start:end], indent + "    ", width, inside=True)
+            return [f"{indent}{_text(line[:start])} (", *body, f"{indent}){_text(line[end:])}"]
     return _at_bracket(line, indent, width)
-
-
-def _in_parentheses(line: _Line, start: int, end: int, indent: str, width: int) -> list[str]:
-    """Return a statement with its expression in brackets of its own."""
-    body = _laid(line[start:end], indent + "    ", width, inside=True)
-    return [f"{indent}{_text(line[:start])} (", *body, f"{indent}){_text(line[end:])}"]
 
 
 def _at_bracket(line: _Line, indent: str, width: int) -> list[str]:

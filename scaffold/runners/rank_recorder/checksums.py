@@ -119,6 +119,7 @@ def measure(tensor):
         local = naming.local_of(tensor.detach())
         if local.is_meta or local.is_sparse or local.is_quantized:
             return None
+        # The bits below are those of real numbers.
         if local.is_complex():
             local = torch.view_as_real(local)
         row = {"dtype": str(tensor.dtype)[6:], "shape": list(tensor.shape)}
@@ -135,6 +136,7 @@ def _placed(tensor):
         return None
     mesh = tensor.device_mesh
     coordinate = list(mesh.get_coordinate() or [])
+    # Of replicated shards one rank counts, or the sum over ranks would count them several times.
     copies = [at for at, each in zip(coordinate, placements, strict=False) if each.is_replicate()]
     found = {
         "placements": [str(each) for each in placements],
@@ -143,6 +145,7 @@ def _placed(tensor):
         "offset": None,
     }
     try:
+        # A private function, which another version of torch may lack: the row then has no offset.
         from torch.distributed.tensor._utils import compute_local_shape_and_global_offset
 
         _, offset = compute_local_shape_and_global_offset(tensor.shape, mesh, placements)
@@ -173,6 +176,7 @@ def _numbers(flat, placed, shape):
         weights = ((_whole(indices, placed, shape) * 2654435761) & 0x7FFFFFFF) | 1
         found["sum"] += int((_bits(chunk) * weights).sum())
         _add(found, chunk)
+    # Sums of shards add up to that of the whole only in arithmetic modulo a fixed number.
     found["sum"] = found["sum"] % (1 << 64)
     step = max(1, flat.numel() // SAMPLES)
     samples = flat[::step][:SAMPLES].tolist()

@@ -82,6 +82,7 @@ class Record:
     def _turn(self):
         if self._calls is not None:
             self._calls.close()
+        # Two files in turn bound the disk that a long job takes; the last calls are what counts.
         self._segment = 1 - self._segment
         self._size = 0
         self._calls = _File(f"{self._stem}.calls.{self._segment}.jsonl", os.O_TRUNC)
@@ -157,10 +158,12 @@ class _File:
         """Append a line; a full disk costs the record, not the job."""
         with contextlib.suppress(OSError):
             try:
+                # Without a buffer, which a killed process would take with it.
                 os.write(self._number, line)
             except OSError as error:
                 if error.errno != errno.EBADF:
                     raise
+                # Daemons close every number that they find open, this one too.
                 self._number = _open(self._path)
                 os.write(self._number, line)
 

@@ -137,7 +137,7 @@ async def _check_calls(
         rewards.append(first)
     if len(set(rewards)) == 1:
         text = f"every completion that verify made up scored {rewards[0]}"
-        findings.warned("discriminates", f"{text}: only its own test shows that it can tell")
+        findings.warned("discriminates", f"{text}: only its own test shows that it can")
 
 
 async def _try_extremes(

@@ -25,7 +25,7 @@ DTYPES: dict[str, tuple[torch.dtype, ...]] = {
     "turn_ids": INTEGERS,
 }
 REQUIRED = ("input_ids", "attention_mask", "loss_mask", "logprobs", "rewards")
-WANTED = {"versions": "without it the trainer cannot tell how old the weights were"}
+WANTED = {"versions": "the trainer needs it for the age of the weights"}
 # Both sides compute in 32 bits, but over differently shaped batches; that moves a log-probability
 # by about 1e-6. A token off by one or a wrong temperature moves it by far more.
 LOGPROB_TOLERANCE = 1e-4

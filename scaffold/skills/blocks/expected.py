@@ -89,21 +89,15 @@ def expected(block: Block, repository: Repository) -> str | Problem | None:
         return Problem("its sources refer to each other in a circle")
 
 
-def is_in_step(block: Block, repository: Repository) -> bool:
-    """Return whether what stands in a block is what ought to."""
-    found = expected(block, repository)
-    return found is None or (isinstance(found, str) and found.strip("\n") == block.content)
-
-
 def _wrong_words(block: Block) -> str:
     if block.kind != "tree" and not block.words:
-        return f"{block.kind} needs to be told of what"
+        return f"{block.kind} needs a subject"
     if block.kind in ("signature", "registry") and len(block.words) > 1:
         return f"{block.kind} names one symbol, not {len(block.words)}"
     known = _OPTIONS.get(block.kind)
     unknown = [] if known is None else sorted(set(block.options) - known)
     if unknown:
-        return f"{block.kind} knows no {unknown[0]}=; known: {', '.join(sorted(known or ()))}"
+        return f"{block.kind} has no {unknown[0]}=; known: {', '.join(sorted(known or ()))}"
     return ""
 
 

@@ -54,7 +54,7 @@ class Block:
 
     def opening(self) -> str:
         """Return the opening comment as it is written."""
-        pairs = [_pair(name, value) for name, value in self.options.items()]
+        pairs = [f"{name}={_quoted(value)}" for name, value in self.options.items()]
         words = [_quoted(word) for word in self.words]
         return " ".join(["<!-- scaffold:begin", self.kind, *words, *pairs, "-->"])
 
@@ -155,10 +155,6 @@ def _opened(opening: re.Match[str], line: int) -> Block:
 def _unclosed(block: Block, last: int, why: str) -> Block:
     problem = f"not closed by <!-- scaffold:end --> before {why}"
     return replace(block, end_line=last, problem=problem)
-
-
-def _pair(name: str, value: str) -> str:
-    return f"{name}={_quoted(value)}"
 
 
 def _quoted(word: str) -> str:

@@ -69,7 +69,7 @@ def _find(block: Block, files: Files, settings: Settings) -> Command:
     command = programs.get(program)
     found = None if command is None else command.find(tuple(words))
     if found is None:
-        raise BlockError(f"{', '.join(paths)} knows no command {' '.join(block.words)!r}")
+        raise BlockError(f"{', '.join(paths)} has no command {' '.join(block.words)!r}")
     return found
 
 

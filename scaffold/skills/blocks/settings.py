@@ -90,7 +90,7 @@ def read_settings(files: Files) -> Settings:
             raise TargetError(
                 f"{PROJECT_FILE} {files.why_unreadable(PROJECT_FILE)}",
                 code="target_invalid",
-                hint="repair it first: without it nobody knows what is to be rendered",
+                hint="repair it first: it lists what is to be rendered",
             )
         return Settings()
     table = read_tool_table(text, "skills", TargetError)
@@ -162,9 +162,7 @@ def _plugin(table: Fields, text: str) -> Plugin:
     table.done()
     missing = [key for key in ("name", "version", "description") if not getattr(plugin, key)]
     if missing:
-        raise FieldError(
-            f"{table.where}: {', '.join(missing)} stands neither here nor in [project]"
-        )
+        raise FieldError(f"{table.where}: {', '.join(missing)} is neither here nor in [project]")
     return plugin
 
 

@@ -32,7 +32,7 @@ def signature_text(block: Block, sources: Sources) -> str:
     dotted = block.words[0]
     module, node = sources.node(dotted)
     if not isinstance(node, Definition):
-        raise BlockError(f"{dotted} is no function or class, but stands in {module.path}")
+        raise BlockError(f"{dotted} is no function or class, but is in {module.path}")
     doc = block.options.get("doc", "all")
     parts = [_head(module, node, doc)]
     if isinstance(node, ast.ClassDef):

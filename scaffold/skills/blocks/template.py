@@ -41,7 +41,9 @@ def template_text(block: Block, root: Path) -> str:
         raise BlockError(
             "template names KIND/STYLE and the name of a unit: template reward/exact sums"
         )
-    catalogue = _catalogue(root)
+    # Templates of other packages are left out: which of them are installed is chance.
+    own = TemplateSource("repository", root / OWN_TEMPLATES)
+    catalogue = Catalogue(own, *builtin_catalogue().sources)
     kind_name, _, style_names = block.words[0].partition("/")
     kind = catalogue.kind(kind_name)
     if kind.writer:
@@ -49,12 +51,6 @@ def template_text(block: Block, root: Path) -> str:
     styles = catalogue.styles(kind, style_names.split(","))
     request = _request(block, root, kind, styles)
     return _shown(block, render_request(request, catalogue.files(kind.name)))
-
-
-def _catalogue(root: Path) -> Catalogue:
-    """Return the repository's own templates and ours: what is installed beside them is chance."""
-    own = TemplateSource("repository", root / OWN_TEMPLATES)
-    return Catalogue(own, *builtin_catalogue().sources)
 
 
 def _request(block: Block, root: Path, kind: Kind, styles: tuple[Style, ...]) -> Request:

@@ -25,28 +25,23 @@ def tree_text(block: Block, files: Files) -> str:
     folder = block.words[0].strip("/") if block.words else "."
     prefix = "" if folder == "." else f"{folder}/"
     inside = [path[len(prefix) :] for path in files.paths if path.startswith(prefix)]
-    only, without = (_patterns(block, key) for key in ("only", "without"))
+    only, without = (
+        tuple(each for each in block.options.get(key, "").split(",") if each)
+        for key in ("only", "without")
+    )
     inside = [path for path in inside if not only or matches(path, only)]
     inside = [path for path in inside if not matches(path, without)]
     if not inside:
         raise BlockError(f"no file of {folder} is meant")
-    depth = _depth(block)
+    text = block.options.get("depth", "99")
+    if not text.isdigit() or not int(text):
+        raise BlockError(f"depth must be a number from 1, not {text!r}")
+    depth = int(text)
     shown = sorted({_cut(path, depth) for path in inside})
     rows = list(_rows(shown))
     if len(rows) > MAX_ROWS:
         raise BlockError(f"{folder} has {len(rows)} rows; narrow it by depth= or only=")
     return fenced("\n".join([prefix or "./", *rows]), "text")
-
-
-def _patterns(block: Block, key: str) -> tuple[str, ...]:
-    return tuple(each for each in block.options.get(key, "").split(",") if each)
-
-
-def _depth(block: Block) -> int:
-    text = block.options.get("depth", "99")
-    if not text.isdigit() or not int(text):
-        raise BlockError(f"depth must be a number from 1, not {text!r}")
-    return int(text)
 
 
 def _cut(path: str, depth: int) -> str:

@@ -208,7 +208,7 @@ def _plan_install(
 
 
 def _update_hint(name: str, how: InstallOptions, options: Options) -> str:
-    """Return the command that renews a skill in the way that was asked for."""
+    """Return the command that updates a skill in the way that was asked for."""
     words = ["scaffold skills install --update", name, *(f"--client {c}" for c in how.clients)]
     words += ["--grant-tools"] * how.grant_tools + ["--user"] * options.user
     return " ".join(words)

@@ -170,7 +170,7 @@ def with_name(data: bytes, name: str, where: str) -> bytes:
     text = "\n".join([*rows[: key.line - 1], f"name: {name}{end}", *rows[key.end - 1 :]])
     after = read_front_matter(text)
     if after.problem is not None or after.fields != {**head.fields, "name": name}:
-        raise _invalid(f"{where}:{key.line}: the name does not stand on a line of its own")
+        raise _invalid(f"{where}:{key.line}: the name is not on a line of its own")
     return text.encode()
 
 

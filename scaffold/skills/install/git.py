@@ -97,7 +97,7 @@ def resolve(folder: Path, revision: str) -> str:
         raise ScaffoldError(
             f"{folder} has no revision {revision!r}: {_reason(done.stderr)}",
             code="revision_unknown",
-            hint="leave the revision out to take the files as they stand",
+            hint="leave the revision out to take the files as they are",
         )
     return _known_commit(folder, revision, str(folder))
 

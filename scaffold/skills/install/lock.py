@@ -98,7 +98,7 @@ class LockedSkill:
             return checked(Source(kind, place, self.revision))
         except RequestError as error:
             raise LedgerError(
-                f"{LOCK} says that {self.name} comes from there: {error.message}",
+                f"{LOCK} gives that as the source of {self.name}: {error.message}",
                 code=error.code,
                 hint="--remove it, and install it from where it is now",
             ) from error

@@ -34,14 +34,14 @@ class FilePlan:
     Args:
         changes: What is written.
         kept: Files that a person edited or deleted and that stay so; the source has them unchanged.
-        clashes: Files that a person edited and that are to become something else.
+        conflicts: Files that a person edited and that are to become something else.
         blocked: Places of files where no plain file stands, and no option removes what does.
         lost: Edited files that are given up because somebody said so.
     """
 
     changes: tuple[Change, ...]
     kept: tuple[str, ...] = ()
-    clashes: tuple[str, ...] = ()
+    conflicts: tuple[str, ...] = ()
     blocked: tuple[str, ...] = ()
     lost: tuple[str, ...] = ()
 
@@ -66,7 +66,7 @@ def plan_files(
     before = {file.path: file for file in old}
     changes: list[Change] = []
     kept: list[str] = []
-    clashes: list[str] = []
+    conflicts: list[str] = []
     blocked: list[str] = []
     lost: list[str] = []
     for path in sorted({*before, *new}):
@@ -82,10 +82,10 @@ def plan_files(
             kept.append(path)
             continue
         elif not is_ours:
-            (blocked if now.is_odd else clashes).append(path)
+            (blocked if now.is_odd else conflicts).append(path)
             continue
         changes.append(_change(path, now, want, is_replaced=not is_ours))
-    return FilePlan(tuple(changes), tuple(kept), tuple(clashes), tuple(blocked), tuple(lost))
+    return FilePlan(tuple(changes), tuple(kept), tuple(conflicts), tuple(blocked), tuple(lost))
 
 
 def find(target: Path, path: str) -> Found:

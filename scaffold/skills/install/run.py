@@ -1,4 +1,4 @@
-"""One run that installs, renews or removes: planned, agreed to, and written at once."""
+"""One run that installs, updates or removes: planned, agreed to, and written at once."""
 
 from __future__ import annotations
 
@@ -81,7 +81,10 @@ def carry_out(plan: Planner, options: Options) -> Report:
     report = Report(COMMAND, target_of(options), dry_run=options.dry_run)
     report.warnings = (*_settled(options), *_other_home(options))
     plans = plan(read_lock(options.target))
-    _tell(plans, options)
+    for each in plans:
+        if each.outcome in ("installed", "updated"):
+            text = listing(each.name, each.rows, is_update=each.outcome == "updated")
+            options.log(text.rstrip("\n"))
     _check_clashes(plans)
     _agree(plans, options)
     if options.dry_run:
@@ -151,13 +154,6 @@ def _other_home(options: Options) -> tuple[str, ...]:
     return (f"{told}; link its skills folder to that one",)
 
 
-def _tell(plans: Sequence[SkillPlan], options: Options) -> None:
-    for each in plans:
-        if each.outcome in ("installed", "updated"):
-            text = listing(each.name, each.rows, is_update=each.outcome == "updated")
-            options.log(text.rstrip("\n"))
-
-
 def _agree(plans: Sequence[SkillPlan], options: Options) -> None:
     refused = [(each.name, row) for each in plans for row, _ in each.rows if row.state == "refused"]
     if refused:
@@ -187,17 +183,17 @@ def _check_clashes(plans: Sequence[SkillPlan]) -> None:
     blocked = [path for each in plans for path in each.files.blocked]
     if blocked:
         raise ConflictError(
-            f"no plain file stands at: {', '.join(blocked)}; nothing was written",
+            f"no plain file is at: {', '.join(blocked)}; nothing was written",
             code="skill_edited",
             hint="a link or a folder has taken its place: move it away, then run the command again",
         )
-    clashes = [path for each in plans for path in each.files.clashes]
-    if clashes:
+    conflicts = [path for each in plans for path in each.files.conflicts]
+    if conflicts:
         is_removal = any(each.outcome == "removed" for each in plans)
-        names = " ".join(f"--discard-edits {each.name}" for each in plans if each.files.clashes)
-        words = names if is_removal else " ".join(f"--overwrite {path}" for path in clashes)
+        names = " ".join(f"--discard-edits {each.name}" for each in plans if each.files.conflicts)
+        words = names if is_removal else " ".join(f"--overwrite {path}" for path in conflicts)
         raise ConflictError(
-            f"edited since they were installed: {', '.join(clashes)}; nothing was written",
+            f"edited since they were installed: {', '.join(conflicts)}; nothing was written",
             code="skill_edited",
             hint=f"keep a copy of what you changed, then: {words}",
         )

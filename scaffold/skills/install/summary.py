@@ -27,7 +27,9 @@ def compare(old: LockedSkill | None, new: LockedSkill) -> list[Row]:
         return [(each, "new") for each in new.permissions]
     known = {(each.identity, each.state) for each in old.permissions}
     now = {(each.identity, each.state) for each in new.permissions}
-    changed = _changed_files(old, new)
+    before = _hashes(old)
+    # A file that is new is listed as such already.
+    changed = {path for path, sha in _hashes(new).items() if before.get(path, sha) != sha}
     rows: list[Row] = []
     for each in new.permissions:
         is_known = (each.identity, each.state) in known
@@ -67,13 +69,6 @@ def permissions_json(rows: Iterable[Row]) -> list[dict[str, Any]]:
         }
         for each, change in rows
     ]
-
-
-def _changed_files(old: LockedSkill, new: LockedSkill) -> set[str]:
-    """Return the files, relative to the skill, that are others by now."""
-    before = _hashes(old)
-    # A file that is new is listed as such already.
-    return {path for path, sha in _hashes(new).items() if before.get(path, sha) != sha}
 
 
 def _hashes(skill: LockedSkill) -> dict[str, str]:

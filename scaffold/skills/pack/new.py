@@ -149,7 +149,7 @@ def _text(name: str, description: str | None) -> str:
         raise RequestError(
             f"a description has 1 to {MAX_DESCRIPTION} characters, not {len(description)}",
             code="answer_invalid",
-            hint="say what it does and when to use it; details go into the text",
+            hint="describe what it does and when to use it; details go into the text",
         )
     return SKILL.format(name=name, description=_scalar(description), title=title)
 
@@ -166,9 +166,9 @@ def _scalar(text: str) -> str:
 
 def _steps(path: str, text: str, is_bare: bool) -> list[Step]:
     rows = text.splitlines()
-    steps = [Step(path, 3, "say what it does and when to use it")] if is_bare else []
+    steps = [Step(path, 3, "describe what it does and when to use it")] if is_bare else []
     first = next(n for n, row in enumerate(rows, start=1) if row.startswith("# "))
     return [
         *steps,
-        Step(path, first + 2, "replace what each section tells of itself by its content"),
+        Step(path, first + 2, "replace the description of each section by its content"),
     ]

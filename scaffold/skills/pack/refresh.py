@@ -1,4 +1,4 @@
-"""Generated blocks of the pack's sources, renewed."""
+"""Generated blocks of the pack's sources, updated."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ if TYPE_CHECKING:
 
 
 @dataclass
-class Renewal:
+class BlockUpdate:
     """What became of the blocks of a pack.
 
     Args:
         documents: The bytes of each document that changes, before and after, by path.
-        stale: Outputs that were not renewed since nothing was to be run, as ``path:line``.
+        stale: Outputs that were not updated since nothing was to be run, as ``path:line``.
         errors: Blocks that cannot be made.
         count: How many blocks there are.
     """
@@ -35,44 +35,44 @@ class Renewal:
     count: int = 0
 
 
-def renew_blocks(repository: Repository, *, may_run: bool) -> Renewal:
-    """Renew every generated block of the skills, their references and the subagents.
+def update_blocks(repository: Repository, *, may_run: bool) -> BlockUpdate:
+    """Update every generated block of the skills, their references and the subagents.
 
     Args:
         repository: Where they stand.
         may_run: Whether the commands of stale outputs are run.
     """
-    found = Renewal()
+    found = BlockUpdate()
     for path in documents_of(repository.files):
         text = _text(repository.files, path)
         if text is not None and "scaffold:" in text:
-            _renew_document(path, text, repository, may_run, found)
+            _update_document(path, text, repository, may_run, found)
     return found
 
 
-def _renew_document(
-    path: str, text: str, repository: Repository, may_run: bool, found: Renewal
+def _update_document(
+    path: str, text: str, repository: Repository, may_run: bool, found: BlockUpdate
 ) -> None:
     changed: list[tuple[Block, Block]] = []
     for block in parse_blocks(text):
         found.count += 1
         where = f"{path}:{block.line}"
         try:
-            renewed = _renewed(block, repository, where, may_run)
+            updated = _updated(block, repository, where, may_run)
         except ScaffoldError as error:
             found.errors.append(error)
             continue
-        if renewed is None:
+        if updated is None:
             found.stale.append(where)
         # Identity marks a block that needs no change.
-        elif renewed is not block:
-            changed.append((block, renewed))
+        elif updated is not block:
+            changed.append((block, updated))
     if changed:
         after = replace_blocks(text, changed)
         found.documents[path] = (text.encode(), after.encode())
 
 
-def _renewed(block: Block, repository: Repository, where: str, may_run: bool) -> Block | None:
+def _updated(block: Block, repository: Repository, where: str, may_run: bool) -> Block | None:
     """Return a block as it is to be; the same one where it is so, None for a stale output."""
     wanted = expected(block, repository)
     if isinstance(wanted, Problem):

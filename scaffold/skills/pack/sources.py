@@ -103,29 +103,29 @@ def holds_pack(folder: Path) -> bool:
         return True
 
 
-def read_pack(files: Files, renewed: dict[str, bytes] | None = None) -> Pack:
+def read_pack(files: Files, updated: dict[str, bytes] | None = None) -> Pack:
     """Read every skill and subagent of a repository.
 
     Args:
         files: The repository.
-        renewed: The bytes of files that are about to be written, by path.
+        updated: The bytes of files that are about to be written, by path.
 
     Raises:
         ScaffoldError: One of them cannot be read, or has no front matter; all reasons are given.
     """
-    pack, problems = read_what_can_be(files, renewed)
+    pack, problems = read_what_can_be(files, updated)
     _raise_all(problems)
     return pack
 
 
 def read_what_can_be(
-    files: Files, renewed: dict[str, bytes] | None = None
+    files: Files, updated: dict[str, bytes] | None = None
 ) -> tuple[Pack, list[ScaffoldError]]:
     """Read the skills and subagents of a repository, and what keeps the others from being read.
 
     Args:
         files: The repository.
-        renewed: The bytes of files that are about to be written, by path.
+        updated: The bytes of files that are about to be written, by path.
     """
     problems: list[ScaffoldError] = []
     folders = _by_folder(files, problems)
@@ -134,7 +134,7 @@ def read_what_can_be(
     for name, inside in folders.items():
         if "SKILL.md" in inside:
             try:
-                skills.append(_skill(files.root, name, inside, renewed or {}))
+                skills.append(_skill(files.root, name, inside, updated or {}))
             except ScaffoldError as error:
                 problems.append(error)
     subagents = _below(files, AGENTS, problems)
@@ -143,7 +143,7 @@ def read_what_can_be(
             path = f"{AGENTS}/{name}"
             try:
                 inner = inner_place(files.root, place.relative_to(files.root).as_posix())
-                agents.append(_document(name[:-3], path, inner, renewed or {}))
+                agents.append(_document(name[:-3], path, inner, updated or {}))
             except ScaffoldError as error:
                 problems.append(error)
     return Pack(tuple(skills), tuple(agents), _strangers(folders, subagents)), problems
@@ -268,10 +268,10 @@ def _badly_named(path: str) -> ScaffoldError:
     )
 
 
-def _skill(root: Path, name: str, inside: dict[str, Path], renewed: dict[str, bytes]) -> Skill:
+def _skill(root: Path, name: str, inside: dict[str, Path], updated: dict[str, bytes]) -> Skill:
     path = f"{SKILLS}/{name}/SKILL.md"
     place = inner_place(root, inside["SKILL.md"].relative_to(root).as_posix())
-    document = _document(name, path, place, renewed)
+    document = _document(name, path, place, updated)
     others: dict[str, Path] = {}
     for below, stands in inside.items():
         if below != "SKILL.md":
@@ -287,9 +287,9 @@ def _skill(root: Path, name: str, inside: dict[str, Path], renewed: dict[str, by
     return Skill(name, path, document.data, document.front, others)
 
 
-def _document(name: str, path: str, place: Path, renewed: dict[str, bytes]) -> Document:
-    # Blocks are renewed before rendering, so both are written in one step.
-    data = renewed.get(path) or read_bytes(place, path)
+def _document(name: str, path: str, place: Path, updated: dict[str, bytes]) -> Document:
+    # Blocks are updated before rendering, so both are written in one step.
+    data = updated.get(path) or read_bytes(place, path)
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -326,7 +326,7 @@ def _strangers(folders: dict[str, dict[str, Path]], subagents: dict[str, Path]) 
         if not deeper:
             found.append(f"{SKILLS}/{name} holds no SKILL.md and is passed over")
     found += [
-        f"{AGENTS}/{path} is passed over: subagents stand in {AGENTS} itself"
+        f"{AGENTS}/{path} is passed over: subagents belong into {AGENTS} itself"
         for path in subagents
         if path.endswith(".md") and "/" in path
     ]

@@ -1,4 +1,4 @@
-"""``scaffold skills sync``: renews the generated blocks and renders the pack for every client."""
+"""``scaffold skills sync``: updates the generated blocks and renders the pack for every client."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from scaffold.skills.pack.checksums import is_same_text
 from scaffold.skills.pack.clients import claude_folder, render_clients
 from scaffold.skills.pack.manifests import render_manifests
 from scaffold.skills.pack.plan import SyncPlan, plan_sync
-from scaffold.skills.pack.refresh import Renewal, renew_blocks
+from scaffold.skills.pack.refresh import BlockUpdate, update_blocks
 from scaffold.skills.pack.sources import SKILLS, Pack, read_bytes, read_pack
 from scaffold.transaction.apply import apply_changes, settle
 from scaffold.transaction.change import Change
@@ -44,25 +44,25 @@ def sync_skills(
         settle(root, "skills sync")  # what a run that was killed has left beside the sources
     files = list_files(root)
     repository = Repository(files, read_settings(files))
-    renewal = renew_blocks(repository, may_run=writes)
-    renewed = {path: after for path, (_, after) in renewal.documents.items()}
-    pack = read_pack(files, renewed)
-    rendered, modes = _rendered(pack, repository.settings, renewed)
+    update = update_blocks(repository, may_run=writes)
+    updated = {path: after for path, (_, after) in update.documents.items()}
+    pack = read_pack(files, updated)
+    rendered, modes = _rendered(pack, repository.settings, updated)
     plan = plan_sync(files, rendered, modes, overwrite)
     changes = [
-        *(Change(path, "edited", *pair) for path, pair in renewal.documents.items()),
+        *(Change(path, "edited", *pair) for path, pair in update.documents.items()),
         *plan.changes,
     ]
     report = Report("skills sync", dry_run=dry_run and not check)
     report.changes = tuple(_reported(each) for each in changes)
-    report.warnings = tuple(_warnings(files, pack, plan, renewal, overwrite))
-    report.extra = {"edited": plan.edited, "stray": plan.stray, "stale": renewal.stale}
+    report.warnings = tuple(_warnings(files, pack, plan, update, overwrite))
+    report.extra = {"edited": plan.edited, "stray": plan.stray, "stale": update.stale}
     if changes and writes:
         apply_changes(root, changes, "skills sync", prune=True)
     if check:
-        return _checked(report, changes, plan, renewal)
+        return _checked(report, changes, plan, update)
     report.found = _left_out(repository.settings) if changes else ()
-    report.fail_in_part([*renewal.errors, *_edited(plan.edited)])
+    report.fail_in_part([*update.errors, *_edited(plan.edited)])
     return report
 
 
@@ -86,7 +86,7 @@ def overwritten(paths: Iterable[str], here: Path, root: Path) -> frozenset[str]:
 
 
 def _rendered(
-    pack: Pack, settings: Settings, renewed: Mapping[str, bytes]
+    pack: Pack, settings: Settings, updated: Mapping[str, bytes]
 ) -> tuple[dict[str, bytes], dict[str, bool]]:
     """Return every rendered file, and which of them can be run."""
     clients = settings.clients
@@ -98,7 +98,7 @@ def _rendered(
         for inside, place in skill.others.items():
             source = f"{SKILLS}/{skill.name}/{inside}"
             path = claude_folder(skill) + inside
-            found[path] = renewed.get(source) or read_bytes(place, source)
+            found[path] = updated.get(source) or read_bytes(place, source)
             modes[path] = os.access(place, os.X_OK)
     return found, modes
 
@@ -119,15 +119,15 @@ def _reported(change: Change) -> ReportedChange:
 
 
 def _warnings(
-    files: Files, pack: Pack, plan: SyncPlan, renewal: Renewal, overwrite: frozenset[str]
+    files: Files, pack: Pack, plan: SyncPlan, update: BlockUpdate, overwrite: frozenset[str]
 ) -> list[str]:
     found = [*pack.warnings]
     found += [f"{path} has no source in .agents; delete it" for path in plan.stray]
-    found += [f"{where}: its output is stale; `{REPAIR}` renews it" for where in renewal.stale]
+    found += [f"{where}: its output is stale; `{REPAIR}` updates it" for where in update.stale]
     if plan.linked:
         found.append(f"{plan.linked[0]} is a link to its source; nothing is rendered there")
     missing = [path for path in sorted(overwrite) if not (files.root / path).exists()]
-    found += [f"--overwrite {path}: nothing stands there" for path in missing]
+    found += [f"--overwrite {path}: there is no such file" for path in missing]
     return [*found, *_ignored(files, plan)]
 
 
@@ -161,17 +161,17 @@ def _edited(paths: list[str]) -> list[ScaffoldError]:
     ]
 
 
-def _checked(report: Report, changes: list[Change], plan: SyncPlan, renewal: Renewal) -> Report:
+def _checked(report: Report, changes: list[Change], plan: SyncPlan, update: BlockUpdate) -> Report:
     rows = [
         f"behind     {each.path}{' (its run bits)' * (each.before == each.after)}"
         for each in changes
         # A fresh clone with CRLF is not behind.
         if not _is_line_ends(each)
     ]
-    rows += [f"stale      {where}" for where in renewal.stale]
+    rows += [f"stale      {where}" for where in update.stale]
     rows += [f"edited     {path}" for path in plan.edited]
     rows += [f"stray      {path}" for path in plan.stray]
-    rows += [f"wrong      {error.message}" for error in renewal.errors]
+    rows += [f"wrong      {error.message}" for error in update.errors]
     report.ok = not rows
     report.text = f"{plan.count} rendered files are in step with .agents\n"
     if rows:

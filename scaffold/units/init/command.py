@@ -75,7 +75,7 @@ def init_repository(how: InitOptions, options: Options) -> Report:
             Change(path, "created", None, data) for path, data in sorted(draft.texts().items())
         ]
         found += describe_draft(draft.files, draft.rules)
-        report.extra["proposal"] = _draft_json(draft)
+        report.extra["draft"] = _draft_json(draft)
         report.check = (
             ("scaffold", "add", draft.kind, "NAME", "--dry-run", "--target", str(root)),
         )
@@ -221,9 +221,9 @@ def _package_of(files: Mapping[str, bytes], source: str) -> str:
     named = [each.name for each in reversed(folders) if each.name not in ("src", "lib")]
     if not named or not named[0].isidentifier():
         raise TargetError(
-            f"{source} stands in no package",
+            f"{source} is in no package",
             code="target_invalid",
-            hint="name a unit that stands in a folder of its like",
+            hint="name a unit in a folder of its like",
         )
     return named[0]
 
@@ -304,7 +304,7 @@ def _settled(report: Report, root: Path, changes: list[Change], how: InitOptions
         report.text = shown
         return report
     if not (how.agreed or (how.ask is not None and how.ask(shown))):
-        hint = "read the proposal, then run it again with --yes"
+        hint = "read the draft, then run it again with --yes"
         error = {"code": "unconfirmed", "message": "nothing was written", "hint": hint}
         report.ok, report.text = False, f"{shown}nothing was written: {hint}\n"
         report.extra["error"] = error

@@ -21,7 +21,7 @@ TYPES = (
 FORM = "type(scope)!: subject"
 MAX_SUBJECT = 72
 MAX_BODY = 100
-WHY = "WHY: say here why it changes; the diff shows what."
+WHY = "WHY: write here why it changes; the diff shows what."
 """Stands in a draft where the author is to write; a message that still holds it is unfinished."""
 
 
@@ -172,11 +172,11 @@ def _header_problems(row: Row, rules: Rules) -> Iterator[Problem]:
 def _read_type(text: str, start: int, rules: Rules) -> Part:
     known = f"known types: {', '.join(rules.types)}"
     if text.startswith(_MARK):
-        what = "a byte order mark stands here; save the message without one"
+        what = "there is a byte order mark; save the message without one"
         return Part(None, Fault(start, "encoding", what))
     match = _TYPE.match(text, start)
     if match is None:
-        what = f"a type has to stand here, as in {FORM!r}; {known}"
+        what = f"a type belongs here, as in {FORM!r}; {known}"
         return Part(None, Fault(start, "form", what))
     name, end = match[0], match.end()
     if name in rules.types:
@@ -220,11 +220,11 @@ def _read_separator(text: str, start: int, _: Rules) -> Part:
     at = start + text.startswith("!", start)
     rest = text[at:]
     if rest.startswith("(") and at > start:
-        what = "'!' stands behind the scope, directly before ':'"
+        what = "'!' belongs behind the scope, directly before ':'"
         return Part(None, Fault(start, "separator", what))
     colon = _COLON.match(text, at)
     if colon is None:
-        what = f"':' has to stand here, as in {FORM!r}"
+        what = f"':' belongs here, as in {FORM!r}"
         return Part(None, Fault(at, "separator", what))
     if colon.end() == len(text):
         return Part(None, Fault(colon.end(), "subject-empty", "the subject is missing behind ':'"))
@@ -232,10 +232,10 @@ def _read_separator(text: str, start: int, _: Rules) -> Part:
         what = f"{colon['wide']!r} is not ':'; use the ASCII colon"
         return Part(colon.end(), Fault(colon.start("wide"), "separator", what))
     if colon["before"]:
-        what = "':' stands directly behind the type, the scope or one '!'"
+        what = "':' belongs directly behind the type, the scope or one '!'"
         return Part(colon.end(), Fault(at, "separator", what))
     if colon["behind"] != " ":
-        what = "exactly one space has to stand behind ':'"
+        what = "exactly one space belongs behind ':'"
         return Part(colon.end(), Fault(colon.start("behind"), "separator", what))
     return Part(colon.end())
 
@@ -245,7 +245,7 @@ def _subject_problems(row: Row, start: int) -> Iterator[Problem]:
     wanted = imperative_of(subject)
     if wanted is not None:
         said = subject.split()[0]
-        what = f"the subject says what the commit does, as an order: {wanted!r}, not {said!r}"
+        what = f"the subject is an order, what the commit does: {wanted!r}, not {said!r}"
         yield Problem(row.number, start + 1, "subject-mood", what)
     if subject.endswith((".", "\N{IDEOGRAPHIC FULL STOP}")):
         yield Problem(
@@ -255,7 +255,7 @@ def _subject_problems(row: Row, start: int) -> Iterator[Problem]:
 
 def _body_problems(rows: list[Row], width: int) -> Iterator[Problem]:
     if rows and rows[0].text:
-        what = "a blank line has to stand between the first line and the body"
+        what = "a blank line belongs between the first line and the body"
         yield Problem(rows[0].number, 1, "body-blank", what)
     is_code, is_footer = False, True
     for row in rows:
@@ -280,7 +280,7 @@ def _line_problems(row: Row, is_footer: bool, width: int) -> Iterator[Problem]:
         what = "a footer of a breaking change is written 'BREAKING CHANGE: ' and what breaks"
         yield Problem(row.number, 1, "breaking-footer", what)
     elif not is_footer:
-        what = "a blank line has to stand before the footer"
+        what = "a blank line belongs before the footer"
         yield Problem(row.number, 1, "breaking-footer", what)
 
 

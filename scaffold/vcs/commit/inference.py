@@ -185,7 +185,7 @@ def _by_structure(changes: Sequence[FileChange], key: KeyChanges) -> tuple[str, 
     if actions["moved"] and not actions["removed"]:
         return "refactor", "public definitions only move", False
     if all(change.is_submodule or change.path == ".gitmodules" for change in changes):
-        return "build", "only submodules come, go or stand at another commit", False
+        return "build", "only submodules come, go or are at another commit", False
     if any(change.status == "A" and role_of(change.path) == "source" for change in changes):
         return "feat", "a source is new", False
     return "fix", "sources change, and no public definition is new", False

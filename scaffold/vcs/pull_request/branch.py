@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from scaffold.errors import RequestError, nearest
 from scaffold.vcs.commit.history import Header, read_header
-from scaffold.vcs.repository import commit_at, is_empty
+from scaffold.vcs.repository import is_empty
 
 if TYPE_CHECKING:
     import git
@@ -255,8 +255,3 @@ def _no_base(repository: git.Repo, name: str | None, remote: str | None) -> Requ
         code="base_unknown",
         hint=f"`git fetch {remote}` brings what is new there" if remote else "see `git branch`",
     )
-
-
-def count_ahead(repository: git.Repo, old: str, new: str) -> int:
-    """Return how many commits one revision has that another lacks."""
-    return int(repository.git.rev_list("--count", f"{commit_at(repository, old)}..{new}", "--"))

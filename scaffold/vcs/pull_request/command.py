@@ -310,9 +310,9 @@ def _send(
 def _left_behind(error: ScaffoldError | Stopped, send: remote.Push) -> ScaffoldError:
     where = f"{send.remote}/{send.branch}"
     told = error if isinstance(error, ScaffoldError) else ScaffoldError(str(error), code="aborted")
-    how = f"git fetch {send.remote} shows where {where} stands"
+    how = f"git fetch {send.remote} shows the commit of {where}"
     return ScaffoldError(
-        f"{told.message}; {where} may stand at {send.new[:9]}, and could not be set back",
+        f"{told.message}; {where} may be at {send.new[:9]}, and could not be set back",
         code=told.code,
         hint=f"{told.hint}; {how}" if told.hint else how,
     )

@@ -118,7 +118,7 @@ def _messages(branch: BranchState, rules: Rules, how: Actions) -> Check:
     said += ", ".join(f"{each.name[:9]} {each.subject[:40]!r}" for each in wrong[:MAX_NAMED])
     if how.rewrite:
         return Check("messages", "ok", f"{said}; they become one")
-    hint = f"scaffold commit-msg --check {(branch.merge_base or '')[:9]}..HEAD tells what is wrong"
+    hint = f"scaffold commit-msg --check {(branch.merge_base or '')[:9]}..HEAD shows what is wrong"
     return Check("messages", "warning", said, hint)
 
 

@@ -122,7 +122,7 @@ class TreeMove:
         taken = [path for status, path in self._paths if status == "A" and self._is_taken(path)]
         if taken:
             raise ScaffoldError(
-                f"files that git does not track stand where the base has its own: {_named(taken)}",
+                f"files that git does not track are where the base has its own: {_named(taken)}",
                 code="file_exists",
                 hint="move them away; nothing was changed",
             )
@@ -134,7 +134,7 @@ class TreeMove:
         held = [path for _, path in self._paths if path in hidden]
         if held:
             raise ScaffoldError(
-                f"git was told not to look at files that would change: {_named(held)}",
+                f"git is set not to look at files that would change: {_named(held)}",
                 code="file_exists",
                 hint="git update-index --no-assume-unchanged --no-skip-worktree PATH, then again",
             )

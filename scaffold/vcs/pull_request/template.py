@@ -81,7 +81,7 @@ def find_template(root: Path, name: str | None = None) -> Template:
         raise RequestError(
             f"there is no template {name!r}; known: {known}",
             code="template_unknown",
-            hint="they stand in .github/PULL_REQUEST_TEMPLATE",
+            hint="they are in .github/PULL_REQUEST_TEMPLATE",
         )
     for path in (*single, *(each for each in several if len(several) == 1)):
         return _read(root, path)

@@ -112,7 +112,7 @@ def analyse(comparison: Comparison, settings: Settings) -> Analysis:
     signals += _fact_signals(rules, findings, sought, reach, has_tests=has_tests)
     notes = [*users.notes, *_unread(files)]
     if not has_tests:
-        notes.append("tests: this repository has none that is told by its path")
+        notes.append("tests: this repository has none that its path shows to be one")
     # Gravest first; id and path make the order the same in every run.
     signals.sort(key=lambda each: (RISKS.index(each.rule.risk), each.rule.id, each.path))
     roles = {each.role for each in files}

@@ -107,7 +107,7 @@ def agent_for(
     if best is None:
         return None, "no subagent of the repository speaks of it"
     words = ", ".join(repr(each) for each in best[2])
-    return best[1], f"its name or description says {words}"
+    return best[1], f"its name or description has {words}"
 
 
 def readings(

@@ -43,7 +43,7 @@ def review(folder: Path, which: Which, rules: Sequence[str] = (), form: str = "h
         raise TargetError(
             f"git cannot read the repository of {str(folder)!r}: {said.strip(' ')}",
             code="repository_missing",
-            hint="`git fsck` says what it lacks; a fresh clone has all of it",
+            hint="`git fsck` shows what it lacks; a fresh clone has all of it",
         ) from error
     finally:
         repository.close()

@@ -83,6 +83,7 @@ def _changes_of(file: ChangedFile) -> Iterator[SymbolChange]:
         if earlier is None:
             if not _has_parent(name, after, before):
                 yield _change("added", file, None, symbol)
+        # A head that differs breaks callers whatever became of the body, so it is reported alone.
         elif earlier.head != symbol.head or earlier.kind != symbol.kind:
             yield _change("head", file, earlier, symbol)
         elif earlier.digest != symbol.digest and name in touched:

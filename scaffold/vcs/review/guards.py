@@ -113,6 +113,7 @@ class Guards:
             for call, name in self._calls
             if name in _REPLACERS
             and call.args
+            # raising=False and create=True let the name be missing; `**options` may hold either.
             and not any(each.arg in ("raising", "create", None) for each in call.keywords)
         )
 
@@ -126,6 +127,7 @@ def _raises(node: ast.expr, errors: frozenset[str], is_broad: bool) -> bool:
     if not isinstance(node, ast.Call) or _last(node.func) not in _RAISERS:
         return False
     named = {name for each in node.args for name in _errors(each)}
+    # An error that is not named here, as a variable, may be any.
     return is_broad or bool(named & (errors | _ANY)) or not named
 
 

@@ -74,7 +74,7 @@ def _summary(analysis: Analysis) -> Iterator[str]:
         if len(comparison.subjects) > 20:
             yield f"  - and {len(comparison.subjects) - 20} more"
     yield f"- size: {_count(len(files), 'file')}, {_count(added, 'line')} added, {removed} removed"
-    yield f"- risk: {analysis.risk}" + (f" ({told})" if told else ": no rule speaks")
+    yield f"- risk: {analysis.risk}" + (f" ({told})" if told else ": no rule applies")
     yield f"- domains: {', '.join(domains) or 'none'}"
     yield f"- certain findings: {len(analysis.findings)}"
     yield f"- rules: {', '.join(analysis.active)}"
@@ -111,7 +111,7 @@ def _size(file: ChangedFile) -> str:
 
 def _findings(analysis: Analysis) -> Iterator[str]:
     if analysis.findings:
-        yield "These hold for certain, as far as the text tells.\n"
+        yield "These hold for certain, as far as the text goes.\n"
     alike: dict[tuple[str, str, str], list[str]] = defaultdict(list)
     for each in analysis.findings:
         alike[each.rule, each.claim, each.evidence].append(_code(f"{each.path}:{each.line}"))

@@ -86,6 +86,7 @@ class SourceView:
                         yield Mention(node, each.name, node.lineno, None, each.name)
             elif isinstance(node, (ast.Name, ast.Attribute)):
                 word = node.id if isinstance(node, ast.Name) else node.attr
+                # Under `import x as y` the text has y where x is meant.
                 if isinstance(node, ast.Name) and word not in words:
                     word = aliases.get(word, word)
                 if word in words and isinstance(node.ctx, ast.Load):
@@ -115,6 +116,7 @@ class SourceView:
         for scope in self._scopes:
             if _holds(scope, line):
                 names.append(scope.name)
+                # What is inside a function has no name outside of it.
                 if not isinstance(scope, ast.ClassDef):
                     break
         return ".".join(names)
@@ -169,19 +171,13 @@ class SourceView:
             # Names of a class body are not visible in its methods.
             if isinstance(scope, ast.ClassDef):
                 continue
-            bound = self._names_of(scope, around)
+            if id(scope) not in self._bound:
+                self._bound[id(scope)] = dict(self._bindings(scope, around))
+            bound = self._bound[id(scope)]
             if first in bound:
                 head = self._class_made(bound[first])
                 return None if head is None else f"{head}{dot}{rest}"
         return dotted
-
-    def _names_of(
-        self, scope: Function, around: list[Function | ast.ClassDef]
-    ) -> dict[str, str | None]:
-        """Return what a function binds, each with its meaning; None where that is open."""
-        if id(scope) not in self._bound:
-            self._bound[id(scope)] = dict(self._bindings(scope, around))
-        return self._bound[id(scope)]
 
     def _bindings(
         self, scope: Function, around: list[Function | ast.ClassDef]
@@ -191,6 +187,7 @@ class SourceView:
         plain = [*scope.args.posonlyargs, *scope.args.args]
         owner = around[around.index(scope) - 1] if around.index(scope) else None
         is_static = any(dotted_name(each) == "staticmethod" for each in scope.decorator_list)
+        # The first parameter of a method is an instance of its class, or the class.
         if isinstance(owner, ast.ClassDef) and plain and not is_static:
             classes = [each.name for each in around[: around.index(scope)]]
             is_plain = all(isinstance(each, ast.ClassDef) for each in around[: len(classes)])

@@ -125,6 +125,7 @@ def _range(repository: git.Repo, text: str) -> Comparison:
 
 
 def _between(repository: git.Repo, old: git.Commit, new: git.Commit, why: str) -> Comparison:
+    # log.showSignature in a person's configuration would mix lines of gpg into the subjects.
     subjects = repository.git.log(
         "--format=%s", "--reverse", "--no-show-signature", f"{old.hexsha}..{new.hexsha}", "--"
     )
@@ -157,6 +158,7 @@ def _with_worktree(
     old = base.hexsha if base is not None else EMPTY_TREE
     files = list_files(root_of(repository))
     changes = unstaged_changes(repository, old)
+    # git diff leaves out files that are not tracked; people expect a review of them all the same.
     known = {each.new_path for each in changes}
     listed = git_output(files.root, "ls-files", "-z", "--others", "--exclude-standard") or b""
     paths = (each.decode("utf-8", "surrogateescape") for each in listed.split(b"\0"))
@@ -197,7 +199,7 @@ def _base_name(repository: git.Repo, which: Which, tip: git.Commit) -> tuple[str
         assert here is not None, "one of them is there"
         return here, f"{here} has all of it"
     raise RequestError(
-        "nothing says which branch this change is to go to: there is neither an upstream nor "
+        "it is unclear which branch this change is to go to: there is neither an upstream nor "
         f"origin/HEAD nor a branch {', '.join(_USUAL)}",
         code="revision_unknown",
         hint="name it with --base, or give a range such as HEAD~1..HEAD",

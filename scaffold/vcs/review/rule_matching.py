@@ -155,6 +155,7 @@ class Matcher:
                 # `^\\s*` may begin on an empty line above.
                 at = match.end() - len(match[0].lstrip())
                 index = text.count("\n", 0, at)
+                # A line on both sides moved within the change: it is neither new nor lost.
                 is_moved = " ".join(block.lines[index].split()) in self._texts[other]
                 is_excused = any(each.search(shown[index]) for each in when.unless)
                 if not is_moved and not is_excused and _lies_in(when, file, block, index):

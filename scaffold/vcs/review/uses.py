@@ -105,7 +105,10 @@ class Uses:
             by_word[word].append(each)
         sought = frozenset(each.path for each in python)
         for path, words in self._candidates(by_word, is_asked):
-            view = self._view(path)
+            if path not in self._views:
+                text = self.files.text(path)
+                self._views[path] = None if text is None else read_view(path, text, self.index)
+            view = self._views[path]
             if view is not None:
                 view.sought = sought
                 for mention in view.mentions(words):
@@ -216,7 +219,7 @@ class Uses:
         common = sorted(word for word in words if counts[word] > COMMON)
         for word in common:
             self.notes.append(
-                f"{word!r} stands in {counts[word]} files: only those that also name "
+                f"{word!r} is in {counts[word]} files: only those that also name "
                 f"{' or '.join(sorted(needs[word]))} were read for it"
             )
         found = [
@@ -246,12 +249,6 @@ class Uses:
             there = fresh.intersection(data.translate(_TABLE).split())
             if there:
                 self._words.setdefault(path, set()).update(map(os.fsdecode, there))
-
-    def _view(self, path: str) -> SourceView | None:
-        if path not in self._views:
-            text = self.files.text(path)
-            self._views[path] = None if text is None else read_view(path, text, self.index)
-        return self._views[path]
 
     def _word_uses(self, wanted: Watched, is_asked: Callable[[str], bool] | None) -> Iterator[Use]:
         """Yield the lines of other files of the same language that hold the word."""

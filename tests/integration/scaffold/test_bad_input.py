@@ -482,7 +482,7 @@ def test_nobody_is_asked_where_nobody_can_answer(root: Path) -> None:
     assert tree(root) == before
 
 
-def test_a_proposal_is_not_written_unasked(root: Path) -> None:
+def test_a_draft_is_not_written_unasked(root: Path) -> None:
     shutil.rmtree(root / ".scaffold")
     put("pyproject.toml", "[project]\nname = 'my-rl'\n")(root)
     before = tree(root)

@@ -139,7 +139,7 @@ def test_a_submodule_is_built_with_and_no_source(folder: Path, tmp_path: Path) -
     git(plain, *add)
     told = run(plain)[1]["commit_message"]["type"]
     assert (told["word"], told["evidence"]) == (
-        "build", ["only submodules come, go or stand at another commit"],
+        "build", ["only submodules come, go or are at another commit"],
     )  # fmt: skip
 
 
@@ -179,7 +179,7 @@ def test_the_draft_is_refused_until_its_author_has_said_why(folder: Path) -> Non
     assert status == 1
     assert [(each["rule"], each["line"]) for each in report["problems"]] == [("draft", 3)]
     draft.write_text(
-        draft.read_text().replace("WHY: say here why it changes", "Since it was wrong")
+        draft.read_text().replace("WHY: write here why it changes", "Since it was wrong")
     )
     assert run(folder, "--check", str(draft)) == (0, report | {"ok": True, "problems": []})
 

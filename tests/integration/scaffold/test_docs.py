@@ -179,7 +179,7 @@ def test_a_shallow_clone_says_what_git_does_not_know(repository: Path, tmp_path:
     git(tmp_path, "clone", "-q", "--depth", "1", f"file://{repository}", str(clone))
     done = scaffold(clone, "docs", "plan", "guide.md")
     assert done.exit_code == 0, done.stderr
-    assert "git does not know the source that was translated" in done.stdout
+    assert "the source that was translated is not in git" in done.stdout
 
 
 def test_a_partial_clone_fetches_nothing(repository: Path, tmp_path: Path) -> None:

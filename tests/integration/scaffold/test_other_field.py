@@ -337,15 +337,15 @@ def repository(extended: Path, tmp_path: Path) -> Path:
 
 
 def test_everything_of_the_example_is_found(taught: Path):
-    proposal = json.loads((taught / "report.json").read_text())["proposal"]
-    assert (proposal["kind"], proposal["example"]) == ("scraper", "heise")
-    assert {row["path"]: row["role"] for row in proposal["files"]} == {
+    draft = json.loads((taught / "report.json").read_text())["draft"]
+    assert (draft["kind"], draft["example"]) == ("scraper", "heise")
+    assert {row["path"]: row["role"] for row in draft["files"]} == {
         "src/scrapers/sources/heise.py": "source",
         "tests/test_heise.py": "test",
         "tests/pages/heise.html": "data",
         "docs/sources/heise.md": "doc",
     }
-    lines = {(row["file"], row["line"]): row["shape"] for row in proposal["registry"]}
+    lines = {(row["file"], row["line"]): row["shape"] for row in draft["registry"]}
     assert lines == {
         ("CODEOWNERS", 3): "owners",
         ("README.md", 3): "manual",

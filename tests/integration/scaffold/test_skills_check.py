@@ -161,7 +161,7 @@ def test_since_tells_only_what_the_change_broke(repository: Path) -> None:
     assert found[0]["evidence"] == "it stood in pkg/tidy.py:1"
     done = check(repository, "--since", "nowhere", "--json")
     assert done.returncode == 2
-    assert "git knows no revision 'nowhere'" in json.loads(done.stdout)["error"]["message"]
+    assert "git has no revision 'nowhere'" in json.loads(done.stdout)["error"]["message"]
 
 
 def test_rules_are_chosen_by_name_or_first_word(repository: Path) -> None:

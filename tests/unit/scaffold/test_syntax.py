@@ -23,6 +23,7 @@ NEWER = {
     "a backslash in an f-string": ('x = f"{"\\n".join(here)}"\n', "here"),
     "exceptions without brackets": ("try:\n    pass\nexcept A, here:\n    pass\n", "here"),
     "groups of them": ("try:\n    pass\nexcept* A, here, B:\n    pass\n", "here"),
+    "the name of an alias": ("x = 1; type here = int\n", "here"),
     "an alias over several lines": ("type X[\n    T,\n] = list[here]\n", "here"),
     "a field over several lines": ("x = f'{\n  a['b']\n} {\n  here\n}'\ny = here\n", "here"),
     "a tuple in a field": ("x = f'{a['b'],}'\ny = here\n", "here"),

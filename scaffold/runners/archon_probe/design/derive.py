@@ -53,7 +53,7 @@ def derive(real: Any) -> dict[str, Any]:
         first = observe(model)
     except UnknownStructureError as error:
         raise ProbeError(
-            f"{type(model).__name__} has a part that no probe knows: {error}",
+            f"{type(model).__name__} has a part that no probe recognises: {error}",
             code="model_unsuited",
             hint="write this model by hand, or teach scaffold/runners/archon_probe the part",
         ) from error

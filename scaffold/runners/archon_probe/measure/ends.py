@@ -28,6 +28,7 @@ def observe_embedding(
     embedding = model.get_input_embeddings()
     embedded = _rows(trace.of(skeleton.embed)[0].y)
     length = embedded.shape[0]
+    # Explained backwards from what the first layer gets: a model may do anything before it.
     target = _rows(trace.of(skeleton.layers[0])[0].x)
     plain = embedding.weight.detach()[trace.tokens[0]]
     observation.tensors["tok_embeddings.weight"] = embedding.weight.detach()
@@ -88,6 +89,7 @@ def _positions(call: Call, length: int, features: dict[str, Any], observation: O
     weight = getattr(call.module, "weight", getattr(call.module, "weights", None))
     if not isinstance(weight, Tensor):
         raise UnknownStructureError(call.path, "positions that are no table")
+    # Some tables begin with rows that no position uses, as OPT's do.
     offset = next(
         (o for o in range(len(weight) - length + 1) if is_close(weight[o : o + length], y)), None
     )
@@ -182,6 +184,7 @@ def observe_head(model: Any, trace: Trace, skeleton: Skeleton, observation: Obse
     weight, bias = linear_weight(head.module), linear_bias(head.module)
     assert weight is not None
     embedding = model.get_input_embeddings().weight
+    # Equal values prove nothing: only shared memory stays equal in training.
     features["tied"] = head.module.weight.data_ptr() == embedding.data_ptr()
     features["bias"] = bias is not None
     observation.paths["output"] = skeleton.head
@@ -247,6 +250,7 @@ def _logits(produced: Tensor, logits: Tensor, config: Any) -> dict[str, Any]:
     # Caps of the configuration, and those that models have as constants of their code.
     numbers = {*config_numbers(config), 15.0, 20.0, 30.0, 50.0}
     for cap in sorted(numbers):
+        # No capped logit exceeds its cap, and atanh beyond it is NaN.
         if cap < float(logits.abs().max()):
             continue
         # The inverse of the cap; its argument stays inside of what rounding makes of 1.

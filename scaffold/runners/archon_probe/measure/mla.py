@@ -97,6 +97,7 @@ def _expansion(parts: _Parts, products: Products) -> Call | None:
     """Return the linear map that makes values, where its input is no input of the module."""
     wanted = products.v[:, 0].flatten()
     for linear in parts.linears:
+        # Plain attention makes its values from the module's input, latent attention from a state.
         if is_close(_rows(linear.x), parts.x):
             continue
         if match_columns(wanted, {"y": _rows(linear.y)[0]}) is not None:
@@ -114,6 +115,7 @@ def _keys_and_values(parts: _Parts, products: Products, expansion: Call) -> Call
     # Those dimensions of a key that the expanded state has too are not rotated.
     nope = sum(int(bool((values[0] - v).abs().min() < 1e-6 * values.abs().mean())) for v in first)
     width = products.v.shape[-1]
+    # Each head's part of the map holds the key that is not rotated, and behind it the value.
     expected = torch.cat([products.k[:, 0, :nope], products.v[:, 0]], dim=-1)
     if not is_close(values, expected):
         raise UnknownStructureError(parts.path, "heads of its expanded state are no key and value")
@@ -140,6 +142,7 @@ def _norm_before(parts: _Parts, given: Tensor) -> tuple[Call, dict[str, Any], fl
         made = _rows(norm.y)
         if made.shape != given.shape:
             continue
+        # The factor of least squares, which is exact where one is a multiple of the other.
         factor = float((given * made).sum() / made.square().sum())
         if is_close(made * factor, given):
             return norm, kind, rounded(factor)
@@ -187,6 +190,7 @@ def _rotation(parts: _Parts, products: Products, latent: Call) -> None:
     matched = match_scaled(wanted, row) or match_partly_scaled(wanted, row)
     if matched is None:
         raise UnknownStructureError(parts.path, "the rotated part of its keys is no projection")
+    # The first position is not turned, so its values show the order alone.
     order = [i for _, i in matched[1]]
     halves = [*range(0, size, 2), *range(1, size, 2)]
     if order not in (list(range(size)), halves):

@@ -83,6 +83,7 @@ def _kind(trace: Trace, name: str, group: list[Call], attentions: list[str]) -> 
     call = group[0]
     if name in attentions:
         return "attention"
+    # By what it computes, since the names of norms differ between models.
     if len(group) == 1 and observe_norm(call.module, call.x) is not None:
         return "norm"
     parameters = [p for g in group for p in g.module.parameters()]

@@ -80,7 +80,7 @@ def _check_own_code(model_type: str, given: dict[str, Any] | None, is_trusted: b
     near = difflib.get_close_matches(model_type, known, n=3, cutoff=0.5)
     guess = f"; did you mean {', '.join(map(repr, near))}?" if near else ""
     raise ProbeError(
-        f"transformers knows no model_type {model_type!r}{guess}",
+        f"transformers has no model_type {model_type!r}{guess}",
         code="model_unknown",
         hint="name a model_type of the installed transformers, or a config.json of one",
     )

@@ -152,6 +152,7 @@ def layouts_of(call: ExpertCall) -> Iterator[Layout]:
             if p.ndim == 2 and p.shape[0] % count == 0 and p.shape[0] > count
         ]
     vectors = [(n, p) for n, p in named if p.ndim == 2 and p.shape[0] == matrices[0][1].shape[0]]
+    # Shapes alone do not decide where E, D and H are equal: each reading is tried on tokens.
     for chosen in itertools.permutations(matrices, len(matrices)):
         ups, down = chosen[:-1], chosen[-1]
         for turned_down, w2 in _turns(down, call.dim, -2):

@@ -68,6 +68,7 @@ class Bench:
     def __init__(
         self, module: nn.Module, dim: int, config: Any = None, read: set[str] | None = None
     ) -> None:
+        # Measured in fp32: tolerances are those of its rounding, and dropout would drown them.
         self.module = copy.deepcopy(module).float().eval()
         self.dim = dim
         kept = [getattr(part, "config", None) for part in module.modules()]
@@ -123,6 +124,7 @@ class Bench:
             out = self.module(x.clone().unsqueeze(0))
         # Some modules return their router's logits beside the output.
         flat = out if isinstance(out, (tuple, list)) else (out,)
+        # The output is known by its size, that of the input.
         sized = (o for o in flat if isinstance(o, Tensor) and o.numel() == x.numel())
         run.y = next(sized).detach().reshape(x.shape)
         return run
@@ -170,6 +172,7 @@ def _hooks(module: nn.Module, run: Run) -> Iterator[None]:
             flat = out if isinstance(out, (tuple, list)) else (out,)
             outputs = [v.detach().clone() for v in flat if isinstance(v, Tensor)]
             depth = len(pending) - 1
+            # Modules end in reverse, so the last one that began is this one.
             run.calls.append(Call(path, m, pending.pop(), outputs, depth, len(run.calls)))
 
         return hook
@@ -203,6 +206,7 @@ def declared(module: nn.Module, measured: float, tolerance: float = 1e-4) -> flo
     close = [n for n in numbers if abs(n - measured) <= tolerance * abs(measured)]
     if close:
         return min(close, key=lambda n: abs(n - measured))
+    # People write constants with few digits: the shortest number within the tolerance is meant.
     for digits in range(1, 6):
         short = float(f"{measured:.{digits}g}")
         if abs(short - measured) <= tolerance * abs(measured):

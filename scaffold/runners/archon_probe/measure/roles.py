@@ -51,6 +51,7 @@ def find_skeleton(model: Any, trace: Trace) -> Skeleton:
     head = paths.get(id(model.get_output_embeddings()))
     if embed is None or head is None:
         raise UnknownStructureError("", "no token embedding or no output projection")
+    # Names of attributes differ between models; that members run one after another does not.
     lists = [
         (p, m)
         for p, m in model.named_modules()
@@ -80,6 +81,7 @@ def attention_paths(trace: Trace, layer: str) -> list[str]:
         scores = function.inputs[0] if function.inputs else None
         if function.name != "softmax" or scores is None or scores.ndim < 3:
             continue
+        # A router's softmax goes over experts; only scores of attention are [..., T, T or more].
         length = trace.tokens.shape[1]
         if scores.shape[-2] == length and scores.shape[-1] >= length and function.path not in found:
             found.append(function.path)

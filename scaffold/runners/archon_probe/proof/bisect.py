@@ -54,6 +54,7 @@ def bisect(spec: Any, config: PretrainedConfig, variation: str) -> dict[str, Any
         ``unknown`` is the reason where nothing was found.
     """
     hf_model = random_model(config)
+    # Through a file, as a user's checkpoint comes: the names in it are what pairs the modules.
     with tempfile.TemporaryDirectory() as folder:
         saved = save_and_load(hf_model, Path(folder))
     args, refusal = read_args(spec, config)
@@ -74,6 +75,7 @@ def bisect(spec: Any, config: PretrainedConfig, variation: str) -> dict[str, Any
     except Exception as error:
         return _unknown(variation, f"its forward fails: {type(error).__name__}: {error}")
     kind, first = "output", _first_difference(pairs, truth.outputs, found.outputs)
+    # Where all outputs agree, only the backward pass can differ.
     if first is None:
         # Gradients flow from the last module to the first one.
         kind, backwards = "gradient of the output", dict(reversed(truth.gradients.items()))
@@ -103,6 +105,7 @@ def pair_modules(hf_model: Any, built: Any) -> list[tuple[str, str]]:
     pairs: list[tuple[str, str]] = []
     for tensors, names in left.items():
         others = right.get(tensors, [])
+        # What lies between has no partner that tensors could give away.
         if names and others:
             pairs.append((names[0], others[0]))
             if len(names) > 1 or len(others) > 1:
@@ -201,6 +204,7 @@ def _first_tensor(output: Any) -> Tensor | None:
 def _capture_alone(model: Any, names: list[str], batch: Batch) -> Traced:
     """Run transformers on each sequence alone and lay what its modules gave end to end."""
     runs: list[_Capture] = []
+    # Alone, since a packed batch is what may be wrong: transformers gives the truth without one.
     for start, end in batch.spans:
         with _Capture(model, names) as capture, fresh_state(model):
             logits = model(input_ids=batch.tokens[None, start:end], use_cache=False).logits[0]
@@ -226,6 +230,7 @@ def _traced(runs: list[_Capture], lengths: tuple[int, ...]) -> Traced:
 
 def _joined(tensors: list[Tensor], lengths: tuple[int, ...]) -> Tensor | None:
     """Return [T, rest]: the dimension of tokens is the one whose size is always the length."""
+    # Tokens come first, behind a batch of one, or behind heads, as the module has it.
     for dim in range(tensors[0].dim()):
         if all(t.dim() > dim and t.shape[dim] == n for t, n in zip(tensors, lengths, strict=True)):
             rows = [t.movedim(dim, 0).reshape(n, -1) for t, n in zip(tensors, lengths, strict=True)]
@@ -239,10 +244,12 @@ def _first_difference(
     partner = dict(pairs)
     for name in truth:
         other = found.get(partner[name]) if name in partner else None
+        # Not to be compared column by column; a fault shows in a later module.
         if other is None or other.shape != truth[name].shape:
             continue
         difference = (other - truth[name]).abs()
         error = float(difference.max() / truth[name].std().clamp_min(1e-30))
+        # Written this way round, a NaN counts as different.
         if not error <= DIFFERENT:
             return _where(name, partner[name], error, truth[name], other, difference)
     return None
@@ -282,6 +289,7 @@ def _side(model: nn.Module, name: str) -> dict[str, Any]:
     """Describe a module, with the source of its forward; of its owner's if it is torch's own."""
     module = model.get_submodule(name)
     described = module
+    # The forward of torch's Linear explains nothing; that of the module around it does.
     while type(described).__module__.startswith("torch.") and name:
         name_above = name.rpartition(".")[0]
         described, name = model.get_submodule(name_above), name_above

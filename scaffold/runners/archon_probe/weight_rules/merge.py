@@ -107,7 +107,7 @@ def _add_conditions(
             continue
         condition = _condition(here, there, arguments)
         if condition is None:
-            why = f"and {merged[other]} exclude each other; no argument tells which"
+            why = f"and {merged[other]} exclude each other; no argument decides which"
             problems.append(named(merged[one]["hub"], why))
         else:
             merged[one]["when"], merged[other]["when"] = condition

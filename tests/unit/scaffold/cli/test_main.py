@@ -249,3 +249,45 @@ def test_a_question_is_put_to_a_person_only(
 ):
     monkeypatch.setattr("sys.stdin.isatty", lambda: is_terminal, raising=False)
     assert kind_options._may_ask(values) is expected
+
+
+FINDING_COMMANDS = [
+    "skills check",
+    "review",
+    "docs check",
+    "deps audit numpy 1.0 2.0",
+    "commit-msg --check HEAD",
+]
+
+
+@pytest.mark.parametrize("wrong", ["--target nowhere-at-all", "--no-such-option"])
+@pytest.mark.parametrize("command", FINDING_COMMANDS)
+def test_a_command_that_fails_writes_its_format_all_the_same(
+    command: str, wrong: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.chdir(tmp_path)
+    argv = [*command.split(), *wrong.split()]
+    result = run(*argv, "--format", "json")
+    report = json.loads(result.stdout)
+    jsonschema.validate(report, SCHEMA)
+    error = report["error"]
+    assert result.exit_code != 0
+    assert error["code"] in result.stderr
+
+    (one,) = json.loads(run(*argv, "--format=sarif").stdout)["runs"]
+    (invocation,) = one["invocations"]
+    (notification,) = invocation["toolExecutionNotifications"]
+    assert one["results"] == []
+    assert invocation["executionSuccessful"] is False
+    assert notification["level"] == "error"
+    assert notification["message"]["text"].startswith(error["message"])
+    assert notification["descriptor"] == {"id": error["code"]}
+
+    (row,) = run(*argv, "--format", "github").stdout.splitlines()
+    assert row.startswith(f"::error title={error['code']}::")
+    assert run(*argv, "--format", "human").stdout == ""
+
+
+def test_a_format_behind_two_dashes_is_an_argument(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.chdir(tmp_path)
+    assert run("skills", "check", "--target", "nowhere", "--", "--format", "json").stdout == ""

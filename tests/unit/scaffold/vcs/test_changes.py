@@ -9,6 +9,7 @@ import git as gitpython
 import pytest
 
 from scaffold.vcs.changes import (
+    LINK,
     FileChange,
     Hunk,
     changes_of,
@@ -74,14 +75,14 @@ def test_a_file_that_becomes_a_link_and_back(folder: Path, repository: gitpython
     (folder / "a.txt").symlink_to("long.txt")
     commit(folder, "refactor: link", {})
     (change,) = of_head(repository)
-    assert (change.status, change.is_link) == ("T", True)
+    assert (change.status, change.new_mode) == ("T", LINK)
     assert old_text(repository, change) == "one\ntwo\nthree\n"
     assert new_text(repository, change) is None
     commit(folder, "refactor: unlink", {"b": "x"})
     (folder / "a.txt").unlink()
     commit(folder, "refactor: write it again", {"a.txt": "again\n", "b": "y\n"})
     back, other = of_head(repository)
-    assert (back.status, back.is_link) == ("T", False)
+    assert (back.status, back.old_mode) == ("T", LINK)
     # The two parts of a change of type do not shift those of the files behind it.
     assert other.hunks[0].added == ("y",)
 

@@ -48,8 +48,6 @@ PROGRAMS = {
     "pydantic": "from pydantic_settings import BaseSettings, CliApp\n"
     "from pkg.config import Optimizer\nclass Settings(BaseSettings):\n    run_name: str\n"
     "    optimizer: Optimizer\ndef main():\n    CliApp.run(Settings)\n",
-    "chz": "import chz\nfrom pkg.config import Config\ndef run(config: Config): ...\n"
-    "def main():\n    chz.nested_entrypoint(run)\n",
     "omegaconf": "from omegaconf import OmegaConf\nfrom pkg.config import Config\ndef main():\n"
     "    OmegaConf.merge(OmegaConf.structured(Config), OmegaConf.from_cli())\n",
 }
@@ -74,12 +72,10 @@ def read(root: Path, files: dict[str, str], name: str) -> Command | None:
         ("tyro", "--run_name x --optimizer.lrate 1e-4", ["option-unknown"]),
         ("tyro_function", "--run-name x --optimizer.lr 1 --num-steps 2", []),
         ("tyro_function", "--run-name x --steps 2", ["option-unknown"]),
-        ("simple", "--run_name x --lr 1e-4 --optimizer.lr 2", []),
+        ("simple", "--run_name x --lr 1e-4", []),
         ("simple", "--run_name x --rate 1e-4", ["option-unknown"]),
         ("pydantic", "--run_name x --optimizer.lr 1e-4", []),
         ("pydantic", "--optimizer.rate 1e-4", ["option-unknown"]),
-        ("chz", "run_name=x optimizer.lr=1e-4", []),
-        ("chz", "run_name=x optimizer.rate=1e-4", ["option-unknown"]),
         ("omegaconf", "run_name=x optimizer.lr=1e-4 else=where", []),
     ],
 )
@@ -128,3 +124,199 @@ def test_a_class_that_may_take_more_makes_the_command_open(text: str, tmp_path: 
 )
 def test_a_class_from_elsewhere_is_not_read(text: str, tmp_path: Path) -> None:
     assert read(tmp_path, {"run.py": text}, "run.py") is None
+
+
+HF = """
+from dataclasses import dataclass
+from transformers import HfArgumentParser
+@dataclass
+class Args:
+    name: str
+    must: bool
+    use_fast: bool = True
+    num_steps: int = 3
+    x: int = 1
+def main():
+    HfArgumentParser(Args).parse_args_into_dataclasses()
+"""
+TYRO_NESTED = """
+import dataclasses
+import tyro
+@dataclasses.dataclass
+class Optimizer:
+    learning_rate: float = 1.0
+    nesterov: bool = False
+@dataclasses.dataclass
+class Config:
+    out_dir: str
+    must: bool
+    optimizer: Optimizer
+    on: bool = True
+def main():
+    tyro.cli(Config)
+"""
+TYRO_PLACES = """
+import tyro
+def run(source: str, /, *rest: str, num: int = 1): ...
+def main():
+    tyro.cli(run)
+"""
+TYRO_TABLE = """
+import dataclasses
+import tyro
+@dataclasses.dataclass
+class Config:
+    opts: dict[str, float] = dataclasses.field(default_factory=lambda: {"lr": 1.0})
+def main():
+    tyro.cli(Config)
+"""
+SIMPLE = """
+from dataclasses import dataclass, field
+import simple_parsing
+@dataclass
+class Inner:
+    use_it: bool = True
+    n: int = 1
+@dataclass
+class Mid:
+    inner: Inner = field(default_factory=Inner)
+    use_it: bool = False
+    alone: bool = True
+@dataclass
+class Config:
+    log_dir: str
+    mid: Mid = field(default_factory=Mid)
+    n: int = 2
+def main():
+    simple_parsing.parse(Config)
+"""
+PYDANTIC = """
+from pydantic import BaseModel
+from pydantic_settings import BaseSettings, CliApp
+class Sub(BaseModel):
+    v: int = 1
+class Settings(BaseSettings):
+    x: int = 1
+    my_foo: bool = False
+    sub: Sub = Sub()
+def main():
+    CliApp.run(Settings)
+"""
+CHZ = """
+import chz
+def run(name: str, num_steps: int = 3): ...
+def main():
+    chz.entrypoint(run)
+"""
+CHZ_NESTED = """
+import chz
+@chz.chz
+class Base:
+    a: int = 1
+@chz.chz
+class Other(Base):
+    b: int = 2
+@chz.chz
+class Config:
+    name: str
+    base: Base
+def run(config: Config): ...
+def main():
+    chz.nested_entrypoint(run)
+"""
+OMEGACONF = """
+from dataclasses import dataclass
+from omegaconf import OmegaConf
+@dataclass
+class Config:
+    host: str = "x"
+def main():
+    OmegaConf.merge(OmegaConf.structured(Config), OmegaConf.from_cli())
+"""
+TAKEN = {
+    "hf": (HF, ["--name x", "--name x --must true --no-use-fast", "--name x --no_use_fast"]),
+    "tyro": (
+        TYRO_NESTED,
+        [
+            "--out-dir x --must True --optimizer.no-nesterov",
+            "--out_dir x --must False --no-on --optimizer.learning_rate 1",
+        ],
+    ),
+    "tyro places": (TYRO_PLACES, ["a", "a --rest b c --num 2"]),
+    "tyro table": (TYRO_TABLE, ["--opts.lr 2"]),
+    "simple": (
+        SIMPLE,
+        [
+            "--log_dir x --inner.use_it false --nouse_it --noalone",
+            "--log_dir x -n 3 --inner.n 4 -inner.n 5",
+        ],
+    ),
+    "pydantic": (PYDANTIC, ["-x 2 --sub.v 3 --my_foo true", "--sub {}"]),
+    "chz": (CHZ, ["name=x num_steps=3"]),
+    "chz nested": (CHZ_NESTED, ["name=x base=Other base.b=3", "name=x ...a=2"]),
+    "omegaconf": (OMEGACONF, ["host=y"]),
+}
+REFUSED = {
+    "hf": (HF, ["--must true --num_steps", "--name x -x 2", "--name x --steps 3"]),
+    "tyro": (
+        TYRO_NESTED,
+        [
+            "--out-dir x --must --on",
+            "--out-dir x --must True --no-must",
+            "--out-dir x --must True --no-optimizer.nesterov",
+            "--must True",
+        ],
+    ),
+    "simple": (
+        SIMPLE,
+        [
+            "--log-dir x",
+            "--log_dir x --mid.inner.alone false",
+            "--log_dir x --no_alone",
+            "--log_dir x --mid.alone true",
+        ],
+    ),
+    "pydantic": (PYDANTIC, ["--x 2", "--my-foo true", "--my_foo", "--no-my_foo"]),
+    "chz": (CHZ, ["name=x steps=2"]),
+}
+
+
+@pytest.mark.parametrize(
+    ("text", "line"), [(text, line) for text, lines in TAKEN.values() for line in lines]
+)
+def test_a_line_that_the_library_takes_has_no_problem(text: str, line: str, tmp_path: Path) -> None:
+    assert problems_of(text, line, tmp_path) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "line"), [(text, line) for text, lines in REFUSED.values() for line in lines]
+)
+def test_a_line_that_the_library_refuses_has_a_problem(
+    text: str, line: str, tmp_path: Path
+) -> None:
+    assert problems_of(text, line, tmp_path)
+
+
+def problems_of(text: str, line: str, root: Path) -> list[str]:
+    command = read(root, {"run.py": text}, "run.py")
+    assert command is not None
+    result = fit(command, [Input(word) for word in line.split()], is_whole=True)
+    return [each.message for each in result.problems]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        HF.replace("HfArgumentParser(Args).", "p = HfArgumentParser(Args)\n    p.add_argument('-y')"
+                   "\n    p."),
+        HF.replace("dataclasses()", "dataclasses(args_file_flag='--cfg')"),
+        TYRO_NESTED.replace("import tyro", "import tyro as t").replace("tyro.cli", "t.cli"),
+        SIMPLE.replace("alone: bool = True", "alone: bool = field(True, negative_option='off')"),
+        SIMPLE.replace("parse(Config)", "parse(Config, 'config.yaml')"),
+        PYDANTIC.replace("run(Settings)", "run(Settings, ['-x', '1'])"),
+    ],
+)  # fmt: skip
+def test_a_parser_that_is_made_in_another_way_is_open(text: str, tmp_path: Path) -> None:
+    command = read(tmp_path, {"run.py": text}, "run.py")
+    assert command is not None
+    assert command.is_open

@@ -6,7 +6,7 @@ from textwrap import dedent
 import pytest
 
 from scaffold.analysis.files.files import list_files
-from scaffold.skills.blocks.expected import Problem, Repository, expected, is_in_step
+from scaffold.skills.blocks.expected import Problem, Repository, expected
 from scaffold.skills.blocks.markers import Block, parse_blocks
 from scaffold.skills.blocks.output import with_output
 from scaffold.skills.blocks.settings import read_settings
@@ -303,9 +303,9 @@ def test_a_template_is_rendered_with_its_answers(repository: Repository) -> None
 @pytest.mark.parametrize(
     ("spec", "problem"),
     [
-        ("signature", "needs to be told of what"),
+        ("signature", "needs a subject"),
         ("signature a b", "names one symbol, not 2"),
-        ("signature pkg.shapes.Shape docs=none", "signature knows no docs=; known: doc, members"),
+        ("signature pkg.shapes.Shape docs=none", "signature has no docs=; known: doc, members"),
         ("signature pkg.shapes.Nothing", "pkg/shapes.py does not define 'Nothing'"),
         ("signature pkg.shapes.Shap", "did you mean 'pkg.shapes.Shape'?"),
         ("signature nowhere.x", "nowhere is not in this repository"),
@@ -315,7 +315,7 @@ def test_a_template_is_rendered_with_its_answers(repository: Repository) -> None
         ("registry pkg.table.COMPUTED", "is no literal table"),
         ("registry pkg.table.MERGED", "is no literal table"),
         ("registry pkg.shapes.Square", "is no literal table"),
-        ("options tool walk", "cli.json knows no command 'tool walk'"),
+        ("options tool walk", "cli.json has no command 'tool walk'"),
         ("options tool run only=--slow", "tool run has no option --slow"),
         ("options tool run cli=none.json", "none.json of a command line is not there"),
         ("options tool run cli=newer.json", "newer.json has schema 2"),
@@ -330,7 +330,7 @@ def test_a_template_is_rendered_with_its_answers(repository: Repository) -> None
         ("template reward/exact sums package=a-b", "no importable name"),
         ("template archon-model/default x", "are written, and not rendered"),
         ("template reward/exact sums package=.", "needs a repository"),
-        ("output", "needs to be told of what"),
+        ("output", "needs a subject"),
         ('output "ls pkg"', "names the files that its text depends on"),
         ("output ls pkg inputs=pkg", "names one command, in quotes"),
         ('output "ls pkg" inputs=nowhere', "no file fits inputs=nowhere"),
@@ -343,6 +343,12 @@ def test_what_cannot_be_made_is_a_problem(spec: str, problem: str, repository: R
     assert isinstance(found, Problem)
     assert problem in found.message
     assert not found.is_stale
+
+
+def is_in_step(block: Block, repository: Repository) -> bool:
+    """Return whether what stands in a block is what ought to."""
+    found = expected(block, repository)
+    return found is None or (isinstance(found, str) and found.strip("\n") == block.content)
 
 
 def test_a_stored_output_is_stale_once_anything_differs(tmp_path: Path) -> None:

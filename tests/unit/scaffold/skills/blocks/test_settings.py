@@ -65,7 +65,7 @@ def test_a_command_is_allowed_by_its_first_words() -> None:
         ('[tool.scaffold.skills]\nrun = ["\'"]\n', "No closing quotation"),
         ("[tool.scaffold.skills]\ncommand = true\n", "did you mean 'commands'"),
         ("[tool.scaffold.skills]\nopencode = 3\n", "must be dict"),
-        ("[tool.scaffold.skills.plugin]\nname = 'x'\n", "version, description stands neither"),
+        ("[tool.scaffold.skills.plugin]\nname = 'x'\n", "version, description is neither"),
         ("[tool.scaffold.skills.plugin]\nnames = 'x'\n", "unknown key 'names'"),
     ],
 )

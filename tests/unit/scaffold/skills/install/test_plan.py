@@ -30,17 +30,17 @@ PATH = ".agents/skills/one/SKILL.md"
 CASES: dict[str, tuple[str | None, str | None, str | None, str]] = {
     "new": (None, None, "b", "created"),
     "new and there already": (None, "b", "b", ""),
-    "new where a person has another": (None, "x", "b", "clash"),
+    "new where a person has another": (None, "x", "b", "conflict"),
     "as it was": ("a", "a", "a", ""),
     "renewed": ("a", "a", "b", "updated"),
     "taken away": ("a", "a", None, "deleted"),
     "gone already": ("a", None, None, ""),
     "edited and unchanged": ("a", "x", "a", "kept"),
-    "edited and renewed": ("a", "x", "b", "clash"),
+    "edited and renewed": ("a", "x", "b", "conflict"),
     "edited to what it is to be": ("a", "b", "b", ""),
-    "edited and taken away": ("a", "x", None, "clash"),
+    "edited and taken away": ("a", "x", None, "conflict"),
     "deleted and unchanged": ("a", None, "a", "kept"),
-    "deleted and renewed": ("a", None, "b", "clash"),
+    "deleted and renewed": ("a", None, "b", "conflict"),
 }
 GIVEN_UP = {
     "new where a person has another": "replaced",
@@ -57,9 +57,9 @@ def files(text: str | None) -> dict[str, SkillFile]:
 
 
 def outcome(plan: FilePlan) -> str:
-    if plan.clashes or plan.kept:
+    if plan.conflicts or plan.kept:
         assert plan.changes == ()
-        return "clash" if plan.clashes else "kept"
+        return "conflict" if plan.conflicts else "kept"
     return plan.changes[0].action if plan.changes else ""
 
 
@@ -116,7 +116,7 @@ def test_a_run_bit_is_part_of_a_file(tmp_path: Path) -> None:
     (tmp_path / PATH).chmod(0o755)
     assert find(tmp_path, PATH) == Found(b"a", True)
     assert not is_intact(find(tmp_path, PATH), old[0])
-    assert plan_files(tmp_path, old, files("b")).clashes == (PATH,)
+    assert plan_files(tmp_path, old, files("b")).conflicts == (PATH,)
     plan = plan_files(tmp_path, locked_files({PATH: SkillFile(b"a", True)}), files("a"))
     ((change,), executable) = plan.changes, False
     assert (change.action, change.before, change.after) == ("updated", b"a", b"a")
@@ -155,7 +155,7 @@ def test_what_is_no_plain_file_is_nobodys_to_replace(tmp_path: Path, what: str) 
     old = locked_files(files("a"))
     for want in ("b", None):
         plan = plan_files(tmp_path, old, files(want), [PATH])
-        assert (plan.blocked, plan.changes, plan.clashes) == ((PATH,), (), ())
+        assert (plan.blocked, plan.changes, plan.conflicts) == ((PATH,), (), ())
     assert plan_files(tmp_path, old, files("a")).kept == (PATH,)
 
 

@@ -89,7 +89,7 @@ def test_an_output_is_run_where_that_is_allowed_and_stale_again_later(tmp_path: 
     assert f"stale      {PLACE}:8\n" in checked.to_text()
     dry = sync_skills(tmp_path, check=False, dry_run=True)
     assert dry.changes == ()
-    assert dry.warnings == (f"{PLACE}:8: its output is stale; `scaffold skills sync` renews it",)
+    assert dry.warnings == (f"{PLACE}:8: its output is stale; `scaffold skills sync` updates it",)
     sync_skills(tmp_path, check=False)
     assert "\nb\n```" in skill.read_text()
 

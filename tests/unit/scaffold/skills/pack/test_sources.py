@@ -64,7 +64,7 @@ def test_what_is_passed_over_is_told_of(root: Path) -> None:
         (root / ".agents" / path).write_text("text\n")
     assert read_pack(list_files(root)).warnings == (
         ".agents/skills/two holds no SKILL.md and is passed over",
-        ".agents/agents/team/judge.md is passed over: subagents stand in .agents/agents itself",
+        ".agents/agents/team/judge.md is passed over: subagents belong into .agents/agents itself",
     )
 
 
@@ -75,7 +75,7 @@ def test_what_is_passed_over_is_told_of(root: Path) -> None:
         (b"---\nname: x\n", "the front matter is not closed"),
         (b"---\nname: [x\n---\n", "the YAML is broken"),
         (b"---\n- x\n---\n", "is no mapping"),
-        (b"---\nname: x\nname: y\n---\n", "'name' stands there twice"),
+        (b"---\nname: x\nname: y\n---\n", "'name' is there twice"),
         (b"\xff\xfe---\n", "is no UTF-8"),
         (b"---\nname: x\n---\n\0\n", "it holds null bytes"),
     ],

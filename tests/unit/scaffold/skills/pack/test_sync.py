@@ -391,7 +391,7 @@ def test_what_is_overwritten_lies_inside(tmp_path: Path) -> None:
 
 def test_overwriting_what_is_not_there_is_told(repository: Path) -> None:
     report = sync_skills(repository, check=False, overwrite=frozenset({"nothing.md"}))
-    assert report.warnings == ("--overwrite nothing.md: nothing stands there",)
+    assert report.warnings == ("--overwrite nothing.md: there is no such file",)
 
 
 @pytest.mark.parametrize("fail", ["dies", "has no space"])

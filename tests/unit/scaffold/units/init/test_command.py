@@ -103,7 +103,7 @@ def test_a_file_that_cannot_be_added_to_is_refused(root: Path, before: bytes):
     assert "pyproject.toml" in error.message
 
 
-def test_a_proposal_is_proven_and_written(root: Path):
+def test_a_draft_is_proven_and_written(root: Path):
     before = tree(root)
     report = init(root)
     assert report.ok
@@ -188,7 +188,7 @@ def test_a_source_without_a_place_for_its_author_has_none(root: Path):
     assert template.read_text() == '"""Only a docstring."""\n'
 
 
-def test_consent_is_asked_for_with_the_whole_proposal(root: Path):
+def test_consent_is_asked_for_with_the_whole_draft(root: Path):
     shown: list[str] = []
 
     def answer(text: str) -> bool:
@@ -281,7 +281,7 @@ def test_a_unit_may_be_a_folder(tmp_path: Path):
     }
     root = make(tmp_path, texts)
     report = init(root, like="lib/models/qwen")
-    assert (report.ok, report.extra["proposal"]["kind"]) == (True, "model")
+    assert (report.ok, report.extra["draft"]["kind"]) == (True, "model")
     kind = find_target(root).catalogue.kind("model")
     made = add_unit(kind, "Two Words", [], {}, Options(root, with_format=False))
     assert {row.path for row in made.changes if row.action == "created"} == {

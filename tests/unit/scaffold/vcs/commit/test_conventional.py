@@ -29,7 +29,7 @@ REFUSED = {
     "space before the mark": ("feat(a) !: add x", 1, 8, "separator", "directly behind"),
     "two marks": ("feat!!: add x", 1, 6, "separator", "one '!'"),
     "mark before the scope": ("feat!(a): add x", 1, 5, "separator", "behind the scope"),
-    "no colon": ("feat(a) add x", 1, 8, "separator", "':' has to stand here"),
+    "no colon": ("feat(a) add x", 1, 8, "separator", "':' belongs here"),
     "wide colon": ("feat\uff1aadd x", 1, 5, "separator", "ASCII"),
     "no space": ("feat:add x", 1, 6, "separator", "one space"),
     "two spaces": ("feat:  add x", 1, 6, "separator", "one space"),

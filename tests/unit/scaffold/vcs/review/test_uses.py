@@ -101,9 +101,7 @@ def test_of_a_common_word_only_files_that_name_its_module_are_read(tmp_path: Pat
     uses = Uses(list_files(tmp_path))
     found, _ = uses.find([RUN])
     assert [(each.path, each.line) for each in found if each.how == "call"] == [("user.py", 2)]
-    assert uses.notes == [
-        "'run' stands in 313 files: only those that also name core were read for it"
-    ]
+    assert uses.notes == ["'run' is in 313 files: only those that also name core were read for it"]
 
 
 def test_what_is_gone_is_lost_where_it_is_named(tmp_path: Path) -> None:
