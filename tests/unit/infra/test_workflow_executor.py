@@ -562,8 +562,8 @@ def test_a_row_that_took_too_long_is_made_again(make: MakeExecutor) -> None:
         made.append(row["id"])
         # Version 0 of a token is two behind when the third batch is made.
         version = 0 if made.count(row["id"]) == 1 else 2
-        versions = torch.tensor([[-1, version]])
-        return {**_marked(row["id"]), "versions": versions, "attention_mask": versions > -2}
+        made_row = _marked(row["id"])
+        return {**made_row, "versions": torch.full_like(made_row["input_ids"], version)}
 
     loader, workflow = Loader(2, 10), Behaves(at_first_old)
     assert _ids(executor.prepare_batch(loader, workflow)) == [0, 1]
