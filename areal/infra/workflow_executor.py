@@ -359,7 +359,7 @@ class WorkflowExecutor:
             self._top_up(self._feed, num_missing)
             tasks = self._take_from_batch(num_missing)
             accepted = [task for task in tasks if task.result is not None]
-            fresh = self._without_old(self._feed, accepted)
+            fresh = self._without_old(accepted)
             batch += fresh
             num_barren = 0 if fresh else num_barren + len(tasks)
             if num_barren >= max_barren:
@@ -546,9 +546,10 @@ class WorkflowExecutor:
                         queue.add([self._batch_task(row)])
                 queue.start_waiting()  # together, so that equal prompts share their prefill
 
-    def _batch_task(self, row: Row) -> RolloutTask:
+    def _batch_task(self, row: Row, task_id: int | None = None) -> RolloutTask:
         workflow, accept_fn = self._batch_workflow, self._batch_accept_fn
-        task_id = self._new_id(is_eval=False)
+        if task_id is None:
+            task_id = self._new_id(is_eval=False)
         return RolloutTask(task_id, row, workflow, accept_fn, False, True, self._batch)
 
     def _needs_row(self, feed: RowFeed, num_missing: int) -> bool:
@@ -579,7 +580,7 @@ class WorkflowExecutor:
         self._num_consumed += num_accepted
         return taken
 
-    def _without_old(self, feed: RowFeed, tasks: list[RolloutTask]) -> list[RolloutTask]:
+    def _without_old(self, tasks: list[RolloutTask]) -> list[RolloutTask]:
         """Return the tasks that are fresh enough to train on; the rows of others are made again.
 
         Staleness bounds which rows may start, not how long one of them takes.
@@ -594,8 +595,12 @@ class WorkflowExecutor:
         if old:
             self._num_too_old += len(old)
             self._num_consumed -= len(old)
-            feed.requeue(task.data for task in old)
             self.staleness_manager.on_rollouts_requeued(len(old))
+            queue = self._running_queue
+            with queue.lock:
+                # Under their old numbers, so that they keep their place among the pending rows.
+                queue.add(self._batch_task(task.data, task.task_id) for task in old)
+            queue.start_waiting()
         return fresh
 
     def _check_sizes(self, batch_size: int) -> None:
