@@ -167,6 +167,7 @@ def test_what_every_rank_would_refuse_is_said_once(tmp_path: Path) -> None:
     assert not running(tmp_path)
 
 
+@pytest.mark.slow
 def test_ctrl_c_ends_everything_and_the_run_can_go_on(tmp_path: Path) -> None:
     rl_yaml(tmp_path, **{**SECTIONS, "total_train_steps": 500})
     process = start(tmp_path, "rollout.backend=local:d2")
@@ -179,6 +180,7 @@ def test_ctrl_c_ends_everything_and_the_run_can_go_on(tmp_path: Path) -> None:
     assert not running(tmp_path)
 
 
+@pytest.mark.slow
 def test_a_second_run_of_a_trial_is_refused_and_the_first_goes_on(tmp_path: Path) -> None:
     rl_yaml(tmp_path, **{**SECTIONS, "total_train_steps": 500})
     first = start(tmp_path, "rollout.backend=local:d2")
