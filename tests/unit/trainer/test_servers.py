@@ -16,10 +16,10 @@ from areal.infra.launch import KEY_VARIABLE, SERVERS_VARIABLE
 from areal.trainer.run import run_training
 from areal.trainer.runtime import make_tokenizer, make_weights
 from tests.tiny_runs import rl_yaml, train_stats
-from tests.unit.trainer.test_agents import SevensAgent
+from tests.unit.trainer import test_agents
 
 pytestmark = pytest.mark.usefixtures("short_runs")
-AGENT = f"{SevensAgent.__module__}.SevensAgent"
+AGENT = f"{test_agents.__name__}.SevensAgent"
 NUMBERS = ("actor_loss", "reward", "grad_norm", "n_valid_tokens")
 
 Serve = Callable[..., list[InferenceServer]]
@@ -134,6 +134,11 @@ def test_agents_work_over_servers(tmp_path: Path, serve: Serve, options: list[st
         assert stats["n_seqs"] == 32
         assert stats["logp_abs_diff"] < 1e-5
     assert (tmp_path / "e/t/stats.jsonl").read_text().count('"eval"') >= 2
+
+
+def test_an_outside_program_is_trained_on_over_servers(tmp_path: Path, serve: Serve) -> None:
+    serve(rl_yaml(tmp_path / "served"))
+    test_agents.test_an_outside_program_is_trained_on(tmp_path / "run")
 
 
 def test_servers_that_want_a_key_get_it(
