@@ -86,8 +86,9 @@ class Launcher:
         ]
         if ports:
             environment[SERVERS_VARIABLE] = ",".join(f"127.0.0.1:{port}" for port in ports)
-        threads = max(1, (os.cpu_count() or 1) // plan.num_ranks)
-        environment["OMP_NUM_THREADS"] = os.environ.get("OMP_NUM_THREADS", str(threads))
+        if plan.num_ranks > 1:
+            threads = max(1, (os.cpu_count() or 1) // plan.num_ranks)
+            environment["OMP_NUM_THREADS"] = os.environ.get("OMP_NUM_THREADS", str(threads))
         # That torch's agent ends the other ranks is no news beside why the first one failed.
         environment["LOGLEVEL"] = os.environ.get("LOGLEVEL", "ERROR")
         self.ranks = ManagedProcess(

@@ -106,28 +106,29 @@ class Hub:
         """
         if self._group is None:
             return rows
-        found = self.gather_all(rows.cpu())
+        found = self.gather_all([rows])
         if found is None:
             return None
         order = torch.tensor([row for share in self._shares for row in share])
-        joined = torch.cat(found)
+        joined = torch.cat([part for parts in found for part in parts])
         return torch.empty_like(joined).index_copy_(0, order, joined)
 
-    def gather_all(self, value: T) -> list[T] | None:
-        """Return the value of each replica in the first process, None in the others.
+    def gather_all(self, value: list[Any]) -> list[list[Any]] | None:
+        """Return the list of each replica in the first process, None in the others.
 
-        Of the processes that share a replica's rows, one that has something to give counts: in a
+        What has a method ``cpu`` travels as that returns it. Of the processes that share a replica's rows, one that has something to give counts: in a
         pipeline only the last stage sees the loss.
         """
         if self._group is None:
             return [value]
         found: list[Any] | None = [None] * len(self._replicas) if is_first() else None
-        dist.gather_object(value, found, dst=0, group=self._group)
+        sent = [each.cpu() if hasattr(each, "cpu") else each for each in value]
+        dist.gather_object(sent, found, dst=0, group=self._group)
         if found is None:
             return None
-        by_replica: dict[int, Any] = {}
+        by_replica: dict[int, list[Any]] = {}
         for replica, given in zip(self._replicas, found, strict=True):
-            if not len(by_replica.get(replica, ())):
+            if not by_replica.get(replica):
                 by_replica[replica] = given
         return [by_replica[replica] for replica in sorted(by_replica)]
 

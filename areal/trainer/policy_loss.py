@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -225,6 +225,11 @@ class _Collected:
     num_tokens: torch.Tensor
     loss: torch.Tensor
     weight: torch.Tensor
+
+    def cpu(self) -> _Collected:
+        """Return a copy in host memory, as it goes to another process."""
+        moved = {name: value.cpu() for name, value in vars(self).items() if torch.is_tensor(value)}
+        return replace(self, **moved)
 
 
 def _collect(
