@@ -116,8 +116,9 @@ class Hub:
     def gather_all(self, value: list[Any]) -> list[list[Any]] | None:
         """Return the list of each replica in the first process, None in the others.
 
-        What has a method ``cpu`` travels as that returns it. Of the processes that share a replica's rows, one that has something to give counts: in a
-        pipeline only the last stage sees the loss.
+        What has a method ``cpu`` travels as that returns it. Of the processes that share a
+        replica's rows, one that has something to give counts: in a pipeline only the last stage
+        sees the loss.
         """
         if self._group is None:
             return [value]
