@@ -56,6 +56,7 @@ class Case:
     Attributes:
         config: What ``args_of`` makes the model's arguments from.
         options: For the model's ``parallelize_fn``.
+        mistake: What is done wrong on purpose, for those who try it.
     """
 
     model_type: str
@@ -65,6 +66,7 @@ class Case:
     options: dict[str, Any] = field(default_factory=dict)
     is_critic: bool = False
     schedule: str = "1F1B"
+    mistake: str | None = None
 
 
 @dataclass(frozen=True)
