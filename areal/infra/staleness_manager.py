@@ -115,6 +115,12 @@ class StalenessManager:
             self._stat.rejected += 1
             self._wake()
 
+    def on_rollouts_requeued(self, count: int) -> None:
+        """Count accepted rollouts as never made: their rows start again."""
+        with self._lock:
+            self._stat.accepted -= count
+            self._wake()
+
     def restore(self, num_accepted: int) -> None:
         """Start from the number of rollouts accepted and consumed before a restart."""
         with self._lock:

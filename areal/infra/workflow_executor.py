@@ -54,6 +54,8 @@ class WorkflowExecutor:
     Attributes:
         agent_wrapper: Makes a workflow of an agent; set by whoever runs a proxy.
         gauge: Counts live episodes, with ``deterministic_sampling``; else None.
+        max_token_age: How many versions the oldest token of a row may be behind when its batch is
+            made; the row is made again where it is older. None allows any age.
         monitor: Counts how episodes end.
     """
 
@@ -80,6 +82,8 @@ class WorkflowExecutor:
         self._next_id = 0
         self._next_eval_id = _FIRST_EVAL_ID
         self._num_consumed = 0
+        self._num_too_old = 0  # since the last export
+        self.max_token_age: int | None = None
         self._expected_keys: frozenset[str] | None = None
         self._batch_keys: frozenset[str] | None = None
 
@@ -355,11 +359,13 @@ class WorkflowExecutor:
             self._top_up(self._feed, num_missing)
             tasks = self._take_from_batch(num_missing)
             accepted = [task for task in tasks if task.result is not None]
-            batch += accepted
-            num_barren = 0 if accepted else num_barren + len(tasks)
+            fresh = self._without_old(accepted)
+            batch += fresh
+            num_barren = 0 if fresh else num_barren + len(tasks)
             if num_barren >= max_barren:
                 raise EpisodeFailureError(self._describe_barren(num_barren))
-            num_missing -= len(tasks) if dynamic_bs else len(accepted)
+            num_requeued = len(accepted) - len(fresh)
+            num_missing -= len(tasks) - num_requeued if dynamic_bs else len(fresh)
         return [task.result for task in sorted(batch) if task.result is not None]
 
     def pending_rows(self) -> list[Row]:
@@ -423,6 +429,9 @@ class WorkflowExecutor:
         stats = {f"rollout/{name}": n for name, n in self.monitor.export(reset).items()}
         rows = self.get_stats()
         stats |= {"rollout/running": float(rows.running), "rollout/enqueued": float(rows.enqueued)}
+        if self.max_token_age is not None:
+            stats["rollout/too_old"] = float(self._num_too_old)
+            self._num_too_old = 0 if reset else self._num_too_old
         return stats | REWARD_STATS.export(reset)
 
     # --- inside: episodes ---------------------------------------------------------------------
@@ -505,6 +514,11 @@ class WorkflowExecutor:
         text = (
             f"none of the last {num_rows} rows gave a trajectory to train on: the workflow or the "
             "filter (run.dynamic_filter, should_accept_fn) rejected them"
+            + (
+                ", or they were older than run.max_token_age"
+                if self.max_token_age is not None
+                else ""
+            )
         )
         reasons = self.monitor.failure_reasons()
         if reasons:
@@ -532,9 +546,10 @@ class WorkflowExecutor:
                         queue.add([self._batch_task(row)])
                 queue.start_waiting()  # together, so that equal prompts share their prefill
 
-    def _batch_task(self, row: Row) -> RolloutTask:
+    def _batch_task(self, row: Row, task_id: int | None = None) -> RolloutTask:
         workflow, accept_fn = self._batch_workflow, self._batch_accept_fn
-        task_id = self._new_id(is_eval=False)
+        if task_id is None:
+            task_id = self._new_id(is_eval=False)
         return RolloutTask(task_id, row, workflow, accept_fn, False, True, self._batch)
 
     def _needs_row(self, feed: RowFeed, num_missing: int) -> bool:
@@ -565,6 +580,29 @@ class WorkflowExecutor:
         self._num_consumed += num_accepted
         return taken
 
+    def _without_old(self, tasks: list[RolloutTask]) -> list[RolloutTask]:
+        """Return the tasks that are fresh enough to train on; the rows of others are made again.
+
+        Staleness bounds which rows may start, not how long one of them takes.
+        """
+        if self.max_token_age is None:
+            return tasks
+        version = self.inference_engine.get_version()
+        fresh, old = [], []
+        for task in tasks:
+            age = version - _oldest_version(task.result or {}, version)
+            (old if age > self.max_token_age else fresh).append(task)
+        if old:
+            self._num_too_old += len(old)
+            self._num_consumed -= len(old)
+            self.staleness_manager.on_rollouts_requeued(len(old))
+            queue = self._running_queue
+            with queue.lock:
+                # Under their old numbers, so that they keep their place among the pending rows.
+                queue.add(self._batch_task(task.data, task.task_id) for task in old)
+            queue.start_waiting()
+        return fresh
+
     def _check_sizes(self, batch_size: int) -> None:
         manager = self.staleness_manager
         stats = manager.get_stats()
@@ -577,3 +615,12 @@ class WorkflowExecutor:
                 f"{manager.max_staleness} allow {max(room, 0)} more; set consumer_batch_size to "
                 "the dataloader's batch_size, and raise the engine's version after every batch"
             )
+
+
+def _oldest_version(trajectory: Trajectory, default: int) -> int:
+    versions = trajectory.get("versions")
+    if versions is None:
+        return default
+    # Prompts are version -1, and padding is outside of the mask.
+    sampled = versions[(versions >= 0) & trajectory["attention_mask"].bool()]
+    return int(sampled.min()) if sampled.numel() else default

@@ -125,6 +125,7 @@ class PPOTrainer(BaseTrainer):
         self._filter = resolve_accept_fn(dynamic_filter_fn or run.dynamic_filter)
         if self.rollout is not None:
             self.rollout.initialize()
+            self.rollout.workflow_executor.max_token_age = run.max_token_age
             if not (is_workflow(self._workflow) and is_workflow(self._eval_workflow)):
                 self._serve_agents()
         self._loop(total_epochs)

@@ -63,6 +63,10 @@ class RunConfig:
         loss_norm_length: In tokens; null is ``gconfig.max_new_tokens``.
         kl_placement: Where the penalty of weight ``actor.kl_ctl`` goes: into the "reward" of each
             token, or as a term into the "loss" as in GRPO's paper. It needs ``ref``.
+        max_token_age: How many versions the oldest token of a row may be behind the weights that
+            train on it; older rows are made again and counted as ``rollout/too_old``. Null allows
+            any age: ``rollout.max_head_offpolicyness`` bounds when a row may start, not how long it
+            takes.
         stop_at_reward: Ends the run once the mean reward exceeds it; null never does.
     """
 
@@ -77,6 +81,7 @@ class RunConfig:
     loss_aggregation: str = "token_mean"
     loss_norm_length: int | None = None
     kl_placement: str = "reward"
+    max_token_age: int | None = None
     stop_at_reward: float | None = None
 
     def __post_init__(self) -> None:
@@ -84,3 +89,4 @@ class RunConfig:
         one_of(self, "loss_aggregation", LOSS_AGGREGATIONS)
         one_of(self, "kl_placement", ("reward", "loss"))
         above(self, 0, "loss_norm_length")
+        at_least(self, 0, "max_token_age")

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import itertools
 from collections import OrderedDict
-from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import Enum
 
@@ -144,21 +143,25 @@ class Fleet:
         server.outstanding -= tokens
 
     def answered(
-        self, server: Server, versions: Iterable[int], asked_at_version: int, now: float
+        self, server: Server, versions: list[int], asked_at_version: int, now: float
     ) -> bool:
         """Judge the versions that a server names for the tokens of an answer.
 
         Args:
             server: The one that answered.
-            versions: Of its tokens, or of the answer as a whole.
+            versions: Of its tokens.
             asked_at_version: What the server held when it was asked.
             now: The time.
 
         Returns:
             False if the answer must not be used: it comes from weights older than those that the
-            server was seen to load, or newer than any that were given out. The server is STALE.
+            server was seen to load, or newer than any that were given out, or the versions go back
+            in the middle of it. The server is STALE.
         """
-        if all(asked_at_version <= version <= self.version for version in versions):
+        ordered = sorted(versions)
+        if not versions or (
+            versions == ordered and asked_at_version <= ordered[0] and ordered[-1] <= self.version
+        ):
             server.faults = 0
             return True
         server.version = None

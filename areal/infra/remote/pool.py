@@ -215,7 +215,7 @@ class ServerPool:
             call.is_over = True
             calls.discard(call)
 
-    def answered(self, server: Server, versions: Iterable[int], asked_at_version: int) -> bool:
+    def answered(self, server: Server, versions: list[int], asked_at_version: int) -> bool:
         """Return whether an answer's versions are those of weights that were given out."""
         with self._lock:
             is_good = self.fleet.answered(server, versions, asked_at_version, time.monotonic())

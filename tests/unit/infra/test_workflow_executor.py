@@ -553,6 +553,32 @@ def test_without_staleness_no_row_is_read_ahead(make: MakeExecutor) -> None:
         _bump(executor)
 
 
+def test_a_row_that_took_too_long_is_made_again(make: MakeExecutor) -> None:
+    executor = make(max_head_offpolicyness=3, consumer_batch_size=2)
+    executor.max_token_age = 1
+    made: list[int] = []
+
+    def at_first_old(row: Row) -> dict[str, torch.Tensor]:
+        made.append(row["id"])
+        # Version 0 of a token is two behind when the third batch is made.
+        version = 0 if made.count(row["id"]) == 1 else 2
+        made_row = _marked(row["id"])
+        return {**made_row, "versions": torch.full_like(made_row["input_ids"], version)}
+
+    loader, workflow = Loader(2, 10), Behaves(at_first_old)
+    assert _ids(executor.prepare_batch(loader, workflow)) == [0, 1]
+    for version in (1, 2):
+        executor.inference_engine.version = version
+        executor.notify_version_changed()
+    batch = _ids(executor.prepare_batch(loader, workflow))
+    assert all(2 <= row < 8 and made.count(row) == 2 for row in batch)
+    # What is pending keeps its order, whatever was made twice.
+    pending = [row["id"] for row in executor.pending_rows()]
+    assert pending == sorted(pending)
+    assert executor.export_stats()["rollout/too_old"] >= 2
+    assert executor.export_stats()["rollout/too_old"] == 0
+
+
 def test_a_batch_that_can_never_be_complete_is_an_error(make: MakeExecutor) -> None:
     executor = make(consumer_batch_size=2)
     with pytest.raises(ConfigError, match=r"batch of 4 rows can never be complete.* allow 2 more"):

@@ -177,7 +177,7 @@ def test_a_failed_load_is_tried_again_later_and_later() -> None:
 
 @pytest.mark.parametrize(
     ("versions", "is_good"),
-    [([2, 2], True), ([2, 3], True), ([], True), ([1, 2], False), ([2, 4], False)],
+    [([2, 2], True), ([2, 3], True), ([], True), ([1, 2], False), ([2, 4], False), ([3, 2], False)],
 )
 def test_only_versions_that_were_given_out_are_accepted(versions: list[int], is_good: bool) -> None:
     fleet = fleet_of("a")
