@@ -1,4 +1,4 @@
-"""Holds a configuration against the table of its fields."""
+"""What of a configuration is refused, and what has no effect."""
 
 from __future__ import annotations
 

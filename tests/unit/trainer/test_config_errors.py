@@ -72,7 +72,6 @@ RL: list[tuple[dict[str, Any] | list[str], str]] = [
     (["scheduler.type=slurm"], "scheduler.type"),
     (["cluster.n_nodes=2"], "cluster.n_nodes 2 is not available here: a run has one machine"),
     (["cluster.n_nodes=2", "rollout.backend=local:d2"], "cluster.n_nodes 2"),
-    (["allocation_mode='sglang:d4+fsdp:d4'"], "set rollout.backend and actor.backend"),
     (["actor.optimizer_dtype=bfloat16"], "actor.optimizer_dtype 'bfloat16'"),
     (["critic={path: x}"], "critic"),
     (["teacher={path: x}"], "teacher"),
