@@ -37,5 +37,5 @@ class EpisodeFailureError(ArealError, RuntimeError):
     """More than half of at least 64 consecutive episodes failed: training stops with the cause."""
 
 
-class HubError(ArealError, RuntimeError):
-    """The first of several processes failed, and the others cannot go on without it."""
+class RankError(ArealError, RuntimeError):
+    """One of several processes failed or is missing; starting all of them again may help."""

@@ -9,12 +9,17 @@ from typing import Any, TypeVar
 import torch
 import torch.distributed as dist
 
-from areal.api.errors import ConfigError
+from areal.api.errors import ConfigError, RankError
 
 T = TypeVar("T")
 
-# A process waits for the others as long as the first one may be busy with rollouts and evaluation.
-TIMEOUT = timedelta(hours=2)
+# A process waits for the first one as long as that may be busy with rollouts and evaluation.
+PATIENCE = timedelta(hours=2)
+# They all start at once, and one that has not come by then does not come.
+JOIN_TIMEOUT = timedelta(minutes=5)
+
+# The group of all processes, and the same processes over gloo.
+_patient: tuple[Any, Any] = (None, None)
 
 
 def resolve_device() -> torch.device:
@@ -34,7 +39,7 @@ def from_first(value: T) -> T:
     if not dist.is_initialized():
         return value
     box: list[Any] = [value]
-    dist.broadcast_object_list(box, src=0)
+    dist.broadcast_object_list(box, src=0, group=patient_group())
     found: T = box[0]
     return found
 
@@ -42,7 +47,19 @@ def from_first(value: T) -> T:
 def wait_for_all() -> None:
     """Return once every process has come here."""
     if dist.is_initialized():
-        dist.barrier()
+        dist.barrier(group=patient_group())
+
+
+def patient_group() -> dist.ProcessGroup:
+    """Return all processes over gloo, for what may take the first of them long.
+
+    All of them make it together, at the first call.
+    """
+    global _patient
+    if _patient[0] is not dist.group.WORLD:
+        _patient = (dist.group.WORLD, dist.new_group(backend="gloo", timeout=PATIENCE))
+    found: dist.ProcessGroup = _patient[1]
+    return found
 
 
 def sums_over(group: dist.ProcessGroup | None, *values: float) -> list[float]:
@@ -78,6 +95,7 @@ def join_processes(world_size: int, backend: str, device: torch.device) -> None:
 
     Raises:
         ConfigError: Another number of processes was started.
+        RankError: One of them does not come.
     """
     started = int(os.environ.get("WORLD_SIZE", "1"))
     if started != world_size:
@@ -90,4 +108,11 @@ def join_processes(world_size: int, backend: str, device: torch.device) -> None:
     if not dist.is_initialized():
         # What stays in host memory, such as offloaded shards, goes by gloo.
         found = "cpu:gloo,cuda:nccl" if device.type == "cuda" else "gloo"
-        dist.init_process_group(found, timeout=TIMEOUT)
+        try:
+            dist.init_process_group(found, timeout=JOIN_TIMEOUT)
+        except RuntimeError as error:
+            raise RankError(
+                f"process {os.environ.get('RANK')} of {world_size} waited "
+                f"{JOIN_TIMEOUT.seconds} s for the others of actor.backend {backend!r}; the log "
+                f"of the one that is missing has the reason ({error})"
+            ) from error

@@ -14,8 +14,9 @@ import hmac
 import json
 import logging
 import shutil
+import threading
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
 from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -32,6 +33,7 @@ from areal.api.io_struct import ParamSpec, WeightUpdateMeta
 from areal.engine.model.checkpoint import atomic_folder, staged_folder
 from areal.engine.processes import from_first, is_first
 from areal.infra.loop_thread import LoopThread
+from areal.infra.remote.http import RequestRefusedError
 from areal.utils.network import find_free_ports, gethostip
 
 if TYPE_CHECKING:
@@ -133,14 +135,15 @@ class WeightPublisher:
     def _publish_by_group(self, meta: WeightUpdateMeta, version: int) -> None:
         for attempt in range(1, GROUP_ATTEMPTS + 1):
             error = self._send(meta, version)
-            # The others only know what the first process learns of the servers.
-            if not from_first(error is not None):
-                return
             if error is not None:
                 logger.warning("attempt %d to send the weights failed: %s", attempt, error)
                 self._leave()
-                if attempt == GROUP_ATTEMPTS:
+                # What is refused as wrong is wrong the next time too.
+                if attempt == GROUP_ATTEMPTS or isinstance(error, RequestRefusedError):
                     raise error
+            # The others only know what the first process learns of the servers.
+            if not from_first(error is not None):
+                return
 
     def _send(self, meta: WeightUpdateMeta, version: int) -> Exception | None:
         """Send all parameters once; return why it failed, in the first process."""
@@ -192,15 +195,21 @@ class WeightPublisher:
             gen_allocation=allocation,
         )
         joined = inference.init_weights_update_group(place, servers=servers)
-        self._group = WeightGroup(
-            place.nccl_master_address,
-            place.nccl_master_port,
-            0,
-            1 + allocation.world_size,
-            meta.nccl_group_name,
-            self._device,
+        made = _in_thread(
+            lambda: WeightGroup(
+                place.nccl_master_address,
+                place.nccl_master_port,
+                0,
+                1 + allocation.world_size,
+                meta.nccl_group_name,
+                self._device,
+            )
         )
-        joined.result(GROUP_TIMEOUT_S)
+        # A server that refuses to join is known at once, and missed in the group much later.
+        wait([joined, made], 2 * GROUP_TIMEOUT_S, FIRST_EXCEPTION)
+        if joined.done():
+            joined.result()
+        self._group = made.result(0)
         self._epoch = epoch
         return self._group
 
@@ -224,6 +233,20 @@ class WeightPublisher:
         except Exception:
             # Nobody waits for this thread, and a run without joining servers does not need it.
             logger.exception("the weights of version %s could not be kept", meta.version)
+
+
+def _in_thread(function: Callable[[], WeightGroup]) -> Future[WeightGroup]:
+    """Run a function in a thread that nobody waits for at the end of the program."""
+    future: Future[WeightGroup] = Future()
+
+    def run() -> None:
+        try:
+            future.set_result(function())
+        except Exception as error:
+            future.set_exception(error)
+
+    threading.Thread(target=run, name="areal-weight-group", daemon=True).start()
+    return future
 
 
 def _for_replicas(backend: str, count: int) -> ModelAllocation:

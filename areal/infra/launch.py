@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
 
-from areal.api.errors import ArealError, HubError
+from areal.api.errors import ArealError, RankError
 from areal.infra.managed_process import PARENT_VARIABLE, ManagedProcess
 from areal.utils.network import find_free_ports
 
@@ -70,7 +70,8 @@ class Launcher:
     def __init__(self, plan: LaunchPlan) -> None:
         self._plan = plan
         self._signal: int | None = None
-        self._verdict = plan.log_folder / "verdict"
+        # Of this launcher alone: another one of the same run is refused, and says so here.
+        self._verdict = plan.log_folder / f"verdict-{os.getpid()}"
         key = os.environ.get(KEY_VARIABLE) or secrets.token_hex(24)
         environment = {KEY_VARIABLE: key, VERDICT_VARIABLE: str(self._verdict)}
         ports = find_free_ports(len(plan.server_commands))
@@ -85,6 +86,10 @@ class Launcher:
         ]
         if ports:
             environment[SERVERS_VARIABLE] = ",".join(f"127.0.0.1:{port}" for port in ports)
+        threads = max(1, (os.cpu_count() or 1) // plan.num_ranks)
+        environment["OMP_NUM_THREADS"] = os.environ.get("OMP_NUM_THREADS", str(threads))
+        # That torch's agent ends the other ranks is no news beside why the first one failed.
+        environment["LOGLEVEL"] = os.environ.get("LOGLEVEL", "ERROR")
         self.ranks = ManagedProcess(
             "ranks", _ranks_command(plan), {**environment, **_devices(0, plan.num_ranks)}
         )
@@ -95,7 +100,7 @@ class Launcher:
         Raises:
             LaunchError: A server died too often, or a rank has said why there is no going on.
         """
-        self._verdict.unlink(missing_ok=True)
+        self._plan.log_folder.mkdir(parents=True, exist_ok=True)
         handlers = {
             number: signal.signal(number, self._note) for number in (signal.SIGINT, signal.SIGTERM)
         }
@@ -110,6 +115,7 @@ class Launcher:
                 server.signal(signal.SIGTERM)
             for server in self.servers:
                 server.stop()
+            self._verdict.unlink(missing_ok=True)
             for number, handler in handlers.items():
                 signal.signal(number, handler)
 
@@ -189,7 +195,9 @@ def report_to_launcher(error: ArealError) -> bool:
     path = os.environ.get(VERDICT_VARIABLE)
     if path is None:
         return False
-    if not isinstance(error, HubError):
+    # The agent ends ranks as soon as one has, and this one is ending.
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    if not isinstance(error, RankError):
         # Complete or absent: the launcher looks at any moment.
         partial = Path(f"{path}.{os.getpid()}")
         partial.write_text(str(error))

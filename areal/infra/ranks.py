@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import os
 import sys
 
@@ -20,8 +19,9 @@ def main() -> None:
         die_with(int(os.environ[PARENT_VARIABLE]))
         # For the ranks this process is the parent, not the launcher.
         os.environ[PARENT_VARIABLE] = str(os.getpid())
-    # That it ends the other ranks is no news to whoever reads why the first one failed.
-    logging.getLogger("torch.distributed.elastic").setLevel(logging.ERROR)
+    # One store for all attempts would hand a restarted rank the addresses of those that died:
+    # torch 2.13 no longer keeps the keys of attempts apart.
+    os.environ.setdefault("TORCH_DISABLE_SHARE_RDZV_TCP_STORE", "1")
     try:
         run(parse_args(sys.argv[1:]))
     except SignalException as ended:

@@ -14,7 +14,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
-from areal.api.errors import EpisodeFailureError, HubError
+from areal.api.errors import EpisodeFailureError, RankError
 from areal.engine.processes import from_first, is_first
 from areal.engine.training.engine import PackedTrainEngine
 from areal.utils.data import TensorDict
@@ -48,7 +48,7 @@ class Hub:
         Raises:
             EpisodeFailureError: The function raised it; all processes raise it, so that they can
                 save the model together.
-            HubError: In the other processes, where the function raised anything else.
+            RankError: In the other processes, where the function raised anything else.
         """
         if self._group is None:
             return function()
@@ -64,7 +64,7 @@ class Hub:
             raise error
         if failure is not None:
             name, message = failure
-            kind = EpisodeFailureError if name == EpisodeFailureError.__name__ else HubError
+            kind = EpisodeFailureError if name == EpisodeFailureError.__name__ else RankError
             raise kind(f"the first process failed: {message}")
         return value
 

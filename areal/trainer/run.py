@@ -20,7 +20,7 @@ from areal.api.errors import ConfigError
 from areal.infra.launch import PORT, SERVERS_VARIABLE, Launcher, LaunchPlan, is_launched
 from areal.infra.managed_process import PARENT_VARIABLE
 from areal.trainer.report import ReportPaths
-from areal.trainer.runtime import run_folder, uses_servers
+from areal.trainer.runtime import FolderLock, run_folder, uses_servers
 
 
 def run_training(argv: Sequence[str]) -> ReportPaths | None:
@@ -47,6 +47,8 @@ def run_training(argv: Sequence[str]) -> ReportPaths | None:
     plan = launch_plan(config, argv)
     if plan is not None:
         check_config(config)
+        # Before anything is started; the first rank takes the lock for good.
+        FolderLock(run_folder(config)).release()
         code = Launcher(plan).run()
         if code == 128 + signal.SIGINT:
             raise KeyboardInterrupt
@@ -116,7 +118,7 @@ def _settle_in(config: BaseExperimentConfig) -> None:
 
     die_with(int(os.environ[PARENT_VARIABLE]))
     # The agent's way to end a rank; the report is still written.
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    signal.signal(signal.SIGTERM, _interrupt_once)
     rank = int(os.environ.get("RANK", "0"))
     if rank:
         folder = run_folder(config) / "logs"
@@ -124,3 +126,9 @@ def _settle_in(config: BaseExperimentConfig) -> None:
         log = os.open(folder / f"rank-{rank}.log", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
         os.dup2(log, 1)
         os.dup2(log, 2)
+
+
+def _interrupt_once(*_: object) -> None:
+    # A second one would cut off what the first has begun.
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    raise KeyboardInterrupt

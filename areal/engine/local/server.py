@@ -101,6 +101,7 @@ class InferenceServer:
         self._updating = asyncio.Lock()
         self._thread = LoopThread("areal-serve")
         self._runner: web.AppRunner | None = None
+        self.url = ""
 
     # --- life
 
@@ -120,7 +121,8 @@ class InferenceServer:
                 f"cannot listen on {self._place[0]}:{self._place[1]}: {error.strerror or error}; "
                 "choose another port, or 0 for a free one"
             ) from error
-        return f"http://{f'[{host}]' if ':' in host else host}:{port}"
+        self.url = f"http://{f'[{host}]' if ':' in host else host}:{port}"
+        return self.url
 
     def stop(self) -> None:
         """Stop serving; requests under way are cut off. A second call does nothing."""

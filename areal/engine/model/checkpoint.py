@@ -306,7 +306,7 @@ def save_training_state(
     import torch.distributed.checkpoint as dcp
 
     state = _named_state(parameters, optimizer, schedule)
-    with _single_process():
+    with _quiet_checkpoint():
         dcp.save(state, checkpoint_id=Path(path) / TRAINING_STATE, no_dist=_is_alone())
 
 
@@ -327,7 +327,7 @@ def load_training_state(
     parameters = dict(parameters)
     state = _named_state(parameters.items(), optimizer, schedule)
     folder = Path(path) / TRAINING_STATE
-    with _single_process():
+    with _quiet_checkpoint():
         try:
             dcp.load(state, checkpoint_id=folder, no_dist=_is_alone())
         except (RuntimeError, ValueError, OSError, dcp.api.CheckpointException) as error:
@@ -346,11 +346,21 @@ def _is_alone() -> bool:
 
 
 @contextmanager
-def _single_process() -> Iterator[None]:
-    """Silence the warning that there is no process group: that is what is meant here."""
+def _quiet_checkpoint() -> Iterator[None]:
+    """Silence the warning that there is no process group, and let Ctrl-C be Ctrl-C.
+
+    PyTorch wraps whatever is raised in the middle of a checkpoint, interrupts too.
+    """
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="torch.distributed is disabled")
-        yield
+        try:
+            yield
+        except BaseException as error:
+            # Importing its class would cost every start a second.
+            failures: dict[int, Any] = getattr(error, "failures", {})
+            if any(isinstance(found, KeyboardInterrupt) for found, _ in failures.values()):
+                raise KeyboardInterrupt from None
+            raise
 
 
 def _named_state(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch.distributed as dist
 
 from areal.api.alloc_mode import ParallelStrategy
+from areal.engine.processes import patient_group
 from areal.experimental.models.archon.parallel_dims import ArchonParallelDims
 
 
@@ -40,7 +41,7 @@ class Place:
         # Every process takes part in making the groups of one, where no axis splits the model.
         alone = dist.new_subgroups(1)[0]
         self.model_group = self.dims.get_group("pp_cp_tp") or _required(alone)
-        self.cpu_group = _required(dist.new_group(backend="gloo"))
+        self.cpu_group = patient_group()
 
     @property
     def head(self) -> int:

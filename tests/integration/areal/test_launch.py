@@ -167,6 +167,7 @@ def test_what_every_rank_would_refuse_is_said_once(tmp_path: Path) -> None:
     assert not running(tmp_path)
 
 
+@pytest.mark.slow
 def test_ctrl_c_ends_everything_and_the_run_can_go_on(tmp_path: Path) -> None:
     rl_yaml(tmp_path, **{**SECTIONS, "total_train_steps": 500})
     process = start(tmp_path, "rollout.backend=local:d2")
@@ -177,3 +178,20 @@ def test_ctrl_c_ends_everything_and_the_run_can_go_on(tmp_path: Path) -> None:
     assert "Traceback" not in output
     assert (tmp_path / "e/t/report.html").is_file()
     assert not running(tmp_path)
+
+
+@pytest.mark.slow
+def test_a_second_run_of_a_trial_is_refused_and_the_first_goes_on(tmp_path: Path) -> None:
+    rl_yaml(tmp_path, **{**SECTIONS, "total_train_steps": 500})
+    first = start(tmp_path, "rollout.backend=local:d2")
+    try:
+        wait_until(lambda: has_step(tmp_path, 1), first, "the first step")
+        second = start(tmp_path, "rollout.backend=local:d2")
+        output = second.communicate(timeout=TIMEOUT_S)[0]
+        assert second.returncode == 1
+        assert "another process trains this trial" in output
+        wait_until(lambda: has_step(tmp_path, 4), first, "further steps")
+    finally:
+        first.kill()
+        first.communicate()
+    wait_until(lambda: not running(tmp_path), start_nothing(), "all its processes are gone")

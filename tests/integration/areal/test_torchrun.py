@@ -18,7 +18,9 @@ from tests.tiny_runs import MODEL, sft_yaml, train_stats
 
 STEPS = 4
 # Heads that two processes can share.
-SECTIONS = {"run": {"model": {**MODEL, "num_key_value_heads": 2}}, "recover": {"freq_steps": 2}}
+SIZES = {**MODEL, "num_hidden_layers": 2, "num_key_value_heads": 2}
+SIZES["tie_word_embeddings"] = False  # the ends of a pipeline have one of them each
+SECTIONS = {"run": {"model": SIZES}, "recover": {"freq_steps": 2}}
 # Dies in one process after its third step, a step after the checkpoint.
 DYING = """
 import os
@@ -61,8 +63,11 @@ def on_two(
 
 @pytest.fixture(scope="module")
 def on_one(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("one")
-    argv = ["--config", str(write(folder)), "actor.backend=archon:d1"]
+    return run_on_one(tmp_path_factory.mktemp("one"), "archon:d1")
+
+
+def run_on_one(folder: Path, backend: str) -> Path:
+    argv = ["--config", str(write(folder)), f"actor.backend={backend}"]
     with SFTTrainer(load_expr_config(argv, SFTConfig)[0]) as trainer:
         trainer.train()
     return folder
@@ -96,7 +101,7 @@ def test_a_run_on_two_processes_trains_as_on_one_and_survives_a_death(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("backend", ["archon:t2", "archon:c2"])
+@pytest.mark.parametrize("backend", ["archon:t2", "archon:c2", "archon:p2"])
 def test_two_processes_that_share_rows_train_as_one(
     tmp_path: Path, on_one: Path, backend: str
 ) -> None:
@@ -104,6 +109,18 @@ def test_two_processes_that_share_rows_train_as_one(
     done = on_two(tmp_path, backend)
     assert done.returncode == 0, done.stderr[-3000:]
     check_same(tmp_path, on_one)
+
+
+@pytest.mark.slow
+def test_a_hugging_face_model_trains_on_two_processes_as_on_one(tmp_path: Path) -> None:
+    folder = tmp_path / "two"
+    folder.mkdir()
+    write(folder)
+    done = on_two(folder, "fsdp:d2")
+    assert done.returncode == 0, done.stderr[-3000:]
+    one = tmp_path / "one"
+    one.mkdir()
+    check_same(folder, run_on_one(one, "fsdp:d1"))
 
 
 def test_a_run_that_was_not_started_by_torchrun_says_how(tmp_path: Path) -> None:
