@@ -256,8 +256,8 @@ def configuration_page() -> str:
 
 def find_sections(cls: type, key: str, places: dict[type, list[str]]) -> None:
     """Note under each dataclass, and those that it inherits from, the keys of its sections."""
-    for owner in filter(dataclasses.is_dataclass, cls.__mro__):
-        if key not in places.setdefault(owner, []):
+    for owner in cls.__mro__:
+        if owner.__name__ in FIELD_TABLE and key not in places.setdefault(owner, []):
             places[owner].append(key)
     for name, annotation in schema.key_types(cls).items():
         inner = schema.section_type(annotation) or schema.item_type(annotation)

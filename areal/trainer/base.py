@@ -149,7 +149,7 @@ class BaseTrainer(ABC):
             self.run_log = NoLog()
             return
         if ignored := ignored_keys(self.config):
-            logger.info("set without effect, see docs/en/configuration.md: %s", ", ".join(ignored))
+            logger.warning("set without effect (docs/en/configuration.md): %s", ", ".join(ignored))
         self.run_log = RunLog(self.folder, self.config, self.total_steps, resume_step=self.step)
         save_config(self.config, self.folder / "config.yaml")
 

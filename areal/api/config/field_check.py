@@ -36,7 +36,7 @@ def check_fields(config: Any) -> None:
             shown = key if dataclasses.is_dataclass(value) else f"{key} {value!r}"
             problems.append(f"{shown} is not available here: {instead}")
     if problems:
-        raise ConfigError("; ".join(problems))
+        raise ConfigError("\n".join(problems))
 
 
 def ignored_keys(config: Any) -> list[str]:

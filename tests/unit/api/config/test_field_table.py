@@ -54,17 +54,21 @@ def declared() -> dict[str, set[str]]:
     return {cls.__name__: set(vars(cls).get("__annotations__", ())) for cls in found}
 
 
+# These go through lists of names, as getattr takes them.
+READ_BY_NAME = {"areal.engine.loading.huggingface", "areal.trainer.report.trackers"}
+
+
 @cache
 def names_in(module: str) -> frozenset[str]:
-    """What a module takes of other objects: as an attribute, or by a name in quotes."""
+    """Every attribute that a module reads of anything."""
     path = PACKAGE.joinpath(*module.split(".")[1:])
     file = path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
     found: set[str] = set()
     for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Load):
             found.add(node.attr)
-        elif isinstance(node, ast.Constant) and isinstance(node.value, str):
-            found.add(node.value)
+        elif module in READ_BY_NAME and isinstance(node, ast.Constant):
+            found.add(str(node.value))
     return frozenset(found)
 
 
@@ -150,8 +154,11 @@ def test_the_refused_keys_are_those_that_were_silent() -> None:
 
 def test_all_refusals_come_in_one_message() -> None:
     config = put(put(GRPOConfig(), "cluster.n_nodes", 4), "actor.use_lora", True)
-    with pytest.raises(ConfigError, match=r"cluster.n_nodes 4 is .*; actor.use_lora True is "):
+    with pytest.raises(ConfigError) as caught:
         check_fields(config)
+    first, second = str(caught.value).splitlines()
+    assert first.startswith("cluster.n_nodes 4 is not available here")
+    assert second.startswith("actor.use_lora True is not available here")
 
 
 @pytest.mark.parametrize("cls", EXPERIMENTS)
@@ -176,9 +183,8 @@ def test_a_file_that_asks_for_lora_and_a_critic_is_refused_by_their_keys() -> No
     config, _ = load_expr_config(["--config", path], GRPOConfig)
     with pytest.raises(ConfigError) as caught:
         check_fields(config)
-    named = [problem.partition(" ")[0] for problem in str(caught.value).split("; ")]
-    keys = [name for name in named if "." in name or name == "critic"]
-    assert set(keys) == {"rollout.agent.message_preprocessors", "actor.use_lora", "critic"}
+    named = [problem.partition(" ")[0] for problem in str(caught.value).splitlines()]
+    assert named == ["rollout.agent.message_preprocessors", "actor.use_lora", "critic"]
 
 
 def test_ignored_keys_that_were_set_are_found() -> None:
