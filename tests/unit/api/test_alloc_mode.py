@@ -140,7 +140,11 @@ def test_strategies_are_compared_by_their_sizes() -> None:
         ("[actor]:d4", AllocationValidationError, r"no backend; write one of archon, fsdp"),
         ("fsdp[]:d4", InvalidAllocationModeError, r"write backend:dims or backend\[name\]:dims"),
         ("fsdp[a]b:d4", InvalidAllocationModeError, r"backend\[name\]:dims"),
-        ("megatron:(attn:d2p2|ffn:d4p1)", AllocationValidationError, "2 stages for attention and 1"),
+        (
+            "megatron:(attn:d2p2|ffn:d4p1)",
+            AllocationValidationError,
+            "2 stages for attention and 1",
+        ),
         ("megatron:(attn:d4|ffn:d2c2)", AllocationValidationError, "c2"),
         ("megatron:(attn:d2e2|ffn:d2e2)", AllocationValidationError, "e2"),
     ],
