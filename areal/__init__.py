@@ -39,12 +39,14 @@ from areal.api.registry import lazy_exports  # noqa: E402  (nothing is imported 
 
 if TYPE_CHECKING:
     from areal.infra import WorkflowExecutor, workflow_context
+    from areal.infra.controller.rollout_controller import RolloutController
     from areal.infra.platforms import current_platform
     from areal.infra.staleness_manager import StalenessManager
     from areal.trainer import PPOTrainer, SFTTrainer
 
 _LAZY_IMPORTS: dict[str, str] = {
     "PPOTrainer": "areal.trainer",
+    "RolloutController": "areal.infra.controller.rollout_controller",
     "SFTTrainer": "areal.trainer",
     "StalenessManager": "areal.infra.staleness_manager",
     "WorkflowExecutor": "areal.infra",
@@ -54,6 +56,7 @@ _LAZY_IMPORTS: dict[str, str] = {
 
 __all__ = [
     "PPOTrainer",
+    "RolloutController",
     "SFTTrainer",
     "StalenessManager",
     "WorkflowExecutor",

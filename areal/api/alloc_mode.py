@@ -1,7 +1,9 @@
 """Allocation strings such as "fsdp:d4t2": which backend runs, and split in which ways.
 
-    allocation := backend ":" (dims | "(attn:" dims "|ffn:" dims ")")
-    dims       := (letter number)+        each letter at most once, in any order
+    allocation := backend ["[" name "]"] ":" (dims | ["("] "attn:" dims "|ffn:" dims [")"])
+    dims       := (letter number)+        in any order; of a repeated letter the last counts
+
+White space is ignored.
 
 | letter | splits |
 |---|---|
@@ -15,16 +17,14 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
-from typing import TYPE_CHECKING
 
+from areal.api.config.cluster import SchedulingStrategy, SchedulingStrategyType
 from areal.api.errors import ArealError
 from areal.api.registry import nearest_names
-
-if TYPE_CHECKING:
-    from areal.api.config.cluster import SchedulingStrategy
 
 
 class AllocationValidationError(ArealError, ValueError):
@@ -115,6 +115,23 @@ class ParallelStrategy:
         """``expert_tensor_parallel_size``."""
         return self.expert_tensor_parallel_size
 
+    @staticmethod
+    def parallelism_eq(a: ParallelStrategy, b: ParallelStrategy) -> bool:
+        """Return True where two strategies split alike, whatever their classes."""
+        return all(
+            getattr(a, option.name) == getattr(b, option.name)
+            for option in dataclasses.fields(ParallelStrategy)
+        )
+
+    def __str__(self) -> str:
+        dims = _written(d=self.dp_size, t=self.tp_size, p=self.pp_size, c=self.cp_size)
+        if self.etp_size == 1:
+            return dims + (f"e{self.ep_size}" if self.ep_size > 1 else "")
+        experts = _written(
+            d=self.expert_data_parallel_size, t=self.etp_size, p=self.pp_size, e=self.ep_size
+        )
+        return f"(attn:{dims}|ffn:{experts})"
+
     def _check_experts(self) -> None:
         if self.world_size % self.expert_model_parallel_size:
             raise AllocationValidationError(
@@ -143,6 +160,14 @@ class MegatronParallelStrategy(ParallelStrategy):
 
     virtual_pipeline_parallel_size: int = 1
     use_sequence_parallel: bool = False
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.virtual_pipeline_parallel_size > 1 and self.pipeline_parallel_size == 1:
+            raise AllocationValidationError(
+                f"virtual_pipeline_parallel_size {self.virtual_pipeline_parallel_size} needs "
+                "pipeline_parallel_size > 1"
+            )
 
 
 _FIELD_OF_LETTER = {
@@ -179,43 +204,57 @@ class ModelAllocation:
     backend: str
     parallel: ParallelStrategy
     name: str | None = None
-    scheduling_strategy: SchedulingStrategy | None = None
+    scheduling_strategy: SchedulingStrategy = field(default_factory=SchedulingStrategy)
 
     @classmethod
     def from_str(
         cls,
-        allocation: str,
+        spec: str,
         name: str | None = None,
         scheduling_strategy: SchedulingStrategy | None = None,
     ) -> ModelAllocation:
         """Read an allocation string.
 
         Args:
-            allocation: As in "sglang:d4p1t1", "archon:d2t2c1e2", "local:d1" or
-                "megatron:(attn:d4p2t2|ffn:d2p2t2e2)".
-            name: Of the model.
-            scheduling_strategy: Whether it shares devices with another model.
+            spec: As in "sglang:d4p1t1", "archon[actor]:d2t2c1e2", "local:d1" or
+                "megatron:(attn:d4p2t2|ffn:t2e2)". For the experts, a missing p is that of
+                attention, and a missing d what fills the processes.
+            name: Of the model; None takes the one in the string.
+            scheduling_strategy: Whether it shares devices with another model; None is separate.
 
         Raises:
-            InvalidAllocationModeError: The string cannot be read, or a '+' joins several models.
-            AllocationValidationError: The backend has no such split.
+            InvalidAllocationModeError: The string cannot be read, a '+' joins several models, or
+                attention and experts take different numbers of processes.
+            AllocationValidationError: The backend has no such split, or is missing.
         """
-        if "+" in allocation:
+        text = "".join(spec.split())
+        if "+" in text:
             raise InvalidAllocationModeError(
-                f"{allocation!r} joins several models by '+'; give each its own `backend` "
+                f"{spec!r} joins several models by '+'; give each its own `backend` "
                 "(rollout.backend, actor.backend, ...)"
             )
-        backend, colon, dims = allocation.strip().partition(":")
-        if not colon or not dims:
+        parts = re.fullmatch(r"([^:\[\]]*)(?:\[([^:\[\]]+)\])?:(.+)", text)
+        if parts is None:
             raise InvalidAllocationModeError(
-                f"cannot read {allocation!r}; write backend:dims, such as 'fsdp:d4t2'"
+                f"cannot read {spec!r}; write backend:dims or backend[name]:dims, such as "
+                "'fsdp:d4t2'"
+            )
+        backend, written_name, dims = parts.groups()
+        if not backend:
+            raise AllocationValidationError(
+                f"{spec!r} has no backend; write one of {', '.join(_BACKENDS)} before "
+                f"{text.partition(':')[0] + ':'!r}"
             )
         if backend not in _BACKENDS:
             raise InvalidAllocationModeError(
-                f"unknown backend {backend!r} in {allocation!r}{nearest_names(backend, _BACKENDS)}"
+                f"unknown backend {backend!r} in {spec!r}{nearest_names(backend, _BACKENDS)}"
             )
-        parallel = _parse_split(backend, dims, allocation)
-        return cls(backend, parallel, name, scheduling_strategy)
+        strategy = scheduling_strategy or SchedulingStrategy()
+        return cls(backend, _parse_split(backend, dims, spec), name or written_name, strategy)
+
+    def __str__(self) -> str:
+        name = f"({self.name})" if self.name else ""
+        return f"{self.backend}{name}:{self.parallel}"
 
     @property
     def trains(self) -> bool:
@@ -224,73 +263,76 @@ class ModelAllocation:
 
     @property
     def world_size(self) -> int:
-        """The number of processes, or of devices."""
-        return self.parallel.world_size
+        """The number of processes, or of devices; 0 where it uses another model's."""
+        is_guest = self.scheduling_strategy.type == SchedulingStrategyType.colocation
+        return 0 if is_guest else self.parallel.world_size
 
 
-def _parse_split(backend: str, dims: str, allocation: str) -> ParallelStrategy:
+def _parse_split(backend: str, dims: str, spec: str) -> ParallelStrategy:
     strategy = _BACKENDS[backend].strategy
-    if not dims.startswith("("):
-        return strategy(**_parse_dims(backend, dims, allocation))
-    parts = re.fullmatch(r"\(attn:([^|()]+)\|ffn:([^|()]+)\)", dims)
+    if not dims.startswith(("(", "attn:")):
+        return strategy(**_parse_dims(backend, dims, spec))
+    parts = re.fullmatch(r"(\()?attn:([^|()]+)\|ffn:([^|()]+)(?(1)\))", dims)
     if parts is None or backend not in _HYBRID_BACKENDS:
         raise InvalidAllocationModeError(
-            f"cannot read {allocation!r}; separate splits of attention and experts are written "
+            f"cannot read {spec!r}; separate splits of attention and experts are written "
             f"backend:(attn:d4t2|ffn:d2t2e2), with backend {' or '.join(_HYBRID_BACKENDS)}"
         )
-    attention = _parse_dims(backend, parts[1], allocation, letters="dtpc")
-    experts = _parse_dims(backend, parts[2], allocation, letters="dtpe")
-    joined = strategy(
+    attention = _parse_dims(backend, parts[2], spec, letters="dtpc")
+    experts = _parse_dims(backend, parts[3], spec, letters="dtpe")
+    _check_hybrid(ParallelStrategy(**attention), experts, spec)
+    return strategy(
         **attention,
         expert_parallel_size=experts.get("expert_parallel_size", 1),
         expert_tensor_parallel_size=experts.get("tensor_parallel_size", 1),
     )
-    _check_hybrid(joined, ParallelStrategy(**_as_plain(experts)), allocation)
-    return joined
 
 
-def _as_plain(experts: dict[str, int]) -> dict[str, int]:
-    """Count the expert axis as one more data axis, as it takes processes of its own here."""
-    plain = dict(experts)
-    plain["data_parallel_size"] = plain.get("data_parallel_size", 1) * plain.pop(
-        "expert_parallel_size", 1
-    )
-    return plain
-
-
-def _check_hybrid(joined: ParallelStrategy, experts: ParallelStrategy, allocation: str) -> None:
-    if joined.pp_size != experts.pp_size:
+def _check_hybrid(attention: ParallelStrategy, experts: dict[str, int], spec: str) -> None:
+    """Raise unless the experts' dimensions, which are parts of attention's, fill its processes."""
+    # Raises for a size below 1, before anything is divided by it.
+    ParallelStrategy(**{name: size for name, size in experts.items() if size < 1})
+    if experts.get("pipeline_parallel_size", attention.pp_size) != attention.pp_size:
         raise AllocationValidationError(
-            f"{allocation!r} splits the layers into {joined.pp_size} stages for attention "
-            f"and {experts.pp_size} for experts; both need the same p"
+            f"{spec!r} splits the layers into {attention.pp_size} stages for attention "
+            f"and {experts['pipeline_parallel_size']} for experts; leave out the second p"
         )
-    if joined.world_size != experts.world_size:
+    copies = experts.get("data_parallel_size")
+    sizes = {**experts, "pipeline_parallel_size": attention.pp_size, "data_parallel_size": 1}
+    one_copy = math.prod(sizes.values())
+    if copies is None and attention.world_size % one_copy:
         raise AllocationValidationError(
-            f"{allocation!r} takes {joined.world_size} processes for attention "
-            f"and {experts.world_size} for experts; both need the same number"
+            f"{spec!r}: {attention.world_size} processes for attention cannot be shared out to "
+            f"experts in groups of {one_copy}"
+        )
+    if copies is not None and copies * one_copy != attention.world_size:
+        raise InvalidAllocationModeError(
+            f"{spec!r} takes {attention.world_size} processes for attention and "
+            f"{copies * one_copy} for experts; leave out the experts' d"
         )
 
 
-def _parse_dims(
-    backend: str, dims: str, allocation: str, letters: str | None = None
-) -> dict[str, int]:
+def _parse_dims(backend: str, dims: str, spec: str, letters: str | None = None) -> dict[str, int]:
     letters = letters or _BACKENDS[backend].letters
     if not re.fullmatch(r"([a-z]\d+)+", dims):
         raise InvalidAllocationModeError(
-            f"cannot read {dims!r} in {allocation!r}; write letters with numbers, such as d4t2"
+            f"cannot read {dims!r} in {spec!r}; write letters with numbers, such as d4t2"
         )
     sizes: dict[str, int] = {}
-    for letter, number in re.findall(r"([a-z])(\d+)", dims):
+    # As a dict, the last of a repeated letter.
+    for letter, number in dict(re.findall(r"([a-z])(\d+)", dims)).items():
         if letter not in _FIELD_OF_LETTER:
             known = ", ".join(_FIELD_OF_LETTER)
             raise InvalidAllocationModeError(
-                f"unknown dimension {letter!r} in {allocation!r}; known: {known}"
+                f"unknown dimension {letter!r} in {spec!r}; known: {known}"
             )
-        if _FIELD_OF_LETTER[letter] in sizes:
-            raise InvalidAllocationModeError(f"dimension {letter!r} stands twice in {allocation!r}")
         if letter not in letters and int(number) != 1:
             raise AllocationValidationError(
-                f"{letter}{number} in {allocation!r}: {backend} splits only {', '.join(letters)}"
+                f"{letter}{number} in {spec!r}: {backend} splits only {', '.join(letters)}"
             )
         sizes[_FIELD_OF_LETTER[letter]] = int(number)
     return sizes
+
+
+def _written(d: int, **sizes: int) -> str:
+    return f"d{d}" + "".join(f"{letter}{size}" for letter, size in sizes.items() if size > 1)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import subprocess
 from collections.abc import Sequence
-from typing import Any, NoReturn
+from typing import Any
 
 import numpy as np
 
@@ -20,6 +20,7 @@ from areal.api.io_struct import (
     WeightUpdateRequests,
     get_versioned_lora_name,
 )
+from areal.infra.controller.rollout_controller import RolloutController
 from areal.infra.platforms import current_platform
 from areal.infra.remote.fleet import BASE_VERSION
 from areal.infra.remote_inf_engine import RemoteInfEngine
@@ -288,13 +289,9 @@ class RemoteSGLangEngine(RemoteInfEngine):
         )
 
     @classmethod
-    def as_controller(cls, config: InferenceEngineConfig, scheduler: Any) -> NoReturn:
-        """Refuse: there are no rollout controllers yet.
-
-        Raises:
-            NotImplementedError: Always.
-        """
-        raise NotImplementedError(f"{cls.__name__} has no controller; use the engine itself")
+    def as_controller(cls, config: InferenceEngineConfig, scheduler: Any) -> RolloutController:
+        """Return a controller that starts servers and generates with them."""
+        return RolloutController(cls, config, scheduler)
 
 
 # --- shared with vLLM

@@ -6,7 +6,7 @@ import copy
 import os
 import subprocess
 from collections.abc import Sequence
-from typing import Any, NoReturn
+from typing import Any
 
 from areal.api.cli_args import InferenceEngineConfig, vLLMConfig
 from areal.api.errors import ConfigError
@@ -20,6 +20,7 @@ from areal.api.io_struct import (
     get_versioned_lora_name,
 )
 from areal.engine.sglang_remote import group_payload, read_version, spec_payload
+from areal.infra.controller.rollout_controller import RolloutController
 from areal.infra.remote_inf_engine import RemoteInfEngine
 
 # What vLLM puts where a log-probability is minus infinity, or missing.
@@ -297,13 +298,9 @@ class RemotevLLMEngine(RemoteInfEngine):
         )
 
     @classmethod
-    def as_controller(cls, config: InferenceEngineConfig, scheduler: Any) -> NoReturn:
-        """Refuse: there are no rollout controllers yet.
-
-        Raises:
-            NotImplementedError: Always.
-        """
-        raise NotImplementedError(f"{cls.__name__} has no controller; use the engine itself")
+    def as_controller(cls, config: InferenceEngineConfig, scheduler: Any) -> RolloutController:
+        """Return a controller that starts servers and generates with them."""
+        return RolloutController(cls, config, scheduler)
 
 
 def _chat_messages(req: ModelRequest) -> list[dict[str, Any]]:

@@ -9,6 +9,7 @@ from areal.api.registry import lazy_exports
 if TYPE_CHECKING:
     from areal.infra import workflow_context
     from areal.infra.async_task_runner import AsyncTaskRunner, TaskQueueFullError, TimedResult
+    from areal.infra.controller.rollout_controller import RolloutController
     from areal.infra.episode_gauge import EpisodeGauge
     from areal.infra.grouped_rollout import GroupedRolloutWorkflow
     from areal.infra.remote_inf_engine import RemoteInfEngine
@@ -21,6 +22,7 @@ _LAZY_IMPORTS: dict[str, str] = {
     "EpisodeGauge": "areal.infra.episode_gauge",
     "GroupedRolloutWorkflow": "areal.infra.grouped_rollout",
     "RemoteInfEngine": "areal.infra.remote_inf_engine",
+    "RolloutController": "areal.infra.controller.rollout_controller",
     "StalenessManager": "areal.infra.staleness_manager",
     "TaskQueueFullError": "areal.infra.async_task_runner",
     "TimedResult": "areal.infra.async_task_runner",
@@ -34,6 +36,7 @@ __all__ = [
     "EpisodeGauge",
     "GroupedRolloutWorkflow",
     "RemoteInfEngine",
+    "RolloutController",
     "StalenessManager",
     "TaskQueueFullError",
     "TimedResult",

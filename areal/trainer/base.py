@@ -12,7 +12,10 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+import torch.distributed as dist
+
 from areal.api.cli_args import BaseExperimentConfig, RecoverConfig, TrainEngineConfig, save_config
+from areal.api.config.field_check import check_fields, ignored_keys
 from areal.api.errors import ConfigError, EpisodeFailureError
 from areal.api.io_struct import FinetuneSpec, SaveLoadMeta
 from areal.engine.processes import from_first, is_first
@@ -31,7 +34,7 @@ from areal.trainer.runtime import (
     run_folder,
 )
 from areal.trainer.timer import PeriodicTimer
-from areal.utils import stats_tracker
+from areal.utils import perf_tracer, stats_tracker
 from areal.utils.seeding import set_random_seed
 
 logger = logging.getLogger("Trainer")
@@ -140,12 +143,22 @@ class BaseTrainer(ABC):
             self._lock = FolderLock(self.folder)
         self.actor.initialize(None, spec)
         self._resume()
+        self._start_tracer()
         stats_tracker.export_all()  # of an earlier run in this process
         if not is_first():
             self.run_log = NoLog()
             return
+        if ignored := ignored_keys(self.config):
+            logger.warning("set without effect (docs/en/configuration.md): %s", ", ".join(ignored))
         self.run_log = RunLog(self.folder, self.config, self.total_steps, resume_step=self.step)
         save_config(self.config, self.folder / "config.yaml")
+
+    def _start_tracer(self) -> None:
+        if self.config.perf_tracer is None:
+            return
+        rank = dist.get_rank() if dist.is_initialized() else 0
+        tracer = perf_tracer.configure(self.config.perf_tracer, rank, "trainer")
+        tracer.save(self.step - 1)  # the steps before are over
 
     def _loop(self, total_epochs: int | None = None) -> None:
         """Run from where the run stands to its end, and saves the model."""
@@ -178,7 +191,9 @@ class BaseTrainer(ABC):
     def _step_and_log(self, run_log: RunLog | NoLog, timers: dict[str, PeriodicTimer]) -> bool:
         """Do one step and what is due after it, and say whether the run has reached its aim."""
         started = time.perf_counter()
-        stats, episodes = self._train_step()
+        with perf_tracer.trace_scope("train_step", "compute"):
+            stats, episodes = self._train_step()
+        perf_tracer.save(self.step)
         self.step += 1
         # What workflows and rewards recorded; what the trainer itself says wins.
         stats = stats_tracker.export_all() | stats
@@ -269,6 +284,7 @@ class BaseTrainer(ABC):
     def close(self, status: str = "completed") -> ReportPaths | None:
         """Stop engines and write the report; a second call returns the first one's result."""
         if self.run_log is not None:
+            perf_tracer.save(force=True)
             self.report = self.run_log.close(status)
         self.actor.destroy()
         if self._lock is not None:
@@ -300,8 +316,4 @@ def _refuse_unavailable(config: Any) -> None:
         raise ConfigError(
             "actor.optimizer is null: nothing would be trained; set actor.optimizer.lr"
         )
-    if config.scheduler.type not in (None, "local"):
-        raise ConfigError(
-            f"scheduler.type {config.scheduler.type!r} is not available here; "
-            "set scheduler.type=local"
-        )
+    check_fields(config)

@@ -15,6 +15,7 @@ import torch.distributed as dist
 
 from areal.api.cli_args import GenerationHyperparameters, MicroBatchSpec, PPOConfig
 from areal.api.config.defaults import ours
+from areal.api.config.field_check import check_fields
 from areal.api.engine_api import InferenceEngine
 from areal.api.errors import ConfigError, TrajectoryError
 from areal.api.io_struct import WeightUpdateMeta
@@ -477,6 +478,7 @@ def check_ppo_config(config: PPOConfig) -> None:
     Raises:
         ConfigError: Says which keys, and what to set.
     """
+    check_fields(config)
     temperature = 1.0 if config.gconfig.greedy else config.gconfig.temperature
     if config.actor.temperature != temperature:
         raise ConfigError(
@@ -484,12 +486,6 @@ def check_ppo_config(config: PPOConfig) -> None:
             f"{temperature}: the "
             "log-probabilities of trainer and rollout would differ; set both to one value"
         )
-    if config.critic is not None:
-        raise ConfigError(
-            "critic: policy optimisation with a value model is not available yet; leave it null"
-        )
-    if config.teacher is not None:
-        raise ConfigError("teacher: distillation is not available; leave it null")
     if config.actor.kl_ctl > 0 and config.ref is None:
         raise ConfigError(
             f"actor.kl_ctl is {config.actor.kl_ctl} and there is no ref model to stay "

@@ -15,6 +15,7 @@ from areal.api.cli_args import (
     choose_config_class,
     load_expr_config,
 )
+from areal.api.config.field_check import check_fields
 from areal.api.errors import ConfigError
 from areal.infra.launch import PORT, SERVERS_VARIABLE, Launcher, LaunchPlan, is_launched
 from areal.infra.managed_process import PARENT_VARIABLE
@@ -74,6 +75,8 @@ def check_config(config: BaseExperimentConfig) -> None:
         from areal.trainer.ppo import check_ppo_config
 
         check_ppo_config(config)
+    else:
+        check_fields(config)
 
 
 def launch_plan(config: BaseExperimentConfig, argv: Sequence[str]) -> LaunchPlan | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import re
 from pathlib import Path
 from types import ModuleType
 
@@ -41,3 +42,24 @@ def test_a_page_that_is_behind_is_seen(
     assert not (tmp_path / "scaffold.md").exists()
     reference.write(check=False)
     assert (tmp_path / "scaffold.md").read_text().startswith("<!-- Generated")
+
+
+def test_every_field_is_in_the_page_of_the_configuration(reference: ModuleType) -> None:
+    text = reference.configuration_page()
+    for name, fields in reference.FIELD_TABLE.items():
+        section = text.partition(f"\n## {name.strip('_')}\n")[2].partition("\n## ")[0]
+        keys = [row.split("`")[1] for row in section.splitlines() if row.startswith("| `")]
+        assert keys == [*fields]
+
+
+def test_defaults_that_are_not_areals_show_both(reference: ModuleType) -> None:
+    (row,) = (
+        row for row in reference.configuration_page().splitlines() if row.startswith("| `n_nodes`")
+    )
+    assert row.startswith("| `n_nodes` | `1` (AReaL: `32`): one machine | **refused**: ")
+
+
+def test_the_page_of_the_configuration_links_to_its_own_tables(reference: ModuleType) -> None:
+    text = reference.configuration_page()
+    wanted = set(re.findall(r"\]\(#([a-z0-9]+)\)", text))
+    assert wanted <= {head.lower() for head in re.findall(r"^## (\w+)$", text, re.MULTILINE)}

@@ -25,6 +25,8 @@ from areal.api.cli_args import SchedulingStrategy
         ("archon:d2p4e2", "archon", {"dp": 2, "pp": 4, "ep": 2}, 8),
         ("megatron:d2t4p2", "megatron", {"dp": 2, "tp": 4, "pp": 2}, 16),
         (" fsdp:d16 ", "fsdp", {"dp": 16}, 16),
+        ("fsdp : d4 t2\n", "fsdp", {"dp": 4, "tp": 2}, 8),
+        ("fsdp:d2t2d4", "fsdp", {"dp": 4, "tp": 2}, 8),
     ],
 )
 def test_reading(text: str, backend: str, dims: dict[str, int], world_size: int) -> None:
@@ -69,6 +71,47 @@ def test_separate_splits_of_attention_and_experts() -> None:
     assert parallel.model_parallel_size == 8
 
 
+@pytest.mark.parametrize("text", ["megatron:(attn:d4p2t2|ffn:e2)", "megatron:attn:d4p2t2|ffn:e2"])
+def test_what_experts_leave_out_follows_from_attention(text: str) -> None:
+    parallel = ModelAllocation.from_str(text).parallel
+    assert (parallel.world_size, parallel.pp_size, parallel.ep_size) == (16, 2, 2)
+    assert parallel.expert_data_parallel_size == 4
+
+
+def test_a_model_is_named_in_the_string_or_by_the_caller() -> None:
+    assert ModelAllocation.from_str("fsdp[actor]:d4").name == "actor"
+    assert ModelAllocation.from_str("fsdp:d4").name is None
+    assert ModelAllocation.from_str("fsdp[actor]:d4", name="ref").name == "ref"
+
+
+def test_a_colocated_model_takes_no_devices_of_its_own() -> None:
+    strategy = SchedulingStrategy(type="colocation", target="actor")
+    allocation = ModelAllocation.from_str("fsdp:d4", scheduling_strategy=strategy)
+    assert (allocation.world_size, allocation.parallel.world_size) == (0, 4)
+    assert ModelAllocation.from_str("fsdp:d4").scheduling_strategy.type == "separation"
+
+
+@pytest.mark.parametrize(
+    ("text", "written"),
+    [
+        ("fsdp[actor]:t2d4", "fsdp(actor):d4t2"),
+        ("archon:d2t2c3e2", "archon:d2t2c3e2"),
+        ("sglang:p2", "sglang:d1p2"),
+        ("megatron:(attn:d4p2t2|ffn:t4)", "megatron:(attn:d4t2p2|ffn:d2t4p2)"),
+    ],
+)
+def test_an_allocation_as_text(text: str, written: str) -> None:
+    assert str(ModelAllocation.from_str(text)) == written
+
+
+def test_strategies_are_compared_by_their_sizes() -> None:
+    fsdp, archon, other = (
+        ModelAllocation.from_str(text).parallel for text in ("fsdp:d4t2", "archon:d4t2", "fsdp:d2")
+    )
+    assert ParallelStrategy.parallelism_eq(fsdp, archon)
+    assert not ParallelStrategy.parallelism_eq(fsdp, other)
+
+
 @pytest.mark.parametrize(
     ("text", "error", "message"),
     [
@@ -78,12 +121,10 @@ def test_separate_splits_of_attention_and_experts() -> None:
         ("", InvalidAllocationModeError, "write backend:dims"),
         ("fspd:d4", InvalidAllocationModeError, "unknown backend 'fspd' .* did you mean 'fsdp'"),
         ("fsdp:4d", InvalidAllocationModeError, "cannot read '4d'"),
-        ("fsdp:d4 t2", InvalidAllocationModeError, "cannot read 'd4 t2'"),
         ("fsdp:d4,t2", InvalidAllocationModeError, "cannot read 'd4,t2'"),
         ("fsdp:d", InvalidAllocationModeError, "cannot read 'd'"),
         ("fsdp:d-1", InvalidAllocationModeError, "cannot read 'd-1'"),
         ("fsdp:x4", InvalidAllocationModeError, "unknown dimension 'x'"),
-        ("fsdp:d2d2", InvalidAllocationModeError, "dimension 'd' stands twice"),
         ("fsdp:d0", AllocationValidationError, "data_parallel_size must be at least 1, found 0"),
         ("fsdp:d2p2", AllocationValidationError, "p2 in 'fsdp:d2p2': fsdp splits only d, t, c"),
         ("fsdp:d2e2", AllocationValidationError, "e2 in 'fsdp:d2e2'"),
@@ -92,8 +133,18 @@ def test_separate_splits_of_attention_and_experts() -> None:
         ("archon:d3e2", AllocationValidationError, "3 processes cannot be shared out"),
         ("fsdp:(attn:d2|ffn:d2)", InvalidAllocationModeError, "archon or megatron"),
         ("megatron:(attn:d2)", InvalidAllocationModeError, "attn:d4t2"),
-        ("megatron:(attn:d4|ffn:d2)", AllocationValidationError, "4 processes for attention and 2"),
-        ("megatron:(attn:d2p2|ffn:d4)", AllocationValidationError, "2 stages for attention and 1"),
+        ("megatron:(attn:d4|ffn:d2)", InvalidAllocationModeError, "4 processes .* and 2 for exp"),
+        ("megatron:(attn:d3|ffn:e2)", AllocationValidationError, "3 processes .* groups of 2"),
+        ("megatron:(attn:d4|ffn:e0)", AllocationValidationError, "must be at least 1, found 0"),
+        ("megatron:(attn:d4|ffn:e2", InvalidAllocationModeError, "attn:d4t2"),
+        ("[actor]:d4", AllocationValidationError, r"no backend; write one of archon, fsdp"),
+        ("fsdp[]:d4", InvalidAllocationModeError, r"write backend:dims or backend\[name\]:dims"),
+        ("fsdp[a]b:d4", InvalidAllocationModeError, r"backend\[name\]:dims"),
+        (
+            "megatron:(attn:d2p2|ffn:d4p1)",
+            AllocationValidationError,
+            "2 stages for attention and 1",
+        ),
         ("megatron:(attn:d4|ffn:d2c2)", AllocationValidationError, "c2"),
         ("megatron:(attn:d2e2|ffn:d2e2)", AllocationValidationError, "e2"),
     ],
@@ -110,4 +161,6 @@ def test_strategies_check_themselves() -> None:
     with pytest.raises(AllocationValidationError, match="tensor_parallel_size"):
         ParallelStrategy(tensor_parallel_size=0)
     assert ParallelStrategy(data_parallel_size=4, expert_parallel_size=2).world_size == 4
+    with pytest.raises(AllocationValidationError, match="needs pipeline_parallel_size > 1"):
+        MegatronParallelStrategy(virtual_pipeline_parallel_size=2)
     assert len(AllocationType) == 4

@@ -227,5 +227,3 @@ def test_an_engine_is_made_from_a_tokenizer_and_a_number_of_servers() -> None:
     assert engine.config.backend == "sglang:d3"
     assert engine.config.tokenizer_path == "tok"
     assert engine.config.consumer_batch_size == 8
-    with pytest.raises(NotImplementedError, match="controller"):
-        RemoteSGLangEngine.as_controller(engine.config, None)

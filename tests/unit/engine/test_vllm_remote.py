@@ -214,5 +214,3 @@ def test_administration_goes_to_the_native_endpoints_unless_told_otherwise() -> 
 def test_an_engine_is_made_from_a_tokenizer_and_a_number_of_servers() -> None:
     engine = RemotevLLMEngine.from_pretrained("tok", dp_size=2)
     assert engine.config.backend == "vllm:d2"
-    with pytest.raises(NotImplementedError, match="controller"):
-        RemotevLLMEngine.as_controller(engine.config, None)

@@ -70,6 +70,9 @@ RL: list[tuple[dict[str, Any] | list[str], str]] = [
     (["actor.weight_update_mode=awex"], "weight_update_mode"),
     (["actor.is_critic=true"], "actor.is_critic"),
     (["scheduler.type=slurm"], "scheduler.type"),
+    (["cluster.n_nodes=2"], "cluster.n_nodes 2 is not available here: a run has one machine"),
+    (["cluster.n_nodes=2", "rollout.backend=local:d2"], "cluster.n_nodes 2"),
+    (["actor.optimizer_dtype=bfloat16"], "actor.optimizer_dtype 'bfloat16'"),
     (["critic={path: x}"], "critic"),
     (["teacher={path: x}"], "teacher"),
     # what does not go together
@@ -121,6 +124,8 @@ SFT: list[tuple[list[str], str]] = [
     ([f"train_dataset.path={HERE}.get_odd_sft_dataset"], "loss_mask"),
     (["actor.optimizer=null"], "actor.optimizer"),
     (["run.algorithm=grpo"], "run.algorithm"),
+    (["post_exit_hook=ls"], "post_exit_hook 'ls'"),
+    (["actor.enable_tree_training=true", "actor.backend=fsdp:d2"], "actor.enable_tree_training"),
     ([f"valid_dataset={{path: {HERE}.get_odd_sft_dataset, type: sft}}"], "loss_mask"),
 ]
 

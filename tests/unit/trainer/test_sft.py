@@ -93,3 +93,18 @@ def test_evaluation_is_the_mean_over_all_tokens(tmp_path: Path) -> None:
             count += len(ids) - 1
     assert at_end == pytest.approx(total / count, rel=1e-5)
     assert len({at_end, *(row["stats"]["loss"] for row in found)}) == 3
+
+
+def test_a_time_line_of_the_chosen_steps_is_written(tmp_path: Path) -> None:
+    path = sft_yaml(tmp_path, perf_tracer={"enabled": True, "profile_steps": [1, 2]})
+    trained(path)
+    file = tmp_path / "e" / "t" / "perf_tracer" / "trainer-rank0.json"
+    events = json.loads(file.read_text().rstrip().removesuffix(",") + "]")
+    assert [event["name"] for event in events] == ["train_step"] * 2
+    assert all(event["dur"] > 0 for event in events)
+
+
+def test_keys_without_effect_are_named(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    trained(sft_yaml(tmp_path), "cluster.n_gpus_per_node=8", "actor.attn_impl=sdpa")
+    (message,) = (each for each in caplog.messages if "without effect" in each)
+    assert message.endswith(": cluster.n_gpus_per_node, actor.attn_impl")

@@ -1,4 +1,4 @@
-"""Critic, preference, reward shaping, proximal approximations, KL, masked normalisation."""
+"""Critic, reward shaping, proximal approximations, KL, masked normalisation."""
 
 from __future__ import annotations
 
@@ -10,8 +10,6 @@ import torch
 from areal.utils.functional import (
     KLEstimator,
     approximate_proximal_logprobs,
-    dpo_pair_logratios,
-    dpo_preference_loss,
     masked_normalization,
     overlong_penalty,
     ppo_critic_loss_fn,
@@ -39,30 +37,6 @@ def test_value_loss_takes_the_worse_of_free_and_held() -> None:
     assert float(huber.detach()) == pytest.approx(10.0 * (30.0 - 5.0))
     with pytest.raises(ValueError, match="known: huber, mse"):
         ppo_critic_loss_fn(value, old, target, 0.5, mask, "l1")
-
-
-def test_pairs_are_summed_over_their_answers() -> None:
-    logprobs = torch.tensor([1.0, 2.0, 3.0, 4.0, 5.0, 6.0], requires_grad=True)
-    mask = torch.tensor([0, 1, 1, 1, 1, 0])
-    cu_seqlens = torch.tensor([0, 2, 3, 5, 6])
-    chosen, rejected = dpo_pair_logratios(logprobs, torch.ones(6), mask, cu_seqlens)
-    assert chosen.tolist() == [1.0, 3.0 + 4.0]
-    assert rejected.tolist() == [2.0, 0.0]
-    with pytest.raises(ValueError, match="even number"):
-        dpo_pair_logratios(logprobs, torch.ones(6), mask, torch.tensor([0, 2, 3, 6]))
-
-
-def test_preference_losses() -> None:
-    chosen, rejected = torch.tensor([2.0, -1.0]), torch.tensor([0.5, 1.0])
-    loss, stats = dpo_preference_loss(chosen, rejected, beta=0.3)
-    expected = [-math.log(1 / (1 + math.exp(-0.3 * h))) for h in (1.5, -2.0)]
-    assert float(loss) == pytest.approx(sum(expected) / 2)
-    assert stats["reward_accuracy"].tolist() == [1.0, 0.0]
-    assert stats["reward_margins"].tolist() == pytest.approx([0.45, -0.6])
-    ipo, _ = dpo_preference_loss(chosen, rejected, beta=0.5, loss_type="ipo")
-    assert float(ipo) == pytest.approx((0.5**2 + 3.0**2) / 2)
-    with pytest.raises(ValueError, match="known: ipo, sigmoid"):
-        dpo_preference_loss(chosen, rejected, loss_type="hinge")
 
 
 def test_overlong_penalty_falls_along_a_line() -> None:

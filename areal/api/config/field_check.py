@@ -1,0 +1,72 @@
+"""What of a configuration is refused, and what has no effect."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator
+from typing import Any
+
+from areal.api.config.field_table import FIELD_TABLE, Entry, Ignored, Read, Refused
+from areal.api.config.schema import INHERITED_KEYS
+from areal.api.errors import ConfigError
+
+
+def entry_of(cls: type, name: str) -> Entry:
+    """Return what becomes of a field, wherever among the classes it inherits it is declared."""
+    for owner in cls.__mro__:
+        entry = FIELD_TABLE.get(owner.__name__, {}).get(name)
+        if entry is not None:
+            return entry
+    raise KeyError(f"{cls.__name__}.{name} is not in the table of fields")
+
+
+def check_fields(config: Any) -> None:
+    """Refuse what would change the run and cannot.
+
+    Args:
+        config: Of an experiment.
+
+    Raises:
+        ConfigError: It names every such key, its value and what to do instead.
+    """
+    problems: list[str] = []
+    for key, value, entry in _set_fields(config, type(config)()):
+        instead = _refusal(entry, value)
+        if instead is not None:
+            shown = key if dataclasses.is_dataclass(value) else f"{key} {value!r}"
+            problems.append(f"{shown} is not available here: {instead}")
+    if problems:
+        raise ConfigError("\n".join(problems))
+
+
+def ignored_keys(config: Any) -> list[str]:
+    """Return the keys that were set and have no effect; the table has the reasons."""
+    entries = _set_fields(config, type(config)())
+    return [key for key, _, entry in entries if isinstance(entry, Ignored)]
+
+
+def _refusal(entry: Entry, value: Any) -> str | None:
+    if isinstance(entry, Refused):
+        return None if value in entry.accepted else entry.instead
+    refused = entry.refused if isinstance(entry, Read) else ()
+    return next((instead for each, instead in refused if each == value), None)
+
+
+def _set_fields(section: Any, default: Any, prefix: str = "") -> Iterator[tuple[str, Any, Entry]]:
+    """Yield dotted key, value and entry of all fields that differ from those of a default section.
+
+    A section counts for itself only where it is null by default and set.
+    """
+    for option in dataclasses.fields(section):
+        if option.name in INHERITED_KEYS:
+            continue
+        key, entry = prefix + option.name, entry_of(type(section), option.name)
+        value, usual = getattr(section, option.name), getattr(default, option.name)
+        if not dataclasses.is_dataclass(value):
+            if value != usual:
+                yield key, value, entry
+            continue
+        if usual is None:
+            yield key, value, entry
+        if not isinstance(entry, Refused):  # else there is nothing more to find
+            yield from _set_fields(value, usual or type(value)(), key + ".")

@@ -1,0 +1,1 @@
+"""What starts workers; so far only what it raises."""
