@@ -72,9 +72,11 @@ class Launcher:
         self._signal: int | None = None
         # Of this launcher alone: another one of the same run is refused, and says so here.
         self._verdict = plan.log_folder / f"verdict-{os.getpid()}"
-        key = os.environ.get(KEY_VARIABLE) or secrets.token_hex(24)
-        environment = {KEY_VARIABLE: key, VERDICT_VARIABLE: str(self._verdict)}
+        environment = {VERDICT_VARIABLE: str(self._verdict)}
         ports = find_free_ports(len(plan.server_commands))
+        if ports:
+            # Other users of this machine can connect too.
+            environment[KEY_VARIABLE] = os.environ.get(KEY_VARIABLE) or secrets.token_hex(24)
         self.servers = [
             ManagedProcess(
                 f"server-{i}",
@@ -122,7 +124,7 @@ class Launcher:
 
     def _note(self, number: int, _: FrameType | None) -> None:
         self._signal = number
-        if self.ranks.pid is not None:
+        if self.ranks.pid is not None and self.ranks.exit_code() is None:
             # To the agent alone, which ends the ranks in order.
             os.kill(self.ranks.pid, signal.SIGTERM)
 
