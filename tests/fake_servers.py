@@ -459,6 +459,10 @@ class FakeVLLM(FakeServer):
             | {"prompt": (list,), "logprobs": (int,), "prompt_logprobs": (int,), "echo": (bool,)},
             {"prompt", "max_tokens"},
         )
+        # vLLM would take these from the model's generation_config.json.
+        left_out = {"temperature", "top_p", "top_k", "min_p", "repetition_penalty"} - body.keys()
+        if left_out and "prompt_logprobs" not in body:
+            raise self.refusal(f"no {', '.join(sorted(left_out))}")
         context = body["prompt"]
         tokens, _, reason = await self.generate(
             len(context), body["max_tokens"], body.get("stop_token_ids", [])
@@ -612,6 +616,8 @@ _VLLM_SAMPLING: Schema = {
     "ignore_eos": (bool,),
     "skip_special_tokens": (bool,),
     "frequency_penalty": (float, int),
+    "repetition_penalty": (float, int),
+    "min_p": (float, int),
     "use_beam_search": (bool,),
     "seed": (int,),
     "stream": (bool,),

@@ -7,9 +7,9 @@ import signal
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
-from torch import nn
 
 from areal.api.cli_args import vLLMConfig
 from areal.api.errors import ArealError
@@ -48,7 +48,10 @@ class VLLM(RunningServer):
         super().__init__(f"127.0.0.1:{port}", VLLMBackend(), weights, lacks=VLLM_LACKS)
         tokenizer = tiny_tokenizer(CHARACTERS)
         for seed in (0, 1):
-            small_model(seed).save_pretrained(folder / str(seed))
+            model = small_model(seed)
+            # What the authors of a model advise must not change what is sampled.
+            model.generation_config.update(do_sample=True, repetition_penalty=5.0, min_p=0.5)
+            model.save_pretrained(folder / str(seed))
             tokenizer.save_pretrained(folder / str(seed))
         config = vLLMConfig(
             model=str(folder / "0"),
@@ -57,7 +60,8 @@ class VLLM(RunningServer):
             max_model_len=2048,
             block_size=128,  # what its attention on CPUs can do
         )
-        command = vLLMConfig.build_cmd(config, tp_size=1, host="127.0.0.1", port=port)
+        args = vLLMConfig.build_args(config, tp_size=1, host="127.0.0.1", port=port)
+        command = vLLMConfig.build_cmd_from_args(args | {"logprobs_mode": "processed_logprobs"})
         command[0] = str(PYTHON)
         self.process = ManagedProcess("vllm", command, ENVIRONMENT, folder / "server.log")
 
@@ -85,7 +89,7 @@ class VLLM(RunningServer):
         asyncio.run(self.update(0, str(self.folder / "0")))
 
 
-def small_model(seed: int) -> nn.Module:
+def small_model(seed: int) -> Any:
     """Makes a model of which vLLM has kernels for CPUs: they want heads of 32 and more."""
     return tiny_model(
         "qwen3",

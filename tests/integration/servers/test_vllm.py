@@ -60,8 +60,8 @@ def own_logits(seed: int, found: ModelResponse) -> torch.Tensor:
         return small_model(seed)(ids).logits[0, found.input_len - 1 : -1]
 
 
-def check_logprobs(seed: int, found: ModelResponse) -> None:
-    logprobs = own_logits(seed, found).log_softmax(-1)
+def check_logprobs(seed: int, found: ModelResponse, temperature: float = 1.0) -> None:
+    logprobs = (own_logits(seed, found) / temperature).log_softmax(-1)
     own = logprobs.gather(-1, torch.tensor(found.output_tokens)[:, None])[:, 0]
     assert found.output_logprobs == pytest.approx(own.tolist(), abs=TOLERANCE)
 
@@ -77,6 +77,10 @@ def test_its_log_probabilities_are_those_of_our_forward_pass(engine: RemotevLLME
     }
     scores = engine.compute_logp(row)[0, found.input_len :]
     assert scores.tolist() == pytest.approx(found.output_logprobs, abs=TOLERANCE)
+
+
+def test_its_log_probabilities_have_the_temperature(engine: RemotevLLMEngine) -> None:
+    check_logprobs(0, ask(engine, temperature=0.5), temperature=0.5)
 
 
 def test_new_weights_change_the_greedy_answer(engine: RemotevLLMEngine, vllm: VLLM) -> None:
