@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import signal
 import time
+import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -83,6 +84,13 @@ class VLLM(RunningServer):
         """Ends it and all of its processes as the kernel does where memory is short."""
         self.process.signal(signal.SIGKILL)
         self.process.stop()
+
+    def is_working(self) -> bool:
+        """Returns whether it generates now, by its own count of requests."""
+        with urllib.request.urlopen(f"http://{self.address}/metrics", timeout=10) as answer:
+            lines = answer.read().decode().splitlines()
+        counts = [line.split() for line in lines if line.startswith("vllm:num_requests_running{")]
+        return any(float(count) for *_, count in counts)
 
     def rewind(self) -> None:
         """Gives it the weights that it was started with, as version 0."""
