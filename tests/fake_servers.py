@@ -407,7 +407,26 @@ class FakeSGLang(FakeServer):
 
 
 class FakeVLLM(FakeServer):
-    """Speaks the wire of a vLLM server in development mode."""
+    """Speaks the wire of a vLLM server in development mode.
+
+    As vLLM does, it drops its weights before it looks for new ones: where it finds none, it dies of
+    the next request that it works on.
+    """
+
+    _has_weights = True
+
+    async def _start(self) -> None:
+        self._has_weights = True
+        await super()._start()
+
+    async def generate(
+        self, context_len: int, max_new: int, stops: list[int]
+    ) -> tuple[list[int], list[int], str]:
+        await self._may_run.wait()
+        if not self._has_weights:
+            self._death = asyncio.create_task(self._die())
+            raise _status(500)
+        return await super().generate(context_len, max_new, stops)
 
     def routes(self) -> list[web.RouteDef]:
         return [
@@ -430,7 +449,7 @@ class FakeVLLM(FakeServer):
         ]
 
     async def _weight_info(self, request: web.Request) -> web.Response:
-        label = None if self.version is None else str(self.version)
+        label = "default" if self.version is None else str(self.version)
         return web.json_response({"weight_version": label})
 
     async def _complete(self, request: web.Request) -> web.Response:
@@ -440,6 +459,10 @@ class FakeVLLM(FakeServer):
             | {"prompt": (list,), "logprobs": (int,), "prompt_logprobs": (int,), "echo": (bool,)},
             {"prompt", "max_tokens"},
         )
+        # vLLM would take these from the model's generation_config.json.
+        left_out = {"temperature", "top_p", "top_k", "min_p", "repetition_penalty"} - body.keys()
+        if left_out and "prompt_logprobs" not in body:
+            raise self.refusal(f"no {', '.join(sorted(left_out))}")
         context = body["prompt"]
         tokens, _, reason = await self.generate(
             len(context), body["max_tokens"], body.get("stop_token_ids", [])
@@ -489,9 +512,10 @@ class FakeVLLM(FakeServer):
         body = await self.body(request, {"method": (str,), "kwargs": (dict,)}, {"method"})
         if body["method"] != "reload_weights" or set(body["kwargs"]) != {"weights_path"}:
             raise self.refusal("no such method")
-        trouble = await self.load(None, body["kwargs"]["weights_path"])
-        if trouble:
+        self._has_weights = False
+        if await self.load(None, body["kwargs"]["weights_path"]):
             raise _status(500)
+        self._has_weights = True
         return web.json_response({"results": [None]})
 
     async def _set_label(self, request: web.Request) -> web.Response:
@@ -592,6 +616,8 @@ _VLLM_SAMPLING: Schema = {
     "ignore_eos": (bool,),
     "skip_special_tokens": (bool,),
     "frequency_penalty": (float, int),
+    "repetition_penalty": (float, int),
+    "min_p": (float, int),
     "use_beam_search": (bool,),
     "seed": (int,),
     "stream": (bool,),

@@ -32,7 +32,9 @@ _MAX_SEED = 1 << 63
 class VLLMBackend:
     """vLLM's wire format.
 
-    The native endpoints for training need ``VLLM_SERVER_DEV_MODE=1`` in the server's environment.
+    The native endpoints for training need ``VLLM_SERVER_DEV_MODE=1`` in the server's environment;
+    updates by group also the server's flag ``--weight-transfer-config``. Log-probabilities leave
+    the temperature out unless the server was started with ``--logprobs-mode processed_logprobs``.
 
     Source: vLLM's documentation, "OpenAI-compatible server", "Weight transfer", "Async RL".
 
@@ -59,6 +61,9 @@ class VLLMBackend:
             "ignore_eos": gconfig.ignore_eos,
             "skip_special_tokens": gconfig.skip_special_tokens,
             "frequency_penalty": gconfig.frequency_penalty,
+            # Left out, vLLM takes them from the model's generation_config.json.
+            "repetition_penalty": 1.0,
+            "min_p": 0.0,
             "use_beam_search": gconfig.use_beam_search,
             "return_tokens_as_token_ids": True,
             "stream": False,

@@ -19,7 +19,7 @@ from areal.engine.model.shared_weights import SharedWeights
 from areal.engine.weight_sync import write_manifest
 from tests.fake_servers import FakeSGLang, FakeVLLM
 from tests.fakes import tiny_tokenizer
-from tests.server_checks import CHECKS, Check, RunningServer
+from tests.server_checks import CHECKS, VLLM_LACKS, Check, RunningServer
 from tests.tiny_models import tiny_model
 
 
@@ -38,7 +38,7 @@ def fake_plain_sglang() -> Iterator[RunningServer]:
 
 def fake_vllm() -> Iterator[RunningServer]:
     fake = FakeVLLM(token_s=0.002)
-    yield RunningServer(fake.start(), VLLMBackend(), "/weights")
+    yield RunningServer(fake.start(), VLLMBackend(), "/weights", lacks=VLLM_LACKS)
     fake.stop()
 
 

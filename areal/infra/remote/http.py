@@ -18,7 +18,7 @@ from areal.infra.workflow_context import register_loop_cleanup
 MAX_ANSWER_BYTES = 128 << 20
 _CONNECT_TIMEOUT_S = 10.0
 # Of what a server writes into an error, which is for people; never what it was sent.
-_MAX_REASON = 200
+_MAX_REASON = 400
 
 
 class ServerFaultError(ArealError, RuntimeError):

@@ -47,6 +47,8 @@ def test_a_request_asks_for_token_ids_and_log_probabilities() -> None:
         "ignore_eos": False,
         "skip_special_tokens": True,
         "frequency_penalty": 0.0,
+        "repetition_penalty": 1.0,
+        "min_p": 0.0,
         "use_beam_search": False,
         "stream": False,
         "logprobs": 0,

@@ -415,6 +415,23 @@ def test_what_waits_in_a_server_that_cannot_load_goes_to_another(
         check(future.result(PATIENCE_S))
 
 
+def test_a_server_that_lost_its_weights_gets_no_request_before_it_has_some(
+    scene_of: MakeScene,
+) -> None:
+    scene = scene_of([FakeVLLM(token_s=0.001)], VLLMBackend())
+    instance = scene.servers[0].instance
+    scene.servers[0].disk_full = True
+    with pytest.raises(RuntimeError, match="/collective_rpc"):
+        scene.update(1)
+    future = scene.ask()
+    scene.engine.pause_generation()
+    scene.engine.continue_generation()  # it runs, and would die of a request
+    scene.servers[0].disk_full = False
+    check(future.result(PATIENCE_S))
+    assert set(future.result().output_versions) == {1}
+    assert scene.servers[0].instance == instance
+
+
 def test_an_update_that_no_server_can_load_fails_and_names_them(scene_of: MakeScene) -> None:
     scene = scene_of([FakeSGLang(), FakeSGLang()])
     for server in scene.servers:
