@@ -353,7 +353,7 @@ def _unload_lora(name: str) -> HttpRequest:
 def _token_versions(meta: dict[str, Any], count: int) -> list[int] | None:
     versions = meta.get("output_token_versions")
     if versions is not None:
-        if not all(type(version) is int for version in versions):
+        if not set(map(type, versions)) <= {int}:
             raise ValueError("output_token_versions holds something else than whole numbers")
         return list(versions)
     label = str(meta.get("weight_version"))

@@ -681,6 +681,5 @@ def _checked_reason(reason: str) -> StopReason:
 
 
 def _check_tokens(tokens: list[int]) -> None:
-    for token in tokens:
-        if type(token) is not int or token < 0:  # a bool is no token
-            raise ValueError("an output token is no whole number from 0")
+    if tokens and (set(map(type, tokens)) != {int} or min(tokens) < 0):  # a bool is no token
+        raise ValueError("an output token is no whole number from 0")
