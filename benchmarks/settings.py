@@ -59,7 +59,7 @@ class Settings:
     scale_prompts: int = 256
     scale_requests: int = 2_000
     scale_rounds: int = 3
-    scale_steps: int = 30
+    scale_steps: int = 12
     scale_waves: int = 20
     repo: Path | None = None
     is_quick: bool = False

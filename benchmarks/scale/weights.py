@@ -27,10 +27,10 @@ from benchmarks.scale.servers import connected, generate, options, served
 from benchmarks.settings import Settings
 
 _NUM_SERVERS = 2
-# Long answers that an update interrupts, and beside them some of one token, which show when tokens
-# are made: the wire brings an answer as a whole.
-_NUM_LONG, _LONG = 28, 512
-_NUM_PROBES = 4
+# The wire brings an answer as a whole: of so many short ones, begun at different times, one ends at
+# nearly every step.
+_AT_ONCE = 32
+_TOKENS = 8
 # How an update travels, and what a server counts its bytes as.
 _WAYS: dict[WeightUpdateType, str] = {"disk": "disk", "http": "http", "xccl": "group"}
 
@@ -68,15 +68,14 @@ def standstill(engine: RemoteInfEngine, model: Path, rounds: int) -> Result:
     prompt = [3, 4, 5, 6]
 
     async def measure() -> tuple[list[float], list[float]]:
-        arrivals: list[tuple[float, int]] = []  # when a token came, and its version
+        arrivals: list[tuple[float, int]] = []  # when an answer came, and its last version
         is_over = asyncio.Event()
 
-        async def ask_on(new_tokens: int) -> None:
+        async def ask_on() -> None:
             while not is_over.is_set():
-                request = ModelRequest(input_ids=prompt, gconfig=options(new_tokens))
+                request = ModelRequest(input_ids=prompt, gconfig=options(_TOKENS))
                 answer = await engine.agenerate(request)
-                if new_tokens == 1:
-                    arrivals.append((time.perf_counter(), answer.output_versions[0]))
+                arrivals.append((time.perf_counter(), answer.output_versions[-1]))
 
         async def update() -> float:
             version = engine.get_version() + 1
@@ -90,9 +89,8 @@ def standstill(engine: RemoteInfEngine, model: Path, rounds: int) -> Result:
         for _ in range(rounds):
             loads.append(await update())  # nothing is generated
             is_over.clear()
-            lengths = [_LONG] * _NUM_LONG + [1] * _NUM_PROBES
-            askers = [asyncio.create_task(ask_on(length)) for length in lengths]
-            await _until(lambda: len(arrivals) >= 16 * _NUM_PROBES)
+            askers = [asyncio.create_task(ask_on()) for _ in range(_AT_ONCE)]
+            await _until(lambda: len(arrivals) >= 4 * _AT_ONCE)
             await update()
             version = engine.get_version()
             await _until(lambda v=version: arrivals[-1][1] == v)
@@ -112,7 +110,7 @@ def standstill(engine: RemoteInfEngine, model: Path, rounds: int) -> Result:
         statistics.median(gaps) - load,
         "ms",
         is_higher_better=False,
-        note=f"{_NUM_LONG + _NUM_PROBES} answers at once; ms without a token: {spread(gaps)}; "
+        note=f"{_AT_ONCE} answers at once; ms without a token: {spread(gaps)}; "
         f"load of an idle server: {spread(loads)}",
     )
 
