@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import json
 import statistics
 import time
@@ -67,6 +68,8 @@ def request_cost(settings: Settings, folder: Path) -> Iterator[Result]:
         for prompt_len, new_tokens in _SIZES:
             prompts = [list(range(1000, 1000 + prompt_len))] * settings.scale_requests
             generate(engine, prompts[:_AT_ONCE], new_tokens)  # opens the connections
+            gc.collect()
+            gc.freeze()  # as the trainers do
             ours: list[float] = []
             bare: list[float] = []
             for _ in range(settings.repetitions):
