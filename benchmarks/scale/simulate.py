@@ -1,6 +1,7 @@
 """Asynchronous training on paper: discrete events around the executor's admission and the fleet.
 
     python -m benchmarks.scale.simulate        the tables of docs/en/scale-simulation.md
+    python -m benchmarks.scale.simulate --fit  which lengths and speeds come closest to verl's
 
 Rows start as ``StalenessManager`` allows and their samples go where ``Fleet`` sends them: the code
 of a real run. Simulated are the servers (a decode step takes a time that depends on how many
@@ -12,6 +13,7 @@ from __future__ import annotations
 
 import heapq
 import math
+import sys
 from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
@@ -388,7 +390,10 @@ def results() -> Iterator[Result]:
 
 
 def main() -> None:
-    """Print the tables of the page."""
+    """Print the tables of the page, or what the first of them was fitted with."""
+    if "--fit" in sys.argv[1:]:
+        print(fit())
+        return
     print("verl: gpus staleness measured simulated (s a step), difference")
     for run in PUBLIC_RUNS:
         found = simulated_step_s(run)
