@@ -38,6 +38,7 @@ GROUPS: dict[str, tuple[str, str]] = {
     "cli": ("benchmarks.cli.table", "The command line (CPU time as a multiple of python -c pass)"),
     "skills": ("benchmarks.skills.table", "Checking skills, beside other checkers"),
     "commits": ("benchmarks.commits", "Type and scope of commits, beside the most frequent ones"),
+    "scale": ("benchmarks.scale.table", "Rollouts from servers, training on several ranks"),
     "overhead": ("benchmarks.overhead_table", "Overhead of episodes, rewards and imports"),
 }
 

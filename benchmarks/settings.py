@@ -27,6 +27,12 @@ class Settings:
         cli_entries: Of the long registry.
         cli_files: Beside the target in the large repository.
         commits: The newest of a history, whose type and scope are inferred; None means all.
+        scale_kills: Of servers, while rows are generated.
+        scale_prompts: Whose answers are compared with the trainer.
+        scale_requests: Of one round in which the client's CPU time is taken.
+        scale_rounds: Of the throughput over one, two and four servers.
+        scale_steps: Of a launched run.
+        scale_waves: How often each slot of a server is used in a round.
         repo: The repository whose history that is; None means this one.
         is_quick: Whether these are the tiny counts.
         sft_config: Warm-up, as ``areal train`` takes it.
@@ -49,6 +55,12 @@ class Settings:
     cli_entries: int = 5_000
     cli_files: int = 200_000
     commits: int | None = 1_000
+    scale_kills: int = 100
+    scale_prompts: int = 256
+    scale_requests: int = 2_000
+    scale_rounds: int = 3
+    scale_steps: int = 12
+    scale_waves: int = 20
     repo: Path | None = None
     is_quick: bool = False
     sft_config: Path = ROOT / "examples" / "arithmetic" / "sft.yaml"
@@ -72,5 +84,11 @@ QUICK = Settings(
     cli_entries=10,
     cli_files=20,
     commits=60,
+    scale_kills=2,
+    scale_prompts=16,
+    scale_requests=100,
+    scale_rounds=1,
+    scale_steps=3,
+    scale_waves=3,
     is_quick=True,
 )

@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
+from functools import partial
 
 from areal.api.alloc_mode import ModelAllocation
 from areal.api.cli_args import InferenceEngineConfig
 from areal.engine.sglang_remote import SGLangBackend
 from areal.engine.vllm_remote import VLLMBackend
 from areal.infra.launch import KEY_VARIABLE
-from areal.infra.remote_inf_engine import RemoteInfEngine
+from areal.infra.remote_inf_engine import RemoteInfBackendProtocol, RemoteInfEngine
 
-# ``areal serve`` answers as SGLang does.
-_BACKENDS = {"local": SGLangBackend, "sglang": SGLangBackend, "vllm": VLLMBackend}
+_BACKENDS: dict[str, Callable[[], RemoteInfBackendProtocol]] = {
+    # ``areal serve`` answers as SGLang does.
+    "local": partial(SGLangBackend, updates_in_place=True),
+    "sglang": SGLangBackend,
+    "vllm": VLLMBackend,
+}
 
 
 def make_remote_engine(config: InferenceEngineConfig, seed: int) -> RemoteInfEngine:

@@ -35,11 +35,20 @@ class SGLangBackend:
         areal_extensions: The servers are AReaL's own build of SGLang, which knows no weight
             versions and pauses in two calls.
         return_routed_experts: Ask for the experts of every token.
+        updates_in_place: The servers go on with an answer after a load, as ``areal serve`` does,
+            which prefills it again and names the version of every token. SGLang itself would finish
+            all answers first.
     """
 
-    def __init__(self, areal_extensions: bool = False, return_routed_experts: bool = False) -> None:
+    def __init__(
+        self,
+        areal_extensions: bool = False,
+        return_routed_experts: bool = False,
+        updates_in_place: bool = False,
+    ) -> None:
         self.areal_extensions = areal_extensions
         self.return_routed_experts = return_routed_experts
+        self.updates_in_place = updates_in_place
 
     # --- generation
 
@@ -149,7 +158,7 @@ class SGLangBackend:
             if meta.lora_keep_versions > 0 and old >= 0:
                 calls.append(_unload_lora(get_versioned_lora_name(meta.lora_name, old)))
             return WeightUpdateRequests(calls)
-        payload = {"model_path": meta.path, "abort_all_requests": True}
+        payload = {"model_path": meta.path, "abort_all_requests": not self.updates_in_place}
         return WeightUpdateRequests(
             [HttpRequest("/update_weights_from_disk", payload | self._label(meta.version))]
         )
@@ -350,7 +359,7 @@ def _unload_lora(name: str) -> HttpRequest:
 def _token_versions(meta: dict[str, Any], count: int) -> list[int] | None:
     versions = meta.get("output_token_versions")
     if versions is not None:
-        if not all(type(version) is int for version in versions):
+        if not set(map(type, versions)) <= {int}:
             raise ValueError("output_token_versions holds something else than whole numbers")
         return list(versions)
     label = str(meta.get("weight_version"))

@@ -373,7 +373,7 @@ class RemoteInfEngine(InferenceEngine):
             _check_tokens(result.output_tokens)
             if result.stop_reason != "abort":
                 _checked_reason(result.stop_reason)
-        except (KeyError, IndexError, TypeError, ValueError, AttributeError) as error:
+        except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
             # Only the kind of a parser's error: its text may quote what was generated.
             text = str(error) if isinstance(error, ValueError) else type(error).__name__
             raise ServerFaultError(
@@ -681,6 +681,5 @@ def _checked_reason(reason: str) -> StopReason:
 
 
 def _check_tokens(tokens: list[int]) -> None:
-    for token in tokens:
-        if type(token) is not int or token < 0:  # a bool is no token
-            raise ValueError("an output token is no whole number from 0")
+    if tokens and (set(map(type, tokens)) != {int} or min(tokens) < 0):  # a bool is no token
+        raise ValueError("an output token is no whole number from 0")

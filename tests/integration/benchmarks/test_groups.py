@@ -80,6 +80,14 @@ def test_the_command_line_is_measured_without_torch(tmp_path: Path) -> None:
     subprocess.run([sys.executable, "-c", script], cwd=ROOT, check=True)
 
 
+@pytest.mark.slow
+def test_servers_agree_with_the_trainer_and_lose_no_row(tmp_path: Path) -> None:
+    found = verdicts(run_group("scale", tmp_path))
+    assert {key for key in TARGETS if key.startswith("scale.")} <= found.keys()
+    exact = ("scale.bytes.", "scale.drift", "scale.lost", "scale.repeated", "scale.simulation.")
+    assert {found[key] for key in TARGETS if key.startswith(exact)} == {"pass"}
+
+
 @needs_trl
 @pytest.mark.slow
 def test_a_grpo_step_is_measured_on_both_sides(tmp_path: Path) -> None:

@@ -9,10 +9,11 @@ import numpy as np
 import pytest
 
 from areal.api.alloc_mode import ModelAllocation
-from areal.api.cli_args import GenerationHyperparameters
+from areal.api.cli_args import GenerationHyperparameters, InferenceEngineConfig
 from areal.api.errors import ConfigError
 from areal.api.io_struct import ModelRequest, ParamSpec, WeightUpdateMeta
 from areal.engine import RemoteSGLangEngine, SGLangBackend
+from areal.engine.remote import make_remote_engine
 
 BACKEND = SGLangBackend()
 
@@ -153,6 +154,15 @@ def test_a_disk_update_names_its_version_but_to_servers_of_areal() -> None:
         SGLangBackend(areal_extensions=True).build_disk_weight_update_requests(meta()).requests
     )
     assert "weight_version" not in request.payload
+
+
+@pytest.mark.parametrize(("backend", "interrupts"), [("local:d1", False), ("sglang:d1", True)])
+def test_our_own_servers_go_on_with_their_answers_after_an_update(
+    backend: str, interrupts: bool
+) -> None:
+    engine = make_remote_engine(InferenceEngineConfig(backend=backend), seed=1)
+    (request,) = engine.backend.build_disk_weight_update_requests(meta()).requests
+    assert request.payload["abort_all_requests"] is interrupts
 
 
 def test_an_adapter_is_loaded_under_its_version_and_an_old_one_goes() -> None:

@@ -1,0 +1,1 @@
+"""What servers, ranks and updates cost, and what a thousand GPUs would make of them."""
