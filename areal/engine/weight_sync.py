@@ -123,7 +123,8 @@ class WeightPublisher:
             return
         if meta.type == "http":
             if self._files is None:
-                self._files = WeightFileServer(folder.parent, self._inference.api_key)
+                host = _address_for(self._inference.reachable_servers())
+                self._files = WeightFileServer(folder.parent, host, self._inference.api_key)
             url = f"{self._files.url}/{folder.name}"
             self._inference.update_weights_from_url(url, version).result()
         else:
@@ -186,11 +187,10 @@ class WeightPublisher:
         epoch, servers = inference.membership_epoch, inference.reachable_servers()
         if not servers:
             raise WeightSyncError("no inference server can be reached")
-        is_here = all(server.startswith(("127.", "localhost:")) for server in servers)
         allocation = _for_replicas(inference.config.backend, len(servers))
         place = dataclasses.replace(
             meta,
-            nccl_master_address="127.0.0.1" if is_here else gethostip(),
+            nccl_master_address=_address_for(servers),
             nccl_master_port=find_free_ports(1)[0],
             gen_allocation=allocation,
         )
@@ -233,6 +233,12 @@ class WeightPublisher:
         except Exception:
             # Nobody waits for this thread, and a run without joining servers does not need it.
             logger.exception("the weights of version %s could not be kept", meta.version)
+
+
+def _address_for(servers: list[str]) -> str:
+    """Return where servers reach this process: on this machine where they all are."""
+    is_here = all(server.startswith(("127.", "localhost:")) for server in servers)
+    return "127.0.0.1" if is_here else gethostip()
 
 
 def _in_thread(function: Callable[[], WeightGroup]) -> Future[WeightGroup]:
@@ -288,16 +294,23 @@ class WeightFileServer:
 
     Args:
         root: The folder.
-        api_key: What servers show; "" serves this machine alone.
+        host: Where to listen; anything but a loopback address needs a key.
+        api_key: What servers show.
+
+    Raises:
+        ConfigError: The address is open to other machines and there is no key.
     """
 
-    def __init__(self, root: Path, api_key: str) -> None:
+    def __init__(self, root: Path, host: str, api_key: str) -> None:
+        if host != "127.0.0.1" and not api_key:
+            raise ConfigError(
+                "weight_update_mode=http would hand the weights to whoever asks; give servers and "
+                "trainer a key in AREAL_SERVER_KEY"
+            )
         self._root = root
         self._api_key = api_key
         self._thread = LoopThread("areal-weight-files")
         self._thread.start()
-        # Beyond this machine only those that know the key get anything.
-        host = gethostip() if api_key else "127.0.0.1"
         self._runner, self.url = asyncio.run_coroutine_threadsafe(
             self._listen(host), self._thread.loop
         ).result()
@@ -367,7 +380,7 @@ def read_manifest(text: bytes, where: str) -> dict[str, dict[str, Any]]:
         plain = all(Path(name).name == name and name not in (".", "..") for name in files)
         if not plain or not all({"bytes", "sha256"} <= each.keys() for each in files.values()):
             raise ValueError("a file name or an entry is malformed")
-    except (AttributeError, KeyError, TypeError, ValueError) as error:
+    except (AttributeError, KeyError, RecursionError, TypeError, ValueError) as error:
         raise WeightSyncError(f"the manifest of {where} cannot be read: {error}") from error
     return files
 

@@ -138,7 +138,15 @@ class Launcher:
         if self._signal is not None:
             return 128 + self._signal
         self._look_for_verdict()
-        return code if code >= 0 else 128 - code
+        code = code if code >= 0 else 128 - code
+        if code:
+            logger.error(
+                "training ended with exit code %d; the same command goes on from the last "
+                "checkpoint, and %s has the logs",
+                code,
+                self._plan.log_folder,
+            )
+        return code
 
     def _look_for_verdict(self) -> None:
         if self._verdict.is_file():

@@ -42,6 +42,8 @@ __all__ = ["GroupedRolloutWorkflow", "RemoteInfBackendProtocol", "RemoteInfEngin
 logger = logging.getLogger("RemoteInfEngine")
 
 _ADDRESSES_VARIABLE = "AREAL_LLM_SERVER_ADDRS"
+# A bucket of weights, or joining a group, waits for the slowest member.
+_GROUP_TIMEOUT_S = 120.0
 # A request during which so many servers went down is taken for the cause of it.
 _MAX_LOST = 10
 # A server that aborts without reason is asked again after a pause, which doubles up to a second.
@@ -504,6 +506,7 @@ class RemoteInfEngine(InferenceEngine):
                 group,
                 lambda a: [self.backend.build_init_weights_group_request(a, ranks[a], meta)],
                 counts=False,
+                timeout_s=_GROUP_TIMEOUT_S,
             )
             if failed:  # the group is complete or useless
                 self._group = []
@@ -537,7 +540,9 @@ class RemoteInfEngine(InferenceEngine):
             requests = [*self.backend.get_group_update_start_requests(), *requests]
 
         async def receive() -> None:
-            failed = await self._pool.call(sorted(members), lambda _: requests)
+            failed = await self._pool.call(
+                sorted(members), lambda _: requests, timeout_s=_GROUP_TIMEOUT_S
+            )
             members.difference_update(failed)
             if not members:
                 raise RuntimeError(

@@ -151,13 +151,13 @@ class Decoder:
             self._cached_updates = self.num_updates
         assert self._cached_updates == self.num_updates
         first = len(self.rows)
-        self._append(fresh)
         try:
+            self._append(fresh)
             self._prefill(first, [row.prompt for row in fresh])
+            return self._take_finished()
         except BaseException:
-            self._remove(range(first, len(self.rows)))
+            self._remove([i for i, row in enumerate(self.rows) if row in fresh])
             raise
-        return self._take_finished()
 
     def abort(self) -> list[Row]:
         """Drop all running rows and return them."""

@@ -16,7 +16,7 @@ import torch
 
 from areal.api.cli_args import InferenceEngineConfig
 from areal.api.engine_api import InferenceEngine
-from areal.api.errors import ConfigError
+from areal.api.errors import ArealError, ConfigError
 from areal.api.io_struct import ModelRequest, ModelResponse, WeightUpdateMeta
 from areal.engine.local.decoder import Decoder, FinishedRow, Row
 from areal.engine.local.sampling import check_generation
@@ -32,6 +32,10 @@ logger = logging.getLogger("LocalInferenceEngine")
 MAX_RUNNING_ROWS = 1024
 # Keys and values cached at most before new requests have to wait, in bytes.
 MAX_CACHE_BYTES = 4 << 30
+
+
+class NoRoomError(ArealError, RuntimeError):
+    """A prompt leaves no room for an answer, in the model's context or below ``max_tokens``."""
 
 
 @dataclass
@@ -220,7 +224,7 @@ class LocalInferenceEngine(InferenceEngine):
             raise ConfigError("gconfig.stop needs ModelRequest.tokenizer to look for stop strings")
         room = min(gconfig.max_tokens, self._max_length) - len(prompt)
         if room <= 0:
-            raise RuntimeError(
+            raise NoRoomError(
                 f"the prompt has {len(prompt)} tokens and leaves no room to answer: max_tokens is "
                 f"{gconfig.max_tokens}, the model's context {self._max_length}"
             )
@@ -348,11 +352,11 @@ class LocalInferenceEngine(InferenceEngine):
             try:
                 finished += decoder.advance()
             except Exception as error:
-                self._fail(decoder.abort(), error)
+                self._fail(decoder.abort(), _fault(error))
             try:
                 finished += decoder.admit(admitted)
             except Exception as error:
-                self._fail(admitted, error)
+                self._fail(admitted, _fault(error))
         self._deliver(finished)
 
     def _can_step(self) -> bool:
@@ -461,6 +465,15 @@ def _current_episode() -> tuple[int, int] | None:
     """Return task and sample of the episode whose coroutine is running, if any is."""
     context = workflow_context.get()
     return None if context.task_id is None else (context.task_id, context.sample_idx or 0)
+
+
+def _fault(error: Exception) -> RuntimeError:
+    """Return an error that blames no request: any row of the step may be the cause."""
+    if isinstance(error, RuntimeError):
+        return error
+    fault = RuntimeError(f"a decode step failed: {type(error).__name__}: {error}")
+    fault.__cause__ = error
+    return fault
 
 
 def _shut_down() -> RuntimeError:

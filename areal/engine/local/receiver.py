@@ -143,6 +143,8 @@ class WeightReceiver:
     def load_received(self, version: int | None) -> None:
         """Load what has been received since the last time."""
         received, self._received = self._received, {}
+        if not received:
+            raise WeightSyncError("nothing has been received since the last update")
         with _memory_folder() as folder:
             # The model's own reader knows how a checkpoint's names and blocks map onto it.
             tensors = {name: tensor.cpu().contiguous() for name, tensor in received.items()}

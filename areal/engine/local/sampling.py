@@ -24,10 +24,13 @@ def check_generation(gconfig: GenerationHyperparameters) -> None:
     problems = [
         (gconfig.use_beam_search, "use_beam_search is not available in the embedded engine"),
         (
-            not gconfig.greedy and not 0 < gconfig.temperature < math.inf,
-            "temperature must be positive; set greedy=true instead of 0",
+            not gconfig.greedy and not SMALLEST <= gconfig.temperature < math.inf,
+            f"temperature must be at least {SMALLEST:g}; set greedy=true instead of 0",
         ),
-        (not 0 < gconfig.top_p <= 1, f"top_p is {gconfig.top_p}; it must lie in (0, 1]"),
+        (
+            not SMALLEST <= gconfig.top_p <= 1,
+            f"top_p is {gconfig.top_p}; it must lie in [{SMALLEST:g}, 1]",
+        ),
         (
             gconfig.top_k < 1 and gconfig.top_k != -1,
             f"top_k is {gconfig.top_k}; it must be at least 1, or -1 for all",
@@ -37,19 +40,33 @@ def check_generation(gconfig: GenerationHyperparameters) -> None:
             f"max_new_tokens is {gconfig.max_new_tokens}; it must be at least 1",
         ),
         (
-            gconfig.seed is not None and gconfig.seed < 0,
-            f"seed is {gconfig.seed}; it must not be negative",
+            gconfig.seed is not None and not 0 <= gconfig.seed < 2**63,
+            f"seed is {gconfig.seed}; it must not be negative, and fit into 63 bits",
         ),
         (
-            not math.isfinite(gconfig.frequency_penalty),
-            f"frequency_penalty is {gconfig.frequency_penalty}; it must be finite",
+            not abs(gconfig.frequency_penalty) <= LARGEST_PENALTY,
+            f"frequency_penalty is {gconfig.frequency_penalty}; it must lie within "
+            f"{LARGEST_PENALTY:g} of 0",
+        ),
+        (
+            not all(type(i) is int and 0 <= i < 2**63 for i in gconfig.stop_token_ids),
+            f"stop_token_ids is {gconfig.stop_token_ids!r:.200}; it must be a list of token ids",
+        ),
+        (
+            not all(isinstance(each, str) for each in gconfig.stop or ()),
+            f"stop is {gconfig.stop!r:.200}; it must be a list of strings",
         ),
         (isinstance(gconfig.stop, str), f"stop is {gconfig.stop!r}; it must be a list of strings"),
-        ("" in (gconfig.stop or ()), "stop holds an empty string, which every answer contains"),
+        ("" in list(gconfig.stop or ()), "stop holds an empty string, which every answer contains"),
     ]
     for is_bad, message in problems:
         if is_bad:
             raise ConfigError(message)
+
+
+# Below these a distribution in fp32 has no mass left, and a step of all rows would fail.
+SMALLEST = 1e-5
+LARGEST_PENALTY = 1e4
 
 
 @dataclass

@@ -21,14 +21,17 @@ from aiohttp import web
 from areal.api.config.generation import GenerationHyperparameters
 from areal.api.errors import ArealError, ConfigError
 from areal.api.io_struct import ModelRequest, ModelResponse
-from areal.engine.local.engine import LocalInferenceEngine
+from areal.engine.local.engine import LocalInferenceEngine, NoRoomError
 from areal.engine.local.receiver import WeightReceiver
+from areal.engine.local.sampling import check_generation
 from areal.infra.loop_thread import LoopThread
 
 logger = logging.getLogger("InferenceServer")
 
 # A million token ids, as JSON writes them, fit.
 MAX_BODY_BYTES = 16 << 20
+# A tokenizer needs seconds for more, and others wait for the interpreter meanwhile.
+MAX_TEXT_CHARACTERS = 1 << 20
 _OPEN_ROUTES = frozenset({"/health"})
 
 # What a request may ask of the sampler: the name here, its kind, and the name on the wire.
@@ -53,6 +56,20 @@ _GENERATE_FIELDS = frozenset(
         "sampling_params",
         "stream",
         "text",
+    }
+)
+# What changes nothing about the tokens that are drawn.
+_OPENAI_FIELDS = frozenset(
+    {
+        "logprobs",
+        "messages",
+        "model",
+        "n",
+        "prompt",
+        "return_token_ids",
+        "return_tokens_as_token_ids",
+        "stream",
+        "user",
     }
 )
 _PAUSE_MODES = ("abort", "in_place", "retract")
@@ -118,8 +135,8 @@ class InferenceServer:
         except OSError as error:
             self._thread.stop()
             raise ConfigError(
-                f"cannot listen on {self._place[0]}:{self._place[1]}: {error.strerror or error}; "
-                "choose another port, or 0 for a free one"
+                f"cannot listen on {self._place[0]}:{self._place[1]}, which is taken or not this "
+                "machine's; choose another port, or 0 for a free one"
             ) from error
         self.url = f"http://{f'[{host}]' if ':' in host else host}:{port}"
         return self.url
@@ -173,6 +190,8 @@ class InferenceServer:
 
     @web.middleware
     async def _check_key(self, request: web.Request, handler: Handler) -> web.StreamResponse:
+        if not self._api_key and not _is_from_here(request):
+            return _failure(403, "without a key this server takes requests of this machine alone")
         if self._api_key and request.path not in _OPEN_ROUTES:
             given = request.headers.get("Authorization", "").removeprefix("Bearer ").strip()
             if not hmac.compare_digest(given.encode(), self._api_key.encode()):
@@ -218,7 +237,7 @@ class InferenceServer:
             raise BadRequestError(f"{', '.join(unknown)}: not available here; leave it out")
         if body.get("stream"):
             raise BadRequestError("stream: not available here; set it to false")
-        prompt, rid = self._prompt(body), str(body.get("rid") or "")
+        prompt, rid = await self._prompt(body), str(body.get("rid") or "")
         answer = await self._answer(prompt, self._sampling(_object(body, "sampling_params")), rid)
         found = self._to_sglang(answer, rid)
         start = body.get("logprob_start_len", -1)
@@ -241,19 +260,25 @@ class InferenceServer:
             request.rid = rid
         try:
             return await self.engine.agenerate(request)
-        except RuntimeError as error:
-            if self.engine.is_alive:
-                # The prompt leaves no room, which no other server can mend.
-                raise BadRequestError(str(error)) from error
-            raise
+        except NoRoomError as error:
+            # No other server can mend it; what goes wrong in a step another one may do.
+            raise BadRequestError(str(error)) from error
 
-    def _prompt(self, body: Mapping[str, Any]) -> list[int]:
-        ids = body.get("input_ids")
-        if ids is None and isinstance(body.get("text"), str):
-            encoded: list[int] = self.tokenizer(body["text"], add_special_tokens=False)["input_ids"]
-            return encoded
+    async def _prompt(self, body: Mapping[str, Any]) -> list[int]:
+        ids, text = body.get("input_ids"), body.get("text")
+        if ids is None and isinstance(text, str):
+            if len(text) > MAX_TEXT_CHARACTERS:
+                raise BadRequestError(f"text: {len(text)} characters; send input_ids")
+            return await asyncio.to_thread(self._encode, text)
         if not isinstance(ids, list) or not all(type(token) is int for token in ids):
             raise BadRequestError("input_ids: must be a list of whole numbers, of one prompt")
+        return ids
+
+    def _encode(self, text: str) -> list[int]:
+        try:
+            ids: list[int] = self.tokenizer(text, add_special_tokens=False)["input_ids"]
+        except UnicodeError as error:
+            raise BadRequestError(f"text: cannot be encoded: {error}") from error
         return ids
 
     def _sampling(self, given: Mapping[str, Any]) -> GenerationHyperparameters:
@@ -262,6 +287,8 @@ class InferenceServer:
         for name, value in given.items():
             if name == "stop":
                 options["stop"] = [value] if isinstance(value, str) else value
+                if not isinstance(options["stop"], (list, type(None))):
+                    raise BadRequestError(f"sampling_params.stop: found {value!r:.200}, no list")
                 continue
             if name not in _SAMPLING:
                 raise BadRequestError(f"sampling_params.{name}: not available here; leave it out")
@@ -282,7 +309,10 @@ class InferenceServer:
             options |= {"greedy": True, "temperature": 1.0}
         if options.get("top_k") == -1:
             options.pop("top_k")
-        return GenerationHyperparameters(**options)
+        gconfig = GenerationHyperparameters(**options)
+        # Here and not in the decode thread, where it would cost the rows of all.
+        check_generation(gconfig)
+        return gconfig
 
     def _to_sglang(self, answer: ModelResponse, rid: str) -> dict[str, Any]:
         reason: dict[str, Any] = {"type": answer.stop_reason}
@@ -385,7 +415,8 @@ class InferenceServer:
         self, body: Mapping[str, Any], load: Callable[[int | None], None]
     ) -> web.Response:
         version = body.get("weight_version")
-        if version is not None and not (isinstance(version, str) and version.isdecimal()):
+        is_text = isinstance(version, str) and version.isdecimal() and len(version) < 19
+        if version is not None and not is_text:
             raise BadRequestError(f"weight_version: found {version!r}, no whole number as text")
         if body.get("abort_all_requests"):
             self.engine.abort_requests()
@@ -411,7 +442,8 @@ class InferenceServer:
         body = await _body(request)
         prompt = body.get("prompt")
         named = {"text": prompt} if isinstance(prompt, str) else {"input_ids": prompt}
-        answer = await self._answer(self._prompt(named), self._openai_sampling(body), "")
+        prompt = await self._prompt(named)
+        answer = await self._answer(prompt, self._openai_sampling(body), "")
         text = self.tokenizer.decode(answer.output_tokens, skip_special_tokens=True)
         choice = {
             "index": 0,
@@ -457,6 +489,9 @@ class InferenceServer:
         names = {"seed": "sampling_seed", "max_tokens": "max_new_tokens"}
         names["max_completion_tokens"] = "max_new_tokens"
         wanted = {*_SAMPLING, *names, "stop"}
+        for name, value in body.items():
+            if name not in wanted | _OPENAI_FIELDS and value not in (None, False, 0, {}, [], ""):
+                raise BadRequestError(f"{name}: not available here; leave it out")
         given = {names.get(k, k): v for k, v in body.items() if k in wanted and v is not None}
         return self._sampling(given).new_with_stop_and_pad_token_ids(self.tokenizer)
 
@@ -478,17 +513,27 @@ class InferenceServer:
         }
 
 
+def _is_from_here(request: web.Request) -> bool:
+    """Return False for what a page of another site has a browser on this machine send."""
+    if "Origin" in request.headers:
+        return False
+    return _is_loopback((request.url.host or "").strip("[]"))
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
 def require_key(host: str, api_key: str) -> None:
     """Refuse to listen where other machines can connect without a key.
 
     Raises:
         ConfigError: It names the address.
     """
-    try:
-        is_loopback = ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        is_loopback = host == "localhost"
-    if not is_loopback and not api_key:
+    if not _is_loopback(host) and not api_key:
         raise ConfigError(
             f"{host} is open to other machines, and whoever connects could use and replace the "
             "model; set a key in AREAL_SERVER_KEY, or listen on 127.0.0.1"

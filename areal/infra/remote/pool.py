@@ -29,6 +29,8 @@ logger = logging.getLogger("ServerPool")
 
 # A probe may take so long, or twice the interval between probes where that is less.
 _PROBE_TIMEOUT_S = 10.0
+# A server that neither loads nor generates for a call answers at once, or hangs.
+_ADMIN_TIMEOUT_S = 30.0
 _LOOK_EVERY_S = 1.0
 # After so long without any server that serves, the log says why; then at growing intervals.
 _SPEAK_AFTER_S = 10.0
@@ -199,13 +201,17 @@ class ServerPool:
             ServerFaultError: Another server may do better.
             RequestRefusedError: No other server will take it.
         """
+        return await self._send(address, request, self._request_timeout)
+
+    async def _send(self, address: str, request: HttpRequest, timeout_s: float) -> Any:
+        """Send a call that is given up as soon as its server is."""
         task = asyncio.current_task()
         assert task is not None
         call = _Call(asyncio.get_running_loop(), task)
         calls = self._calls[address]
         calls.add(call)
         try:
-            return await self._client.send(address, request, self._request_timeout)
+            return await self._client.send(address, request, timeout_s)
         except asyncio.CancelledError:
             if call.is_lost and task.uncancel() == 0:
                 where = f"server {address}, {request.endpoint}"
@@ -282,7 +288,7 @@ class ServerPool:
             addresses: The servers.
             requests_for: Address to requests.
             counts: Whether a server that fails is taken to have lost its weights.
-            timeout_s: Of one request; None takes ``request_timeout``.
+            timeout_s: Of one request, in seconds; None takes what calls without work need.
 
         Returns:
             The errors of those that failed.
@@ -326,7 +332,7 @@ class ServerPool:
         async def finish(address: str) -> None:
             try:
                 for request in requests:
-                    await self._administer(address, request)
+                    await self._administer(address, request, self._setup_timeout)
                 _, found = await self._identify(address)
                 if found not in (None, version):
                     raise ServerFaultError(
@@ -495,7 +501,7 @@ class ServerPool:
     async def _load(self, address: str, source: WeightSource) -> None:
         try:
             for request in source.requests:
-                await self._administer(address, request)
+                await self._administer(address, request, self._setup_timeout)
         except _SERVER_ERRORS as error:
             source.failed[address] = str(error)
             logger.warning(
@@ -521,7 +527,7 @@ class ServerPool:
     ) -> None:
         """Send one call; 200 with ``success: false`` is a refusal too."""
         try:
-            answer = await self._client.send(address, request, timeout_s or self._request_timeout)
+            answer = await self._send(address, request, timeout_s or _ADMIN_TIMEOUT_S)
             if isinstance(answer, dict) and answer.get("success") is False:
                 message = str(answer.get("message", ""))[:200]
                 raise RequestRefusedError(

@@ -296,6 +296,26 @@ def test_damaged_weights_are_refused_and_the_old_ones_go_on(
         ("/generate", {"input_ids": [3], "sampling_params": {"min_p": 0.1}}, "min_p"),
         ("/generate", {"input_ids": [3] * 5000}, "no room"),
         ("/pause_generation", {"mode": "sleep"}, "sleep"),
+        ("/generate", {"input_ids": [3], "sampling_params": {"stop_token_ids": ["a"]}}, "stop_tok"),
+        ("/generate", {"input_ids": [3], "sampling_params": {"stop_token_ids": [10**30]}}, "stop_"),
+        ("/generate", {"input_ids": [3], "sampling_params": {"stop": [1]}}, "stop"),
+        ("/generate", {"input_ids": [3], "sampling_params": {"stop": {"a": 1}}}, "stop"),
+        (
+            "/generate",
+            {"input_ids": [3], "sampling_params": {"temperature": 1e-300}},
+            "temperature",
+        ),
+        ("/generate", {"input_ids": [3], "sampling_params": {"top_p": 1e-300}}, "top_p"),
+        (
+            "/generate",
+            {"input_ids": [3], "sampling_params": {"frequency_penalty": 1e308}},
+            "penalty",
+        ),
+        ("/generate", {"input_ids": [3], "sampling_params": {"sampling_seed": 10**30}}, "seed"),
+        ("/generate", {"text": "a" * (2 << 20)}, "characters"),
+        ("/finish_weight_update", {"weight_version": "1"}, "nothing has been received"),
+        ("/finish_weight_update", {"weight_version": "1" * 400}, "weight_version"),
+        ("/v1/completions", {"prompt": [3], "presence_penalty": 1.5}, "presence_penalty"),
         ("/abort_request", {}, "rid"),
         ("/update_weights_from_disk", {}, "model_path"),
         ("/update_weights_from_disk", {"model_path": "x", "weight_version": 3}, "weight_version"),
@@ -318,6 +338,35 @@ def test_a_group_that_is_not_there_is_named(served: Any) -> None:
     status, answer = served[1].post("/update_weights_from_distributed", body)
     assert status == 400
     assert "gone" in answer["message"]
+
+
+def test_a_page_of_another_site_gets_nothing(served: Any) -> None:
+    _, client = served
+    for headers in ({"Origin": "http://evil.example"}, {"Host": "evil.example"}):
+        answer = client.http.post("/pause_generation", json={}, headers=headers)
+        assert answer.status_code == 403
+    assert client.generate(max_new_tokens=1)["output_ids"]
+
+
+def test_a_row_that_fails_in_the_middle_costs_no_row_that_comes_later(served: Any) -> None:
+    engine, client = served
+    append = engine._decoder._append
+    calls: list[int] = []
+
+    def append_badly(rows: Any) -> None:
+        append(rows)
+        calls.append(len(rows))
+        if len(calls) == 1:
+            raise ValueError("a bad row")
+
+    engine._decoder._append = append_badly
+    status, answer = client.post(
+        "/generate", {"input_ids": PROMPT, "sampling_params": {"max_new_tokens": 2}}
+    )
+    assert status == 500  # another server may do better
+    assert "a bad row" in str(answer)
+    assert not engine._decoder.rows
+    assert len(client.generate(max_new_tokens=3)["output_ids"]) == 3
 
 
 def test_openai_routes_give_tokens_and_logprobs(served: Any) -> None:
