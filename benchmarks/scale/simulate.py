@@ -154,7 +154,7 @@ class Simulation:
             self,
             setup.max_concurrent,
             setup.rows,
-            setup.off_policyness,  # pyright: ignore[reportArgumentType]
+            setup.off_policyness,
         )
         self._num_rows = 0
         self._homeless: deque[tuple[int, _Row]] = deque()  # that found no server
