@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import base64
 import subprocess
+from abc import abstractmethod
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
@@ -23,7 +24,7 @@ from areal.api.io_struct import (
 from areal.infra.controller.rollout_controller import RolloutController
 from areal.infra.platforms import current_platform
 from areal.infra.remote.fleet import BASE_VERSION
-from areal.infra.remote_inf_engine import RemoteInfEngine
+from areal.infra.remote_inf_engine import RemoteInfBackendProtocol, RemoteInfEngine
 
 
 class SGLangBackend:
@@ -267,17 +268,23 @@ class SGLangBackend:
         return subprocess.Popen(command, start_new_session=True)
 
 
-class RemoteSGLangEngine(RemoteInfEngine):
-    """Rollouts from SGLang servers.
+class NamedServersEngine(RemoteInfEngine):
+    """What the engines under AReaL's names share; each is made of a configuration alone.
 
     Args:
         config: Rollout settings.
         seed: Of the sampling streams.
     """
 
+    server_kind: ClassVar[str]
+
     def __init__(self, config: InferenceEngineConfig, seed: int = 1) -> None:
-        backend = SGLangBackend(return_routed_experts=config.return_routed_experts)
-        super().__init__(config, backend, seed)
+        super().__init__(config, self._make_backend(config), seed)
+
+    @staticmethod
+    @abstractmethod
+    def _make_backend(config: InferenceEngineConfig) -> RemoteInfBackendProtocol:
+        """Return what speaks to servers of this kind."""
 
     @classmethod
     def from_pretrained(
@@ -286,9 +293,9 @@ class RemoteSGLangEngine(RemoteInfEngine):
         dp_size: int = 1,
         max_concurrent_rollouts: int | None = None,
         **config_fields: Any,
-    ) -> RemoteSGLangEngine:
+    ) -> Self:
         """Return an engine for ``dp_size`` servers; further fields are those of the config."""
-        config_fields.setdefault("backend", f"sglang:d{dp_size}")
+        config_fields.setdefault("backend", f"{cls.server_kind}:d{dp_size}")
         return cls(
             InferenceEngineConfig(
                 tokenizer_path=tokenizer_path or "",
@@ -301,6 +308,16 @@ class RemoteSGLangEngine(RemoteInfEngine):
     def as_controller(cls, config: InferenceEngineConfig, scheduler: Any) -> RolloutController:
         """Return a controller that starts servers and generates with them."""
         return RolloutController(cls, config, scheduler)
+
+
+class RemoteSGLangEngine(NamedServersEngine):
+    """Rollouts from SGLang servers."""
+
+    server_kind = "sglang"
+
+    @staticmethod
+    def _make_backend(config: InferenceEngineConfig) -> SGLangBackend:
+        return SGLangBackend(return_routed_experts=config.return_routed_experts)
 
 
 # --- shared with vLLM

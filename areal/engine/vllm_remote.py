@@ -19,9 +19,12 @@ from areal.api.io_struct import (
     WeightUpdateRequests,
     get_versioned_lora_name,
 )
-from areal.engine.sglang_remote import group_payload, read_version, spec_payload
-from areal.infra.controller.rollout_controller import RolloutController
-from areal.infra.remote_inf_engine import RemoteInfEngine
+from areal.engine.sglang_remote import (
+    NamedServersEngine,
+    group_payload,
+    read_version,
+    spec_payload,
+)
 
 # What vLLM puts where a log-probability is minus infinity, or missing.
 _NO_LOGPROB = -9999.0
@@ -273,39 +276,14 @@ class VLLMBackend:
         )
 
 
-class RemotevLLMEngine(RemoteInfEngine):
-    """Rollouts from vLLM servers.
+class RemotevLLMEngine(NamedServersEngine):
+    """Rollouts from vLLM servers."""
 
-    Args:
-        config: Rollout settings.
-        seed: Of the sampling streams.
-    """
+    server_kind = "vllm"
 
-    def __init__(self, config: InferenceEngineConfig, seed: int = 1) -> None:
-        super().__init__(config, VLLMBackend(), seed)
-
-    @classmethod
-    def from_pretrained(
-        cls,
-        tokenizer_path: str | None = None,
-        dp_size: int = 1,
-        max_concurrent_rollouts: int | None = None,
-        **config_fields: Any,
-    ) -> RemotevLLMEngine:
-        """Return an engine for ``dp_size`` servers; further fields are those of the config."""
-        config_fields.setdefault("backend", f"vllm:d{dp_size}")
-        return cls(
-            InferenceEngineConfig(
-                tokenizer_path=tokenizer_path or "",
-                max_concurrent_rollouts=max_concurrent_rollouts,
-                **config_fields,
-            )
-        )
-
-    @classmethod
-    def as_controller(cls, config: InferenceEngineConfig, scheduler: Any) -> RolloutController:
-        """Return a controller that starts servers and generates with them."""
-        return RolloutController(cls, config, scheduler)
+    @staticmethod
+    def _make_backend(config: InferenceEngineConfig) -> VLLMBackend:
+        return VLLMBackend()
 
 
 def _chat_messages(req: ModelRequest) -> list[dict[str, Any]]:

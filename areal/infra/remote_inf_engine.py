@@ -30,6 +30,7 @@ from areal.api.io_struct import (
     WeightUpdateRequests,
 )
 from areal.infra.grouped_rollout import GroupedRolloutWorkflow
+from areal.infra.launch import SERVERS_VARIABLE
 from areal.infra.remote.fleet import Server, ServerState
 from areal.infra.remote.http import HttpClient, ServerFaultError, ServerLostError
 from areal.infra.remote.launched import LaunchedServers
@@ -41,7 +42,6 @@ __all__ = ["GroupedRolloutWorkflow", "RemoteInfBackendProtocol", "RemoteInfEngin
 
 logger = logging.getLogger("RemoteInfEngine")
 
-_ADDRESSES_VARIABLE = "AREAL_LLM_SERVER_ADDRS"
 # A bucket of weights, or joining a group, waits for the slowest member.
 _GROUP_TIMEOUT_S = 120.0
 # A request during which so many servers went down is taken for the cause of it.
@@ -198,12 +198,12 @@ class RemoteInfEngine(InferenceEngine):
             return [addr] if isinstance(addr, str) else list(addr)
         if self._launched.servers:
             return [f"{info.host}:{info.port}" for info in self._launched.servers]
-        listed = os.environ.get(_ADDRESSES_VARIABLE, "")
+        listed = os.environ.get(SERVERS_VARIABLE, "")
         found = [part.strip() for part in listed.split(",") if part.strip()]
         if not found:
             raise RuntimeError(
                 "no inference server is known: pass addr, launch one with launch_server(), or set "
-                f"{_ADDRESSES_VARIABLE} to host:port,host:port"
+                f"{SERVERS_VARIABLE} to host:port,host:port"
             )
         return found
 
