@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import socket
 from datetime import timedelta
 from typing import Any, TypeVar
 
@@ -10,6 +11,7 @@ import torch
 import torch.distributed as dist
 
 from areal.api.errors import ConfigError, RankError
+from areal.utils.network import is_loopback, loopback_interface
 
 T = TypeVar("T")
 
@@ -109,10 +111,48 @@ def join_processes(world_size: int, backend: str, device: torch.device) -> None:
         # What stays in host memory, such as offloaded shards, goes by gloo.
         found = "cpu:gloo,cuda:nccl" if device.type == "cuda" else "gloo"
         try:
-            dist.init_process_group(found, timeout=JOIN_TIMEOUT)
-        except RuntimeError as error:
+            dist.init_process_group(found, timeout=JOIN_TIMEOUT, **_meeting_place(world_size))
+        except (OSError, RuntimeError) as error:
             raise RankError(
                 f"process {os.environ.get('RANK')} of {world_size} waited "
                 f"{JOIN_TIMEOUT.seconds} s for the others of actor.backend {backend!r}; the log "
                 f"of the one that is missing has the reason ({error})"
             ) from error
+
+
+def _meeting_place(world_size: int) -> dict[str, Any]:
+    """Return where the processes find each other, if torchrun has left that to them."""
+    host = os.environ.get("MASTER_ADDR", "")
+    has_agent_store = os.environ.get("TORCHELASTIC_USE_AGENT_STORE") == "True"
+    if has_agent_store or not is_loopback(host):
+        return {}
+    # What carries the tensors listens too, and would choose another interface.
+    for variable in ("GLOO_SOCKET_IFNAME", "NCCL_SOCKET_IFNAME"):
+        os.environ.setdefault(variable, loopback_interface())
+    rank, port = int(os.environ["RANK"]), int(os.environ["MASTER_PORT"])
+    store = open_store(host, port, rank == 0, JOIN_TIMEOUT)
+    return {"store": store, "rank": rank, "world_size": world_size}
+
+
+def open_store(host: str, port: int, is_server: bool, timeout: timedelta) -> dist.TCPStore:
+    """Return a store that is reached under ``host`` alone; PyTorch's own listens on all addresses.
+
+    It has no key, so whoever reaches it can read and change what a group agrees on. The server
+    does not wait for clients.
+
+    Raises:
+        OSError: The port is taken.
+        RuntimeError: The server did not come in time.
+    """
+    if not is_server:
+        return dist.TCPStore(host, port, None, is_master=False, timeout=timeout)
+    listener = socket.create_server((host, port))
+    return dist.TCPStore(
+        host,
+        port,
+        None,
+        is_master=True,
+        timeout=timeout,
+        wait_for_workers=False,
+        master_listen_fd=listener.detach(),
+    )

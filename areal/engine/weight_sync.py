@@ -31,10 +31,10 @@ from areal.api.alloc_mode import ModelAllocation
 from areal.api.errors import ArealError, ConfigError
 from areal.api.io_struct import ParamSpec, WeightUpdateMeta
 from areal.engine.model.checkpoint import atomic_folder, staged_folder
-from areal.engine.processes import from_first, is_first
+from areal.engine.processes import from_first, is_first, open_store
 from areal.infra.loop_thread import LoopThread
 from areal.infra.remote.http import RequestRefusedError
-from areal.utils.network import find_free_ports, gethostip
+from areal.utils.network import find_free_ports, gethostip, is_loopback
 
 if TYPE_CHECKING:
     from areal.infra.remote_inf_engine import RemoteInfEngine
@@ -426,17 +426,22 @@ class WeightGroup:
         self.device = device
         timeout = timedelta(seconds=timeout_s)
         try:
-            # Rank 0 keeps the store and must not wait here for servers that it has yet to call.
-            self._store = dist.TCPStore(
-                host, port, None, is_master=rank == 0, timeout=timeout, wait_for_workers=False
-            )
+            self._store = open_store(host, port, rank == 0, timeout)
             store: dist.Store = dist.PrefixStore(f"{name}/", dist.PrefixStore(name, self._store))
             store = dist.PrefixStore(f"{device.type}/", store)
             if device.type == "cuda":
                 self._group: Any = dist.ProcessGroupNCCL(store, rank, world_size, timeout)
             else:
-                self._group = dist.ProcessGroupGloo(store, rank, world_size, timeout)
-        except RuntimeError as error:
+                options = dist.ProcessGroupGloo._Options()
+                options._timeout = timeout
+                # Left alone, gloo listens where this machine's name leads.
+                options._devices = [
+                    dist.ProcessGroupGloo.create_device(hostname=host)
+                    if is_loopback(host)
+                    else dist.ProcessGroupGloo.create_default_device()
+                ]
+                self._group = dist.ProcessGroupGloo(store, rank, world_size, options)
+        except (OSError, RuntimeError) as error:
             raise WeightSyncError(
                 f"rank {rank} of {world_size} could not join the weight group {name!r} at "
                 f"{host}:{port} within {timeout_s:g} s: {error}"

@@ -72,6 +72,7 @@ class Launcher:
         self._signal: int | None = None
         # Of this launcher alone: another one of the same run is refused, and says so here.
         self._verdict = plan.log_folder / f"verdict-{os.getpid()}"
+        self._meeting = plan.log_folder / f"meeting-{os.getpid()}"
         environment = {VERDICT_VARIABLE: str(self._verdict)}
         ports = find_free_ports(len(plan.server_commands))
         if ports:
@@ -94,7 +95,9 @@ class Launcher:
         # That torch's agent ends the other ranks is no news beside why the first one failed.
         environment["LOGLEVEL"] = os.environ.get("LOGLEVEL", "ERROR")
         self.ranks = ManagedProcess(
-            "ranks", _ranks_command(plan), {**environment, **_devices(0, plan.num_ranks)}
+            "ranks",
+            _ranks_command(plan, self._meeting),
+            {**environment, **_devices(0, plan.num_ranks)},
         )
 
     def run(self) -> int:
@@ -119,6 +122,7 @@ class Launcher:
             for server in self.servers:
                 server.stop()
             self._verdict.unlink(missing_ok=True)
+            self._meeting.unlink(missing_ok=True)
             for number, handler in handlers.items():
                 signal.signal(number, handler)
 
@@ -167,14 +171,15 @@ class Launcher:
         server.start()
 
 
-def _ranks_command(plan: LaunchPlan) -> list[str]:
+def _ranks_command(plan: LaunchPlan, meeting: Path) -> list[str]:
     train = ["train", *plan.train_arguments]
     return [
         *(sys.executable, "-m", "areal.infra.ranks"),
         *("--nproc-per-node", str(plan.num_ranks)),
         *("--max-restarts", str(plan.max_restarts)),
-        # A port of its own choice, so that two runs on one machine do not meet.
-        *("--rdzv-backend", "c10d", "--rdzv-endpoint", "127.0.0.1:0"),
+        # Through a file: the agent's own server would listen on all addresses, without a key.
+        *("--rdzv-backend", "c10d", "--rdzv-conf", "store_type=file"),
+        *("--rdzv-endpoint", str(meeting), "--local-addr", "127.0.0.1"),
         *("-m", "areal.trainer.cli", *train),
     ]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ipaddress
 import random
 import socket
 
@@ -22,6 +23,20 @@ def gethostip() -> str:
             return str(sock.getsockname()[0])
     except OSError:
         return "127.0.0.1"
+
+
+def is_loopback(host: str) -> bool:
+    """Return whether a name or address means this machine alone."""
+    try:
+        return ipaddress.ip_address(socket.gethostbyname(host)).is_loopback
+    except OSError:
+        return False
+
+
+def loopback_interface() -> str:
+    """Return the name of the interface that leads nowhere but to this machine: lo, or lo0."""
+    names = [name for _, name in socket.if_nameindex()]
+    return "lo0" if "lo0" in names else "lo"
 
 
 def is_port_free(port: int) -> bool:

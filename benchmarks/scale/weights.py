@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import json
 import statistics
 import time
@@ -27,10 +28,10 @@ from benchmarks.scale.servers import connected, generate, options, served
 from benchmarks.settings import Settings
 
 _NUM_SERVERS = 2
-# The wire brings an answer as a whole: of so many short ones, begun at different times, one ends at
-# nearly every step.
+# The wire brings an answer as a whole: of so many short ones of different lengths, one ends at
+# nearly every step, also at the first one after all of them waited.
 _AT_ONCE = 32
-_TOKENS = 8
+_LONGEST = 8  # tokens
 # How an update travels, and what a server counts its bytes as.
 _WAYS: dict[WeightUpdateType, str] = {"disk": "disk", "http": "http", "xccl": "group"}
 
@@ -71,9 +72,12 @@ def standstill(engine: RemoteInfEngine, model: Path, rounds: int) -> Result:
         arrivals: list[tuple[float, int]] = []  # when an answer came, and its last version
         is_over = asyncio.Event()
 
-        async def ask_on() -> None:
-            while not is_over.is_set():
-                request = ModelRequest(input_ids=prompt, gconfig=options(_TOKENS))
+        async def ask_on(asker: int) -> None:
+            for turn in itertools.count(asker):
+                if is_over.is_set():
+                    return
+                length = 1 + turn % _LONGEST
+                request = ModelRequest(input_ids=prompt, gconfig=options(length))
                 answer = await engine.agenerate(request)
                 arrivals.append((time.perf_counter(), answer.output_versions[-1]))
 
@@ -89,7 +93,7 @@ def standstill(engine: RemoteInfEngine, model: Path, rounds: int) -> Result:
         for _ in range(rounds):
             loads.append(await update())  # nothing is generated
             is_over.clear()
-            askers = [asyncio.create_task(ask_on()) for _ in range(_AT_ONCE)]
+            askers = [asyncio.create_task(ask_on(asker)) for asker in range(_AT_ONCE)]
             await _until(lambda: len(arrivals) >= 4 * _AT_ONCE)
             await update()
             version = engine.get_version()

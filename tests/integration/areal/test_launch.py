@@ -10,6 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 
 from areal.api.cli_args import PPOConfig, load_expr_config
@@ -86,6 +87,16 @@ def has_step(folder: Path, step: int) -> bool:
     return stats.is_file() and f'"step": {step},' in stats.read_text()
 
 
+def listeners(launcher: subprocess.Popen[str]) -> list[tuple[str, str]]:
+    """Returns the command line and the address of everything that accepts connections."""
+    return [
+        (line, connection.laddr.ip)
+        for pid, line in descendants(launcher.pid).items()
+        for connection in psutil.Process(pid).net_connections("tcp")
+        if connection.status == psutil.CONN_LISTEN
+    ]
+
+
 def kill_one(launcher: subprocess.Popen[str], words: str, index: int = 0) -> None:
     """Kills one of the launcher's processes, by what stands in its command line."""
 
@@ -135,6 +146,7 @@ def test_a_run_survives_the_death_of_a_server_a_rank_and_the_launcher(
     launcher = start(tmp_path, *overrides)
     try:
         wait_until(lambda: has_step(tmp_path, 1), launcher, "the first step")
+        assert {address for _, address in listeners(launcher)} == {"127.0.0.1"}
         kill_one(launcher, " serve ")
         wait_until(lambda: has_step(tmp_path, 3), launcher, "steps without that server")
         kill_one(launcher, " train ", index=1)

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+import psutil
 import pytest
 import torch
 
@@ -223,6 +224,9 @@ def send_by_group(client: Client, other: LocalInferenceEngine) -> tuple[int, dic
     )
     group = WeightGroup("127.0.0.1", port, 0, 2, "g", torch.device("cpu"))
     assert joining.result(60)[0] == 200
+    connections = psutil.Process().net_connections("tcp")
+    listening = {c.laddr.ip for c in connections if c.status == psutil.CONN_LISTEN}
+    assert listening == {"127.0.0.1"}
     state = other.weights.module.state_dict()
     for names in (list(state)[::2], list(state)[1::2]):
         body = {
