@@ -15,7 +15,7 @@ from typing import Any, Protocol, cast
 
 import torch
 
-from areal.api.cli_args import InferenceEngineConfig
+from areal.api.cli_args import GenerationHyperparameters, InferenceEngineConfig
 from areal.api.engine_api import InferenceEngine
 from areal.api.errors import ConfigError
 from areal.api.io_struct import (
@@ -32,7 +32,12 @@ from areal.api.io_struct import (
 from areal.infra.grouped_rollout import GroupedRolloutWorkflow
 from areal.infra.launch import SERVERS_VARIABLE
 from areal.infra.remote.fleet import Server, ServerState
-from areal.infra.remote.http import HttpClient, ServerFaultError, ServerLostError
+from areal.infra.remote.http import (
+    HttpClient,
+    RequestRefusedError,
+    ServerFaultError,
+    ServerLostError,
+)
 from areal.infra.remote.launched import LaunchedServers
 from areal.infra.remote.pool import ServerPool, WeightSource
 from areal.infra.sampling_seeds import SamplingSeeds
@@ -46,6 +51,9 @@ logger = logging.getLogger("RemoteInfEngine")
 _GROUP_TIMEOUT_S = 120.0
 # A request during which so many servers went down is taken for the cause of it.
 _MAX_LOST = 10
+# How much of an answer shows whether log-probabilities have the temperature, where a token's
+# probability is below the second number.
+_PROBE_TOKENS, _SURE = 8, 0.9
 # A server that aborts without reason is asked again after a pause, which doubles up to a second.
 _FIRST_PAUSE_S = 0.02
 
@@ -589,6 +597,38 @@ class RemoteInfEngine(InferenceEngine):
         self.workflow_executor.resume()
 
     # --- numbers
+
+    def check_temperature(self, prompt: list[int], temperature: float) -> None:
+        """Refuse servers whose log-probabilities leave the temperature out.
+
+        The trainer would take their tokens for those of another policy. A short answer is scored
+        at temperature 1 too: only servers that leave it out find the same both times. Servers that
+        score nothing are not checked.
+
+        Raises:
+            ConfigError: They leave it out; the message has the remedy.
+        """
+        if temperature == 1.0:
+            return
+        gconfig = GenerationHyperparameters(
+            temperature=temperature, max_new_tokens=_PROBE_TOKENS, ignore_eos=True, seed=0
+        )
+        request = ModelRequest(input_ids=prompt, gconfig=gconfig)
+        answer: ModelResponse = self._wait_for(self.agenerate(request))
+        found = torch.tensor(answer.output_logprobs)
+        try:
+            plain = self._wait_for(self._scores(prompt + answer.output_tokens, answer.output_len))
+        except (NotImplementedError, RequestRefusedError) as error:
+            logger.warning("whether log-probabilities have the temperature is not known: %s", error)
+            return
+        # Where one token is all but certain, its temperature makes no difference.
+        is_telling = bool((found.exp() < _SURE).any())
+        if is_telling and torch.allclose(found, torch.tensor(plain), rtol=0, atol=1e-4):
+            raise ConfigError(
+                f"the servers' log-probabilities leave gconfig.temperature {temperature:g} out, so "
+                "the trainer would correct for a difference that is none; start vLLM with "
+                "--logprobs-mode processed_logprobs, or train at temperature 1"
+            )
 
     def compute_logp(self, data: Any) -> Any:
         """Return log-probabilities of given tokens under the current weights.

@@ -136,6 +136,9 @@ class PPOTrainer(BaseTrainer):
         if uses_servers(self.config):
             # Whatever the servers began with, a resumed run's weights are others.
             self._publish(self.actor.get_version())
+            if self.rollout is not None:
+                prompt = self.tokenizer.encode("1 + 1 =")
+                self.rollout.check_temperature(prompt, self.config.actor.temperature)
 
     # --- set-up
 

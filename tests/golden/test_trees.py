@@ -217,11 +217,13 @@ def test_units_are_small(made: Path) -> None:
         assert count <= limit, f"{path} has {count} lines"
 
 
-def test_generated_tests_pass(made: Path) -> None:
+@pytest.mark.parametrize("which", ["plain", pytest.param("", marks=pytest.mark.slow)])
+def test_generated_tests_pass(made: Path, which: str) -> None:
     if made.name != "project-tree":
         pytest.skip("the tests of this target need the whole training package around them")
     env = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
     env["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"
     argv = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-W", "error"]
+    argv += ["-k", which]
     done = subprocess.run(argv, cwd=made, env=env, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout[-3000:]

@@ -169,6 +169,7 @@ def start_nothing() -> Any:
     return Alive
 
 
+@pytest.mark.slow
 def test_what_every_rank_would_refuse_is_said_once(tmp_path: Path) -> None:
     rl_yaml(tmp_path, **SECTIONS)
     process = start(tmp_path, "actor.backend=archon:t2", "train_dataset.path=no.such.loader")

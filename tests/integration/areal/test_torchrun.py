@@ -85,6 +85,7 @@ def check_same(found: Path, expected: Path) -> None:
         torch.testing.assert_close(tensor, weights[1][name], rtol=1e-3, atol=2e-4)
 
 
+@pytest.mark.slow  # test_launch kills ranks too
 def test_a_run_on_two_processes_trains_as_on_one_and_survives_a_death(
     tmp_path: Path, on_one: Path
 ) -> None:

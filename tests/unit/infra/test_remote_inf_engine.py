@@ -752,3 +752,14 @@ def test_a_server_that_does_not_get_ready_is_ended() -> None:
     with pytest.raises(TimeoutError, match="setup_timeout"):
         engine.launch_server({})
     assert not engine._launched.servers
+
+
+def test_servers_whose_log_probabilities_leave_the_temperature_out_are_refused(
+    scene_of: MakeScene,
+) -> None:
+    # The fake one answers with the same numbers whatever the temperature.
+    scene = scene_of([FakeVLLM()], VLLMBackend())
+    scene.engine.check_temperature([5, 6], 1.0)
+    assert scene.servers[0].count("/v1/completions") == 0
+    with pytest.raises(ConfigError, match="--logprobs-mode processed_logprobs"):
+        scene.engine.check_temperature([5, 6], 0.5)

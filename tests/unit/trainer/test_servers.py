@@ -84,6 +84,13 @@ def test_a_run_over_two_servers_is_that_over_none(
         assert server._receiver.counts()[way] > 10_000
 
 
+def test_served_log_probabilities_have_the_temperature(tmp_path: Path, serve: Serve) -> None:
+    path = rl_yaml(tmp_path, total_train_steps=1)
+    serve(path)
+    run_training(["--config", str(path), "actor.temperature=0.6", "gconfig.temperature=0.6"])
+    assert train_stats(tmp_path)[0]["logp_abs_diff"] < 1e-5
+
+
 def test_a_run_over_servers_resumes_with_its_weights(
     tmp_path: Path, serve: Serve, embedded: list[list[float]]
 ) -> None:

@@ -52,7 +52,7 @@ PLANTED: dict[str, tuple[str, str, str]] = {
     "memory": ("memory", "last", "allocate memory"),
     "thread": ("outside", "last", "thread; "),
 }
-QUICK = ("collective", "raises", "sleeps")
+QUICK = ("collective", "raises")
 
 
 def watch(

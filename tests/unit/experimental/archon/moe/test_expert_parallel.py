@@ -17,7 +17,8 @@ from areal.experimental.models.archon.moe import MoE, MoEArgs
 ROOT = Path(__file__).parents[5]
 
 
-@pytest.mark.parametrize("processes", [2, pytest.param(4, marks=pytest.mark.slow)])
+@pytest.mark.slow  # models with experts are split in tests/integration/archon_parallel too
+@pytest.mark.parametrize("processes", [2, 4])
 def test_layers_over_processes_equal_layers_on_one(tmp_path: Path, processes: int) -> None:
     script = "tests.unit.experimental.archon.moe.parallel_run"
     command = [sys.executable, "-m", script, str(tmp_path), str(processes)]
