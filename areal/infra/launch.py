@@ -47,14 +47,14 @@ class LaunchPlan:
 
     Attributes:
         server_commands: One server each; its port takes the place of the word ``PORT``.
-        train_arguments: What follows ``areal train``.
+        train_command: A script or ``-m MODULE``, and its arguments.
         num_ranks: Processes that train.
         max_restarts: How often a dead server, or the ranks together, are started again.
         log_folder: Of the servers and of all ranks but the first.
     """
 
     server_commands: list[list[str]]
-    train_arguments: list[str]
+    train_command: list[str]
     num_ranks: int
     max_restarts: int
     log_folder: Path
@@ -172,7 +172,6 @@ class Launcher:
 
 
 def _ranks_command(plan: LaunchPlan, meeting: Path) -> list[str]:
-    train = ["train", *plan.train_arguments]
     return [
         *(sys.executable, "-m", "areal.infra.ranks"),
         *("--nproc-per-node", str(plan.num_ranks)),
@@ -180,7 +179,7 @@ def _ranks_command(plan: LaunchPlan, meeting: Path) -> list[str]:
         # Through a file: the agent's own server would listen on all addresses, without a key.
         *("--rdzv-backend", "c10d", "--rdzv-conf", "store_type=file"),
         *("--rdzv-endpoint", str(meeting), "--local-addr", "127.0.0.1"),
-        *("-m", "areal.trainer.cli", *train),
+        *plan.train_command,
     ]
 
 

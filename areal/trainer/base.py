@@ -19,6 +19,7 @@ from areal.api.config.field_check import check_fields, ignored_keys
 from areal.api.errors import ConfigError, EpisodeFailureError
 from areal.api.io_struct import FinetuneSpec, SaveLoadMeta
 from areal.engine.processes import from_first, is_first
+from areal.trainer.launching import launch_script
 from areal.trainer.recover import RecoverState, find_recover, load_recover, save_recover
 from areal.trainer.report import EpisodeSample, ReportPaths, RunLog
 from areal.trainer.report.no_log import NoLog
@@ -65,6 +66,7 @@ class BaseTrainer(ABC):
         self.config: BaseExperimentConfig = config
         self.actor_config = config.actor
         _refuse_unavailable(config)
+        launch_script(config)
         set_random_seed(config.seed, key="trainer0")
         self.folder = run_folder(config)
         self.tokenizer = make_tokenizer(config, self.actor_config)

@@ -20,6 +20,20 @@ def entry_of(cls: type, name: str) -> Entry:
     raise KeyError(f"{cls.__name__}.{name} is not in the table of fields")
 
 
+def without_own_fields(config: Any) -> Any:
+    """Return a configuration without what a script's own subclasses of ours add to it."""
+    ours = _class_of_ours(type(config))
+    values = {option.name: getattr(config, option.name) for option in dataclasses.fields(ours)}
+    for name, value in values.items():
+        if dataclasses.is_dataclass(value):
+            values[name] = without_own_fields(value)
+    return ours(**values)
+
+
+def _class_of_ours(cls: type) -> Any:
+    return next((owner for owner in cls.__mro__ if owner.__module__.startswith("areal.")), None)
+
+
 def check_fields(config: Any) -> None:
     """Refuse what would change the run and cannot.
 
@@ -30,7 +44,7 @@ def check_fields(config: Any) -> None:
         ConfigError: It names every such key, its value and what to do instead.
     """
     problems: list[str] = []
-    for key, value, entry in _set_fields(config, type(config)()):
+    for key, value, entry in _set_fields(config):
         instead = _refusal(entry, value)
         if instead is not None:
             shown = key if dataclasses.is_dataclass(value) else f"{key} {value!r}"
@@ -41,7 +55,7 @@ def check_fields(config: Any) -> None:
 
 def ignored_keys(config: Any) -> list[str]:
     """Return the keys that were set and have no effect; the table has the reasons."""
-    entries = _set_fields(config, type(config)())
+    entries = _set_fields(config)
     return [key for key, _, entry in entries if isinstance(entry, Ignored)]
 
 
@@ -52,15 +66,22 @@ def _refusal(entry: Entry, value: Any) -> str | None:
     return next((instead for each, instead in refused if each == value), None)
 
 
-def _set_fields(section: Any, default: Any, prefix: str = "") -> Iterator[tuple[str, Any, Entry]]:
+def _set_fields(
+    section: Any, default: Any = None, prefix: str = ""
+) -> Iterator[tuple[str, Any, Entry]]:
     """Yield dotted key, value and entry of all fields that differ from those of a default section.
 
-    A section counts for itself only where it is null by default and set.
+    Fields that a script's own class adds are the script's. A section counts for itself only where
+    it is null by default and set.
     """
-    for option in dataclasses.fields(section):
+    ours = _class_of_ours(type(section))
+    if ours is None:
+        return
+    default = default or ours()
+    for option in dataclasses.fields(ours):
         if option.name in INHERITED_KEYS:
             continue
-        key, entry = prefix + option.name, entry_of(type(section), option.name)
+        key, entry = prefix + option.name, entry_of(ours, option.name)
         value, usual = getattr(section, option.name), getattr(default, option.name)
         if not dataclasses.is_dataclass(value):
             if value != usual:
@@ -69,4 +90,4 @@ def _set_fields(section: Any, default: Any, prefix: str = "") -> Iterator[tuple[
         if usual is None:
             yield key, value, entry
         if not isinstance(entry, Refused):  # else there is nothing more to find
-            yield from _set_fields(value, usual or type(value)(), key + ".")
+            yield from _set_fields(value, usual, key + ".")

@@ -180,7 +180,7 @@ FIELD_TABLE: dict[str, dict[str, Entry]] = {
     "SaverConfig": {"mode": Ignored("a model is always saved between two steps")},
     "RecoverConfig": {
         "mode": Read("areal.api.config.timers"),
-        "retries": Read("areal.trainer.run"),
+        "retries": Read("areal.trainer.launching"),
         "no_save_optim": _BASE,
         "no_load_optim": _BASE,
     },

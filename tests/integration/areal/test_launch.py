@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -28,9 +29,38 @@ SECTIONS = {
 }
 
 
+SCRIPT = """
+import sys
+from dataclasses import dataclass
+
+from areal import PPOTrainer
+from areal.api.cli_args import PPOConfig, load_expr_config
+
+
+@dataclass
+class OwnConfig(PPOConfig):
+    max_turns: int = 1
+
+
+if __name__ == "__main__":
+    config = load_expr_config(sys.argv[1:], OwnConfig)[0]
+    with PPOTrainer(config) as trainer:
+        trainer.train()
+"""
+
+
 def start(folder: Path, *overrides: str) -> subprocess.Popen[str]:
+    return run_in(folder, *command("train", "-c", "config.yaml", *overrides))
+
+
+def start_script(folder: Path, *overrides: str) -> subprocess.Popen[str]:
+    (folder / "train.py").write_text(SCRIPT)
+    return run_in(folder, sys.executable, "train.py", "--config", "config.yaml", *overrides)
+
+
+def run_in(folder: Path, *argv: str) -> subprocess.Popen[str]:
     return subprocess.Popen(
-        command("train", "-c", "config.yaml", *overrides),
+        argv,
         cwd=folder,
         env=environment(),
         stdin=subprocess.DEVNULL,
@@ -155,7 +185,8 @@ def test_a_run_survives_the_death_of_a_server_a_rank_and_the_launcher(
         launcher.kill()
         launcher.communicate()
     wait_until(lambda: not running(tmp_path), start_nothing(), "all its processes are gone")
-    output = finish(start(tmp_path, *overrides))
+    # A script is launched as the command is.
+    output = finish(start_script(tmp_path, "max_turns=2", *overrides))
     assert "continues after step" in output
     check_same(tmp_path, undisturbed)
     assert not running(tmp_path)

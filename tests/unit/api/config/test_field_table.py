@@ -15,13 +15,19 @@ from areal.api.cli_args import (
     AgentConfig,
     DPOConfig,
     GRPOConfig,
+    PPOActorConfig,
     PPOConfig,
     RWConfig,
     SFTConfig,
     load_expr_config,
 )
 from areal.api.config import schema
-from areal.api.config.field_check import check_fields, entry_of, ignored_keys
+from areal.api.config.field_check import (
+    check_fields,
+    entry_of,
+    ignored_keys,
+    without_own_fields,
+)
 from areal.api.config.field_table import FIELD_TABLE, Ignored, Read, Refused
 from areal.api.errors import ConfigError
 
@@ -193,3 +199,34 @@ def test_ignored_keys_that_were_set_are_found() -> None:
     assert {"cluster.n_gpus_per_node", "actor.attn_impl", "rollout.dump_to_file"} <= set(found)
     assert "saver.experiment_name" not in found
     assert "ref.scheduling_strategy.type" in found
+
+
+@dataclasses.dataclass
+class OwnActor(PPOActorConfig):
+    entropy_bonus: float = 0.0
+
+
+@dataclasses.dataclass
+class OwnSection:
+    max_turns: int = 1
+
+
+@dataclasses.dataclass
+class OwnConfig(PPOConfig):
+    actor: OwnActor = dataclasses.field(default_factory=OwnActor)
+    agent: OwnSection = dataclasses.field(default_factory=OwnSection)
+    has_no_default: Any = dataclasses.field(kw_only=True)
+
+
+def test_what_a_scripts_own_class_adds_is_the_scripts() -> None:
+    own = OwnConfig(agent=OwnSection(3), has_no_default=1)
+    own.actor.entropy_bonus = 0.1
+    check_fields(own)
+    assert ignored_keys(own) == []
+    own.actor.optimizer_dtype = "bfloat16"
+    ours = without_own_fields(own)
+    assert type(ours) is PPOConfig
+    assert type(ours.actor) is PPOActorConfig
+    for config in (own, ours):
+        with pytest.raises(ConfigError, match=r"actor\.optimizer_dtype"):
+            check_fields(config)

@@ -1,0 +1,133 @@
+"""Whether a run needs more processes than this one, and what each of them is started as."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from types import TracebackType
+
+from areal.api.alloc_mode import ModelAllocation
+from areal.api.cli_args import BaseExperimentConfig, PPOConfig, save_config
+from areal.api.config.field_check import check_fields, without_own_fields
+from areal.api.errors import ArealError, ConfigError
+from areal.infra.launch import (
+    PORT,
+    SERVERS_VARIABLE,
+    Launcher,
+    LaunchPlan,
+    is_launched,
+    report_to_launcher,
+)
+from areal.infra.managed_process import PARENT_VARIABLE
+from areal.trainer.runtime import FolderLock, run_folder, uses_servers
+
+# The configuration of the servers, in the folder of logs.
+_SERVED = "served.yaml"
+
+
+def launch(config: BaseExperimentConfig, command: Sequence[str]) -> bool:
+    """Start what a run needs beside this process, wait for its end, and return whether it did.
+
+    Args:
+        config: Of the run.
+        command: Starts the training, for torchrun: a script or ``-m MODULE``, and its arguments.
+
+    Raises:
+        ConfigError: The configuration is wrong.
+        KeyboardInterrupt: Ctrl-C ended the processes that were started.
+        SystemExit: They failed.
+    """
+    if is_launched():
+        return False
+    num_ranks = ModelAllocation.from_str(config.actor.backend).world_size
+    logs = run_folder(config) / "logs"
+    servers: list[list[str]] = []
+    if isinstance(config, PPOConfig) and uses_servers(config):
+        servers = [] if os.environ.get(SERVERS_VARIABLE) else _server_commands(config, logs)
+    if num_ranks == 1 and not servers:
+        return False
+    _check_config(config)
+    # Before anything is started; the first rank takes the lock for good.
+    FolderLock(run_folder(config)).release()
+    if servers:
+        save_config(without_own_fields(config), logs / _SERVED)
+    code = Launcher(
+        LaunchPlan(servers, list(command), num_ranks, config.recover.retries, logs)
+    ).run()
+    if code == 128 + signal.SIGINT:
+        raise KeyboardInterrupt
+    if code:
+        raise SystemExit(code)
+    return True
+
+
+def launch_script(config: BaseExperimentConfig) -> None:
+    """Have a training script run in as many processes as its configuration needs.
+
+    Only for a script that was started with ``--config``: it can be started again in the same way.
+
+    Raises:
+        SystemExit: The processes that were started have ended, and so has the script's work.
+    """
+    main = sys.modules["__main__"]
+    if getattr(main, "__file__", None) and "--config" in sys.argv:
+        spec = getattr(main, "__spec__", None)
+        program = ["-m", spec.name] if spec else [sys.argv[0]]
+        if launch(config, [*program, *sys.argv[1:]]):
+            raise SystemExit(0)
+    _settle_in(config)
+
+
+def _settle_in(config: BaseExperimentConfig) -> None:
+    """Make a process that was started for a run end with it, and leave the console to the first."""
+    if PARENT_VARIABLE not in os.environ:
+        return
+    from areal.api.reward_pool.worker import die_with
+
+    die_with(int(os.environ[PARENT_VARIABLE]))
+    sys.excepthook = _report
+    # The agent's way to end a rank; the report is still written.
+    signal.signal(signal.SIGTERM, _interrupt_once)
+    rank = int(os.environ.get("RANK", "0"))
+    if rank:
+        folder = run_folder(config) / "logs"
+        folder.mkdir(parents=True, exist_ok=True)
+        log = os.open(folder / f"rank-{rank}.log", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+        os.dup2(log, 1)
+        os.dup2(log, 2)
+
+
+def _server_commands(config: PPOConfig, logs: Path) -> list[list[str]]:
+    allocation = ModelAllocation.from_str(config.rollout.backend)
+    if allocation.backend != "local":
+        raise ConfigError(
+            f"rollout.backend {config.rollout.backend!r}: name the servers that run already in "
+            f"{SERVERS_VARIABLE}, as host:port separated by commas"
+        )
+    command = [sys.executable, "-m", "areal.trainer.cli", "serve", "--port", PORT]
+    return [[*command, "--config", str(logs / _SERVED)]] * allocation.parallel.dp_size
+
+
+def _check_config(config: BaseExperimentConfig) -> None:
+    """Refuse here, once, what every process of the run would refuse."""
+    if isinstance(config, PPOConfig):
+        from areal.trainer.ppo import check_ppo_config
+
+        check_ppo_config(config)
+    else:
+        check_fields(config)
+
+
+def _report(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+    """Leave an error that would come back after a restart to the launcher."""
+    if not isinstance(error, ArealError) or not report_to_launcher(error):
+        sys.__excepthook__(kind, error, trace)
+
+
+def _interrupt_once(*_: object) -> None:
+    # A second one would cut off what the first has begun.
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    raise KeyboardInterrupt
