@@ -5,13 +5,13 @@ from __future__ import annotations
 import os
 import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import TracebackType
 
 from areal.api.alloc_mode import ModelAllocation
 from areal.api.cli_args import BaseExperimentConfig, PPOConfig, save_config
-from areal.api.config.field_check import check_fields, without_own_fields
+from areal.api.config.field_check import without_own_fields
 from areal.api.errors import ArealError, ConfigError
 from areal.infra.launch import (
     PORT,
@@ -28,12 +28,17 @@ from areal.trainer.runtime import FolderLock, run_folder, uses_servers
 _SERVED = "served.yaml"
 
 
-def launch(config: BaseExperimentConfig, command: Sequence[str]) -> bool:
+def launch(
+    config: BaseExperimentConfig,
+    command: Sequence[str],
+    check: Callable[[BaseExperimentConfig], None] | None = None,
+) -> bool:
     """Start what a run needs beside this process, wait for its end, and return whether it did.
 
     Args:
         config: Of the run.
         command: Starts the training, for torchrun: a script or ``-m MODULE``, and its arguments.
+        check: Refuses, here and once, what every process of the run would refuse.
 
     Raises:
         ConfigError: The configuration is wrong.
@@ -49,7 +54,8 @@ def launch(config: BaseExperimentConfig, command: Sequence[str]) -> bool:
         servers = [] if os.environ.get(SERVERS_VARIABLE) else _server_commands(config, logs)
     if num_ranks == 1 and not servers:
         return False
-    _check_config(config)
+    if check is not None:
+        check(config)
     # Before anything is started; the first rank takes the lock for good.
     FolderLock(run_folder(config)).release()
     if servers:
@@ -109,16 +115,6 @@ def _server_commands(config: PPOConfig, logs: Path) -> list[list[str]]:
         )
     command = [sys.executable, "-m", "areal.trainer.cli", "serve", "--port", PORT]
     return [[*command, "--config", str(logs / _SERVED)]] * allocation.parallel.dp_size
-
-
-def _check_config(config: BaseExperimentConfig) -> None:
-    """Refuse here, once, what every process of the run would refuse."""
-    if isinstance(config, PPOConfig):
-        from areal.trainer.ppo import check_ppo_config
-
-        check_ppo_config(config)
-    else:
-        check_fields(config)
 
 
 def _report(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:

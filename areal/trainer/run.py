@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from areal.api.cli_args import PPOConfig, SFTConfig, choose_config_class, load_expr_config
+from areal.api.cli_args import (
+    BaseExperimentConfig,
+    PPOConfig,
+    SFTConfig,
+    choose_config_class,
+    load_expr_config,
+)
+from areal.api.config.field_check import check_fields
 from areal.api.errors import ConfigError
 from areal.trainer.launching import launch
 from areal.trainer.report import ReportPaths
@@ -31,7 +38,7 @@ def run_training(argv: Sequence[str]) -> ReportPaths | None:
             "have"
         )
     config = load_expr_config(argv, kind)[0]
-    if launch(config, ["-m", "areal.trainer.cli", "train", *argv]):
+    if launch(config, ["-m", "areal.trainer.cli", "train", *argv], _check):
         return None
     if isinstance(config, PPOConfig):
         from areal.trainer.ppo import PPOTrainer
@@ -44,3 +51,12 @@ def run_training(argv: Sequence[str]) -> ReportPaths | None:
     with SFTTrainer(config) as sft_trainer:
         sft_trainer.train()
     return sft_trainer.report
+
+
+def _check(config: BaseExperimentConfig) -> None:
+    if isinstance(config, PPOConfig):
+        from areal.trainer.ppo import check_ppo_config
+
+        check_ppo_config(config)
+    else:
+        check_fields(config)
