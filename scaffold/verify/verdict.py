@@ -94,6 +94,7 @@ def _find(target: Target, unit_id: str) -> Unit:
     try:
         return find_unit(target.root, unit_id)
     except LedgerError as error:
+        # A broken record is reported, and not passed over by way of the registry.
         found = registered_unit(target, unit_id) if error.code == "unit_unknown" else None
         if found is None:
             raise
