@@ -10,7 +10,6 @@ from pathlib import Path
 from scaffold.analysis.files.files import Files, walk
 from scaffold.errors import RequestError
 
-# An interpreter on a network drive may take many seconds to start.
 LIMIT_S = 30
 # Isolated, so that nothing of the folder that it is asked in is imported.
 _ASK = "import json, sysconfig; print(json.dumps(sysconfig.get_path('purelib')))"
