@@ -112,6 +112,7 @@ class _Shelf:
         """Keep a result; where that is not possible it is run again another time."""
         with suppress(OSError):
             self.folder.mkdir(parents=True, exist_ok=True)
+            # Renamed once it is whole: a survey may be killed at any time.
             part = self._path(name).with_suffix(".part")
             part.write_text(json.dumps(row), encoding="utf-8")
             part.replace(self._path(name))

@@ -29,6 +29,7 @@ def stage_files(files: Iterable[RenderedFile], inside: str, folder: Path) -> Pat
     parent = PurePosixPath(inside).parent
     for file in files:
         path = PurePosixPath(file.path)
+        # The test lies elsewhere in the target, and beside the package here.
         if path.is_relative_to(parent):
             place = folder / "package" / path.relative_to(parent)
         else:

@@ -53,6 +53,7 @@ _ARGUMENT = re.compile(r"\bargs\.(\w+)")
 def moe_text(moe: Json, source: Source, names: ModelNames) -> str:
     """Return the call that makes a block's mixture of experts."""
     source.use(names.shared("moe"), "MoE")
+    # `moe_args` is one for all layers: what differs is replaced where a block is made.
     changes = {name: value for name, value in _options(moe).items() if _differs_by_layer(value)}
     args = "args.moe_args"
     if changes:
@@ -104,6 +105,7 @@ def outer_args(design: Json) -> list[Json]:
     used = _names_in(rest) | _names_in(moe["hidden_dim"]) | _names_in(by_layer)
     kept = [field for field in fields if field["name"] not in inner - used]
     # What a kept argument is computed from is kept too.
+    # Until nothing is missing: a field may be computed from one that is computed itself.
     while True:
         texts = " ".join(str(field["expr"]) for field in kept)
         needed = set(re.findall(r"\{(\w+)\}", texts)) - {str(field["name"]) for field in kept}
@@ -119,6 +121,7 @@ def _options(moe: Json) -> dict[str, Any]:
     given = cast("Mapping[str, Any]", moe["args"])
     options = {name: given[name] for name in DEFAULTS if name in given}
     if options.get("shared_activation") == options.get("activation", DEFAULTS["activation"]):
+        # None there means that of the routed experts.
         options.pop("shared_activation", None)
     return {name: value for name, value in options.items() if value != DEFAULTS[name]}
 
