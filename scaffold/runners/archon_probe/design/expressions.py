@@ -82,6 +82,7 @@ class Fields:
         self.values: dict[str, list[Any]] = {}
         base = cases[0].config
         names = [n for n in base.to_dict() if n not in _NOT_OPTIONS]
+        # 99 is behind all that are preferred; the sort is stable.
         names.sort(key=lambda n: preferred.index(n) if n in preferred else 99)
         for name in names:
             self._add(f"hf_config.{name}", [getattr(c.config, name, None) for c in cases])
@@ -98,6 +99,7 @@ class Fields:
         self.order = list(self.values)
 
     def _add(self, text: str, values: list[Any]) -> None:
+        # A field that never has a value decides nothing.
         if all(v is None for v in values):
             return
         self.values[text] = values
@@ -163,6 +165,7 @@ _NOT_OPTIONS = {
 
 def evaluate(text: str, case: Case, i: int = 0) -> Any:
     """Return an expression's value, or ABSENT where it has none."""
+    # Candidates are made of the configuration's own field names and of constants.
     scope = {"hf_config": case.config, "n_layers": case.n_layers, "i": i, "math": math}
     try:
         return eval(_compiled(text), scope)

@@ -29,6 +29,7 @@ from archon_probe.measure.moe_run import Bench, Run, declared
 from archon_probe.measure.norm import observe_norm
 from archon_probe.measure.roles import UnknownStructureError
 
+# Enough for every one of a few experts to be chosen many times.
 TOKENS = 256
 
 
