@@ -123,8 +123,7 @@ class Memory:
         for _, root in self._names.models():
             for module in root.modules():
                 own = list(module.parameters(recurse=False))
-                # The state of Adam, say: two tensors for each parameter, and a count that is no
-                # tensor.
+                # Adam keeps two tensors for each parameter; numbers beside them take no room.
                 states = [o.state.get(each, {}) for o in self._optimizers for each in own]
                 values = [value for state in states for value in state.values()]
                 kept = [value for value in values if hasattr(value, "element_size")]

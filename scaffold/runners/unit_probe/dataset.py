@@ -13,7 +13,7 @@ from typing import Any
 
 from unit_probe import kit
 
-# More than one row, so that collating has something to pad.
+# More than one: a batch of one row cannot mix rows up.
 BATCH_SIZE = 2
 PAIR = ("chosen_ids", "rejected_ids")
 PAIR_MASKS = ("chosen_loss_mask", "rejected_loss_mask")
