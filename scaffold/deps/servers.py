@@ -14,6 +14,7 @@ from scaffold.deps.judgement import Judgement
 from scaffold.deps.release import Release
 from scaffold.deps.use import Use
 
+# `@app.post("/v1/x")`, `app.add_api_route("/x"`, `web.get("/x"`, `Route("/x"`.
 _ROUTE = re.compile(
     r"(?:@[\w.]+\.(?P<method>get|post|put|delete|patch|head|options|route|api_route|websocket)"
     r"|\.add_(?:api_)?(?P<added>get|post|put|delete|patch|route|websocket_route|view)"
@@ -81,6 +82,7 @@ class Server:
 
 
 def _shape(path: str) -> str:
+    # `/models/{id}` and `/models/<name>` are one route.
     return re.sub(r"\{[^}]*\}|<[^>]*>", "{}", path).rstrip("/")
 
 
