@@ -20,6 +20,7 @@ from scaffold.debug.wording import cut, tensor_text
 from scaffold.errors import RequestError, ScaffoldError
 from scaffold.report import Report
 
+# Later differences mostly follow from the first one.
 MAX_SHOWN = 5
 
 

@@ -26,6 +26,7 @@ INSIDE = frozenset({"ep", "etp"})
 
 KNOWN = frozenset({"dp_replicate", "dp_shard", "cp", "tp", "pp"}) | INSIDE
 
+# `d2`; a whole allocation such as `archon:d2t2p1`, an engine and its letters.
 _DIM = re.compile(r"([a-z])(\d+)")
 _ALLOCATION = re.compile(r"^(?:(\w+):)?((?:[dtpce]\d+)+)$")
 
@@ -57,6 +58,7 @@ class Mesh:
     def faults(self, world: int | None) -> list[str]:
         """Return what keeps so many ranks from filling it."""
         found: list[str] = []
+        # Without the axis of size -1, which takes what the others leave.
         fixed = math.prod(
             size for axis, size in self.sizes.items() if axis not in INSIDE and size > 0
         )
@@ -172,6 +174,7 @@ def read_launch(argv: Sequence[str]) -> Launch:
     )
 
 
+# Options of torchrun without a value; `-m` only means that the program is a module.
 _FLAGS = frozenset({"standalone", "no-python", "run-path", "m", "module"})
 
 
