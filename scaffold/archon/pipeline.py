@@ -122,6 +122,7 @@ class ModelWork:
         rendered, warnings = rendered_files(
             self.target, request, file_style, with_format=options.with_format, sources=sources
         )
+        # Checked before the proof, which would only fail on the import.
         texts = {file.path: file.data for file in rendered}
         check_shared_parts(self.target.root, self.target.package, texts)
         return request, rendered, warnings

@@ -24,7 +24,7 @@ def probe(
     """Run one probe to its end and return what it found.
 
     Args:
-        name: "derive" or "prove".
+        name: "derive", "prove" or "types".
         request: What it is asked; see `archon_probe`.
         python: Where it runs.
         root: The target's folder, whose code a proof imports.

@@ -54,6 +54,7 @@ def check_shared_parts(root: Path, package: str, texts: Mapping[str, bytes]) -> 
     found = {
         (name, member) for path, text in texts.items() for name, member in _imports(path, text)
     }
+    # Modules that are about to be written need not be there.
     own = {_dotted(path) for path in texts}
     missing = [
         f"{name}.{member}" if member else name

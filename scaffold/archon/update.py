@@ -139,6 +139,7 @@ def register_proven(report: Report, options: Options) -> None:
     verdicts = {row["id"]: row["verdict"] for row in report.extra.get("units", [])}
     target = options.find()
     for unit_id, verdict in verdicts.items():
+        # Units of other kinds are registered when they are made.
         if not unit_id.startswith(f"{KIND}/") or verdict != "ok":
             continue
         unit = _recorded(target, unit_id)

@@ -194,6 +194,7 @@ def skills_install(words: tuple[str, ...], user: bool, **values: Any) -> Report:
     from scaffold.skills.install.run import Options
 
     mode = _install_mode(words, user, values)
+    # A folder that SOURCE names is relative to where the command runs, and not to --target.
     here = start_folder(None)
     options = Options(
         find_target(here, values["target"], user=user),

@@ -217,6 +217,7 @@ def _parted(snapshot: Snapshot, parted: Divergence) -> Verdict:
         "reduction": "reduce with different operations",
         "groups": "set up different things",
     }[parted.kind]
+    # Without a majority every rank is odd, and there is nobody to part from.
     some = len(parted.odd) < len(parted.calls)
     who = ranks_text(parted.odd)
     rest = ranks_text(set(parted.calls) - set(parted.odd)) if some else ""

@@ -90,6 +90,7 @@ def read_mesh(text: str, origin: str = "--mesh") -> Mesh:
             cast(
                 "tuple[str, str]", (each.partition("=")[0].strip(), each.partition("=")[2].strip())
             )
+            # Only in front of a letter or digit, so that "tp= -1" stays one pair.
             for each in re.split(r"[,*\s]+(?=\w)", text.strip())
         ]
     sizes: dict[str, int] = {}

@@ -209,7 +209,9 @@ class Release:
         value = node.value if isinstance(node, (ast.Assign, ast.AnnAssign)) else None
         bases: list[str] = []
         if isinstance(value, (ast.Name, ast.Attribute)):
+            # `Config = _v2.Config`.
             bases = [ast.unparse(value)]
+        # `Model = decorate(Model)`: what the class inherits is still there.
         elif isinstance(value, ast.Call) and any(
             isinstance(each, ast.Name) and each.id == owner for each in value.args
         ):

@@ -61,6 +61,7 @@ class Server:
     def command(self, name: str) -> tuple[bool, Command | None]:
         """Return whether a program exists, and what it takes where that can be read."""
         words = name.split()
+        # `python -m pkg.server`; below, a script with its target, such as `pkg.cli:main`.
         if words[:2] == ["python", "-m"]:
             module, rest = words[2], words[3:]
             program = self._programs.module(module)
@@ -74,6 +75,7 @@ class Server:
             if place:
                 found = self._programs.command_of(place, function)
         while found is not None and rest and found.commands is not None:
+            # One step for each word of `pkg serve run`.
             inner = found.commands.get(rest.pop(0))
             if inner is None:
                 return is_there, found if found.is_open else None

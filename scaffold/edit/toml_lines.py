@@ -244,6 +244,7 @@ def _with_key(found: _Table, entry: Entry, context: Context) -> bytes:
         return lines[line].lstrip().startswith("#")
 
     start = spans[0].first
+    # Comments above the first key belong to it, and stay there.
     while start > first and is_comment(start - 1):
         start -= 1
     line = line_for(spans, index, start, is_comment)

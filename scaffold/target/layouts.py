@@ -46,6 +46,7 @@ class Condition(NamedTuple):
     def _fits(self, path: Path) -> bool:
         if not path.exists():
             return False
+        # Of a folder only the existence can be asked; its text is empty.
         if not self.matches and not self.absent:
             return True
         text = _text(path)

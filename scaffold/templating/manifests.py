@@ -115,6 +115,7 @@ class Catalogue:
         Raises:
             RequestError: A style is unknown, none is chosen, or too many are.
         """
+        # Sorted, so that the order on the command line does not change what is written.
         names = sorted(set(chosen)) or ([kind.default] if kind.default else [])
         known = ", ".join(self.style_names(kind.name))
         if not names:
@@ -196,6 +197,7 @@ def load_style(kind: str, name: str) -> Style:
 
 def _broken(path: Path, error: Exception) -> TemplateError:
     text = str(error)
+    # Errors of Fields name the file already.
     message = text if text.startswith(str(path)) else f"{path}: {text}"
     return TemplateError(message, code="template_invalid")
 

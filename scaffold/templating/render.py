@@ -171,6 +171,7 @@ def sorted_imports(block: str, first_party: Iterable[str]) -> str:
     except SyntaxError as error:
         raise TemplateError(f"no import block: {error}", code="template_invalid") from error
     own = frozenset(first_party)
+    # By section, and members by section and module.
     plain: dict[int, set[str]] = {}
     members: dict[tuple[int, str], set[str]] = {}
     for node in statements:

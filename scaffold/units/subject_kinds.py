@@ -163,6 +163,7 @@ def _workflow(tree: ast.Module) -> Iterator[Subject]:
     classes = {node.name: node for node in tree.body if isinstance(node, ast.ClassDef)}
     for node in classes.values():
         style = _style_of(classes, node)
+        # The first public workflow of a file is the subject; helpers and bases are passed over.
         if node.name.startswith("_") or not style:
             continue
         constructor = _find(classes, node, "__init__")

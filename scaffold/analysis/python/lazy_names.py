@@ -122,6 +122,7 @@ def _changed_in_functions(tree: ast.Module) -> frozenset[str]:
         if not isinstance(outer, (ast.FunctionDef, ast.AsyncFunctionDef)):
             continue
         for node in all_nodes(outer):
+            # `table["x"] = y`, `del table["x"]`; then `table.update(...)` and its like.
             if (isinstance(node, ast.Subscript) and not isinstance(node.ctx, ast.Load)) or (
                 isinstance(node, ast.Attribute)
                 and node.attr

@@ -163,6 +163,7 @@ class _AttentionWriter:
             for name in clip.get("what", "qkv"):
                 states[name] = f"{states[name]}.clamp(-{limit}, {limit})"
             return
+        # A statement cannot stand under a condition while the state is still part of an expression.
         guard = self._none_test(guard, clip["limit"], limit)
         self._settle(states)
         for name in clip.get("what", "qkv"):
@@ -172,6 +173,7 @@ class _AttentionWriter:
         """Return a test of the value itself where the guard only asks whether it is there."""
         text = value_text(value)
         for line in list(self.body.setup):
+            # `self.clips = args.clip_qkv is not None`: the stored limit gives the same answer.
             if line == f"{guard} = {text} is not None":
                 self.body.setup.remove(line)
                 return f"{stored} is not None"
@@ -236,6 +238,7 @@ class _AttentionWriter:
 
     def _alibi(self, alibi: Json) -> str:
         self.source.use(self.names.shared("layers", "positions"), "AlibiSlopes")
+        # Only what differs from the defaults of AlibiSlopes is written.
         options = [value_text(self.part["n_heads"])]
         if alibi.get("max_bias", 8) != 8:
             options.append(f"max_bias={value_text(alibi['max_bias'])}")

@@ -76,6 +76,7 @@ def moe_fields(design: Json) -> list[Json]:
             continue
         read.append(f"{name}={_from_config(value, fields, inner)}")
         usual = _usual(value, fields)
+        # What equals the default of MoEArgs is left to it.
         if usual != literal(DEFAULTS[name]):
             default.append(f"{name}={usual}")
     return [
@@ -104,8 +105,7 @@ def outer_args(design: Json) -> list[Json]:
     by_layer = [v for v in _options(moe).values() if _differs_by_layer(v)]
     used = _names_in(rest) | _names_in(moe["hidden_dim"]) | _names_in(by_layer)
     kept = [field for field in fields if field["name"] not in inner - used]
-    # What a kept argument is computed from is kept too.
-    # Until nothing is missing: a field may be computed from one that is computed itself.
+    # What a kept argument is computed from is kept too, however many steps away.
     while True:
         texts = " ".join(str(field["expr"]) for field in kept)
         needed = set(re.findall(r"\{(\w+)\}", texts)) - {str(field["name"]) for field in kept}
@@ -138,6 +138,7 @@ def _from_config(value: Any, fields: Mapping[str, Json], inner: set[str]) -> str
     if not isinstance(value, Mapping):
         return literal(value)
     value = cast("Json", value)
+    # An expression, in which each `args.NAME` is replaced.
     if "arg" not in value:
         return _ARGUMENT.sub(lambda found: _inlined(found[1], fields, inner), str(value["expr"]))
     return _inlined(str(value["arg"]), fields, inner, is_whole=True)
@@ -149,6 +150,7 @@ def _inlined(
     if name not in inner:
         return f"{{{name}}}"
     text = spelled(str(fields[name]["expr"]))
+    # An argument may be computed from others that stand in `moe_args` only.
     text = re.sub(r"\{(\w+)\}", lambda found: _inlined(found[1], fields, inner), text)
     return text if is_whole or re.fullmatch(r"[\w.]+", text) else f"({text})"
 

@@ -96,6 +96,7 @@ def spelled(expression: str) -> str:
     pieces: list[str] = []
     column = 0
     for token in tokenize.generate_tokens(io.StringIO(line).readline):
+        # A string with a prefix, such as r"..." or f"...", stays as it is.
         if token.type == tokenize.STRING and token.string[0] in "'\"":
             text = python_literal(ast.literal_eval(token.string))
             pieces += [line[column : token.start[1]], text]

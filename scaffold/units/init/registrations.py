@@ -163,6 +163,7 @@ class _Python:
                     )
                 ):
                     yield from self._literal(given, prefix + name)
+                # Registries under `if X:` or `try: import x` belong to the scope around them.
                 case ast.If() | ast.Try() | ast.With():
                     for part in ("body", "orelse", "finalbody"):
                         yield from self._scope(getattr(node, part, []), prefix)
@@ -175,6 +176,7 @@ class _Python:
         match value:
             case ast.Dict():
                 for key, item in zip(value.keys, value.values, strict=True):
+                    # `**others` has no key.
                     if key is not None:
                         yield from self._pair(key, item, address)
             case ast.List() | ast.Tuple() | ast.Set():
@@ -189,6 +191,7 @@ class _Python:
                         yield _entry(self.path, address, "dict", word.arg, text, code)
                 for item in args:
                     yield from self._literal(item, address)
+            # `NAMES = BASE + ["x"]`, `TABLE = BASE | {"x": X}`.
             case ast.BinOp(left=left, right=right):
                 yield from self._literal(left, address)
                 yield from self._literal(right, address)

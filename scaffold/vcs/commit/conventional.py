@@ -226,6 +226,7 @@ def _unknown_scope(scope: str, at: int, known: tuple[str, ...]) -> Fault | None:
 def _read_separator(text: str, start: int, _: Rules) -> Part:
     at = start + text.startswith("!", start)
     rest = text[at:]
+    # `feat!(api): x`.
     if rest.startswith("(") and at > start:
         what = "'!' belongs behind the scope, directly before ':'"
         return Part(None, Fault(start, "separator", what))

@@ -157,6 +157,7 @@ def _generalised(found: Mapping[str, Match], problems: list[Problem]) -> list[Ru
     for name, match in found.items():
         layers = {layer_of(part) for part in match.parts}
         hub_layer = layer_of(name)
+        # Of a stacked tensor entry n has to be that of expert n.
         if match.entry is not None and EXPERT not in _pattern(name, match.entry):
             problems.append(
                 named(name, f"holds entry {match.entry} of {match.parts}, not its number")
