@@ -55,6 +55,7 @@ def count_collection(name: str, file: str | None, repository: Repository) -> Cou
     for path in paths:
         tree = _tree(repository.files.text(path) or "")
         nodes = list(_bindings(tree, name)) if tree else []
+        # Two bindings of a name, such as the branches of a condition, have no one number.
         if len(nodes) != 1:
             return None
         number = _size(nodes[0])
@@ -114,6 +115,7 @@ def _length(value: ast.expr) -> int | None:
     if isinstance(value, ast.List | ast.Tuple | ast.Set):
         if any(isinstance(each, ast.Starred) for each in value.elts):
             return None
+        # Equal elements count once, as they do at run time.
         if isinstance(value, ast.Set):
             return len({ast.dump(each) for each in value.elts})
         return len(value.elts)
@@ -134,6 +136,8 @@ def _length(value: ast.expr) -> int | None:
 def _grows(name: str, files: Files) -> bool:
     """Return whether any source adds to a collection, or takes from it."""
     word = re.escape(name).encode()
+    # `X["a"] = 1`, `X += [...]`, `X.append(`, `del X`, `register_all(X`: bytes are searched, since
+    # all sources of the repository would have to be parsed otherwise.
     change = re.compile(
         rb"\b" + word + rb"(?:\s*\[[^\]\n]*\]\s*=[^=]|\s*(?:\+=|\|=|-=)"
         rb"|\.(?:append|extend|update|add|insert|setdefault|register|pop|remove|clear|discard)\b)"
@@ -147,6 +151,7 @@ def count_folder(folder: str, files: Files) -> Counted:
     lead = f"{folder}/" if folder else ""
     inside = [path[len(lead) :] for path in files.paths if path.startswith(lead)]
     numbers: list[int] = []
+    # Directly in the folder first, then at any depth: "12 tests" may mean either.
     for rows in ([path for path in inside if "/" not in path], inside):
         shown = [path for path in rows if not path.rpartition("/")[2].startswith(".")]
         plain = [path for path in shown if path.rpartition("/")[2] not in _ASIDE]
@@ -157,8 +162,10 @@ def count_folder(folder: str, files: Files) -> Counted:
     folders = {part for path in inside for part in _parents(path)}
     top = {part for part in folders if "/" not in part}
     direct = {path for path in inside if "/" not in path and not path.startswith(".")}
+    # Folders may be meant as well: one per skill, or all entries as a file manager lists them.
     numbers += [len(top), len(folders), len(top) + len(direct), len(top) + len(direct - _ASIDE)]
     numbers += [len({part for part in top if not part.startswith(("_", "."))})]
+    # Files that mark what is counted: a folder with a SKILL.md is a skill.
     for name in ("SKILL.md", "__init__.py", "package.json", "pyproject.toml", "README.md"):
         numbers += [sum(path.endswith(f"/{name}") for path in inside)]
     return Counted(tuple(dict.fromkeys(numbers)), folder or "the root")

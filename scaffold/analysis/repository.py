@@ -52,7 +52,7 @@ class Repository:
 
     @cached_property
     def package_roots(self) -> frozenset[str]:
-        """Folder with a package's project file; the repository's own root is the empty text."""
+        """Folders with a package's project file; the repository's own root is the empty text."""
         names = (self.files.by_name.get(name, ()) for name in _PACKAGE_FILES)
         return frozenset(path.rpartition("/")[0] for paths in names for path in paths)
 

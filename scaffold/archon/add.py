@@ -59,6 +59,7 @@ def add_model(
             f"{request.names['registered']!r}",
         )
     made = existing_unit(target.root, request)
+    # A model takes minutes to measure, so what exists is found first.
     if made is not None:
         return _nothing_to_do(report, target, request, made, how, options)
     work = ModelWork(target, how, log)
@@ -99,6 +100,7 @@ def _target_or_folder(options: Options) -> Target:
     except TargetError as error:
         if options.target is not None or error.code != "target_missing":
             raise
+        # Measuring needs an interpreter and no repository.
         return Target(options.folder, "none", "areal", "tests", {})
 
 
@@ -110,10 +112,12 @@ def _nothing_to_do(
     how: ModelOptions,
     options: Options,
 ) -> Report:
+    # The version of transformers is only known after measuring, and is no difference here.
     known = {**request.answers, "transformers": made.answers.get("transformers", "")}
     request = replace(request, answers=known)
     report = nothing_to_do(report, target.root, request, made, options)
     if made.proof == UNPROVEN:
+        # The second run with --keep-unproven registers what the first one wrote and left alone.
         if how.keep_unproven and not made.entries:
             return register_unit(report, target, made, request.edited(), UNPROVEN, options)
         report.warnings += (f"{made.id} is unproven",)
@@ -135,6 +139,7 @@ def _written(
         report.extra["proof"] = dict(proof)
         report.found += proof_lines(proof)
     if not is_proven and not how.keep_unproven and not how.skip_proof:
+        # The files are written for a look at what differs; the registry names proven models only.
         request = replace(request, rules=(), styles=_without_next(request))
         report.ok = False
         report.warnings += (

@@ -64,6 +64,7 @@ def survey_models(how: SurveyOptions, options: Options, log: Any) -> Report:
     shelf = _Shelf(target, types, versions, how)
     rows = _rows(names, shelf, work, how, log)
     report = Report("archon coverage", describe(target), dry_run=options.dry_run)
+    # The page also has models that were proven at another time, from the same sources.
     every = {name: row for name in types if (row := rows.get(name) or shelf.get(name))}
     report.extra["coverage"] = [every[name] for name in names]
     text = coverage_page(list(every.values()), versions, is_fast=how.fast)
@@ -112,6 +113,7 @@ class _Shelf:
         """Keep a result; where that is not possible it is run again another time."""
         with suppress(OSError):
             self.folder.mkdir(parents=True, exist_ok=True)
+            # Renamed once it is whole: a survey may be killed at any time.
             part = self._path(name).with_suffix(".part")
             part.write_text(json.dumps(row), encoding="utf-8")
             part.replace(self._path(name))
@@ -142,6 +144,7 @@ def _rows(
         try:
             return dict(zip(names, pool.map(one, names), strict=True))
         except KeyboardInterrupt:
+            # Threads that are still running wait for probes, which end_all() ends.
             pool.shutdown(wait=False, cancel_futures=True)
             end_all()
             raise

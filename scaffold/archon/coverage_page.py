@@ -10,6 +10,7 @@ from scaffold.archon.explain import features, unknown_lines
 from scaffold.archon.proof_report import proof_lines, variations
 
 Row = Mapping[str, Any]
+# Messages of torch can go over pages; the first words name the cause.
 MAX_LINE = 300
 WAYS = ("fsdp", "tp", "cp", "pp", "ep")
 PARTS = ("forward", "backward", "weights")
@@ -105,6 +106,7 @@ def coverage_page(rows: Sequence[Row], versions: Mapping[str, str], *, is_fast: 
     left = [row for row in rows if row["state"] != "unwritten"]
     for feature, title in GROUPS:
         group = [row for row in left if not feature or feature in row["features"]]
+        # Each model is listed once, under the first feature that it has.
         left = [row for row in left if row not in group]
         if group:
             parts += [f"## {title}\n", _table(group)]

@@ -33,6 +33,7 @@ def _files(root: Path) -> Iterator[Path]:
     archon = root / SHARED
     for path in sorted(archon.rglob("*.py")):
         inside = path.relative_to(archon)
+        # A folder with a spec is a model, any other a part that models share.
         is_model = len(inside.parts) > 1 and (archon / inside.parts[0] / "spec.py").is_file()
         if not is_model and path.name != "__init__.py":
             yield path

@@ -66,6 +66,7 @@ def model_request(
 
     request = registered(source.model_type)
     is_taken = name is not None and _is_taken(target, request)
+    # With a name of its own a second model of the type is found under that name.
     return registered(key) if is_taken else request
 
 
@@ -121,6 +122,7 @@ class ModelWork:
         rendered, warnings = rendered_files(
             self.target, request, file_style, with_format=options.with_format, sources=sources
         )
+        # Checked before the proof, which would only fail on the import.
         texts = {file.path: file.data for file in rendered}
         check_shared_parts(self.target.root, self.target.package, texts)
         return request, rendered, warnings
@@ -141,6 +143,7 @@ class ModelWork:
         the model would refuse it. So it is written once more with them, and proven once more.
         """
         drawn = Drawn(request, design, (), (), {})
+        # At most twice: what the second proof finds wrong is no option that could be refused.
         for _ in range(2):
             made, rendered, warnings = self.render(request, drawn.design, options)
             drawn = replace(drawn, request=made, rendered=rendered, warnings=warnings)
@@ -218,6 +221,7 @@ def _asked(source: ModelSource, answers: Mapping[str, Any]) -> dict[str, Any]:
 def model_answers(kind: Kind, source: ModelSource, given: Mapping[str, Any]) -> dict[str, Any]:
     """Return an answer to every question, those that the source answers among them."""
     known = {"model_type": source.model_type, "config": source.config_text}
+    # What the source has wins over what was typed.
     return {**complete_answers(all_answers(kind, ()), {**given, **known})}
 
 

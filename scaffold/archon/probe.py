@@ -24,7 +24,7 @@ def probe(
     """Run one probe to its end and return what it found.
 
     Args:
-        name: "derive" or "prove".
+        name: "derive", "prove" or "types".
         request: What it is asked; see `archon_probe`.
         python: Where it runs.
         root: The target's folder, whose code a proof imports.
@@ -41,6 +41,7 @@ def probe(
     with tempfile.TemporaryDirectory() as folder:
         asked, answered = Path(folder) / "request.json", Path(folder) / "result.json"
         asked.write_text(json.dumps(request), encoding="utf-8")
+        # The runner is a package beside this one, and the target's code comes from its folder.
         paths = [str(RUNNERS), str(root), os.environ.get("PYTHONPATH", "")]
         path = os.pathsep.join(filter(None, paths))
         done = run_limited(
@@ -88,6 +89,7 @@ def _refusal(name: str, result: Mapping[str, Any]) -> TargetError:
     code = error["code"] if error["code"] in {*CODES, "interpreter_lacks"} else "probe_failed"
     message = error["message"]
     if code == "probe_failed":
+        # The last frame of the traceback, which is enough to report the place.
         where = str(result.get("traceback", "")).strip().splitlines()
         place = next((row.strip() for row in reversed(where) if row.strip().startswith("File")), "")
         message = f"the probe {name!r} failed: {message}" + (f" ({place})" if place else "")

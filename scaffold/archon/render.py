@@ -34,6 +34,7 @@ def with_written(
     style = request.styles[0]
     written = write_model(named_design(request, design))
     texts = {f"{style.name}/{path}": text.encode() for path, text in written.items()}
+    # A repository may keep a template of its own for any of these files.
     sources = {**texts, **own}
     rules = [
         rule._replace(source=rule.source + SUFFIX) if rule.source + SUFFIX in own else rule
@@ -53,6 +54,7 @@ def named_design(request: Request, design: Mapping[str, Any]) -> dict[str, Any]:
     names = request.names
     asked = str(request.answers["model_type"])
     prefix = design["class_prefix"]
+    # A name of one's own also names the classes, so that two models of a type differ.
     if request.key != re.sub(r"\W", "_", asked):
         prefix = pascal(request.key)
     return {

@@ -46,6 +46,7 @@ def read_source(typed: str, folder: Path) -> ModelSource:
         RequestError: There is no such file, or it says nothing of a model.
     """
     place = folder / typed
+    # A folder without a slash in its name counts too, if a config.json is in it.
     is_path = "/" in typed or "\\" in typed or typed.endswith(".json")
     if not is_path and not (place / CONFIG).is_file():
         if not MODEL_TYPE.fullmatch(typed):
@@ -70,6 +71,7 @@ def source_of(answers: dict[str, Any]) -> ModelSource:
 
 
 def _hint(typed: str) -> str:
+    # `Qwen/Qwen3-8B` is an id of the hub and no path here.
     if re.fullmatch(r"[\w.-]+/[\w.-]+", typed):
         return f"nothing is downloaded here: `hf download {typed} config.json` prints where it is"
     return HINT

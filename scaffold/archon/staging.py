@@ -29,6 +29,7 @@ def stage_files(files: Iterable[RenderedFile], inside: str, folder: Path) -> Pat
     parent = PurePosixPath(inside).parent
     for file in files:
         path = PurePosixPath(file.path)
+        # The test lies elsewhere in the target, and beside the package here.
         if path.is_relative_to(parent):
             place = folder / "package" / path.relative_to(parent)
         else:
@@ -53,6 +54,7 @@ def check_shared_parts(root: Path, package: str, texts: Mapping[str, bytes]) -> 
     found = {
         (name, member) for path, text in texts.items() for name, member in _imports(path, text)
     }
+    # Modules that are about to be written need not be there.
     own = {_dotted(path) for path in texts}
     missing = [
         f"{name}.{member}" if member else name

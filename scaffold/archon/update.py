@@ -78,6 +78,7 @@ def update_model(
     if tried.is_unchanged:
         return tried.update, tried.warnings
     is_proven = bool(tried.proof.get("ok"))
+    # Without rules the update takes the registry lines of the unit out.
     rules = tried.request.rules if is_proven else ()
     settled = replace(tried.request, proof=PROVEN if is_proven else UNPROVEN, rules=rules)
     warnings = tried.warnings
@@ -97,6 +98,7 @@ def _attempt(
 ) -> _Attempt:
     root = work.target.root
     request, rendered, warnings = work.render(asked, design, options)
+    # As if nothing changed: only then shows whether a new proof is needed.
     kept = replace(request, proof=unit.proof, rules=request.rules if unit.entries else ())
     update = plan_update(root, unit, kept, rendered, earlier)
     tried = _Attempt(request, rendered, update, {}, warnings)
@@ -137,6 +139,7 @@ def register_proven(report: Report, options: Options) -> None:
     verdicts = {row["id"]: row["verdict"] for row in report.extra.get("units", [])}
     target = options.find()
     for unit_id, verdict in verdicts.items():
+        # Units of other kinds are registered when they are made.
         if not unit_id.startswith(f"{KIND}/") or verdict != "ok":
             continue
         unit = _recorded(target, unit_id)

@@ -65,6 +65,7 @@ def coverage(
     """
     from scaffold.archon.coverage import SurveyOptions, survey_models
 
+    # An empty word is no type: `--types llama,` or `--types ""`.
     names = tuple(filter(None, (types or "").split(",")))
     how = SurveyOptions(names, jobs, resume, fast, split, values["python"], timeout_s)
     return survey_models(how, options_of(values), log)

@@ -26,6 +26,7 @@ def add_debug_commands(group: click.Group, target: click.Option, json: click.Opt
         ("run", debug_run, _RUN),
     )
     for name, body, params in commands:
+        # The arguments are described to readers of the code; options have a help of their own.
         help_text = (body.__doc__ or "").split("\n\n    Args:")[0]
         command = click.Command(
             name,
@@ -133,6 +134,7 @@ def debug_env(argv: tuple[str, ...], target: str | None, **values: Any) -> Repor
     """
     from scaffold.debug.environment import EnvOptions, check_environment
 
+    # The report is printed by `Cli.main`, which looks for --json itself.
     given = {key: value for key, value in values.items() if key != "as_json"}
     return check_environment(EnvOptions(argv=argv, root=_root(target), **given))
 

@@ -50,6 +50,7 @@ class KindCommand(click.Command):
 
     def get_params(self, ctx: click.Context) -> list[click.Parameter]:
         """Return the parameters, read from the manifests on first use."""
+        # Once a run: click asks again when it prints a help or completes a word.
         if not self.params:
             from scaffold.cli.kinds import kind_params
 
@@ -79,6 +80,7 @@ class Commands(click.Group):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """Return the command that the arguments begin with, and the rest of them."""
         name = args[0]
+        # Click itself refuses an option in this place; while a word is completed nothing may fail.
         is_known = name.startswith("-") or self.get_command(ctx, name) is not None
         if not is_known and not ctx.resilient_parsing:
             from scaffold.errors import nearest
@@ -110,6 +112,7 @@ class Cli(Commands):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Return a command by its name, or None."""
         fixed = super().get_command(ctx, cmd_name)
+        # Templates of a repository cannot take the name of a fixed command.
         if fixed is not None:
             return fixed
         head = _aliases(ctx).get(cmd_name)
@@ -134,14 +137,18 @@ class Cli(Commands):
         sys.exit(status)
 
     def _run(self, argv: list[str], prog_name: str, extra: dict[str, Any]) -> int:
+        # Behind `--` are the words of another program: `scaffold debug run -- torchrun --json`.
         words = argv[: argv.index("--") if "--" in argv else None]
         as_json = "--json" in words
         try:
+            # Standalone, click would print errors itself and drop what the command returns.
             extra.pop("standalone_mode", None)
+            # Found before anything is parsed, as templates of this folder add commands.
             extra.setdefault("obj", own_root(argv))
             outcome = super().main(argv, prog_name, standalone_mode=False, **extra)
         except (Exception, KeyboardInterrupt) as error:
             return print_error(argv, error, "json" if as_json else asked_format(words))
+        # `--help`, `--version` and `completion` print for themselves and end with a status.
         return outcome if isinstance(outcome, int) else print_report(outcome, as_json)
 
 
@@ -155,6 +162,7 @@ def _root(ctx: click.Context) -> str | None:
 
 def _heads(ctx: click.Context) -> dict[str, KindHead]:
     meta = ctx.find_root().meta
+    # All contexts of a run share `meta`, so the manifests are listed once.
     if "scaffold.heads" not in meta:
         folders = [folder for _, folder in template_sources(_root(ctx))]
         meta["scaffold.heads"] = kind_heads(folders)
@@ -163,6 +171,7 @@ def _heads(ctx: click.Context) -> dict[str, KindHead]:
 
 def _aliases(ctx: click.Context) -> dict[str, KindHead]:
     """Return the kinds that have a command of their own; `add KIND` knows all."""
+    # Kinds of whole folders, such as `new`, come first in the help.
     ordered = sorted(_heads(ctx).values(), key=lambda head: not head.new_folder)
     return {head.command: head for head in ordered if head.command}
 

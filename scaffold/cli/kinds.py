@@ -69,8 +69,10 @@ def make(
         **values: The answers, and the options of the kind's command.
     """
     names = tuple(answer.name for answer, _ in _questions(catalogue, kind))
+    # Answers leave `values`, in which the options of all kinds stay.
     given = {key: values.pop(key) for key in names}
     styles = tuple(chosen) if kind.multiple else (chosen,) * bool(chosen)
+    # A writer works its answers out of the model's configuration.
     if not kind.writer and _may_ask(values):
         given |= _ask(catalogue, kind, styles, given)
     if kind.new_folder:
@@ -85,6 +87,7 @@ def make(
         report = add_model(kind, typed, given, how, options, log)
     else:
         report = _add(kind, typed, chosen, styles, given, options)
+    # Kinds that make a new folder have returned above: they have no --verify.
     if values["verify"] and report.ok and not options.dry_run:
         from scaffold.verify.command import verify_added
 
@@ -108,6 +111,7 @@ def _add(
         from scaffold.units.prepare import prepare
 
         prepared = prepare(kind, typed, styles, given, options)
+    # The same unit, made with the same answers, is there already.
     if prepared.is_made:
         return prepared.report
     from scaffold.units.add import add_prepared  # brings Jinja and the editors of registries
@@ -156,6 +160,7 @@ def _answer_options(catalogue: Catalogue, kind: Kind) -> list[click.Option]:
     options: list[click.Option] = []
     count = len(catalogue.style_names(kind.name))
     for answer, styles in _questions(catalogue, kind):
+        # Styles may offer different choices for one question; the option takes all of them.
         rows = [catalogue.style(kind.name, style).answers[answer.name] for style in styles]
         asked = rows or [answer]
         choices = list(dict.fromkeys(choice for each in asked for choice in each.choices))
@@ -167,6 +172,7 @@ def _answer_options(catalogue: Catalogue, kind: Kind) -> list[click.Option]:
             click.Option(
                 [flags, answer.name],
                 type=Choice(choices) if choices else types[answer.type],
+                # None marks what was not given, so that a manifest's default can come in later.
                 default=None,
                 help=f"{answer.help}{only}{default}",
             )
@@ -192,6 +198,7 @@ def _ask(
         row.name: click.prompt(
             row.help,
             type=Choice(row.choices) if row.choices else types[row.type],
+            # On stderr, as stdout is for the report.
             err=True,
         )
         for row in missing_answers(questions, given)

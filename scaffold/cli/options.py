@@ -76,6 +76,7 @@ def options_of(values: dict[str, Any]) -> Options:
     return Options(
         working_folder(),
         values["target"],
+        # `list` and `target` have none of these options.
         values.get("dry_run", False),
         values.get("overwrite", ()),
         with_format=not values.get("no_format", False),

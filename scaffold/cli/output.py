@@ -21,10 +21,12 @@ def mend_streams() -> None:
     """Keep files of the target off the numbers of closed streams, and let any text be printed."""
     for number in range(3):
         try:
+            # Fails for a closed stream, whose number the next file that is opened would get.
             os.fstat(number)
         except OSError:
             os.open(os.devnull, os.O_RDWR)  # takes the lowest free number: this one
     for stream in (sys.stdout, sys.stderr):
+        # A name of a file may hold bytes that are no UTF-8, which "strict" refuses to print.
         if isinstance(stream, TextIOWrapper) and stream.errors == "strict":
             stream.reconfigure(errors="backslashreplace")
 
@@ -58,6 +60,7 @@ def print_report(report: Report, as_json: bool) -> int:
 
 def asked_format(words: list[str]) -> str:
     """Return what `--format` asks for, also on a command line that cannot be parsed."""
+    # `--format json` and `--format=json`.
     for word, after in zip(words, [*words[1:], ""], strict=True):
         name, is_set, value = word.partition("=")
         if name == "--format":
@@ -70,6 +73,7 @@ def print_error(argv: list[str], error: BaseException, form: str) -> int:
     from scaffold.findings import write_failure
     from scaffold.report import error_text
 
+    # The error's text is the help of the group.
     if _is_bare(error) and form != "json":
         click.echo(str(error), err=True)
         return 2
@@ -94,6 +98,7 @@ def _as_known(error: BaseException) -> tuple[ScaffoldError, int]:
         ctx = getattr(error, "ctx", None)
         hint = f"{ctx.command_path} --help" if ctx else "scaffold --help"
         text = "no command was given" if _is_bare(error) else error.format_message()
+        # Messages of click may take several lines; an error is one line.
         return ScaffoldError(" ".join(text.split()), code="usage", hint=hint), 2
     if isinstance(error, click.Abort | KeyboardInterrupt):
         return ScaffoldError("stopped", code="aborted"), 1

@@ -194,6 +194,7 @@ def skills_install(words: tuple[str, ...], user: bool, **values: Any) -> Report:
     from scaffold.skills.install.run import Options
 
     mode = _install_mode(words, user, values)
+    # A folder that SOURCE names is relative to where the command runs, and not to --target.
     here = start_folder(None)
     options = Options(
         find_target(here, values["target"], user=user),
@@ -233,6 +234,7 @@ def _install_mode(words: tuple[str, ...], user: bool, values: dict[str, Any]) ->
         raise click.UsageError("--user and --target exclude each other")
     if not (mode or words):
         raise click.UsageError("SOURCE is missing: a folder, the address of a repository, builtin")
+    # --dry-run fits every mode, so it is never refused.
     known = {name for names in _INSTALL_MODES.values() for name in names} - {"dry_run"}
     wrong = [name for name in sorted(known) if values[name] and name not in _INSTALL_MODES[mode]]
     if wrong:

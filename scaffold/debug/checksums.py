@@ -13,6 +13,7 @@ from scaffold.errors import ScaffoldError
 PHASES = ("start", "forward", "backward", "gradient", "parameter")
 """What is recorded of a step, in the order in which it happens."""
 
+# Checksums are sums that wrap around at 64 bits, so that those of shards can be added.
 MODULUS = 1 << 64
 
 

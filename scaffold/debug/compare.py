@@ -20,6 +20,7 @@ from scaffold.debug.wording import cut, tensor_text
 from scaffold.errors import RequestError, ScaffoldError
 from scaffold.report import Report
 
+# Later differences mostly follow from the first one.
 MAX_SHOWN = 5
 
 
@@ -114,6 +115,7 @@ def _pairs(how: CompareOptions) -> list[Pair]:
                 code="usage",
                 hint="give --ranks 0,1, or two runs",
             )
+        # One run: its first rank is compared with each other one.
         first = _of_rank(checksums, asked[0], how.records[0])
         names = [(f"rank {asked[0]}", f"rank {each}") for each in asked[1:]]
         others = [_of_rank(checksums, each, how.records[0]) for each in asked[1:]]
@@ -125,6 +127,7 @@ def _pairs(how: CompareOptions) -> list[Pair]:
             hint="give two, or one and --ranks",
         )
     left, right = (whole(read_checksums(how.root / each)) for each in how.records)
+    # Two runs: each rank is compared with the same one of the other run.
     common = ranks or tuple(sorted(set(left) & set(right)))
     found: list[Pair] = []
     for rank in common:

@@ -41,12 +41,14 @@ KINDS: dict[str, str] = {
 _MEMORY = re.compile(
     r"out of memory|not enough memory|can't allocate memory|Cannot allocate memory", re.IGNORECASE
 )
+# What backends and sockets report when the other end is gone; below, when a wait was given up.
 _OF_A_PEER = re.compile(
     r"closed by peer|reset by peer|remote worker|remote process exited|connection refused"
     r"|broken pipe|socket closed|connection was likely closed",
     re.IGNORECASE,
 )
 _LATE = re.compile(r"timed out|timeout|aborted", re.IGNORECASE)
+# The status of a process that SIGTERM ended, as subprocess has it.
 TERMINATED = -15
 
 
@@ -193,6 +195,7 @@ def _came_first(job: Job, first: int | None, parted: Divergence) -> bool:
     if first is None or _is_consequence(job.ranks[first]):
         return False
     process = job.ranks[first]
+    # The different call was made while an exception was handled.
     if any(call.during for call in parted.calls.values()):
         return True
     in_call = any(call.state == "failed" for call in process.calls[-3:])
@@ -214,6 +217,7 @@ def _parted(snapshot: Snapshot, parted: Divergence) -> Verdict:
         "reduction": "reduce with different operations",
         "groups": "set up different things",
     }[parted.kind]
+    # Without a majority every rank is odd, and there is nobody to part from.
     some = len(parted.odd) < len(parted.calls)
     who = ranks_text(parted.odd)
     rest = ranks_text(set(parted.calls) - set(parted.odd)) if some else ""
@@ -250,6 +254,7 @@ def _handling(snapshot: Snapshot, parted: Divergence) -> Verdict | None:
 def _sides(parted: Divergence) -> list[tuple[list[int], Call]]:
     sides: dict[tuple[str, object], tuple[list[int], Call]] = {}
     for rank, call in parted.calls.items():
+        # Ranks that make the same call from the same line are one side.
         sides.setdefault((call_text(call), call.at), ([], call))[0].append(rank)
     return list(sides.values())
 
@@ -278,6 +283,7 @@ def _waiting(snapshot: Snapshot, found: dict[int, Wait]) -> Verdict:
     ring = cycle(found)
     if ring:
         return _ring(snapshot, found, ring)
+    # Nobody is missing and no ring is there: the call itself does not end.
     wait = next(iter(found.values()))
     text = (
         f"{ranks_text(found)} have all come to {call_text(wait.call)}, call {wait.call.number} of "

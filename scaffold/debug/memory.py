@@ -10,6 +10,7 @@ from typing import Any
 from scaffold.debug.records import Job
 
 KINDS = ("parameters", "gradients", "optimizer", "saved")
+# The largest ones; a model has hundreds.
 MAX_MODULES = 12
 LARGE = 0.01
 """Which share of all parameters one has to be, to be named where it is not sharded."""

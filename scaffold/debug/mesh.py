@@ -26,6 +26,7 @@ INSIDE = frozenset({"ep", "etp"})
 
 KNOWN = frozenset({"dp_replicate", "dp_shard", "cp", "tp", "pp"}) | INSIDE
 
+# `d2`; a whole allocation such as `archon:d2t2p1`, an engine and its letters.
 _DIM = re.compile(r"([a-z])(\d+)")
 _ALLOCATION = re.compile(r"^(?:(\w+):)?((?:[dtpce]\d+)+)$")
 
@@ -57,6 +58,7 @@ class Mesh:
     def faults(self, world: int | None) -> list[str]:
         """Return what keeps so many ranks from filling it."""
         found: list[str] = []
+        # Without the axis of size -1, which takes what the others leave.
         fixed = math.prod(
             size for axis, size in self.sizes.items() if axis not in INSIDE and size > 0
         )
@@ -88,6 +90,7 @@ def read_mesh(text: str, origin: str = "--mesh") -> Mesh:
             cast(
                 "tuple[str, str]", (each.partition("=")[0].strip(), each.partition("=")[2].strip())
             )
+            # Only in front of a letter or digit, so that "tp= -1" stays one pair.
             for each in re.split(r"[,*\s]+(?=\w)", text.strip())
         ]
     sizes: dict[str, int] = {}
@@ -172,6 +175,7 @@ def read_launch(argv: Sequence[str]) -> Launch:
     )
 
 
+# Options of torchrun without a value; `-m` only means that the program is a module.
 _FLAGS = frozenset({"standalone", "no-python", "run-path", "m", "module"})
 
 

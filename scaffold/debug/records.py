@@ -330,6 +330,7 @@ MAX_CALLS = 2_000
 """How many calls of a process are kept: those before were in step, or had long been found."""
 
 
+# The recorder's marks of a call's steps.
 _STATES = {"-": "issued", "w": "waiting", "W": "done", "x": "failed"}
 
 
@@ -345,6 +346,7 @@ def _step(calls: dict[int, Call], row: dict[str, Any]) -> None:
     if call is None:  # its beginning stood in a segment that was begun anew
         return
     call.state, call.since_s = _STATES[row["e"]], row["t"]
+    # The first step behind the entry is when the backend got the call.
     call.issued_s = call.issued_s or row["t"]
     call.error = row.get("error", call.error)
 

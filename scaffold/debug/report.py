@@ -12,6 +12,7 @@ from scaffold.debug.wait_graph import open_call
 from scaffold.debug.watch import WatchResult
 from scaffold.debug.wording import call_text, cut, end_text, place_text, where_text
 
+# One screen: columns of text, ranks, frames of a stack, characters of a state.
 WIDTH = 100
 MAX_RANKS = 16
 MAX_FRAMES = 8

@@ -32,6 +32,7 @@ def where_text(places: Sequence[Place]) -> str:
 def call_text(call: Call) -> str:
     """Return what a call does, such as "all_reduce SUM float32[4]"."""
     words = [f"{call.op} of C++" if call.is_native else call.op]
+    # The public function that made the call, such as all_gather_object.
     if call.via and call.via != call.op and not call.via.startswith("_"):
         words.append(f"(in {call.via})")
     words += [str(call.options[key]) for key in ("red",) if key in call.options]

@@ -97,6 +97,7 @@ def judge_tree(
             findings += server.endpoint(use)
         else:
             findings += judge.judge(use)
+    # Several uses of one line may come to the same finding, which is shown once.
     unique = dict.fromkeys(findings)
     ordered = sorted(unique, key=lambda each: (_ORDER[each.level], each.use.path, each.use.line))
     return uses, ordered, found.unread

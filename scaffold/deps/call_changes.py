@@ -94,6 +94,7 @@ def _side(release: Release, meaning: Meaning) -> _Side | None:
     node = release.definition(meaning.found)
     if isinstance(node, ast.ClassDef):
         source = release.source(signature.path)
+        # Of a class it is the constructor whose body is read.
         node = None if source is None else source.definitions.get(signature.line)
     return _Side(release, signature, None if isinstance(node, ast.ClassDef) else node)
 
@@ -147,8 +148,10 @@ def _renamed_to(before: _Side, after: _Side, name: str) -> str:
     folded = name.replace("_", "").lower()
     for each in fresh:
         other = each.replace("_", "").lower()
+        # `max_tokens` and `maxTokens`, or `tokens` and `max_tokens`.
         if other == folded or other.endswith(folded) or folded.endswith(other):
             return each
+    # One parameter went and one came, both of one type.
     if old is not None and old.annotation is not None and len(fresh) == 1:
         new = _parameter(after.signature, fresh[0])
         if new is not None and new.annotation == old.annotation:
@@ -193,6 +196,7 @@ def _swallowed(before: _Side, after: _Side, name: str) -> Iterator[Change]:
 
 def _handed_on(before: _Side, after: _Side, name: str) -> Iterator[Change]:
     """Yield what becomes of a keyword that ``**kwargs`` hands on to something else."""
+    # Three answers on each side: it is taken, it is not, or that does not show.
     had = name in before.signature.names or _takes(before, name)
     has = _takes(after, name)
     if had and has is False:
@@ -216,6 +220,7 @@ def _takes(side: _Side, name: str) -> bool | None:
 def _reordered(
     before: Signature, after: Signature, given: _Given, renamed: Callable[[str], str]
 ) -> Iterator[Change]:
+    # What `*args` alone gives has places that nobody knows.
     if given.is_open and not given.positional:
         return
     old = [each.name for each in before.parameters if each.kind.startswith("positional")]
@@ -257,6 +262,7 @@ def _effective(side: _Side, parameter: Parameter) -> tuple[object] | None:
         if not isinstance(row, ast.If) or len(row.body) != 1:
             continue
         inner = row.body[0]
+        # `if x is None: x = 5`: the default in effect is 5.
         is_asked = ast.unparse(row.test) == f"{parameter.name} is None"
         if is_asked and isinstance(inner, ast.Assign):
             targets = [ast.unparse(each) for each in inner.targets]

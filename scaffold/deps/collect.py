@@ -14,6 +14,7 @@ from scaffold.deps.source_code import Tree
 from scaffold.deps.text_uses import text_uses
 from scaffold.deps.use import KINDS, Use
 
+# Steps of import from a source that names the package to one that uses classes derived from it.
 _MOST_ROUNDS = 4
 _ORDER = {kind: number for number, kind in enumerate(KINDS)}
 
@@ -63,6 +64,7 @@ def collect(files: Files, names: Names) -> Collected:
         if b"http" in data or b"/v1/" in data or b"client" in data or b"session" in data:
             code = tree.code(path)
             found.requests += requests_in(code) if code is not None else []
+        # A command line may be a list of words in a source that imports nothing of the package.
         if any(each.encode() in data for each in (*names.programs, *names.imports)):
             code = tree.code(path)
             found.uses += commands_in_python(code, names) if code is not None else []
@@ -87,6 +89,7 @@ def _read(tree: Tree, path: str, found: Collected) -> bool:
         return False
     uses = uses_in(code, tree)
     found.uses += uses
+    # A source that binds no name of its own has nothing that others could import.
     return bool(uses) and any(not name.startswith("__") for name in code.module.names)
 
 

@@ -18,6 +18,7 @@ from scaffold.deps.use import Use
 
 _SHELL = re.compile(r"\.(sh|bash|zsh|slurm|sbatch|mk)$|(^|/)(Makefile|justfile|Justfile)$")
 _DOCKER = re.compile(r"(^|/)(Dockerfile|Containerfile)[^/]*$|\.[Dd]ockerfile$")
+# `RUN pip install x`, `CMD ["vllm", "serve"]`; then `python3.11`, `/usr/bin/python`, `$PYTHON`.
 _INSTRUCTION = re.compile(r"^\s*(?:RUN|CMD|ENTRYPOINT)\s+(.*)$", re.IGNORECASE)
 _PYTHON = re.compile(r"(?:^|/)(?:python[\d.]*|\$\{?PYTHON\}?|pypy3?)$")
 _WORD = re.compile(r"[A-Za-z][\w-]*$")
@@ -59,6 +60,7 @@ def commands_in_python(code: Code, names: Names) -> list[Use]:
 def _text(node: ast.expr) -> str | None:
     value = node.value if isinstance(node, ast.Constant) else None
     if isinstance(node, ast.JoinedStr):
+        # `{}` stands for what an f-string computes.
         parts = [each.value if isinstance(each, ast.Constant) else "{}" for each in node.values]
         return "".join(str(each) for each in parts)
     return value if isinstance(value, str) else None
@@ -170,6 +172,7 @@ def _is_module(words: Words, index: int, names: Names) -> bool:
     word, following = words[index], words[index + 1] if index + 1 < len(words) else None
     if word != "-m" or following is None:
         return False
+    # The interpreter may be computed, or be in front of a list that begins with `-m`.
     before = words[index - 1] if index else None
     is_python = before is None or bool(_PYTHON.search(before)) or before == "{}"
     tops = tuple(names.imports)

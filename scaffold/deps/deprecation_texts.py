@@ -10,17 +10,20 @@ Defined = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 _WARNING = re.compile(r"(Pending)?Deprecat\w*|FutureWarning")
+# `.. deprecated:: 2.0` with its indented lines, or a line that begins with `Deprecated:`.
 _DIRECTIVE = re.compile(
     r"^[ \t]*(?:\.\. deprecated::[^\n]*(?:\n[ \t]+\S[^\n]*)*|DEPRECATED\b[^\n]*"
     r"|Deprecated[:. ][^\n]*)",
     re.MULTILINE,
 )
+# "use `x` instead", "renamed to :func:`~pkg.x`", "in favour of the `x` argument".
 _SENDS = re.compile(
     r"(?:\b[Uu]se|[Ii]n favou?r of|[Rr]eplaced (?:by|with)|[Rr]enamed to|[Mm]oved to|[Rr]eplace "
     r"\S+ with|switch to)\s+(?:the\s+|your\s+|a\s+|keyword\s+|argument\s+)*"
     r"[`'\"]*(?::\w+:)?[`'\"~]*([A-Za-z_][\w.]*\w)"
 )
 _MIGRATES = re.compile(r"[Mm]igrate to [^`'\"]{0,40}[`'\"]@?([A-Za-z_][\w.]*\w)")
+# Words that these patterns would take for a name.
 _NO_NAMES = frozenset(
     {"the", "instead", "it", "this", "that", "an", "your", "of", "in", "for", "literal"}
 )
@@ -71,6 +74,7 @@ def renamed_parameter(node: Function, name: str) -> str:
             continue
         first = each.args[0] if each.args else None
         if isinstance(first, ast.Constant) and first.value == name:
+            # `@deprecate_kwarg("old", new_name="new")`.
             words = {word.arg: word.value for word in each.keywords}
             new = words.get("new_name")
             return str(new.value) if isinstance(new, ast.Constant) else ""

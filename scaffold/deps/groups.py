@@ -14,6 +14,7 @@ from scaffold.analysis.files.files import Files
 from scaffold.deps.pin import Pin
 from scaffold.deps.pins import is_requirements
 
+# `-r base.txt`, `--constraint=limits.txt`; then `-e .`, `./local` and `file:///x`, which are built.
 _INCLUDE = re.compile(r"^\s*(?:-r|--requirement|-c|--constraint)[ =]\s*(\S+)")
 _LOCAL = re.compile(r"^\s*(-e|--editable)\b|^\s*(\.|/|file:)")
 
@@ -72,6 +73,7 @@ def _of_pyproject(pin: Pin, text: str) -> Group:
         value: Any = table
         for key in pin.group.split("."):
             value = cast("dict[str, Any]", value).get(key) if isinstance(value, dict) else None
+        # An extra or a group is installed together with the project's own dependencies.
         lines += _strings(value)
         name = f"{pin.path} {pin.group}"
     if pin.group.startswith("tool.poetry"):

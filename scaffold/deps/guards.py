@@ -5,10 +5,12 @@ from __future__ import annotations
 import ast
 import re
 
+# What Python raises for a module, a name or a parameter that is not there, and their bases.
 _FORGIVING = frozenset(
     {"ImportError", "ModuleNotFoundError", "AttributeError", "TypeError", "NameError"}
     | {"Exception", "BaseException"}
 )
+# `pkg.__version__ >= "2"`, `hasattr(x, "y")`, `find_spec(...)`, `IS_PYDANTIC_V2`, `TORCH_GTE_2_4`.
 _VERSION = re.compile(r"version|hasattr\(|find_spec|_V\d|\bV\d|_LT_|_GTE?_", re.IGNORECASE)
 _OF_PYTHON = re.compile(r"sys\.version_info|python_version|sys\.hexversion")
 

@@ -19,6 +19,7 @@ from scaffold.errors import RequestError, TargetError
 _TABLE = Path(__file__).with_name("import_names.toml")
 _NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?")
 _ENVIRONMENTS = (".venv", "venv", "env")
+# Folders that distributions install beside their packages by mistake.
 _SCENERY = frozenset({"tests", "test", "docs", "examples", "example", "benchmarks", "scripts"})
 
 
@@ -138,6 +139,8 @@ def _recorded(record: Path) -> list[str]:
             found.add(file.partition(".")[0])
             continue
         parts = folder.split("/")
+        # The outermost folder with an `__init__`; a namespace package counts with all of its
+        # folders.
         outer = next(
             (
                 "/".join(parts[:n])

@@ -36,6 +36,8 @@ def taken_by_kwargs(node: Function, name: str) -> Taken:
     for each in ast.walk(node):
         if isinstance(each, ast.If) and _is_about(each.test, held, kwargs.arg, name):
             refused = raised_text(each.body)
+            # `if "x" in kwargs: raise` refuses the keyword, `if "x" not in kwargs: raise` asks for
+            # it.
             if refused is not None and _means_given(each.test):
                 return Taken("refused", refused, each.lineno)
             warned = has_warning(each.body)

@@ -9,6 +9,7 @@ from packaging.utils import canonicalize_name
 
 from scaffold.deps.pin import Pin, line_of, name_pattern
 
+# One clause of a specifier; extras in brackets; the beginning of `$X`, `${X}` or `${{ env.X }}`.
 _CLAUSE = r"(?:===|==|~=|>=|<=|!=|<|>)\s*[A-Za-z0-9.*+!_-]+"
 _EXTRAS = r"(?:\[[^\]\s]*\])?"
 _VALUE = r"[\"']?\$[{(]*\s*(?:env\.)?"
@@ -67,6 +68,7 @@ def _assigned(path: str, text: str, variable: str, wanted: str) -> Iterator[Pin]
         {each["other"] for each in takers if canonicalize_name(each["other"]) != wanted}
     )
     why = f"{', '.join(others)} takes {variable} too" if others else ""
+    # `ENV X 1.2`, `X=1.2`, `X := 1.2`, `X: "1.2"`.
     assigned = re.compile(
         rf"(?m:^|\s)(?:ENV\s+{variable}\s+|{variable}\s*(?:[:?]?=|:)\s*)[\"']?"
         r"(?P<spec>\d[A-Za-z0-9.+!]*)"

@@ -177,6 +177,7 @@ def _releases(pins: Sequence[str]) -> dict[str, Version]:
         except InvalidRequirement as error:
             raise _no_pin(each) from error
         clauses = list(requirement.specifier)
+        # A range names no release to move to.
         is_pin = len(clauses) == 1 and clauses[0].operator == "==" and "*" not in each
         if not is_pin or requirement.url or requirement.marker or requirement.extras:
             raise _no_pin(each)
@@ -223,6 +224,7 @@ def _conflict(
     groups = ", ".join(each.group for each in answers if not each.ok)
     auto = [each for each in choices if each.is_auto]
     hint = "decide for each package that is named; nothing was written"
+    # Only where all of them can move does the proposal resolve the conflict.
     if auto and len(auto) == len(choices):
         words = " ".join(each.pin for each in auto)
         hint = f"take in what can move: scaffold deps plan {asked.replace(', ', ' ')} {words}"

@@ -111,6 +111,7 @@ class Release:
         return self._meanings[parts]
 
     def _follow(self, parts: tuple[str, ...]) -> Meaning:
+        # Up to the first call a chain is one dotted name; behind it each part is asked of a result.
         end = parts.index(CALLED) if CALLED in parts else len(parts)
         meaning = self.follow_ask(Ask("", ".".join(parts[:end])))
         receiver = meaning.ask
@@ -142,6 +143,7 @@ class Release:
         if found.exists or found.kind == "third_party":
             return Meaning(found, ask)
         parts = ask.name.split(".")
+        # From the left, up to the first part that is not there.
         for count in range(1, len(parts) + 1):
             before = Ask(ask.path, ".".join(parts[:count]))
             outer = self._find(before)
@@ -155,6 +157,7 @@ class Release:
             names = self.index.dotted_names(outer.path)
             branch = find_branch(self.source, self.index.find_in, outer.path, names, lacking)
             given = None if branch is None else _given(branch, lacking)
+        # The hook sends the name on, so it means what is there.
         if given is not None and given.target and count == len(parts):
             moved = self._find(Ask("", given.target))
             if moved.exists:
@@ -206,7 +209,9 @@ class Release:
         value = node.value if isinstance(node, (ast.Assign, ast.AnnAssign)) else None
         bases: list[str] = []
         if isinstance(value, (ast.Name, ast.Attribute)):
+            # `Config = _v2.Config`.
             bases = [ast.unparse(value)]
+        # `Model = decorate(Model)`: what the class inherits is still there.
         elif isinstance(value, ast.Call) and any(
             isinstance(each, ast.Name) and each.id == owner for each in value.args
         ):
@@ -266,6 +271,7 @@ class Release:
         return self._read(node, found, is_method="." in meaning.ask.name)
 
     def _constructor(self, node: ast.ClassDef, found: Found, depth: int) -> Signature | None:
+        # A metaclass may change what a call takes; bases that go deeper are a circle.
         if node.keywords or depth > 8:
             return None
         for each in node.body:
@@ -313,6 +319,7 @@ class Release:
         made = {ast.unparse(each.func) for each in given if isinstance(each, ast.Call)}
         if len(made) == 1 and all(isinstance(each, ast.Call) for each in given):
             name = made.pop()
+            # `return cls(...)` in a class method.
             if name == "cls":
                 return owner
             found = self.index.find_in(meaning.found.path or "", name)

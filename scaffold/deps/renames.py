@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from scaffold.deps.release import Release
 
+# `RENAMED_ATTRIBUTES`, `removed_in_v2`.
 _TABLE = re.compile(
     r"(?:RENAMED|REMOVED|REPLACED|MOVED|OBSOLETE)|(?:renamed|removed|replaced|moved)_", re.ASCII
 )

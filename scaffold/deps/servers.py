@@ -14,6 +14,7 @@ from scaffold.deps.judgement import Judgement
 from scaffold.deps.release import Release
 from scaffold.deps.use import Use
 
+# `@app.post("/v1/x")`, `app.add_api_route("/x"`, `web.get("/x"`, `Route("/x"`.
 _ROUTE = re.compile(
     r"(?:@[\w.]+\.(?P<method>get|post|put|delete|patch|head|options|route|api_route|websocket)"
     r"|\.add_(?:api_)?(?P<added>get|post|put|delete|patch|route|websocket_route|view)"
@@ -60,6 +61,7 @@ class Server:
     def command(self, name: str) -> tuple[bool, Command | None]:
         """Return whether a program exists, and what it takes where that can be read."""
         words = name.split()
+        # `python -m pkg.server`; below, a script with its target, such as `pkg.cli:main`.
         if words[:2] == ["python", "-m"]:
             module, rest = words[2], words[3:]
             program = self._programs.module(module)
@@ -73,6 +75,7 @@ class Server:
             if place:
                 found = self._programs.command_of(place, function)
         while found is not None and rest and found.commands is not None:
+            # One step for each word of `pkg serve run`.
             inner = found.commands.get(rest.pop(0))
             if inner is None:
                 return is_there, found if found.is_open else None
@@ -81,6 +84,7 @@ class Server:
 
 
 def _shape(path: str) -> str:
+    # `/models/{id}` and `/models/<name>` are one route.
     return re.sub(r"\{[^}]*\}|<[^>]*>", "{}", path).rstrip("/")
 
 

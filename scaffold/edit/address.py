@@ -29,8 +29,8 @@ class Part:
         how: "assigned" a value; "grown" by another one, "extended" by a single item; bound to
             something "unpacked" or "imported", which has no value here.
         value: The value, or None.
-        line: Where it stands, from 1.
-        is_conditional: Whether it stands in a block that may not run.
+        line: The statement's line, from 1.
+        is_conditional: Whether it is in a block that may not run.
     """
 
     how: How
@@ -49,12 +49,14 @@ def find_parts(tree: ast.Module, address: str) -> list[Part]:
 
 
 def _find(body: Sequence[ast.stmt], address: ast.expr) -> Iterator[Part]:
+    # `Class.NAME = ...` and `NAME["key"] = ...` also occur spelled out as assignment targets.
     yield from _stated(body, address)
     if isinstance(address, ast.Attribute):
         for inner in _class_bodies(body, address.value):
             yield from _find(inner, ast.Name(address.attr))
     elif isinstance(address, ast.Subscript):
         for part in _find(body, address.value):
+            # An item that is appended, "extended" here, is no dictionary to look the key up in.
             if part.value is not None and part.how in ("assigned", "grown"):
                 yield from _in_dict(part, ast.dump(address.slice))
     elif not isinstance(address, ast.Name):
@@ -69,6 +71,7 @@ def _in_dict(part: Part, key: str) -> Iterator[Part]:
 
 
 def _class_bodies(body: Sequence[ast.stmt], name: ast.expr) -> Iterator[list[ast.stmt]]:
+    # `A.B` is class B in the bodies of class A: the owner is resolved first, then its last name.
     bodies: list[Sequence[ast.stmt]] = [body]
     if isinstance(name, ast.Attribute):
         bodies = list(_class_bodies(body, name.value))
@@ -90,6 +93,8 @@ def _walk(
         if isinstance(statement, ast.With):
             yield from _walk(statement.body, is_conditional)
         elif isinstance(statement, ast.If):
+            # The condition is not evaluated: a part in either arm is taken for one that may not
+            # run.
             yield from _walk([*statement.body, *statement.orelse], True)
         elif isinstance(statement, ast.Try | ast.TryStar):
             # Of all parts of a try only the last is sure to run.
@@ -112,6 +117,7 @@ def _about(statement: ast.stmt, name: str) -> Iterator[tuple[How, ast.expr | Non
                 yield "assigned", statement.value
             elif any(_unpacks(target, name) for target in statement.targets):
                 yield "unpacked", None
+        # A bare `NAME: dict[str, str]` declares a type and assigns nothing.
         case ast.AnnAssign(value=ast.expr()):
             if _is(statement.target, name):
                 yield "assigned", statement.value

@@ -79,6 +79,7 @@ def read_entries(data: bytes, entry: Entry) -> dict[str, str | None]:
     """
     script = read_script(data, entry)
     chains, key = find_chains(script), _read_key(entry)
+    # An entry without a key scores 0 everywhere, so every chain is as good as the best one.
     best = max((_resemblance(chain, key) for chain in chains), default=0)
     entries: dict[str, str | None] = {}
     for branch in all_branches([each for each in chains if _resemblance(each, key) == best]):
@@ -126,6 +127,7 @@ def add_entry(data: bytes, entry: Entry) -> Edit:
         if _is_key(branch, key):
             line = script.line(branch.word)
             raise script.refusal("registry_differs", line, "the condition has another body here")
+    # `settled` takes the edit back once, to be sure that removal finds what was added.
     edited = script.with_splices(_insertion(script, chain, key))
     settled(script, data, edited, has_entry, remove_entry)
     after = read_script(edited, entry)
@@ -176,6 +178,7 @@ def _read_key(entry: Entry) -> _Key:
 
 def _read_pattern(text: str) -> ast.match_case | None:
     try:
+        # A pattern parses only inside a match statement.
         match = parse_block(f"match _:\n case {text}:\n  pass", "a pattern")[0]
     except TemplateError:
         return None
@@ -183,6 +186,7 @@ def _read_pattern(text: str) -> ast.match_case | None:
 
 
 def _is_key(branch: Branch, key: _Key) -> bool:
+    # A key that is both condition and pattern counts as what the branch itself is.
     if branch.case and key.pattern:
         guards = [each.guard and ast.dump(each.guard) for each in (branch.case, key.pattern)]
         same = ast.dump(branch.case.pattern) == ast.dump(key.pattern.pattern)
@@ -215,6 +219,7 @@ def _chosen(script: Script, chains: Sequence[Chain], key: _Key) -> Chain:
     # A pattern has no names to be known: it binds them.
     if found[0].kind != "case":
         _check_names(script, found[0], key)
+    # Two equal chains may both be asked at run time, and nothing shows which of them registers.
     if len(found) > 1:
         lines = [script.line(chain.branches[0].word) for chain in found]
         reason = f"{table} dispatches on it more than once, in lines {', '.join(map(str, lines))}"
@@ -225,10 +230,12 @@ def _chosen(script: Script, chains: Sequence[Chain], key: _Key) -> Chain:
 def _check_names(script: Script, chain: Chain, key: _Key) -> None:
     """Refuse a condition on a name that neither function nor chain has, a builtin included."""
     function, outer = find_function(script), bindings(script.tree)
+    # Arguments of lambdas and nested functions count too: too many known names only skip a refusal.
     nodes = list(ast.walk(function))
     known = {each.arg for each in nodes if isinstance(each, ast.arg)} | outer.keys()
     known |= bindings(ast.Module(function.body, [])).keys()
     tests = [branch.test for branch in chain.branches if branch.test]
+    # A builtin that the chain itself asks about, such as `type`, is as good as a local name.
     known |= {name.split(".")[0] for test in tests for name in subjects(test)}
     for name in sorted(subjects(key.test) if key.test else ()):
         root = name.split(".")[0]
@@ -249,10 +256,12 @@ def _score(branch: Branch, key: _Key) -> int:
         return _pattern_score(branch.case.pattern, key.pattern.pattern)
     if branch.test is None or key.test is None:
         return 0
+    # Equal but for its constants, as `name == "a"` and `name == "b"` are.
     if skeleton(branch.test) == skeleton(key.test):
         return 3
     if is_catch_all(branch.test) or not is_dispatch(branch.test):
         return 0
+    # `name == "a"` and `name in ("b", "c")` differ in form and ask about the same.
     its, own = subjects(branch.test), subjects(key.test)
     return 2 if its == own else 1 if its & own else 0
 
@@ -260,6 +269,7 @@ def _score(branch: Branch, key: _Key) -> int:
 def _pattern_score(its: ast.pattern, own: ast.pattern) -> int:
     if is_open_pattern(its):
         return 0
+    # A match has one subject, so any two patterns of values (`"a"`, `"b" | "c"`) are siblings.
     if pattern_values(its) is not None and pattern_values(own) is not None:
         return 3
     if skeleton(its) == skeleton(own):
@@ -296,6 +306,7 @@ def _is_taken(branch: Branch, key: _Key) -> bool:
 def _place(script: Script, chain: Chain, key: _Key) -> int:
     """Return the index in the chain that the new branch gets."""
     branches = chain.branches
+    # Nothing below a branch for all values is ever reached: the place is looked for above it.
     limit = next((n for n, each in enumerate(branches) if _takes_all(each)), len(branches))
     scores = [_score(branch, key) for branch in branches[:limit]]
     best = max(scores, default=0)
@@ -304,6 +315,8 @@ def _place(script: Script, chain: Chain, key: _Key) -> int:
         raise script.refusal("registry_shadowed", line, "this branch takes everything")
     alike = [n for n, score in enumerate(scores) if score == best]
     index = _sorted_place(branches, alike, key)
+    # The order of the keys gives way where the new branch would shadow one below it, as
+    # `"g" in path` does `"gsm8k" in path`: it goes behind the last related branch.
     if any(_is_taken(each, key) for each in branches[index:limit]):
         index = max(n for n, score in enumerate(scores) if score) + 1
     for branch in branches[:index]:
@@ -319,12 +332,14 @@ def _sorted_place(branches: Sequence[Branch], alike: list[int], key: _Key) -> in
     if len(alike) < 2 or None in keys or own is None:  # one branch shows no order
         return alike[-1] + 1
     place = sorted_index([str(each) for each in keys], own)
+    # `place` counts among the similar branches, and other ones may lie between them in the chain.
     return alike[place - 1] + 1 if place else alike[0]
 
 
 def _order_key(test: ast.expr | None, case: ast.match_case | None) -> str | None:
     node = test or (case.pattern if case else None)
     found = constants(node) if node else None
+    # NUL sorts below every other character, so ("a", "b") comes before ("ab",).
     return "\0".join(found) if found else None
 
 
@@ -335,6 +350,7 @@ def _insertion(script: Script, chain: Chain, key: _Key) -> Splice:
     raw, branches = script.raw, chain.branches
     index = _place(script, chain, key)
     outer = indent_at(raw, branches[0].word)
+    # The sibling whose layout the new branch copies.
     near = branches[index - 1 if index else 0]
     body = _body(script, near, key, outer)
     head = f"{chain.kind} {script.entry.key}:".encode()
@@ -349,6 +365,7 @@ def _insertion(script: Script, chain: Chain, key: _Key) -> Splice:
 def _body(script: Script, near: Branch, key: _Key, outer: bytes) -> bytes:
     """Return the body behind the colon, on the same line where the sibling has it there."""
     text = script.entry.value.strip("\n")
+    # A compound statement cannot share the line of a colon: `if a: for x in y: ...` is no Python.
     is_simple = not hasattr(key.body[0], "body") and len(key.body) == 1 and "\n" not in text
     if is_simple and not begins_line(script.raw, script.start(near.body[0])):
         return f" {text}\n".encode()
@@ -361,12 +378,14 @@ def _body(script: Script, near: Branch, key: _Key, outer: bytes) -> bytes:
 def _removal(script: Script, chain: Chain, index: int) -> Splice:
     raw, branches = script.raw, chain.branches
     if chain.kind == "elif" and index == 0 and len(branches) > 1:
+        # The elif below loses its `el` and heads the chain; the comments between them go as well.
         splice = Splice(branches[0].word, branches[1].word + len("el"))
     else:
         rows = [branch.row for branch in branches]
         gap = common_gap(raw, rows[:index] + rows[index + 1 :])
         splice = delete_row(raw, rows, index, gap)
     try:
+        # The last branch of a chain with an else, or of a function's body, leaves no valid Python.
         read_script(script.with_splices(splice), script.entry)
     except RegistryError as error:
         line = script.line(branches[index].word)

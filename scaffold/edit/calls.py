@@ -34,6 +34,7 @@ from scaffold.edit.statements import (
     there,
 )
 
+# The keywords of a call's first two arguments, None for a positional one, "**" for `**kwargs`.
 _Names = tuple[str | None, ...]
 
 
@@ -44,6 +45,7 @@ class _Item:
     key: str | None
     value: str | None
     node: ast.stmt
+    # The key's expression: where it is a string, its quotation marks are the habit to copy.
     quoted: ast.expr
     names: _Names
 
@@ -123,6 +125,7 @@ def remove_entry(data: bytes, entry: Entry) -> bytes:
 
 def _items(script: Script) -> list[_Item]:
     table = ast.dump(parse_expression(script.entry.table, "the registry's name"))
+    # Names are compared as trees, so that `reg . add` and `reg.add` are one callee.
     items: list[_Item] = []
     for node in script.tree.body:
         found = _arguments(node, table, script.entry.shape)
@@ -147,12 +150,14 @@ def _arguments(
     if shape == "subscript":
         target = node.targets[0] if isinstance(node, ast.Assign) else None
         if isinstance(target, ast.Subscript) and ast.dump(target.value) == table:
+            # The type checker does not see that `target` exists for assignments only.
             assert isinstance(node, ast.Assign)
             return target.slice, node.value, (None, None)
         return None
     call = node.value if isinstance(node, ast.Expr) else None
     if not isinstance(call, ast.Call) or ast.dump(call.func) != table:
         return None
+    # The first argument is the key and the second the value, in whatever way they are passed.
     pairs = [(None, each) for each in call.args]
     pairs += [(each.arg or "**", each.value) for each in call.keywords]
     if not pairs:
@@ -165,6 +170,7 @@ def _known_as(script: Script, node: ast.expr, part: str) -> str | None:
     """Return a key or value in the entry's own terms, None where it is nothing of that kind."""
     if part not in script.entry.code:
         return plain_text(node)
+    # Code is compared as a tree and then known by the entry's spelling: layout is no difference.
     spelled = script.entry.key if part == "key" else script.entry.value
     if spelled and ast.dump(node) == ast.dump(parse_expression(spelled, f"the {part}")):
         return spelled
@@ -200,6 +206,7 @@ def _statement(entry: Entry, quote: str, names: _Names) -> str:
 
 def _insertion(script: Script, items: list[_Item]) -> Splice:
     index = sorted_index([str(item.key) for item in items], script.entry.key)
+    # 0 where the module binds none of the names, as with builtins: any place will do then.
     bound = _bound_line(script)
     near = items[max(index - 1, 0)].node
     # Sorted order gives way: the statement runs at import and needs the name.

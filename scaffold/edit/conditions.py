@@ -21,6 +21,8 @@ class _Fact:
     values: frozenset[object]
 
 
+# (kind known, kind asked) -> whether the known text settles the question: a subject that starts
+# with "gsm8k" also contains "gsm". Pairs that are missing settle nothing.
 _IMPLIED: dict[tuple[str, str], Callable[[str, str], bool]] = {
     ("is", "has"): lambda known, asked: asked in known,
     ("has", "has"): lambda known, asked: asked in known,
@@ -43,7 +45,10 @@ def subjects(test: ast.expr) -> frozenset[str]:
         # The second argument of isinstance names a class, which nobody dispatches on.
         is_check = isinstance(test.func, ast.Name) and test.func.id in ("isinstance", "issubclass")
         inner = test.args[:1] if is_check else test.args
+        # The callee itself is left out: two conditions that both call `len` need have nothing in
+        # common.
         inner = [*inner, *(each.value for each in test.keywords)]
+        # `path.startswith("a")` asks about `path`.
         if isinstance(test.func, ast.Attribute):
             inner.append(test.func.value)
     else:
@@ -57,6 +62,7 @@ def skeleton(node: ast.AST) -> str:
     blank = copy.deepcopy(node)
     for each in ast.walk(blank):
         if isinstance(each, ast.Constant):
+            # The type stays: `kind == 1` and `kind == "a"` are not of one form.
             each.value = type(each.value).__name__
     return ast.dump(blank)
 
@@ -82,6 +88,7 @@ def is_dispatch(test: ast.expr) -> bool:
 def is_catch_all(test: ast.expr) -> bool:
     """Return whether a condition holds for every usual value of its subject."""
     if isinstance(test, ast.BoolOp):
+        # `name or x` holds as soon as one part does, `name and x` only where both do.
         combine = any if isinstance(test.op, ast.Or) else all
         return combine(is_catch_all(each) for each in test.values)
     fact = _fact(test)

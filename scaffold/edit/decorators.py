@@ -36,6 +36,7 @@ from scaffold.edit.statements import (
 )
 from scaffold.errors import TemplateError
 
+# PEP 8: two blank lines between the definitions of a module.
 _GAP = 2
 
 Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
@@ -47,6 +48,7 @@ class _Item:
 
     key: str | None
     node: Definition
+    # The registering decorator without its `@`, one of several the definition may have.
     mark: ast.expr
     quoted: ast.expr | None
     keyword: str | None
@@ -130,9 +132,11 @@ def _items(script: Script) -> list[_Item]:
         if not isinstance(node, Definition):
             continue
         for mark in node.decorator_list:
+            # Both `@register` and `@register("key")` register.
             called = mark.func if isinstance(mark, ast.Call) else mark
             if ast.dump(called) == table:
                 quoted, keyword = _first_argument(mark)
+                # Without an argument a decorator has nothing but the definition's name to register.
                 key = node.name if quoted is None else _known_as(script, quoted)
                 items.append(_Item(key, node, mark, quoted, keyword))
     return items
@@ -192,6 +196,7 @@ def _definition(entry: Entry) -> Definition:
 def _mark(entry: Entry, items: list[_Item], quote: str = '"') -> str:
     """Return the decorator in the form that the siblings use."""
     if items and all(item.quoted is None for item in items):
+        # All siblings register by name, `@register` or `@register()`, and so does the new one.
         return f"@{entry.table}" + ("()" if isinstance(items[-1].mark, ast.Call) else "")
     keyed = [item for item in items if item.quoted is not None]
     keyword = f"{keyed[-1].keyword}=" if keyed and keyed[-1].keyword else ""
@@ -224,11 +229,14 @@ def _place(script: Script, items: list[_Item]) -> int:
         return last_line_end(raw)
     index = sorted_index([str(item.key) for item in items], script.entry.key)
     if index == 0:
+        # The first definition keeps the comments above it: the new one goes above those.
         start = attached_comments(raw, script.row(items[0].node).start)
         above = last_line_end(raw[:start])
+        # Nothing but comments above the first definition: the new one goes below it after all.
         if above:
             return above
     near = items[max(index - 1, 0)].node
+    # The row is cut at line ends, and `def f(): ...; x = 1` has more than the definition on one.
     if line_start(raw, script.start(near)) and not script.owns_lines(near):
         raise script.refusal("registry_computed", near.lineno, SHARED_LINE)
     return script.row(near).end

@@ -44,6 +44,8 @@ def find_function(script: Script) -> Function:
     for part in table.split("."):
         inner = [each for body in bodies for each in _definitions(body)]
         found = [each for each in inner if each.name == part]
+        # A name may be defined in several branches; all of its bodies are searched for the next
+        # part.
         bodies = [each.body for each in found]
     functions = [each for each in found if isinstance(each, Function)]
     # The overloads of a function are signatures without a body to put a branch into.
@@ -111,6 +113,7 @@ def _inner_bodies(node: ast.stmt | ast.ExceptHandler | ast.match_case) -> list[l
         arm = _elif(node) if name == "orelse" and isinstance(node, ast.If) else None
         found += _inner_bodies(arm) if arm else [inner]
     for name in ("handlers", "cases"):
+        # Except clauses and cases are no statements, but what they contain is.
         parts: list[ast.ExceptHandler | ast.match_case] = getattr(node, name, [])
         for part in parts:
             found += _inner_bodies(part)
@@ -130,6 +133,8 @@ def _chains_of(script: Script, body: list[ast.stmt]) -> Iterator[Chain]:
     lone: list[ast.If] = []
     # The statement at the end closes a run of ifs that the body ends with.
     for node in [*body, ast.Pass()]:
+        # An if with an elif or else is a dispatch by itself; those without gather into one of
+        # separate ifs.
         if isinstance(node, ast.If) and not node.orelse:
             lone.append(node)
             continue

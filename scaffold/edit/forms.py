@@ -17,7 +17,10 @@ from scaffold.edit.python_file import PythonFile
 
 Kind = Choice["dict", "keywords", "pairs", "list", "tuple", "set", "call"]
 
+# Only the last name of a callee is compared, so `collections.OrderedDict` and aliases of the
+# module are known too.
 _TABLES = {"dict", "OrderedDict", "defaultdict", "MappingProxyType", "frozendict", "immutabledict"}
+# MappingProxyType takes one mapping and no keywords.
 _KEYWORD_TABLES = _TABLES - {"MappingProxyType"}
 _COLLECTIONS = {"list", "tuple", "set", "frozenset", "sorted", "OrderedSet"}
 EMPTY_CALLS = {"list", "tuple", "set", "frozenset", "OrderedSet"}
@@ -90,6 +93,8 @@ def dict_displays(value: ast.expr | None) -> Iterator[ast.Dict]:
     """Yield the ``{...}`` that a value is made of, within the calls that may wrap it."""
     if isinstance(value, ast.Dict):
         yield value
+    # The mapping is the last argument of all of them: `cast("dict[str, str]", {...})`,
+    # `defaultdict(list, {...})`.
     elif isinstance(value, ast.Call) and callee(value) in _TABLES | {"cast"}:
         yield from dict_displays(value.args[-1] if value.args else None)
 
@@ -141,6 +146,7 @@ def _table(value: ast.expr, outer: ast.Call | None) -> _Form | None:
             return ("pairs", args[0], value) if is_pairs else None
         return _table(args[0], value)
     is_literal = any(isinstance(each, ast.Dict | ast.List | ast.Tuple | ast.Set) for each in args)
+    # `dict(OTHER)` copies a table that is elsewhere; `dict(OTHER, a="b")` has entries of its own.
     if name not in _KEYWORD_TABLES or is_literal or (args and not value.keywords):
         return None
     return "keywords", value, outer
@@ -172,6 +178,7 @@ def _pair(node: ast.expr) -> ast.Tuple | ast.List | None:
 
 def _entries(kind: Kind, node: ast.expr) -> Iterator[_Entry]:
     if isinstance(node, ast.Dict):
+        # The key of `**OTHER` is None.
         for key, value in zip(node.keys, node.values, strict=True):
             yield _Entry(key, value, value)
     elif isinstance(node, ast.Call):
@@ -196,6 +203,8 @@ def _items(
     items: list[Item] = []
     after = inside
     for entry in entries:
+        # A node begins behind the parentheses around it, so the start is taken from the text
+        # instead.
         start, end = skip_layout(file.raw, after), file.end(entry.node)
         end, comma = _end_and_comma(file.raw, end, close)
         items.append(Item(None, entry.key, entry.value, start, end, comma))
@@ -242,4 +251,5 @@ def _is_bare(file: PythonFile, node: ast.Tuple) -> bool:
     while offset < close and file.raw[offset : offset + 1] == b")":
         closed += 1
         offset = skip_layout(file.raw, offset + 1)
+    # Each parenthesis before the first element that is not closed behind it belongs to the tuple.
     return opened <= closed

@@ -47,6 +47,7 @@ def find_blocks(script: Script) -> list[list[ast.stmt]]:
     if table == "TYPE_CHECKING":
         blocks = [each.body for each in body if isinstance(each, ast.If) and _is_checking(each)]
     elif table == "try":
+        # Imports of an optional package: `try: import x` with its fallback in the except clause.
         tries = [each for each in body if isinstance(each, ast.Try)]
         blocks = [each.body for each in tries if any(statements_in(each.body))]
     else:
@@ -80,6 +81,7 @@ def statements_in(block: list[ast.stmt]) -> Iterator[Import]:
         if isinstance(node, ast.Import):
             yield Import(node, "", block)
         elif isinstance(node, ast.ImportFrom):
+            # `from . import x` has no module, only its level.
             yield Import(node, "." * node.level + (node.module or ""), block)
 
 
@@ -110,4 +112,5 @@ def spelled(alias: ast.alias) -> str:
 
 
 def _is_checking(node: ast.If) -> bool:
+    # `typing.TYPE_CHECKING` and `t.TYPE_CHECKING` as well.
     return ast.unparse(node.test).split(".")[-1] == "TYPE_CHECKING"

@@ -41,7 +41,9 @@ def insertion(script: Script, node: ast.Import | ast.ImportFrom, key: str) -> li
         return _at_end(raw, names[-1], text, _is_wrapped(script, node))
     name = names[index]
     if not (_is_wrapped(script, node) and begins_line(raw, name.start)):
+        # The next name shares its line with others, and so does the new one.
         return [Splice(name.start, name.start, text + b", ")]
+    # Below the line of the name before it: comments above the next name stay with that.
     tail = TAIL.match(raw, names[index - 1].after) if index else None
     start = tail.end() if tail else line_start(raw, name.start)
     line = indent_at(raw, name.start) + text + b"," + newline_at(raw, start)
@@ -53,6 +55,7 @@ def removal(script: Script, node: ast.Import | ast.ImportFrom, index: int) -> li
     raw, names = script.raw, _names(script, node)
     name, is_last = names[index], index == len(names) - 1
     splices: list[Splice] = []
+    # Without a comma behind the last name there is none behind the new last one either.
     if is_last and name.comma is None:
         comma = names[index - 1].comma
         assert comma is not None
@@ -62,6 +65,7 @@ def removal(script: Script, node: ast.Import | ast.ImportFrom, index: int) -> li
         if tail:
             return [*splices, Splice(line_start(raw, name.start), tail.end())]
         if is_last:
+            # The bracket closes behind the name: the line end above goes, not the one behind.
             return [*splices, Splice(newline_before(raw, name.start), name.after)]
     if is_last:
         return [*splices, Splice(names[index - 1].after, name.after)]

@@ -45,6 +45,7 @@ def module_rank(module: str, is_from: bool) -> tuple[Any, ...]:
 
 def natural(text: str) -> tuple[str | int, ...]:
     """Return a sort key that compares the numbers in a text as numbers."""
+    # `v10b` gives `["v", "10", "b"]`: text at even and numbers at odd places, so two keys compare.
     parts: list[str] = re.split(r"(\d+)", text)
     return tuple(int(part) if n % 2 else part for n, part in enumerate(parts))
 
@@ -55,6 +56,7 @@ def absolute(module: str, file: str) -> str:
     if not dots:
         return module
     folders = PurePosixPath(file).parts[:-1]
+    # One dot is the file's own package, each further one a folder up.
     folders = folders[: len(folders) - dots + 1]
     return ".".join([*folders, *filter(None, [module[dots:]])])
 
@@ -64,6 +66,8 @@ def is_same_module(one: str, other: str, file: str) -> bool:
     if level(one) == level(other) or (level(one) and level(other)):
         return one == other
     relative, plain = (one, other) if level(one) else (other, one)
+    # The path begins at the root of the repository, the module at a package below it
+    # (`src/pkg/a.py`).
     return f".{absolute(relative, file)}".endswith(f".{plain}")
 
 

@@ -53,12 +53,15 @@ from scaffold.edit.statements import (
 )
 from scaffold.errors import TemplateError
 
+# Comments that linters read: isort's skip, noqa with or without the codes of imports, pylint's
+# `disable=unused-import`; a shebang or an encoding cookie has to stay on top of the file.
 _SKIPPED = re.compile(rb"#\s*isort:\s*skip")
 _COMMENT = re.compile(rb"#[^\r\n]*")
 _REMARK = re.compile(
     rb"#\s*noqa(\s*$|:.*\b(F401|E402)\b)|#\s*pylint:\s*disable=.*(unused|wrong)-import"
 )
 _FIXED_LINE = re.compile(rb"#!|#.*?coding[:=]")
+# Module and name with a colon between them: `.gsm8k:reward_fn as gsm8k`, `:pkg.spec`.
 _ENTRY = re.compile(r"(\.*[\w.]*):([\w.]+)( as \w+)?", re.ASCII)
 
 
@@ -85,6 +88,7 @@ def read_entries(data: bytes, entry: Entry) -> dict[str, str | None]:
     entries: dict[str, str | None] = {
         spelled(alias): entry.value if is_of_module(each, entry) else each.module
         for each in find_imports(script)
+        # A star has no name of its own; `_present` decides whether it brings the entry's.
         for alias in each.node.names
         if alias.name != "*"
     }
@@ -120,6 +124,7 @@ def add_entry(data: bytes, entry: Entry) -> Edit:
         return there(script, data, present)
     _refuse_other(script)
     imports = [each for each in find_imports(script) if each.block is chosen_block(script)]
+    # A statement that imports from the module takes the name; else the name gets a statement.
     host = _host(script, imports)
     if host:
         splices = import_names.insertion(script, host.node, entry.key)
@@ -148,6 +153,7 @@ def remove_entry(data: bytes, entry: Entry) -> bytes:
     ]
     if not found:
         return data
+    # The key decides; where two modules offer the name, the entry's own goes first.
     own = next((each for each in found if is_of_module(each, entry)), found[0])
     index = index_of(own, entry.key)
     assert index is not None
@@ -220,6 +226,7 @@ def _mixes(statement: Import, key: str) -> bool:
     """Return whether a name may share a statement; renamed ones only where others do already."""
     renamed = [bool(alias.asname) for alias in statement.node.names]
     if " as " in key:
+        # isort and ruff write `from m import x as y` as a statement of its own by default.
         return len(renamed) > 1 and any(renamed)
     return not all(renamed) or len(renamed) > 1
 
@@ -231,6 +238,8 @@ def _is_one_name_a_line(imports: Sequence[Import]) -> bool:
         for each in imports
         if each.is_from and len(each.node.names) == 1 and not each.node.names[0].asname
     ]
+    # Two statements for one module show that this is the block's habit (force-single-line of
+    # isort).
     return len(set(lone)) < len(lone)
 
 
@@ -246,6 +255,8 @@ def _place(
     """
     entry, raw = script.entry, script.raw
     own = entry.value or entry.key
+    # Siblings above the first definition come first, siblings anywhere second, others of the same
+    # section third.
     head = _head(block, imports)
     kept = [each for each in head if each.module != "__future__"]
     near = [each for each in kept if is_near(script, each)]
@@ -265,11 +276,13 @@ def _place(
         if not script.owns_lines(anchor):
             raise script.refusal("registry_computed", anchor.lineno, SHARED_LINE)
         return _Place(rows[0].start, indent, rows, index, near=tuple(near))
+    # The first import of its section: below the sections before it, with a blank line between.
     lower = [each for each in head if section(each.origin, entry.file) < own_section]
     if lower:
         row = script.row(lower[-1].node)
         return _Place(row.end, indent_at(raw, row.start), blank_above=1)
     if kept:
+        # Every other import is of a later section.
         start = script.row(kept[0].node).start
         indent = indent_at(raw, start)
         return _Place(attached_comments(raw, start), indent, blank_below=1)
@@ -287,6 +300,7 @@ def _first_place(script: Script, block: list[ast.stmt], own_end: int) -> _Place:
     """Return the place of a block's first import: behind the docstring or the file's header."""
     raw = script.raw
     if script.entry.table:
+        # A block under a condition has at least one statement, and gets the import at its end.
         row = script.row(block[-1])
         return _Place(row.end, indent_at(raw, script.start(block[-1])))
     first = block[0] if block else None
@@ -299,6 +313,7 @@ def _below(raw: bytes, offset: int, own_end: int) -> _Place:
     """Return the place below a header, set apart from it, or from code that follows at once."""
     if offset and not raw[offset : line_after(raw, offset)].strip():
         return _Place(offset, blank_above=1)
+    # On removal the import's own lines are no code that follows.
     rest = raw[max(offset, own_end) :].lstrip()
     is_definition = re.match(rb"(async )?def |class |@", rest) is not None
     return _Place(offset, blank_below=2 if is_definition else 1 if rest else 0)
@@ -312,6 +327,7 @@ def _header_end(raw: bytes) -> int:
         if offset == fixed and _FIXED_LINE.match(raw, offset, after):
             fixed = after
         offset = after
+    # A comment that touches code belongs to it; only shebang and cookie are passed then.
     return offset if not raw[offset : line_after(raw, offset)].strip() else fixed
 
 
@@ -331,6 +347,7 @@ def _remark(script: Script, near: Sequence[Import]) -> bytes:
         row = script.row(statement.node)
         found = _COMMENT.search(script.raw, row.start, row.end)
         remarks.add(found[0].rstrip() if found else b"")
+    # One sibling without the remark is enough to leave it out.
     if len(remarks) != 1:
         return b""
     remark = remarks.pop()

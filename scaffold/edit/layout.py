@@ -14,8 +14,10 @@ NEWLINE = re.compile(rb"\r\n|\n|\r")
 TAIL = re.compile(rb"[ \t\f]*(?:#[^\r\n]*)?(\r\n|\n|\r)")
 """What may stand between an entry and the end of its line."""
 
+# Whitespace, line ends (a backslash continues a line) and comments, in any order and number.
 _LAYOUT = re.compile(rb"(?:[ \t\f]|(?:\\)?(?:\r\n|\n|\r)|#[^\r\n]*)*")
 _INDENT = re.compile(rb"[ \t\f]*")
+# A comment with only whitespace in front of it on its line.
 _OWN_LINE_COMMENT = re.compile(rb"(?:^|[\r\n])[ \t\f]*(#[^\r\n]*)")
 
 
@@ -30,6 +32,7 @@ class Splice:
 
 def spliced(raw: bytes, splices: Iterable[Splice]) -> bytes:
     """Return the text with all replacements made; they must not overlap."""
+    # From the back, so that the offsets of splices that are still to come stay true.
     for splice in sorted(splices, key=lambda each: each.start, reverse=True):
         raw = raw[: splice.start] + splice.text + raw[splice.end :]
     return raw
@@ -71,6 +74,7 @@ def indent_at(raw: bytes, offset: int) -> bytes:
 def column_pad(raw: bytes, offset: int) -> bytes:
     """Return whitespace as wide as what stands before an offset on its line."""
     before = raw[line_start(raw, offset) : offset].decode("utf-8")
+    # Tabs stay tabs: their width is the editor's, and only a tab is as wide as a tab.
     return "".join("\t" if each == "\t" else " " for each in before).encode()
 
 

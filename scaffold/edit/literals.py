@@ -91,6 +91,7 @@ def has_entry(data: bytes, entry: Entry) -> bool:
 
 def text_to_add(entry: Entry) -> str:
     """Return the line that a person would add by hand."""
+    # No file is at hand here, so the quotation marks are those of most code.
     key, value = _source(entry, "key", '"'), _source(entry, "value", '"')
     return f"{key}," if entry.shape == "list" else f"{key}: {value},"
 
@@ -113,6 +114,7 @@ def add_entry(data: bytes, entry: Entry) -> Edit:
     present = _present_line(registry, entry)
     if present:
         return Edit(data, present)
+    # Among several parts first the part, then the place in it; text and quotes are that part's own.
     literal = _best_literal(registry, entry)
     text = _entry_text(literal, entry, context)
     slot = find_slot(literal, entry.table, entry.key, entry.value)
@@ -215,6 +217,7 @@ def _is_apart(key: ast.expr | None) -> bool:
     """Return whether something in a key's place is never equal to a string."""
     if isinstance(key, ast.Constant):
         return not isinstance(key.value, bytes)  # a table of bytes wants bytes
+    # None is the key of `**OTHER`.
     return key is None or isinstance(key, ast.Tuple)
 
 
@@ -335,6 +338,7 @@ def _is_string(source: str) -> bool:
 
 
 def _quoted(text: str, quote: str) -> str:
+    # repr escapes what has to be escaped, and its own marks are only exchanged where nothing was.
     source = repr(text)
     if source[0] == quote or quote in source or "\\" in source:
         return source
@@ -359,6 +363,7 @@ def _mark(literal: Literal, node: ast.AST | None) -> str:
     if not 0 < line <= len(literal.file.starts):
         return ""
     start = literal.file.start(node)
+    # A prefix such as `r` or `rb` comes before the mark.
     found = re.compile(rb"[a-zA-Z]*(\"\"\"|'''|\"|')").match(literal.raw, start)
     return found[1].decode() if found else ""
 
@@ -369,6 +374,7 @@ def _mark(literal: Literal, node: ast.AST | None) -> str:
 def _best_literal(registry: _Registry, entry: Entry) -> Literal:
     plain = [literal for part, literal in registry.literals if not part.is_conditional]
     literals = plain or [literal for _, literal in registry.literals]
+    # `max` keeps the first of equals, as a rule the part that is assigned.
     return max(literals, key=lambda each: similarity_of(each.items, entry.key, entry.value))
 
 
@@ -381,6 +387,7 @@ def _verified_line(before: _Registry, edited: bytes, entry: Entry) -> int:
     after = _locate(edited, entry, before.context)
     found = _found(after, entry)
     rest = [item for item in after.items if item.key != entry.key]
+    # The other entries are compared as syntax, in their order, with those before the edit.
     is_sound = len(found) == 1 and _matches(found[0], entry)
     if not is_sound or list(map(_dumped, rest)) != list(map(_dumped, before.items)):
         line = before.literals[0][0].line

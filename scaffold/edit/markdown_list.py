@@ -17,9 +17,12 @@ from scaffold.edit.markdown_text import Page, content, read_page, starts_block, 
 from scaffold.edit.refusal import Context
 from scaffold.edit.shapes import Edit
 
+# CommonMark: up to three spaces, a bullet, and what separates it from the text, as in `  - a`.
 _BULLET = re.compile(r"( {0,3})([-*+])([ \t]+)(?=\S)")
 _NUMBER = re.compile(r" {0,3}\d{1,9}[.)](?:[ \t]|$)")
+# A thematic break, `* * *` or `---`, which begins as a bullet does.
 _RULE = re.compile(r" {0,3}([-*_])[ \t]*(?:\1[ \t]*){2,}$")
+# The first `: ` that is neither in code nor in a link: `[a: b](x): text` is split behind the link.
 _SEPARATOR = re.compile(r"(?:`[^`]*`|\[[^\]]*\](?:\([^)]*\))?|[^`\[])*?: ")
 
 
@@ -96,6 +99,7 @@ def remove_entry(data: bytes, entry: Entry) -> bytes:
     found = _locate(data, entry, context)
     hits = found.find(entry)
     if len(hits) > 1:
+        # Of two items of one key the one that the tool wrote is meant, not a person's.
         hits = [item for item in hits if _matches(item, entry)] or hits
     if not hits:
         return data
@@ -117,6 +121,7 @@ def _matches(item: _Item, entry: Entry) -> bool:
 def _locate(data: bytes, entry: Entry, context: Context) -> _List:
     page = read_page(read_text(data, context))
     lines = page.sections(entry.table) if entry.table else [range(len(page.text.lines))]
+    # A heading may occur several times; below each of them only the first list counts.
     hits = [each for section in lines for each in _lists(page, section, context)[:1]]
     if not entry.table:
         hits = _lists(page, lines[0], context)
@@ -140,9 +145,11 @@ def _lists(page: Page, lines: range, context: Context) -> list[_List]:
             continue
         bullet = _BULLET.match(line) if page.is_text[number] and not _RULE.match(line) else None
         column = len(line) - len(line.lstrip())
+        # Indented at least as far as the item's text, the line goes on with the item.
         if items and (column >= len(items[-1].bullet) or _is_lazy(page, number, items[-1])):
             items[-1] = _Item(items[-1].text, items[-1].bullet, items[-1].first, number)
         elif bullet:
+            # Another bullet character begins another list, as CommonMark has it.
             if items and items[-1].bullet.strip() != bullet[2]:
                 lists.append(_List(page, tuple(items)))
                 items = []

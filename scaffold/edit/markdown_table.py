@@ -23,7 +23,9 @@ from scaffold.edit.markdown_text import Page, content, read_page, starts_block, 
 from scaffold.edit.refusal import Context
 from scaffold.edit.shapes import Edit
 
+# The text of one cell, up to a pipe that no backslash escapes.
 _CELLS = re.compile(r"(?:[^|\\]|\\.|\\$)*")
+# The line between header and rows: `|---|:-:|`, outer pipes and spaces optional.
 _RULE = re.compile(r" {0,3}\|?[ \t]*:?-+:?[ \t]*(?:\|[ \t]*:?-+:?[ \t]*)*\|?[ \t]*$")
 
 Measure = Callable[[str], int]
@@ -76,6 +78,7 @@ def has_entry(data: bytes, entry: Entry) -> bool:
 
 def text_to_add(entry: Entry) -> str:
     """Return the row without padding."""
+    # A pipe between spaces parts two cells of the value; any other is text and gets its backslash.
     value = re.sub(r"\|(?! )|(?<! )\|", r"\\|", entry.value)
     return f"| {_write_cell(entry.key)} | {value} |" if value else f"| {_write_cell(entry.key)} |"
 
@@ -127,6 +130,7 @@ def _locate(data: bytes, entry: Entry, context: Context) -> _Table:
     hits = [each for section in sections for each in _tables(page, section)]
     if not hits and entry.table:
         wanted = content(entry.table)
+        # No heading of this name leads to a table: the first cell of a header row may have it.
         hits = [each for each in everywhere if content(each.header.key) == wanted]
     elif not entry.table:
         hits = everywhere
@@ -166,6 +170,7 @@ def _is_lazy(page: Page, number: int) -> bool:
     """Return whether a line goes on with a paragraph that a list item or a quotation began."""
     while number and page.is_text[number] and page.text.lines[number].strip():
         if starts_block(page.text.lines[number]):
+            # A heading ends on its line, so the line below it begins a paragraph of its own.
             return not page.text.lines[number].lstrip().startswith("#")
         number -= 1
     return False
@@ -189,6 +194,7 @@ def _row(number: int, line: str) -> _Row:
         found = _CELLS.match(text, offset)
         assert found is not None
         cells.append(found[0])
+        # Behind the pipe; one at the end of the line opens no further cell.
         offset = found.end() + 1
     return _Row(number, tuple(cells) or ("",), line)
 
@@ -205,6 +211,7 @@ def _write_cell(text: str) -> str:
 
 
 def _cells_of(found: _Table, entry: Entry, context: Context) -> list[str]:
+    # In a table of two columns ` | ` is part of the one value.
     values = entry.value.split(" | ") if found.width > 2 and entry.value else [entry.value]
     values = [""] * (found.width - 1) if not entry.value else values
     line = found.header.line + 1
@@ -221,6 +228,7 @@ def _line(found: _Table, cells: list[str]) -> str:
     header = found.header.text.rstrip()
     indent = header[: len(header) - len(header.lstrip())]
     leads = header[len(indent)] == "|"
+    # `|a|b|` and `| a | b |`: the header shows whether cells have spaces around them.
     is_spaced = not leads or found.header.cells[0][:1] in (" ", "")
     pad = " " if is_spaced else ""
     row = "|".join(_padded(found, cells, pad) or [pad + cell + pad for cell in cells])
@@ -235,6 +243,7 @@ def _padded(found: _Table, cells: list[str], pad: str) -> list[str] | None:
     for measure in (_columns, len):
         widths = [measure(cell) for cell in found.header.cells]
         if all([measure(cell) for cell in row.cells] == widths for row in table):
+            # What a cell's text may take of its column.
             rooms = [width - 2 * len(pad) for width in widths]
             if any(measure(cell) > room for cell, room in zip(cells, rooms, strict=True)):
                 return None
@@ -247,6 +256,7 @@ def _padded(found: _Table, cells: list[str], pad: str) -> list[str] | None:
 
 def _columns(text: str) -> int:
     """Return how many columns a terminal needs for a text."""
+    # Wide and full-width characters take two columns, combining ones none.
     wide = sum(unicodedata.east_asian_width(char) in "WF" for char in text)
     return len(text) + wide - sum(map(bool, map(unicodedata.combining, text)))
 

@@ -1,4 +1,4 @@
-"""Markdown pages as lines: which are text at all, where headings stand, and what a text says.
+"""Markdown pages as lines: which are text at all, where headings are, and how texts compare.
 
 Lines in code fences, comments, raw HTML and front matter are no text, whatever they look like.
 """
@@ -10,14 +10,19 @@ from dataclasses import dataclass
 
 from scaffold.edit.lines import Text
 
+# "```" or "~~~", in a quotation too; behind backticks no further backtick may follow on the line.
 _FENCE = re.compile(r"[ \t]*(?:>[ ]?)*[ \t]*(`{3,}(?=[^`]*$)|~{3,})")
+# `## Title ##`: the closing number signs are no part of the title.
 _HEADING = re.compile(r" {0,3}(#{1,6})(?:[ \t]+(.*?))??(?:[ \t]+#+)?[ \t]*$")
 _UNDERLINE = re.compile(r" {0,3}(?:=+|-+)[ \t]*$")
+# CommonMark's HTML blocks: these four end at their closing tag, any other at a blank line.
 _RAW_HTML = re.compile(r"(?i) {0,3}<(pre|script|style|textarea)(?=[\s>]|$)")
 _TAG = re.compile(r" {0,3}</?[A-Za-z][A-Za-z0-9-]*(?=[\s/>]|$)")
 _BLANK = re.compile(r"^[ \t]*$")
 _BLOCK_START = re.compile(r" {0,3}(?:[-*+]|\d{1,9}[.)])(?:[ \t]|$)| {0,3}>| {0,3}#{1,6}(?:[ \t]|$)")
+# `[text](address)`, `[text][label]` and images.
 _LINK = re.compile(r"!?\[((?:[^\[\]\\]|\\.)*)\](?:\([^()]*\)|\[[^\[\]]*\])")
+# `{#anchor}` or `{.class}` behind a title, as MkDocs and Pandoc write it.
 _ATTRIBUTES = re.compile(r"[ \t]*\{[#.:][^{}]*\}$")
 
 
@@ -31,7 +36,7 @@ class Heading:
 
 @dataclass(frozen=True)
 class Page:
-    """A page; ``is_text`` tells for each line whether Markdown looks for structure in it."""
+    """A page; ``is_text`` has for each line whether Markdown looks for structure in it."""
 
     text: Text
     is_text: tuple[bool, ...]
@@ -57,6 +62,7 @@ def read_page(text: Text) -> Page:
             headings.append(Heading(_ATTRIBUTES.sub("", found[2] or ""), number + 1))
         elif number and _UNDERLINE.match(line) and is_text[number - 1]:
             title = text.lines[number - 1]
+            # `---` below a blank line is a rule, below a row with pipes the rule of a table.
             if title.strip() and not starts_block(title) and "|" not in title:
                 headings.append(Heading(_ATTRIBUTES.sub("", title.strip()), number + 1))
     return Page(text, is_text, tuple(headings))
@@ -69,6 +75,7 @@ def starts_block(line: str) -> bool:
 
 def content(text: str) -> str:
     """Return a text as it is compared: without escapes and with single spaces."""
+    # The class is ASCII punctuation, which is all that a backslash escapes in Markdown.
     return " ".join(re.sub(r"\\([!-/:-@\[-`{-~])", r"\1", text).split())
 
 
@@ -84,10 +91,12 @@ def _text_lines(lines: tuple[str, ...]) -> tuple[bool, ...]:
     for line in lines:
         if closing is not None:
             is_text.append(False)
+            # The first line opens the front matter and looks the same as its end.
             if is_text[1:] and closing.search(line):
                 closing = None
         elif fence:
             is_text.append(False)
+            # A fence ends with at least as many of its characters as it began with.
             if re.fullmatch(rf"[ \t>]*{fence[0]}{{{len(fence)},}}[ \t]*", line):
                 fence = ""
         elif found := _FENCE.match(line):
@@ -104,6 +113,7 @@ def _front_matter(lines: tuple[str, ...]) -> re.Pattern[str] | None:
     for opening, closing in (("---", r"^(?:---|\.\.\.)[ \t]*$"), ("+++", r"^\+\+\+[ \t]*$")):
         if lines and lines[0].rstrip() == opening:
             pattern = re.compile(closing)
+            # Without its end it is no front matter: a `---` on the first line is a rule then.
             return pattern if any(pattern.match(line) for line in lines[1:]) else None
     return None
 

@@ -14,6 +14,7 @@ from typing import Any
 
 Order = Callable[[str], Any]
 
+# The words of snake_case and CamelCase: `GSM8KReward` is GSM, 8, K and Reward.
 _WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+|[^\x00-\x7f]+")
 
 
@@ -35,6 +36,7 @@ def isort_style(key: str) -> tuple[int, tuple[str | int, ...]]:
     return rank, _natural(key)
 
 
+# By code points, without regard to case, with `-` as `_`, with both, as `__all__`, and by numbers.
 ORDERS: tuple[Order, ...] = (
     str,
     str.casefold,
@@ -59,6 +61,7 @@ def order_of(runs: Sequence[Sequence[str]], likely: Order | None = None) -> Orde
     """
     keys = [key for run in runs for key in run]
     orders = ORDERS if likely is None else (likely, *ORDERS)
+    # Keys that are all numbers, such as ports, are more likely sorted by value than as texts.
     if all(re.fullmatch(r"-?[\d_.]+", key) for key in keys):
         orders = (_number, *orders)
     return next((order for order in orders if all(_is_in(run, order) for run in runs)), None)

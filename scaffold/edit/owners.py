@@ -28,10 +28,12 @@ from scaffold.edit.lines import (
 from scaffold.edit.refusal import Context
 from scaffold.edit.shapes import Edit
 
+# A pattern ends at a space without a backslash; `#` begins a comment unless it is inside a word.
 _RULE = re.compile(
     r"(?P<indent>[ \t]*)(?P<pattern>(?:[^\s\\#]|\\.|(?<=\S)#)+)(?P<gap>[ \t]*)(?P<rest>.*)"
 )
 _COMMENT = re.compile(r"(?:^|[ \t])#.*")
+# GitLab: `[Docs]`, `^[Optional]`, `[Docs][2] @owner`.
 _SECTION = re.compile(r"[ \t]*\^?\[([^\]]+)\]")
 _WILD = re.compile(r"[*?\[]")
 
@@ -77,6 +79,7 @@ def add_entry(data: bytes, entry: Entry) -> Edit:
     """Add a line where it decides about the files of its pattern and about no others."""
     context = context_of(entry, text_to_add(entry))
     require_one_line(entry, context)
+    # GitHub knows no `!`, `[` begins a section, and a backslash would escape what follows it.
     if re.search(r"^!|^\[|\\", entry.key) or "#" in entry.value:
         raise context.refusal("registry_computed", 0, f"{entry.key!r} is no pattern")
     found = _locate(data, entry, context)
@@ -117,6 +120,7 @@ def _matches(rule: _Line, entry: Entry) -> bool:
 def _locate(data: bytes, entry: Entry, context: Context) -> _File:
     text = read_text(data, context)
     heads = [n for n, line in enumerate(text.lines) if _SECTION.match(line)]
+    # Lines above the first section belong to none.
     start, stop = 0, heads[0] if heads else len(text.lines)
     if entry.table:
         names = [(_SECTION.match(text.lines[n]) or [""] * 2)[1] for n in heads]
@@ -149,6 +153,8 @@ def _index(found: _File, pattern: str, context: Context) -> int:
     """Return which rule the new one becomes."""
     rules = found.rules
     relations = [_relation(pattern, rule.pattern) for rule in rules]
+    # The bounds of the new line's place: behind all that covers it, in front of all that is inside
+    # it.
     first = max((n + 1 for n, each in enumerate(relations) if each == "covers"), default=0)
     last = min((n for n, each in enumerate(relations) if each == "inside"), default=len(rules))
     unsure = [n for n, each in enumerate(relations) if each == "unsure"]
@@ -168,6 +174,7 @@ def _wished(found: _File, pattern: str) -> int:
         names = [found.rules[n].pattern for n in siblings]
         rank = list_index(names, pattern, least=1)
         return siblings[rank] if rank < len(siblings) else siblings[-1] + 1
+    # No pattern of the same folder: behind the last of those that share most folders with it.
     shared = [_shared(_parts(pattern), _parts(rule.pattern)) for rule in found.rules]
     if not shared or not max(shared):
         return len(found.rules)
@@ -188,7 +195,9 @@ def _relation(mine: str, other: str) -> Literal["apart", "covers", "inside", "un
         return "apart"
     is_other_literal = len(others_fixed) == len(others)
     if len(fixed) < len(parts):
+        # A wildcard of mine against a folder above it is clear; against anything deeper it is not.
         return "covers" if is_other_literal and len(others) <= len(fixed) else "unsure"
+    # Mine has no wildcard, and the other begins with all of its parts.
     if len(others_fixed) >= len(fixed):
         return "inside"
     return "covers" if is_other_literal else _relation_wild(parts, others)
@@ -203,6 +212,7 @@ def _relation_wild(
             return "covers"
         if not fnmatchcase(part, other):
             return "apart"
+    # A longer pattern takes some files below mine, and which ones depends on what lies there.
     return "covers" if len(others) <= len(parts) else "unsure"
 
 
@@ -222,6 +232,7 @@ def _relation_anywhere(mine: str, other: str) -> Literal["apart", "covers"]:
 
     What it matches inside a folder of mine stays with whoever stands last: neither is above.
     """
+    # A wildcard of mine may stand for a name that the other matches.
     is_above = any(fnmatchcase(part, other) or _WILD.search(part) for part in _parts(mine))
     return "covers" if is_above else "apart"
 
@@ -255,6 +266,7 @@ def _line(found: _File, index: int, entry: Entry) -> str:
     siblings = siblings or [rule for rule in found.rules[max(index - 1, 0) :][:1] if rule.column]
     columns = {rule.column for rule in siblings}
     lines = found.text.lines
+    # The two characters in front of the owners.
     gaps = [lines[rule.number][rule.column - 2 : rule.column] for rule in siblings]
     # Columns may be equal by chance; two spaces are there on purpose.
     if len(columns) == 1 and "  " in gaps and len(pattern) < max(columns):

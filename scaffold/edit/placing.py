@@ -25,7 +25,7 @@ from scaffold.edit.python_file import text_of
 
 @dataclass(frozen=True)
 class Slot:
-    """A place: in front of the entry of an index, and below the comments above that entry?"""
+    """A place: in front of the entry of an index; above the comments of that entry, or below."""
 
     index: int
     is_below_comments: bool = False
@@ -54,6 +54,7 @@ def find_slot(literal: Literal, table: str, key: str, value: str) -> Slot:
         return Slot(index, _goes_below(literal, groups, index, key, value))
     runs = [_keys(items[group.start : group.end]) for group in groups]
     order = order_of(runs, likely)
+    # Groups of one entry are each in any order, which shows nothing.
     if len(groups) < 2 or order is None or max(map(len, runs)) < 2:
         return Slot(len(items))
     # `max` keeps the first of equals: among groups that are equally near the last one wins.
@@ -90,8 +91,10 @@ def _goes_below(literal: Literal, groups: list[_Group], index: int, key: str, va
     if position is None:
         return False
     if position == 0:
+        # The comment above the first entry is about that entry, so the new one goes above both.
         if own_line_comments(_gap(literal, 0)) and _names_entry(literal, 0):
             return False
+        # It heads the group, or all of the literal where no other entry has a comment.
         return _comments_head(groups) or not any(
             own_line_comments(_gap(literal, n)) for n in range(1, len(items))
         )
@@ -118,6 +121,7 @@ def _groups(literal: Literal) -> list[_Group]:
 def _is_border(literal: Literal, index: int) -> bool:
     """Return whether a comment or an empty line parts an entry from the one above."""
     gap = _gap(literal, index)
+    # Behind the last line end is only the entry's own indentation.
     is_apart = any(not row.strip() for row in NEWLINE.split(gap)[:-1])
     return is_apart or _is_headed(literal, index)
 
@@ -129,6 +133,7 @@ def _is_headed(literal: Literal, index: int) -> bool:
 def _names_entry(literal: Literal, index: int) -> bool:
     key = literal.items[index].key
     comments = b" ".join(own_line_comments(_gap(literal, index))).decode("utf-8")
+    # The key as a whole word: a comment on `math_debate` does not name `math`.
     return bool(key) and re.search(rf"(?<!\w){re.escape(key or '')}(?!\w)", comments) is not None
 
 

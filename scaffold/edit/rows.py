@@ -29,6 +29,8 @@ def insert_lines(raw: bytes, offset: int, lines: bytes) -> Splice:
     newline = newline_at(raw, offset)
     lines = lines.replace(b"\n", newline)
     if offset == len(raw) and raw and raw[-1:] not in b"\r\n":
+        # The last line gets a line end, and the new last one has none: as before, the file ends
+        # without.
         lines = newline + lines.removesuffix(newline)
     return Splice(offset, offset, lines)
 
@@ -138,6 +140,7 @@ def with_inner_comments(raw: bytes, end: int, outer: bytes) -> int:
         after = line_after(raw, offset)
         text = raw[offset:after]
         if text.strip():
+            # With tabs expanded, so that a tab and eight spaces are equally deep.
             inner = len(indent(raw, offset).expandtabs()) > len(outer.expandtabs())
             if not (inner and text.strip().startswith(b"#")):
                 break

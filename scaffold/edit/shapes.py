@@ -28,7 +28,7 @@ SHAPES: dict[str, str] = {
     "toml": "scaffold.edit.toml_lines",
     "yaml": "scaffold.edit.yaml_list",
 }
-"""Shape to the module that edits it; loaded on first use, so that text shapes need no LibCST."""
+"""Shape to the module that edits it; loaded on first use, so that a command pays for its own."""
 
 
 @dataclass(frozen=True)

@@ -43,6 +43,8 @@ def read_source(data: bytes) -> Source:
     encoding = "utf-8" if bom else _encoding(data)
     try:
         source = Source(data[len(bom) :].decode(encoding).encode("utf-8"), encoding, bom)
+        # UTF-7 and other encodings spell one text in several ways, and untouched lines would
+        # change.
         if source.with_raw(source.raw) != data:
             raise _error(f"the bytes do not survive decoding as {encoding}", 1)
     except UnicodeDecodeError as error:
@@ -54,11 +56,13 @@ def read_source(data: bytes) -> Source:
 
 
 def _encoding(data: bytes) -> str:
-    """Return what the cookie in the first two lines says; bytes that are no text fail later."""
+    """Return the encoding of the cookie in the first two lines; no text at all fails later."""
+    # detect_encoding splits lines at "\n" alone, and a file of old Mac line ends would be one line.
     head = NEWLINE.split(data, maxsplit=2)[:2]
     try:
         return tokenize.detect_encoding(io.BytesIO(b"\n".join(head)).readline)[0]
     except SyntaxError as error:
+        # The other errors of detect_encoding are bytes that are no UTF-8, which the caller reports.
         if str(error).startswith("unknown encoding"):
             raise _error(str(error), 1 if b"coding" in head[0] else 2) from error
         return "utf-8"

@@ -75,6 +75,7 @@ def removal(literal: Literal, index: int) -> list[Splice]:
     if begins_line(raw, item.start) and is_last and not literal.is_bare:
         return [*splices, Splice(newline_before(raw, item.start), item.after)]
     if not is_last:
+        # Blanks up to the next entry go too, but not a comment or a line end with it.
         following = items[index + 1].start
         end = following if not raw[item.after : following].strip() else item.after
         return [*splices, Splice(item.start, end)]
@@ -96,6 +97,7 @@ def _into_empty(literal: Literal, entry: bytes) -> Splice:
         comma = b"," if is_wrapped or literal.kind == "tuple" else b""
         return Splice(literal.inside, literal.inside, entry + comma)
     start = newlines[-1].end()
+    # An empty literal may hold comments only, which then show the indentation.
     comments = re.findall(rb"^([ \t]*)#", raw[newlines[0].end() : start], re.MULTILINE)
     indent = comments[-1] if comments else indent_at(raw, literal.close) + indent_unit(raw)
     return Splice(start, start, indent + entry + b"," + newlines[-1][0])
@@ -121,6 +123,8 @@ def _before(literal: Literal, slot: Slot, entry: bytes) -> list[Splice]:
     if tail and not literal.is_bare:
         start = line_start(raw, item.start) if slot.is_below_comments else tail.end()
         return [Splice(start, start, indent_at(raw, item.start) + entry + b"," + tail[1])]
+    # The first entry is behind the bracket and the others are below it, aligned: `X = ["a",` with
+    # `     "b"]` on the next line.
     newline = NEWLINE.search(raw, item.after, items[1].start if len(items) > 1 else literal.close)
     if index == 0 and newline and not literal.is_bare:
         pad = column_pad(raw, item.start)
@@ -159,6 +163,7 @@ def _newline_between(literal: Literal) -> bytes | None:
     """Return the line end that the last line with an entry begins after, if it has its own."""
     raw, items = literal.raw, literal.items
     on_line = line_start(raw, items[-1].start)
+    # Several entries to a line: the line's first one shows whether the line is theirs alone.
     first = next(item for item in items if item.start >= on_line)
     newline = NEWLINE.search(raw, literal.inside, first.start)
     return newline[0] if newline and begins_line(raw, first.start) else None
@@ -182,6 +187,7 @@ def _with_leading_comma(literal: Literal, index: int, entry: bytes) -> Splice:
     raw, items = literal.raw, literal.items
     comma = items[0].comma
     assert comma is not None
+    # The comma with its indentation and what is between it and the entry: `    , `.
     lead = indent_at(raw, comma) + b","
     lead += raw[comma + 1 : items[1].start]
     if index == 0:
@@ -218,6 +224,7 @@ def _collapses(literal: Literal) -> bool:
     """Return whether the literal without its only entry would be none of its kind."""
     if literal.kind == "set":
         return True
+    # `list(["a"])` without a comma is what `_into_empty_call` makes of `list()`.
     is_inline = not NEWLINE.search(literal.raw, literal.inside, literal.close)
     is_wrapped = literal.kind == "list" and callee(literal.outer) in ("list", "tuple")
     return is_wrapped and is_inline and literal.items[0].comma is None

@@ -27,6 +27,7 @@ from scaffold.syntax import parse
 
 SHARED_LINE = "a statement shares its line with another one"
 
+# As `layout.TAIL`, but the file may also end here.
 _TAIL = re.compile(rb"[ \t\f]*(?:#[^\r\n]*)?(?:\r\n|\n|\r|\Z)")
 
 
@@ -36,6 +37,7 @@ class _Context(Context):
     def refusal(self, code: str, line: int, reason: str) -> RegistryError:
         where = f"{self.file}:{line}" if line else self.file
         colon = ":\n" if "\n" in self.entry else ": "
+        # A shadowed branch may still be right further up, so the hint offers that place.
         place = f"above line {line}" if code == "registry_shadowed" else f"to {self.file} by hand"
         other = "choose another name, or " if code == "registry_shadowed" else ""
         hint = f"{other}add this {place}{colon}{self.entry}" if self.entry else ""
@@ -101,6 +103,8 @@ class Script:
     def refusal(self, code: str, line: int, reason: str) -> RegistryError:
         """Return the error for a reason and the line that shows it; 0 names no line."""
         if code == "registry_missing" and self.file.unread_line:
+            # What is missing may be among the statements that were blanked for this Python
+            # (decision 016).
             code, line = "registry_syntax", self.file.unread_line
             reason += ", and from here on the file is newer than this Python"
         return self.context.refusal(code, line, reason)
@@ -210,6 +214,7 @@ def bindings(tree: ast.Module) -> dict[str, int]:
             continue
         for each in ast.walk(node):
             if isinstance(each, ast.alias):
+                # `import a.b` binds `a`.
                 names.setdefault(each.asname or each.name.split(".")[0], node.lineno)
             elif isinstance(each, ast.Name) and isinstance(each.ctx, ast.Store):
                 names.setdefault(each.id, node.lineno)
@@ -250,6 +255,7 @@ def reindented(script: Script, text: str, outer: bytes, unit: bytes = b"") -> by
     # The content of a string may not move with the code around it.
     inside = _rows_inside_strings(text.strip("\n"))
     code = [_width(row) for number, row in enumerate(rows, 1) if number not in inside]
+    # The smallest indentation of the template's text is its step; each becomes one of the file's.
     step = min(filter(None, code), default=1)
     lines: list[bytes] = []
     for number, row in enumerate(rows, 1):
@@ -281,6 +287,8 @@ def _width(row: str) -> int:
 def _rows_inside_strings(text: str) -> set[int]:
     """Return the lines that begin inside a string, whose indentation is content."""
     rows: set[int] = set()
+    # `_MIDDLE` is the text of f-strings and template strings, whose tokens are split since Python
+    # 3.12.
     for token in tokenize.generate_tokens(io.StringIO(text).readline):
         if tokenize.tok_name[token.type].endswith(("STRING", "STRING_MIDDLE")):
             rows.update(range(token.start[0] + 1, token.end[0] + 1))

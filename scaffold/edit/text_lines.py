@@ -27,6 +27,7 @@ from scaffold.edit.shapes import Edit
 
 _DIRECTIVE = re.compile(r"\.\. [\w:.+-]+::")
 _OPTION = re.compile(r":[\w-]+:(?:\s|$)")
+# `# ...` or a comment of reStructuredText (`.. text`); a line such as `#include::` is an entry.
 _COMMENT = re.compile(r"\s*(?:#(?!\S*::)|\.\.(?:\s|$))")
 
 
@@ -54,6 +55,7 @@ def read_entries(data: bytes, entry: Entry) -> dict[str, str | None]:
 
 def has_entry(data: bytes, entry: Entry) -> bool:
     """Return whether the line is there, whatever its spaces."""
+    # Lines have no values, so an entry with one cannot be there.
     is_there = _locate(data, entry, context_of(entry)).line_of(entry.key) is not None
     return is_there and not entry.value
 
@@ -125,6 +127,7 @@ def _locate(data: bytes, entry: Entry, context: Context) -> _List:
     if len(hits) > 1:
         line = hits[1] + 1
         raise context.refusal("registry_computed", line, f"{entry.table!r} is there twice")
+    # A list of reStructuredText ends where the indentation does, others at a blank line.
     if _DIRECTIVE.match(wanted) or _OPTION.match(wanted):
         return _under_directive(text, hits[0], context)
     return _under_marker(text, hits[0])
@@ -176,6 +179,7 @@ def _under_directive(text: Text, marker: int, context: Context) -> _List:
     if not is_apart:
         reason = "no blank line parts the entries from the directive"
         raise context.refusal("registry_computed", head + 1, reason)
+    # An empty list has the indentation of the options above it, or four spaces.
     option = lines[below - 1] if below > head + 1 else " " * (depth + 4)
     return _List(text, tuple(numbers), below + 1, re.findall(r"^\s*", option)[0])
 

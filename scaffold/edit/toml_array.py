@@ -47,10 +47,12 @@ def without_element(array: Array, index: int) -> str:
     splices: list[tuple[int, int, str]] = []
     if is_last and element.comma is None and before is not None:
         assert before.comma is not None
+        # Without a comma behind the last element there is none behind the new last one either.
         splices.append((before.comma, before.comma + 1, ""))
     tail = _TAIL.match(text, element.after)
     if _begins_line(text, element.start) and tail:
         splices.append((_line_start(text, element.start), tail.end(), ""))
+    # The bracket closes on the element's line and moves up to the one above.
     elif _begins_line(text, element.start) and is_last:
         splices.append((_newline_before(text, element.start), element.after, ""))
     elif is_last:
@@ -58,6 +60,7 @@ def without_element(array: Array, index: int) -> str:
         splices.append((start, element.after, ""))
     else:
         following = elements[index + 1].start
+        # A comment between the two elements stays.
         is_free = not text[element.after : following].strip()
         splices.append((element.start, following if is_free else element.after, ""))
     return _spliced(text, splices)
@@ -80,6 +83,7 @@ def _before(array: Array, index: int, source: str) -> tuple[int, int, str]:
     tail = _TAIL.match(text, array.elements[index - 1].after if index else array.inside)
     if not tail:
         return element.start, element.start, source + ", "
+    # Comments above the first element head the array, unless other elements have some of their own.
     is_below = not index and not _have_comments(array)
     start = _line_start(text, element.start) if is_below else tail.end()
     return start, start, _indent(text, element.start) + source + "," + tail[1]
@@ -93,6 +97,7 @@ def _have_comments(array: Array) -> bool:
 
 def _at_end(array: Array, source: str) -> list[tuple[int, int, str]]:
     text, last = array.text, array.elements[-1]
+    # Without a last comma the array stays without: the comma goes behind the element that was last.
     source, comma = (source, ",") if last.comma is None else (source + ",", "")
     indent = _indent(text, last.start)
     tail = _TAIL.match(text, last.after)

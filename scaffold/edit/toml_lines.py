@@ -39,7 +39,7 @@ _BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
 
 @dataclass(frozen=True)
 class _File:
-    """A file that was read: its text, what it says, and its statements."""
+    """A file that was read: its text, its content as tomllib has it, and its statements."""
 
     text: Text
     raw: str
@@ -185,6 +185,7 @@ def _line_of(found: _Table, key: str) -> int:
     file = found.file
     if isinstance(found.content, list):
         return file.line(_array(found).elements[found.content.index(key)].start)
+    # `a.b = 1` below the header makes the key `a`: the path is compared only as far as that.
     depth = len(found.at.path) if found.at else 0
     outer = found.at.path if found.at else ()
     path = (*outer, key)
@@ -243,6 +244,7 @@ def _with_key(found: _Table, entry: Entry, context: Context) -> bytes:
         return lines[line].lstrip().startswith("#")
 
     start = spans[0].first
+    # Comments above the first key belong to it, and stay there.
     while start > first and is_comment(start - 1):
         start -= 1
     line = line_for(spans, index, start, is_comment)
@@ -254,10 +256,12 @@ def _row(found: _Table, entry: Entry, near: int) -> str:
     raw, rows = found.file.raw, found.rows
     if not rows:
         return _key(entry.key) + " = " + _value(entry, '"')
+    # The neighbour above, or the first key where the line goes above all of them.
     row = rows[max(near - 1, 0)]
     assert row.value is not None
     indent = re.findall(r"[ \t]*\Z", raw[: row.start])[0]
     gaps = [_gap(raw, each) for each in rows]
+    # One column, and more than one space in front of a sign: the signs are aligned on purpose.
     columns = {each.equals - each.start for each in rows}
     key = _key(entry.key) + _gap(raw, row)[:1]
     if len(columns) == 1 and max(map(len, gaps)) > 1:

@@ -17,9 +17,12 @@ _STRING = re.compile(
     r'"""(?:[^\\]|\\.)*?"{3,5}(?!")|' r"'''.*?'{3,5}(?!')|" r'"(?:[^"\\]|\\.)*"|' r"'[^']*'",
     re.DOTALL,
 )
+# A number, date or truth value, up to what may follow it: `1_000`, `1979-05-27 07:32:00`.
 _BARE = re.compile(r"[^,\]}\r\n#]+")
+# One name of a dotted key, bare or quoted.
 _PART = r"""(?:[A-Za-z0-9_-]+|"(?:[^"\\]|\\.)*"|'[^']*')"""
 _KEY = re.compile(rf"{_PART}(?:[ \t]*\.[ \t]*{_PART})*")
+# `[a.b]` or `[[a."b.c"]]`.
 _HEADER = re.compile(rf"(\[\[?)[ \t]*({_KEY.pattern})[ \t]*\]\]?")
 
 
@@ -64,6 +67,7 @@ def key_path(source: str) -> tuple[str, ...]:
     if not _KEY.fullmatch(source):
         return (source,)
     parts = re.findall(_PART, source)
+    # tomllib resolves the quotes and escapes of each name.
     return tuple(tomllib.loads(f"{part} = 0").popitem()[0] for part in parts)
 
 
@@ -98,6 +102,7 @@ def statements(text: str) -> Iterator[Statement]:
             equals = text.index("=", key.end())
             value = skip_layout(text, equals + 1)
             end = value_end(text, value)
+        # `[a.b]` below `[[a]]` belongs to an element of the array, too.
         is_in_array = any(table[:n] in arrays for n in range(1, len(table) + 1))
         yield Statement(path, names, offset, end, equals, value, is_in_array)
         offset = skip_layout(text, end)
@@ -122,6 +127,7 @@ def value_end(text: str, offset: int) -> int:
 
 def brackets(text: str, offset: int) -> tuple[tuple[Element, ...], int]:
     """Return the parts between a bracket's commas, and the offset of the closing bracket."""
+    # An inline table has pairs between its commas; the key is passed to get at the value.
     is_table = text[offset] == "{"
     parts: list[Element] = []
     offset = skip_layout(text, offset + 1)

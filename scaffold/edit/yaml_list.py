@@ -40,6 +40,8 @@ from scaffold.edit.yaml_tree import Item, Node, YamlError, is_plain_text, read_y
 
 _TITLES = ("caption", "title", "name", "file", "id")
 _KNOWN_BY = re.compile(r"(.*)\[([\w-]+)\]", re.DOTALL)
+# Texts that are no plain scalar: with an indicator in front, `: ` or ` #` inside, or a document
+# mark.
 _NEEDS_QUOTES = re.compile(
     r"[\s,\[\]{}#&*!|>'\"%@`=]|[-?:](?:\s|$)|.*(?::\s|\s#|[\s:]$)|---|\.\.\.", re.DOTALL
 )
@@ -225,6 +227,7 @@ def _matches(found: _Entry, entry: Entry) -> bool:
 
 def _refuse_merged(found: _Table, context: Context) -> None:
     for item in found.node.items:
+        # `<<: *base` may bring the key that is added, and then the file already has it unseen.
         if item.key == "<<":
             reason = "the mapping takes keys over from another one"
             raise context.refusal("registry_computed", item.line + 1, reason)
@@ -233,6 +236,7 @@ def _refuse_merged(found: _Table, context: Context) -> None:
 def _index(found: _Table, key: str) -> int:
     keys = [each.key for each in found.entries if each.key is not None]
     index = list_index(keys, key) if len(keys) == len(found.entries) else len(found.entries)
+    # The first item shares its line with what is around it (`- - a`), so nothing fits above it.
     if not index and not _begins_line(found.text, found.node.items[0]):
         return len(found.entries)
     return index
@@ -255,6 +259,7 @@ def _refuse_open_block(found: _Table, index: int, line: int, context: Context) -
     """A text in lines at the end of a file gains a line end with whatever follows it."""
     if line == len(found.text.lines) and index and not found.text.ends[-1]:
         node = found.node.items[index - 1].node
+        # What ends the file is the innermost last value of the item above.
         while node.items:
             node = node.items[-1].node
         if node.kind == "block":
@@ -263,6 +268,7 @@ def _refuse_open_block(found: _Table, index: int, line: int, context: Context) -
 
 
 def _line(found: _Table, entry: Entry) -> str:
+    # A block collection is never empty, so the first item shows the column.
     items = found.node.items
     indent = " " * items[0].column
     keys = _shared_quote([each.key_source for each in found.entries])
@@ -270,6 +276,7 @@ def _line(found: _Table, entry: Entry) -> str:
     pair = _pair(entry, found.known_by, keys, values)
     if found.node.kind == "mapping":
         return indent + pair + ("" if entry.value else ":")
+    # Between dash and text: some files have two or three spaces there.
     dashes = [re.match(r"-( *)\S", found.text.lines[item.line][item.column :]) for item in items]
     padding = next((dash[1] for dash in dashes if dash and dash[1]), " ")
     return indent + "-" + padding + pair
@@ -296,6 +303,7 @@ def _scalar(text: str, quote: str) -> str:
     is_printable = text.isprintable() and "\ufeff" not in text
     if not quote and is_printable and is_plain_text(text) and not _NEEDS_QUOTES.match(text):
         return text
+    # Single quotes escape nothing but themselves, which keeps quotes and backslashes readable.
     if is_printable and (quote == "'" or (not quote and re.search(r'["\\]', text))):
         return "'" + text.replace("'", "''") + "'"
     escaped = text.replace("\\", "\\\\").replace('"', '\\"')

@@ -17,20 +17,25 @@ import yaml
 Kind = Literal["list", "mapping", "text", "flow", "block", "alias", "empty"]
 
 MAX_DEPTH = 100
-"""How many values may stand in one another, far below where Python's stack ends."""
+"""How deep values may be nested, far below where Python's stack ends."""
 
 _YAML: Any = yaml  # its stubs leave events and marks untyped
 _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+# Anchors and tags in front of a value: `&base !!str `.
 _PROPERTIES = re.compile(r"\A(?:[&!][^\s,\[\]{}]*\s*)+")
 _COLON = re.compile(r"[ \t]*:")
+# Jinja: `{{ name }}` is two flow mappings to a parser, `{% if %}` and `{# note #}` are errors.
 _TEMPLATE = re.compile(r"\{[{%#]")
 _SEPARATOR = re.compile("[\x85\u2028\u2029]")
 """What ends a line for YAML 1.1 and not for `scaffold.edit.lines.Text`."""
 
+# What the character at a parser's error means.
 _REASONS = {
     "%": "the file holds a directive or template code",
     "\t": "there is a tab in the indentation",
 }
+# What YAML 1.1 reads as null, a truth value, a number, infinity, a date or a merge key; readers of
+# 1.2 agree on fewer, so whatever is not in here is text to all.
 _NO_TEXT = re.compile(
     r"(?i)~|null|y|n|yes|no|on|off|true|false|=|<<|[-+]?0x[\da-f_]+|[-+]?0[ob]?[\d_]+"
     r"|[-+]?\d[\d_]*(?::[0-5]?\d)*(?:\.[\d_]*)?(?:e[-+]?\d+)?|[-+]?\.[\d_]+(?:e[-+]?\d+)?"
@@ -117,6 +122,7 @@ class _Reader:
                 if is_read:
                     raise _problem(event, "the file holds more than one document")
                 root, is_read = self._node(next(self.events), 0), True
+            # `...` ends the document, and a line below it would begin another one.
             elif isinstance(event, yaml.DocumentEndEvent) and event.explicit:
                 raise _problem(event, "the file holds more than one document")
         return Node("empty", 0, 0) if root.kind == "empty" else root
@@ -199,7 +205,9 @@ class _Reader:
     def _block_end(self, event: Any) -> int:
         """Return the last line of a text in lines, whose event ends where the next value begins."""
         line, last = int(event.start_mark.line), int(event.end_mark.line)
+        # Column 0 of the next value's line is not part of the text.
         last -= not event.end_mark.column
+        # `|+` keeps the blank lines at the end; a plus in a comment behind it does not count.
         header, *_ = self.lines[line][event.start_mark.column :].split("#")
         if "+" in header:
             return last  # the blank lines below belong to the text

@@ -10,10 +10,12 @@ from dataclasses import dataclass
 
 from scaffold.syntax import parse
 
+# A section's heading in each form: `Args:`, `Parameters` over dashes, `:param x:`.
 _GOOGLE = re.compile(r"^ *(Args|Returns|Raises|Yields):\s*$", re.MULTILINE)
 _NUMPY = re.compile(r"^ *(Parameters|Returns|Raises|Yields)\s*\n *-{4,}\s*$", re.MULTILINE)
 _SPHINX = re.compile(r"^ *:(param|returns?|raises|rtype|type)\b[^:\n]*:", re.MULTILINE)
 _SECTION = re.compile(r"(Args|Returns|Yields|Raises|Source|Example|Examples):")
+# `name: text` or `**kwargs: text`, at the margin of its section.
 _ITEM = re.compile(r"(\*{0,2}[A-Za-z_][\w.]*): ?(.*)")
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
@@ -48,6 +50,7 @@ def convert(text: str, form: str) -> str:
         SyntaxError: The text is no Python.
     """
     lines = text.splitlines(keepends=True)
+    # From the bottom up: the lines above keep their numbers.
     for owner, node in sorted(_docstrings(parse(text)), key=lambda each: -each[1].lineno):
         doc = inspect.cleandoc(str(node.value))
         head, sections = _parse(doc)
@@ -58,6 +61,7 @@ def convert(text: str, form: str) -> str:
             body = _joined_fields(body)
         indent = " " * node.col_offset
         start, end = node.lineno - 1, node.end_lineno or node.lineno
+        # The three quotes with the prefix in front of them, as in `r"""`.
         quote = lines[start].lstrip()[: lines[start].lstrip().index('"') + 3]
         rows = [indent + quote + body[0], *(indent + row if row else "" for row in body[1:])]
         lines[start:end] = [row + "\n" for row in [*rows, f'{indent}"""']]
@@ -81,6 +85,7 @@ def _parse(doc: str) -> tuple[list[str], list[_Section]]:
     for row in doc.replace("\\", "\\\\").replace('"""', '\\"\\"\\"').split("\n"):
         found = _SECTION.fullmatch(row.rstrip()) or re.match(r"(Source|Example): (.+)", row)
         if found:
+            # `Source: a paper` has its text on the heading's own line.
             rest = [found[2]] if found.re.groups == 2 else []
             sections.append(_Section(found[1], rest))
         elif sections:
@@ -99,6 +104,7 @@ def _items(section: _Section) -> Iterator[tuple[str, list[str]]]:
     """Yield the names that a section explains, each with its text."""
     name, rows = "", list[str]()
     for row in section.rows:
+        # An indented row goes on with the item above it.
         found = None if row.startswith(" ") else _ITEM.match(row)
         if found:
             if name or rows:
@@ -118,6 +124,7 @@ def _numpy(section: _Section, types: Mapping[str, str]) -> Iterator[str]:
     title = {"Args": "Parameters", "Source": "References"}.get(section.title, section.title)
     yield from ("", title, "-" * len(title))
     if section.title in ("Returns", "Yields"):
+        # numpydoc requires a type there.
         yield types.get("return", "object")
         yield from (f"    {row.strip()}" for row in section.rows)
     elif section.title in ("Args", "Raises"):

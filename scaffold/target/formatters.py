@@ -78,6 +78,7 @@ def find_formatters(root: Path, configured: Sequence[Sequence[str]] = ()) -> tup
         return tuple(Formatter(tuple(argv), (), "[tool.scaffold].format") for argv in configured)
     for folder in _up_to_git(root):
         hooks = _from_hooks(folder / ".pre-commit-config.yaml")
+        # pre-commit names what really runs; a table in pyproject.toml only suggests it.
         found = hooks or _from_pyproject(folder / "pyproject.toml")
         if found:
             return found
@@ -119,6 +120,7 @@ class _Copy:
 
     def __init__(self, root: Path, folder: Path) -> None:
         self.root = root
+        # Formatters look for their configuration upwards, as far as the git root.
         self.top = _up_to_git(root)[-1]
         self.folder = folder
         self.at = folder / root.relative_to(self.top)
@@ -183,6 +185,7 @@ def _find_program(name: str, root: Path) -> str | None:
     import shutil
 
     folders = [root / ".venv" / ("Scripts" if os.name == "nt" else "bin")]
+    # Installed beside this tool, a formatter need not be on PATH.
     folders.append(Path(sys.executable).parent)
     for folder in folders:
         found = shutil.which(name, path=str(folder))
@@ -198,6 +201,7 @@ def _from_hooks(path: Path) -> tuple[Formatter, ...]:
     """
     text = _text_or_empty(path)
     found: list[Formatter] = []
+    # Each hook is an item `- id: ruff` with its keys below it.
     for block in re.split(r"^\s*-\s+(?=id:)", text, flags=re.MULTILINE)[1:]:
         hook = re.match(r"id:\s*['\"]?([\w-]+)", block)
         if hook and hook[1] in HOOKS:
@@ -208,6 +212,7 @@ def _from_hooks(path: Path) -> tuple[Formatter, ...]:
 
 
 def _hook_args(block: str) -> list[str]:
+    # `args: [--fix, --line-length=100]`, or a list of items below `args:`.
     flow = re.search(r"^\s*args:\s*\[([^\]]*)\]", block, re.MULTILINE)
     if flow:
         return [item.strip().strip("'\"") for item in flow[1].split(",") if item.strip()]
@@ -231,6 +236,7 @@ def _from_pyproject(path: Path) -> tuple[Formatter, ...]:
     ruff = _table(tool, "ruff")
     lint = _table(ruff, "lint") or ruff
     rules = [*_list(lint, "select"), *_list(lint, "extend-select")]
+    # Import order alone: other fixes may remove what the author is going to use.
     sort = ("ruff", "check", "--select", "I", "--fix", "--exit-zero", "-q", "--no-cache")
     found = [Formatter(HOOKS["isort"][0], PYTHON, path.name)] if "isort" in tool else []
     if any(rule == "ALL" or re.fullmatch(r"I\d*", str(rule)) for rule in rules):

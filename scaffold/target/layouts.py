@@ -46,6 +46,7 @@ class Condition(NamedTuple):
     def _fits(self, path: Path) -> bool:
         if not path.exists():
             return False
+        # Of a folder only the existence can be asked; its text is empty.
         if not self.matches and not self.absent:
             return True
         text = _text(path)
@@ -100,6 +101,7 @@ class Layout(NamedTuple):
         """Return where units go in a repository, by kind."""
         found: dict[str, KindPlace] = {}
         for each in self.places:
+            # The first place whose conditions hold wins.
             if each.kind not in found and all(rule.holds(root) for rule in each.when):
                 found[each.kind] = each.place
         return found
@@ -128,6 +130,7 @@ def registry_address(where: str, kind: str, row: str) -> Registry:
         FieldError: It does not read so.
     """
     file, _, table = row.partition(":")
+    # A heading of a page or a path in YAML is any text.
     is_sound = table.isidentifier() if file.endswith(".py") else bool(file and table.strip())
     if not is_sound:
         raise FieldError(f'{where}: registry {kind} = "{row}" must read "folder/file.py:TABLE"')

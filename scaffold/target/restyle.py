@@ -37,6 +37,7 @@ def find_file_style(target: Target, names: Mapping[str, str]) -> FileStyle:
     learned = learn_file_style(siblings)
     header = target.style.get("header", "").strip("\n")
     test = target.style.get("test", "")
+    # Only where the manifest puts tests below the folder of the tests is there anything to learn.
     if not test and names.get("test", "").startswith(target.tests + "/"):
         test = learn_test((PurePosixPath(path).stem for path in siblings), _tests(target))
     return FileStyle(
@@ -115,6 +116,7 @@ def _siblings(root: Path, source: str) -> dict[str, str]:
 def _tests(target: Target) -> list[str]:
     found: list[str] = []
     for folder, names, files in os.walk(target.root / target.tests):
+        # os.walk descends into what is left in this list.
         names[:] = [name for name in names if not name.startswith((".", "_", "node_modules"))]
         inside = Path(folder).relative_to(target.root)
         found += [(inside / name).as_posix() for name in files if name.endswith(".py")]

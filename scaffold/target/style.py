@@ -18,6 +18,8 @@ from scaffold.target.docstrings import convert, form_of
 MIN_SIBLINGS = 2
 """How many files have to agree before a style is taken from them."""
 
+# What makes a comment at the top a licence header, a shebang or encoding cookie in front of it, and
+# the block of comments itself.
 _LICENCE = re.compile(r"(?i)copyright|licen[cs]e|SPDX-")
 _PROLOGUE = re.compile(r"\A(?:#![^\n]*\n)?(?:#[^\n]*coding[:=][^\n]*\n)?")
 _HEADER = re.compile(r"(?:#[^\n]*\n)+\n?")
@@ -58,9 +60,12 @@ def learn_test(stems: Iterable[str], tests: Iterable[str]) -> str:
     """
     found: Counter[str] = Counter()
     for stem in stems:
+        # The two names by which pytest finds tests, with the variable that a manifest has for the
+        # unit.
         names = {f"test_{stem}.py": "test_{key}.py", f"{stem}_test.py": "{key}_test.py"}
         for path in map(PurePosixPath, tests):
             if path.name in names:
+                # Some repositories have a folder for each unit's tests.
                 parent = [_escaped(p) if p != stem else "{key}" for p in path.parent.parts]
                 found["/".join([*parent, names[path.name]])] += 1
     return _winner(found)
@@ -78,6 +83,7 @@ def apply_file_style(path: str, data: bytes, file_style: FileStyle) -> bytes:
         end = prologue.end() if prologue else 0
         gap = "\n" if text[end:].strip() else ""
         text = text[:end] + file_style.header.rstrip("\n") + "\n" + gap + text[end:]
+    # A header or docstring that breaks the file is found here, before anything is written.
     parse(text)
     return text.encode("utf-8")
 
@@ -103,4 +109,5 @@ def _winner(counts: Counter[str]) -> str:
 
 
 def _escaped(part: str) -> str:
+    # A brace would be read as the beginning of a variable.
     return part if "{" not in part else "*"

@@ -70,6 +70,7 @@ class Target:
         """
         if kind.name in self.kinds:
             return self.kinds[kind.name]
+        # The manifest itself names every path and registry.
         if kind.new_folder or (kind.place and all(rule.file for rule in kind.registry)):
             return None
         if kind.writer:
@@ -111,6 +112,7 @@ def find_target(start: Path, *, exact: bool = False) -> Target:
         target = target_at(folder)
         if target is not None:
             found.append(target)
+        # Two repositories, one inside the other, are never mixed.
         if exact or (folder / ".git").exists():
             break
     if not found:
@@ -193,6 +195,7 @@ def unit_names(
             "table": place.registry.table,
         }
         if place.registry.file.endswith(".py"):
+            # Only a registry in Python has a module; a page of documentation has none.
             module = _module_of(target, folder)
             names |= {"registry_module": module, "module": f"{module}.{key}"}
     named = {**({} if place is None else place.names), **(otherwise or {})}
@@ -205,6 +208,7 @@ def registry_rules(target: Target, kind: Kind) -> tuple[RegistryRule, ...]:
     if place is None:
         return kind.registry
     file, table = place.registry.file, place.registry.table
+    # A layout may register a unit in several files, each of which it names.
     if place.rules:
         return tuple(rule._replace(file=rule.file or file) for rule in place.rules)
     return tuple(
@@ -254,6 +258,7 @@ def _tool_table(folder: Path) -> Fields | None:
     try:
         data = tomllib.loads(path.read_text(encoding="utf-8-sig"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError, OSError) as error:
+        # A broken file is only this tool's business where it has our table.
         if "[tool.scaffold]" not in _text_or_empty(path):
             return None
         raise TargetError(
@@ -264,6 +269,8 @@ def _tool_table(folder: Path) -> Fields | None:
     if not isinstance(table, dict):
         return None
     rows = cast("dict[str, Any]", table)
+    # `[tool.scaffold]` with nothing in it is a target with a mistake; `[tool.scaffold.docs]` alone
+    # configures a command and makes no target.
     own = {key: each for key, each in rows.items() if key not in _OF_ANY_REPOSITORY}
     return Fields(own, f"{path} [tool.scaffold]") if own or not table else None
 
@@ -322,6 +329,7 @@ def _formatters(table: Fields) -> tuple[tuple[str, ...], ...]:
     """Read ``format``: one argument list, or several."""
     given: Any = table.value("format", [])
     rows = cast("list[Any]", given if isinstance(given, list) else [given])
+    # `["ruff", "format"]` is one command, `[["isort"], ["black"]]` are two.
     lists: list[Any] = rows if any(isinstance(row, list) for row in rows) else [rows] * bool(rows)
     for row in lists:
         words = cast("list[Any]", row if isinstance(row, list) else [])

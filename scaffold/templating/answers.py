@@ -59,6 +59,7 @@ def check_answer(question: Answer, value: Any) -> AnswerValue:
         RequestError: The value is not acceptable.
     """
     types: dict[str, type] = {"str": str, "int": int, "float": float, "bool": bool}
+    # `--set rate=1` and a TOML `1` mean 1.0; `type` and not isinstance, since True is an int.
     if question.type == "float" and type(value) is int:
         value = float(value)
     if type(value) is not types[question.type]:
@@ -102,6 +103,7 @@ def _check_text(question: Answer, value: str) -> None:
     _check_range(question, len(value), " characters")
     if question.maximum is None and len(value) > MAX_TEXT:
         raise _refusal(question, f"has {len(value)} characters; {MAX_TEXT} is the limit")
+    # Python decodes wrong bytes of a command line as lone surrogates, which no file can hold.
     if any(0xD800 <= ord(char) <= 0xDFFF for char in value):
         raise _refusal(question, "holds bytes that are no UTF-8")
     if question.check:
@@ -128,6 +130,7 @@ def _check_rows(question: Answer, value: str) -> None:
     import json  # 3 ms, and only rows need it
 
     try:
+        # json would read NaN and Infinity, which a template writes as names that Python lacks.
         parsed: Any = json.loads(value, parse_constant=_no_constant)
     except (ValueError, RecursionError) as error:
         raise _refusal(question, f"is no JSON: {error}") from error

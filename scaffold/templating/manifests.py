@@ -71,6 +71,7 @@ class Catalogue:
         """
         if name not in self._kinds:
             found = self._find(f"{name}/kind.toml")
+            # A name such as `../x` or that of a linked folder leads to a file and is no kind.
             if found is None or name not in self.kind_names():
                 raise RequestError(
                     f"unknown kind {name!r}{nearest(name, self.kind_names())}",
@@ -114,6 +115,7 @@ class Catalogue:
         Raises:
             RequestError: A style is unknown, none is chosen, or too many are.
         """
+        # Sorted, so that the order on the command line does not change what is written.
         names = sorted(set(chosen)) or ([kind.default] if kind.default else [])
         known = ", ".join(self.style_names(kind.name))
         if not names:
@@ -166,6 +168,7 @@ def catalogue_for(root: Path | str | None) -> Catalogue:
         root: Its folder, or None outside of one; templates under .scaffold/templates come first,
             then those of installed packages, then the built-in ones.
     """
+    # The last one is the built-in folder, whose catalogue is read once for all.
     *foreign, _ = template_sources(None if root is None else str(root))
     sources = [TemplateSource(origin, Path(folder)) for origin, folder in foreign]
     own = builtin_catalogue()
@@ -194,6 +197,7 @@ def load_style(kind: str, name: str) -> Style:
 
 def _broken(path: Path, error: Exception) -> TemplateError:
     text = str(error)
+    # Errors of Fields name the file already.
     message = text if text.startswith(str(path)) else f"{path}: {text}"
     return TemplateError(message, code="template_invalid")
 
@@ -221,6 +225,7 @@ def _common(name: str, path: Path, origin: str, fields: Fields, prefix: str) -> 
         "title": fields.text("title"),
         "help": fields.text("help"),
         "answers": {key: _read_answer(key, fields, table) for key in table},
+        # Templates of a style lie in its folder, those that styles share directly in the kind's.
         "files": tuple(_read_file(row, prefix) for row in fields.tables("files")),
         "next": tuple(_read_next(row) for row in fields.tables("next")),
     }

@@ -37,6 +37,7 @@ def canonical_key(typed: str, suffixes: Iterable[str] = (), reserved: Iterable[s
         RequestError: The name is refused; code and message say why.
     """
     _check_characters(typed)
+    # `MathDebate`, `Math Debate` and `math--debate` all become `math_debate`.
     key = re.sub(r"[ \-_]+", "_", _WORD_START.sub("_", typed)).strip("_").lower()
     stripped = _strip_suffixes(key, suffixes)
     if key and not stripped:
@@ -57,6 +58,7 @@ def fold(name: str) -> str:
 
 def _strip_suffixes(key: str, suffixes: Iterable[str]) -> str:
     ordered = sorted(suffixes, key=len, reverse=True)
+    # "math_reward_workflow" loses both words; the longest suffix is tried first.
     while True:
         for suffix in ordered:
             if key == suffix:

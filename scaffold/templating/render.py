@@ -105,6 +105,7 @@ def _text_literal(text: str) -> str:
     single = repr(text + "'\"")[1:-4]
     if text.count('"') > text.count("'"):
         return f"'{single}'"
+    # Between double quotes the single ones need no escape, and the double ones do.
     swap = {"\\'": "'", '"': '\\"'}
     return '"' + re.sub(r"\\.|\"", lambda found: swap.get(found[0], found[0]), single) + '"'
 
@@ -170,6 +171,7 @@ def sorted_imports(block: str, first_party: Iterable[str]) -> str:
     except SyntaxError as error:
         raise TemplateError(f"no import block: {error}", code="template_invalid") from error
     own = frozenset(first_party)
+    # By section, and members by section and module.
     plain: dict[int, set[str]] = {}
     members: dict[tuple[int, str], set[str]] = {}
     for node in statements:
@@ -231,9 +233,11 @@ def _render(
     sources: Mapping[str, bytes],
     variables: Mapping[str, Any],
 ) -> RenderedFile:
+    # The path comes from an answer too, so it is checked after it is filled.
     path = check_destination(fill(rule.to, variables))
     if rule.source not in sources:
         raise TemplateError(f"template file {rule.source!r} is missing", code="template_invalid")
+    # A file without the suffix, such as an image, is copied as it is.
     if not rule.source.endswith(SUFFIX):
         return RenderedFile(path, rule.role, sources[rule.source])
     try:
@@ -263,6 +267,7 @@ def _check_python(source: str, text: str) -> None:
 
 def _section(module: str, first_party: frozenset[str]) -> int:
     top = module.partition(".")[0]
+    # ruff's sections: 0 future, 1 standard library, 2 third party, 3 first party.
     if top == "__future__":
         return 0
     if top in sys.stdlib_module_names:
@@ -301,6 +306,7 @@ def _member_key(name: str) -> tuple[int, Any]:
 def _natural(name: str) -> list[tuple[int, int, str]]:
     """Order text without regard to case and numbers by their value."""
     parts = re.split(r"(\d+)", name.lower())
+    # Triples of one form (is a number, number, text), so that a text and a number compare.
     return [(1, int(part), "") if part.isdigit() else (0, 0, part) for part in parts]
 
 

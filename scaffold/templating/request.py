@@ -68,6 +68,7 @@ class Request:
         found = [
             _entry(rule, {**variables, "each_style": style})
             for rule in self.rules
+            # One line for each chosen style where the rule asks for it, else one for the unit.
             for style in (styles if "{each_style}" in rule.key + rule.value else styles[:1])
         ]
         return tuple(found)
@@ -114,6 +115,7 @@ def check_destination(path: str) -> str:
         or path.endswith("/")
         or ".." in parts
         or is_private(path)
+        # A backslash or a colon leads elsewhere on Windows (`C:x`, `a\..\b`).
         or re.search(r"[\\:\x00-\x1f]", path)
     )
     if wrong:

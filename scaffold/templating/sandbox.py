@@ -84,6 +84,7 @@ class Sandbox(ImmutableSandboxedEnvironment):
     """Where the templates of one unit are rendered; it counts what they do."""
 
     code_generator_class = _Generator
+    # `-` and `/` make nothing that is larger than what they get.
     intercepted_binops = frozenset(["+", "*", "**", "%"])
 
     def __init__(self, **options: Any) -> None:
@@ -113,6 +114,7 @@ class Sandbox(ImmutableSandboxedEnvironment):
         if operator == "%" and isinstance(left, str):
             raise SecurityError("text is not formatted with %; write {{ variables }}")
         if operator == "*":
+            # The list or text may be on either side: `"a" * 9` and `9 * "a"`.
             self._spend(_size(left) * right if isinstance(right, int) else 0)
             self._spend(_size(right) * left if isinstance(left, int) else 0)
         if operator in ("*", "**") and isinstance(left, int) and isinstance(right, int):
@@ -140,6 +142,7 @@ class Sandbox(ImmutableSandboxedEnvironment):
     def _concat(self, parts: Iterable[str]) -> str:
         found: list[str] = []
         for part in parts:
+            # One more than its length, so that empty pieces are not free.
             self._spend(len(part) + 1)
             found.append(part)
         return "".join(found)
@@ -178,7 +181,7 @@ class Sandbox(ImmutableSandboxedEnvironment):
 
     @contextmanager
     def limited_steps(self) -> Generator[None]:
-        """Count the lines of templates that run inside, and stops one that does not end."""
+        """Count the lines of templates that run inside, and stop one that does not end."""
         left = MAX_STEPS
 
         def in_template(frame: FrameType, event: str, _: Any) -> Any:
@@ -189,8 +192,10 @@ class Sandbox(ImmutableSandboxedEnvironment):
             return in_template
 
         def on_call(frame: FrameType, event: str, argument: Any) -> Callable[..., Any] | None:
+            # Compiled templates have their environment among their globals, and other code has not.
             return in_template if frame.f_globals.get("environment") is self else None
 
+        # Jinja offers no hook for a step; a trace function is called for each line that runs.
         before = sys.gettrace()
         sys.settrace(on_call)
         try:

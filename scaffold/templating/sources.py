@@ -77,6 +77,7 @@ def made_ids(argv: Sequence[str]) -> list[str]:
 
 def _nearest(argv: Sequence[str], inside: str) -> str:
     """Return the nearest folder that has another inside it, not beyond the git root, or ""."""
+    # Both spellings, `--target=x` and `--target x`; click takes the last one as well.
     named = [word[9:] for word in argv if word.startswith("--target=")]
     named += [argv[n + 1] for n, word in enumerate(argv[:-1]) if word == "--target"]
     try:
@@ -141,6 +142,7 @@ def _head(name: str, path: str) -> KindHead:
         if row.startswith("["):
             break
         key, is_pair, value = row.partition("=")
+        # A line of a multi-line value would be taken for a key, so heads use one-line strings only.
         if is_pair and not row.startswith("#"):
             values[key.strip()] = value.strip().strip("\"'")
     command, text = values.get("command", ""), values.get("help", "")
@@ -176,10 +178,12 @@ def _offers(folder: str) -> Iterator[tuple[str, str]]:
     for name in names:
         text = _text_or_empty(os.path.join(folder, name, "entry_points.txt"))
         if f"[{GROUP}]" in text:
+            # entry_points.txt is an INI file; the section ends where the next one begins.
             section = text.partition(f"[{GROUP}]")[2].partition("\n[")[0]
             for row in section.splitlines():
                 _, is_pair, package = row.partition("=")
                 if is_pair and not row.lstrip().startswith(("#", ";")):
+                    # `my_templates-1.0.dist-info`.
                     yield name.partition("-")[0], package.strip()
 
 

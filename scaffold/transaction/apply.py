@@ -73,6 +73,7 @@ class Session:
 
     def forget(self) -> None:
         """Remove the target's state, its lock last: nothing of the tool is to stay."""
+        # A run may have written to either folder, depending on whether git's own was writable then.
         for state in state_folders(self.root):
             for path in (state / COVERAGE).glob("*"):
                 with suppress(OSError):
@@ -131,6 +132,8 @@ def settle(root: Path, command: str, *, keep_edited: bool = False) -> str:
         ApplyError: A file is neither as it was before nor as it was to be; nothing was touched.
     """
     root = root.resolve()
+    # Without a journal there is nothing to settle, and no lock to create in a target that may be
+    # read-only.
     if find_journal(root) is None:
         return ""
     with _entered(root, command):
@@ -147,6 +150,7 @@ def create_folder(folder: Path, files: Iterable[tuple[str, bytes]]) -> None:
     Raises:
         ApplyError: Writing failed.
     """
+    # The name is fixed: what a run that was killed has left is found and emptied by the next one.
     stage = folder.parent / f".{folder.name}.scaffold-new"
     with _as_apply_errors():
         disk.DISK.mkdir(stage)
@@ -170,6 +174,7 @@ def _fill(stage: Path, files: Iterable[tuple[str, bytes]]) -> None:
     made = [stage]
     for path, data in files:
         place = stage / path
+        # Outermost first.
         for folder in reversed(place.parents):
             if folder.is_relative_to(stage) and folder not in made:
                 disk.DISK.mkdir(folder)

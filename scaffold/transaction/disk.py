@@ -22,6 +22,8 @@ class Disk:
         Raises:
             OSError: Something stands there, or writing failed.
         """
+        # O_EXCL refuses a link in the place of the file; without O_BINARY Windows rewrites line
+        # ends.
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
         handle = os.open(path, flags, 0o666)
         try:
@@ -47,6 +49,7 @@ class Disk:
     def set_run_bits(self, path: Path, is_wanted: bool) -> None:
         """Let a file be run by whoever may read it, or by nobody."""
         mode = path.stat().st_mode & 0o7777
+        # Each read bit, two places to the right, is the run bit of the same class.
         os.chmod(path, mode | (mode & 0o444) >> 2 if is_wanted else mode & ~0o111)
 
     def replace(self, source: Path, place: Path) -> None:

@@ -75,6 +75,8 @@ def _state(root: Path, path: str) -> FileState:
         return FileState(problem="is a broken link")
     if real.exists():
         return FileState(problem="is no regular file")
+    # The nearest folder that exists: missing ones in between are made, unless a file is in their
+    # way.
     parent = next(each for each in real.parents if each.exists())
     return FileState(problem="" if parent.is_dir() else f"lies below {parent}, which is a file")
 

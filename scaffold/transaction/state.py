@@ -30,8 +30,11 @@ PHASES: tuple[Phase, ...] = get_args(Phase)
 COVERAGE = "coverage"
 """The folder of state that keeps what is proven of models; see `scaffold.archon.coverage`."""
 
+# What the system answers where a folder may not be written: EROFS on a read-only mount.
 _FORBIDDEN = {errno.EACCES, errno.EPERM, errno.EROFS}
+# What the lock calls answer where somebody else holds it: EAGAIN is flock's, the others Windows'.
 _HELD = {errno.EACCES, errno.EAGAIN, errno.EDEADLK}
+# Below the 255 bytes that file systems allow a name.
 _LONGEST_NAME = 200
 
 
@@ -42,6 +45,7 @@ def state_folders(root: Path) -> tuple[Path, ...]:
         root: The target's folder, resolved: a link to it has the same state.
     """
     beside = root / FOLDER / "state"
+    # The innermost repository around the target; a target need not be the root of it.
     for folder in (root, *root.parents):
         git = _git_folder(folder)
         if git is not None:
@@ -112,6 +116,7 @@ def locked(root: Path, command: str) -> Generator[Path]:
         ConflictError: The folder beside the ledger is a link out of the target.
         OSError: No folder for the state can be written.
     """
+    # One deadline for all rounds: a lock file that is removed meanwhile begins no new wait.
     deadline = monotonic() + LOCK_WAIT_S
     while not (taken := _take_locks(root, deadline)):
         pass  # the command that held it has removed it
@@ -163,6 +168,7 @@ def is_locked(root: Path) -> bool:
         except OSError:
             continue
         try:
+            # Shared, so that several commands that only look do not take each other for a writer.
             if not try_lock(handle, shared=True):
                 return True
         finally:

@@ -44,6 +44,7 @@ class Transaction:
         for index, change in enumerate(changes):
             if change.after is not None:
                 place = self.places[index]
+                # An edited file keeps its mode and owner, although it becomes another inode.
                 like = None if change.before is None else place.stat()
                 disk.DISK.create(self.stages[index], change.after, like)
                 if change.executable is not None:
@@ -114,6 +115,7 @@ class Transaction:
         edited = self._edited() if self.phase in ("ready", "undoing") else []
         if edited and not keep_edited:
             raise self._refusal(edited)
+        # Forwards where every stage is still there, else back.
         if self.phase == "ready" and self._can_finish(edited):
             self.put_in_place(edited)
         if self.phase == "done":
@@ -147,6 +149,7 @@ class Transaction:
         return all(
             index in kept
             or self._now(index) == step.after
+            # A deletion needs no stage.
             or step.after is None
             or _hash(self.stages[index]) == step.after
             for index, step in enumerate(self.journal.steps)
@@ -204,6 +207,7 @@ def new_journal(root: Path, changes: Sequence[Change], command: str, prune: bool
                 f"{change.path} is the same file as {path}, which is changed too",
                 code="file_exists",
             )
+        # The folders above the file, innermost first; the last parent is the root itself.
         inner = [str(each) for each in PurePosixPath(path).parents[:-1]]
         if change.after is not None:
             missing = _missing(root, inner, path)
@@ -211,7 +215,9 @@ def new_journal(root: Path, changes: Sequence[Change], command: str, prune: bool
         elif prune:
             pruned.update(dict.fromkeys(inner))
         steps[path] = JournalStep(path, _hash_of(change.before), _hash_of(change.after))
+    # A folder is empty only once the folders in it are gone.
     innermost_first = sorted(pruned, key=lambda folder: -folder.count("/"))
+    # Eight hexadecimal digits, which `_parse` of the journal checks for.
     token = os.urandom(4).hex()
     return Journal(command, token, tuple(folders), tuple(innermost_first), tuple(steps.values()))
 

@@ -33,6 +33,7 @@ def check_page(documents: Documents, path: str) -> list[Finding]:
 
 
 def _check_section(documents: Documents, at: Comparison) -> Iterator[Finding]:
+    # Blocks, comments and terms are compared once for the section, all else passage by passage.
     yield from check_blocks(at)
     yield from check_comments(at)
     yield from check_terms(at, documents.glossary)
@@ -53,6 +54,7 @@ def _check_front(page: Page, other: Page) -> Iterator[Finding]:
             yield disagreement(
                 other.path, 1, "front-matter", "none", f"the key {key}", f"{page.path}:1"
             )
+    # Keys alone are compared: their values are text, which is translated.
     for key in other.front.fields:
         if key not in page.front.fields:
             yield disagreement(

@@ -70,6 +70,7 @@ def docs_check(start: Path, pages: tuple[str, ...], form: str = "human") -> Repo
     if lacking and not pages:
         warnings.append(f"no translation of {count_of(lacking, 'page')}; `scaffold docs status`")
     pairs = [pair for page in there for pair in documents.pairs(page)]
+    # An old translation may agree in form with a page whose words have changed since.
     behind = [pair for pair in pairs if pair.state in ("stale", "unmarked")]
     if behind:
         warnings.append(f"{count_of(behind, 'section')} behind; `scaffold docs status`")

@@ -44,6 +44,7 @@ class Comparison:
         theirs = {passage.slot: passage for passage in self.translation.passages}
         for slot in {**ours, **theirs}:
             yield (
+                # A place that only one side has is compared with an empty passage.
                 ours.get(slot, Passage(slot, self.source.line)),
                 theirs.get(slot, Passage(slot, self.translation.line)),
             )

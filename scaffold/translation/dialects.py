@@ -10,15 +10,20 @@ from typing import NamedTuple
 
 from scaffold.translation.page import Piece
 
+# MkDocs: `!!! note "Title"`, `??? tip`, and the tabs `=== "Linux"`.
 _INDENTED = re.compile(
     r"^(?P<gap> *)(?:!!!|\?\?\?\+?)[ \t]+(?P<sort>[\w-]+)|^(?P<tab> *)===[+!]*[ \t]+\""
 )
+# `::: tip` and MyST's `:::{note}`; then `/// note | Title`, of pymdownx.
 _COLONS = re.compile(r"^ *(?P<mark>:{3,})[ \t]*\{?(?P<sort>[A-Za-z][\w:-]*)\}?")
 _SLASHES = re.compile(r"^ *(?P<mark>/{3,})[ \t]+(?P<sort>[a-z][\w-]*)(?:[ \t]*\|.*)?[ \t]*$")
 _END = re.compile(r"^ *(?::{3,}|/{3,})[ \t]*$")
 _FENCE = re.compile(r"^ *(?P<mark>`{3,}|~{3,})[ \t]*(?P<info>[^`]*)$")
+# `:class: dropdown`, below the first line of a directive.
 _OPTION = re.compile(r"^ *:[\w-]+:(?:[ \t].*)?$")
+# `> [!NOTE]`, as GitHub writes it.
 _ALERT = re.compile(r"^ *> ?\[!(?P<sort>\w+)\]")
+# Directives whose content is text that is translated.
 _OF_PROSE = frozenset({
     "admonition", "attention", "caution", "danger", "error", "hint", "important", "note", "seealso",
     "tip", "warning", "dropdown", "tab-item", "tab-set", "grid", "grid-item", "card", "margin",
@@ -89,6 +94,7 @@ class _Reader:
             # A blank line does not end the block.
             if row.strip() and len(row) - len(row.lstrip(" ")) < gap + 4:
                 break
+            # With its four blanks Markdown would read the text as code.
             self.lines[end] = row[:gap] + row[gap + 4 :]
             end += 1
         self.read(start + 1, end)

@@ -118,6 +118,7 @@ class Documents:
                 return place
             if place in sources:
                 return sources[place]
+        # The end of a path is enough where only one page has it, such as `install.md`.
         ends = [page for page in self.layout.pages if f"/{page}".endswith(f"/{given}")]
         if len(ends) == 1:
             return ends[0]

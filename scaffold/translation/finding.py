@@ -46,6 +46,8 @@ def disagreement(
         source: The place in the page, as file:line.
     """
     message = f"found {found}, expected {expected}"
+    # The fields are those of all findings: the claim is what was found, the evidence the page's
+    # place, and `now` what was expected.
     return Finding(path, line, 1, rule, found, message, source, expected)
 
 

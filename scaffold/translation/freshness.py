@@ -18,6 +18,7 @@ WORDS = {
     "orphan": "has no section in the source any more",
     "excluded": "stays untranslated",
 }
+# States that ask for no work.
 FINE = frozenset({"current", "excluded"})
 
 

@@ -40,6 +40,7 @@ class Term(NamedTuple):
     @property
     def pattern(self) -> re.Pattern[str]:
         """What finds the term, in the singular or the plural."""
+        # "open source" is found in "open-source" and across a line end.
         words = r"[\s-]+".join(re.escape(word) for word in self.name.split())
         # Chinese letters are letters to `\w`, and may touch a term.
         return re.compile(rf"(?<![A-Za-z0-9_]){words}(?:s|es)?(?![A-Za-z0-9_])", re.IGNORECASE)
@@ -97,6 +98,7 @@ def read_glossary(files: Files, path: str) -> Glossary:
 
 
 def _kept(path: str, value: Any) -> list[Term]:
+    # `keep = ["rollout", "token"]`.
     rows = cast("list[Any]", value) if isinstance(value, list) else []
     words = [row for row in rows if isinstance(row, str) and row.strip()]
     if not isinstance(value, list) or len(words) < len(rows):
@@ -109,6 +111,7 @@ def _told(path: str, value: Any) -> list[Term]:
         raise _wrong(path, "has `terms` that are no table")
     found: list[Term] = []
     for name, given in cast("dict[str, Any]", value).items():
+        # `"reward" = "奖励"`, or a list of words that all will do.
         words = cast("list[Any]", given) if isinstance(given, list) else [given]
         if not (words and all(isinstance(word, str) and word.strip() for word in words)):
             raise _wrong(path, f"translates {name!r} by no word")

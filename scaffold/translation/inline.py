@@ -11,6 +11,7 @@ from scaffold.translation.page import Passage, Piece, Slot
 if TYPE_CHECKING:
     from markdown_it.token import Token
 
+# `<img src="x" alt=y>`: an opening tag; then its attributes, with or without quotes.
 _TAG = re.compile(r"<(?P<name>[A-Za-z][\w-]*)(?P<rest>[^>]*)>")
 _ATTRIBUTE = re.compile(
     r"(?P<key>[\w:-]+)\s*=\s*(?:\"(?P<a>[^\"]*)\"|'(?P<b>[^']*)'|(?P<c>[^\s>]+))"
@@ -19,8 +20,10 @@ _CODE_SIGN = " \N{OBJECT REPLACEMENT CHARACTER} "
 """Stands in prose for code, so that words around it are not joined."""
 
 _COMMENT = re.compile(r"<!--.*?-->", re.DOTALL)
+# MyST writes roles in front of code: {ref}`text <target>`, of which the target is compared.
 _ROLE = re.compile(r"\{(?:ref|doc|term|numref|eq|any|abbr|download|(?:[\w-]+:)+[\w-]+)\}$")
 _ROLE_TARGET = re.compile(r"<[^<>]+>$")
+# `{{ x }}` and `{% x %}` of Jinja; `{* file.py *}` and `{! file.md !}`, which include a file.
 _PLACEHOLDER = re.compile(r"\{\{.+?\}\}|\{%.+?%\}|\{(?P<mark>[*!]) .+? (?P=mark)\}|\{!.+?!\}")
 _ALERT = re.compile(r"\A\[!\w+\]")
 """The first line of a note as GitHub writes it, which has no words that are translated."""
@@ -61,6 +64,7 @@ class Html:
         kept = [found["name"].lower()]
         for each in _ATTRIBUTE.finditer(found["rest"]):
             key = each["key"].lower()
+            # One of the three ways to quote a value has matched.
             value = next(text for text in each.group("a", "b", "c") if text is not None)
             if key == "href":
                 into.links.append(Piece(unquote(value), line))
@@ -111,6 +115,7 @@ def read_inline(token: Token, slot: Slot, line: int, html: Html) -> Passage:
                 html.read(child.content, at, found)
             case _:
                 pass
+    # The first line of a note, or an image alone, is no paragraph.
     found.paragraphs = 1 if _ALERT.sub("", found.plain).strip() else 0
     return found
 

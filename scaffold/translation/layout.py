@@ -16,13 +16,16 @@ LANGUAGE = r"(?:zh|cn)(?:[-_](?:cn|hans|hans[-_]cn))?"
 
 SOURCE_FOLDERS = ("docs", "doc", "documentation", "content")
 _LANGUAGE = re.compile(rf"{LANGUAGE}\Z", re.IGNORECASE)
+# The beginning of a path: `ja/`, `zh-cn/`, `pt_br/`.
 _OTHER_LANGUAGE = re.compile(
     r"(?:ar|cn|de|es|fa|fr|hi|id|it|ja|jp|ko|kr|pl|pt|ru|tr|uk|vi|zh)(?:[-_][a-z]{2,4})?/",
     re.IGNORECASE,
 )
+# `guide.zh.md`, `README_zh-CN.md`, `setup-cn.markdown`.
 _SUFFIXED = re.compile(rf"(?P<stem>.+?)[._-]{LANGUAGE}\.(?P<end>md|markdown)\Z", re.IGNORECASE)
 _PAGE = re.compile(r".+\.(?:md|markdown)\Z", re.IGNORECASE)
 _SKIPPED = re.compile(r"(?:^|/)(?:\.[^/]+|node_modules|vendor|third_party|site-packages)/")
+# Where Docusaurus keeps the pages of a language, below `i18n/zh`.
 _DOCUSAURUS = "docusaurus-plugin-content-docs/current"
 
 
@@ -146,6 +149,7 @@ def _fill(layout: Layout, paths: Iterable[str]) -> None:
 
 def _beside(paths: list[str]) -> Iterator[tuple[str, str]]:
     """Yield pages whose translation is beside them under a name with the language."""
+    # Case is folded, for `readme.zh.md` beside `README.md`.
     there = {path.lower(): path for path in paths}
     for path in paths:
         if found := _SUFFIXED.match(path):

@@ -8,7 +8,9 @@ from typing import NamedTuple
 
 from scaffold.translation.documents import Documents
 
+# `https://x`, `mailto:x`, `//host/x`, `/x`: no path from the page.
 _ELSEWHERE = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:|//|/")
+# `/en/` and `/zh-cn/` in a path, `zh.` at the beginning of a host.
 _LANGUAGE_IN_URL = re.compile(r"(?<=[/.])(?:en|zh)(?:[-_](?:us|cn|hans))?(?=[/.]|$)", re.IGNORECASE)
 
 

@@ -7,6 +7,7 @@ import unicodedata
 from collections.abc import Iterator
 from decimal import Decimal
 
+# `1,000.5` with separators; else `12`, `3.14`, and versions such as `2.4.1`.
 _NUMBER = re.compile(r"\d{1,3}(?:,\d{3})+(?:\.\d+)?(?!\d)|\d+(?:\.\d+)*")
 _CHINESE_UNITS = {"百": 100, "千": 1000, "万": 10**4, "亿": 10**8, "百万": 10**6, "千万": 10**7}
 _ENGLISH_UNITS = {"thousand": 1000, "k": 1000, "million": 10**6, "m": 10**6, "billion": 10**9}
@@ -25,6 +26,7 @@ _WORDS: dict[str, tuple[str, ...]] = {
     **{word: (str(20 + 10 * place),) for place, word in enumerate(_TENS)},
     "hundred": ("100",), "thousand": ("1000",), "million": ("1000000",), "dozen": ("12",),
     "a": ("1",), "an": ("1",), "single": ("1",), "each": ("1",), "once": ("1",), "per": ("1",),
+    # A half may be written as 50 %.
     "twice": ("2",), "both": ("2",), "pair": ("2",), "half": ("0.5", "50"), "quarter": ("0.25",),
     "last": ("1",), "next": ("1",), "other": ("1",), "only": ("1",),
 }  # fmt: skip

@@ -13,6 +13,7 @@ PREAMBLE = "preamble"
 """The key of what is above a page's first heading, its front matter included."""
 
 MARKER_FORM = "<!-- scaffold: source {key} {hash} -->"
+# MARKER_FORM, read back; how many blanks there are does not matter.
 _MARKER = re.compile(r"\A<!--\s*scaffold:\s*source\s+(?P<key>\S+)\s+(?P<hash>[0-9a-f]+)\s*-->\Z")
 
 Slot = tuple[str | int, ...]
@@ -168,6 +169,7 @@ class Page:
     def at_anchor(self, anchor: str) -> Section | None:
         """Return the section that an anchor leads to, by the heading's own or by one set in it."""
         for each in self.sections:
+            # GitHub and MkDocs make different anchors of the same heading.
             if anchor in (each.slug, each.mkdocs_slug, *(own.text for own in each.anchors)):
                 return each
         return None

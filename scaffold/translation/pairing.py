@@ -76,6 +76,7 @@ class _Matching:
                 wanted.setdefault(of_source(section), []).append(at)
         for at, section in self._open():
             for marker in section.markers:
+                # Sections of the same text have the same hash; they are paired in their order.
                 places = wanted.get(of_marker(marker))
                 if places:
                     self._take(places.pop(0), at, marker)
@@ -83,6 +84,7 @@ class _Matching:
 
     def by_order(self) -> None:
         """Pair what is left between two pairs, by the levels of the headings."""
+        # Pairs that markers have made are fixed points; guesses are made between two of them only.
         anchors = self._chain()
         for (low, left), (high, right) in pairwise(anchors):
             sources = [at for at in range(low + 1, high) if at not in self._found]
@@ -107,6 +109,7 @@ class _Matching:
         if translation is None:
             return Pair(source, None, "missing")
         if marker is None:
+            # Paired by order alone. A marker that names no section here is one of an older state.
             return Pair(source, translation, "stale" if translation.markers else "unmarked")
         return Pair(
             source, translation, "current" if marker.hash == source.hash else "stale", marker
@@ -130,6 +133,7 @@ class _Matching:
     def _chain(self) -> list[tuple[int, int]]:
         """Return the longest run of pairs in one order, with both ends around it."""
         rows = sorted(self._found.items())
+        # best[n] is the longest rising run that ends in the n-th pair.
         best: list[list[tuple[int, int]]] = []
         for at, row in enumerate(rows):
             # Quadratic, which is fine for the sections of one page.

@@ -116,6 +116,7 @@ def plan_page(documents: Documents, page: str, keys: Sequence[str], *, everythin
                 code="usage",
                 hint=f"`scaffold docs status --json` lists the sections of {page}",
             )
+    # A section that is named is shown in any state.
     wanted = ["missing", "stale", "unmarked", *(["current"] if everything or keys else [])]
     chosen = [
         pair
@@ -155,6 +156,7 @@ def _links(documents: Documents, page: str, sections: list[Section]) -> dict[str
     found: dict[str, str] = {}
     for section in sections:
         for passage in section.passages:
+            # What the link becomes in the translation, by what it is in the page.
             found |= {piece.text: links.expected(piece.text).text for piece in passage.links}
             found |= {piece.text: links.expected_image(piece.text).text for piece in passage.images}
     return dict(sorted(found.items()))
@@ -187,6 +189,7 @@ def _shown_task(plan: Plan, task: Task) -> list[str]:
     ]
     if task.diff:
         rows += ["--- changed in the source since", task.diff.rstrip("\n")]
+    # That state was never committed, or is more than MAX_REVISIONS back.
     elif task.pair.state == "stale":
         rows += ["--- the source that was translated is not in git; compare all of it"]
     if task.translation is not None and task.pair.translation is not None:

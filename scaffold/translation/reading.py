@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from markdown_it.token import Token
 
 HASH_DIGITS = 12
+# MyST's `(label)=` above a heading; then `{#id}` or `{: #id}` at its end.
 _LABEL = re.compile(r"\(([\w:.-]+)\)=\s*\Z")
 _OWN_ID = re.compile(r"\s*\{:?\s*#(?P<id>[\w:.-]+)[^{}]*\}\s*$")
 

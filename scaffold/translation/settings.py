@@ -37,6 +37,7 @@ class Settings:
         if matches(path, self.generated):
             return "generated"
         for pattern, reason in self.exclude.items():
+            # `guide.md#key` leaves out one section, and not the page.
             if "#" not in pattern and matches(path, [pattern]):
                 return reason
         return ""

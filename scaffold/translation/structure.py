@@ -28,12 +28,14 @@ def check_headings(page: Page, other: Page, pairs: Sequence[Pair]) -> Iterator[F
             if pair.state != "excluded":
                 wanted = f"a section for {source.title!r}, marked {source.wanted}"
                 place = f"{page.path}:{source.line}"
+                # What is missing has no line; the section that it follows has one.
                 yield disagreement(other.path, last or 1, "heading", "none", wanted, place)
         else:
             place = f"{page.path}:{source.line}"
             if section.level != source.level:
                 found, wanted = f"level {section.level}", f"level {source.level}"
                 yield disagreement(other.path, section.line, "heading", found, wanted, place)
+            # Pairs come in the order of the page, so lines that fall are out of order.
             if section.line < last:
                 found = f"{section.title!r} above a section that it follows in the page"
                 wanted = "the order of the page"
@@ -100,6 +102,7 @@ def _quoted(row: str | None) -> str:
 
 
 def _rule(block: Block) -> str:
+    # "bullet list" and "numbered list" both come under the rule "list".
     return {"code block": "code", "indented code": "code"}.get(block.kind, block.kind.split()[-1])
 
 

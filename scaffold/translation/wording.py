@@ -12,6 +12,7 @@ from scaffold.translation.links import Expected, Links
 from scaffold.translation.numbers import foreign_numbers, missing_numbers
 from scaffold.translation.page import Passage, Piece
 
+# Punctuation of East Asia, ideographs, and full-width forms.
 _CHINESE = re.compile(r"[\u3000-\u303f\u3400-\u9fff\uff00-\uffef]")
 _WORD = re.compile(r"(?<![\w.])[a-z]{2,}(?![\w.])")
 _MIN_WORDS = 4

@@ -69,10 +69,12 @@ def write_unit(
     plan = None if seen is None else make_plan(request, rendered, seen)
     with session(target.root, f"{report.command} {request.key}") as opened:
         report.warnings += settled_warning(opened.settled)
+        # Two adds of one unit at once: the second one finds it made.
         made = existing_unit(target.root, request)
         if made is not None:
             return nothing_to_do(report, target.root, request, made, options)
         found = take_look(request, target.root)
+        # Somebody wrote in the time between, or an interrupted run was settled on entry.
         if plan is None or found != seen:
             plan = make_plan(request, rendered, found)
         plan = _tidied(target, request, plan, options)
@@ -117,6 +119,7 @@ def _tidied(target: Target, request: Request, plan: Plan, options: Options) -> P
 
 def take_look(request: Request, root: Path) -> Snapshot:
     """Read all that the plan of a request depends on."""
+    # The folder in which all records of the kind are.
     made = (root / record_path(request.kind.name, "x")).parent
     siblings = [path.stem for path in sorted(made.glob("*.toml"))]
     files = paths_to_list(request)

@@ -41,6 +41,7 @@ ACCEPTED: dict[str, tuple[str, ...]] = {
 ROLES = ("question", "answer", "chosen", "rejected", "prompt")
 """Every role, in the order in which they are looked for; only a prompt may be missing."""
 
+# Data sets of questions also hold exercises ("Compute 3 + 4."), so half of them is enough.
 ASKING_SHARE = 0.5
 """The least share of the values of a column of questions that end in a question mark."""
 
@@ -116,6 +117,7 @@ def find_columns(
     search = _Search(rows, describe_columns(rows), is_learnt=is_learnt)
     wanted = sorted(set(roles), key=ROLES.index)
     problems: list[str] = []
+    # What a person named comes first: its column is then taken for the other roles.
     for role in sorted(wanted, key=lambda role: role not in given):
         try:
             search.matches[role] = search.find(role, given.get(role, ""))
@@ -136,6 +138,7 @@ def find_columns(
 
 def describe_columns(rows: Rows) -> dict[str, Column]:
     """Return every column by its name, with what it holds."""
+    # A dictionary keeps the order of the columns, which a set would lose.
     names = dict.fromkeys(name for row in rows for name in row)
     found: dict[str, Column] = {}
     for name in names:
@@ -166,10 +169,12 @@ def content_of(value: Any) -> str:
     if isinstance(value, int | float):
         return "numbers"
     if isinstance(value, bytes):
+        # The first bytes of PNG, JPEG, GIF and WebP files.
         is_image = value.startswith((b"\x89PNG", b"\xff\xd8\xff", b"GIF8", b"RIFF"))
         return "images" if is_image else "bytes"
     if isinstance(value, Mapping):
         keys = set(cast("Mapping[str, Any]", value))
+        # How the library `datasets` stores images and other files in a column.
         return "images" if keys == {"bytes", "path"} else "objects"
     if isinstance(value, Sequence):
         return _content_of_list(cast("Sequence[Any]", value))
@@ -240,6 +245,7 @@ class _Search:
         if name not in self.columns:
             raise _unclear(f"there is no column {name!r} for the {role}")
         column = self.columns[name]
+        # The answer may be the last message of the conversation that asks.
         same = role == "answer" and column.content == "messages"
         if not same and not self._is_accepted(role, column):
             raise _unclear(
@@ -252,6 +258,8 @@ class _Search:
         for tier in _tiers(role, is_learnt=self.is_learnt):
             named = [c for c in self.columns.values() if _fold(c.name) in tier and c.count]
             fitting = [c for c in named if self._is_accepted(role, c) and self._is_free(role, c)]
+            # Two columns with the same values, such as `prompt` and `problem`, leave no choice to
+            # make.
             if len(fitting) > 1 and not self._are_equal(fitting):
                 raise _candidates(role, fitting)
             if fitting:
@@ -261,6 +269,7 @@ class _Search:
     def _by_content(self, role: str) -> Match:
         free = [c for c in self.columns.values() if c.content == "texts" and self._is_free(role, c)]
         if role in ("question", "answer"):
+            # No name was known: the only column of texts that is left, or the only one that asks.
             asking = [c for c in free if role == "question" and self._are_questions(c)]
             found = asking if len(asking) == 1 else free
             if len(found) == 1:

@@ -52,6 +52,7 @@ def check_neighbours(path: str, snapshot: Snapshot) -> None:
     name = PurePosixPath(path).name
     names = {each.removesuffix(".py"): each for each in snapshot.neighbours.get(path, ())}
     twins = _twins(name.removesuffix(".py"), names)
+    # The file itself may exist: overwriting it is decided elsewhere.
     if twins and name not in names.values():
         other = PurePosixPath(path).with_name(names[twins[0]])
         raise ConflictError(
@@ -103,6 +104,7 @@ def _bound(body: Iterable[ast.stmt]) -> Iterator[tuple[str, int]]:
         elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
             yield node.name, node.lineno
         elif isinstance(node, ast.If | ast.Try | ast.With):
+            # Handlers are no statements themselves, but what they contain may bind names.
             parts = [*ast.iter_child_nodes(node)]
             handled = [
                 row for each in parts if isinstance(each, ast.ExceptHandler) for row in each.body

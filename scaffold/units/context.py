@@ -114,7 +114,9 @@ def _reported(change: Change) -> ReportedChange:
 def _relative(path: str, root: Path, folder: Path) -> str:
     """Return a path that a person named, relative to the target's root."""
     place = Path(path)
+    # A path as the shell completes it, or as the report printed it.
     for candidate in (folder / place, root / place):
         if candidate.resolve().is_relative_to(root) and candidate.exists():
             return candidate.resolve().relative_to(root).as_posix()
+    # What does not exist stays as it is given: it may be a file that the plan would create.
     return PurePath(path).as_posix()

@@ -9,6 +9,7 @@ import tokenize
 
 from scaffold.syntax import read
 
+# The line below a table's header, which formatters pad: `|---|:-:|`, `----- | ---`.
 _RULE = re.compile(r"^[|:\-\s+]*-{2,}[|:\-\s+]*$", re.MULTILINE)
 
 _WITH_DOCSTRING = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
@@ -51,6 +52,7 @@ def _code(text: str) -> tuple[str, tuple[str, ...], list[str]] | None:
             # A formatter moves the lines of a docstring with the code around it.
             node.body[0] = ast.Expr(ast.Constant(ast.get_docstring(node)))
     comments = [token.string.strip() for token in tokens if token.type == tokenize.COMMENT]
+    # The residue is what the spelling for an older Python loses (decision 016).
     return ast.dump(tree), residue, comments
 
 

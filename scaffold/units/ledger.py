@@ -98,6 +98,7 @@ def dump_unit(unit: Unit) -> bytes:
         "entries": [_dump_entry(row) for row in unit.entries],
         "places": [row._asdict() for row in unit.todos],
     }
+    # TOML has no null, and a reader takes what is missing for empty.
     data = {key: value for key, value in data.items() if value not in ([], "")}
     head = "# Made by scaffold. Commit it with the code; it is what updates and removal go by.\n"
     return (head + tomli_w.dumps(data)).encode()
@@ -162,6 +163,7 @@ def read_unit(root: Path, path: Path) -> Unit:
     except OSError as error:
         raise _invalid(f"{where}: {error.strerror}") from error
     unit = parse_unit(data, where)
+    # A copied or renamed record would make removal delete the files of another unit.
     if (unit.kind, unit.name) != (path.parent.name, path.stem):
         raise _invalid(f"{where} has the id {unit.id!r}")
     return unit
@@ -177,6 +179,7 @@ def find_unit(root: Path, unit_id: str) -> Unit:
             cannot be read.
     """
     ids = unit_ids(root)
+    # By the names of the records: none but the one that is meant has to be readable.
     found = [each for each in ids if _means(unit_id, each)]
     if len(found) > 1:
         raise LedgerError(
@@ -195,6 +198,7 @@ def _means(typed: str, unit_id: str) -> bool:
     kind, _, name = unit_id.partition("/")
     asked, _, rest = typed.rpartition("/")
     is_kind = asked in ("", kind) or kind.startswith(asked + "-")
+    # `archon/qwen3` means `archon-model/qwen3`.
     return is_kind and rest.replace("-", "_") == name
 
 
@@ -252,6 +256,7 @@ def _dump_entry(entry: Entry) -> dict[str, Any]:
 def _inside(row: Fields, key: str) -> str:
     path = row.text(key)
     parts = PurePosixPath(path).parts
+    # A record comes with the repository, and removal deletes what it names.
     if not parts or path.startswith("/") or ".." in parts or "\\" in path:
         raise FieldError(f"{row.where}: {key} = {path!r} leads out of the target")
     if is_private(path):

@@ -18,6 +18,7 @@ def list_templates(options: Options) -> Report:
     """List what can be made, and what was made in the target, if there is one."""
     try:
         target = options.find()
+    # Outside of a repository the built-in templates can be listed all the same.
     except TargetError:
         if options.target is not None:
             raise

@@ -30,6 +30,7 @@ def eject_template(name: str, options: Options) -> Report:
             )
         files = catalogue.files(kind)
         inside = f"{style}/" if style else ""
+        # A style alone, or the kind's manifest with what its styles share: files without a folder.
         chosen = {
             p: d for p, d in files.items() if p.startswith(inside) and (style or "/" not in p)
         }
@@ -86,11 +87,13 @@ def uninstall(options: Options) -> Report:
             report.warnings += (f"{OWN_TEMPLATES} holds templates of your own and stays",)
         if (kept := backups_folder(work.root)).is_dir():
             report.warnings += (f"{kept} holds copies of edited files and stays",)
+        # A target that is known by a layout has no table of ours.
         if work.target.layout == "project":
             why = "the table [tool.scaffold] is yours: delete it, or keep it to come back"
             step = Step("pyproject.toml", _table_line(work.root), why)
             report.next = (step,)
             report.text += f"next       {step.file}:{step.line}  {step.why}\n"
+        # With --dry-run nothing is held, and nothing is forgotten.
         if work.opened is not None:
             work.opened.forget()
     return report

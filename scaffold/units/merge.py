@@ -36,8 +36,10 @@ def merge(path: str, base: bytes, mine: bytes, theirs: bytes) -> Merged:
     """
     if base == theirs:
         return Merged(mine)
+    # git on Windows checks text out with other line ends; every line would conflict.
     if b"\r\n" in mine and b"\r\n" not in base + theirs:
         base, theirs = (data.replace(b"\n", b"\r\n") for data in (base, theirs))
+    # Only a formatter has touched the file: the new text replaces it as a whole.
     if mine == theirs or is_equivalent(path, base, mine):
         return Merged(theirs)
     data = _merge_file(mine, base, theirs)

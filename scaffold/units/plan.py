@@ -69,6 +69,7 @@ def make_plan(request: Request, rendered: Sequence[RenderedFile], snapshot: Snap
     found = _Conflicts()
     found.check(lambda: _check_overwrite(request))
     found.check(lambda: check_spelling(request, snapshot))
+    # The default argument binds the file of this round; a closure would see the last one.
     files = [found.check(lambda f=file: _place_file(f, request, snapshot)) for file in rendered]
     edits = RegistryEdits(lambda entry: _registry(entry, snapshot))
     for entry in request.edited():
@@ -105,6 +106,7 @@ class _Conflicts:
         """Raise the first refusal, its text joined with that of the others."""
         if not self.errors:
             return
+        # Its class and code decide the exit status.
         first = self.errors[0]
         first.message = "; ".join(dict.fromkeys(error.message for error in self.errors))
         first.hint = "\n".join(dict.fromkeys(error.hint for error in self.errors if error.hint))
@@ -141,6 +143,7 @@ def _place_file(file: RenderedFile, request: Request, snapshot: Snapshot) -> Cha
         raise ConflictError(f"{file.path} {state.problem}", code="outside_target")
     if state.problem:
         raise ConflictError(f"{file.path} {state.problem}", code="file_exists")
+    # `a.py` beside a folder `a`: which of the two an import takes depends on an `__init__.py`.
     twin = _package_twin(file.path)
     if twin != file.path and snapshot.files[twin].problem == "is a folder":
         raise ConflictError(
@@ -154,6 +157,7 @@ def _place_file(file: RenderedFile, request: Request, snapshot: Snapshot) -> Cha
         return None
     if state.data is None:
         return Change(file.path, "created", None, file.data)
+    # A file of another unit is never overwritten, whatever --overwrite names.
     owner = snapshot.owners.get(file.path)
     if owner is not None:
         place = "another place with --to" if request.kind.subject else "another name"

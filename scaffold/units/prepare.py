@@ -66,6 +66,7 @@ def prepare(
         report.found = columns.lines()
         report.extra["columns"] = [vars(match) for match in columns.matches]
     made = existing_unit(target.root, request)
+    # With a run left over, what is made is only known once that is settled, under the lock.
     if made is None or has_journal(target.root):
         return Prepared(target, request, report)
     report = nothing_to_do(report, target.root, request, made, options)

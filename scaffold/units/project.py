@@ -34,6 +34,8 @@ from scaffold.units.plan import make_plan
 
 def training_package() -> str:
     """Return the folder or wheel of areal-lite that came with this tool, or "" for an index."""
+    # A checkout has the training package beside this one; an installed tool may have its wheel
+    # there.
     checkout = Path(__file__).resolve().parents[2] / "areal"
     if (checkout / "pyproject.toml").is_file():
         return checkout.as_posix()
@@ -76,6 +78,7 @@ def new_project(
     if made is not None:
         return nothing_to_do(report, root, request, made, options)
     _check_free(root)
+    # A new folder has no neighbours to take a style from, and nobody to lock out.
     rendered = render_request(request, catalogue.files(kind.name))
     plan = make_plan(request, rendered, take_look(request, root))
     if not options.dry_run:
@@ -100,6 +103,7 @@ def _inside_target(root: Path) -> tuple[str, ...]:
     try:
         around = find_target(root.parent).root
     except TargetError as error:
+        # Two targets around it are as good a reason to warn as one.
         if error.code != "target_ambiguous":
             return ()
         around = root.parent

@@ -36,6 +36,7 @@ def unit_of(request: Request, rendered: Iterable[RenderedFile]) -> Unit:
     files = tuple(rendered)
     kind = request.kind
     parts = [(f"{kind.name}/{style.name}", style.version, style.origin) for style in request.styles]
+    # A kind without files of its own is no template that the unit could be outdated from.
     if kind.files:
         parts.insert(0, (kind.name, kind.version, kind.origin))
     return Unit(
@@ -60,6 +61,7 @@ def records_of(unit: Unit, rendered: Iterable[RenderedFile], snapshot: Snapshot)
     """
     wanted = {base_path(unit.kind, unit.name, file.path): file.data for file in rendered}
     wanted[record_path(unit.kind, unit.name)] = dump_unit(unit)
+    # One that exists may hold a person's lines, and stays.
     if snapshot.data(ATTRIBUTES) is None:
         wanted[ATTRIBUTES] = ATTRIBUTES_TEXT
     for path in wanted:

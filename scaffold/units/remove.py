@@ -61,6 +61,7 @@ def plan_remove(root: Path, unit: Unit, units: Iterable[Unit], *, discard: bool)
     _check_not_needed(unit, others)
     states = _states(root, unit, others)
     edited = tuple(path for path, state in states.items() if state == "edited")
+    # A missing file is neither deleted nor kept.
     deleted = ("untouched", "edited") if discard else ("untouched",)
     files = [
         Change(path, "deleted", (root / path).read_bytes(), None)
@@ -87,6 +88,7 @@ def _check_not_needed(unit: Unit, others: Iterable[Unit]) -> None:
 
 def _states(root: Path, unit: Unit, others: Iterable[Unit]) -> dict[str, FileStatus]:
     """Return what became of the files of this unit alone; what two made goes with the last."""
+    # Such as an `__init__.py` that both need.
     shared = {file.path for other in others for file in other.files}
     own = [file for file in unit.files if file.path not in shared]
     return {file.path: file_status(root, unit, file) for file in own}
@@ -97,12 +99,14 @@ def _without_entries(root: Path, unit: Unit) -> tuple[list[Change], tuple[Entry,
     changed: list[Entry] = []
     # The last one first: what stood between two of them comes back as it was.
     for entry in reversed(unit.entries):
+        # A registry that is gone has lost the line as well.
         if not (root / entry.file).is_file():
             continue
         try:
             data = edits.text(entry)
             if shapes.has_entry(data, entry):
                 edits.remove(entry)
+            # The key is there with another value, which a person has written.
             elif entry.key in shapes.read_entries(data, entry):
                 changed.append(entry)
         except RegistryError as error:
@@ -126,6 +130,7 @@ def _records(root: Path, unit: Unit, *, is_last: bool) -> list[Change]:
     paths += [base_path(unit.kind, unit.name, file.path) for file in unit.files]
     found = [path for path in paths if (root / path).is_file()]
     if is_last and (root / ATTRIBUTES).is_file():
+        # With the last unit goes what was written for all of them, if nobody has added to it.
         found += [ATTRIBUTES] * ((root / ATTRIBUTES).read_bytes() == ATTRIBUTES_TEXT)
     return [Change(path, "record", (root / path).read_bytes(), None) for path in found]
 
@@ -133,11 +138,13 @@ def _records(root: Path, unit: Unit, *, is_last: bool) -> list[Change]:
 def remove_unit(unit_id: str, discard: Iterable[str], options: Options) -> Report:
     """Take back what was made under an ID: untouched files, registry lines and the record."""
     with at_work(f"remove {unit_id}", options) as work:
+        # A broken record of another unit is only warned of: this one can be removed all the same.
         units, problems = sound_units(work.root)
         unit = find_unit(work.root, unit_id)
         work.report.warnings += tuple(f"{each.message}; {each.hint}" for each in problems)
         removal = plan_remove(work.root, unit, units, discard=_is_named(unit, discard))
         report = work.report
+        # The copies come first: a removal that fails later loses nothing.
         if removal.lost and not options.dry_run:
             saved = back_up(work.root, unit.id, removal.lost)
             report.warnings += (f"edited files were copied to {saved} before they were deleted",)

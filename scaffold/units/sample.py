@@ -22,11 +22,14 @@ NUM_KEPT = 2
 MAX_TEXT = 72
 """Longest text of a row that goes into a test; its middle is left out."""
 
+# Longer conversations would make a test that nobody reads.
 MAX_MESSAGES = 6
 SOURCE = "sample:"
 """What an answer's ``default_from`` begins with where a sample answers it."""
 
+# A file without line ends is not read into memory as a whole; 16 MiB holds any sensible row.
 MAX_LINE_BYTES = 16 * 2**20
+# Where data sets keep their files: the folder itself, and those of the hub's usual layouts.
 FOLDERS = ("", "data", "main", "default", "train")
 
 Row = dict[str, Any]
@@ -55,7 +58,9 @@ def answers_from_sample(
     rows_answer = asked.pop("rows", "")
     rows = read_sample(path)
     named = {role: str(given[name]) for role, name in asked.items() if given.get(name)}
+    # Supervised fine-tuning learns the answer word for word; for RL it is only compared.
     columns = find_columns(rows, asked, named, is_learnt="sft" in styles)
+    # A role that was given is matched to that very column, so nothing given is overwritten.
     filled = {**given, **{asked[match.role]: match.name for match in columns.matches}}
     if rows_answer and not filled.get(rows_answer):
         used = dict.fromkeys(match.name for match in columns.matches if match.name)
@@ -95,6 +100,8 @@ def rows_for_test(rows: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> 
         if not any(is_missing(row.get(name)) for name in columns)
     ]
     cut = [{name: _cut(value) for name, value in row.items()} for row in whole]
+    # Cut where rows still differ then, uncut where only that tells columns apart, else whatever is
+    # there.
     kept = [row for row in cut if _is_good(row)] or [row for row in whole if _is_good(row)] or cut
     return json.dumps(kept[:NUM_KEPT], ensure_ascii=False) if kept else ""
 
@@ -108,6 +115,7 @@ def _is_good(row: Row) -> bool:
 def _cut(value: Any) -> Any:
     """Return a value with its long texts cut in the middle, since answers stand at the end."""
     if isinstance(value, str):
+        # Neither NUL nor a lone surrogate can be in a Python file.
         text = value.replace("\x00", "").encode("utf-8", "replace").decode("utf-8")
         return text if len(text) <= MAX_TEXT else f"{text[:40].rstrip()} ... {text[-27:].lstrip()}"
     if isinstance(value, list):
@@ -155,12 +163,14 @@ def _read_lines(file: Path, limit: int) -> Iterator[Row]:
 def _read_json(file: Path, limit: int) -> Iterator[Row]:
     """Read an array of objects, or lines of objects, as many .json files hold."""
     with file.open("rb") as data:
+        # The cut may fall into the middle of a character.
         head = data.read(MAX_LINE_BYTES).decode("utf-8-sig", "ignore")
     if not head.lstrip().startswith("["):
         yield from _read_lines(file, limit)
         return
     decoder, at = json.JSONDecoder(), head.index("[") + 1
     for number in range(limit):
+        # raw_decode accepts no blanks or commas in front of a value.
         rest = len(head) - len(head[at:].lstrip(" \t\r\n,"))
         if head[rest : rest + 1] in ("]", ""):
             return
@@ -171,6 +181,7 @@ def _read_json(file: Path, limit: int) -> Iterator[Row]:
 def _read_csv(file: Path, limit: int) -> Iterator[Row]:
     with file.open(encoding="utf-8-sig", newline="") as lines:
         for row in csv.DictReader(lines, strict=True):
+            # DictReader puts surplus cells under the key None.
             yield {key: value for key, value in row.items() if isinstance(key, str)}
 
 
@@ -182,6 +193,7 @@ def _read_parquet(file: Path, limit: int) -> Iterator[Row]:
             "install pyarrow there, give the rows as JSONL, or name the columns with the options",
         )
     parquet: Any = importlib.import_module("pyarrow.parquet")
+    # Batch by batch: a Parquet file may be larger than the memory.
     table = parquet.ParquetFile(file)
     for batch in table.iter_batches(batch_size=limit):
         yield from batch.to_pylist()

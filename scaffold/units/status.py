@@ -86,6 +86,8 @@ def file_status(
     except OSError:
         return "missing"
     added = [entry for entry in others if entry.file == file.path]
+    # A package's `__init__.py` may be a unit's file and the registry of others. Plain lines are
+    # told by their text, which is fast; any other layout is edited back.
     if added and digest(_without_lines(now, added)) == file.sha256:
         return "untouched"
     for entry in added:
@@ -116,6 +118,7 @@ def _is_registered(root: Path, entry: Entry) -> bool:
         data = (root / entry.file).read_bytes()
         # Hundreds of units share one table, which is read again only where it says something else.
         known = _entries(data, replace(entry, key="", value="")) if _is_plain(entry) else {}
+        # has_entry also compares values that are code.
         return known.get(entry.key) == entry.value or has_entry(data, entry)
     except (OSError, ScaffoldError):
         return False

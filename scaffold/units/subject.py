@@ -54,8 +54,11 @@ def read_subject(target: Target, typed: str, folder: Path, style: str, to: str) 
     if subject.style == "reward":
         _check_offline(file, text)
     parts = _dotted_parts(target.root, file)
+    # The name of the unit leaves out the package, which all modules share.
     inner = parts[1:] if len(parts) > 1 and parts[0] == target.package else parts
+    # An agent is a workflow to users: one folder holds both.
     room = "workflow" if subject.style == "agent" else subject.style
+    # `reward.math` is clear by its folder; `scoring.math` becomes `scoring_math_reward`.
     key = "_".join(inner if room in inner else [*inner, subject.style])
     place = to or _test_path(target, subject.style, path, inner)
     answers = {**subject.answers, "module": ".".join(parts), "to": place}
@@ -65,6 +68,7 @@ def read_subject(target: Target, typed: str, folder: Path, style: str, to: str) 
 def _module_file(root: Path, typed: str, folder: Path) -> Path:
     """Return the file of a module that was named by path or dotted."""
     inside = typed.replace(".", "/") + ".py"
+    # A path from the working folder or the root, or a dotted name.
     candidates = [folder / typed, root / typed, root / inside, root / "src" / inside]
     for candidate in candidates:
         file = candidate.resolve()
@@ -76,6 +80,7 @@ def _module_file(root: Path, typed: str, folder: Path) -> Path:
 def _check_offline(file: Path, text: str) -> None:
     """Refuse a reward that asks a server, itself or by a module beside it."""
     names = imported_modules(text)
+    # The request may be in a helper in the same folder; further away it is not looked for.
     beside = [file.with_name(name.rpartition(".")[2] + ".py") for name in names]
     for other in {each for each in beside if each.is_file()}:
         with contextlib.suppress(SyntaxError, ValueError):  # that file is not ours to judge
@@ -107,6 +112,7 @@ def _test_path(target: Target, style: str, path: Path, inner: list[str]) -> str:
     """Return where the target keeps the tests of such a thing, else the mirrored path."""
     style = "workflow" if style == "agent" else style
     place = target.kinds.get(style)
+    # The module lies where units of its kind do: its test goes where theirs go.
     if place is not None and PurePosixPath(place.registry.file).parent.parts == path.parent.parts:
         return unit_names(target, target.catalogue.kind(style), path.stem)["test"]
     name = f"test_{inner[-1]}.py" if style in inner else f"test_{inner[-1]}_{style}.py"

@@ -12,6 +12,7 @@ from scaffold.syntax import parse
 from scaffold.templating.spec import AnswerValue
 from scaffold.units.columns import ALIASES
 
+# `get_gsm8k_rl_dataset`: the name, and what its rows are for.
 LOADER = re.compile(r"get_(\w+)_(sft|rl|rw|dpo)_dataset")
 
 REWARD_BEGINS = ("prompt", "completion", "prompt", "completion")
@@ -106,6 +107,7 @@ _WANTED = (
 def _why_not(tree: ast.Module, style: str) -> str:
     classes = (node for node in tree.body if isinstance(node, ast.ClassDef))
     bases = {base.rpartition(".")[2] for node in classes for base in map(ast.unparse, node.bases)}
+    # A spec is known by the call that makes it, a model by its base.
     calls = {ast.unparse(n.func) for n in ast.walk(tree) if isinstance(n, ast.Call)}
     if bases & {"BaseArchonModel", "BaseDecoder"} or any(
         call.endswith("ModelSpec") for call in calls
@@ -145,6 +147,7 @@ def _required(function: Function, skip: int) -> list[str]:
     """Return the arguments without a default, but for the first ones."""
     given = function.args
     names = _names(function)
+    # ast has a default for each keyword-only argument, None where there is none.
     keywords = [
         arg.arg
         for arg, default in zip(given.kwonlyargs, given.kw_defaults, strict=True)
@@ -160,6 +163,7 @@ def _workflow(tree: ast.Module) -> Iterator[Subject]:
     classes = {node.name: node for node in tree.body if isinstance(node, ast.ClassDef)}
     for node in classes.values():
         style = _style_of(classes, node)
+        # The first public workflow of a file is the subject; helpers and bases are passed over.
         if node.name.startswith("_") or not style:
             continue
         constructor = _find(classes, node, "__init__")
@@ -257,6 +261,7 @@ def _loaders(tree: ast.Module) -> Iterator[Subject]:
 def _columns(tree: ast.Module, types: set[str]) -> list[str]:
     """Return the columns of the source, as ``name=role``; none where they cannot be told."""
     read = _subscripts(tree, {"row", "sample", "example", "x", "item", "data"})
+    # Columns are often listed in a tuple, or as values of a dictionary that renames them.
     several = [
         node.elts if isinstance(node, ast.Tuple) else node.values
         for node in ast.walk(tree)
@@ -268,6 +273,7 @@ def _columns(tree: ast.Module, types: set[str]) -> list[str]:
         role = _role(name)
         if role:
             found[name] = role
+        # A column that is read and plays no known role may be needed: no sample row can be made up.
         elif name in read and name not in MADE_COLUMNS:
             return []
     needed = {"question", "answer"} if types & {"rl", "sft"} else set[str]()

@@ -15,6 +15,7 @@ from typing import NamedTuple
 from scaffold.syntax import parse
 from scaffold.units.ledger import Unit, base_path
 
+# `    # YOURS: write the prompt`, on a line of its own.
 MARK = re.compile(r"^[ \t]*#[ \t]*YOURS:[ \t]*(?P<why>.*\S)[ \t]*$")
 
 
@@ -46,6 +47,7 @@ def open_todos(root: Path, unit: Unit) -> tuple[OpenTodo, ...]:
         current = _text(root / file)
         base = _text(root / base_path(unit.kind, unit.name, file))
         if current is not None:
+            # A comment YOURS that a person adds is theirs and no todo of the template.
             known = {todo.symbol for todo in unit.todos if todo.file == file}
             # Where the base was lost, nothing shows that a todo was done.
             still_open = _still_open(file, current, current if base is None else base)
@@ -91,6 +93,7 @@ def _symbol_at(tree: ast.Module, line: int) -> str:
         around = next(
             (node for node in body if node.lineno <= line <= (node.end_lineno or 0)), None
         )
+        # Only classes are entered: a comment inside a function marks the whole function.
         if not isinstance(around, ast.ClassDef):
             break
         body, prefix = around.body, f"{prefix}{around.name}."

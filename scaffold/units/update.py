@@ -64,6 +64,7 @@ def update_units(
         for unit in units:
             plan = _planned(work, unit, changed, changes, writer_of)
             _report_plan(work, plan)
+            # The next unit starts from what this one leaves, as both may add to one registry.
             changes += plan.changes
         work.apply(_composed(changes))
     return work.report
@@ -73,6 +74,7 @@ def _composed(changes: Iterable[Change]) -> list[Change]:
     """Return one change per file for several in order, such as two of one registry."""
     found: dict[str, Change] = {}
     for change in changes:
+        # The first change has the bytes on the disk, the last one those to be written.
         first = found.get(change.path, change)
         action = first.action if change.action == "edited" else change.action
         found[change.path] = replace(first, action=action, after=change.after)
@@ -96,12 +98,14 @@ def _planned(
             code="usage",
             hint=f"`scaffold show {unit.id}` lists its answers",
         )
+    # A question that the template has dropped since is no error.
     given: dict[str, Any] = {k: v for k, v in unit.answers.items() if k in questions}
     given |= {name: parse_answer(questions[name], text) for name, text in changed.items()}
     # What was made stays where it is, whatever the siblings do by now.
     made = {file.role: file.path for file in unit.files if file.role in ("source", "test")}
     named = made if kind.place else {}
     if kind.writer:
+        # The registry's key is the model type as it is spelled there, which the unit's name folds.
         named |= {"registered": str(given["model_type"])}
     request = request_for(work.target, kind, styles, unit.name, given, named)
     if kind.writer:
@@ -139,5 +143,6 @@ def _settings(settings: Iterable[str]) -> dict[str, str]:
                 code="usage",
                 hint="scaffold update ID --set NAME=VALUE",
             )
+        # `--set max-turns=4`, spelled as the option of the add is.
         found[name.replace("-", "_")] = value
     return found

@@ -65,6 +65,7 @@ def plan_update(
         work.update(file)
     work.drop_files({file.path for file in unit.files})
     work.update_entries(unit.entries)
+    # Bases are renewed even where a conflict is left: the next merge starts from this text.
     paths = [record_path(unit.kind, unit.name), ATTRIBUTES]
     paths += [base_path(unit.kind, unit.name, file.path) for file in unit.files]
     records = records_of(unit, rendered, take_snapshot(root, paths))
@@ -98,6 +99,7 @@ class _Merging:
         if mine is None:
             if file.path not in known:
                 self.changes.append(Change(file.path, "created", None, file.data))
+            # A person deleted it, which is respected; only news in the template are worth a word.
             elif base != file.data:
                 self.warnings.append(f"{file.path} was deleted; what its template adds is left out")
             return
@@ -115,6 +117,7 @@ class _Merging:
         merged = merge(file.path, base, mine, file.data)
         if merged.data != mine:
             action = "conflict" if merged.conflicts else "merged"
+            # What comes out is the template's text: nothing of the person's had to be kept.
             action = "updated" if merged.data.replace(b"\r\n", b"\n") == file.data else action
             self.changes.append(Change(file.path, action, mine, merged.data))
         why = "decide between your text and the template's, marked <<<<<<< and >>>>>>>"

@@ -17,8 +17,10 @@ Status = Literal["A", "C", "D", "M", "R", "T", "U"]
 EMPTY_TREE = "4b825dc642cb6eb9a060e54bf8d69288fbee4904"
 """The tree without files, which is in every repository of SHA-1 object names."""
 
+# Modes of git for a symbolic link and for a commit of another repository.
 LINK, SUBMODULE = "120000", "160000"
 
+# `@@ -12,3 +14 @@ def f():`, and where the patch of the next file begins, one in conflict included.
 _HUNK = re.compile(r"@@ -(\d+)(?:,\d+)? \+(\d+)(?:,\d+)? @@ ?(.*)")
 _SECTION = re.compile(r"^(diff --git |diff --(?:cc|combined) |\* Unmerged path )", re.MULTILINE)
 PATCH_OPTIONS = (
@@ -129,6 +131,7 @@ def new_text(repository: git.Repo, change: FileChange) -> str | None:
 
 def blob_text(repository: git.Repo, name: str, mode: str = "100644") -> str | None:
     """Return a stored content as text, odd bytes replaced; None for binary and missing ones."""
+    # An id of zeros is a file that does not exist, or one on the disk that git has not stored.
     if mode in (LINK, SUBMODULE) or not name.strip("0"):
         return None
     # One process of git answers for all blobs; one for each would take most of a command's time.
@@ -202,6 +205,7 @@ def _change(head: str, fields: Iterator[str], sections: _Sections) -> FileChange
 
 
 def _is_binary(part: str) -> bool:
+    # In front of the first hunk: a changed line may hold the same words.
     head = part.partition("\n@@ ")[0]
     return "\nBinary files " in head or "\nGIT binary patch" in head
 
@@ -211,6 +215,7 @@ def _hunks(part: str) -> Iterator[Hunk]:
     match: re.Match[str] | None = None
     removed: list[str] = []
     added: list[str] = []
+    # The head behind the last line closes the last hunk.
     for line in [*part.split("\n"), "@@"]:
         if line.startswith("@@"):
             if match is not None:

@@ -11,6 +11,8 @@ from typing import Any, Literal, NamedTuple, cast
 
 from scaffold.analysis.project.projects import normal_name
 
+# `torch[cuda] >= 2.4 ; python_version > "3.9"`: the name, and what is asked of it; then a line of
+# go.mod, `require example.com/x v1.2.3`.
 _REQUIREMENT = re.compile(r"\s*([A-Za-z0-9][\w.-]*)\s*(?:\[[^\]]*\])?\s*([^;#]*)")
 _GO = re.compile(r"^\s*(?:require\s+)?([\w.-]+\.[\w./-]+)\s+(v\S+)", re.MULTILINE)
 _SECTIONS = ("dependencies", "devDependencies", "peerDependencies", "optionalDependencies")
@@ -70,6 +72,7 @@ def _reader(path: str) -> _Reader | None:
         "Cargo.toml": _cargo,
         "go.mod": _go_mod,
     }
+    # `requirements-dev.txt`, `constraints.in`, and `requirements/test.txt` by its folder.
     is_list = name.endswith((".txt", ".in")) and re.search(
         r"requirements|constraints", path.rpartition("/")[0].rpartition("/")[2] + "/" + name
     )
@@ -83,7 +86,9 @@ def _read(reader: _Reader, text: str | None) -> dict[str, str] | None:
         for name, asked in reader(text or ""):
             found.setdefault(name, set()).add(asked)
     except (ValueError, RecursionError, configparser.Error, AttributeError, TypeError):
+        # A file that is new or gone has no text, and no dependencies.
         return None if text else {}
+    # A name may be asked for in several groups, each with a version of its own.
     return {name: " | ".join(sorted(asked)) for name, asked in found.items()}
 
 
@@ -95,6 +100,7 @@ def _requirement(text: str) -> Iterator[tuple[str, str]]:
 
 def _requirements(text: str) -> Iterator[tuple[str, str]]:
     for line in text.splitlines():
+        # Lines such as `-r other.txt` and `--hash=...` name no package.
         if line.strip() and not line.lstrip().startswith(("#", "-")):
             yield from _requirement(line)
 

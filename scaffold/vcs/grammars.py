@@ -58,11 +58,13 @@ GRAMMARS: dict[str, _Grammar] = {
 
 _KINDS = {"method": "method", "function": "function", "macro": "function", "constant": "constant",
           "type": "type", "module": "type"}  # fmt: skip
+# Types of nodes in which definitions are local.
 _FUNCTIONS = frozenset(
     {"function_declaration", "function_definition", "function_expression", "arrow_function"}
     | {"function_item", "method_definition", "method_declaration", "method", "func_literal"}
     | {"generator_function_declaration", "closure_expression", "lambda_expression"}
 )
+# Types of nodes that a head ends before.
 _BODIES = frozenset(
     {"block", "statement_block", "class_body", "compound_statement", "declaration_list"}
     | {"field_declaration_list", "enum_variant_list", "interface_body", "enum_body", "object_type"}
@@ -97,12 +99,14 @@ def read_definitions(suffix: str, text: str) -> list[Definition] | None:
     root = Parser(language).parse(text.encode()).root_node
     if root.has_error:
         return None
+    # By the node of the name: several patterns of a query may tag one definition.
     found: dict[int, tuple[Node, Node, str]] = {}
     for _, captures in QueryCursor(query).matches(root):
         for label, nodes in captures.items():
             if label.startswith("definition.") and captures.get("name"):
                 found[captures["name"][0].id] = nodes[0], captures["name"][0], label[11:]
     exported = _exported(root) if suffix in _SCRIPTS else frozenset[str]()
+    # In the order of the text, what is around before what is inside.
     rows = sorted(found.values(), key=lambda row: (row[0].start_byte, -row[0].end_byte))
     return [_definition(*row, suffix, exported) for row in rows]
 
@@ -149,6 +153,7 @@ def _definition(
 
 def _whole(node: Node) -> Node:
     """Return the node with its body, where the tag is on a part of it."""
+    # C tags the declarator, and Go the inner part of a type, both without the body.
     wider = {"function_definition", "declaration", "field_declaration", "type_declaration"}
     while node.parent is not None and node.parent.type in (wider | {"pointer_declarator"}):
         node = node.parent
@@ -197,6 +202,7 @@ def _below(node: Node) -> Iterator[Node]:
 
 
 def _leaves(node: Node) -> Iterator[str]:
+    # A digest covers what runs, in whatever layout.
     if "comment" in node.type:
         return
     if not node.children:
@@ -258,6 +264,7 @@ def _exported(root: Node) -> frozenset[str]:
     found: set[str] = set()
     for node in root.children:
         text = _text(node)
+        # `export { a, b as c }` and `module.exports = { a }` name what is defined elsewhere.
         is_clause = node.type == "export_statement" and not node.child_by_field_name("declaration")
         if is_clause or re.match(r"(module\.)?exports\b", text):
             found |= set(re.findall(r"\w+", text))
@@ -274,6 +281,7 @@ def _is_public_c(node: Node) -> bool:
     for sibling in around.children:
         if sibling.id == node.id:
             break
+        # `public:` holds for all members below it.
         if sibling.type == "access_specifier":
             access = _text(sibling).rstrip(":")
     is_class = holder is not None and holder.type == "class_specifier"
@@ -285,6 +293,7 @@ def _ruby_access(node: Node) -> str:
     for sibling in node.parent.children if node.parent is not None else []:
         if sibling.id == node.id:
             break
+        # `private` alone on a line of Ruby holds for all methods below it.
         if sibling.type == "identifier" and _text(sibling) in _ACCESS:
             access = _text(sibling)
     return access

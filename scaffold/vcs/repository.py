@@ -27,6 +27,7 @@ def open_repository(folder: Path) -> git.Repo:
             to somebody else.
     """
     try:
+        # GitPython looks for git when it is imported, and would print and raise without one.
         os.environ.setdefault("GIT_PYTHON_REFRESH", "quiet")
         import git
     except ImportError as error:  # raised where there is no git

@@ -29,6 +29,7 @@ _CI_FILES = frozenset(
 )
 _CI_FOLDERS = frozenset({".circleci", ".ci", ".buildkite", ".gitlab"})
 _TEST_FOLDERS = frozenset({"test", "tests", "testing", "__tests__", "spec", "specs", "testdata"})
+# `test_x.py`, `x_test.go`, `x.spec.ts`, `conftest.py`.
 _TEST_NAME = re.compile(r"(test_.*|conftest|.*_(test|spec)|.*\.(test|spec))\.\w+|conftest\.py")
 _PROSE = frozenset({"md", "mdx", "rst", "adoc", "txt", "tex", "ipynb"})
 _SOURCES = frozenset(
@@ -60,6 +61,7 @@ def role_of(path: str) -> Role:
     *folders, name = path.lower().split("/")
     if name in _CI_FILES or _CI_FOLDERS.intersection(folders[:1]) or folders[:1] == [".github"]:
         return "ci"
+    # The order decides: a manifest below tests is a test's, a page of the CI the CI's.
     if _TEST_FOLDERS.intersection(folders) or _TEST_NAME.fullmatch(name):
         return "test"
     if any(folder.startswith("bench") for folder in folders) or name.startswith("bench_"):

@@ -21,6 +21,7 @@ def why_calls_break(old: Symbol, new: Symbol) -> str | None:
 
     Only heads of Python are compared by their parameters.
     """
+    # What a class takes is the head of its constructor, which is compared by itself.
     if old.kind == new.kind == "class" or old.kind in ("constant", "type"):
         return None
     if old.kind != new.kind:
@@ -45,8 +46,10 @@ def _why(name: str, old: _Parameters, new: _Parameters) -> str | None:
     lost = sorted(old.by_name - new.by_name)
     if lost and not new.takes_any_name:
         return f"{name} takes no {_listed(lost)} any more"
+    # Fewer places, or no `*args` any more.
     if not new.takes_any_place and (len(old.by_place) > len(new.by_place) or old.takes_any_place):
         return f"{name} takes fewer arguments by their place"
+    # A new parameter in front of an old one moves the old one's place, be it optional.
     if new.by_place[: len(old.by_place)] != old.by_place and known >= set(old.by_place):
         order = [each for each in new.by_place if each in old.by_place]
         if tuple(order) == old.by_place or set(order) == set(old.by_place):
@@ -56,6 +59,7 @@ def _why(name: str, old: _Parameters, new: _Parameters) -> str | None:
 
 def _parameters(head: str, kind: str) -> _Parameters | None:
     try:
+        # A head is kept as text; put behind a name it parses again.
         node = ast.parse(f"def f{head.removeprefix('async ')}: ...").body[0]
     except SyntaxError:
         return None
@@ -70,6 +74,7 @@ def _parameters(head: str, kind: str) -> _Parameters | None:
         if default is None
     }
     by_name = {each.arg for each in (*given.args, *given.kwonlyargs)}
+    # The receiver by its usual names: a static method has none.
     first = {placed[0].arg} if kind == "method" and placed else set[str]()
     first &= {"self", "cls"}
     return _Parameters(

@@ -42,6 +42,7 @@ def read_symbols(path: str, text: str) -> tuple[Symbol, ...] | None:
     found = read_definitions(suffix, text) if is_known(suffix) else None
     if found is None:
         return None
+    # The fields of both are in one order.
     return tuple(Symbol(each.name, cast("Kind", each.kind), *each[2:]) for each in found)
 
 
@@ -79,6 +80,7 @@ def _python_symbols(
 ) -> Iterator[Symbol]:
     for node in body:
         if isinstance(node, ast.If | ast.Try):
+            # A definition under a condition is the module's all the same.
             inner = [*node.body, *node.orelse]
             yield from _python_symbols(inner, prefix, is_public=is_public, listed=listed)
             continue

@@ -45,6 +45,7 @@ def run_verify(
 
 def verify_added(report: Report, log: Callable[[str], None], options: Options) -> None:
     """Verify what an add made, and put the verdict into the report of the add."""
+    # The third word of `scaffold verify KIND/NAME`.
     verified = run_verify([report.check[0][2]], Trial(), log, options)
     report.text = report.to_text() + verified.to_text()
     report.ok = verified.ok

@@ -15,10 +15,12 @@ from pathlib import Path
 from scaffold.errors import TargetError
 from scaffold.target.target import Target
 
+# `uv run` may build the environment first.
 PROBE_TIMEOUT_S = 60
 PROBED = ("areal", "pytest", "torch", "transformers", "datasets")
 """The packages that levels need."""
 
+# The runners use `X | Y` in isinstance.
 OLDEST = (3, 10)
 # find_spec of a top-level name looks and does not import.
 PROBE = (
@@ -75,6 +77,7 @@ def _choose(target: Target, asked: str | None) -> Interpreter:
     if own:
         return Interpreter((own,), "the target's .venv")
     uv = shutil.which("uv")
+    # --frozen keeps uv from renewing the lock file of the target.
     if uv and (target.root / "uv.lock").is_file():
         return Interpreter(
             (uv, "run", "--frozen", "--project", str(target.root), "python"), "uv.lock"
@@ -116,6 +119,7 @@ def _probed(found: Interpreter, root: Path) -> Interpreter:
         done = subprocess.run(
             argv, cwd=root, capture_output=True, text=True, timeout=PROBE_TIMEOUT_S, check=True
         )
+        # A sitecustomize may print lines of its own before.
         version, packages = json.loads(done.stdout.splitlines()[-1])
     except (OSError, subprocess.SubprocessError, ValueError, IndexError) as error:
         raise TargetError(

@@ -48,6 +48,7 @@ class Limits:
     @classmethod
     def within(cls, process_s: float) -> Limits:
         """Return limits of which the smaller ones are over before the process is killed."""
+        # A call is over before its episode, the episode before the process, and each can be named.
         return cls(process_s, min(30.0, process_s / 4), min(15.0, process_s / 8))
 
 
@@ -83,6 +84,7 @@ def run_tests(bench: Bench, unit: Unit) -> Level:
         return not_run("tests", f"{bench.python.argv[0]} has no pytest; install it there")
     with tempfile.TemporaryDirectory() as folder:
         report = Path(folder) / "report.xml"
+        # No `.pytest_cache` is left in the target.
         options = ["-p", "no:cacheprovider", "--tb=short", f"--junit-xml={report}"]
         done = run_limited(
             [*bench.python.argv, "-m", "pytest", *options, *files],
@@ -115,6 +117,7 @@ def _judge_tests(done: Finished, report: Path, bench: Bench, files: list[str]) -
     elif len(skipped) == len(cases):
         reason = _first_line(skipped[0].find("skipped"))
         return not_run("tests", f"every test was skipped: {reason}")
+    # All tests fail for a package that is not installed, which proves nothing about the unit.
     elif lack := bench.python.lack(_missed(findings)):
         return not_run("tests", lack)
     elif findings and all(AUTHORS_PART in row.message for row in findings):
@@ -211,6 +214,7 @@ def _read_findings(rows: list[dict[str, Any]], done: Finished, limits: Limits) -
 
 def _proven(rows: list[dict[str, Any]]) -> str:
     passed = [row for row in rows if row["event"] == "check" and row["status"] == "passed"]
+    # That the unit could be imported is no news.
     texts = [row["message"] for row in passed if row["check"] not in ("import", "engine")]
     return "; ".join(text for text in texts if text)
 
@@ -238,6 +242,7 @@ def _dataset_request(bench: Bench, unit: Unit) -> dict[str, Any] | str:
     }
     if bench.data is None:
         tests = [file.path for file in unit.files if file.role == "test"]
+        # Read as text: to import the test would run it.
         samples = [_literal(bench.target.root / path, SAMPLES) for path in tests]
         request["samples"] = next((found for found in samples if found), None)
         if request["samples"] is None:
@@ -255,6 +260,7 @@ def _own_rows(path: Path | None) -> list[dict[str, Any]] | None:
         raise _unreadable(path, str(error)) from error
     if not rows or not all(isinstance(row, dict) for row in rows):
         raise _unreadable(path, "it must hold one JSON object per line")
+    # A few rows are enough for episodes that take seconds each.
     return cast("list[dict[str, Any]]", rows[:8])
 
 

@@ -63,6 +63,7 @@ def run_limited(
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=subprocess.STDOUT,
+            # A group of its own, so that what it starts can be killed with it.
             start_new_session=True,
         )
         _running.add(process)
@@ -74,6 +75,7 @@ def run_limited(
             _running.discard(process)
             _kill(process)
         output.seek(0, os.SEEK_END)
+        # Only the end is read: a loop may have printed gigabytes.
         output.seek(max(0, output.tell() - TAIL_CHARS))
         return Finished(status, output.read().decode("utf-8", "replace"))
 
@@ -84,6 +86,7 @@ def end_like_ctrl_c() -> None:
     Threads of a pool cannot: whoever makes the pool calls it.
     """
     with suppress(ValueError):
+        # ValueError outside of the main thread.
         signal.signal(signal.SIGTERM, signal.default_int_handler)
 
 

@@ -72,6 +72,7 @@ def _lookup(target: Target, kind_name: str, name: str) -> Unit | None:
 
 def _first_entry(rules: Sequence[RegistryRule], names: Mapping[str, str]) -> Entry | None:
     for rule in rules:
+        # The other shapes may hold a unit without its name as a key.
         if rule.shape in ("dict", "list"):
             return Entry(rule.file, rule.table, rule.shape, fill(rule.key, names), "")
     return None

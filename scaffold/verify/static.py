@@ -87,6 +87,7 @@ def _parsed(root: Path, path: str) -> ast.Module | Check | None:
         return None
     try:
         tree = parse(data, path)
+        # A mark that marks nothing raises ValueError.
         find_todos(path, data.decode("utf-8-sig"))
     except SyntaxError as error:
         return failed("syntax", f"{path}:{error.lineno}: {error.msg}")
@@ -107,6 +108,7 @@ def _imports(target: Target, contract: str, path: str, tree: ast.Module) -> Iter
             if bad:
                 public = "use areal.api, areal.utils and areal.workflow_context"
                 yield failed("imports", f"{where}: imports {module}; {public}")
+            # Engines are already forbidden to all; a room may import itself.
             room = module.split(".")[1] if module.startswith("areal.") else ""
             if target.layout == "areal" and room in ROOMS and room not in ("engine", contract):
                 yield failed(
@@ -163,6 +165,7 @@ def _workflow(unit: Unit, path: str, tree: ast.Module) -> Iterator[Check]:
     elif "run" in methods:
         yield from _episode(path, name, methods["run"], ("data",))
         yield from _agent(path, name, methods["run"])
+    # A class that derives from another workflow inherits the episode.
     elif not is_workflow or bases == ["RolloutWorkflow"]:
         text = "needs `async def arun_episode(self, engine, data)`"
         yield failed("contract", f"{where}: {name} {text}")
@@ -195,6 +198,7 @@ def _episode(path: str, name: str, method: Function, expected: tuple[str, ...]) 
         yield failed("contract", f"{where}: it is called as `{wanted}`; found ({', '.join(names)})")
     for node in ast.walk(method):
         call = ast.unparse(node.func) if isinstance(node, ast.Call) else ""
+        # `requests.` stands for every function of the module.
         if any(call == b or (b.endswith(".") and call.startswith(b)) for b in BLOCKING):
             place = f"{path}:{getattr(node, 'lineno', 0)}"
             yield warning("blocking", f"{place}: {call} stops all other episodes; await instead")

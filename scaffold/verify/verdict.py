@@ -94,6 +94,7 @@ def _find(target: Target, unit_id: str) -> Unit:
     try:
         return find_unit(target.root, unit_id)
     except LedgerError as error:
+        # A broken record is reported, and not passed over by way of the registry.
         found = registered_unit(target, unit_id) if error.code == "unit_unknown" else None
         if found is None:
             raise
@@ -171,6 +172,7 @@ def _text(python: Interpreter, verdicts: Sequence[UnitVerdict], overall: Verdict
         for level in each.levels:
             rows.append(f"  {level.level:<8} {level.status:<8} {level.reason}")
             failures = [row for row in level.details if row.status == "failed"]
+            # The first failure is the reason of the level, which is shown already.
             rows += [f"    {row.check}: {row.message}" for row in failures[1:]]
         left = "accepted" if each.allow_stub else "yours"
         rows += [f"  {left:<8} {place.file}:{place.line}  {place.why}" for place in each.open]

@@ -21,6 +21,7 @@ ProblemKind = Literal[
     "cli-argument-surplus",
 ]
 
+# A negative number such as `-1.5`, and the key of `model.lr=1e-5`.
 _NUMBER = lazy_re(r"-\d")
 _KEY = lazy_re(r"[A-Za-z_][\w.]*=")
 _HELP = frozenset({"--help", "-h", "--version"})
@@ -99,6 +100,8 @@ class _Reader:
         self._command = command
         self._words = words
         self._index = 0
+        # The places of positional words, and the options that were met, since the last command
+        # name.
         self._given: list[int] = []
         self._options: set[str] = set()
         # Once a word may hold anything, what is missing cannot be told any more.
@@ -132,6 +135,7 @@ class _Reader:
     def _read_unsure(self, word: Input, *, is_rest: bool) -> bool:
         """Read a word that stands for others; return whether to go on."""
         at = self._index - 1
+        # `--lr=$LR`: only the value is open, so the option is judged.
         name, is_set, _ = word.text.partition("=")
         if is_set and re.fullmatch(r"--?[a-zA-Z][\w-]*", name) and not is_rest:
             self._read_option(name, value=None)
@@ -141,6 +145,8 @@ class _Reader:
         if self._command.commands is not None:
             self._stop("the command is not named")
             return False
+        # A variable or a bracket of a usage line may hold an option, with its value in the next
+        # word.
         self._is_loose = self._is_loose or word.is_many or word.text.startswith(("-", "[", "$"))
         self._given.append(at)
         return True
@@ -187,7 +193,8 @@ class _Reader:
                 return False
             self._options.update(option.names)
             rest = text[position + 1 :]
-            # The rest of the word is the value of the first short option that takes one.
+            # The rest of the word is the value of the first short option that takes one, as in
+            # `-n4`; without a rest the next word is.
             if option.num_values != 0:
                 if not rest and option.num_values:
                     self._take_value(option, f"-{text[position]}", at)

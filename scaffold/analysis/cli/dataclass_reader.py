@@ -19,6 +19,7 @@ from scaffold.analysis.python.index import PythonIndex
 from scaffold.analysis.python.sources import Source, Sources
 from scaffold.analysis.python.statements import all_nodes
 
+# A class may contain itself (a tree of nodes), and its fields would have no end.
 _MOST_DEPTH = 8
 _Style = Literal["huggingface", "tyro", "simple_parsing", "pydantic", "chz", "omegaconf"]
 _MAKERS: dict[str, _Style] = {
@@ -114,6 +115,8 @@ class _Reader:
         call = self._call
         is_class = self._style == "pydantic" and keyword(call, "_cli_parse_args") is not None
         first = call.func if is_class else call.args[0] if call.args else None
+        # `HfArgumentParser((ModelArgs, DataArgs))`, `tyro.cli(train)`,
+        # `Settings(_cli_parse_args=True)`.
         many = first.elts if isinstance(first, (ast.Tuple, ast.List)) else [first]
         found: list[_Row] = []
         for each in many:
@@ -129,6 +132,7 @@ class _Reader:
         if self._takes_keys:
             arguments = (Argument("key=value", is_required=False, is_repeatable=True),)
         place = f"{self._source.path}:{call.lineno}"
+        # Both are argparse underneath, which accepts the unambiguous beginning of an option.
         why, has_beginnings = self._why_open, self._style in ("huggingface", "simple_parsing")
         options = [*(self._option(each, found) for each in found), Option(("-h", "--help"))]
         return Command(
@@ -168,6 +172,7 @@ class _Reader:
             _Row(each.name, each.annotation or "", each.default, each.has_default, signature.path)
             for each in signature.parameters
         ]
+        # tyro takes positional-only parameters as words, and `*args` as any number of them.
         if any(each.kind.startswith(("positional_only", "var")) for each in signature.parameters):
             self._why_open = f"{name} takes words by their place"
         return self._rows_of(rows[0].annotation, signature.path) if is_nested and rows else rows
@@ -202,12 +207,14 @@ class _Reader:
                 self._why_open = f"a field is a {annotation}"
 
     def _option(self, row: _Row, rows: list[_Row]) -> Option:
+        # `int | None` and `Optional[int]` take one word as `int` does.
         kind = row.annotation.removesuffix("| None").strip().removeprefix("Optional[").rstrip("]")
         choices = _LITERAL.fullmatch(row.annotation)
         given = _literal_choices(choices[1]) if choices is not None else ()
         is_flag = row.annotation == "bool"
         num_values = 1 if kind in _SCALARS or given else None
         if is_flag and self._style in ("tyro", "pydantic"):
+            # tyro makes a flag of a bool with a default; otherwise `--flag True` is what it takes.
             num_values = 0 if self._style == "tyro" and row.has_default else 1
         return Option(
             tuple(dict.fromkeys(self._names(row, rows))),

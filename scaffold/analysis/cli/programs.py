@@ -19,6 +19,7 @@ from scaffold.analysis.python.index import PythonIndex
 from scaffold.analysis.python.sources import Sources
 from scaffold.config import FieldError
 
+# The run bits of owner, group and others.
 _EXECUTABLE = 0o111
 
 
@@ -141,6 +142,8 @@ class Programs:
         source = self._sources.get(path)
         if source is None:
             return None
+        # The first that finds its library's calls wins; each returns None for a program of another
+        # one.
         for read in (read_click, read_argparse, read_dataclasses):
             command = read(path, function, self._sources, self._python)
             if command is not None:

@@ -25,11 +25,16 @@ _TOKEN = lazy_re(
     """,
     re.VERBOSE,
 )
+# `<name>` or `<a model>`, but not the redirections of `a <b >c`, which hold a line end or a sign.
 _PLACEHOLDER = lazy_re(r"<[A-Za-z][^<>\n=&;]*>")
+# Characters that mean themselves, and the three kinds that never do: `$x`, `${x:-1}`, `$1`;
+# `$(...)`, `$((...))`, `<(...)`; `[--flag]` of a usage line.
 _PLAIN = lazy_re(r"[^\s\\'\"`$<>|&;()\[\]{}*?~…]+")
 _VARIABLE = lazy_re(r"\$(?:[A-Za-z_]\w*|\d|[@*#?$!-]|\{[^{}\n]*\})")
 _SUBSTITUTION = lazy_re(r"\$\(\(?|[<>]\(")
 _USAGE = lazy_re(r"\[[^\[\]\n]*\]")
+# A whole here-document, `<<EOF` to `EOF`, of a hundred lines at most: what is longer is not
+# inside of a substitution.
 _HEREDOC = lazy_re(
     r"<<-?[ \t]*['\"\\]?(?P<end>[A-Za-z_]\w*)['\"]?[^\n]*\n"
     r"(?:.*\n){0,100}?[ \t]*(?P=end)[ \t]*(?=\n|$)"
@@ -167,6 +172,7 @@ class _Reader:
         if self._simple.words or self._simple.outputs:
             self._script.commands.append(self._simple)
             self._simple = Simple(before=operator)
+        # `(` or `;` in front of nothing yet: the command that follows has it in front.
         elif operator not in ("\n", ""):
             self._simple.before = operator
 
@@ -272,6 +278,7 @@ class _Reader:
         inner = self._text[start + 1 : end]
         self._move(end + 1)
         pieces.is_quoted = True
+        # Single quotes keep `$x` as it is; double quotes and backquotes are expanded by the shell.
         if sign == "`" or (sign == '"' and re.search(r"(?<!\\)[$`]", inner)):
             is_command = sign == "`"
             shown = f"`{inner}`" if is_command else inner
@@ -303,6 +310,7 @@ class _Pieces:
 def _end_of_quote(text: str, start: int, sign: str, depth: int = 0) -> int | None:
     """Return where a quote closes, or None."""
     if sign == "'":
+        # No escape exists between single quotes.
         end = text.find("'", start + 1)
         return end if end >= 0 else None
     at = start + 1

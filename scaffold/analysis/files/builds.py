@@ -31,6 +31,7 @@ class Builds:
         place = self._files.root / path
         if path in self._files.folders:
             return f"{path} is a folder, which can be imported even without Python in it"
+        # On the disk, although git does not list it: a build or a person has put it there.
         if place.with_name(f"{name}.py").exists() or place.exists():
             return f"{path} is there and is not listed"
         if self._is_ignored(f"{path}.py"):

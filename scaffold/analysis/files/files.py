@@ -45,6 +45,8 @@ class Files:
         self.has_git = has_git
         self.read: set[str] = {path for path in self.paths if path.endswith(".gitignore")}
         """What anything kept was drawn from, so far; the files that say what is ignored count."""
+        # Apart from `read`: what only answers one question has no part in what others are drawn
+        # from.
         self._looked_into: set[str] = set()
         self._texts: dict[str, str | None] = {}
         self._ignored: dict[str, bool] = {}
@@ -95,12 +97,12 @@ class Files:
 
     @cached_property
     def sorted_places(self) -> tuple[str, ...]:
-        """File and folders, sorted: what begins with the same words is adjacent."""
+        """Files and folders, sorted: what begins with the same words is adjacent."""
         return tuple(sorted(self.paths | self.folders))
 
     @cached_property
     def by_lower(self) -> dict[str, str]:
-        """File and folders by their path in lower case; where two differ by case, one of them."""
+        """Files and folders by their path in lower case; where two differ by case, one of them."""
         # Sorted in reverse, so that of two that differ by case the first one stays.
         return {path.lower(): path for path in sorted(self.paths | self.folders, reverse=True)}
 

@@ -51,6 +51,7 @@ def read_front_matter(text: str, *, may_end_in_dots: bool = False) -> FrontMatte
         may_end_in_dots: Whether the YAML may end with ``...``, as site generators allow and the
             readers of skills do not.
     """
+    # The patterns end lines at "\n", and so do the marks of the YAML parser below.
     text = text.replace("\r\n", "\n")
     opening = _OPEN.match(text)
     if opening is None:

@@ -106,6 +106,7 @@ def run_git(
                 out, err = process.communicate(feed, timeout=timeout_s)
         # KeyboardInterrupt and SystemExit too: an orphaned git would keep its locks.
         except BaseException:
+            # A push that is under way may still end in time, and then its outcome is known.
             with suppress(subprocess.TimeoutExpired):
                 process.communicate(timeout=patience_s)
             _end(process, has_group=bool(apart))

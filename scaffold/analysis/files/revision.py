@@ -34,6 +34,7 @@ class RevisionFiles(Files):
         """End the process that reads."""
         if self._process is not None:
             with suppress(OSError):
+                # Closes its input, on which cat-file ends.
                 self._process.communicate()
             self._process = None
 
@@ -75,6 +76,7 @@ def revision_files(root: Path, revision: str) -> RevisionFiles:
     Raises:
         RequestError: git knows no such revision here.
     """
+    # `^{commit}` follows tags to their commit, and refuses names of trees and blobs.
     name = git_output(root, "rev-parse", "--verify", "--quiet", f"{revision}^{{commit}}")
     if name is None:
         raise RequestError(f"git has no revision {revision!r} in {root}", code="usage")

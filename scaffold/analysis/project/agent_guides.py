@@ -7,6 +7,7 @@ import re
 from scaffold.analysis.files.files import Files
 from scaffold.analysis.lazy_re import lazy_re
 
+# `.claude/agents/data/loader.md`, `.github/agents/review.agent.md`, `.codex/prompts/fix.toml`.
 _AGENT = lazy_re(r"(?:^|/)agents?/(?:[^/]+/)*([^/]+)\.(?:md|toml)$")
 _COMMAND = lazy_re(r"(?:^|/)(?:commands?|prompts)/(?:[^/]+/)*([^/]+)\.(?:md|toml)$")
 _CALLED = lazy_re(r"^name:\s*[\"']?([\w:-]+)[\"']?\s*$", re.MULTILINE)
@@ -42,6 +43,7 @@ def _named_files(files: Files, pattern: re.Pattern[str]) -> frozenset[str]:
 
 
 def _called(files: Files, path: str) -> set[str]:
+    # The front matter alone: a `name:` further down is text.
     head = (files.text(path) or "")[:2000]
     called = _CALLED.search(head) if head.startswith("---") else None
     return {called[1]} if called else set()

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple, cast
 from scaffold.analysis.files.files import Files
 from scaffold.analysis.lazy_re import lazy_re
 
+# `compose.yaml`, `docker-compose.override.yml`, `deploy/compose-gpu.yml`.
 _FILE = lazy_re(r"(?:^|/)(?:docker-)?compose(?:[.-][\w.-]+)?\.ya?ml$")
 
 

@@ -19,6 +19,8 @@ from scaffold.analysis.lazy_re import lazy_re
 from scaffold.analysis.python.index import Field, PythonIndex
 
 _SUFFIX = rb"(?:Config|Configuration|Cfg|Args|Arguments|Settings|Options|Params)"
+# A field whose type has such a name: `    actor: PPOActorConfig = field(...)`. Bytes, since every
+# source is searched and most are never decoded.
 _OWNER = lazy_re(
     rb"^[ \t]+([a-z_]\w*)[ \t]*:[ \t]*([^=\n#(]*\b[A-Z]\w*" + _SUFFIX + rb"\b[^=\n#(]*)",
     re.MULTILINE,
@@ -27,6 +29,7 @@ _CLASS_MAKERS = (b"dataclass", b"BaseModel", b"BaseSettings", b"attrs", b"attr.s
 _TOP_KEY = lazy_re(rb"^([A-Za-z_]\w*):", re.MULTILINE)
 _NAME = lazy_re(r"[A-Za-z_][\w.]*")
 _WRAPPERS = frozenset({"Optional", "None", "Annotated", "Final", "typing", "Union", "Required"})
+# What lets a class take keys beyond its fields: pydantic's `extra="allow"`, `__getattr__`.
 _EXTRA = lazy_re(r"extra[\"']?\s*[=:]\s*[\"']allow|Extra\.allow|__getattr__|setattr\(")
 # So many functions call their argument this that the name says nothing of its class.
 _ANY_OWNER = frozenset(
@@ -93,6 +96,7 @@ class ConfigClasses:
             answers += [self._walk(each, rest, 1) for each in self._classes(path, annotation)]
             if any(each.state == "there" for each in answers):
                 break
+        # The kindest answer counts, and of those the one that got furthest.
         order = {"there": 0, "open": 1, "missing": 2}
         answers.sort(key=lambda each: (order[each.state], -each.depth))
         return answers[0] if answers else KeyAnswer("open", f"the type of {first!r} is not known")
@@ -133,11 +137,13 @@ class ConfigClasses:
         return KeyAnswer("open", f"the type of {part!r} is open", depth)
 
     def _missing(self, dotted: str, part: str, fields: tuple[Field, ...], depth: int) -> KeyAnswer:
+        # A property or a method is no field, and may be set from a file all the same.
         found = self._index.find(f"{dotted}.{part}")
         if not found.is_missing:
             return KeyAnswer("open", f"{dotted} has {part!r} as something else", depth)
         paths = {each.path for each in fields} | ({found.path} if found.path else set[str]())
         texts = [self._files.text(path) or "" for path in paths]
+        # The key in quotes may be what the source reads from a raw mapping.
         if any(_EXTRA.search(text) or f'"{part}"' in text for text in texts):
             return KeyAnswer("open", f"{dotted} may take other keys", depth)
         from difflib import get_close_matches

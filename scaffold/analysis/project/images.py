@@ -8,6 +8,7 @@ from functools import cached_property
 from scaffold.analysis.files.files import Files
 from scaffold.analysis.lazy_re import lazy_re
 
+# Files that build or run images: Dockerfiles, compose files, CI, Makefiles, manifests of clusters.
 _USERS = lazy_re(
     r"(?:^|/)(?:[^/]*dockerfile[^/]*|containerfile|(?:docker-)?compose[^/]*\.ya?ml|\.gitlab-ci\.yml"
     r"|devcontainer\.json|makefile|justfile|\.?buildkite/.*\.ya?ml)$|^\.github/workflows/.*\.ya?ml$"
@@ -39,6 +40,7 @@ class Images:
         Args:
             name: The image without a tag.
         """
+        # `nvcr.io/nvidia/pytorch:24.01-py3`, not as the end of a longer name.
         use = re.compile(rf"(?<![\w./-]){re.escape(name)}:(?P<tag>[\w.${{}}()-]+)")
         found: dict[str, str] = {}
         for path, text in self._texts.items():

@@ -15,12 +15,15 @@ from scaffold.analysis.lazy_re import lazy_re
 
 Version = tuple[int, ...]
 
+# `>=3.11`, `^18.0`, `~=3.10`, `==3.12`, or a bare `20` or `20.x`, as package.json has them.
 _FLOOR = lazy_re(r"(?:>=|\^|~=?|==)\s*v?(\d+(?:\.\d+)*)|^\s*v?(\d+(?:\.\d+)*)(?:\.x)?\s*$")
+# `requirements-dev.txt`, `gpu.constraints.txt`; `requirements/test.in`.
 _REQUIREMENTS = lazy_re(r"(?:^|/)[^/]*(?:requirements|constraints)[^/]*\.(?:txt|in|pip)$", re.I)
 _IN_FOLDER = lazy_re(r"(?:^|/)(?:requirements|constraints)/[^/]+\.(?:txt|in)$", re.IGNORECASE)
 _MANIFESTS = ("pyproject.toml", "setup.cfg", "setup.py", "environment.yml", "environment.yaml")
 # Pins of other files hold for one platform or one use.
 _GENERAL = frozenset({*_MANIFESTS, "package.json", "requirements.txt", "constraints.txt"})
+# `torch==2.4.0` or `sglang[all] === 0.4.1.post2`; neither `torch==2.*` nor a part of an address.
 _PIN = lazy_re(
     r"(?<![\w.-])(?P<name>[A-Za-z][\w.-]*)(?:\[[\w,. -]+\])?\s*===?\s*"
     r"(?P<version>\d[\w.!+]*)(?![\w.*])"
@@ -85,11 +88,14 @@ class Project:
             paths += self._files.by_name.get(name, [])
         for path in sorted(paths):
             for row in (self._files.text(path) or "").splitlines():
+                # Only `#` behind a space begins a comment: `git+https://host/x#egg=y` holds one
+                # too.
                 for pin in _PIN.finditer(re.sub(r"(?:^|\s)#.*", "", row)):
                     found[normal_name(pin["name"])].setdefault(pin["version"], path)
         for path, table in self._packages():
             for group in ("dependencies", "devDependencies"):
                 for name, version in _mapping(table.get(group)).items():
+                    # `^1.2.3` and `~1.2.3` are ranges.
                     if re.fullmatch(r"\d+\.\d+\.\d+[\w.-]*", str(version)):
                         found[normal_name(name)].setdefault(str(version), path)
         return found
@@ -153,6 +159,7 @@ class Project:
 def as_version(text: str) -> Version:
     """Return the numbers of a version, without zeros at its end."""
     numbers = [int(each) for each in re.findall(r"\d+", text.partition("+")[0])]
+    # 3.11 and 3.11.0 are one version.
     while len(numbers) > 1 and numbers[-1] == 0:
         numbers.pop()
     return tuple(numbers)

@@ -31,6 +31,8 @@ KNOWN_MARKERS = frozenset(_MARKERS.split())
 KNOWN_FIXTURES = frozenset(_FIXTURES.split())
 
 _MARK = lazy_re(rb"\bmark\.([A-Za-z_]\w*)")
+# `config.addinivalue_line("markers", "slow: ...")`; then all such calls, those with a computed name
+# or a variable among them.
 _LINE = lazy_re(rb"addinivalue_line\(\s*[\"']markers[\"']\s*,\s*(?P<prefix>[rbuRBU]?)[\"'](\w+)")
 _ANY_LINE = lazy_re(rb"addinivalue_line\(\s*[\"']markers[\"']|addinivalue_line\(\s*(?![\"'])")
 _FIXTURE = lazy_re(rb"@(?:pytest\.|pytest_asyncio\.)?fixture\b")
@@ -108,6 +110,7 @@ class PytestNames:
 
     def why_foreign(self, name: str) -> str:
         """Return why a plugin from elsewhere may bring a name, or nothing."""
+        # `pytest-my-plugin` and `pytest_my_plugin` are spellings of one plugin.
         stem = re.escape(name).replace("_", "[-_]")
         plugin = re.compile(rf"\bpytest[-_][\w-]*{stem}")
         for file in ("conftest.py", "pyproject.toml", "setup.cfg", "setup.py", "tox.ini"):
@@ -140,6 +143,7 @@ class PytestNames:
 
 def _loaded_plugins(text: str) -> list[str]:
     """Return the modules that ``pytest_plugins`` names."""
+    # `pytest_plugins: list[str] = ["a.b", "c"]`, or one name in quotes.
     found = re.search(r"\bpytest_plugins\b[^=]*=\s*([\[(][^\])]*|[\"'][^\"'\n]*[\"'])", text)
     return re.findall(r"[\"']([\w.]+)[\"']", found[1]) if found else []
 
@@ -150,6 +154,7 @@ def _toml_markers(text: str) -> list[str]:
     except tomllib.TOMLDecodeError:
         return []
     pytest = (
+        # A pytest.toml has the table at its top, a pyproject.toml below `tool`.
         _table(_table(loaded, "tool"), "pytest") if "tool" in loaded else _table(loaded, "pytest")
     )
     rows: list[Any] = []
@@ -168,6 +173,7 @@ def _ini_markers(text: str) -> list[str]:
     except Error:
         return []
     found: list[str] = []
+    # setup.cfg has its sections for pytest below `tool:`.
     for section in ("pytest", "tool:pytest"):
         if parser.has_option(section, "markers"):
             rows = parser.get(section, "markers").splitlines()

@@ -13,8 +13,10 @@ MAKEFILES = ("GNUmakefile", "Makefile", "makefile")
 JUSTFILES = ("justfile", "Justfile", ".justfile")
 TASKFILES = ("Taskfile.yml", "Taskfile.yaml", "taskfile.yml", "taskfile.yaml")
 
+# `build test: deps` and `all:: deps`; neither `X := 1` nor `X = a:b`.
 _TARGET = lazy_re(r"^(?P<names>[^\s#:=][^#:=]*?)\s*::?(?!=)(?P<rest>[^=]*)$")
 _OPENING = lazy_re(r"^\s*(?:-?include|sinclude|define|\$\((?:eval|foreach|call))", re.MULTILINE)
+# `@build target="x":`, and not the assignment `x := 1`.
 _RECIPE = lazy_re(r"^@?(?P<name>[A-Za-z_][\w-]*)(?:[ \t]+[^:\n]*)?:(?!=)", re.MULTILINE)
 _ALIAS = lazy_re(r"^alias\s+(?P<name>[\w-]+)\s*:=", re.MULTILINE)
 
@@ -44,6 +46,7 @@ def make_tasks(path: str, files: Files) -> Tasks | None:
     text = files.text(path)
     if text is None:
         return None
+    # A backslash continues the line: a list of targets may go over several.
     joined = re.sub(r"\\\n", " ", text)
     names: set[str] = set()
     why = "it takes in other files or makes rules" if _OPENING.search(joined) else ""
@@ -53,6 +56,7 @@ def make_tasks(path: str, files: Files) -> Tasks | None:
             continue
         words = found["names"].split()
         if words and words[0] == ".PHONY":
+            # `.PHONY: a b` names targets that may have no rule of their own here.
             words = found["rest"].split()
         if any("$" in word for word in words):
             why = why or "it computes the names of targets"

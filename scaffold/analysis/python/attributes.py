@@ -43,6 +43,7 @@ def instance_names(body: Sequence[ast.stmt], *, may_set_by_name: bool) -> dict[s
         if isinstance(each, ast.Assign) and any(
             source_is(target, frozenset({"__slots__"})) for target in each.targets
         ):
+            # `__slots__ = ("a", "b")`, a list, a dict with descriptions, or one name in quotes.
             for text in all_nodes(each.value):
                 if isinstance(text, ast.Constant) and isinstance(text.value, str):
                     found.setdefault(text.value, text.lineno)
@@ -120,6 +121,7 @@ def _setattr_calls(method: ast.FunctionDef | ast.AsyncFunctionDef) -> Iterator[a
     """Yield the ``setattr`` calls that may concern the method's own object."""
     arguments = method.args
     others = [*arguments.posonlyargs, *arguments.args][1:] + arguments.kwonlyargs
+    # `setattr(config, name, value)` on another parameter leaves this object alone.
     foreign = {each.arg for each in others}
     for each in all_nodes(method):
         if isinstance(each, ast.Call) and len(each.args) > 1:

@@ -39,6 +39,7 @@ def bind(signature: Signature, call: ast.Call) -> Problem | None:
     problem = bind_names(signature, positional, keywords, lenient=lenient)
     if problem is None or signature.receiver is None or not _is_on_class(call.func):
         return problem
+    # The first argument is the receiver then.
     if positional and bind_names(signature, positional - 1, keywords, lenient=lenient) is None:
         return None
     return problem

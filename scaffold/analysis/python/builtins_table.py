@@ -8,6 +8,8 @@ import sys
 import typing
 from typing import Any, NamedTuple
 
+# Spelled out, and not all of sys.stdlib_module_names: to import `this` or `antigravity` does
+# things.
 _HARMLESS = frozenset(
     [
         "abc",

@@ -34,6 +34,7 @@ from scaffold.analysis.python.modules import Module
 from scaffold.analysis.python.signatures import Parameter, Signature
 from scaffold.analysis.python.statements import dotted_name
 
+# Class methods that need no decorator.
 _CLASS_METHODS = ("__init_subclass__", "__class_getitem__")
 
 
@@ -85,6 +86,7 @@ class Callables:
 
     def _constructor(self, entry: ClassEntry) -> Signature | None:
         lineage = self._classes.lineage(entry)
+        # A decorator, a metaclass or an enum base may replace what a call of the class does.
         if any(self._is_odd(each) for each in lineage.entries):
             return None
         if any(_is_called_otherwise(each) for each in lineage.standard):
@@ -227,6 +229,7 @@ def _left(
 def _named_tuple(call: ast.Call, entry: ValueEntry) -> Signature | None:
     """Return the constructor of ``namedtuple("Name", "a b")``."""
     words = {word.arg: word.value for word in call.keywords}
+    # `rename=True` changes names, and a third argument by position is an error.
     if len(call.args) != 2 or set(words) - {"defaults", "module"}:
         return None
     given = call.args[1]

@@ -126,6 +126,8 @@ class Classes:
         if not isinstance(found.thing, ClassEntry) or "**" in entry.binding.keywords:
             return True
         lineage = self.lineage(found.thing)
+        # Only a metaclass that defines nothing but `__call__` and the like leaves its classes
+        # alone.
         names = {name for each in lineage.entries for name in each.binding.names.names}
         names |= {name for each in lineage.entries for name in each.binding.instance_names}
         return lineage.unknown is not None or not names <= _CALLING
@@ -138,6 +140,7 @@ class Classes:
         for index, each in enumerate(line):  # a base of two classes comes after both
             if isinstance(each, ClassEntry):
                 later = (other for other in line[index + 1 :] if isinstance(other, ClassEntry))
+                # The last mention counts, which is Python's linearisation for the usual diamonds.
                 if all(other.binding is not each.binding for other in later):
                     kept.append(each)
             elif isinstance(each, str):
@@ -173,12 +176,14 @@ class Classes:
         return found
 
 
+# No class has as many bases one above the other; what goes deeper is a circle.
 _DEEPEST = 60
 _CALLING = frozenset(
     {"__call__", "__instancecheck__", "__subclasscheck__", "_instances", "__doc__"}
 )
 """Names in a metaclass that leave the members of its classes as they are."""
 
+# What `typing` and `abc` put into the classes that they make.
 _PROTOCOL_NAMES = frozenset({"_is_protocol", "_is_runtime_protocol", "_abc_impl"})
 
 
@@ -193,6 +198,7 @@ def own_member(entry: ClassEntry, name: str) -> Found | None:
             return None
         return Found("attribute", "", path, line, f"{owner}.{name} in {path}:{line}")
     binding = preferred(bindings)
+    # `if` and `else` may define a member in two ways, of which either may be the one that runs.
     certain = not are_alternatives(bindings)
     evidence = f"{owner}.{name} in {path}:{binding.line}"
     if isinstance(binding, ValueBinding) and binding.alias in entry.binding.names.names:

@@ -12,6 +12,7 @@ from scaffold.analysis.python.entry import ClassEntry
 from scaffold.analysis.python.signatures import Parameter
 
 _BASES = frozenset({"NamedTuple", "TypedDict", "BaseModel", "BaseSettings", "SQLModel", "Struct"})
+# Those of attrs (`@attr.s`, `@attrs.define`) and chz; `dataclass` is asked for by itself.
 _DECORATORS = ("define", "mutable", "frozen", "attrs", "s", "attributes", "chz")
 _FACTORIES = frozenset({"field", "Field", "ib", "attrib", "Factory"})
 

@@ -20,6 +20,7 @@ _DEFINITION = lazy_re(
     rb"^[ \t]*(?:async[ \t]+)?(?:def|class)[ \t]+([A-Za-z_]\w*)|^([A-Za-z_]\w*)[ \t]*[:=]",
     re.MULTILINE,
 )
+# `config.depth = 3` or `config.depth: int = 3`; `setattr(a.config, ...)`.
 _SET = lazy_re(rb"\.(\w+)(?:: [^=\n]+)? = ")
 _SET_BY_NAME = lazy_re(rb"setattr\(\s*([\w.]+)\s*,")
 # The four bytes before the dot: "self" and " cls" are receivers.

@@ -50,6 +50,7 @@ def read_lazy_names(tree: ast.Module, body: Sequence[ast.stmt], scope: Scope) ->
         else:
             chosen[f"<{number}>"] = _compared(maker)
     whole = {name for name, table in chosen.items() if table.is_complete and name not in changed}
+    # The table of a maker itself is stored under a key that is no name.
     targets = _targets(chosen)
     return LazyNames(True, targets, all(_is_whole(maker, whole) for maker in makers))
 
@@ -61,6 +62,7 @@ def is_lazy_module(value: ast.expr | None) -> bool:
 
 def _may_be_lazy(body: Sequence[ast.stmt], scope: Scope) -> bool:
     return "__getattr__" in scope.names or any(
+        # `sys.modules[__name__] = ...` in any of its spellings; `_makers` looks more closely.
         isinstance(name, ast.Attribute) and name.attr == "modules"
         for node in body
         if isinstance(node, ast.Assign)
@@ -120,6 +122,7 @@ def _changed_in_functions(tree: ast.Module) -> frozenset[str]:
         if not isinstance(outer, (ast.FunctionDef, ast.AsyncFunctionDef)):
             continue
         for node in all_nodes(outer):
+            # `table["x"] = y`, `del table["x"]`; then `table.update(...)` and its like.
             if (isinstance(node, ast.Subscript) and not isinstance(node.ctx, ast.Load)) or (
                 isinstance(node, ast.Attribute)
                 and node.attr

@@ -132,6 +132,7 @@ def _called(call: ast.Call) -> Iterator[tuple[str, ast.expr | None]]:
     elif isinstance(owner, ast.Subscript) and isinstance(owner.value, ast.Name):
         yield owner.value.id, ast.Dict([owner.slice], [value])
     elif (
+        # `table.setdefault("key", []).append("x")`.
         isinstance(owner, ast.Call)
         and isinstance(owner.func, ast.Attribute)
         and isinstance(owner.func.value, ast.Name)

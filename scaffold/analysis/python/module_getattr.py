@@ -11,6 +11,8 @@ from scaffold.analysis.python.lookup_result import Found
 from scaffold.analysis.python.sources import Source
 from scaffold.analysis.python.statements import all_nodes, dotted_name
 
+# How many functions are followed from one hook, so that a helper which calls half of the repository
+# costs no more.
 _MOST_FUNCTIONS = 8
 
 Read = Callable[[str], Source | None]
@@ -173,6 +175,7 @@ class _Walk:
         if isinstance(node, ast.Raise):
             return frozenset({"raise"})
         if isinstance(node, ast.Return):
+            # `return TABLE[name]` raises KeyError for a name that is in no table.
             return frozenset({"raise" if self._fails(node.value) else "return"})
         if isinstance(node, ast.If):
             return self._branch(node)
@@ -283,6 +286,8 @@ class _Walk:
             (isinstance(sign, (ast.In, ast.NotIn)) and self._is_table(right))
             or (isinstance(sign, (ast.Eq, ast.NotEq)) and isinstance(right, ast.Constant))
         ):
+            # The name is in no table and equals no literal: `in` and `==` are false, their
+            # opposites true.
             return isinstance(sign, (ast.NotIn, ast.NotEq))
         is_none = isinstance(right, ast.Constant) and right.value is None
         if isinstance(left, ast.Name) and left.id in self._nothing and is_none:

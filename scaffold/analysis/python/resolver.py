@@ -28,8 +28,12 @@ from scaffold.analysis.python.modules import Module, Modules
 from scaffold.analysis.python.star_imports import StarImports
 from scaffold.analysis.python.symbols import MODULE_NAMES, ModuleTable, read_module
 
+# The evidence of a name whose search came back to itself; `_exported` recognises it by this text.
 _CIRCLE = "its imports go in a circle"
+# What has no further names of its own.
 _LEAVES = ("function", "constant")
+# Limits of one question, far above what a repository needs: names looked up, depth of the search,
+# modules that star imports lead through.
 _MOST_STEPS = 5_000
 _DEEPEST = 40
 _MOST_STARS = 30
@@ -174,6 +178,7 @@ class Resolver:
             inner = thing.binding.names.names[rest[0]][-1]
             return self._descend(self._bound(inner, thing.module, query), rest[1:], query)
         if isinstance(thing, ValueEntry) and thing.binding.call not in (None, "?"):
+            # `x = Thing()` at the top of a module: what Thing has, x has.
             made = self._in_scope(thing.module, (thing.binding.call or "").split("."), query)
             if isinstance(made.thing, ClassEntry):
                 member = self._class_attribute(made.thing, rest, query)

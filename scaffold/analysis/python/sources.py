@@ -45,7 +45,7 @@ class Source:
 
     @cached_property
     def definitions(self) -> dict[int, Definition]:
-        """Function and classes by the lines of their `def` and of their decorators."""
+        """Functions and classes by the lines of their `def` and of their decorators."""
         found: dict[int, Definition] = {}
         for node in all_nodes(self.tree):
             if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):

@@ -33,6 +33,7 @@ def write_model(design: Json) -> dict[str, str]:
     names = names_of(design)
     design = {key: part if key == "args" else simplified(part) for key, part in design.items()}
     model = model_file(design, names)
+    # The order is read from the text that was written just before.
     design["weights"] = in_model_order(design.get("weights") or [], model)
     files = {
         **package_files(names),

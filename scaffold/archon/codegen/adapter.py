@@ -12,6 +12,7 @@ from scaffold.archon.codegen.source import Source, class_text
 from scaffold.archon.codegen.values import Json
 from scaffold.templating.render import python_literal
 
+# The three names of a rule come in this order in the shared `state_dict` module.
 POSITIONAL = ("hub", "archon", "source")
 """Arguments of a rule that are given by position."""
 
@@ -51,6 +52,8 @@ def in_model_order(rules: Sequence[Json], model: str) -> list[Json]:
         archon = parameters.get(rule["hub"], "")  # of a tied name, where it is not left out
         first = cast("list[str]", archon)[0] if isinstance(archon, list) else str(archon)
         found: list[float] = []
+        # The last class is the model; from there each part of a name leads to the class of an
+        # attribute.
         kind = next(reversed(classes), "")
         for attribute in (part for part in first.split(".") if part != "{}"):
             if kind not in classes:  # a shared module, whose parameters stay as they were found
@@ -59,6 +62,7 @@ def in_model_order(rules: Sequence[Json], model: str) -> list[Json]:
             found.append(order)
         return found
 
+    # Lists of line numbers compare level by level: the model's attribute, the block's, and so on.
     return sorted(rules, key=place)
 
 
@@ -72,6 +76,7 @@ def _attributes(node: ast.ClassDef) -> dict[str, tuple[int, str]]:
                 for call in ast.walk(each.value)
                 if isinstance(call, ast.Call) and isinstance(call.func, ast.Name)
             ]
+            # `self.attention = Attention(args)`: the first name with a capital is the class.
             own = next((name for name in called if name[0].isupper()), "")
             found.setdefault(each.targets[0].attr, (each.lineno, own))
     return found

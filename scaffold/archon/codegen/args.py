@@ -16,11 +16,13 @@ from scaffold.archon.codegen.source import INDENT, Source, class_text, function_
 from scaffold.archon.codegen.values import Json, literal, spelled
 from scaffold.templating.render import python_literal
 
+# Another field in the expression of one: `{n_heads}`.
 _LOCAL = re.compile(r"\{(\w+)\}")
 _MESSAGE_WIDTH = 85
 """Longest piece of a message, which stands inside two levels of brackets."""
 
 _REFUSE = "_refuse_what_is_missing"
+# "args" would name every field, the others describe or check the config.
 _NO_USES = ("args", "evidence", "refusals", "unknown", "source", "tiny", "ropes")
 """Parts of a design in which the name of an argument does not mean that the model reads it."""
 
@@ -72,6 +74,7 @@ def all_fields(design: Json) -> list[Json]:
 
 def _with(text: str, name: str, found: str) -> str:
     """Return an expression in which another stands for a name in braces."""
+    # As a whole argument of a call it needs no brackets of its own, elsewhere it may.
     text = re.sub(rf"([=(]|, )\{{{name}\}}(?=[,)])", lambda match: match[1] + found, text)
     whole = found if re.fullmatch(r"[\w.]+", found) else f"({found})"
     return text.replace(f"{{{name}}}", whole)
@@ -108,6 +111,7 @@ def _fields_text(
         name = str(each["name"])
         doc = STANDARD.get(name) or docs.get(name) or each.get("doc")
         rows += _commented(_field_text(each, source, names), str(doc or ""))
+    # Fields that no configuration gives: the trainer chooses them.
     rows += _commented("is_critic: bool = False", "Whether `score` replaces `output`.")
     rows += _commented("num_labels: int = 1", "Number of scores that a critic gives each token.")
     return "\n".join(rows)
@@ -149,6 +153,7 @@ def _from_hf(design: Json, fields: Sequence[Json], source: Source, names: ModelN
         for name, text in expressions.items()
     ]
     body += ["values: dict[str, Any] = {", *rows, "}"]
+    # The caller's own keywords win over what the configuration has.
     body.append('return cls(**{**values, "is_critic": is_critic, **kwargs})')
     signature = (
         "def from_hf_config(cls, hf_config: Any, is_critic: bool = False, **kwargs: Any)"
@@ -162,6 +167,7 @@ def _locals(expressions: Mapping[str, str]) -> list[str]:
     used: set[str] = set()
     for name, text in expressions.items():
         used.update(found for found in _LOCAL.findall(text) if found in expressions)
+        # Expressions over layers write the name without braces.
         if name != "n_layers" and re.search(r"\bn_layers\b", text):
             used.add("n_layers")
     return [name for name in expressions if name in used]
@@ -207,6 +213,7 @@ def _joined(lines: list[str]) -> list[str]:
     for line in lines:
         if line == "    )" and found[-2] == "    raise ConfigError(":
             piece = found.pop().strip()
+            # Four more for the indentation that the function's body gets.
             one = f"{found[-1]}{piece})"
             found[-1:] = [one] if len(one) + 4 <= 100 else [found[-1], f"        {piece}", line]
         else:

@@ -65,6 +65,7 @@ class _AttentionWriter:
         core_id = ", core_id: int" if attention_count(self.design) > 1 else ""
         init = f"def __init__(self, args: {self.names.args}, layer_id: int{core_id}) -> None"
         methods = self.body.methods(init, forward_signature(self.design))
+        # Between `__init__` and `forward`; an empty text is left out by `class_text`.
         methods.insert(1, reset_method(self.part))
         return class_text("Attention", "nn.Module", self._doc(), methods)
 
@@ -91,6 +92,7 @@ class _AttentionWriter:
             parts.append("lets heads attend to nothing")
         if has(part.get("alibi")):
             parts.append("lowers scores with distance")
+        # "Attends with grouped queries and gates the output." reads as one clause.
         if len(parts) < 3:
             return " and ".join(parts) + "."
         text = ", ".join(parts[:-1]) + f" and {parts[-1]}."
@@ -125,6 +127,7 @@ class _AttentionWriter:
                 body.setup.append(f"self.{name} = {call}")
 
     def _queries_keys_values(self) -> None:
+        # Each state is the text of an expression, which grows until a statement has to name it.
         states = {name: f"self.w{name}(x)" for name in "qkv"}
         clip: Json | None = self.part.get("clip_qkv")
         if clip is not None and not clip.get("after_norm"):
@@ -160,6 +163,7 @@ class _AttentionWriter:
             for name in clip.get("what", "qkv"):
                 states[name] = f"{states[name]}.clamp(-{limit}, {limit})"
             return
+        # A statement cannot stand under a condition while the state is still part of an expression.
         guard = self._none_test(guard, clip["limit"], limit)
         self._settle(states)
         for name in clip.get("what", "qkv"):
@@ -169,6 +173,7 @@ class _AttentionWriter:
         """Return a test of the value itself where the guard only asks whether it is there."""
         text = value_text(value)
         for line in list(self.body.setup):
+            # `self.clips = args.clip_qkv is not None`: the stored limit gives the same answer.
             if line == f"{guard} = {text} is not None":
                 self.body.setup.remove(line)
                 return f"{stored} is not None"
@@ -233,6 +238,7 @@ class _AttentionWriter:
 
     def _alibi(self, alibi: Json) -> str:
         self.source.use(self.names.shared("layers", "positions"), "AlibiSlopes")
+        # Only what differs from the defaults of AlibiSlopes is written.
         options = [value_text(self.part["n_heads"])]
         if alibi.get("max_bias", 8) != 8:
             options.append(f"max_bias={value_text(alibi['max_bias'])}")

@@ -43,6 +43,7 @@ def write_output(
         _write_gate(part, gate, body, v_head_dim)
         out = "self.out_norm(out)" if over_heads and not is_first else "out"
     out = f"merge_heads({out})"
+    # A norm over the projection sees all heads side by side, so it comes after the merge.
     if norm is not None and not over_heads:
         out = f"self.out_norm({out})"
     body.step(f"return self.wo({out})")
@@ -65,6 +66,7 @@ def _write_gate(part: Json, gate: Json, body: ModuleBody, v_head_dim: Any) -> No
         body.source.use_as("torch.nn.functional", "F")
     else:
         body.source.use("torch")
+    # One gate a head is [1, T, H]; the output of attention is [1, H, T, Dv].
     shaped = f"{value}.transpose(1, 2).unsqueeze(-1)" if per_head else value
     condition = ALWAYS if guard == ALWAYS else "self.gate is not None"
     body.step(f"out = out * {shaped}", condition)

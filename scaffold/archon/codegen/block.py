@@ -28,6 +28,7 @@ class _BlockWriter:
         self.names = names
         self.body = ModuleBody(source)
         modules: Sequence[Json] = design["block"]["modules"]
+        # What no configuration has is written nowhere.
         self.modules = {str(m["name"]): m for m in modules if guard_of(m) != NEVER}
 
     def text(self) -> str:
@@ -69,6 +70,7 @@ class _BlockWriter:
         count = attention_count(self.design)
         if count == 1:
             return "Attention(args, layer_id)"
+        # Each core has a number of its own over all layers, under which inference keeps its cache.
         core_id = f"{count} * layer_id" + (f" + {number}" if number else "")
         return f"Attention(args, layer_id, {core_id})"
 
@@ -89,6 +91,7 @@ class _BlockWriter:
             guard = self.body.flag(f"has_order_{number + 1}", guard_of(variant))
             is_last = number == len(variants) - 1
             lines = self._variant_lines(variant)
+            # The last order needs no condition: one of them always holds.
             if is_last or guard == ALWAYS:
                 self.body.steps += lines
                 return
@@ -130,6 +133,7 @@ class _BlockWriter:
         options = [name for name in cast("list[str]", target) if name in self.modules]
         if len(options) == 1:
             return options[0]
+        # Two modules that exclude each other, such as experts and a feed-forward by layer.
         one, other = options
         variable = "ffn" if "feed_forward" in options else f"{other}_or_{one}"
         first.append(f"{variable} = self.{other} if self.{one} is None else self.{one}")

@@ -49,6 +49,7 @@ class ModuleBody:
         """Return a condition as ``forward`` writes it; ALWAYS and NEVER stay."""
         if guard in (ALWAYS, NEVER):
             return guard
+        # A flag that is a field of the arguments keeps the field's name.
         field = guard.removeprefix("args.")
         return self.kept(field if field.isidentifier() else name, guard)
 
@@ -65,6 +66,8 @@ class ModuleBody:
 
     def _is_inside(self, opened: str) -> bool:
         for line in reversed(self.steps):
+            # The statements that opened before are indented; the first one that is not is the
+            # condition.
             if not line.startswith("    "):
                 return line == opened
         return False

@@ -60,6 +60,7 @@ def check_design(design: Json) -> None:
 def _unknown_fields(design: Json) -> Iterator[str]:
     known = {str(field["name"]) for field in design["args"]} | set(design.get("ropes") or {})
     parts = {key: part for key, part in design.items() if key not in ("args", "evidence")}
+    # In the text of the JSON a reference is found wherever it is nested.
     text = json.dumps(parts)
     named = re.findall(r'"(?:arg|layer_arg)": "(\w+)"', text)
     read = re.findall(r"\bargs\.(\w+)", " ".join(re.findall(r'"expr": "([^"]*)"', text)))

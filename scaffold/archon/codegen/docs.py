@@ -95,6 +95,7 @@ def field_docs(design: Json) -> dict[str, str]:
             found[name] = _by_layer(doc, design, name)
     for module in design["block"]["modules"]:
         when = module.get("when")
+        # An expression may read several fields, of which none is the condition alone.
         if isinstance(when, Mapping) and "expr" not in when:
             name = next(_uses(when, ""))[0]
             found.setdefault(name, _by_layer(_MODULES[str(module["kind"])], design, name))

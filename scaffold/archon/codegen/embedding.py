@@ -47,6 +47,7 @@ def embedding_steps(part: Json, source: Source) -> list[str]:
     last = lines.pop()
     if not lines:
         return []
+    # The last step is returned at once; with nothing but tokens the shared `embed` does.
     ending = last.removeprefix("h = ")
     return [*lines, f"return {ending}"] if ending != last else [*lines, last, "return h"]
 
@@ -70,6 +71,8 @@ def _step(name: str, part: Json, source: Source) -> list[str]:
         number = model_value(part["multiplier"])
         if part.get("multiplier_rounded"):
             source.use("torch")
+            # Some models round the factor to the dtype of the states first, which changes its value
+            # in bf16.
             number = f"torch.tensor({number}, dtype=h.dtype)"
         return [f"h = h * {number}"]
     if name == "norm" and has(part.get("norm")):

@@ -28,6 +28,7 @@ def head_setup(part: Json, source: Source, names: ModelNames) -> list[str]:
     bias = value_text(part.get("bias", False))
     return [
         *lines,
+        # A critic scores each token and has no vocabulary.
         "if args.is_critic:",
         "    self.score = nn.Linear(args.dim, args.num_labels, bias=False)",
         "else:",

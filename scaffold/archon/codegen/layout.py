@@ -148,8 +148,10 @@ def _free_expression(line: _Line) -> tuple[int, int]:
     word = line[0].text
     if word == "return":
         return 1, len(line)
+    # Without the colon at the end.
     if word in ("if", "elif", "while"):
         return 1, len(line) - 1
+    # Nothing in them may get brackets of its own; they break at those they have.
     if word in ("def", "class", "from", "import", "for", "with"):
         return 0, 0
     depth = 0
@@ -189,6 +191,7 @@ def _ranked(line: _Line) -> list[tuple[int, int]]:
         elif text == "for":
             loops += 1
             found.append((index, _COMPREHENSION))
+        # The condition of a comprehension, as against that of a ternary.
         elif text == "if" and loops:
             found.append((index, _COMPREHENSION))
         elif text in ("if", "else"):

@@ -42,6 +42,7 @@ def _queries(part: Json, body: ModuleBody, source: Source, names: ModelNames) ->
     if not given(rank):
         body.setup.append(_linear("wq", f"args.dim, {width}", part, "q_bias"))
         query = "self.wq(x)"
+    # The rank is known: queries always come from a latent state.
     elif guard == ALWAYS:
         _latent_queries(part, body, source, names, width)
         query = "self.wq_b(self.q_norm(self.wq_a(x)))"
@@ -52,6 +53,7 @@ def _queries(part: Json, body: ModuleBody, source: Source, names: ModelNames) ->
             f"    {_linear('wq', f'args.dim, {width}', part, 'q_bias')}",
             "else:",
         ]
+        # The same statements, collected apart to be indented below the `else`.
         inner = ModuleBody(source)
         _latent_queries(part, inner, source, names, width)
         body.setup += [f"    {line}" for line in inner.setup]
@@ -120,6 +122,7 @@ def mla_plan(design: Json) -> dict[str, str]:
     """Return how latent attention is split: heads over ranks, latent states on each of them."""
     part: Json = design["attention"]
     plan = {"": "Region()", ".wkv_b": "Colwise()", ".wo": "Rowwise()"}
+    # Either projection may exist; a plan may name modules that a configuration lacks.
     if not given(part.get("q_lora_rank")) or guard_of(part["q_norm"]) != ALWAYS:
         plan[".wq"] = "Colwise()"
     if given(part.get("q_lora_rank")):

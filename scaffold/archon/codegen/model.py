@@ -83,6 +83,7 @@ def _ropes_setup(design: Json, source: Source, names: ModelNames) -> list[str]:
     source.use(names.shared("layers", "rope"), "RotaryEmbedding")
     ropes = cast("Mapping[str, Json]", design["ropes"])
     calls = {key: _rotary_text(key, rope) for key, rope in ropes.items()}
+    # One table for all layers, else one for each type of layer.
     if len(calls) == 1:
         return [f"self.rope = {call}" for call in calls.values()]
     kinds = {key: str(ropes[key].get("layer_type", key)) for key in ropes}
@@ -103,6 +104,7 @@ def _layer_loop(design: Json) -> list[str]:
     """Return the body of ``run_layers``; none where all blocks share one table of positions."""
     if not takes_rope(design):
         return ["for layer in self.layers.values():", "    h = layer(h, packing)", "return h"]
+    # `run_layers` of the shared decoder hands the one table to every block.
     if len(design["ropes"]) == 1:
         return []
     kind = model_value(design["attention"]["rope"]["key"])

@@ -53,6 +53,7 @@ _ARGUMENT = re.compile(r"\bargs\.(\w+)")
 def moe_text(moe: Json, source: Source, names: ModelNames) -> str:
     """Return the call that makes a block's mixture of experts."""
     source.use(names.shared("moe"), "MoE")
+    # `moe_args` is one for all layers: what differs is replaced where a block is made.
     changes = {name: value for name, value in _options(moe).items() if _differs_by_layer(value)}
     args = "args.moe_args"
     if changes:
@@ -75,6 +76,7 @@ def moe_fields(design: Json) -> list[Json]:
             continue
         read.append(f"{name}={_from_config(value, fields, inner)}")
         usual = _usual(value, fields)
+        # What equals the default of MoEArgs is left to it.
         if usual != literal(DEFAULTS[name]):
             default.append(f"{name}={usual}")
     return [
@@ -103,7 +105,7 @@ def outer_args(design: Json) -> list[Json]:
     by_layer = [v for v in _options(moe).values() if _differs_by_layer(v)]
     used = _names_in(rest) | _names_in(moe["hidden_dim"]) | _names_in(by_layer)
     kept = [field for field in fields if field["name"] not in inner - used]
-    # What a kept argument is computed from is kept too.
+    # What a kept argument is computed from is kept too, however many steps away.
     while True:
         texts = " ".join(str(field["expr"]) for field in kept)
         needed = set(re.findall(r"\{(\w+)\}", texts)) - {str(field["name"]) for field in kept}
@@ -119,6 +121,7 @@ def _options(moe: Json) -> dict[str, Any]:
     given = cast("Mapping[str, Any]", moe["args"])
     options = {name: given[name] for name in DEFAULTS if name in given}
     if options.get("shared_activation") == options.get("activation", DEFAULTS["activation"]):
+        # None there means that of the routed experts.
         options.pop("shared_activation", None)
     return {name: value for name, value in options.items() if value != DEFAULTS[name]}
 
@@ -135,6 +138,7 @@ def _from_config(value: Any, fields: Mapping[str, Json], inner: set[str]) -> str
     if not isinstance(value, Mapping):
         return literal(value)
     value = cast("Json", value)
+    # An expression, in which each `args.NAME` is replaced.
     if "arg" not in value:
         return _ARGUMENT.sub(lambda found: _inlined(found[1], fields, inner), str(value["expr"]))
     return _inlined(str(value["arg"]), fields, inner, is_whole=True)
@@ -146,6 +150,7 @@ def _inlined(
     if name not in inner:
         return f"{{{name}}}"
     text = spelled(str(fields[name]["expr"]))
+    # An argument may be computed from others that stand in `moe_args` only.
     text = re.sub(r"\{(\w+)\}", lambda found: _inlined(found[1], fields, inner), text)
     return text if is_whole or re.fullmatch(r"[\w.]+", text) else f"({text})"
 

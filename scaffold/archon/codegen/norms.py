@@ -24,6 +24,7 @@ def norm_text(norm: Json, source: Source, names: ModelNames, heads: Any = None) 
     if not isinstance(kind, Mapping):
         return maybe(_call(norm, source, names, heads), guard, "nn.Identity()")
     layer, rms = (_call({**norm, "kind": k}, source, names, heads) for k in ("layer", "rms"))
+    # The config chooses the class, so the written code has both.
     text = f'{layer} if {value_text(kind)} == "layer" else {rms}'
     return maybe(text if guard in (ALWAYS, NEVER) else f"({text})", guard, "nn.Identity()")
 

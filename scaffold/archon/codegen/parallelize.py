@@ -54,9 +54,11 @@ def _attention_plan(design: Json) -> dict[str, str]:
         return mla_plan(design)
     norms = {name: part.get(name) for name in ("q_norm", "k_norm", "v_norm", "out_norm")}
     styles = {name: _norm_style(name, norm) for name, norm in norms.items() if has(norm)}
+    # One norm that cannot be split keeps the whole attention replicated.
     if None in styles.values():
         return {}
     own = ", ".join(f'"{name}"' for name in own_parameters(part))
+    # A tuple of one needs its comma.
     region = f"Region(per_head=({own}{'' if ', ' in own else ','}))" if own else "Region()"
     plan = {"": region, ".wq": "Colwise()", ".wk": "Colwise()", ".wv": "Colwise()"}
     for name in ("q_norm", "k_norm", "v_norm"):

@@ -47,6 +47,7 @@ class Source:
         if self._imports:
             parts.append(sorted_imports("\n".join(self._imports), (self.first_party, "tests")))
         head = "\n\n".join(part.strip("\n") for part in parts)
+        # Two blank lines around definitions, one between statements, as formatters have it.
         statements = [block for block in self._blocks if not _is_definition(block)]
         definitions = [block for block in self._blocks if _is_definition(block)]
         top = "\n\n".join([head, *statements])
@@ -75,6 +76,7 @@ def _wrapped(lines: Iterable[str], width: int) -> list[str]:
     found: list[str] = []
     for line in lines:
         lead = line[: len(line) - len(line.lstrip())]
+        # An entry of a list goes on further to the right.
         hanging = lead + INDENT if lead else ""
         found += textwrap.wrap(
             line, width, subsequent_indent=hanging, break_long_words=False, break_on_hyphens=False

@@ -77,6 +77,7 @@ def _expression(
     for position, (name, weight) in enumerate(_weighted(step)):
         term = terms[str(name)]
         if weight in (1, 1.0):
+            # A sum may be the first operand of a sum without brackets: addition goes from the left.
             opens = term.is_sum and position > 0
             parts.append(f"({term.text})" if opens else term.text)
         else:

@@ -68,6 +68,7 @@ def _tuple_text(items: list[str]) -> str:
     for period in range(1, len(items) // 2 + 1):
         whole = len(items) // period
         rest = items[whole * period :]
+        # Up to four items are shorter written out.
         if len(items) > 4 and items == items[:period] * whole + rest and rest == items[: len(rest)]:
             text = f"{factor(_runs_text(items[:period]))} * {whole}"
             return f"{text} + {_runs_text(rest)}" if rest else text
@@ -79,6 +80,7 @@ def _runs_text(items: list[str]) -> str:
     if len(_plain_tuple(items)) <= _LONG_TUPLE:
         return _plain_tuple(items)
     runs = [(item, len(list(run))) for item, run in itertools.groupby(items)]
+    # Runs of one or two items are no shorter than the items.
     if len(runs) > len(items) // 2:
         return _plain_tuple(items)
     return " + ".join(f"({item},)" + (f" * {n}" if n > 1 else "") for item, n in runs)
@@ -94,6 +96,7 @@ def spelled(expression: str) -> str:
     pieces: list[str] = []
     column = 0
     for token in tokenize.generate_tokens(io.StringIO(line).readline):
+        # A string with a prefix, such as r"..." or f"...", stays as it is.
         if token.type == tokenize.STRING and token.string[0] in "'\"":
             text = python_literal(ast.literal_eval(token.string))
             pieces += [line[column : token.start[1]], text]
@@ -142,6 +145,7 @@ def factor(text: str) -> str:
     """Return an expression in brackets where multiplying it would tear it apart."""
     node = ast.parse(text, mode="eval").body
     loose = ast.BinOp | ast.BoolOp | ast.Compare | ast.IfExp | ast.UnaryOp | ast.Lambda
+    # `a * b` and `a ** 2` stay whole beside another factor.
     power = isinstance(node, ast.BinOp) and isinstance(node.op, ast.Pow | ast.Mult)
     return f"({text})" if isinstance(node, loose) and not power else text
 

@@ -53,6 +53,7 @@ def run(probe: Callable[[Request], dict[str, Any]], request: Request) -> dict[st
         result["ok"] = True
     except ProbeError as error:
         result["error"] = error.to_json()
+    # A probe runs transformers' code on any configuration: whatever it raises is an answer.
     except Exception as error:
         result["error"] = _failure(error)
         result["traceback"] = traceback.format_exc()
@@ -113,6 +114,7 @@ def prove_model(request: Request) -> dict[str, Any]:
         lay_over(request["package"], Path(request["overlay"]))
     stage("proving")
     proof = prove(request)
+    # What is wrong in one process is wrong in several: only what is proven is worth the time.
     if request.get("split") and proof["ok"]:
         stage("splitting it over processes")
         proof["parallel"] = measure_split(request)

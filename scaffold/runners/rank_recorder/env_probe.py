@@ -46,6 +46,7 @@ def main():
     if "torch" in found["packages"]:
         try:
             found["torch"] = of_torch()
+        # A broken installation raises anything: a missing library of CUDA is an OSError.
         except Exception as error:
             found["error"] = f"torch cannot be imported: {error!r}"
     print(json.dumps(found))

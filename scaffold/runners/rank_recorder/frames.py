@@ -26,6 +26,7 @@ def place(depth=2):
         kind = _kind(frame.f_code.co_filename)
         if kind == "torch.distributed" and nearest is None:
             name = frame.f_code.co_name
+            # The public name of the call, as against those of the decorators around it.
             via = via if name in ("wrapper", "inner", "<lambda>") else name
         elif kind == "torch" and nearest is None:
             inner = inner or _of(frame)
@@ -69,6 +70,7 @@ def _kind(file):
 
 
 def _find_kind(file):
+    # Frames of the recorder itself, and of imports that it wraps.
     if file.startswith((_HERE, "<frozen")):
         return "recorder"
     torch = getattr(sys.modules.get("torch"), "__file__", None)

@@ -12,7 +12,9 @@ import sys
 
 from rank_recorder import naming, record
 
+# What CUDA, the CPU allocator and the system call a lack of memory.
 SCARCE = re.compile(r"out of memory|not enough memory|can't allocate memory|cannot allocate", re.I)
+# A bound for the time that one walk over the graph takes.
 MAX_NODES = 200_000
 
 
@@ -94,6 +96,7 @@ class Memory:
         return total
 
     def _new_bytes(self, tensor):
+        # Views share a storage, which counts once.
         key = _storage(tensor)
         if key is None or key in self._storages:
             return 0
@@ -112,6 +115,7 @@ class Memory:
         path = os.path.join(record.folder(), f"{rec.pid}.memory.json")
         with open(path + ".part", "w", encoding="utf-8") as file:
             json.dump(found, file)
+        # Renamed once it is whole: the process may be killed for lack of memory meanwhile.
         os.replace(path + ".part", path)
 
     def _modules(self):
@@ -119,6 +123,7 @@ class Memory:
         for _, root in self._names.models():
             for module in root.modules():
                 own = list(module.parameters(recurse=False))
+                # Adam keeps two tensors for each parameter; numbers beside them take no room.
                 states = [o.state.get(each, {}) for o in self._optimizers for each in own]
                 values = [value for state in states for value in state.values()]
                 kept = [value for value in values if hasattr(value, "element_size")]
@@ -176,6 +181,7 @@ def _storage(tensor):
 def _device():
     import torch
 
+    # Linux counts it in KiB.
     found = {"resident_peak": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024}
     if sys.platform == "darwin":
         found["resident_peak"] //= 1024  # there it is counted in bytes

@@ -47,6 +47,7 @@ class Record:
             pid=self.pid,
             parent=os.getppid(),
             host=socket.gethostname(),
+            # The original one has the options of Python too, such as `-m`.
             argv=getattr(sys, "orig_argv", sys.argv),
             python=sys.version.split()[0],
             env={name: value for name, value in os.environ.items() if name in _NAMED},

@@ -59,6 +59,7 @@ def _begin(name, details, args, kwargs):
 
 def _init_details(args, kwargs):
     rank, world = kwargs.get("rank", -1), kwargs.get("world_size", -1)
+    # As torch reads them: what is not given comes from the environment.
     rank = int(os.environ.get("RANK", -1)) if rank is None or rank < 0 else rank
     world = int(os.environ.get("WORLD_SIZE", -1)) if world is None or world < 0 else world
     record.current().head(kind="joining", rank=rank, world=world)
@@ -84,6 +85,7 @@ def _wrapped_end(original):
     @functools.wraps(original)
     def destroy_process_group(group=None, *args, **kwargs):
         result = original(group, *args, **kwargs)
+        # Without a group the process leaves all of them, and the job.
         if group is None:
             record.current().head(kind="left")
             collectives.leave_groups()

@@ -32,6 +32,7 @@ def patch(module):
         for each in watchers:
             _safely(each.after, called, output)
 
+    # A compiler would trace the hooks once, and record nothing when the model runs.
     uncompiled.keep_off(before, after)
     module.register_module_forward_pre_hook(before)
     try:
@@ -67,5 +68,6 @@ def on_error(error):
 def _safely(function, *args):
     try:
         function(*args)
+    # The job goes on whatever a watcher meets; the fault is in the record.
     except Exception as error:
         record.fault(f"{function.__qualname__}", error)

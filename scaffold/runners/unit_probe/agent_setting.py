@@ -79,6 +79,7 @@ class AgentSetting(episode_setting.TextSetting):
         with findings.guard("proxy", "starting the proxy"):
             self.running = ProxiedAgent(workflow, self.tokenizer, known["gconfig"])
         try:
+            # In the mode subproc the agent goes to another process.
             pickle.dumps(workflow)
         except Exception as error:
             text = f"{kit.describe(error)}; rollout.agent.mode=subproc sends it to a process"

@@ -13,6 +13,7 @@ from typing import Any
 
 from unit_probe import kit
 
+# More than one: a batch of one row cannot mix rows up.
 BATCH_SIZE = 2
 PAIR = ("chosen_ids", "rejected_ids")
 PAIR_MASKS = ("chosen_loss_mask", "rejected_loss_mask")
@@ -75,6 +76,7 @@ def _check_type(
     # Some row is longer than the limit; no prompt of a chat fits into one token.
     lengths = [length for row in rows for length in _lengths(row)]
     shortest, longest = min(lengths, default=2), max(lengths, default=2)
+    # With rows of one length the limit has to be below it.
     limit = shortest if shortest < longest else shortest - 1
     with findings.guard(kind, f"loading {path} with {loader} and max_length={limit}"):
         try:
@@ -82,6 +84,7 @@ def _check_type(
         except ValueError:  # a loader may also refuse a limit that leaves no row
             short = []
         lengths = [length for row in short for length in _lengths(row)]
+    # Rows of RL have no tokens to count: of those fewer have to come back.
     if any(length > limit for length in lengths) or (kind == "rl" and len(short) == count):
         findings.failed(
             kind, f"{loader} ignores max_length: rows longer than {limit} tokens came through"

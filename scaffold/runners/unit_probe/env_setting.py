@@ -61,6 +61,7 @@ class TalkEnv(gymnasium.Env[str, str]):
         """Answer with odd characters, as the texts of an environment may have them."""
         self._note()
         self.steps += 1
+        # One text in three ends the episode, and always the same ones.
         is_end = sum(map(ord, str(action))) % 3 == 0
         text = f"{self.steps}: {{{{ x }}}} \\ '\" \U0001f600\n"
         return text, self.pay(str(action)), is_end, self.steps == MAX_STEPS, {}

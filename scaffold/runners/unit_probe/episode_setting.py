@@ -11,6 +11,7 @@ from typing import Any
 from unit_probe import kit, probe_rewards
 from unit_probe import trajectory as checks
 
+# As many as `kit.make_model` is made for: two completions in three end by themselves within these.
 MAX_NEW_TOKENS = 12
 MAX_TURNS = 3
 TURN_DISCOUNT = 0.5

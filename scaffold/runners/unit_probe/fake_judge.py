@@ -23,6 +23,7 @@ class FakeJudge(ThreadingHTTPServer):
     daemon_threads = True
 
     def __init__(self) -> None:
+        # Port 0: the system chooses a free one.
         super().__init__(("127.0.0.1", 0), _Handler)
         self.count = 0
         threading.Thread(target=self.serve_forever, daemon=True).start()
@@ -35,6 +36,7 @@ class FakeJudge(ThreadingHTTPServer):
         base_url = f"http://127.0.0.1:{self.server_port}/v1"
         os.environ.update(JUDGE_BASE_URL=base_url, JUDGE_MODEL="stand-in", JUDGE_CACHE_DIR="")
         os.environ.pop("JUDGE_API_KEY", None)
+        # A proxy of the environment would be asked for this machine's own address.
         os.environ["NO_PROXY"] = os.environ["no_proxy"] = "127.0.0.1"
 
 
@@ -54,6 +56,7 @@ class _Handler(BaseHTTPRequestHandler):
         except (LookupError, StopIteration, TypeError, ValueError):
             self._answer(400, {"error": {"message": "no messages of a user"}})
             return
+        # crc32 and not hash(), which differs from process to process.
         reply = REPLIES[zlib.crc32(str(text).encode("utf-8", "replace")) % len(REPLIES)]
         message = {"role": "assistant", "content": reply}
         choice = {"index": 0, "message": message, "finish_reason": "stop"}
@@ -65,6 +68,7 @@ class _Handler(BaseHTTPRequestHandler):
         self.send_header("Content-Type", "application/json")
         self.send_header("Content-Length", str(len(data)))
         if status == 429:
+            # The client waits as long as the endpoint asks for: not at all.
             self.send_header("Retry-After", "0")
         self.end_headers()
         self.wfile.write(data)

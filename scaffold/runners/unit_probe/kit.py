@@ -198,6 +198,7 @@ def make_model(tokenizer: Any, seed: int = 1) -> Any:
             if not name.endswith("norm.weight"):
                 scale = next((x for part, x in scales.items() if part in name), 0.1)
                 weight.copy_(torch.randn(weight.shape, generator=generator) * scale)
+        # Dimension 0 is the constant one; 1.8 is what makes two in three completions end.
         model.get_input_embeddings().weight[:, 0] = 4.0
         head = model.get_output_embeddings().weight
         head[:, 0] = 0.0

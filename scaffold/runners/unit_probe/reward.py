@@ -157,6 +157,7 @@ async def _try_extremes(
             await wrapper(*call.arguments(tokenizer), **row)
         except Exception as error:
             problem, start = kit.describe(error), -math.inf
+        # A time-out gives 0.0 and no error, so the time shows it; an error counts at any time.
         if time.monotonic() - start >= EXTREME_TIMEOUT_S:
             findings.warned(
                 "extremes",

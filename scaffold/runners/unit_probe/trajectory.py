@@ -214,6 +214,7 @@ def _generated(row: Mapping[str, torch.Tensor], turns: Sequence[Turn]) -> list[G
         if ids[:start] != list(turn.prompt):
             continue
         pairs = zip(ids[start:], turn.output, strict=False)
+        # The first token that differs ends what is taken from the output.
         same = next((i for i, (a, b) in enumerate(pairs) if a != b), None)
         length = min(len(ids) - start, len(turn.output)) if same is None else same
         if length:
@@ -236,6 +237,7 @@ def _against_engine(row: Mapping[str, torch.Tensor], turns: Sequence[Turn]) -> I
         yield "loss_mask", "loss_mask is 0 everywhere: nothing would be trained on"
     for part in parts:
         left = int((~trained[part.span]).sum())
+        # A completion is trained on as a whole or not at all.
         if 0 < left < part.length:
             yield "loss_mask", f"loss_mask is 0 on {left} of {part.length} tokens of a completion"
     yield from _aligned(row, [part for part in parts if part.is_trained(row)], generated)

@@ -85,6 +85,7 @@ class PatchProcessor:
         if len(parts) != len(images) + 1:
             raise ValueError(f"the prompt has {len(parts) - 1} places for {len(images)} images")
         pixels, grids = see(images)
+        # As many image tokens as the image has patches, which is what real processors do.
         marks = [PLACE * int(grid.prod()) for grid in grids] + [""]
         rendered = "".join(part + mark for part, mark in zip(parts, marks, strict=True))
         ids = torch.tensor([self.tokenizer.encode(rendered, add_special_tokens=False)])
@@ -204,6 +205,7 @@ class VisionSetting(episode_setting.TextSetting):
 
     def problems(self, tensors: Any, turns: list[checks.Turn]) -> list[checks.Problem]:
         """Return what is wrong, the images' part first: the model needs it to see."""
+        # Without the model: its words depend on images that only `SeeingModel` shows it.
         found = checks.problems(tensors, turns, None)
         image_token_id = self.tokenizer.convert_tokens_to_ids(PLACE)
         found = found or list(_vision_problems(tensors, turns, image_token_id))

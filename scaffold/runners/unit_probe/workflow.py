@@ -62,6 +62,7 @@ def main(request: dict[str, Any], findings: kit.Findings) -> None:
             results = _run_episodes(findings, setting, workflow, engine, rows, name, limit)
             trajectories[name] = _check_all(findings, setting, name, results)
             setting.check_scenario(findings, rows)
+        # The tiny engine runs single episodes and has no executor.
         if hasattr(engine, "rollout_batch"):
             _check_executor(findings, setting, engine, workflow, rows)
         setting.close()

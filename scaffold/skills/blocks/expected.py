@@ -114,6 +114,7 @@ def _text(block: Block, repository: Repository) -> str | Problem | None:
         return options_text(block, files, repository.settings)
     if block.kind == "tree":
         return tree_text(block, files)
+    # Only `output` is left, whose text cannot be worked out without running its command.
     if is_stale(block, files):
         message = f"the command, its inputs or the text changed since it was stored: {REPAIR}"
         return Problem(message, is_stale=True)

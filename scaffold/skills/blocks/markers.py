@@ -19,6 +19,7 @@ KINDS = ("options", "output", "registry", "signature", "template", "tree")
 
 _BEGIN = lazy_re(r"^(?P<indent>[ \t]*)<!--\s*scaffold:begin\b(?P<rest>.*?)-->[ \t]*$")
 _END = lazy_re(r"^[ \t]*<!--\s*scaffold:end\s*-->[ \t]*$")
+# The beginning or end of a fence, in list items and quotations too: "- ```python".
 _FENCE = lazy_re(r"^[ \t]*(?:[-*+>][ \t]+)*(?P<mark>`{3,}|~{3,})(?P<rest>.*)$")
 _OPTION = lazy_re(r"(?P<name>[a-z_]+)=(?P<value>.*)", re.DOTALL)
 
@@ -66,6 +67,7 @@ def parse_blocks(text: str) -> list[Block]:
     opened: Block | None = None
     fence = ""
     for number, row in enumerate(rows, start=1):
+        # The rows that open and close a fence belong to it.
         was_fenced = bool(fence)
         fence = _fence_after(row, fence)
         if was_fenced or fence:
@@ -80,6 +82,7 @@ def parse_blocks(text: str) -> list[Block]:
                 problem = "scaffold:end without scaffold:begin before it"
                 found.append(Block("", line=number, end_line=number, problem=problem))
             else:
+                # A block inside a list item is indented with it; its text is compared without that.
                 body = "\n".join(rows[opened.line : number - 1])
                 found.append(replace(opened, end_line=number, body=textwrap.dedent(body)))
             opened = None
@@ -97,8 +100,10 @@ def replace_blocks(text: str, renewed: Iterable[tuple[Block, Block]]) -> str:
     """
     ending = "\r\n" if "\r\n" in text else "\n"
     rows = text.replace("\r\n", "\n").split("\n")
+    # From the bottom, so that the lines of blocks above stay as they were read.
     for old, new in sorted(renewed, key=lambda pair: -pair[0].line):
         body = textwrap.indent(new.content, old.indent).split("\n") if new.content else []
+        # An opening comment that means the same keeps the spelling of its author.
         is_same = (old.words, old.options) == (new.words, new.options)
         opening = rows[old.line - 1] if is_same else old.indent + new.opening()
         rows[old.line - 1 : old.end_line - 1] = [opening, *body]
@@ -130,6 +135,7 @@ def _fence_after(row: str, fence: str) -> str:
         return fence
     mark = found["mark"]
     if not fence:
+        # CommonMark: no backtick follows on the row of a fence, so "```x```" is code inside a line.
         is_inline = mark[0] == "`" and "`" in found["rest"]
         return "" if is_inline else mark
     closes = mark[0] == fence[0] and len(mark) >= len(fence) and not found["rest"].strip()
@@ -158,6 +164,7 @@ def _unclosed(block: Block, last: int, why: str) -> Block:
 
 
 def _quoted(word: str) -> str:
+    # Characters that shlex takes as they are; double quotes go around the rest.
     if re.fullmatch(r"[\w@%+=:,./*\[\]-]+", word):
         return word
     return '"' + re.sub(r'([\\"])', r"\\\1", word) + '"'

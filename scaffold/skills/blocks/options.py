@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from scaffold.analysis.files.files import Files
     from scaffold.skills.blocks.settings import Settings
 
+# "How long to wait. [default: 60]", as click and this tool write it.
 _TOLD = lazy_re(r"(?P<text>.*?)\s*\[default: (?P<default>[^\[\]]+)\]", re.DOTALL)
 
 

@@ -65,6 +65,7 @@ def stored_hash(block: Block, files: Files) -> str:
             data = (files.root / path).read_bytes()
         except OSError as error:
             raise BlockError(f"the input {path} cannot be read: {error.strerror}") from error
+        # Null bytes keep a path apart from the data; line ends are those of git, not of a checkout.
         whole.update(f"\0{path}\0".encode() + data.replace(b"\r\n", b"\n"))
     whole.update(b"\0\0" + block.content.encode())
     return whole.hexdigest()[:16]

@@ -30,6 +30,7 @@ def registry_text(block: Block, sources: Sources) -> str:
 def _entries(dotted: str, value: ast.expr | None) -> list[tuple[str, ast.expr]]:
     if isinstance(value, ast.Dict):
         pairs = zip(value.keys, value.values, strict=True)
+        # `{**others}` has no key, and its entries are not written here.
         rows = [(_name(key), each) for key, each in pairs if key is not None]
         if len(rows) == len(value.keys):
             return rows
@@ -56,10 +57,12 @@ def _place(entry: ast.expr, module: Module, sources: Sources) -> tuple[str, str]
 def _readings(entry: ast.expr, module: Module, sources: Sources) -> list[Reading]:
     """Return the ways to read the value of an entry, the likeliest first."""
     if isinstance(entry, ast.Tuple | ast.List) and entry.elts:
+        # A pair such as ("my_rl.reward.exact", "ExactReward").
         parts = [each.value for each in entry.elts if isinstance(each, ast.Constant)]
         dotted = ".".join(map(str, parts))
         return [lambda: sources.node(dotted)] if len(parts) == len(entry.elts) else []
     if isinstance(entry, ast.Constant) and isinstance(entry.value, str):
+        # The whole dotted name, or a name of the table's own module.
         text = entry.value
         return [lambda: sources.node(text), lambda: sources.node_in(module, text)]
     if isinstance(entry, ast.Name | ast.Attribute):

@@ -156,6 +156,7 @@ def _plugin(table: Fields, text: str) -> Plugin:
         {
             key: found
             for key in ("homepage", "repository", "license", "keywords")
+            # [project] may have `license = { file = "LICENSE" }`, where manifests want a text.
             if (found := table.value(key, project.get(key))) and not isinstance(found, dict)
         },
     )

@@ -48,9 +48,11 @@ def _head(module: Module, node: Definition, doc: str) -> str:
     # Above a decorated statement of the body stand its decorators, which are not of the head.
     end = min([first.lineno, *(each.lineno for each in getattr(first, "decorator_list", ()))]) - 1
     rows = [*_decorators(module, node), *module.rows[node.lineno - 1 : end]]
+    # Columns of the syntax tree count bytes of UTF-8.
     beside = module.rows[end].encode()[: first.col_offset].decode().rstrip()
     if beside and end == first.lineno - 1:  # def f(): ...
         rows.append(beside)
+    # Blank rows and comments below the head belong to the body.
     while rows and (not rows[-1].strip() or rows[-1].strip().startswith("#")):
         rows.pop()
     text = _docstring(node, doc)
@@ -78,6 +80,7 @@ def _docstring(node: Definition, doc: str) -> str:
         return ""
     if doc == "first":
         text = text.partition("\n\n")[0]
+    # The parsed docstring has no escapes any more; shown as source it needs them again.
     text = text.replace("\\", "\\\\").replace('"""', '\\"""')
     return f'"""{text}\n"""' if "\n" in text else f'"""{text}"""'
 

@@ -37,6 +37,7 @@ def tree_text(block: Block, files: Files) -> str:
     if not text.isdigit() or not int(text):
         raise BlockError(f"depth must be a number from 1, not {text!r}")
     depth = int(text)
+    # Files below the depth leave one row, that of their folder.
     shown = sorted({_cut(path, depth) for path in inside})
     rows = list(_rows(shown))
     if len(rows) > MAX_ROWS:

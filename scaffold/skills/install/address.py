@@ -18,6 +18,7 @@ BUILTIN = "builtin"
 
 Kind = Literal["builtin", "folder", "git"]
 
+# `git@host:path`, the short form of an address for ssh.
 _SCP = lazy_re(r"\w[\w.-]*@\w[\w.-]*:(?!//)\S+")
 _URL = lazy_re(r"[a-z][a-z0-9+.-]*:", re.IGNORECASE)
 _SCHEMES = ("https", "ssh", "file")

@@ -153,6 +153,7 @@ def remove_skills(names: Sequence[str], discard: Sequence[str], options: Options
     def plan(locked: Mapping[str, LockedSkill]) -> list[SkillPlan]:
         plans: list[SkillPlan] = []
         for skill in _chosen(locked, names):
+            # --discard-edits names a skill, which gives up every file of it.
             given_up = [file.path for file in skill.files if skill.name in discard]
             files = plan_files(options.target, skill.files, {}, given_up)
             plans.append(SkillPlan(skill.name, "removed", None, files))
@@ -192,12 +193,14 @@ def _plan_install(
     if old is None:
         check_free(options.target, read.name, (), str(read.opened.source))
         return _plan(read, None, new, "installed", how, options)
+    # Two skills of one name: the second would replace the first.
     if (old.source, old.path, old.kind) != (new.source, new.path, new.kind):
         raise ConflictError(
             f"{read.name} is installed from {old.described()} already",
             code="skill_exists",
             hint=f"install it under another name with --prefix WORD, or --remove {read.name} first",
         )
+    # The same skill with other content or rights is for --update, which shows what has changed.
     if _is_other(old, new):
         raise ConflictError(
             f"{read.name} is installed otherwise, from {old.described()}",
@@ -222,12 +225,14 @@ def _plan_again(read: _Read, old: LockedSkill, options: Options) -> SkillPlan:
     planned = plan_files(options.target, old.files, files, gone)
     if not gone:
         return SkillPlan(read.name, "unchanged", old, planned)
+    # Files that come back are listed like those of a first installation.
     return SkillPlan(read.name, "installed", old, planned, tuple(compare(None, old)))
 
 
 def _plan_update(read: _Read, old: LockedSkill, how: InstallOptions, options: Options) -> SkillPlan:
     roots = distinct(options.target, roots_for(how.clients)) if how.clients else old.roots
     grant_tools = how.grant_tools or old.grant_tools
+    # What was agreed to once stays agreed to; an update only adds.
     allowed = tuple(sorted({*old.allow_hidden, *_allowed(how, read)}))
     new = _locked(read, old.prefix, roots, grant_tools, allowed, options)
     # Only a folder that is new may hold somebody else's skill.
@@ -333,6 +338,7 @@ def _chosen(locked: Mapping[str, LockedSkill], names: Sequence[str]) -> list[Loc
 
 def _check_once(reads: Sequence[_Read], source: str) -> None:
     names = [read.name for read in reads]
+    # Two folders may hold a SKILL.md of the same name.
     twice = [read for read in reads if names.count(read.name) > 1]
     if twice:
         places = ", ".join(read.skill.path for read in twice)

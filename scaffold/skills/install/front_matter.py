@@ -33,8 +33,11 @@ SPEC_KEYS = frozenset(
 MAX_NAME = 64
 NAME = lazy_re(r"[a-z0-9]+(-[a-z0-9]+)*")
 
+# Values of a front matter, aliases written out.
 _MAX_NODES = 5000
+# `hooks:`, `"allowed-tools" :`, `? tools:` at the margin.
 _LINE_KEY = lazy_re(r"""[?"' ]{0,2}([A-Za-z][A-Za-z _-]*)["']?[ \t]*:""")
+# `claude-allowed-tools`, a key of `metadata`; then its row, which is indented.
 _CLIENT_KEY = lazy_re(r"(?:claude|codex|opencode)-(.+)")
 _CLIENT_ROW = lazy_re(r"[ \t]+((?:claude|codex|opencode)-([A-Za-z_-]+))[ \t]*:")
 
@@ -101,7 +104,9 @@ def granting_keys(data: bytes) -> list[Key]:
     # Flow mappings, anchors and odd indentation hide a key from the search by lines.
     in_disguise = [name for name in granted_in(data) if name not in located]
     return found + [
-        Key(name, 2, 2, f"{name}, not on lines of its own") for name in dict.fromkeys(in_disguise)
+        # Line 2 is the first of the front matter; a range without lines, as none can be taken out.
+        Key(name, 2, 2, f"{name}, not on lines of its own")
+        for name in dict.fromkeys(in_disguise)
     ]
 
 
@@ -117,6 +122,7 @@ def granted_in(data: bytes) -> list[str]:
     inner = [_CLIENT_KEY.fullmatch(str(key)) for key in entries]
     found = [key for key in head.fields if _plain(key) in GRANTS]
     found += [key[0] for key in inner if key is not None and _plain(key[1]) in GRANTS]
+    # Between the two rows `---`.
     lines = [_LINE_KEY.match(row) for row in rows[1 : head.body_line - 2]]
     return found + [row[1] for row in lines if row is not None and _plain(row[1]) in GRANTS]
 
@@ -184,6 +190,8 @@ def _keys(rows: list[str], head: FrontMatter) -> list[Key]:
     starts = sorted(head.lines.items(), key=lambda item: item[1])
     ends = [line for _, line in starts[1:]] + [head.body_line - 1]
     return [
+        # In `{name: x, tools: y}` several keys begin on one line, so an end may not be behind its
+        # start.
         Key(name, line, max(end, line + 1), " ".join(rows[line - 1 : max(end, line + 1) - 1]))
         for (name, line), end in zip(starts, ends, strict=True)
     ]

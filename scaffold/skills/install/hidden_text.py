@@ -38,6 +38,8 @@ class Hidden(NamedTuple):
     can_instruct: bool
 
 
+# Tags mirror ASCII and selectors can encode bytes, both unseen; the others turn, join or blank
+# out text.
 _TAGS = "\U000e0000-\U000e007f"
 _SELECTORS = "\ufe00-\ufe0f\U000e0100-\U000e01ef"
 _DIRECTION = "\u202a-\u202e\u2066-\u2069"

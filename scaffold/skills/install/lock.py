@@ -114,6 +114,7 @@ def source_text(source: Source, target: Path, *, user: bool) -> str:
     """Return how the lock file names a source: nothing of one machine where that can be."""
     if source.kind == "builtin":
         return BUILTIN
+    # A git repository on this disk has a path for its place, too.
     is_folder = source.kind == "folder" or os.path.isabs(source.place)
     if is_folder and not user:
         try:

@@ -76,6 +76,7 @@ def plan_files(
         # What this tool never wrote is ours only if the place is empty.
         is_ours = now == Found(None) if was is None else is_intact(now, was)
         if not is_ours and path in given_up and not now.is_odd:
+            # Of a file that was deleted there is no edit to copy.
             lost += [path] * (now.data is not None)
         # The source has not changed, so a person's edit conflicts with nothing.
         elif not is_ours and was is not None and want is not None and _is_same(want, was):
@@ -149,6 +150,7 @@ def grown(old: Iterable[Permission], new: Iterable[Permission]) -> list[Permissi
 
 
 def _is_wanted(now: Found, want: SkillFile | None) -> bool:
+    # A removal has nothing left to do where the file is gone.
     if want is None or now.data is None:
         return want is None and now == Found(None)
     is_same = want.data in (now.data, _as_text(now.data))

@@ -214,6 +214,7 @@ def _report(
 ) -> Report:
     report.changes = tuple(_reported(change) for change in changes)
     report.extra["skills"] = [_json(each) for each in plans]
+    # In a repository that renders its own skills, sync renders the new ones too.
     if (target / RENDERED).is_file() and changes:
         report.check = (("scaffold", "skills", "sync"),)  # it knows the new skills then
     for each in plans:

@@ -175,6 +175,8 @@ def pack_folder() -> Path:
     )
 
 
+# Ranks of folders: 0 where skills are edited, 1 in any other `skills`, 2 among what is rendered
+# for a client, 3 elsewhere.
 _ODD = 3
 _COPIES = (".claude/skills", ".codex/skills", ".opencode/skills", ".opencode/skill")
 
@@ -207,6 +209,7 @@ def _commit_of(opened: Opened, folder: str) -> str:
         return ""
     data = opened.tree.read(entry.key for entry in mine.values())
     is_same = all(
+        # Kind and run bit; an id covers the bytes alone.
         _git_entry(blob)[:2] == mine[path][:2]
         and git.blob_id(data[mine[path].key], blob.oid) == blob.oid
         for path, blob in theirs.items()
@@ -216,6 +219,7 @@ def _commit_of(opened: Opened, folder: str) -> str:
 
 def _folder_of(opened: Opened, found: dict[str, list[str]], wanted: str) -> str:
     places = found.get(wanted)
+    # A folder may be named that is no skill by the rules above, such as one inside another skill.
     if places is None and f"{wanted}/{SKILL_FILE}" in opened.tree.entries:
         return wanted
     if places is None:
@@ -243,6 +247,7 @@ def _by_front_matter(opened: Opened, found: dict[str, list[str]], wanted: str) -
     for folder in (each for places in found.values() for each in places):
         path = f"{folder}/{SKILL_FILE}" if folder else SKILL_FILE
         entry = opened.tree.entries[path]
+        # Nothing larger than 1 MiB is read only to learn its name.
         if entry.what != "file" or entry.size_bytes > 1 << 20:
             continue
         try:

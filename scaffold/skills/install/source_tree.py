@@ -23,6 +23,7 @@ MAX_PATH = 180
 
 SKILL_FILE = "SKILL.md"
 
+# Folders of tools, and below, files that desktops leave: no part of a skill.
 _PASSED_OVER = frozenset(
     {".git", ".hg", ".svn", "node_modules", "__pycache__", ".venv", "venv", ".tox", ".mypy_cache"}
     | {".ruff_cache", ".pytest_cache"}
@@ -149,6 +150,7 @@ def _entry(path: Path, key: str) -> Entry:
         return Entry("file", bool(found.st_mode & 0o111), found.st_size, key)
     if stat.S_ISLNK(found.st_mode):
         return Entry("link", False, 0, key)
+    # The walk yields a folder only where it cannot be listed.
     return Entry("unreadable" if path.is_dir() else "special", False, 0, key)
 
 
@@ -174,6 +176,7 @@ def _check_paths(folder: str, entries: Mapping[str, Entry]) -> None:
             raise _unsafe(folder, path, reason, code)
         parts = path.split("/")
         for end in range(1, len(parts) + 1):
+            # Folders count as well: `Docs/a.md` and `docs/b.md` are in one folder there.
             part = "/".join(parts[:end])
             # macOS and Windows fold case, and macOS normalises names as well.
             twin = spelled.setdefault(unicodedata.normalize("NFC", part).casefold(), part)

@@ -72,6 +72,7 @@ def permissions_json(rows: Iterable[Row]) -> list[dict[str, Any]]:
 
 
 def _hashes(skill: LockedSkill) -> dict[str, str]:
+    # Every root has the same files but for SKILL.md, of which Claude's has keys of its own.
     start = f"{skill.roots[0]}/{skill.name}/"
     return {
         file.path.removeprefix(start): file.sha256

@@ -41,6 +41,7 @@ def agent_for_codex(agent: Document) -> bytes:
         "name": agent.name,
         "description": agent.description,
         **_values(agent, "codex"),
+        # A TOML file has no text behind its keys, so the body is one of them.
         "developer_instructions": agent.body.strip() + "\n",
     }
     text = tomli_w.dumps(table, multiline_strings=True)

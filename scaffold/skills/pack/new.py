@@ -166,6 +166,7 @@ def _scalar(text: str) -> str:
 
 def _steps(path: str, text: str, is_bare: bool) -> list[Step]:
     rows = text.splitlines()
+    # Line 3 of SKILL is the description.
     steps = [Step(path, 3, "describe what it does and when to use it")] if is_bare else []
     first = next(n for n, row in enumerate(rows, start=1) if row.startswith("# "))
     return [

@@ -143,7 +143,10 @@ def _stray(
     What git ignores, such as what a desktop leaves in every folder, is nobody's.
     """
     folders = {
-        "/".join(path.split("/")[:3]) for path in rendered if path.startswith(".claude/skills/")
+        # `.claude/skills/NAME`.
+        "/".join(path.split("/")[:3])
+        for path in rendered
+        if path.startswith(".claude/skills/")
     }
     return [
         path
@@ -155,6 +158,7 @@ def _stray(
     ]
 
 
+# Folders that repositories link to their sources in whole or skill by skill.
 _SOURCES = {".claude/skills": SKILLS, ".claude/agents": AGENTS, ".opencode/agents": AGENTS}
 
 

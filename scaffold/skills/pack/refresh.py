@@ -45,6 +45,7 @@ def update_blocks(repository: Repository, *, may_run: bool) -> BlockUpdate:
     found = BlockUpdate()
     for path in documents_of(repository.files):
         text = _text(repository.files, path)
+        # Most documents have no block, and need no parse.
         if text is not None and "scaffold:" in text:
             _update_document(path, text, repository, may_run, found)
     return found

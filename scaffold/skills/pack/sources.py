@@ -139,6 +139,7 @@ def read_what_can_be(
                 problems.append(error)
     subagents = _below(files, AGENTS, problems)
     for name, place in subagents.items():
+        # Clients read the files of this folder, and none in folders below.
         if name.endswith(".md") and "/" not in name:
             path = f"{AGENTS}/{name}"
             try:
@@ -257,6 +258,7 @@ def _closed(folder: Path) -> list[Path]:
     return found
 
 
+# Control characters, bytes that are no UTF-8, and separators of lines and paragraphs.
 _NO_NAME = ("Cc", "Cs", "Zl", "Zp")
 
 
@@ -306,6 +308,7 @@ def _document(name: str, path: str, place: Path, updated: dict[str, bytes]) -> D
 
 def _invalid(path: str, reason: str) -> ScaffoldError:
     return ScaffoldError(
+        # A place with a line, such as "a/SKILL.md:3", is followed by a colon.
         f"{path} {reason}" if ":" not in path else f"{path}: {reason}",
         code="skill_invalid",
         hint="begin it with a line ---, the keys name and description, and a line ---",

@@ -49,6 +49,7 @@ def sync_skills(
     pack = read_pack(files, updated)
     rendered, modes = _rendered(pack, repository.settings, updated)
     plan = plan_sync(files, rendered, modes, overwrite)
+    # Sources first, then what is rendered from them; all of it is written in one step.
     changes = [
         *(Change(path, "edited", *pair) for path, pair in update.documents.items()),
         *plan.changes,
@@ -107,6 +108,7 @@ def _left_out(settings: Settings) -> tuple[str, ...]:
     """Return what a repository does not get because it has not asked for it."""
     missing = [] if settings.plugin else ["plugin manifests (plugin)"]
     missing += [] if settings.opencode is not None else ["opencode.json (opencode)"]
+    # A repository with a table has decided; nothing is suggested to it.
     if settings.is_there or not missing:
         return ()
     return (f"left out, as no [tool.scaffold.skills] asks for it: {', '.join(missing)}",)

@@ -51,5 +51,6 @@ def cost_of(skill: Skill, client: str) -> Cost:
     if client == "codex":
         row = f"- {skill.name}: {skill.description} (file: {skill.path})"
         return Cost(tokens(row), tokens(skill.data.decode("utf-8-sig")))
+    # OpenCode lists skills as XML.
     tags = "<skill><name></name><description></description><location></location></skill>"
     return Cost(tokens(f"{tags}{skill.name}{skill.description}{skill.path}"), body)

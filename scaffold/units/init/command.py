@@ -169,6 +169,7 @@ def with_config(before: bytes, target: Target) -> bytes:
     rows = ["[tool.scaffold]", f"schema = {CONFIG_SCHEMA}"]
     rows += [f"package = {toml_literal(target.package)}", f"tests = {toml_literal(target.tests)}"]
     rows += [f"python = {toml_literal(target.python)}"] if target.python else []
+    # The file's own line ends, with a blank line in front of the table.
     end = b"\r\n" if b"\r\n" in before else b"\n"
     gap = b"" if not before else end if before.endswith(b"\n") else end * 2
     after = before + gap + end.join(row.encode() for row in rows) + end
@@ -176,6 +177,7 @@ def with_config(before: bytes, target: Target) -> bytes:
         was: dict[str, Any] = tomllib.loads(before.decode("utf-8-sig"))
         now: dict[str, Any] = tomllib.loads(after.decode("utf-8-sig"))
         del now["tool"]["scaffold"]
+        # `tool` itself may be new.
         is_unchanged = now == was or now == {**was, "tool": {}}
     except (tomllib.TOMLDecodeError, UnicodeDecodeError, TypeError, KeyError) as error:
         raise TargetError(
@@ -202,6 +204,7 @@ def _package(files: Mapping[str, bytes], source: str | None) -> str:
             code="target_missing",
             hint="name an existing unit with --like, or another folder with --target",
         )
+    # The package that is called as the project is, else the largest.
     name = _project_name(files)
     sizes = {each: sum(f"{each}/" in path for path in files) for each in found}
     return name if name in found else max(sorted(found), key=lambda each: sizes[each])
@@ -218,6 +221,7 @@ def _package_of(files: Mapping[str, bytes], source: str) -> str:
     packages = [each for each in folders if f"{each}/__init__.py" in files]
     if packages:
         return packages[-1].name
+    # No folder is a regular package: the outermost one is taken for a namespace package.
     named = [each.name for each in reversed(folders) if each.name not in ("src", "lib")]
     if not named or not named[0].isidentifier():
         raise TargetError(
@@ -252,8 +256,10 @@ def _find_example(target: Target, files: Mapping[str, bytes], source: str, kind:
     """
     folder = PurePosixPath(source).parent
     for name, place in target.kinds.items():
+        # Units of a known kind are modules beside its registry, or packages below it.
         if not kind and PurePosixPath(place.registry.file).parent in (folder, folder.parent):
             raise _known(name, f"{source} is a {name}", "scaffold eject " + name)
+    # Imports from the tests' own folder are the repository's, too.
     packages = _packages(files) | {target.package, PurePosixPath(target.tests).parts[0]}
     example = find_example(files, source, packages, kind)
     if not re.fullmatch(r"[a-z][a-z0-9]*(-[a-z0-9]+)*", example.kind):
@@ -304,6 +310,7 @@ def _settled(report: Report, root: Path, changes: list[Change], how: InitOptions
         report.text = shown
         return report
     if not (how.agreed or (how.ask is not None and how.ask(shown))):
+        # The draft is printed all the same, so that it can be read before the second run.
         hint = "read the draft, then run it again with --yes"
         error = {"code": "unconfirmed", "message": "nothing was written", "hint": hint}
         report.ok, report.text = False, f"{shown}nothing was written: {hint}\n"

@@ -104,9 +104,11 @@ class Draft:
         """Return how a unit is imported, as a manifest's string."""
         found = self.example
         parts = PurePosixPath(found.files[0].path).with_suffix("").parts
+        # `src/pkg/rewards/a.py` is imported as `pkg.rewards.a`.
         starts = [n for n, part in enumerate(parts) if part in found.spelling.packages]
         if not starts or not found.symbol:
             return ""
+        # From the top-level package on, whatever folders are above it.
         inside = parts[starts[0] :]
         module = ".".join(inside[:-1] if inside[-1] == "__init__" else inside)
         text = f"{module}:{found.symbol}"
@@ -123,6 +125,8 @@ class Draft:
         seen: set[str] = set()
         for file, name in zip(self.files, _template_names(self), strict=True):
             to = self.destination(file)
+            # The first file of either role goes where [place] has it, which other kinds may refer
+            # to.
             if file.role in ("source", "test") and file.role not in seen:
                 seen.add(file.role)
                 to = f"{{{file.role}}}"
@@ -188,13 +192,16 @@ def _generalised(entry: Entry, spelling: Spelling) -> Entry | None:
     for part in ("key", "value", "table"):
         text = getattr(entry, part)
         found = as_pattern(text, spelling.hits(text, _region_of(entry, part)))
+        # One registry holds all units, so its address cannot have a unit's name in it.
         if found is None or (part == "table" and found != text):
             return None
         parts[part] = found
+    # Of an import either part may hold the name: `from .gsm8k import reward_fn`.
     if entry.shape == "import":
         is_named = parts["key"] + parts["value"] != entry.key + entry.value
     else:
         is_named = parts["key"] != entry.key
+    # A manifest would fill a brace in the file's own name.
     if not is_named or re.search(r"\{\w+\}", entry.file):
         return None
     return Entry(entry.file, parts["table"], entry.shape, parts["key"], parts["value"], entry.code)
@@ -223,6 +230,7 @@ def _rule_rows(entry: Entry) -> list[str]:
 def _toml_text(text: str) -> str:
     if "\n" not in text:
         return toml_literal(text)
+    # Inside of three quotes a single quote needs no escape, and the rows stay readable.
     rows = [toml_literal(row)[1:-1].replace('\\"', '"') for row in text.split("\n")]
     return '"""\n' + "\n".join(rows).replace('"""', '\\"\\"\\"') + '\n"""'
 
@@ -248,6 +256,8 @@ def _template_names(draft: Draft) -> list[str]:
         name = path.name
         for hit in reversed(hits):
             name = f"{name[: hit.start]}unit{name[hit.end :]}"
+        # Two files of a unit may be called alike in different folders, and template.toml is the
+        # manifest.
         name = name.lstrip(".") + SUFFIX
         while name in found or name == "template.toml":
             name = f"{path.parent.name}_{name}" if found.count(name) < 2 else f"more_{name}"
@@ -265,6 +275,7 @@ def _marked(body: str, text: str, example: Example) -> str:
         return body
     line, indent = where
     rows = body.split("\n")
+    # The line ends of a file with "\r\n" are written out in its template.
     end = '{{ "\\r" }}' if rows[line - 1].endswith('{{ "\\r" }}') else ""
     rows.insert(line - 1, f"{indent}{mark_text(example.spelling.key)}{end}")
     return "\n".join(rows)
@@ -297,6 +308,7 @@ def mark_line(text: str, symbol: str) -> tuple[int, str] | None:
 def _place_in(node: ast.stmt) -> tuple[int, str] | None:
     if isinstance(node, ast.ClassDef):
         methods = [each for each in node.body if isinstance(each, Function)]
+        # What is specific to a unit is rarely its constructor.
         plain = [each for each in methods if not each.name.startswith("__")]
         fields = [each for each in node.body if isinstance(each, ast.Assign | ast.AnnAssign)]
         for each in (*plain, *methods, *fields):
@@ -305,6 +317,7 @@ def _place_in(node: ast.stmt) -> tuple[int, str] | None:
     if not isinstance(node, Function):
         return node.lineno, " " * node.col_offset
     body = node.body[1:] if ast.get_docstring(node) is not None else node.body
+    # `def f(): ...` on one line has no room inside: the comment goes above the definition.
     if not body or body[0].lineno == node.lineno:
         first = min([node.lineno, *(each.lineno for each in node.decorator_list)])
         return first, " " * node.col_offset
@@ -317,6 +330,7 @@ def _is_sound(text: str, place: tuple[int, str]) -> bool:
     rows = text.split("\n")
     rows.insert(place[0] - 1, f"{place[1]}{mark_text('it')}")
     try:
+        # In a string or behind a backslash the comment would be none.
         return len(find_todos("x.py", "\n".join(rows))) == 1
     except (SyntaxError, ValueError):
         return False

@@ -30,6 +30,7 @@ MAX_NAMED = 8
 _AROUND = frozenset(["test", "tests", "unit", "spec", "conftest", "fixture", "fixtures", "data"])
 """Words that stand around a unit's name in the names of its Python files."""
 
+# Files that name everything and register nothing: records, changelogs, lock files.
 _NOT_LOOKED_AT = re.compile(r"(?i)(^|/)(\.scaffold/|changelog|changes|history|news\.|[^/]*\.lock$)")
 
 
@@ -122,6 +123,7 @@ def _own_files(files: Mapping[str, bytes], source: str, found: Example) -> tuple
     linked = {row.path for row in rows if _is_linked(row, source, found)}
     tests = {row.path for row in rows if row.role == "test"}
     kept = linked | {row.path for row in rows if row.role in ("doc", "data")}
+    # No test imports the unit: those with its name are then all that there is to go by.
     kept |= set() if tests & linked else tests
     home = PurePosixPath(source)
     if home.name == "__init__.py":
@@ -132,6 +134,7 @@ def _own_files(files: Mapping[str, bytes], source: str, found: Example) -> tuple
 
 def _is_linked(row: UnitFile, source: str, found: Example) -> bool:
     text = row.data.decode("utf-8", "replace")
+    # The module with its folder, as `rewards.gsm8k` or `from .rewards import gsm8k`.
     parts = PurePosixPath(source).with_suffix("").parts[-2:]
     module = rf"\b{re.escape(parts[0])}(\.| import \(?[^)\n]*\b){re.escape(parts[-1])}\b"
     symbol = rf"\b{re.escape(found.symbol)}\b" if found.symbol else "(?!)"
@@ -144,6 +147,7 @@ def _has_like(path: str, files: Mapping[str, bytes], found: Example) -> bool:
     if stem == found.spelling.key or not holds(stem, found.spelling.key) or not found.siblings:
         return True
     names = key_names(found.spelling.key).items()
+    # `gsm8k_cases.json` is the unit's if a sibling has the like, `math_cases.json`.
     pairs = [(each, *row) for each in found.siblings for row in names if row[1] in path]
     return any(path.replace(text, key_names(each)[name]) in files for each, name, text in pairs)
 
@@ -167,6 +171,7 @@ def _is_name(part: str, found: Example, *, strict: bool) -> bool:
     text, key = "_".join(words), found.spelling.key
     if not holds(text, key) or any(holds(text, other) for other in found.spelling.others):
         return False
+    # What is left of the file's name besides the unit's: `test` of `test_gsm8k`.
     rest = f"_{text}_".replace(f"_{key}_", "_", 1).strip("_").split("_")
     around = {"", *_AROUND, *words_of(found.kind), found.kind + "s"}
     return not strict or set(rest) <= around
@@ -192,11 +197,15 @@ def _with_registrations(found: Example, files: Mapping[str, bytes]) -> Example:
         text = files[path].decode("utf-8", "replace")
         if _NOT_LOOKED_AT.search(path) or not found.spelling.occurs_in(text):
             continue
+        # First what a shape can edit, then the lines that are left for a person.
         rows, rest = find_registrations(path, files[path], found.spelling.occurs_in)
         rows = [row for row in rows if not _is_about(foreign, f"{row.entry.key} {row.entry.value}")]
+        # A registry lists other units as well; a line that is the only one of its sort is no entry.
         listed = [row for row in rows if _is_registry(row, files[path], found)]
         registrations += listed
         left = _lines_left(path, text, rest.decode("utf-8", "replace"), found.spelling)
+        # Many lines of one file are about the unit and no list of units: a person is only warned of
+        # those.
         left = [row for row in left if not _is_about(foreign, row.text)]
         like = [row for row in left if row.is_plain and _is_among_siblings(row, text, found)]
         others += like if len(like) <= MAX_MANUAL else []
@@ -269,6 +278,7 @@ def _lines_left(path: str, text: str, rest: str, spelling: Spelling) -> list[Oth
     rows, found = text.splitlines(), list[OtherLine]()
     plain: dict[int, bool] = {}
     for hit in spelling.hits_in_file(path, rest):
+        # Line numbers of `rest`, from which the registry lines are gone.
         number = rest.count("\n", 0, hit.start)
         is_word = hit.region == "prose" and hit.variable in ("words", "title")
         is_plain = not (is_word and path.endswith(".py"))
@@ -276,6 +286,7 @@ def _lines_left(path: str, text: str, rest: str, spelling: Spelling) -> list[Oth
     last = 0
     for number, is_plain in plain.items():
         line = rest.split("\n")[number].rstrip("\r")
+        # The same line in the file itself, below the one that was found before.
         if line in rows[last:]:
             last = rows.index(line, last) + 1
             found.append(OtherLine(path, last, line, is_plain))

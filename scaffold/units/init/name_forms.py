@@ -25,8 +25,10 @@ Region = Literal["code", "data", "prose"]
 
 PROSE = (".md", ".markdown", ".rst", ".txt")
 
+# Of the spellings that are written alike the first is the default; `_chosen` looks around it.
 _ORDER = ("key", "dashed", "pascal", "camel", "upper", "words", "title", "headline")
 _LOWER = ("key", "dashed", "camel", "words")
+# What Jinja would read as a tag; the second also takes a brace right in front of a variable.
 _BRACE = re.compile(r"\{(?=[{%#\r])")
 _BRACE_OR_LAST = re.compile(r"\{(?=[{%#\r]|\Z)")
 
@@ -66,6 +68,7 @@ class Spelling:
         if path.endswith((".py", ".pyi")):
             regions = _python_regions(text)
             if regions is not None:
+                # `mean` of `np.mean` in a unit called mean is numpy's and stays.
                 skipped = _foreign(text, self)
                 return [
                     hit
@@ -103,10 +106,13 @@ def _pattern(key: str, others: tuple[str, ...]) -> re.Pattern[str]:
     # Alternatives match in their order: the longer name has to be tried before the one it holds.
     for spelled, variables in sorted(rows, key=lambda row: -len(row[0])):
         if variables[0] in _LOWER:
+            # A capital may follow: `heiseParser` is camel case. An underscore is a border on both
+            # sides.
             parts.append(rf"(?<![A-Za-z0-9]){re.escape(spelled)}(?![a-z0-9])")
         elif variables[0] == "upper":
             parts.append(rf"(?<![A-Za-z0-9]){re.escape(spelled)}(?![A-Za-z0-9])")
         else:
+            # Lower-case letters may come before: `getHeise`.
             parts.append(rf"(?<![A-Z]){re.escape(spelled)}(?![a-z0-9])")
     return re.compile("|".join(parts))
 
@@ -203,8 +209,10 @@ def _chosen(text: str, span: tuple[int, int], variables: tuple[str, ...], region
     if after.isupper():
         return "camel"
     around = (re.split(r"\s", text[: span[0]])[-1], re.split(r"\s", text[span[1] :], maxsplit=1)[0])
+    # `heise-online` or an address: dashes are what separates words here.
     if region != "code" and ("-" in (before, after) or "://" in around[0]):
         return "dashed"
+    # Between blanks and punctuation of a sentence the plain words are meant, else the key.
     is_alone = region == "prose" and re.fullmatch(r"[(]?", around[0])
     return "words" if is_alone and re.fullmatch(r"[).,;:!?'s]*", around[1]) else "key"
 
@@ -238,6 +246,7 @@ def _python_regions(text: str) -> _Regions | None:
     starts: list[int] = [0]
     kinds: list[Region] = ["code"]
     for token in tokens:
+        # A string without blanks is a key or a path, one with blanks a sentence.
         if token.type in (tokenize.STRING, tokenize.COMMENT):
             is_prose = token.type == tokenize.COMMENT or re.search(r"\s", token.string.strip())
             starts += [_offset(lines, token.start), _offset(lines, token.end)]
@@ -264,6 +273,7 @@ def _foreign(text: str, spelling: Spelling) -> list[tuple[int, int]]:
         statement = statement or token.string
         if token.type == tokenize.NAME:
             is_part = previous == "."
+            # The first name of a dotted one: `np` of `np.linalg.mean`.
             root = root if is_part else token.string
             is_import = statement in ("from", "import")
             # `np.mean` in a unit `mean` is numpy's; `self.mean` and `pkg.mean` are the unit's.
@@ -294,6 +304,7 @@ def _own_imports(text: str, packages: Iterable[str]) -> tuple[frozenset[str], fr
             found = [each.asname or each.name.partition(".")[0] for each in own]
         if found and isinstance(node, ast.Import | ast.ImportFrom):
             names |= set(found)
+            # An import in parentheses goes over several lines, all of which hold names of ours.
             lines |= set(range(node.lineno, (node.end_lineno or node.lineno) + 1))
     return frozenset(names), frozenset(lines)
 

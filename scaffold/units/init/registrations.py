@@ -52,6 +52,8 @@ def find_registrations(path: str, data: bytes, wanted: Wanted) -> tuple[list[Loc
     """
     found: list[LocatedEntry] = []
     rest = data
+    # A line may be found as two shapes, a row of a table as a line of a list; the first one takes
+    # it.
     for entry in _candidates(path, data, wanted):
         # On the whole file: an entry is judged as it stands, and then taken out of what is left.
         line = _proven(data, entry)
@@ -122,6 +124,7 @@ class _Python:
         self.wanted = wanted
         self.tree = parse(text)
         self.raw = text.encode()
+        # ast counts columns in UTF-8 bytes.
         self.starts = [0, *(found.end() for found in re.finditer(rb"\r\n|\r|\n", self.raw))]
         ends = [*self.starts[1:], len(self.raw)]
         spans = zip(self.starts, ends, strict=True)
@@ -160,6 +163,7 @@ class _Python:
                     )
                 ):
                     yield from self._literal(given, prefix + name)
+                # Registries under `if X:` or `try: import x` belong to the scope around them.
                 case ast.If() | ast.Try() | ast.With():
                     for part in ("body", "orelse", "finalbody"):
                         yield from self._scope(getattr(node, part, []), prefix)
@@ -172,6 +176,7 @@ class _Python:
         match value:
             case ast.Dict():
                 for key, item in zip(value.keys, value.values, strict=True):
+                    # `**others` has no key.
                     if key is not None:
                         yield from self._pair(key, item, address)
             case ast.List() | ast.Tuple() | ast.Set():
@@ -186,6 +191,7 @@ class _Python:
                         yield _entry(self.path, address, "dict", word.arg, text, code)
                 for item in args:
                     yield from self._literal(item, address)
+            # `NAMES = BASE + ["x"]`, `TABLE = BASE | {"x": X}`.
             case ast.BinOp(left=left, right=right):
                 yield from self._literal(left, address)
                 yield from self._literal(right, address)
@@ -226,6 +232,7 @@ class _Python:
         match node:
             case ast.Expr(value=ast.Call(func=func, args=args, keywords=keywords)):
                 given = [*args, *(word.value for word in keywords)]
+                # A call with more arguments than key and value cannot be written by the shape.
                 if given and any(map(self.names, given[:2])) and len(given) <= 2:
                     yield from self._call("call", func, given)
             case ast.Assign(targets=[ast.Subscript(value=owner, slice=key)], value=value):
@@ -246,6 +253,7 @@ class _Python:
     def _decorated(
         self, node: ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef, mark: ast.Call
     ) -> Iterator[Entry]:
+        # The entry's value is the definition without the registering decorator.
         skipped = range(mark.lineno - 1, mark.end_lineno or mark.lineno)
         first = min([node.lineno, *(each.lineno for each in node.decorator_list)]) - 1
         rows = range(first, node.end_lineno or node.lineno)
@@ -268,6 +276,7 @@ class _Python:
     def _branch(self, table: str, test: str, body: Sequence[ast.stmt]) -> Entry:
         rows = "".join(self.lines[body[0].lineno - 1 : body[-1].end_lineno])
         own = textwrap.dedent(rows.replace("\r\n", "\n")).strip("\n")
+        # `if a: return 1`: the body shares its line with the condition, and is written anew.
         is_below = not self.lines[body[0].lineno - 1].encode()[: body[0].col_offset].strip()
         value = own if is_below else "\n".join(map(ast.unparse, body))
         return _entry(self.path, table, "branch", test, value)
@@ -349,9 +358,11 @@ def _lists(path: str, text: str, wanted: Wanted) -> Iterator[Entry]:
     for number, row in enumerate(rows):
         if not wanted(row) or row.lstrip().startswith("#"):
             continue
+        # Any of the last three markers may be what the list is known by; `_proven` finds out.
         above = [each for each in rows[:number] if re.match(r"\s*(#|\.\. |:[\w-]+:)", each)]
         for marker in reversed(above[-3:]):
             yield _entry(path, " ".join(marker.split()), "text", " ".join(row.split()))
         items = [each for each in rows if each.strip() and not each.lstrip().startswith("#")]
+        # Names or `name value` pairs: a file of sentences is no list.
         if all(len(each.split()) <= 2 for each in items):
             yield _entry(path, "", "text", " ".join(row.split()))

@@ -95,6 +95,7 @@ def _proven_files(
         except ScaffoldError as error:
             notes.append(f"{file.path} makes no template: {error.message}")
             continue
+        # The source comes first, the file that is tried last.
         made = rendered[-1]
         data = without_mark(made.data, draft.example.spelling.key)
         if (made.path, data) == (file.path, file.data):
@@ -129,6 +130,7 @@ def _proven_rule(
     try:
         (own,) = _tried(target, alone, draft.example.spelling.key)[0].entries()
         (other,) = _tried(target, alone, PROBE)[0].entries()
+        # A line for a person has only to read as it is in the file.
         if rule.entry.shape == MANUAL:
             return rule if own.key in data.decode("utf-8") else None
         _check_entry(data, own, other)

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from scaffold.analysis.files.files import list_files
 
+# Bounds for the memory that one look takes: the texts are all held at once.
 MAX_FILES = 20_000
 MAX_SIZE_BYTES = 256 * 1024
 MAX_TOTAL_BYTES = 64 * 1024 * 1024

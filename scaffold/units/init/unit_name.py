@@ -53,9 +53,11 @@ def find_source(paths: Sequence[str], like: str) -> str:
         return path
     inside = [each for each in paths if each.startswith(path + "/") and each.endswith(".py")]
     if inside:
+        # Of a package the `__init__.py` that is nearest to its top.
         return min(inside, key=lambda each: (each.count("/"), not each.endswith("__init__.py")))
     sources = [each for each in paths if each.endswith(".py") and not is_test(each)]
     found = [each for each in sources if same_name(PurePosixPath(each).stem, like)]
+    # `gsm8k` also means `gsm8k_reward.py` in a folder where files are called so.
     found = found or [each for each in sources if words_of(like) == _trimmed(each, sources)]
     if len(found) == 1:
         return found[0]
@@ -95,8 +97,10 @@ def find_name(files: Mapping[str, bytes], source: str, kind: str = "") -> UnitNa
     words = words_of(name)
     symbol, suffix = _main_symbol(files[source].decode("utf-8-sig", "replace"), words)
     path = PurePosixPath(source)
+    # A unit may be a module or a package; the folder that holds it names the kind.
     home = path.parent.parent if path.name == "__init__.py" else path.parent
     folder = _singular(home.name)
+    # Words that stand for the kind, and not for this unit: `reward` of `math_reward`.
     known = {folder, *words_of(kind), *suffix[-1:], *_shared(siblings)}
     if len(words) > 1 and words[-1] in known:
         words, suffix = words[:-1], words[-1:]
@@ -145,6 +149,7 @@ def _main_symbol(text: str, words: list[str]) -> tuple[str, list[str]]:
     # The longest match first: `MathDebate` before `Math` for math_debate.
     for length in range(len(words), 0, -1):
         for name in defined:
+            # At most one word of the file's name may be missing, which is then the kind's.
             if words_of(name)[:length] == words[:length] and len(words) - length <= 1:
                 return name, words_of(name)[length:]
     public = [name for name in defined if not name.startswith("_")]
@@ -154,6 +159,7 @@ def _main_symbol(text: str, words: list[str]) -> tuple[str, list[str]]:
 def _shared(names: Iterable[str]) -> set[str]:
     """Return the words that at least half of several names begin or end with."""
     rows = [words_of(name) for name in names]
+    # A name of one word is all name.
     rows = [row for row in rows if len(row) > 1]
     counts = Counter(word for row in rows for word in {row[0], row[-1]})
     return {word for word, count in counts.items() if count > 1 and 2 * count >= len(rows)}

@@ -77,6 +77,7 @@ def _rules_at(target: str | None) -> Rules:
 
 def comment_mark(folder: str | None = None) -> str:
     """Return what git's settings let a comment line begin with; "auto" and silence mean "#"."""
+    # The string is that of newer gits and wins over the character.
     for setting in ("core.commentString", "core.commentChar"):
         # Without git or such a folder the file was written without it.
         asked = git_output(Path(folder or "."), "config", "--get", setting) or b""

@@ -41,6 +41,7 @@ def check_range(span: str, folder: Path, form: str = "human") -> Report:
             findings += findings_of(name, problems, data)
             text += "".join(shown(name[:9], problem, data) for problem in problems)
     finally:
+        # GitPython keeps processes of `git cat-file` running until then.
         repository.close()
     wrong = len({row["commit"] for row in rows})
     text += f"{len(names)} commits checked, {wrong} of them with problems\n"

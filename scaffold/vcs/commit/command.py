@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     import git
 
 COMMAND = "commit-msg"
+# How many files a message names before it counts the rest.
 MAX_NAMED = 5
 
 

@@ -37,19 +37,26 @@ class Rules(NamedTuple):
 DEFAULT_RULES = Rules()
 
 
+# Subjects that git, or the button of a forge, writes: `Merge branch 'x'`, `Merge a1b2c3d`,
+# `Revert "..."`, `fixup! ...`.
 _BY_GIT = re.compile(
     r"Merge (branch|branches|tag|tags|commit|commits|remote-tracking branch(es)?|pull request)\b"
     r"|Merge ([0-9a-f]{7,64}|\S+:\S+|\.{0,2}/\S+)( into \S+)?$"
     r'|(Revert|Reapply) "|(fixup|squash|amend)! \S'
 )
+# `# ------------------------ >8 ------------------------`, with 24 dashes on either side.
 _SCISSORS = re.compile(r"\S+ -{24} >8 -{24}\s*")
 _TYPE = re.compile(r"[A-Za-z]+")
 _SCOPE = re.compile(r"\((?P<scope>[^()]*)\)")
 _SCOPE_WORD = re.compile(r"[^\W_][\w./,@+-]*")
+# The colon with what may wrongly be around it: spaces or several `!` before, none or more spaces
+# behind, or the full-width colon of a Chinese keyboard.
 _COLON = re.compile(r"(?P<before>[ !]*)(:|(?P<wide>\N{FULLWIDTH COLON}))(?P<behind>\s*)")
 _REST = re.compile(rf"(\([^()]*\))?!?{_COLON.pattern}")
 _MARK = "\N{ZERO WIDTH NO-BREAK SPACE}"
+# A URL or a piece of code, which cannot be broken.
 _LONG_BY_NATURE = re.compile(r"\w[\w+.-]*://\S+|(`+)[^`]+\1")
+# `Refs: x`, `Co-authored-by: y`, `Fixes #12`; the two spellings of a breaking change.
 _TRAILER = re.compile(r"(BREAKING[ -]CHANGE|[A-Za-z0-9]+(-[A-Za-z0-9]+)*)(: | #)\S")
 _BREAKING = re.compile(r"BREAKING[ -]CHANGES?\b|(?i:breaking[ -]changes? ?:)")
 _BREAKING_FOOTER = re.compile(r"BREAKING[ -]CHANGE: \S")
@@ -219,6 +226,7 @@ def _unknown_scope(scope: str, at: int, known: tuple[str, ...]) -> Fault | None:
 def _read_separator(text: str, start: int, _: Rules) -> Part:
     at = start + text.startswith("!", start)
     rest = text[at:]
+    # `feat!(api): x`.
     if rest.startswith("(") and at > start:
         what = "'!' belongs behind the scope, directly before ':'"
         return Part(None, Fault(start, "separator", what))

@@ -12,6 +12,7 @@ from scaffold.vcs.commit.inference import Guess
 from scaffold.vcs.commit.key_changes import KeyChanges, SymbolChange
 from scaffold.vcs.dependencies import DependencyChange
 
+# A body of more points is not read; a head of more characters does not fit a line.
 MAX_LISTED = 12
 MAX_HEAD = 100
 _VERBS = {
@@ -66,6 +67,7 @@ def draft_message(
         rules: What the repository sets of messages.
     """
     breaking = tuple(_breaking_lines(key))
+    # Conventional Commits asks for the mark, the footer, or both.
     mark = "!" if breaking else ""
     scope = f"({guesses[1].word})" if guesses[1].word else ""
     head = f"{guesses[0].word}{scope}{mark}: "
@@ -145,6 +147,7 @@ def _subject(changes: Sequence[FileChange], key: KeyChanges, room: int) -> str:
         if len(text) <= room:
             return text
     verb = _BY_STATUS.get(changes[0].status, "change")
+    # "add a.py, b.py and 3 more" where one verb fits all files, else "change".
     same = [each for each in changes if _BY_STATUS.get(each.status) == verb]
     names = [each.path.rpartition("/")[2] for each in (same if len(same) > 1 else changes)]
     return _sentence(verb if len(same) == len(changes) else "change", names, room)

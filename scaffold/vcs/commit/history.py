@@ -18,6 +18,7 @@ DEPTH = 400
 MAX_FILES = 300
 """Commits that touch more are imports and mass edits, whose subject describes no file."""
 
+# Files above this size are binary to git, so that no patch of them is made.
 _BIG_FILE = "core.bigFileThreshold=256k"
 _HEADER = re.compile(
     r"(?P<type>[A-Za-z]+)(?:\((?P<scope>[^()]*)\))?(?P<mark>!?): +(?P<subject>\S.*)"
@@ -79,6 +80,7 @@ def past_commits(
     for part in output.split(mark.encode())[1:]:
         _, name, parents, subject, rest = part.split(b"\0", 4)
         if parents:
+            # `-z` puts a NUL, and the format a line end, in front of the raw lines.
             changes = parse_changes(rest.lstrip(b"\0\n"))
             if 0 < len(changes) <= MAX_FILES:
                 yield Past(name.decode(), subject.decode("utf-8", "replace"), changes)

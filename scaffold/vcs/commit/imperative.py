@@ -45,6 +45,7 @@ def _third_person(verb: str) -> str:
 
 
 def _stem(verb: str) -> str:
+    # "dropping" and "removing".
     return verb + verb[-1] if verb in _DOUBLED else verb.removesuffix("e")
 
 

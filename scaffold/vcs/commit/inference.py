@@ -22,12 +22,15 @@ Source = Literal["table", "history", "structure", "layout", "none"]
 ENOUGH = 20
 """Conventional commits from which habits are worth more than general rules."""
 
+# What habits count for a subject without a scope; no scope is spelled so.
 NO_SCOPE = "-"
 MAX_SCOPE = 40
 """A longer name of a folder leaves a subject no room."""
+# Signs that a scope does not have; a run of them becomes one dash.
 _NO_SCOPE_SIGNS = re.compile(r"[^\w.+-]+")
 _CAUTION_TYPE, _CAUTION_SCOPE = 3.0, 1.0
 
+# Folders that say nothing of what is in them; `en` is that of pages in English.
 _CONTAINERS = frozenset(
     {"src", "lib", "libs", "packages", "package", "crates", "apps", "modules", "internal", "cmd"}
     | {"pkg", "plugins", "services", "components", "python", "java", "main", "source", "sources"}
@@ -100,6 +103,7 @@ def infer_type(
         word = word if word in allowed else allowed[0]
         return Guess(word, "structure", 0.9 if is_certain else 0.4, (reason,))
     choice = habits.types.choose(shape_traits(changes))
+    # A word that the settings have taken out since.
     if choice.word not in allowed:
         return Guess(word if word in allowed else allowed[0], "structure", 0.4, (reason,))
     lines = _told(choice)
@@ -123,6 +127,7 @@ def infer_scope(
         return Guess(None, "history", 1.0, ("no earlier subject has a scope",))
     if not is_known:
         return layout
+    # From here on the history decides, as far as it has seen the place.
     traits = place_traits(changes)
     # For a place without history the folder's name is a better guess than its neighbours' scopes.
     if layout.word is not None and not any(map(habits.scopes.knows, _own_places(changes))):
@@ -193,6 +198,7 @@ def _by_structure(changes: Sequence[FileChange], key: KeyChanges) -> tuple[str, 
 
 def _from_layout(changes: Sequence[FileChange], allowed: tuple[str, ...]) -> Guess:
     """Return the folder below which all files of the leading role lie, as a scope."""
+    # Tests and pages go along with a change of sources, whose folder names it.
     sources = [c for c in changes if role_of(c.path) == "source"] or list(changes)
     words = [_place(change.path) for change in sources]
     counts = Counter(word for word in words if word)
@@ -241,6 +247,7 @@ def _blobs(
     for change in changes:
         old, new = (change.old_path or "", change.old_id), (change.new_path or "", change.new_id)
         first, last = (new, old) if is_reverse else (old, new)
+        # Paths and contents on both sides, as ids of git; equal rows are the same change.
         rows.add((f"{first[0]}\0{last[0]}", first[1], last[1]))
     return frozenset(rows)
 

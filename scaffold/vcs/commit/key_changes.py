@@ -80,6 +80,7 @@ def key_changes(repository: git.Repo, changes: Sequence[FileChange]) -> KeyChang
     depths: list[Depth | None] = []
     for number, change in enumerate(changes):
         texts = (old_text(repository, change), new_text(repository, change))
+        # Manifests first: some are sources too, and all may add dependencies.
         if is_manifest(change.path):
             dependencies += dependency_changes(change.path, *texts)
         depths.append(_depth(change, *texts))

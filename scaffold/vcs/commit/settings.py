@@ -76,6 +76,7 @@ def _path_rule(paths: Fields, pattern: str, rules: Rules) -> PathRule:
         )
     fields = Fields(cast("dict[str, object]", row), f"{paths.where} {pattern!r}")
     words: list[str | None] = []
+    # Without a list of scopes any word is one.
     for key, known in (("type", rules.types), ("scope", rules.scopes)):
         word = fields.text(key, "")
         if word and known and word not in known:

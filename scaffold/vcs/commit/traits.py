@@ -12,7 +12,9 @@ from collections.abc import Sequence
 from scaffold.vcs.changes import FileChange
 from scaffold.vcs.roles import role_of
 
+# Bounds of sizes, each about three times the one before.
 _STEPS = (0, 1, 3, 10, 30, 100)
+# A line that defines something in one of many languages: `pub fn x`, `export class X`, `def x`.
 _DEFINES = re.compile(
     r"\s*(?:(?:export|default|pub(?:\([^)]*\))?|public|static|async|abstract|final) +)*"
     r"(?:def|class|func|fn|function|struct|enum|trait|interface|type|const|module) +[A-Za-z]"
@@ -68,6 +70,7 @@ def _line_traits(changes: Sequence[FileChange]) -> set[str]:
     found = {f"definitions +{_step(counts['+define'])}", f"definitions -{_step(counts['-define'])}"}
     for word in ("define", "code"):
         found.add(f"{word} +{_step(counts[f'+{word}'])} -{_step(counts[f'-{word}'])}")
+    # Of comments only none, one, or several matters.
     few = {sign: min(2, _step(counts[f"{sign}comment"])) for sign in "+-"}
     return found | {f"comments +{few['+']} -{few['-']}"}
 

@@ -13,7 +13,9 @@ from scaffold.vcs.repository import is_empty
 if TYPE_CHECKING:
     import git
 
+# Tried in this order where the remote names no default branch.
 _USUAL_BASES = ("main", "master", "trunk", "develop")
+# What git leaves in its folder during an operation, what that is, and how it ends.
 _UNFINISHED = {
     "MERGE_HEAD": ("a merge", "git merge --continue, or --abort"),
     "CHERRY_PICK_HEAD": ("a cherry-pick", "git cherry-pick --continue, or --abort"),
@@ -142,6 +144,7 @@ def find_base(repository: git.Repo, name: str | None, remote: str | None) -> Bas
             hint="commit something on a branch of its own first",
         )
     chosen = find_remote(repository, remote)
+    # `--base origin/main` means the branch main of origin.
     if name is not None and chosen and name.startswith(f"{chosen}/"):
         name = name.removeprefix(f"{chosen}/")
     for each in [name] if name is not None else _likely(repository, chosen):

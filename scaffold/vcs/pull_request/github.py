@@ -68,11 +68,13 @@ def open_request(root: Path, branch: str) -> Request | None:
 def create_request(
     root: Path, branch: str, base: str, title: str, body: str, *, is_draft: bool
 ) -> str:
-    """Open a pull request and returns its address."""
+    """Open a pull request and return its address."""
+    # A body on the command line has a limit, and would be seen in the list of processes.
     with _file(body) as path:
         argv = ["pr", "create", "--head", branch, "--base", base, "--title", title]
         draft = ["--draft"] if is_draft else []
         output = _call(root, *argv, "--body-file", path, *draft)
+    # gh prints the address last, behind what it says of the push.
     return output.strip().splitlines()[-1] if output.strip() else ""
 
 

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     import git
 
 State = Literal["ok", "warning", "failed"]
+# How many paths or messages a line names before it counts the rest.
 MAX_NAMED = 4
 
 

@@ -81,6 +81,7 @@ def report_of(
 def _text(outcome: Outcome, conflicts: tuple[Any, ...], *, is_rewrite: bool) -> str:
     rows: list[str] = []
     for each in outcome.checks:
+        # Once something is done, only what was not in order is of interest.
         if outcome.done and each.state == "ok":
             continue
         rows.append(f"{each.state:<10} {each.name:<10} {each.said}")

@@ -11,9 +11,11 @@ from scaffold.analysis.files.files import MAX_BYTES
 from scaffold.analysis.files.markdown import FENCE
 from scaffold.errors import RequestError
 
+# The names and folders in which GitHub looks, in any case of letters.
 _NAMES = ("pull_request_template.md", "pull_request_template.txt", "pull_request_template")
 _FOLDERS = (".github", "", "docs")
 _HEADING = re.compile(r" {0,3}(?P<level>#{1,6})\s+(?P<title>.*?)\s*#*\s*")
+# `- [ ] Bug fix`: a box that nobody has ticked.
 _BOX = re.compile(r"(?P<lead>\s*[-*+] \[) (?P<rest>\]\s+(?P<label>.*))")
 
 DEFAULT = """\
@@ -83,6 +85,7 @@ def find_template(root: Path, name: str | None = None) -> Template:
             code="template_unknown",
             hint="they are in .github/PULL_REQUEST_TEMPLATE",
         )
+    # Of several templates GitHub takes none unasked either.
     for path in (*single, *(each for each in several if len(several) == 1)):
         return _read(root, path)
     return Template(None, DEFAULT)
@@ -142,6 +145,7 @@ def fill_template(text: str, parts: Mapping[str, str], type_: str, *, is_breakin
     top = "\n\n".join(
         left[key] for key in ("changes", "tests", "breaking", "references") if key in left
     )
+    # What no heading asked for goes above the template's own text.
     if top:
         rows = [*top.split("\n"), "", *rows]
     return "\n".join(rows).strip("\n") + "\n"
@@ -180,6 +184,7 @@ def _ticked(title: str, lines: list[str], type_: str, *, is_breaking: bool) -> l
     for line in lines:
         box = _BOX.fullmatch(line)
         label = box["label"] if box else ""
+        # A box for breaking changes is about the change and not about its type.
         is_word = bool(_BREAKING_WORD.search(label))
         hit = is_breaking if is_word else wanted is not None and wanted.search(label)
         found.append(f"{box['lead']}x{box['rest']}" if box and hit else line)

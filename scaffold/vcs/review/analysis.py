@@ -91,6 +91,7 @@ def analyse(comparison: Comparison, settings: Settings) -> Analysis:
     is_test = _test_teller(comparison.new, settings)
     sought = [each for each in symbols if each.role in _SOUGHT]
     wanted = watched_definitions([each for each in sought if each.how != "added"])
+    # `lost` are places that still name what is gone.
     found, lost = users.find(wanted)
     # What is new can be in use only where something changed.
     fresh = watched_definitions([each for each in sought if each.how == "added"])
@@ -210,6 +211,7 @@ def unreached(symbols: Sequence[SymbolChange], reach: dict[Key, Reach]) -> Itera
     """Yield the public callables of sources that changed and that no test is seen to use."""
     for each in symbols:
         is_asked = each.role == SOURCE and each.symbol.is_public and each.symbol.kind != "constant"
+        # Python calls special methods itself, so no test names them.
         is_special = each.last_name.startswith("__")
         how = each.how in ("added", "head", "body")
         if is_asked and how and not is_special and not reach[each.path, each.name].is_seen:

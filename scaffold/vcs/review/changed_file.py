@@ -92,6 +92,7 @@ class ChangedFile:
     def is_unread_source(self) -> bool:
         """Whether it is a program whose definitions are not known on one side."""
         unread = self.old_symbols is None or self.new_symbols is None
+        # A page or a picture has no definitions to read.
         return unread and language_of(self.path) is not None
 
     @cached_property

@@ -11,6 +11,7 @@ from scaffold.analysis.files.files import Files
 from scaffold.vcs.review.rule import Pass
 from scaffold.vcs.review.rule_matching import Signal
 
+# `.claude/agents/review/tests.md`; the folders of the other tools are named alike.
 _AGENT = re.compile(r"(?:^|/)\.(?:agents|claude|codex|opencode)/agents?/(?:[^/]+/)*([^/]+)\.md$")
 _FIELD = re.compile(r"^(name|description):[ \t]*(.+)$", re.MULTILINE)
 

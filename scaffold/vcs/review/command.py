@@ -57,6 +57,7 @@ def git_errors() -> tuple[type[Exception], ...]:
 
 
 def _review(repository: git.Repo, which: Which, rules: Sequence[str], form: str) -> Report:
+    # Settings come from the old state: a change does not choose the rules that it is judged by.
     comparison = compare(repository, which)
     try:
         return _report(analyse(comparison, read_settings(comparison.old, rules)), form)

@@ -141,4 +141,5 @@ def _with_moves(found: list[SymbolChange]) -> Iterator[SymbolChange]:
             moved.add(id(origin))
             each = SymbolChange("moved", each.path, origin.path, origin.old, each.new, each.role)
         result.append(each)
+    # A removal that an addition explains is part of that move.
     return (each for each in result if id(each) not in moved)

@@ -10,12 +10,14 @@ from functools import cached_property
 from scaffold.analysis.files.files import Files
 from scaffold.analysis.python.modules import Module, Modules
 
+# `from ..pkg.a import (b, c as d)`: dots, module, names; bytes, since every file is searched.
 _FROM = re.compile(
     rb"^[ \t]*from[ \t]+(\.*)([\w.]*)[ \t]+import[ \t]+(\([^)]*\)|[^\n#;]+)", re.MULTILINE
 )
 _IMPORT = re.compile(rb"^[ \t]*import[ \t]+([\w., \t]+)", re.MULTILINE)
 _NAME = re.compile(rb"\w+")
 _AS = re.compile(rb"\bas[ \t]+\w+")
+# A short text that may be a path: `"scripts/train.py"`, `'pkg.__main__'`.
 _TEXT = re.compile(rb"""["']([\w./-]{3,120})["']""")
 _START = "__main__.py"
 

@@ -18,6 +18,7 @@ from scaffold.vcs.review.watched_definitions import Key
 def to_data(analysis: Analysis) -> dict[str, Any]:
     """Return the report as the JSON that its schema describes."""
     comparison = analysis.comparison
+    # Tests were looked for only of these: the others cannot be called untested.
     sought = [each for each in analysis.symbols if (each.path, each.name) in analysis.reach]
     return {
         "old": comparison.old_name,

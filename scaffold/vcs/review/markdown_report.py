@@ -14,6 +14,7 @@ from scaffold.vcs.review.rule_matching import Signal
 from scaffold.vcs.review.uses import Use
 from scaffold.vcs.review.watched_definitions import Key
 
+# How much of each list a report shows; `--json` has all of it.
 _MOST_LINES = 5
 _MOST_USES = 8
 _MOST_ROWS = 60
@@ -112,6 +113,7 @@ def _size(file: ChangedFile) -> str:
 def _findings(analysis: Analysis) -> Iterator[str]:
     if analysis.findings:
         yield "These hold for certain, as far as the text goes.\n"
+    # One fact at many places, such as a name that is gone, is told once.
     alike: dict[tuple[str, str, str], list[str]] = defaultdict(list)
     for each in analysis.findings:
         alike[each.rule, each.claim, each.evidence].append(_code(f"{each.path}:{each.line}"))
@@ -179,6 +181,7 @@ def _symbol_words(change: SymbolChange) -> str:
 
 
 def _callers(analysis: Analysis) -> Iterator[str]:
+    # Tests have a section of their own.
     tests = {each for reach in analysis.reach.values() for each in reach.direct}
     by_key: dict[Key, list[Use]] = defaultdict(list)
     for use in analysis.uses:

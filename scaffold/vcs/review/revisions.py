@@ -89,6 +89,7 @@ def compare(repository: git.Repo, which: Which) -> Comparison:
             code="revision_unknown",
             hint="--staged reviews what its first commit would hold",
         )
+    # A range names both ends; one revision is compared with where its branch began.
     if which.revisions and ".." in which.revisions:
         return _range(repository, which.revisions)
     tip = commit_at(repository, which.revisions or "HEAD")
@@ -172,6 +173,7 @@ def _new_file(files: Files, path: str) -> FileChange:
     text, zeros = files.text(path), "0" * 40
     place = files.root / path
     mode = "120000" if place.is_symlink() else "100644"
+    # git knows but one run bit, the owner's.
     if mode == "100644" and place.is_file() and place.stat().st_mode & 0o100:
         mode = "100755"
     lines = tuple((text or "").removesuffix("\n").split("\n")) if text else ()

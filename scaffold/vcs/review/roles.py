@@ -16,6 +16,7 @@ SOURCE, OTHER = "source", "other"
 _GENERATED = re.compile(
     r"@generated\b|\bDO NOT EDIT\b|\b(?:auto-?|automatically )generated (?:by|from)\b", re.I
 )
+# Notices of generators are at the top; further down the words may be about other files.
 _HEAD_LINES = 6
 
 
@@ -34,6 +35,7 @@ def role_of(path: str, text: str | None, own: tuple[Role, ...] = ()) -> str:
         text: What it holds, where that is text; its first lines may mark it as generated.
         own: The repository's own roles, which come first.
     """
+    # The repository's own roles win; of each list the first that matches.
     for role in (*own, *built_in_roles()):
         if matches(path, role.paths):
             return role.name

@@ -25,6 +25,8 @@ from scaffold.vcs.review.rule import (
 FOLDER = Path(__file__).parent / "rules"
 BUILT_IN = ("general.toml", "training.toml")
 
+# The keys of a rule's `when`, by what they hold: regular expressions, lists of words, words from a
+# fixed choice, numbers, switches.
 _PATTERNS = ("added", "removed", "unless", "inside")
 _WORDS = ("paths", "not_paths", "roles", "imports", "file_imports")
 _CHOICES: dict[str, tuple[str, ...]] = {

@@ -52,6 +52,7 @@ def read_settings(files: Files, extra: Sequence[str] = ()) -> Settings:
     table = read_tool_table(project_text(files), "review")
     with settings_errors(DESCRIBED, code="rules_invalid"):
         own = [read_rules(_text(files, each), each) for each in table.texts("rules", ())]
+        # Rules of the command line come from the disk: they are the person's and not the change's.
         own += [read_rules(_disk_text(each), each) for each in extra]
         sets = (*built_in_rules(), *own)
         _confirm_passes(sets)
@@ -78,6 +79,7 @@ def rules_of(settings: Settings, active: Sequence[RuleSet]) -> tuple[Rule, ...]:
     found: dict[str, Rule] = {}
     for rule in (rule for each in active for rule in each.rules):
         given = (settings.risk or {}).get(rule.id, rule.risk)
+        # A later set may replace a built-in rule by using its id.
         found[rule.id] = replace(rule, risk=given)
     return tuple(rule for rule in found.values() if rule.id not in settings.disable)
 

@@ -55,6 +55,7 @@ def reach_of(
     keys = [(each.path, each.name) for each in changes if each.how != "removed"]
     steps = {key: _users(key, by_key[key], is_test) for key in keys}
     wanted = {each for users in steps.values() for each in users}
+    # One step further: tests of what uses the definition reach it too.
     second, _ = uses.find([Watched(*each, each[0]) for each in sorted(wanted)], is_test)
     tests: dict[Key, set[str]] = defaultdict(set)
     for use in second:
@@ -81,6 +82,7 @@ def _users(key: Key, found: Sequence[Use], is_test: Callable[[str], bool]) -> se
     """Return what uses a definition, and the class that a hidden method works for."""
     users = {(use.path, use.inside) for use in found if use.inside and not is_test(use.path)}
     owner, _, last = key[1].rpartition(".")
+    # A private method is tested through its class.
     if owner and last.startswith("_"):
         users.add((key[0], owner))
     # A test that makes an object runs its constructor and what that calls.

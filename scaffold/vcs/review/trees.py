@@ -14,6 +14,7 @@ from scaffold.vcs.repository import root_of
 if TYPE_CHECKING:
     import git
 
+# Modes of links and submodules, which have no text to read.
 _NO_FILES = (b"120000", b"160000")
 
 

@@ -23,6 +23,7 @@ How = Literal["call", "name", "import", "likely", "word"]
 COMMON = 300
 """A name that is in more files is read only where its class or module is named too."""
 MOST_FILES = 1200
+# For bytes.translate: letters, digits, `_` and what is beyond ASCII stay, all else becomes a blank.
 _TABLE = bytes(
     each if chr(each).isalnum() or each == ord("_") or each > 127 else ord(" ")
     for each in range(256)
@@ -155,6 +156,7 @@ class Uses:
         if wanted.is_gone:
             owner = wanted.name.rpartition(".")[0].rpartition(".")[2]
             written = ast.unparse(mention.node) if not mention.taken else ""
+            # A method that is gone is meant only where its class, or `self`, is written with it.
             is_whole = not owner or owner in written or "self" in written or "cls" in written
             return found.is_missing and found.path == wanted.path and is_whole
         return self._is_at(wanted, found)
@@ -181,6 +183,7 @@ class Uses:
         # With two definitions of one name nothing chooses between them.
         if len({each.key for each in rivals}) > 1:
             return False
+        # Only one file of the repository defines the name at all.
         return {path for path, _ in self.index.defined(wanted.word)} == {wanted.path}
 
     def _use(self, view: SourceView, mention: Mention, wanted: Watched, found: Found | None) -> Use:

@@ -59,6 +59,7 @@ def watched_definitions(changes: Sequence[SymbolChange]) -> tuple[Watched, ...]:
             continue
         for each in _wanted(change):
             known = found.get(each.key)
+            # The definition itself says more than the class of its constructor.
             if known is None or known.calls_only:
                 found[each.key] = each
     return tuple(found.values())
@@ -69,10 +70,12 @@ def _wanted(change: SymbolChange) -> Iterator[Watched]:
     if change.how == "moved":
         assert change.old_path is not None, "it stood somewhere"
         assert change.old is not None, "it stood there by a name"
+        # Whoever still takes it from the old place fails, so that is watched as gone.
         yield Watched(change.old_path, change.old.name, change.old_path, is_gone=True)
     if not (last.startswith("__") and last.endswith("__")):
         is_gone = change.how == "removed"
         yield Watched(change.path, change.name, change.old_path, is_gone)
+    # A field of a dataclass is a parameter of its constructor.
     makes = last in _CONSTRUCTORS or change.symbol.kind == "constant"
     if owner and makes:
         yield Watched(change.path, owner, change.old_path or change.path, calls_only=True)

@@ -34,6 +34,7 @@ STANDARD = {
 }
 """Arguments every model has, in their order."""
 
+# Of fields that have one value in a tiny configuration these are tried first.
 PREFERRED = (
     "hidden_size",
     "num_hidden_layers",
@@ -44,6 +45,7 @@ PREFERRED = (
     "vocab_size",
 )
 
+# Options that follow from a field even where no variation has changed them.
 SIZES = {
     "dim",
     "n_layers",
@@ -108,6 +110,7 @@ class Arguments:
         """Add an argument, and return the value that reads it."""
         text = fitted.text if fitted.text is not None else repr(fitted.constant)
         key = (text, fitted.per_layer)
+        # One expression is one argument, whatever options read it.
         if key in self.by_text and not is_standard:
             name = self.by_text[key]
         else:
@@ -168,12 +171,15 @@ class Arguments:
             for i, value in enumerate(measured)
         ]
         used = [f for f, value in zip(fits, measured, strict=True) if value != ABSENT]
+        # Each case fits one of the two, and a condition on the configuration says which.
         for first, second in itertools.permutations(relations, 2):
             if not all(first in f or second in f for f in used):
                 continue
             answers = [
                 ABSENT if not f or (first in f and second in f) else first in f for f in fits
             ]
+            # The condition is an option of its own: true, false, or absent where both relations
+            # fit.
             fitted = fit(answers, self.fields)
             # The order of the relations decides between a flag and its opposite.
             if fitted.text is None or fitted.missed or fitted.text.startswith("not "):
@@ -203,6 +209,8 @@ class Arguments:
         self, path: str, measured: Sequence[Sequence[Any]], relations: Sequence[str]
     ) -> dict[str, str] | None:
         """Return a relation that a condition divides by the layer's number, from 1 on."""
+        # A case whose layers differ is taken to be divided; multiplied back, all layers have to
+        # agree.
         divided = [any(v != ABSENT and not equal(v, row[0]) for v in row) for row in measured]
         undone = [
             [v * (i + 1) if is_divided and v != ABSENT else v for i, v in enumerate(row)]
@@ -270,6 +278,7 @@ class Arguments:
         single = re.fullmatch(r"hf_config\.(\w+)", fitted.text)
         parts = [p for p in path.split(".") if p not in {"modules", "when", "args"}][-2:]
         option = "_".join(["has", *parts] if path.endswith("when") else parts)
+        # A field that is read as it is gives the argument its name.
         chosen = name or (single.group(1) if single else re.sub(r"\W+", "_", option))
         doc = path.replace("modules.", "").replace(".", " ").replace("_", " ").strip()
         return self.add(chosen, kind, fitted, f"{doc[:1].upper()}{doc[1:]}.")
@@ -310,6 +319,8 @@ class Arguments:
         """Return whether an expression over standard arguments gives a case's measurement."""
         scope = {n: v[number] for n, v in self.known.items()}
         try:
+            # The relations are written in this package, and no part of them comes from a
+            # configuration.
             return equal(eval(relation, {"args": _Names(scope)}), value)
         except (AttributeError, TypeError, ZeroDivisionError):
             return False

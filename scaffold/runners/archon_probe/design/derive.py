@@ -34,6 +34,7 @@ from archon_probe.weight_rules.find import find_rules
 from archon_probe.weight_rules.merge import merge_rules
 
 SCHEMA = 1
+# What transformers appends to the family's name: `Qwen3ForCausalLM`, `GPT2LMHeadModel`.
 PREFIX_ENDS = r"(ForCausalLM|LMHeadModel|ForConditionalGeneration)$"
 
 Measured = list[tuple[Case, Observation]]
@@ -73,6 +74,7 @@ def derive(real: Any) -> dict[str, Any]:
         case = Case(variation.name, config, len(found.layers))
         # Only a switch or a count changes the layout of a checkpoint, and a rotation never does.
         is_shape = isinstance(variation.value, (bool, int)) or variation.value is None
+        # New tensors, or a tie that is new, also need rules for their weights.
         known = {name for _, other in measured for name in other.tensors}
         ties = {other.head["tied"] for _, other in measured}
         has_new = not set(found.tensors) <= known or found.head["tied"] not in ties
@@ -100,12 +102,14 @@ def derive(real: Any) -> dict[str, Any]:
         if name in by_name:
             unknown.append(_unknown(by_name[name], ", ".join(sorted(paths)), "not explained"))
     design["args"] = arguments.as_json()
+    # What the model reproduces must not be refused along with what it does not.
     right = [case.config for case in arguments.cases if case.name not in arguments.missed]
     refusals = [
         narrowed(made, by_name[u["variation"]].config, right)
         for u in unknown
         if (made := refusal(u, base, text)) is not None
     ]
+    # Of several refusals under one condition the first stays, in its place.
     design["refusals"] = list({r["condition"]: r for r in reversed(refusals)}.values())[::-1]
     rules, conflicts = merge_rules([(r, arguments.at(case)) for case, r, _ in found_rules])
     problems = [p for _, _, found in found_rules for p in found] + list(conflicts)
@@ -139,6 +143,7 @@ def hub_rules(model: Any, found: Observation) -> tuple[list[Any], list[Any]]:
         for file in sorted(Path(folder).glob("*.safetensors")):
             hub |= load_file(file)
     archon = {n: t.detach().contiguous() for n, t in found.tensors.items()}
+    # transformers lists every tie that a class may have; whether this one ties was measured.
     tied = getattr(model, "all_tied_weights_keys", {}) if found.head.get("tied") else {}
     parameters = {n for n, _ in model.named_parameters()}
     buffers = {n for n, _ in model.named_buffers()} - parameters

@@ -82,6 +82,7 @@ class Fields:
         self.values: dict[str, list[Any]] = {}
         base = cases[0].config
         names = [n for n in base.to_dict() if n not in _NOT_OPTIONS]
+        # 99 is behind all that are preferred; the sort is stable.
         names.sort(key=lambda n: preferred.index(n) if n in preferred else 99)
         for name in names:
             self._add(f"hf_config.{name}", [getattr(c.config, name, None) for c in cases])
@@ -98,6 +99,7 @@ class Fields:
         self.order = list(self.values)
 
     def _add(self, text: str, values: list[Any]) -> None:
+        # A field that never has a value decides nothing.
         if all(v is None for v in values):
             return
         self.values[text] = values
@@ -163,6 +165,7 @@ _NOT_OPTIONS = {
 
 def evaluate(text: str, case: Case, i: int = 0) -> Any:
     """Return an expression's value, or ABSENT where it has none."""
+    # Candidates are made of the configuration's own field names and of constants.
     scope = {"hf_config": case.config, "n_layers": case.n_layers, "i": i, "math": math}
     try:
         return eval(_compiled(text), scope)
@@ -352,6 +355,7 @@ def fit_layers(measured: Sequence[Sequence[Any]], fields: Fields) -> Fitted:
         uniform.append(values[0] if values else ABSENT)
     else:
         return fit(uniform, fields)
+    # Different by layer: an expression has to have the measured value in each layer of each case.
     present = {str(v): v for row in measured for v in row if v != ABSENT}
     best = Fitted(None, None, per_layer=True)
     best.missed = [c.name for c in fields.cases]
@@ -361,6 +365,8 @@ def fit_layers(measured: Sequence[Sequence[Any]], fields: Fields) -> Fitted:
             if all(v == ABSENT or equal(evaluate(text, case, i), v) for i, v in enumerate(row)):
                 continue
             missed.append(case.name)
+            # The first case is the plain configuration, which has to fit. Of the others only fewer
+            # than so far may be missed.
             if case is fields.cases[0] or len(missed) >= len(best.missed):
                 break
         else:
@@ -403,10 +409,12 @@ def _layer_candidates(
     if all(isinstance(v, float) for v in values):
         yield from _layer_numbers(fields)
     simple = layer_conditions(fields, deep=False)
+    # Conditions that part layers of one value are dropped before they are combined with numbers.
     conditions = [c for c in simple if _tells_apart(c, fields, measured)]
     for condition in conditions:
         for a, b in itertools.permutations(numbers, 2):
             yield f"{a} if {condition} else {b}"
+    # Only then constants: a field follows the configuration, and a constant does not.
     constants = [repr(d) for d in distinct[:4]]
     for condition in conditions:
         for constant in constants:
@@ -419,6 +427,7 @@ def _layer_candidates(
         for condition, number, n in itertools.product(conditions, numbers[1:], (2, 3, 4)):
             yield f"{number} if {condition} else {n} * {number}"
             yield f"{n} * {number} if {condition} else {number}"
+    # The deeper conditions are many, so they go with None alone.
     for condition in layer_conditions(fields):
         if not _tells_apart(condition, fields, measured):
             continue

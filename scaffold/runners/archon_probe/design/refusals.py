@@ -24,6 +24,7 @@ def refusal(unknown: dict[str, Any], base: Any, real: Any) -> dict[str, str] | N
     names = name.split(" + ")
     values = value if len(names) > 1 else [value]
     conditions = [_held(n, v, base, real) for n, v in zip(names, values, strict=True)]
+    # A flip of several fields is refused as a whole, or it cannot be refused.
     if None in conditions:
         return None
     shown = ", ".join(f"{n}={{hf_config.{n}!r}}" for n in names)
@@ -44,6 +45,7 @@ def narrowed(made: dict[str, str], refused: Any, right: list[Any]) -> dict[str, 
         right: All that are reproduced.
     """
     condition = made["condition"]
+    # Configurations that the model reproduces and that this condition would refuse all the same.
     spared = [c for c in right if eval(condition, {"hf_config": c})]
     switches = {k: v for k, v in refused.get_text_config().to_dict().items() if isinstance(v, bool)}
     for name, value in switches.items() if spared else ():
@@ -104,6 +106,7 @@ def _held_inside(name: str, value: Any, base: Any, real: Any) -> str | None:
         return None
     key = flipped[0]
     held = before.get(key)
+    # The tiny configuration had to change this key, so the flip is none of the real one.
     if wanted.get(key) != held:
         return None
     found = f"(getattr(hf_config, {name!r}, None) or {{}}).get({key!r})"

@@ -11,6 +11,7 @@ from archon_probe.measure.observation import Observation
 
 Measured = Sequence[tuple[Case, Observation]]
 
+# What the width of a norm may follow from; tried in this order.
 WIDTHS = (
     "args.dim",
     "args.head_dim",
@@ -91,6 +92,7 @@ class Shaper:
         found["dim"] = a.layer_value(f"{path}.dim", each(used, "dim"), widths)
         found["eps"] = a.layer_value(f"{path}.eps", each(used, "eps"), ("args.norm_eps",))
         found["bias"] = a.layer_value(f"{path}.bias", each(used, "bias"))
+        # A weight for each head, as against one that all heads share.
         per_head = each(used, lambda n: n.get("heads", 0) > 0)
         found["per_head"] = a.layout_value(f"{path}.per_head", per_head)
         return found

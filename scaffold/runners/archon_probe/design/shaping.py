@@ -15,6 +15,7 @@ from archon_probe.measure.observation import Observation
 LAYER_NAMES = {"window": "windows", "chunk": "chunks"}
 """Names of arguments whose options no single field of a configuration gives."""
 
+# Relations over standard arguments that factors on scores are tried as first.
 SCALES = ("args.head_dim**-0.5", "args.dim**0.5", "args.dim**-0.5", "1.0")
 
 
@@ -76,11 +77,13 @@ def _standard(shaper: Shaper) -> None:
         first = shaper.whole(lambda o, n=name: _first(o, "attention")[n])
         a.standard(name, first, name, is_of_some)
     hidden = shaper.whole(lambda o: _first(o, "mlp")["hidden_dim"])
+    # A model of experts alone has no dense feed-forward.
     if all(h == ABSENT for h in hidden):
         hidden = shaper.whole(lambda o: _first(o, "moe")["hidden_dim"])
     a.standard("hidden_dim", hidden, "mlp.hidden_dim")
     a.standard("vocab_size", shaper.whole(lambda o: o.embedding["vocab_size"]), "vocab_size")
     eps = shaper.whole(lambda o: o.head["norm"]["eps"])
+    # A model without a last norm may have others.
     if all(e == ABSENT for e in eps):
         eps = shaper.whole(lambda o: _first(o, "norm")["norm"]["eps"])
     a.standard("norm_eps", eps, "norm.eps")
@@ -162,6 +165,7 @@ def _outline(steps: list[dict[str, Any]]) -> str:
 
 def _slots(steps: list[dict[str, Any]]) -> Callable[[str], str]:
     """Return what names the feed-forward of a block, one with and one without experts alike."""
+    # A block with experts and a feed-forward needs both names; else the one is the other's place.
     has_both = {"moe", "feed_forward"} <= {step.get("call") for step in steps}
     return (lambda name: name) if has_both else _slot
 
@@ -179,6 +183,7 @@ def _variants(shaper: Shaper) -> list[dict[str, Any]]:
     weights: dict[str, Any] = {}
     for number, outline in enumerate(distinct):
         variant: dict[str, Any] = {}
+        # The last variant needs no condition: it is what is left.
         if number < len(distinct) - 1:
             variant["when"] = shaper.arguments.layer_value(
                 f"block.variant_{number}.when", each(outlines, lambda t, o=outline: t == o)
@@ -214,6 +219,7 @@ def _steps(shaper: Shaper, outline: str, weights: dict[str, Any]) -> list[dict[s
             a = shaper.arguments
             path, term = f"block.{sample['out']}.weight_of_", _slot(name)
             measured = each(chosen, k, "sum", j, 1)
+            # The same weight in another outline is the same argument.
             weight = weights.get(path + term)
             if weight is None or not a.gives(weight, measured):
                 weight = a.layer_value(path + slot(name), measured, ("1.0",))
@@ -250,6 +256,7 @@ def _attention(shaper: Shaper, name: str) -> dict[str, Any]:
     if when is not False:
         limits = each(rows, lambda m: m["clip_qkv"]["limit"] if m["clip_qkv"]["when"] else None)
         limit = a.layer_value("attention.clip_qkv", limits)
+        # A limit that a field gives also decides whether anything is clipped: None clips nothing.
         arg = limit.get("arg") if isinstance(limit, dict) else None
         found["clip_qkv"] = {
             "when": {"expr": f"args.{arg} is not None"} if arg else when,
@@ -326,6 +333,7 @@ def _mlp(shaper: Shaper, name: str) -> dict[str, Any]:
         ),
         "inner_norm": shaper.norm("mlp.inner_norm", each(rows, "inner_norm")),
     }
+    # The first map is the gate of a gated feed-forward, and what widens in a plain one.
     first = "gate_bias" if found["gated"] else "up_bias"
     for key, part in ((first, "w1_bias"), ("down_bias", "w2_bias"), ("up_bias", "w3_bias")):
         if part == "w3_bias" and not found["gated"]:

@@ -53,6 +53,7 @@ def _scale(shaper: Shaper, rows: list[list[Any]]) -> Any:
     ]
     plain = [s**-0.5 for s in sizes]
     values = [next(v for v in row if v != ABSENT) for row in rows]
+    # Measured in fp32 through a few operations, hence the tolerance.
     if all(math.isclose(v, p, rel_tol=1e-4) for v, p in zip(values, plain, strict=True)):
         return {"expr": "args.head_dim**-0.5"}
     if all(math.isclose(v, e, rel_tol=1e-4) for v, e in zip(values, expected, strict=True)):

@@ -20,6 +20,7 @@ def shape_ropes(shaper: Shaper, design: dict[str, Any]) -> dict[str, Any]:
     a = shaper.arguments
     when = a.layer_value("attention.rope.when", each(rows, "when"))
     attention["rope"] = {"when": when}
+    # A negative frequency is a rotation the other way round.
     reverse = used[0]["inv_freq"][0] < 0
     options: dict[str, Any] = {"pairing": _pairing(shaper, rows), "reverse": reverse}
     parameters = getattr(shaper.measured[0][0].config, "rope_parameters", None)

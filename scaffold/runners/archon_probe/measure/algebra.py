@@ -11,6 +11,7 @@ from torch import Tensor
 TOLERANCE = 2e-5
 """Relative to the norm of what is explained: fp32 rounding through one or two operations."""
 
+# The longest sum in use: a residual and two parallel branches.
 MAX_TERMS = 3
 
 
@@ -35,6 +36,7 @@ def explain(target: Tensor, known: Mapping[str, Tensor]) -> list[tuple[str, floa
     flat = target.double().flatten()
     columns = {n: t.double().flatten() for n, t in known.items() if t.numel() == flat.numel()}
     names = list(columns)
+    # The shortest sum wins: more terms always fit at least as well.
     for count in range(1, min(MAX_TERMS, len(names)) + 1):
         best: tuple[float, list[tuple[str, float]]] | None = None
         for chosen in itertools.combinations(reversed(names), count):
@@ -59,6 +61,7 @@ def rounded(value: float) -> float:
     """Return a measured number without its rounding noise where it is a short decimal."""
     for digits in range(1, 6):
         short = float(f"{value:.{digits}g}")
+        # Above the rounding of fp32 (1.2e-7), and finer than any short decimal.
         if abs(short - value) <= 2e-6 * abs(value):
             return short
     return value
@@ -100,6 +103,7 @@ def match_scaled(
     if plain is not None:
         return 1.0, plain
     values = torch.cat([row.double().flatten() for row in sources.values()])
+    # Whatever the first element comes from, the factor is its quotient with one of the values.
     factors = float(wanted[0]) / values
     factors = factors[(factors > 1e-3) & (factors < 1e3)]
     # A factor that brings the next elements nowhere need not be tried on all.

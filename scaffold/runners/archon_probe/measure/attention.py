@@ -134,6 +134,7 @@ def observe_attention(trace: Trace, call: Call, config: Any) -> Observed:
         if side.norm is not None:
             for name, tensor in side.norm.module.named_parameters():
                 observed.tensors[f"{role}_norm.{name}"] = tensor.detach()
+    # Grouped queries: each head of keys, `groups` times in a row.
     groups = n_heads // max(n_kv_heads, 1)
     if parts["k"].columns != [
         c
@@ -300,11 +301,13 @@ def find_side(
         limit, clipped = bounded
         return _side(values, projections, clipped, None, None, "", False, limit)
     for inner, kind in norms:
+        # Not at first hand: the way leads from the values through a norm to a projection.
         produced = _token_major(inner.y, length)
         if produced is None:
             continue
         row = {"y": produced[0].flatten()}
         matched = match_scaled(wanted, row) or match_partly_scaled(wanted, row)
+        # The norm's output may be clamped, which leaves no number beyond the bound as it was.
         late = _clipped(wanted, row) if matched is None else None
         if matched is None and late is None:
             continue
@@ -386,6 +389,7 @@ def _clipped(
     limit = float(wanted.abs().max())
     for name, row in sources.items():
         clamped = row.clamp(-limit, limit)
+        # Clamped numbers are equal to each other, so a whole run of neighbours is compared.
         for start in range(len(row) - len(wanted) + 1):
             if is_close(clamped[start : start + len(wanted)], wanted, 1e-5):
                 return rounded(limit), [(name, start + i) for i in range(len(wanted))]
@@ -497,6 +501,7 @@ def _sinks_as_factor(call: Call, products: Products, given: Tensor) -> Tensor | 
     """Find sinks that scale the result by 1 - the share of the softmax they would take."""
     heads, length, _ = products.output.shape
     merged = products.output.transpose(0, 1)
+    # [T, H, D], and one factor for each token and head in least squares.
     shaped = given.reshape(length, heads, -1)
     factor = ((shaped * merged).sum(-1) / merged.square().sum(-1)).double()
     if not is_close(merged * factor[..., None], shaped):

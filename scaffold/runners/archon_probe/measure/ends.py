@@ -203,6 +203,7 @@ def _transformed(trace: Trace, last: Call, head: Call, observation: Observation)
     """
     after = [c for c in trace.calls if last.order < c.order < head.order and c.inputs]
     norms = [(c, k) for c in after if (k := observe_norm(c.module, c.x)) is not None]
+    # The chain is last layer, norm, dense map, activation, norm, projection.
     final = next((n for n in norms if is_close(_rows(n[0].x), _rows(last.y))), None)
     closing = next((n for n in norms if is_close(_rows(n[0].y), _rows(head.x))), None)
     maps = [c for c in after if linear_weight(c.module) is not None]
@@ -249,6 +250,7 @@ def _logits(produced: Tensor, logits: Tensor, config: Any) -> dict[str, Any]:
         return {"multiplier": factor, "softcap": None}
     # Caps of the configuration, and those that models have as constants of their code.
     numbers = {*config_numbers(config), 15.0, 20.0, 30.0, 50.0}
+    # The smallest cap that explains the logits.
     for cap in sorted(numbers):
         # No capped logit exceeds its cap, and atanh beyond it is NaN.
         if cap < float(logits.abs().max()):

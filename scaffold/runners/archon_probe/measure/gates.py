@@ -39,6 +39,7 @@ def observe_gate(
         linear map of the module's input gates the result.
     """
     heads, length, size = output.shape
+    # [T, H, D], as the projection sees it.
     merged = output.transpose(0, 1)
     own: dict[str, Any] = {n: p.detach() for n, p in call.module.named_parameters(recurse=False)}
     for linear in linears:
@@ -49,6 +50,7 @@ def observe_gate(
         for per, width in (("head", heads), ("dim", heads * size)):
             if logits.shape[-1] != width:
                 continue
+            # [T, H, 1] for a gate per head, [T, H, D] for one per dimension: both broadcast.
             shaped = logits.view(length, heads, -1)
             # A bias may be a parameter of the attention module and not of the map.
             for name, bias in [("", None), *own.items()]:

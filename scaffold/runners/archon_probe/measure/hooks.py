@@ -121,6 +121,7 @@ class _Recorder(TorchFunctionMode):
     ) -> Any:
         kwargs = kwargs or {}
         name = getattr(func, "__name__", "") or str(resolve_name(func))
+        # Everything else is called as it is: a copy of each tensor would fill the memory.
         if name not in PRODUCTS and name != "softmax":
             return func(*args, **kwargs)
         values = [*args, *kwargs.values()]
@@ -142,6 +143,7 @@ def _hooks(model: nn.Module, recorder: _Recorder) -> Iterator[None]:
     def before(path: str) -> Any:
         def hook(_module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
             named = {str(i): a for i, a in enumerate(args)} | kwargs
+            # Copied before the module runs, which may change its inputs in place.
             pending.append({k: _copy(v) for k, v in named.items() if isinstance(v, Tensor)})
             recorder.stack.append(path)
 
@@ -152,6 +154,7 @@ def _hooks(model: nn.Module, recorder: _Recorder) -> Iterator[None]:
             module: nn.Module, _args: tuple[Any, ...], _kwargs: dict[str, Any], out: Any
         ) -> None:
             recorder.stack.pop()
+            # Attention modules return their weights beside the output.
             flat = out if isinstance(out, (tuple, list)) else (out,)
             outputs = [_copy(v) for v in flat if isinstance(v, Tensor)]
             recorder.trace.calls.append(

@@ -81,6 +81,7 @@ def observe_mla(trace: Trace, call: Call, config: Any) -> Observed | None:
     _rotation(parts, products, latent)
     features |= observe_scores(products, config)
     features["q_multiplier"] = factor
+    # The last linear layer whose output is the module's own.
     out = next((c for c in reversed(linears) if is_close(_rows(c.y), _rows(call.y))), None)
     merged = products.output.transpose(0, 1).reshape(products.output.shape[1], -1)
     if out is None or not is_close(_rows(out.x), merged):
@@ -164,9 +165,11 @@ def _queries(parts: _Parts, products: Products) -> float:
         if matched is None:
             continue
         if is_close(_rows(linear.x), parts.x):
+            # Straight from the hidden states, without a latent state.
             parts.keep("wq", linear, "q_bias")
             features |= {"q_lora_rank": None, "q_norm": {"when": False}}
             return matched[0]
+        # Else in three steps: wq_b(norm(wq_a(x))).
         norm, kind, factor = _norm_before(parts, _rows(linear.x))
         down = next((c for c in parts.linears if is_close(_rows(c.y), _rows(norm.x))), None)
         if down is None:

@@ -43,6 +43,7 @@ def observe_mlp(calls: list[Call], inner: list[Call], config: Any) -> Observed:
         raise UnknownStructureError(path, "no linear map of its input, or none to its output")
     down = downs[-1]  # an inner map may return the same where nothing follows it
     given = _rows(down.x)
+    # What the last map gets: the product of gate and up, or what a norm makes of it.
     features: dict[str, Any] = {"inner_norm": {"when": False}, "hidden_dim": given.shape[-1]}
     tensors: dict[str, Tensor] = {}
     for call in inner:
@@ -88,6 +89,7 @@ def activations(
         state = dict(module.named_buffers(recurse=False))
         for name, factory in ACT2FN.items():
             kind = factory[0] if isinstance(factory, tuple) else factory
+            # An activation with weights is called through the module that holds them.
             if own and isinstance(kind, type) and type(module) is kind:
                 yield name, module, own | state
     # Several names mean one function: the one that the configuration uses wins.
@@ -119,6 +121,7 @@ def _combination(
     except (RuntimeError, TypeError, AttributeError):
         return None  # an activation that needs more than numbers
     for (call, rows, _), a in zip(pieces, activated, strict=True):
+        # Without a second factor first: a plain feed-forward is the simpler reading.
         if is_close(a, given):
             return {"w1": (call, rows)}
     for (call, rows, _), a in zip(pieces, activated, strict=True):

@@ -36,6 +36,7 @@ def tokens_for(config: Any, length: int = LENGTH) -> Tensor:
         value = getattr(config, name, None)
         special |= set(value) if isinstance(value, (list, tuple)) else {value}
     usual = [t for t in range(config.vocab_size) if t not in special]
+    # All different, so that each row of what is computed belongs to one row of the embedding.
     order = torch.randperm(len(usual), generator=torch.Generator().manual_seed(3))
     return torch.tensor([[usual[int(i)] for i in order[:length]]])
 
@@ -111,6 +112,7 @@ def _observe_module(trace: Trace, kind: str, group: list[Call], config: Any) -> 
     if kind == "attention":
         try:
             return observe_attention(trace, call, config)
+        # Latent attention is tried where plain projections do not explain queries, keys and values.
         except UnknownStructureError:
             latent = observe_mla(trace, call, config)
             if latent is None:
@@ -122,6 +124,7 @@ def _observe_module(trace: Trace, kind: str, group: list[Call], config: Any) -> 
         tensors = {n: p.detach() for n, p in call.module.named_parameters()}
         return Observed({"norm": {"when": True, **features}}, tensors)
     if kind == "mlp":
+        # The group itself may be linear maps that the layer calls one by one.
         inner = [c for g in group for c in [*trace.under(g.path), g]]
         return observe_mlp(group, inner, config)
     found = observe_moe(call.module, call.x.reshape(1, -1, call.x.shape[-1]), config)
@@ -167,6 +170,7 @@ def _unique(names: dict[str, str]) -> dict[str, str]:
 
 def _renamed(steps: list[dict[str, Any]], names: dict[str, str]) -> list[dict[str, Any]]:
     """Return steps with Archon module names, and short names for what they compute."""
+    # What each step computes, by the name it has in the trace.
     values = {"x": "x"}
     renamed: list[dict[str, Any]] = []
     for step in steps:

@@ -44,6 +44,8 @@ def resolve(request: dict[str, Any]) -> Any:
     config = _build(model_type, given, request.get("checkpoint"))
     text = config.get_text_config(decoder=True)
     _check_heads(text, model_type)
+    # A configuration of several parts: its checkpoint may hold an encoder of images that would be
+    # lost.
     if text is not config and not request.get("text_only"):
         _check_text_tensors(request.get("checkpoint"), model_type)
     return text
@@ -96,6 +98,7 @@ def _check_decoder(model_type: str) -> None:
         raise _no_decoder(model_type, "an encoder")
     if model_type in modeling_auto.MODEL_FOR_CAUSAL_LM_MAPPING_NAMES:
         return
+    # Only to say what it is instead: one mapping for each task.
     seen = [name for name in dir(modeling_auto) if name.endswith("_MAPPING_NAMES")]
     tasks = [n for n in seen if model_type in getattr(modeling_auto, n) and "TEXT_TO_TEXT" in n]
     what = "multimodal" if tasks else "no language model"
@@ -142,6 +145,7 @@ def _rope_kinds(config: dict[str, Any]) -> set[str]:
     found: set[str] = set()
     for name, value in config.items():
         if name in ROPE_FIELDS and isinstance(value, dict):
+            # One dictionary for all layers, or one for each type of layer inside it.
             rows = [value, *(each for each in value.values() if isinstance(each, dict))]
             found |= {str(row[key]) for row in rows for key in ("rope_type", "type") if key in row}
         elif isinstance(value, dict):

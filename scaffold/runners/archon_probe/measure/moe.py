@@ -29,6 +29,7 @@ from archon_probe.measure.moe_run import Bench, Run, declared
 from archon_probe.measure.norm import observe_norm
 from archon_probe.measure.roles import UnknownStructureError
 
+# Enough for every one of a few experts to be chosen many times.
 TOKENS = 256
 
 
@@ -121,6 +122,7 @@ def _idle(args: dict[str, Any]) -> set[str]:
     if not args["route_norm"]:
         idle |= norm
     routes = args["num_experts"] + args["num_zero_experts"]
+    # The scores of the chosen experts add up to one already.
     if args["score_func"] == "softmax" and (args["score_after_topk"] or args["top_k"] == routes):
         idle |= norm | {"route_norm"}
     if args["score_func"] == "sparsemixer":
@@ -129,6 +131,7 @@ def _idle(args: dict[str, Any]) -> set[str]:
         idle |= {"sparsemixer_eps"}
     if args["num_expert_groups"] is None:
         idle |= groups
+    # All groups are taken, however they are scored.
     elif args["num_expert_groups"] == args["num_limited_groups"]:
         idle |= {"group_score_func"}
     if args["num_shared_experts"] == 0:

@@ -87,6 +87,7 @@ def find_experts(bench: Bench, call: ExpertCall) -> Experts | None:
         call: Reaches its experts.
     """
     judge = _Judge(bench, call)
+    # First the plain form with each known activation, in every layout; measuring comes last.
     named = [(name, function) for name, function, _ in activations([], bench.config)]
     for layout in layouts_of(call):
         for name, function in named:
@@ -155,6 +156,7 @@ def layouts_of(call: ExpertCall) -> Iterator[Layout]:
     # Shapes alone do not decide where E, D and H are equal: each reading is tried on tokens.
     for chosen in itertools.permutations(matrices, len(matrices)):
         ups, down = chosen[:-1], chosen[-1]
+        # The last of the order is read as the map back, the others as gate and up.
         for turned_down, w2 in _turns(down, call.dim, -2):
             for w1, w3, how in _pairs(ups, call.dim, w2.shape[-1]):
                 biases = _biases([v for _, v in vectors], w1.shape[1], call.dim, how)
@@ -227,6 +229,8 @@ def _measured(bench: Bench, call: ExpertCall, judge: _Judge, layout: Layout) -> 
             for tensor in vars(layout).values():
                 if isinstance(tensor, Tensor):
                     tensor.zero_()
+            # Unit 0 of expert 0 gets its gate from feature 0 and its up from feature 1; nothing
+            # else counts.
             layout.w1[0, 0, 0] = layout.w3[0, 0, 1] = layout.w2[0, 0, 0] = 1
             x = torch.zeros(gate.numel(), bench.dim)
             x[:, 0], x[:, 1] = gate, up
@@ -242,6 +246,8 @@ def _measured(bench: Bench, call: ExpertCall, judge: _Judge, layout: Layout) -> 
 
 
 def _measure_gate(module: nn.Module, config: Any, unit: Gate) -> tuple[dict[str, Any], Gate] | None:
+    # At a gate of 1 the output is a line in up: its value at 0 is the offset, its ends are the
+    # limits.
     one, far = torch.ones(1), 1e4
     at_zero = float(unit(one, 0 * one))
     slope = (float(unit(one, _SMALL * one)) - at_zero) / _SMALL
@@ -251,6 +257,7 @@ def _measure_gate(module: nn.Module, config: Any, unit: Gate) -> tuple[dict[str,
     highest = float(unit(one, far * one)) / slope - offset
     lowest = float(unit(one, -far * one)) / slope - offset
     up_limit = None if highest > 0.9 * far else declared(module, highest)
+    # A clamp that is not symmetric is none that the shared layer has.
     if up_limit is not None and abs(lowest + highest) > 1e-3 * highest:
         return None
 
@@ -281,6 +288,7 @@ def _measure_gate(module: nn.Module, config: Any, unit: Gate) -> tuple[dict[str,
 
 def _swish_slope(module: nn.Module, points: Tensor, values: Tensor) -> float | None:
     """Return alpha of ``g * sigmoid(alpha * g)`` if the module holds such a number."""
+    # `g * sigmoid(alpha * g)` over g is the sigmoid, whose inverse gives alpha at each point.
     shares = values.double() / points.double()
     if not bool(((shares > 0) & (shares < 1)).all()):
         return None
@@ -289,6 +297,7 @@ def _swish_slope(module: nn.Module, points: Tensor, values: Tensor) -> float | N
     if float((alphas - alpha).abs().max()) > 1e-3 * abs(alpha):
         return None
     values = [v for part in module.modules() for v in vars(part).values()]
+    # A slope that is no attribute of the module is that of a named activation, such as SiLU's 1.
     return alpha if alpha in [v for v in values if isinstance(v, float)] else None
 
 

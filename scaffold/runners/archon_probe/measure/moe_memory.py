@@ -26,6 +26,7 @@ class WatchedConfig:
     """
 
     def __init__(self, config: Any, read: set[str]) -> None:
+        # Past `__getattr__`, which would look the name up in the configuration.
         object.__setattr__(self, "_watched", (config, read))
 
     def __getattr__(self, name: str) -> Any:
@@ -53,6 +54,7 @@ class Place:
 
     def read(self, tensors: dict[str, Tensor]) -> Tensor:
         """Return the tensor, of a module of the same shapes."""
+        # The strides are those of a view of contiguous numbers.
         source = tensors[self.name].detach().contiguous().float()
         return source.as_strided(self.size, self.stride, self.offset).clone()
 
@@ -86,7 +88,7 @@ def remembered(
     config: Any,
     look: Callable[[set[str]], tuple[dict[str, Any], dict[str, Place]]],
 ) -> dict[str, Any]:
-    """Return what is known of a module like this one, or looks and remembers it.
+    """Return what is known of a module like this one, or look at it and remember.
 
     Args:
         module: To describe.

@@ -15,6 +15,7 @@ from torch import Tensor
 
 from archon_probe.measure.moe_run import Bench, Run, declared
 
+# The orders of norms over chosen scores that are tried before numbers of the module.
 NORM_ORDERS = (1.0, 2.0, 3.0, 4.0)
 
 
@@ -96,6 +97,7 @@ def _candidates(run: Run, width: int, top_k: int) -> Iterator[dict[str, Any]]:
 
 
 def _groups(run: Run, width: int) -> Iterator[dict[str, Any]]:
+    # A topk of two within each group shows that a group is worth its two best.
     has_pairs = any(s.name == "topk" and s.inputs[0].ndim == 3 and s.k == 2 for s in run.steps)
     for step in run.steps:
         groups = step.inputs[0].shape[-1]
@@ -144,6 +146,8 @@ def _softcap(bench: Bench, run: Run, found: Routing) -> float:
     logits = logits_of(bench, found, run.x)
     for step in run.steps:
         if step.name == "tanh" and step.inputs[0].shape == logits.shape:
+            # `tanh(logits / cap)`: the quotient of logits and the tanh's input is the cap,
+            # everywhere.
             ratio = logits / step.inputs[0]
             if float((ratio - ratio.median()).abs().max()) < 1e-3 * float(ratio.median().abs()):
                 return declared(bench.module, float(ratio.median()))
@@ -155,6 +159,7 @@ def choose(
 ) -> tuple[Tensor, Tensor]:
     """Route by MoEArgs, without the norm: experts [T, K] and scores [T, K]."""
     scores = logits if args["score_after_topk"] else score(logits, args["score_func"])
+    # The bias takes part in the choice and not in the weights.
     value = scores if bias is None else scores + bias
     groups = args.get("num_expert_groups")
     if groups is not None:
@@ -216,6 +221,8 @@ def _is_sparsemixer(bench: Bench, run: Run, choice: Choice, found: Routing) -> b
     open_logits = logits
     for _ in range(2):
         best, expert = open_logits.max(-1, keepdim=True)
+        # Source: SparseMixer (arXiv:2409.12136): logits beyond 2 eps from the best take no part.
+        # part.
         distance = (best - logits) / logits.abs().clamp(min=best)
         position = (choice.experts == expert).float()
         if not bool((position.sum(-1) == 1).all()):
@@ -249,6 +256,7 @@ def _between(bench: Bench, low: float, high: float) -> float:
         for value in vars(part).values():
             if isinstance(value, float) and low <= value < high and value > 0:
                 return value
+    # The shortest decimal that lies between the bounds.
     for digits in range(1, 8):
         short = float(f"{(low + min(high, 10 * low + 1e-3)) / 2:.{digits}g}")
         if low <= short < high:
@@ -286,9 +294,11 @@ def find_guards(bench: Bench, found: Routing, read: Any, top_k: int) -> None:
     partial = {c: v for c, v in exact.items() if v is not None and v[1] < 0.99}
     if not partial:
         return
+    # Where the guard halves the weights it is as large as the sum, and so measured best.
     total, ratio = min(partial.values(), key=lambda v: abs(v[1] - 0.5))
     floor = declared(bench.module, total / ratio, 2e-2)
     near = [v for v in exact.values() if v is not None and v[1] > 1e-3]
+    # Two readings of the same measurement: a least norm, or an epsilon that is added to it.
     as_min = max(abs(r - t / max(t, floor)) for t, r in near)
     eps = declared(bench.module, total / ratio - total, 2e-2)
     as_eps = max(abs(r - t / (t + eps)) for t, r in near)

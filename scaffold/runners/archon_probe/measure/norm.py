@@ -28,6 +28,7 @@ def observe_norm(module: nn.Module, x: Tensor) -> dict[str, Any] | None:
         None if the module is no such norm.
     """
     parameters = dict(module.named_parameters())
+    # A norm has no modules inside; what has is some larger part.
     if sum(1 for _ in module.modules()) > 1 and parameters:
         return None
     weight, bias = parameters.pop("weight", None), parameters.pop("bias", None)
@@ -97,11 +98,13 @@ def _eps(
             y = y / (weight.double() + offset)
         z = x.double() - x.double().mean(-1, keepdim=True) if kind == "layer" else x.double()
         square = z.square().mean(-1)
+        # y = z / sqrt(mean square + eps), so the squared quotient is mean square + eps.
         ratio = ((z * y).sum(-1) / y.square().sum(-1)).square()
         eps = float((ratio - square).median())
         mean = float(square.mean())
         # Far below the mean square eps drowns in rounding; far above it only eps is left.
         if 1e-2 * mean < eps < 1e3 * mean:
+            # The module's own attribute is exact, where the measured number is rounded.
             declared = [v for v in vars(module).values() if isinstance(v, float)]
             close = [v for v in declared if abs(v - eps) <= 1e-2 * eps]
             return close[0] if close else float(f"{eps:.3g}")

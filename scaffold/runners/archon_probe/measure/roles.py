@@ -95,6 +95,7 @@ def direct_calls(trace: Trace, layer: str, attentions: list[str]) -> list[Call]:
         layer: Path of the layer.
         attentions: Paths of what mixes tokens in it.
     """
+    # A container between layer and attention is opened, so that norms inside it are seen as steps.
     opened = {layer}
     for path in attentions:
         parts = path.split(".")

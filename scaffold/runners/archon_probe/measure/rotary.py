@@ -60,6 +60,7 @@ def observe_temperature(factors: list[float], config: Any) -> dict[str, Any]:
     }
     rope = getattr(config, "rope_parameters", None) or {}
     wholes |= {v for v in rope.values() if isinstance(v, int)}
+    # 1 + scale * log(1 + (position + offset) // floor), where floor is a number of the config.
     target = torch.tensor(factors, dtype=torch.float64) - 1
     positions = torch.arange(len(factors))
     for floor in sorted(w for w in wholes if w > 0):
@@ -67,6 +68,7 @@ def observe_temperature(factors: list[float], config: Any) -> dict[str, Any]:
             growth = torch.log1p(((positions + offset) // floor).double())
             if not float(growth.abs().max()):
                 continue
+            # Least squares; below, rounded to what a config would have.
             scale = (growth * target).sum() / growth.square().sum()
             if is_close(growth * scale, target, 1e-4):
                 return {

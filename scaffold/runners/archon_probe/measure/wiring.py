@@ -73,6 +73,8 @@ def _blocks(calls: list[Call]) -> list[list[Call]]:
     for block in blocks:
         call = block[0]
         width = call.x.shape[-1] if width is None else width
+        # Between two maps the width is not that of the stream: what follows belongs to the block
+        # before.
         if joined and (
             _rows(call.x).shape[-1] != width or _rows(joined[-1][-1].y).shape[-1] != width
         ):
@@ -87,6 +89,7 @@ def _step(wiring: Wiring, known: dict[str, Tensor], target: Tensor, what: str) -
     terms = explain(target, known)
     if terms is None:
         raise UnknownStructureError(what, f"is no weighted sum of {', '.join(known)}")
+    # The input is a tensor that is known already, and no sum.
     if len(terms) == 1 and terms[0][1] == 1.0:
         return terms[0][0]
     name = f"sum{sum('sum' in s for s in wiring.steps)}"

@@ -10,6 +10,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+# Two show every kind of communication between ranks.
 PROCESSES = 2
 TIME_LIMIT_S = 240
 
@@ -59,6 +60,7 @@ def verdict(ranks: list[dict[str, Any]], tolerance: float) -> dict[str, Any]:
     """Return the verdict on one way to split, from the findings of all processes."""
     failures = [found["failure"].strip().splitlines()[-1] for found in ranks if "failure" in found]
     if failures:
+        # Sizes that two do not divide are refused by the model itself.
         refused = all("ConfigError" in failure for failure in failures)
         return {"status": "refused" if refused else "failed", "message": failures[0][:500]}
     logits = max(found["logits"] for found in ranks)

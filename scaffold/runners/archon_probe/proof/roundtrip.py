@@ -44,6 +44,7 @@ def check_weights(model: Any, adapter: Any, saved: dict[str, Tensor]) -> Verdict
         return whole
     single: dict[str, Tensor] = {}
     for name, tensor in state.items():
+        # As weights are sent to inference servers: one parameter at a time.
         single.update(dict(adapter.convert_single_to_hf(name, tensor)))
     found = differences(single, saved)
     if found is not None:
@@ -65,12 +66,13 @@ def differences(found: dict[str, Tensor], wanted: dict[str, Tensor]) -> Verdict 
 
 
 def check_saved(hf_class: Any, built: Built, folder: Path, batch: Batch, wanted: Tensor) -> Verdict:
-    """Check that transformers loads what the adapter writes, and compute the same logits.
+    """Check that transformers loads what the adapter writes, and computes the same logits with it.
 
     Args:
         folder: Holds what `save_pretrained` wrote; its weights are replaced.
     """
     for path in folder.glob("*.safetensors*"):
+        # Nothing of the first checkpoint is left that could be loaded in the place of ours.
         path.unlink()
     tensors = {
         # safetensors refuses views, and tensors that share memory.

@@ -22,6 +22,7 @@ from archon_probe.weight_rules.values import ValueIndex, fill_distinct
 
 __all__ = ["fill_distinct", "find_rules", "merge_rules"]
 
+# Placeholders in the names of rules: for the layer's number, and for that of an expert.
 LAYER, EXPERT = "{}", "{e}"
 
 
@@ -49,6 +50,7 @@ def find_rules(
     found: dict[str, Match] = {}
     problems: list[Problem] = repeated_values(archon, index)
     for name, tensor in hub.items():
+        # First every tensor whose values occur once; these need no names.
         match = None if name in ignorable else explain(tensor, index, sizes, layer_of(name))
         if match is not None:
             found[name] = match
@@ -64,6 +66,7 @@ def find_rules(
         for name in _uncovered(found, index, archon)
     ]
     places = {name: place for place, name in enumerate(archon)}
+    # In the order of the model's parameters, in which rules are written.
     in_order = sorted(found, key=lambda name: places[found[name].parts[0]])
     rules = _generalised({name: found[name] for name in in_order}, problems)
     rules += unused.values()
@@ -103,6 +106,7 @@ def _unused_experts(
     rules: dict[str, Rule] = {}
     for key, names in numbers.items():
         part = stacked.get(key)
+        # Their numbers have to go on where those of the experts in the parameter end.
         if part is None or sorted(names) != list(range(archon[part].shape[0], max(names) + 1)):
             continue
         beside = {n: t for n, t in archon.items() if layer_of(n) == key[1] and t.dim()}
@@ -137,6 +141,7 @@ def _pattern(name: str, entry: int | None = None) -> str:
     parts = name.split(".")
     numbers = [i for i, part in enumerate(parts) if part.isdigit()]
     if entry is not None:
+        # The first number of a name is the layer's, so that of an expert comes behind it.
         where = [i for i in numbers[1:] or numbers if int(parts[i]) == entry]
         if where:
             parts[where[-1]] = EXPERT
@@ -152,6 +157,7 @@ def _generalised(found: Mapping[str, Match], problems: list[Problem]) -> list[Ru
     for name, match in found.items():
         layers = {layer_of(part) for part in match.parts}
         hub_layer = layer_of(name)
+        # Of a stacked tensor entry n has to be that of expert n.
         if match.entry is not None and EXPERT not in _pattern(name, match.entry):
             problems.append(
                 named(name, f"holds entry {match.entry} of {match.parts}, not its number")
@@ -183,6 +189,7 @@ def _tied_rules(
     holder = {match.parts[0]: name for name, match in found.items() if match.rule == "Rename"}
     rules: list[Rule] = []
     for twin, source in twins.items():
+        # transformers lists which tensor stands for which in a checkpoint.
         names = [name for name, other in tied.items() if other == holder.get(source)]
         if not names:
             problems.append(

@@ -33,6 +33,7 @@ def merge_rules(
     order: list[str] = []
     problems: list[Problem] = []
     for number, (rules, args) in enumerate(findings):
+        # A rule that is new goes behind the one that it follows in its own config.
         previous = -1
         for rule in rules:
             key = rule_key(rule) if not rule.get("assumed") else f"assumed {rule_key(rule)}"
@@ -103,6 +104,7 @@ def _add_conditions(
     }
     for one, other in itertools.combinations(parts, 2):
         here, there = set(seen[one]), set(seen[other])
+        # Rules that one config has both of do not exclude each other.
         if not parts[one] & parts[other] or here & there:
             continue
         condition = _condition(here, there, arguments)

@@ -23,6 +23,7 @@ def repeated_values(archon: Mapping[str, Tensor], index: ValueIndex) -> list[Pro
             "why": "its values are not distinct, so nothing follows from them",
         }
         for name in index.names
+        # A few values meet by accident; with half of them repeated nothing can be told.
         if index.share_known(archon[name]) < 0.5
     ]
 
@@ -77,6 +78,7 @@ def _relation(tensor: Tensor, other: Tensor) -> str | None:
     if tensor.numel() < 2:
         return None
     difference, ratio = other - tensor, other / tensor
+    # One constant between all elements, such as a norm that stores its weight minus 1.
     if float(difference.std()) < 1e-6:
         return f"it is {-float(difference.mean()):+.6g} from it everywhere"
     if float(ratio.std()) < 1e-5 * float(ratio.mean().abs()):

@@ -41,8 +41,10 @@ class ValueIndex:
         owners = torch.repeat_interleave(torch.arange(len(sizes)), sizes)
         starts = torch.repeat_interleave(sizes.cumsum(0) - sizes, sizes)
         places = torch.arange(len(values)) - starts
+        # Sorted once, so that each look-up is a binary search over all parameters.
         self._values, order = values.sort(stable=True)
         self._owners, self._places = owners[order], places[order]
+        # Equal neighbours in the sorted values occur more than once.
         same = self._values[1:] == self._values[:-1]
         self._is_repeated = torch.zeros(len(values), dtype=torch.bool)
         self._is_repeated[1:] |= same
