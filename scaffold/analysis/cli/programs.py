@@ -49,7 +49,7 @@ class Programs:
     def __init__(self, files: Files, python: PythonIndex) -> None:
         self._files = files
         self._python = python
-        self._sources = Sources(files, python.modules)
+        self._sources = Sources(files)
         self._read: dict[tuple[str, str], Command | None] = {}
         self._consoles: dict[str, Program | None] = {}
         self.projects = Projects(files, self._sources)
@@ -142,7 +142,11 @@ class Programs:
         if source is None:
             return None
         for read in (read_click, read_argparse, read_dataclasses):
-            command = read(path, function, self._sources, self._python)
+            try:
+                command = read(path, function, self._sources, self._python)
+            # Deep code, and a command that is defined by itself.
+            except RecursionError:
+                continue
             if command is not None:
                 return command
         return None
