@@ -13,6 +13,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from scaffold.analysis.process import run_text
 from scaffold.debug.records import Place, Process
 
 ANSWER_S = 2.0
@@ -102,10 +103,10 @@ def spy_stacks(pid: int) -> tuple[Stack, ...]:
     # --nonblocking: a job under watch must not be paused.
     argv = [program, "dump", "--nonblocking", "--pid", str(pid)]
     try:
-        done = subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, timeout=20)
+        done = run_text(argv, None, 20)
     except (OSError, subprocess.SubprocessError):
         return ()
-    return parse_spy(done.stdout.decode("utf-8", "replace"), pid) if done.returncode == 0 else ()
+    return parse_spy(done.stdout, pid) if done.returncode == 0 else ()
 
 
 def parse_spy(text: str, pid: int) -> tuple[Stack, ...]:

@@ -25,6 +25,7 @@ from packaging.utils import (
 )
 from packaging.version import InvalidVersion, Version
 
+from scaffold.analysis.process import run_text
 from scaffold.deps.unpacking import unpack
 from scaffold.errors import RequestError, ScaffoldError
 
@@ -107,18 +108,8 @@ def run_pip(python: str, words: Sequence[str], folder: Path) -> subprocess.Compl
     """
     command = [python, "-m", "pip", "--disable-pip-version-check", "--no-input", *words]
     # Without PYTHONSAFEPATH `-m pip` would import a pip.py of the folder it runs in.
-    env = {**os.environ, "PIP_NO_COLOR": "1", "PYTHONSAFEPATH": "1"}
     try:
-        done = subprocess.run(
-            command,
-            cwd=folder,
-            env=env,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            errors="replace",
-            timeout=LIMIT_S,
-        )
+        done = run_text(command, folder, LIMIT_S, PIP_NO_COLOR="1", PYTHONSAFEPATH="1")
     except (OSError, subprocess.TimeoutExpired) as error:
         raise ScaffoldError(
             f"pip of {python} does not answer: {error}",

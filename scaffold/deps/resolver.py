@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import shutil
 import subprocess
@@ -14,6 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from scaffold.analysis.process import run_text
 from scaffold.deps.download import LIMIT_S, is_offline, run_pip, unreachable
 from scaffold.deps.groups import Group
 from scaffold.errors import ScaffoldError
@@ -176,16 +176,7 @@ def _words(resolver: str, names: Sequence[str]) -> list[str]:
 
 def _run(command: list[str], folder: Path) -> subprocess.CompletedProcess[str]:
     try:
-        return subprocess.run(
-            command,
-            cwd=folder,
-            env={**os.environ, "NO_COLOR": "1", "UV_NO_PROGRESS": "1"},
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            errors="replace",
-            timeout=LIMIT_S,
-        )
+        return run_text(command, folder, LIMIT_S, NO_COLOR="1", UV_NO_PROGRESS="1")
     except (OSError, subprocess.TimeoutExpired) as error:
         raise ScaffoldError(
             f"{command[0]} does not answer: {error}",

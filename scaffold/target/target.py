@@ -284,13 +284,7 @@ def _text_or_empty(path: Path) -> str:
 
 def _configured(root: Path, table: Fields) -> Target:
     with settings_errors("see the table that `scaffold new` writes", TargetError):
-        schema = table.integer("schema")
-        if schema > CONFIG_SCHEMA:
-            raise TargetError(
-                f"{table.where} has schema {schema}; this version reads up to {CONFIG_SCHEMA}",
-                code="target_newer",
-                hint="pip install --upgrade areal-scaffold",
-            )
+        table.check_schema(CONFIG_SCHEMA, TargetError)
         package = table.text("package")
         tests = table.text("tests", "tests")
         python = table.text("python", "")
