@@ -72,7 +72,7 @@ def run_training(argv: Sequence[str]) -> ReportPaths | None:
 def check_config(config: BaseExperimentConfig) -> None:
     """Refuse here, once, what every process of the run would refuse."""
     if isinstance(config, PPOConfig):
-        from areal.trainer.ppo import check_ppo_config
+        from areal.trainer.ppo.checks import check_ppo_config
 
         check_ppo_config(config)
     else:
