@@ -19,6 +19,7 @@ from scaffold.analysis.cli.click_options import (
 )
 from scaffold.analysis.cli.commands import Command, Option
 from scaffold.analysis.cli.declarations import FUNCTIONS, Declared, keyword, literal
+from scaffold.analysis.lazy_re import lazy_re
 from scaffold.analysis.python.index import PythonIndex
 from scaffold.analysis.python.sources import Source, Sources
 from scaffold.analysis.python.statements import all_nodes
@@ -31,6 +32,8 @@ _ADDERS = ("add_command", "add_typer")
 _LOOSE_SETTINGS = ("ignore_unknown_options", "allow_extra_args", "token_normalize_func")
 _LOADERS = ("importlib", "pkgutil", "entry_points", "__import__")
 _SUFFIXES = ("-command", "-cmd", "-group", "-grp")
+# Tests and examples are no part of the program.
+_BESIDE = lazy_re(r"(?:^|/)(?:(?:tests?|docs?|examples?|benchmarks?)/|test_|conftest)")
 _IMPORTS = (
     r"\bimport\s+(?:\([^)]*|[^\n(]*)\b{module}\b"
     r"|(?:\b{module}|\.)\s+import\s+(?:\([^)]*|[^\n(]*)(?:\*|\b{name}\b)"
@@ -59,7 +62,7 @@ class _Made(Declared):
         self.maker = maker
         self.source = source
         self.is_app = isinstance(node, ast.Assign)
-        self.name = ast.unparse(node.targets[0]) if isinstance(node, ast.Assign) else node.name
+        self.name = _name_of(node)
 
     def words(self) -> list[str]:
         """Return the words that call it; several, as versions of click differ."""
@@ -128,25 +131,23 @@ class _Reader:
             found = self._sources.get(there.path) if there.path and there.exists else None
             where, line = (source, -1) if found is None else (found, there.line or -1)
         for node in where.tree.body:
-            if isinstance(node, FUNCTIONS):
-                lines, names = {node.lineno, *(x.lineno for x in node.decorator_list)}, [node.name]
-            elif isinstance(node, ast.Assign):
-                lines, names = {node.lineno}, [ast.unparse(each) for each in node.targets]
-            else:
+            if not isinstance(node, (*FUNCTIONS, ast.Assign)):
                 continue
-            if (line in lines) if line else (name in names):
+            makers = [] if isinstance(node, ast.Assign) else node.decorator_list
+            lines = {node.lineno, *(each.lineno for each in makers)}
+            if line in lines if line else name == _name_of(node):
                 return node, where
         return None, source
 
     def find(self, name: str, source: Source) -> _Made | None:
         """Return the command, group or app that a name means."""
         node, where = self.definition(name, source)
-        if isinstance(node, ast.Assign):
-            makers, known = [node.value], _APPS
-        else:
-            makers, known = [] if node is None else node.decorator_list, _MAKERS
+        if node is None:
+            return None
+        is_assigned = isinstance(node, ast.Assign)
+        makers, known = ([node.value], _APPS) if is_assigned else (node.decorator_list, _MAKERS)
         for each in makers:
-            if node and (where.dotted(_called_name(each)) in known or self._owner(each, where)):
+            if where.dotted(_called_name(each)) in known or self._owner(each, where):
                 return self._read(node, each, where)
         return None
 
@@ -249,12 +250,10 @@ class _Reader:
         """Return whether the text of another module may give a group commands."""
         path, name = group.source.path, group.name
         module = path.removesuffix(".py").removesuffix("/__init__").rpartition("/")[2]
-        imports = re.compile(_IMPORTS.format(module=module, name=name))
-        # Tests and examples beside its package are no part of the program.
-        top = path[: path.find("/") + 1]
+        imports = re.compile(_IMPORTS.format(module=re.escape(module), name=name))
         for other, text in self._sources.naming(name):
-            is_of_program = other.startswith(top) or other == self._entry
-            if is_of_program and other != path and imports.search(text):
+            is_beside = _BESIDE.search(other) is not None and other != self._entry
+            if other != path and not is_beside and imports.search(text):
                 names = (name, *re.findall(rf"\b{name}\s+as\s+(\w+)", text))
                 if any(re.search(_USES.format(name=each), text) for each in names):
                     return True
@@ -281,6 +280,14 @@ def _read_settings(maker: ast.Call, made: _Made) -> None:
             is_plain = isinstance(each.value, (ast.Dict, ast.Call))
             if not is_plain or any(word in shown for word in _LOOSE_SETTINGS):
                 made.add("it may let unknown options pass")
+
+
+def _name_of(node: _Definition) -> str:
+    """Return the one name that a statement defines, or ""."""
+    if not isinstance(node, ast.Assign):
+        return node.name
+    first = node.targets[0]
+    return first.id if isinstance(first, ast.Name) and len(node.targets) == 1 else ""
 
 
 def _called_name(node: ast.expr) -> ast.expr:

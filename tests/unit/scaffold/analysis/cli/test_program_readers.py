@@ -303,11 +303,20 @@ def test_a_group_that_tests_invoke_is_read(tmp_path: Path) -> None:
         "@cli.command()\ndef go(): ...\n",
         "tests/test_base.py": "from pkg.base import cli\ncheck(cli)\n",
         "pkg/check.py": "from pkg.base import cli\nrunner.invoke(cli, ['go'])\n",
+        "other/base.py": "from other import cli\n@cli.command()\ndef more(): ...\n",
     }
     found = command(tmp_path, files, "pkg/base.py", "cli")
     assert found is not None
     assert not found.is_open
     assert list(found.commands or {}) == ["go"]
+
+
+@pytest.mark.parametrize("target", ["app = other", "apps['a']", "self.app"])
+def test_an_app_without_one_plain_name_is_not_read(target: str, tmp_path: Path) -> None:
+    name = target.partition(" ")[0]
+    text = f"import typer\n{target} = typer.Typer()\n@{name}.command()\ndef go(): ...\n"
+    text += f"if __name__ == '__main__':\n    {name}()\n"
+    assert command(tmp_path, {"a.py": text}, "a.py") is None
 
 
 def test_a_command_of_itself_ends_the_reading(tmp_path: Path) -> None:
