@@ -210,6 +210,7 @@ def _invalid(message: str) -> LedgerError:
 
 def _read_unit(fields: Fields) -> Unit:
     schema = fields.integer("schema")
+    # Before the other keys, which a newer format may have changed.
     if schema > LEDGER_SCHEMA:
         raise LedgerError(
             f"{fields.where} has ledger schema {schema}; this version reads up to {LEDGER_SCHEMA}",

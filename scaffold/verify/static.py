@@ -135,6 +135,7 @@ def _imported(node: ast.AST) -> list[str]:
     if isinstance(node, ast.Import):
         return [alias.name for alias in node.names]
     if isinstance(node, ast.ImportFrom) and node.module and not node.level:
+        # `from areal import engine`.
         if node.module == "areal":
             return [f"areal.{alias.name}" for alias in node.names]
         return [node.module]
@@ -192,6 +193,7 @@ def _episode(path: str, name: str, method: Function, expected: tuple[str, ...]) 
         yield failed("contract", f"{where}: {name}.{method.name} yields; it must return its result")
     given = method.args
     names = [arg.arg for arg in (*given.posonlyargs, *given.args)]
+    # Defaults belong to the last parameters; below, one more stands for `self`.
     required = len(names) - len(given.defaults)
     too_few = len(names) < len(expected) + 1 and given.vararg is None
     if too_few or required > len(expected) + 1 or _required_keywords(method):
