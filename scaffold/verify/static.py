@@ -200,7 +200,7 @@ def _episode(path: str, name: str, method: Function, expected: tuple[str, ...]) 
         yield failed("contract", f"{where}: it is called as `{wanted}`; found ({', '.join(names)})")
     for node in ast.walk(method):
         call = ast.unparse(node.func) if isinstance(node, ast.Call) else ""
-        # `requests.` stands for every function of the module.
+        # `requests.` covers every function of the module.
         if any(call == b or (b.endswith(".") and call.startswith(b)) for b in BLOCKING):
             place = f"{path}:{getattr(node, 'lineno', 0)}"
             yield warning("blocking", f"{place}: {call} stops all other episodes; await instead")

@@ -163,8 +163,7 @@ def _norm_places(steps: Sequence[Json], modules: dict[str, Json]) -> str:
             branches.add(str(step["out"]))
         elif is_norm:
             out = str(step["out"])
-            # What is added or returned stands behind a branch; what another module reads, before
-            # one.
+            # A norm whose output is added or returned is behind a branch, else in front of one.
             is_kept = out == steps[-1]["out"] or any(out in _added(each) for each in steps)
             after = "after" if str(step["in"]) in branches else "stream"
             places.add(after if is_kept else "before")
