@@ -32,6 +32,7 @@ from scaffold.edit.shapes import Edit
 _RULE = re.compile(
     r"(?P<indent>[ \t]*)(?P<pattern>(?:[^\s\\#]|\\.|(?<=\S)#)+)(?P<gap>[ \t]*)(?P<rest>.*)"
 )
+# Behind owners: `@team  # why`.
 _COMMENT = re.compile(r"(?:^|[ \t])#.*")
 # GitLab: `[Docs]`, `^[Optional]`, `[Docs][2] @owner`.
 _SECTION = re.compile(r"[ \t]*\^?\[([^\]]+)\]")
