@@ -11,6 +11,7 @@ from scaffold.deps.deprecation_texts import deprecation_of, has_warning, names_i
 from scaffold.deps.release import Ask, Meaning, Release, dotted_ask
 from scaffold.deps.renames import Renames
 
+# Ratios of difflib: of two names, and of the parameters of two functions.
 _NEAR = 0.8
 _SAME_PARAMETERS = 0.5
 
