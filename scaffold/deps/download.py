@@ -32,7 +32,9 @@ from scaffold.errors import RequestError, ScaffoldError
 LIMIT_S = 600
 MAX_ARCHIVE_BYTES = 800_000_000
 
+# "Skipping link: No binaries permitted for x: https://host/x-1.0.tar.gz (from https://index/x/)".
 _SKIPPED = re.compile(r"Skipping link: .*?: ((?:https?|file)://\S+?)(?:#\S*)?(?: \(from |$)", re.M)
+# "Could not find a version that satisfies the requirement x==9 (from versions: 1.0, 1.1)".
 _VERSIONS = re.compile(r"\(from versions: ([^)]*)\)")
 _OFFLINE = re.compile(
     r"NewConnectionError|Max retries|ConnectTimeout|Temporary failure|Name or service not known"

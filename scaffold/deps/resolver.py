@@ -18,15 +18,18 @@ from scaffold.deps.download import LIMIT_S, is_offline, run_pip, unreachable
 from scaffold.deps.groups import Group
 from scaffold.errors import ScaffoldError
 
+# pip: "    The user requested click==8.0" and "    black 24.1.0 depends on click>=8.0.0".
 _WANTS = re.compile(
     r"^\s+(?P<by>The user requested(?: \(constraint\))?|[A-Za-z0-9][\w.-]* \S+ depends on)\s+"
     r"(?P<what>\S.*)$",
     re.MULTILINE,
 )
+# uv: "Because black==24.1.0 depends on click>=8.0.0", also with brackets around the specifiers.
 _SENTENCE = re.compile(
     r"(?P<by>[A-Za-z0-9][\w.-]*)(?:\[[^\]]*\])?\s?\(?(?P<version>==\s?\S+?)?\)? depends on "
     r"(?P<what>[A-Za-z0-9][\w.-]*(?:\[[^\]]*\])?\s?\(?[<>=!~^][^\s,;)]*(?:,\s?[<>=!~][^\s,;)]*)*\)?)"
 )
+# pip, of a release that no index has.
 _ABSENT = re.compile(r"(?:satisfies the requirement|No matching distribution found for) (\S+)")
 
 
