@@ -23,6 +23,7 @@ from areal.engine.processes import is_first
 from areal.engine.training.engine import PackedTrainEngine
 from areal.infra.workflow_resolution import is_agent, is_workflow, resolve_accept_fn
 from areal.reward import REWARDS
+from areal.trainer.advantages import truncated_rows
 from areal.trainer.base import BaseTrainer
 from areal.trainer.hub import Hub
 from areal.trainer.ppo.actor import PPOActor, next_token_outputs
@@ -32,6 +33,7 @@ from areal.trainer.ppo.policy_loss import needs_prox_logp
 from areal.trainer.ppo.stats import batch_statistics
 from areal.trainer.report import EpisodeSample, ReportPaths
 from areal.trainer.runtime import make_train_engine, make_weights, uses_servers
+from areal.trainer.scores import RowScore, by_source, source_of, summarize
 from areal.utils.data import TrajBatchMeta, concat_batch
 from areal.utils.dataloader import create_dataloader
 from areal.workflow import WORKFLOWS
@@ -112,6 +114,40 @@ class PPOTrainer(BaseTrainer):
         Raises:
             ConfigError: There is no workflow, or it cannot be made.
         """
+        self._prepare_rollouts(
+            workflow, eval_workflow, workflow_kwargs, eval_workflow_kwargs, dynamic_filter_fn
+        )
+        self._loop(total_epochs)
+
+    def evaluate(self) -> tuple[list[RowScore], list[EpisodeSample]]:
+        """Run the evaluation of ``config.run`` over the validation set, and train nothing.
+
+        Returns:
+            The score of each row, and every episode that ended as text; the ``task_id`` of an
+            episode is "row/sample".
+
+        Raises:
+            ConfigError: There is no workflow, or it cannot be made.
+        """
+        self._prepare_rollouts(None, None, None, None, None)
+        scores, episodes = [], []
+        for score, trajectories in self._evaluate_rows():
+            scores.append(score)
+            for k, trajectory in enumerate(trajectories):
+                start = int(trajectory["loss_mask"][-1].int().argmax())
+                is_cut = truncated_rows(trajectory, self.config.actor, self._stop_token_ids())
+                task_id = f"{score.index}/{k}"
+                episodes.append(self._sample(trajectory, -1, task_id, start, bool(is_cut[-1])))
+        return scores, episodes
+
+    def _prepare_rollouts(
+        self,
+        workflow: Any,
+        eval_workflow: Any,
+        workflow_kwargs: dict[str, Any] | None,
+        eval_workflow_kwargs: dict[str, Any] | None,
+        dynamic_filter_fn: Callable[..., bool] | str | None,
+    ) -> None:
         run = self.config.run
         is_online = self.config.rollout.agent.mode == "online"
         if workflow is None and not is_online:
@@ -133,7 +169,6 @@ class PPOTrainer(BaseTrainer):
             self.rollout.workflow_executor.max_token_age = run.max_token_age
             if not (is_workflow(self._workflow) and is_workflow(self._eval_workflow)):
                 self._serve_agents()
-        self._loop(total_epochs)
 
     def _start(self, total_epochs: int | None = None) -> None:
         super()._start(total_epochs)
@@ -352,26 +387,33 @@ class PPOTrainer(BaseTrainer):
 
     def _samples(self, batch: dict[str, Any]) -> list[EpisodeSample]:
         """Pick episodes of different rows of the dataset and turns them into text."""
-        samples = []
         num_rows = len(batch["rewards"])
-        for i in sorted({k * num_rows // NUM_SAMPLES for k in range(NUM_SAMPLES)}):
-            tokens = batch["input_ids"][i][batch["attention_mask"][i].bool()].tolist()
-            start = int(batch["loss_mask"][i].int().argmax()) + 1
-            version = (
-                int(batch["versions"][i].max()) if "versions" in batch else self.actor.get_version()
-            )
-            samples.append(
-                EpisodeSample(
-                    step=self.step + 1,
-                    task_id=f"{self.step + 1}/{i}",
-                    prompt=self.tokenizer.decode(tokens[:start]),
-                    completion=self.tokenizer.decode(tokens[start:]),
-                    reward=float(batch["rewards"][i]),
-                    version=version,
-                    stop_reason="length" if bool(batch["seq_no_eos_mask"][i]) else "stop",
-                )
-            )
-        return samples
+        chosen = sorted({k * num_rows // NUM_SAMPLES for k in range(NUM_SAMPLES)})
+        # The loss mask of a batch for training has moved to the token that predicts.
+        starts = batch["loss_mask"].int().argmax(1) + 1
+        is_cut = batch["seq_no_eos_mask"]
+        return [
+            self._sample(batch, i, f"{self.step + 1}/{i}", int(starts[i]), bool(is_cut[i]))
+            for i in chosen
+        ]
+
+    def _sample(
+        self, batch: dict[str, Any], i: int, task_id: str, start: int, is_cut: bool
+    ) -> EpisodeSample:
+        """Turn a sequence, whose first sampled token is at ``start``, into text."""
+        tokens = batch["input_ids"][i][batch["attention_mask"][i].bool()].tolist()
+        version = (
+            int(batch["versions"][i].max()) if "versions" in batch else self.actor.get_version()
+        )
+        return EpisodeSample(
+            step=self.step + 1,
+            task_id=task_id,
+            prompt=self.tokenizer.decode(tokens[:start]),
+            completion=self.tokenizer.decode(tokens[start:]),
+            reward=float(batch["rewards"][i]),
+            version=version,
+            stop_reason="length" if is_cut else "stop",
+        )
 
     # --- evaluation, the end, resuming
 
@@ -381,16 +423,28 @@ class PPOTrainer(BaseTrainer):
         return found
 
     def _evaluate_here(self) -> dict[str, Any]:
+        rows = [score for score, _ in self._evaluate_rows()]
+        by_name = {f"reward/{name}": found["reward"] for name, found in by_source(rows).items()}
+        return summarize(rows) | by_name
+
+    def _evaluate_rows(self) -> list[tuple[RowScore, list[dict[str, Any]]]]:
+        """Return each row's score, and the trajectories of those of its episodes that ended."""
         assert self.config.eval_gconfig is not None
         assert self.rollout is not None
-        rows = [self.valid_dataset[i] for i in range(len(self.valid_dataset))]
-        trajectories = self.rollout.workflow_executor.rollout_batch(
-            rows, self._eval_workflow, group_size=self.config.eval_gconfig.n_samples, is_eval=True
+        count = self.config.eval_gconfig.n_samples
+        data = [self.valid_dataset[i] for i in range(len(self.valid_dataset))]
+        # Each episode is a task of its own: a trajectory may hold several sequences, and those of
+        # a group could not be told apart.
+        found = self.rollout.workflow_executor.evaluate_rows(
+            [row for row in data for _ in range(count)], self._eval_workflow
         )
-        rewards = [float(r) for t in trajectories for r in t["rewards"]]
-        if not rewards:
-            return {"reward": float("nan"), "n_seqs": 0}
-        return {"reward": sum(rewards) / len(rewards), "n_seqs": len(rewards)}
+        rows = []
+        for i, row in enumerate(data):
+            ended = [each for each in found[i * count : (i + 1) * count] if each is not None]
+            # The last sequence is the one that the episode ended with.
+            rewards = [float(trajectory["rewards"][-1]) for trajectory in ended]
+            rows.append((RowScore(i, source_of(row), rewards, count - len(ended)), ended))
+        return rows
 
     def _is_finished_early(self, stats: Mapping[str, Any]) -> bool:
         goal = self.config.run.stop_at_reward
