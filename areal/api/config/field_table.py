@@ -127,6 +127,7 @@ FIELD_TABLE: dict[str, dict[str, Entry]] = {
         "eval_workflow_kwargs": _PPO,
         "reward_fn": _PPO,
         "dynamic_filter": _PPO,
+        "agent_host": _PPO,
         "model": _RUNTIME,
         "loss_aggregation": _POLICY_LOSS,
         "loss_norm_length": _POLICY_LOSS,

@@ -66,6 +66,10 @@ class PPOTrainer(BaseTrainer):
         self, config: PPOConfig, train_dataset: Any = None, valid_dataset: Any = None
     ) -> None:
         check_ppo_config(config)
+        is_online = config.rollout.agent.mode == "online"
+        if train_dataset is None and is_online and config.train_dataset.path in ("", "null"):
+            # The outside program has the tasks; a row only stands for a session.
+            train_dataset = [{"row": i} for i in range(config.train_dataset.batch_size)]
         super().__init__(config, train_dataset, valid_dataset)
         # Rollouts and updates must see one policy; a dropped unit would make it another.
         self.weights.lm.turn_off_dropout()
@@ -271,6 +275,7 @@ class PPOTrainer(BaseTrainer):
             self.config.gconfig,
             self.config.eval_gconfig,
             temperature=self.config.actor.temperature,
+            host=self.config.run.agent_host,
         )
         address = self._agent_proxy.start()
         if config.agent.mode == "online":
