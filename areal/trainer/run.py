@@ -15,7 +15,6 @@ from areal.api.cli_args import (
     choose_config_class,
     load_expr_config,
 )
-from areal.api.config.field_check import check_fields
 from areal.api.errors import ConfigError
 from areal.infra.launch import PORT, SERVERS_VARIABLE, Launcher, LaunchPlan, is_launched
 from areal.infra.managed_process import PARENT_VARIABLE
@@ -76,7 +75,9 @@ def check_config(config: BaseExperimentConfig) -> None:
 
         check_ppo_config(config)
     else:
-        check_fields(config)
+        from areal.trainer.base import check_actor
+
+        check_actor(config)
 
 
 def launch_plan(config: BaseExperimentConfig, argv: Sequence[str]) -> LaunchPlan | None:
