@@ -165,11 +165,12 @@ class PPOTrainer(BaseTrainer):
     def _add_critic(self, config: PPOCriticConfig) -> None:
         """Make the value model, which is trained and saved beside the actor."""
         optimizer = config.optimizer or self.config.actor.optimizer
-        settings = dataclasses.replace(config, is_critic=True, optimizer=optimizer)
+        # A dropped unit would make other values of the same weights.
+        settings = dataclasses.replace(
+            config, is_critic=True, disable_dropout=True, optimizer=optimizer
+        )
         critic = self._make_engine(settings, CRITIC_FOLDER)
         check_critic_model(config, critic.lm, self.tokenizer)
-        # A dropped unit would make other values of the same weights.
-        critic.lm.turn_off_dropout()
         critic.create_process_group()
         self.trained[CRITIC_FOLDER] = self.critic = critic
         self._value = PPOCritic(config, critic)
