@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from areal.api.cli_args import PPOCriticConfig
+from areal.api.errors import ConfigError
 from areal.engine.training.engine import PackedTrainEngine
 from areal.trainer.ppo.minibatches import own_minibatches
 from areal.trainer.ppo.outputs import next_token_outputs
@@ -26,9 +27,17 @@ class PPOCritic:
     Args:
         config: How it is optimised.
         engine: Trains it; its configuration has ``is_critic``.
+
+    Raises:
+        ConfigError: The engine has no values.
     """
 
     def __init__(self, config: PPOCriticConfig, engine: PackedTrainEngine) -> None:
+        if not engine.config.is_critic:
+            raise ConfigError(
+                "critic.is_critic is false: the engine has log-probabilities and no values; set it "
+                "to true"
+            )
         self.config = config
         self.engine = engine
         self._statistics = TokenStatistics()
