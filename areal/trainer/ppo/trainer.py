@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 
 import torch.distributed as dist
 
-from areal.api.alloc_mode import ModelAllocation
 from areal.api.cli_args import GenerationHyperparameters, PPOConfig, PPOCriticConfig
 from areal.api.config.defaults import ours
 from areal.api.engine_api import InferenceEngine
@@ -180,18 +179,8 @@ class PPOTrainer(BaseTrainer):
 
     def _make_engine(self, settings: Any, section: str) -> PackedTrainEngine:
         """Make an engine of another section of the configuration, on the actor's processes."""
-        actor_backend = self.config.actor.backend
         if settings.backend == ours("actor.backend"):
-            settings = dataclasses.replace(settings, backend=actor_backend)
-        sizes = [
-            ModelAllocation.from_str(backend).parallel.world_size
-            for backend in (settings.backend, actor_backend)
-        ]
-        if sizes[0] != sizes[1]:
-            raise ConfigError(
-                f"{section}.backend {settings.backend!r} takes {sizes[0]} processes and "
-                f"actor.backend {actor_backend!r} {sizes[1]}; both run in the same ones"
-            )
+            settings = dataclasses.replace(settings, backend=self.config.actor.backend)
         try:
             return make_train_engine(settings, make_weights(self.config, settings, self.tokenizer))
         except ConfigError as error:
