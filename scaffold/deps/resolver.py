@@ -13,6 +13,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from packaging.utils import canonicalize_name
+
 from scaffold.analysis.process import run_text
 from scaffold.deps.download import LIMIT_S, is_offline, run_pip, unreachable
 from scaffold.deps.groups import Group
@@ -106,7 +108,7 @@ def resolve_with_pip(group: Group, python: str | None) -> Resolution:
 
 def _installed(report: dict[str, Any]) -> dict[str, str]:
     rows = (each["metadata"] for each in report["install"])
-    return {row["name"].lower().replace("_", "-"): row["version"] for row in rows}
+    return {canonicalize_name(row["name"]): row["version"] for row in rows}
 
 
 def _pip_wants(said: str) -> list[Want]:
