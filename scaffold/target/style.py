@@ -64,9 +64,10 @@ def learn_test(stems: Iterable[str], tests: Iterable[str]) -> str:
         # unit.
         names = {f"test_{stem}.py": "test_{key}.py", f"{stem}_test.py": "{key}_test.py"}
         for path in map(PurePosixPath, tests):
-            if path.name in names:
+            # A brace in a folder's name would be read as the beginning of a variable.
+            if path.name in names and "{" not in str(path.parent):
                 # Some repositories have a folder for each unit's tests.
-                parent = [_escaped(p) if p != stem else "{key}" for p in path.parent.parts]
+                parent = [part if part != stem else "{key}" for part in path.parent.parts]
                 found["/".join([*parent, names[path.name]])] += 1
     return _winner(found)
 
@@ -106,8 +107,3 @@ def _most(values: Iterable[str]) -> str:
 def _winner(counts: Counter[str]) -> str:
     value, count = counts.most_common(1)[0] if counts else ("", 0)
     return value if count >= MIN_SIBLINGS and 2 * count > counts.total() else ""
-
-
-def _escaped(part: str) -> str:
-    # A brace would be read as the beginning of a variable.
-    return part if "{" not in part else "*"
