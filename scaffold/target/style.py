@@ -47,8 +47,8 @@ def learn_file_style(siblings: Mapping[str, str]) -> FileStyle:
         siblings: Path to text of the files beside the new one.
     """
     texts = [text for text in siblings.values() if text.strip()]
-    forms = Counter(form for text in texts if (form := form_of(text)))
-    return FileStyle(_most(_header(text) for text in texts), _winner(forms) or "google")
+    forms = filter(None, map(form_of, texts))
+    return FileStyle(_most(map(_header, texts)), _most(forms) or "google")
 
 
 def learn_test(stems: Iterable[str], tests: Iterable[str]) -> str:
@@ -58,7 +58,7 @@ def learn_test(stems: Iterable[str], tests: Iterable[str]) -> str:
         stems: The siblings' names without suffix.
         tests: Paths of the files below the folder of the tests.
     """
-    found: Counter[str] = Counter()
+    found: list[str] = []
     for stem in stems:
         # The two names by which pytest finds tests, with the variable that a manifest has for the
         # unit.
@@ -68,8 +68,8 @@ def learn_test(stems: Iterable[str], tests: Iterable[str]) -> str:
             if path.name in names and "{" not in str(path.parent):
                 # Some repositories have a folder for each unit's tests.
                 parent = [part if part != stem else "{key}" for part in path.parent.parts]
-                found["/".join([*parent, names[path.name]])] += 1
-    return _winner(found)
+                found.append("/".join([*parent, names[path.name]]))
+    return _most(found)
 
 
 def apply_file_style(path: str, data: bytes, file_style: FileStyle) -> bytes:
@@ -100,10 +100,5 @@ def _header(text: str) -> str:
 def _most(values: Iterable[str]) -> str:
     """Return what more than half of the values are, if they are enough."""
     counts = Counter(values)
-    value, count = counts.most_common(1)[0] if counts else ("", 0)
-    return value if count >= MIN_SIBLINGS and 2 * count > counts.total() else ""
-
-
-def _winner(counts: Counter[str]) -> str:
     value, count = counts.most_common(1)[0] if counts else ("", 0)
     return value if count >= MIN_SIBLINGS and 2 * count > counts.total() else ""
