@@ -167,7 +167,7 @@ class BaseTrainer(ABC):
         tracer.save(self.step - 1)  # the steps before are over
 
     def _loop(self, total_epochs: int | None = None) -> None:
-        """Run from where the run stands to its end, and saves the model."""
+        """Run from where the run stands to its end, and save the model."""
         if self.run_log is None:
             self._start(total_epochs)
         assert self.run_log is not None
