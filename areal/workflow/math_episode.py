@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cache
 from typing import Any
 
 from areal.api.reward_api import AsyncRewardWrapper
-from areal.reward.gsm8k import gsm8k_reward_fn
+from areal.utils.dynamic_import import import_from_string
 
-# What a row's answer is compared with, out of reach of the event loop: math-verify takes its time.
-_score = AsyncRewardWrapper(gsm8k_reward_fn)
-
+# By name, as workflows and rewards are made apart.
+_REWARD = "areal.reward.gsm8k.gsm8k_reward_fn"
 DEFAULT_MAX_TURNS = 8
 FEEDBACK = (
     "Your answer is wrong, or cannot be read. Think again, and put the final answer in \\boxed{}."
@@ -24,8 +24,13 @@ async def score(text: str | None, data: Mapping[str, Any]) -> float:
         text: The last one of the model; None counts as empty.
         data: The row, with its ``answer``.
     """
-    reward: float = await _score(None, text or "", None, None, answer=data["answer"])
-    return float(reward)
+    return float(await _reward_fn()(None, text or "", None, None, answer=data["answer"]))
+
+
+@cache
+def _reward_fn() -> AsyncRewardWrapper:
+    # In the pool: math-verify may take long, and the event loop is everybody's.
+    return AsyncRewardWrapper(import_from_string(_REWARD))
 
 
 def add(a: float, b: float) -> float:

@@ -362,7 +362,7 @@ def ask_aside(proxy: Proxy, key: str) -> tuple[threading.Thread, list[httpx.Resp
 
 
 def test_a_session_that_waits_for_its_answer_is_not_idle() -> None:
-    for proxy in serve(timeout_s=0.2):
+    for proxy in serve(timeout_s=1.0):
         waiting, idle = proxy.start(), proxy.start()
         thread, answers = ask_aside(proxy, waiting["api_key"])
         deadline = time.monotonic() + 20
