@@ -22,7 +22,7 @@ def import_from_string(path: str) -> Any:
         ImportError: The module cannot be imported.
         AttributeError: The module has no such attribute; the message names both.
     """
-    if not isinstance(path, str):  # pyright: ignore[reportUnnecessaryIsInstance]
+    if not isinstance(path, str):
         raise TypeError(
             f"a dotted path is text such as 'package.module.Name', found {type(path).__name__} "
             f"{path!r}"

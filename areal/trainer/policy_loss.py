@@ -208,7 +208,6 @@ class PolicyLoss:
 _RENAMED = {
     "clip_mask": "clip_ratio",
     "dual_clip_mask": "dual_clip_ratio",
-    "behave_mask": "behave_kept_ratio",
     "m2_mask": "m2_kept_ratio",
     "loss": "token_loss",
 }
@@ -239,7 +238,9 @@ def _collect(
     input_data: TensorDict,
 ) -> _Collected:
     mask = input_data["loss_mask"].bool()
-    table = torch.stack([value.detach().float() for value in stats.values()])
+    # A number for the whole counts as that of each token.
+    values = (value.detach().float().broadcast_to(mask.shape) for value in stats.values())
+    table = torch.stack(list(values))
     table = torch.where(mask, table, 0.0).flatten(1)
     names = tuple(stats)
     rows = [names.index(name) for name in _WITH_MAXIMUM]
