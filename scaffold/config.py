@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, cast
 
-from scaffold.errors import nearest
+from scaffold.errors import ScaffoldError, nearest
 
 _MISSING: Any = object()
 
@@ -57,6 +57,20 @@ class Fields:
         if minimum is not None and found < minimum:
             raise FieldError(f"{self.where}: key {key!r} must be at least {minimum}, not {found}")
         return found
+
+    def check_schema(self, newest: int, kind: type[ScaffoldError] | None = None) -> None:
+        """Read the schema before any other key: a newer one may have changed these.
+
+        Raises:
+            FieldError: A newer version wrote the table; an error of ``kind`` where that is given.
+        """
+        schema = self.integer("schema")
+        if schema > newest:
+            message = f"{self.where} has schema {schema}; this version reads up to {newest}"
+            if kind is None:
+                raise FieldError(message)
+            hint = "pip install --upgrade areal-scaffold"
+            raise kind(message, code="target_newer", hint=hint)
 
     def boolean(self, key: str, default: bool = _MISSING) -> bool:
         return cast(bool, self._typed(key, bool, default))

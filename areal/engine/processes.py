@@ -46,6 +46,15 @@ def from_first(value: T) -> T:
     return found
 
 
+def from_all(value: T) -> list[T]:
+    """Return what each process passed, in the order of their ranks; all call it together."""
+    if not dist.is_initialized():
+        return [value]
+    found: list[Any] = [None] * dist.get_world_size()
+    dist.all_gather_object(found, value, group=patient_group())
+    return found
+
+
 def wait_for_all() -> None:
     """Return once every process has come here."""
     if dist.is_initialized():

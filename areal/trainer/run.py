@@ -62,7 +62,7 @@ def run_training(argv: Sequence[str]) -> ReportPaths | None:
 
 def _check(config: BaseExperimentConfig) -> None:
     if isinstance(config, PPOConfig):
-        from areal.trainer.ppo import check_ppo_config
+        from areal.trainer.ppo.checks import check_ppo_config
 
         check_ppo_config(config)
     else:

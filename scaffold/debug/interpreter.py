@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from scaffold.analysis.process import run_text
 from scaffold.errors import RequestError
 
 PROBE = Path(__file__).parents[1] / "runners" / "rank_recorder" / "env_probe.py"
@@ -74,16 +75,10 @@ def _named_by(script: str) -> str | None:
 
 def ask_versions(python: Interpreter) -> dict[str, Any]:
     """Return the versions that an interpreter reports; under "error", why it reports none."""
-    env = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1"}
     try:
-        done = subprocess.run(
-            [python.path, str(PROBE)],
-            env=env,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            timeout=TIMEOUT_S,
-        )
+        argv = [python.path, str(PROBE)]
+        done = run_text(argv, None, TIMEOUT_S, PYTHONDONTWRITEBYTECODE="1")
         # Packages may print something when they are imported, before the answer.
-        return json.loads(done.stdout.decode("utf-8", "replace").splitlines()[-1])
+        return json.loads(done.stdout.splitlines()[-1])
     except (OSError, subprocess.SubprocessError, ValueError, IndexError) as error:
         return {"error": f"it cannot be asked: {error}"}

@@ -13,15 +13,18 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from scaffold.analysis.process import run_text
 from scaffold.debug.records import Place, Process
 
 ANSWER_S = 2.0
 """How long processes have for their answers; the C code that answers needs milliseconds."""
 
+# faulthandler: `Thread 0x00007f0a [name] (most recent call first):`, `  File "a.py", line 3 in f`.
 _THREAD = re.compile(
     r"^(Current thread|Thread) (0x[0-9a-f]+)(?: \[(.*)\])? \(most recent call first\):"
 )
 _FRAME = re.compile(r'^  File "(.*)", line (\d+) in (.*)$')
+# py-spy: `Thread 1234 (idle): "MainThread"`, `    wait (threading.py:320)`.
 _SPY_THREAD = re.compile(r"^Thread (\S+) \((\w[\w +]*)\)(?:: \"(.*)\")?")
 _SPY_FRAME = re.compile(r"^    (\S.*) \((.*?)(?::(\d+))?\)$")
 
@@ -102,10 +105,10 @@ def spy_stacks(pid: int) -> tuple[Stack, ...]:
     # --nonblocking: a job under watch must not be paused.
     argv = [program, "dump", "--nonblocking", "--pid", str(pid)]
     try:
-        done = subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, timeout=20)
+        done = run_text(argv, None, 20)
     except (OSError, subprocess.SubprocessError):
         return ()
-    return parse_spy(done.stdout.decode("utf-8", "replace"), pid) if done.returncode == 0 else ()
+    return parse_spy(done.stdout, pid) if done.returncode == 0 else ()
 
 
 def parse_spy(text: str, pid: int) -> tuple[Stack, ...]:

@@ -220,7 +220,7 @@ def _takes(side: _Side, name: str) -> bool | None:
 def _reordered(
     before: Signature, after: Signature, given: _Given, renamed: Callable[[str], str]
 ) -> Iterator[Change]:
-    # What `*args` alone gives has places that nobody knows.
+    # The places of what `*args` alone gives are unknown.
     if given.is_open and not given.positional:
         return
     old = [each.name for each in before.parameters if each.kind.startswith("positional")]

@@ -17,6 +17,7 @@ from scaffold.deps.pins import find_pins
 from scaffold.deps.resolver import Resolution, Want, resolve_with_pip
 from scaffold.deps.specifiers import admits
 
+# `black==24.1.0`, of uv, or `black 24.1.0`, of pip.
 _WITH_VERSION = re.compile(r"(?P<name>[A-Za-z0-9][\w.-]*?)(?:==|\s+)(?P<version>\d\S*)$")
 
 

@@ -25,13 +25,16 @@ from packaging.utils import (
 )
 from packaging.version import InvalidVersion, Version
 
+from scaffold.analysis.process import run_text
 from scaffold.deps.unpacking import unpack
 from scaffold.errors import RequestError, ScaffoldError
 
 LIMIT_S = 600
 MAX_ARCHIVE_BYTES = 800_000_000
 
+# "Skipping link: No binaries permitted for x: https://host/x-1.0.tar.gz (from https://index/x/)".
 _SKIPPED = re.compile(r"Skipping link: .*?: ((?:https?|file)://\S+?)(?:#\S*)?(?: \(from |$)", re.M)
+# "Could not find a version that satisfies the requirement x==9 (from versions: 1.0, 1.1)".
 _VERSIONS = re.compile(r"\(from versions: ([^)]*)\)")
 _OFFLINE = re.compile(
     r"NewConnectionError|Max retries|ConnectTimeout|Temporary failure|Name or service not known"
@@ -107,18 +110,8 @@ def run_pip(python: str, words: Sequence[str], folder: Path) -> subprocess.Compl
     """
     command = [python, "-m", "pip", "--disable-pip-version-check", "--no-input", *words]
     # Without PYTHONSAFEPATH `-m pip` would import a pip.py of the folder it runs in.
-    env = {**os.environ, "PIP_NO_COLOR": "1", "PYTHONSAFEPATH": "1"}
     try:
-        done = subprocess.run(
-            command,
-            cwd=folder,
-            env=env,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            errors="replace",
-            timeout=LIMIT_S,
-        )
+        done = run_text(command, folder, LIMIT_S, PIP_NO_COLOR="1", PYTHONSAFEPATH="1")
     except (OSError, subprocess.TimeoutExpired) as error:
         raise ScaffoldError(
             f"pip of {python} does not answer: {error}",

@@ -95,7 +95,7 @@ class Release:
         self.root = root
         self.files = Files(root, list(walk(root)), has_git=False)
         self.index = PythonIndex(self.files)
-        self._sources = Sources(self.files, self.index.modules)
+        self._sources = Sources(self.files)
         # A release does not change, and an audit asks for the same names often.
         self._meanings: dict[tuple[str, ...], Meaning] = {}
         self._found: dict[Ask, Found] = {}

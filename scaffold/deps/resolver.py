@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import shutil
 import subprocess
@@ -14,19 +13,23 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from scaffold.analysis.process import run_text
 from scaffold.deps.download import LIMIT_S, is_offline, run_pip, unreachable
 from scaffold.deps.groups import Group
 from scaffold.errors import ScaffoldError
 
+# pip: "    The user requested click==8.0" and "    black 24.1.0 depends on click>=8.0.0".
 _WANTS = re.compile(
     r"^\s+(?P<by>The user requested(?: \(constraint\))?|[A-Za-z0-9][\w.-]* \S+ depends on)\s+"
     r"(?P<what>\S.*)$",
     re.MULTILINE,
 )
+# uv: "Because black==24.1.0 depends on click>=8.0.0", also with brackets around the specifiers.
 _SENTENCE = re.compile(
     r"(?P<by>[A-Za-z0-9][\w.-]*)(?:\[[^\]]*\])?\s?\(?(?P<version>==\s?\S+?)?\)? depends on "
     r"(?P<what>[A-Za-z0-9][\w.-]*(?:\[[^\]]*\])?\s?\(?[<>=!~^][^\s,;)]*(?:,\s?[<>=!~][^\s,;)]*)*\)?)"
 )
+# pip, of a release that no index has.
 _ABSENT = re.compile(r"(?:satisfies the requirement|No matching distribution found for) (\S+)")
 
 
@@ -176,16 +179,7 @@ def _words(resolver: str, names: Sequence[str]) -> list[str]:
 
 def _run(command: list[str], folder: Path) -> subprocess.CompletedProcess[str]:
     try:
-        return subprocess.run(
-            command,
-            cwd=folder,
-            env={**os.environ, "NO_COLOR": "1", "UV_NO_PROGRESS": "1"},
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            errors="replace",
-            timeout=LIMIT_S,
-        )
+        return run_text(command, folder, LIMIT_S, NO_COLOR="1", UV_NO_PROGRESS="1")
     except (OSError, subprocess.TimeoutExpired) as error:
         raise ScaffoldError(
             f"{command[0]} does not answer: {error}",

@@ -30,7 +30,7 @@ class Tree:
         self.files = files
         self.imports = frozenset(imports)
         self.index = PythonIndex(files)
-        self._sources = Sources(files, self.index.modules)
+        self._sources = Sources(files)
         self._codes: dict[str, Code | None] = {}
         self._elsewhere: dict[tuple[str, str], Chain | None] = {}
 

@@ -16,6 +16,7 @@ _METADATA = frozenset(
     | {"pyproject.toml", "setup.cfg", "setup.py"}
 )
 _COMPILED = (".so", ".pyd")
+# A larger member is data and is left out; an archive with more bytes or members is refused.
 MAX_MEMBER_BYTES = 8_000_000
 MAX_BYTES = 600_000_000
 MAX_MEMBERS = 200_000

@@ -138,9 +138,7 @@ def registry_address(where: str, kind: str, row: str) -> Registry:
 
 
 def _read(fields: Fields) -> Layout:
-    schema = fields.integer("schema")
-    if schema > LAYOUT_SCHEMA:
-        raise FieldError(f"layout schema {schema}; this version reads up to {LAYOUT_SCHEMA}")
+    fields.check_schema(LAYOUT_SCHEMA)
     layout = Layout(
         name=fields.text("name"),
         title=fields.text("title"),

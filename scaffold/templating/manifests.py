@@ -204,14 +204,7 @@ def _broken(path: Path, error: Exception) -> TemplateError:
 
 def _open_manifest(path: Path) -> Fields:
     fields = Fields(tomllib.loads(path.read_text(encoding="utf-8")), str(path))
-    schema = fields.integer("schema")
-    # Asked before any other key: one that only a newer version has would be called unknown.
-    if schema > MANIFEST_SCHEMA:
-        raise TemplateError(
-            f"{path} has manifest schema {schema}; this version reads up to {MANIFEST_SCHEMA}",
-            code="target_newer",
-            hint="pip install --upgrade areal-scaffold",
-        )
+    fields.check_schema(MANIFEST_SCHEMA, TemplateError)
     return fields
 
 

@@ -192,6 +192,7 @@ def _environment(sources: Mapping[str, bytes], package: str) -> Sandbox:
     environment = Sandbox(
         loader=jinja2.DictLoader(texts),
         undefined=jinja2.StrictUndefined,
+        # What is rendered is source and no HTML; free text is guarded by `finalize` below.
         autoescape=False,
         keep_trailing_newline=True,
         trim_blocks=True,

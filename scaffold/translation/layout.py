@@ -66,7 +66,7 @@ def find_layout(files: Files, settings: Settings) -> Layout:
                 hint="name the folder of the pages as `source` in pyproject.toml",
             )
     else:
-        layout = _found(files, paths)
+        layout = _found(paths)
     _fill(layout, paths)
     layout.pages |= {page: other for page, other in _beside(paths) if page not in layout.pages}
     layout.pages |= _configured(files, settings)
@@ -93,7 +93,7 @@ def _configured(files: Files, settings: Settings) -> dict[str, str]:
     return dict(settings.pages)
 
 
-def _found(files: Files, paths: list[str]) -> Layout:
+def _found(paths: list[str]) -> Layout:
     folders = {folder for path in paths for folder in _folders(path)}
     # The first pair is the surest.
     for english, chinese in _folder_pairs(folders):

@@ -209,13 +209,8 @@ def _invalid(message: str) -> LedgerError:
 
 
 def _read_unit(fields: Fields) -> Unit:
-    schema = fields.integer("schema")
-    if schema > LEDGER_SCHEMA:
-        raise LedgerError(
-            f"{fields.where} has ledger schema {schema}; this version reads up to {LEDGER_SCHEMA}",
-            code="target_newer",
-            hint="pip install --upgrade areal-scaffold",
-        )
+    # Before the other keys, which a newer format may have changed.
+    fields.check_schema(LEDGER_SCHEMA, LedgerError)
     unit = Unit(
         kind=fields.text("kind"),
         name=fields.text("name"),

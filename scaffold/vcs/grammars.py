@@ -134,7 +134,7 @@ def _definition(
     node: Node, name: Node, label: str, suffix: str, exported: frozenset[str]
 ) -> Definition:
     whole = _whole(node)
-    owners = list(_owners(whole, suffix))
+    owners = list(_owners(whole))
     dotted = ".".join([*owners, *_scope(name), _text(name)])
     kind = _KINDS.get(label, "class")
     if kind == "function" and owners:
@@ -167,7 +167,7 @@ def _scope(name: Node) -> list[str]:
     return [_text(scope)] if scope is not None else []
 
 
-def _owners(node: Node, suffix: str) -> Iterator[str]:
+def _owners(node: Node) -> Iterator[str]:
     """Yield the names of what is around a definition, the outermost first."""
     names: list[str] = []
     around = node.parent

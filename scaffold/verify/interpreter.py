@@ -12,6 +12,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
+from scaffold.analysis.process import run_text
 from scaffold.errors import TargetError
 from scaffold.target.target import Target
 
@@ -116,9 +117,8 @@ def _located(name: str, folder: Path) -> str:
 def _probed(found: Interpreter, root: Path) -> Interpreter:
     argv = [*found.argv, "-c", PROBE]
     try:
-        done = subprocess.run(
-            argv, cwd=root, capture_output=True, text=True, timeout=PROBE_TIMEOUT_S, check=True
-        )
+        done = run_text(argv, root, PROBE_TIMEOUT_S)
+        done.check_returncode()
         # A sitecustomize may print lines of its own before.
         version, packages = json.loads(done.stdout.splitlines()[-1])
     except (OSError, subprocess.SubprocessError, ValueError, IndexError) as error:

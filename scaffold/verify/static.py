@@ -135,6 +135,7 @@ def _imported(node: ast.AST) -> list[str]:
     if isinstance(node, ast.Import):
         return [alias.name for alias in node.names]
     if isinstance(node, ast.ImportFrom) and node.module and not node.level:
+        # `from areal import engine`.
         if node.module == "areal":
             return [f"areal.{alias.name}" for alias in node.names]
         return [node.module]
@@ -192,13 +193,14 @@ def _episode(path: str, name: str, method: Function, expected: tuple[str, ...]) 
         yield failed("contract", f"{where}: {name}.{method.name} yields; it must return its result")
     given = method.args
     names = [arg.arg for arg in (*given.posonlyargs, *given.args)]
+    # Defaults belong to the last parameters; below, one more stands for `self`.
     required = len(names) - len(given.defaults)
     too_few = len(names) < len(expected) + 1 and given.vararg is None
     if too_few or required > len(expected) + 1 or _required_keywords(method):
         yield failed("contract", f"{where}: it is called as `{wanted}`; found ({', '.join(names)})")
     for node in ast.walk(method):
         call = ast.unparse(node.func) if isinstance(node, ast.Call) else ""
-        # `requests.` stands for every function of the module.
+        # `requests.` covers every function of the module.
         if any(call == b or (b.endswith(".") and call.startswith(b)) for b in BLOCKING):
             place = f"{path}:{getattr(node, 'lineno', 0)}"
             yield warning("blocking", f"{place}: {call} stops all other episodes; await instead")

@@ -53,8 +53,8 @@ _MODEL_MADE = Read("areal.engine.loading.huggingface")
 _NORM = Read("areal.utils.data.normalization")
 _OPTIMIZER = Read("areal.engine.training.optimizer")
 _PIPELINE = Read("areal.experimental.models.archon.pipeline_parallel")
-_POLICY_LOSS = Read("areal.trainer.policy_loss")
-_PPO = Read("areal.trainer.ppo")
+_POLICY_LOSS = Read("areal.trainer.ppo.policy_loss")
+_PPO = Read("areal.trainer.ppo.trainer")
 _REJECTION = Read("areal.utils.functional.rejection")
 _REMOTE_ENGINE = Read("areal.infra.remote_inf_engine")
 _ROWS = Read("areal.dataset.rows")
@@ -127,6 +127,7 @@ FIELD_TABLE: dict[str, dict[str, Entry]] = {
         "eval_workflow_kwargs": _PPO,
         "reward_fn": _PPO,
         "dynamic_filter": _PPO,
+        "agent_host": _PPO,
         "model": _RUNTIME,
         "loss_aggregation": _POLICY_LOSS,
         "loss_norm_length": _POLICY_LOSS,
@@ -296,7 +297,9 @@ FIELD_TABLE: dict[str, dict[str, Entry]] = {
         "grad_reduce_dtype": _TRAIN_ENGINE,
         "optimizer_dtype": Refused("weights and optimiser state have actor.dtype; leave it out"),
         "optimizer": _TRAIN_ENGINE,
-        "weight_update_mode": Read("areal.trainer.ppo", (("awex", "use disk, http or xccl"),)),
+        "weight_update_mode": Read(
+            "areal.trainer.ppo.trainer", (("awex", "use disk, http or xccl"),)
+        ),
         "enable_delta_weight_update": Ignored("shortens transfers; all weights are sent"),
         "weight_update_delta_method": Ignored("shortens transfers; all weights are sent"),
         "weight_update_anchor_interval": Ignored("shortens transfers; all weights are sent"),

@@ -14,7 +14,7 @@ from torch import nn
 
 from areal.api.cli_args import ArchonEngineConfig, ModelSpecConfig
 from areal.api.errors import ConfigError
-from areal.engine.loading.huggingface import make_config, require_path
+from areal.engine.loading.huggingface import make_config, make_scalar, require_path
 from areal.engine.loading.suitability import apart_logits, check_equal, planned_logits
 from areal.engine.model.archon import ArchonCausalLM
 from areal.engine.model.cpu_kernels import use_cpu_kernels
@@ -39,6 +39,7 @@ def make_archon_model(
     dtype: torch.dtype,
     device: torch.device,
     options: ArchonEngineConfig,
+    is_critic: bool = False,
 ) -> ArchonCausalLM:
     """Make a small model with random weights that depend on ``spec.seed`` alone.
 
@@ -46,7 +47,8 @@ def make_archon_model(
         ConfigError: There is no Archon model of that architecture, or not with these sizes.
     """
     what = f"run.model.architecture {spec.architecture!r}"
-    lm = build_archon_model(make_config(spec, tokenizer), dtype, device, options, what)
+    config = make_config(spec, tokenizer)
+    lm = build_archon_model(config, dtype, device, options, what, is_critic)
     _draw_weights(lm.module, spec.seed)
     return lm
 
@@ -57,6 +59,7 @@ def load_archon_model(
     device: torch.device,
     options: ArchonEngineConfig,
     fresh_seed: int | None = None,
+    is_critic: bool = False,
 ) -> ArchonCausalLM:
     """Load a model from a Hugging Face checkpoint folder or a hub id.
 
@@ -66,6 +69,8 @@ def load_archon_model(
         device: Where they go.
         options: Of the engine.
         fresh_seed: Takes the configuration alone, and random weights of this seed.
+        is_critic: Gives it one number a token in the place of logits. The head is the checkpoint's,
+            or a new one.
 
     Raises:
         ConfigError: There is no such checkpoint, no Archon model for it, or it is damaged.
@@ -79,7 +84,7 @@ def load_archon_model(
         folder = _local_folder(path, with_weights=fresh_seed is None)
     except (OSError, ValueError, RuntimeError, SafetensorError) as error:
         raise ConfigError(f"cannot load {what}: {error}") from error
-    lm = build_archon_model(hf_config, dtype, device, options, what)
+    lm = build_archon_model(hf_config, dtype, device, options, what, is_critic)
     lm.source = folder
     if fresh_seed is None:
         try:
@@ -118,6 +123,7 @@ def build_archon_model(
     device: torch.device,
     options: ArchonEngineConfig,
     what: str,
+    is_critic: bool = False,
 ) -> ArchonCausalLM:
     """Make a model with memory for its parameters and nothing in it.
 
@@ -127,13 +133,16 @@ def build_archon_model(
         device: Where they go.
         options: Of the engine.
         what: The key of the configuration that asks, for messages.
+        is_critic: Gives it one number a token in the place of logits.
 
     Raises:
         ConfigError: No Archon model implements the configuration.
     """
     model_spec = require_archon_model(hf_config.model_type, what)
+    if is_critic:
+        make_scalar(hf_config)
     try:
-        args = _model_args(model_spec.model_args_class, hf_config, options)
+        args = _model_args(model_spec.model_args_class, hf_config, options, is_critic)
         with default_dtype(dtype), torch.device("meta"):
             module = model_spec.model_class(args)
     except ConfigError as error:
@@ -162,9 +171,11 @@ def try_plans(lm: ArchonCausalLM) -> None:
     lm.module.train(was_training)
 
 
-def _model_args(args_class: Any, hf_config: Any, options: ArchonEngineConfig) -> Any:
+def _model_args(
+    args_class: Any, hf_config: Any, options: ArchonEngineConfig, is_critic: bool
+) -> Any:
     """Return what the model is built from; one without experts has no router."""
-    args = args_class.from_hf_config(hf_config, attn_type=options.attn_type)
+    args = args_class.from_hf_config(hf_config, is_critic, attn_type=options.attn_type)
     moe_args = getattr(args, "moe_args", None)
     if moe_args is None or options.moe_router_dtype is None:
         return args

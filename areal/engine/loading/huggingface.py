@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import difflib
+import logging
 import warnings
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -18,9 +21,12 @@ from areal.engine.model.causal_lm import HFCausalLM
 from areal.engine.model.checkpoint import quiet_progress
 from areal.engine.model.cpu_kernels import use_cpu_kernels
 from areal.engine.model.fused_linear import fuse_siblings
+from areal.experimental.models.archon.state_dict.adapter import fresh_head
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
+
+logger = logging.getLogger("HFCheckpoint")
 
 _DTYPES = {"bfloat16": torch.bfloat16, "float16": torch.float16, "float32": torch.float32}
 # What a description of a model and a configuration of transformers call by one name.
@@ -77,21 +83,22 @@ def make_model(
     dtype: torch.dtype,
     device: torch.device,
     stays_whole: bool = True,
+    is_critic: bool = False,
 ) -> nn.Module:
     """Make a small causal language model with random weights that depend on ``spec.seed`` alone.
 
     The other arguments are those of ``load_model``.
 
     Raises:
-        ConfigError: transformers has no causal language model of that architecture or these sizes.
+        ConfigError: transformers has no such model of that architecture or these sizes.
     """
-    from transformers import AutoModelForCausalLM
-
     config = make_config(spec, tokenizer)
+    if is_critic:
+        make_scalar(config)
     with torch.random.fork_rng(devices=[]), torch.device("cpu"):
         torch.manual_seed(spec.seed)
         try:
-            model = AutoModelForCausalLM.from_config(config, dtype=dtype)
+            model = _auto_class(config, is_critic).from_config(config, dtype=dtype)
         except (ValueError, KeyError, RuntimeError) as error:
             raise _cannot_be_made(spec, error) from error
     try:
@@ -110,6 +117,7 @@ def load_model(
     device: torch.device,
     fresh_seed: int | None = None,
     stays_whole: bool = True,
+    is_critic: bool = False,
 ) -> nn.Module:
     """Load a causal language model from a checkpoint folder or a hub id.
 
@@ -119,35 +127,103 @@ def load_model(
         device: Where they go.
         fresh_seed: Takes the configuration alone, and random weights of this seed.
         stays_whole: Whether one process trains it; otherwise several will share it.
+        is_critic: Gives it one number a token in the place of logits. The head is the checkpoint's,
+            or a new one, the same on every process.
 
     Raises:
-        ConfigError: There is no such checkpoint, or it is no causal language model.
+        ConfigError: There is no such checkpoint, or it is no such model.
     """
-    from transformers import AutoConfig, AutoModelForCausalLM
+    from transformers import AutoConfig
 
     require_path(path)
     found: dict[str, Any] = {"missing_keys": ()}
     try:
+        config = AutoConfig.from_pretrained(path)
+        if is_critic:
+            make_scalar(config)
+        auto_class = _auto_class(config, is_critic)
         if fresh_seed is not None:
             with torch.random.fork_rng(devices=[]):
                 torch.manual_seed(fresh_seed)
-                config = AutoConfig.from_pretrained(path)
-                model = AutoModelForCausalLM.from_config(config, dtype=dtype)
+                model = auto_class.from_config(config, dtype=dtype)
         else:
-            with quiet_progress():
-                model, found = AutoModelForCausalLM.from_pretrained(
-                    path, dtype=dtype, output_loading_info=True
+            own = {"config": config} if is_critic else {}
+            with quiet_progress(), _quiet_report() if is_critic else nullcontext():
+                model, found = auto_class.from_pretrained(
+                    path, dtype=dtype, output_loading_info=True, **own
                 )
     except (OSError, ValueError, RuntimeError, SafetensorError) as error:
         raise ConfigError(f"cannot load actor.path {path!r}: {error}") from error
-    if found["missing_keys"]:
-        # transformers fills them with random numbers and says so in a log line.
-        missing = ", ".join(sorted(found["missing_keys"]))
-        raise ConfigError(f"the checkpoint actor.path {path!r} lacks weights: {missing}")
+    # transformers fills what is missing with random numbers and says so in a log line.
+    missing = set(found["missing_keys"])
+    if is_critic:
+        head = _renew_head(model, missing)
+        if head:
+            logger.warning("%s has no %s: initialised afresh", path, ", ".join(sorted(head)))
+        missing -= head
+    if missing:
+        raise ConfigError(
+            f"the checkpoint actor.path {path!r} lacks weights: {', '.join(sorted(missing))}"
+        )
     try:
         return prepare_model(model, device, stays_whole)
     except ConfigError as error:
         raise ConfigError(f"actor.path {path!r}: {error}") from error
+
+
+def make_scalar(config: Any) -> None:
+    """Change a configuration to that of a critic, which has one number a token.
+
+    A head without a bias is what Archon's critics have; a checkpoint of a critic keeps its own.
+    """
+    is_language_model = not any("Classification" in n for n in config.architectures or ())
+    if is_language_model:
+        config.token_classification_bias = False
+    config.num_labels = 1
+    config.architectures = None
+
+
+def _auto_class(config: Any, is_critic: bool) -> Any:
+    """Return the class of transformers that makes a causal language model or a critic.
+
+    Raises:
+        ConfigError: transformers has no critic of the model's type.
+    """
+    from transformers import AutoModelForCausalLM, AutoModelForTokenClassification
+    from transformers.models.auto import MODEL_FOR_TOKEN_CLASSIFICATION_MAPPING
+
+    if not is_critic:
+        return AutoModelForCausalLM
+    if type(config) not in MODEL_FOR_TOKEN_CLASSIFICATION_MAPPING:
+        raise ConfigError(
+            f"transformers has no model for token classification of type {config.model_type!r}, "
+            "which a critic is made of; choose another model, or the backend archon:d1"
+        )
+    return AutoModelForTokenClassification
+
+
+@contextmanager
+def _quiet_report() -> Iterator[None]:
+    """Keep transformers from reporting what a critic does not share with a language model."""
+    from transformers.utils import logging as its_logging
+
+    before = its_logging.get_verbosity()
+    its_logging.set_verbosity_error()
+    try:
+        yield
+    finally:
+        its_logging.set_verbosity(before)
+
+
+def _renew_head(model: Any, missing: Collection[str]) -> set[str]:
+    """Draw the head of a critic that a language model's checkpoint lacks; return its names."""
+    backbone = f"{model.base_model_prefix}."
+    head = {name for name in missing if not name.startswith(backbone)}
+    with torch.no_grad():
+        for name in head:
+            parameter = model.get_parameter(name)
+            parameter.copy_(fresh_head(tuple(parameter.shape)))
+    return head
 
 
 def require_path(path: str) -> None:
@@ -181,7 +257,7 @@ def prepare_model(model: Any, device: torch.device, stays_whole: bool = True) ->
         fuse_siblings(model)
     try:
         found = planned_logits(HFCausalLM(model))
-    except (ConfigError, RuntimeError) as error:
+    except (ConfigError, RuntimeError, TypeError) as error:
         raise ConfigError(
             f"{type(model).__name__} does not run in the embedded engine: {error}"
         ) from error

@@ -226,7 +226,7 @@ class ArchonCausalLM(CausalLM):
         save_checkpoint(self._parts, folder, self.adapter, pp_group=self._stage_group)
         if not is_first():
             return
-        write_config(self.hf_config, self.dtype, folder, self.source)
+        write_config(self.hf_config, self.dtype, folder, self.source, self.args.is_critic)
         if tokenizer is not None:
             tokenizer.save_pretrained(folder)
 
@@ -245,14 +245,23 @@ def _max_length(config: Any, args: Any) -> int:
     return min(limits)
 
 
-def write_config(hf_config: Any, dtype: torch.dtype, folder: Path, source: str | None) -> None:
+def write_config(
+    hf_config: Any, dtype: torch.dtype, folder: Path, source: str | None, is_critic: bool = False
+) -> None:
     """Write ``config.json``, and ``generation_config.json`` where the source has one."""
     from transformers import GenerationConfig
-    from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
+    from transformers.models.auto.modeling_auto import (
+        MODEL_FOR_CAUSAL_LM_MAPPING_NAMES,
+        MODEL_FOR_TOKEN_CLASSIFICATION_MAPPING_NAMES,
+    )
 
-    if not hf_config.architectures:
+    if is_critic:
+        # Of some types there is none in transformers, and then this package alone reads the folder.
+        name = MODEL_FOR_TOKEN_CLASSIFICATION_MAPPING_NAMES.get(hf_config.model_type)
+        hf_config.architectures = None if name is None else [name]
+    elif not hf_config.architectures:
         hf_config.architectures = [MODEL_FOR_CAUSAL_LM_MAPPING_NAMES[hf_config.model_type]]
     hf_config.dtype = dtype
     hf_config.save_pretrained(folder)
-    if source is not None and (Path(source) / "generation_config.json").is_file():
+    if source is not None and not is_critic and (Path(source) / "generation_config.json").is_file():
         GenerationConfig.from_pretrained(source).save_pretrained(folder)

@@ -42,7 +42,7 @@ class ArchonTrainEngine(PackedTrainEngine):
     ) -> ArchonCausalLM:
         check_archon_options(config)
         where, is_whole = model_device(config, device)
-        lm = make_archon_model(spec, tokenizer, dtype, where, config.archon)
+        lm = make_archon_model(spec, tokenizer, dtype, where, config.archon, config.is_critic)
         return prepare_archon_model(lm) if is_whole else lm
 
     @classmethod
@@ -55,7 +55,9 @@ class ArchonTrainEngine(PackedTrainEngine):
     ) -> ArchonCausalLM:
         check_archon_options(config)
         where, is_whole = model_device(config, device)
-        lm = load_archon_model(config.path, dtype, where, config.archon, fresh_seed)
+        lm = load_archon_model(
+            config.path, dtype, where, config.archon, fresh_seed, config.is_critic
+        )
         return prepare_archon_model(lm) if is_whole else lm
 
     def _check_backend(self) -> None:

@@ -42,5 +42,3 @@ def refuse_unavailable(actor: TrainEngineConfig) -> None:
         raise ConfigError(
             "actor.weight_update_mode awex is not available here; use disk, http or xccl"
         )
-    if actor.is_critic:
-        raise ConfigError("actor.is_critic is for value models, which no trainer here has yet")

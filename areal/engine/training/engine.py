@@ -66,7 +66,8 @@ class PackedTrainEngine(TrainEngine):
 
     Log-probabilities are aligned to the token that predicts: entry t belongs to token t + 1. A
     ``loss_mask`` in a batch is aligned the same way, and the vocabulary projection runs at its
-    positions only.
+    positions only. With ``config.is_critic`` the model has values, aligned alike, in the place of
+    log-probabilities.
 
     Args:
         config: Engine settings.
@@ -357,6 +358,8 @@ class PackedTrainEngine(TrainEngine):
     ) -> Tensor:
         """Return log-probabilities [B, L]; entry t is token t + 1's, 0.0 where loss_mask is 0.
 
+        A critic's entry t is the value of the state that ends with token t.
+
         Args:
             input_: Padded batch or trajectories. Without ``loss_mask`` every position counts. No
                 trajectories at all give [0, 0].
@@ -369,7 +372,7 @@ class PackedTrainEngine(TrainEngine):
         }
 
         def note(logits: Tensor, mb: dict[str, Any]) -> None:
-            packed[id(mb)] = self._logprobs(logits, mb)[0]
+            packed[id(mb)] = self._outputs(logits, mb)[0]
 
         self.forward_backward_batch(mb_list, note, forward_only=True)
         if not packed:
@@ -406,22 +409,23 @@ class PackedTrainEngine(TrainEngine):
             lengths.append(padding)
         return PackedInputs(tokens_T, positions_T, lengths, keep_N)
 
-    def _logprobs(self, logits_NV: Tensor, mb: dict[str, Any]) -> tuple[Tensor, Tensor]:
-        """Return log-probabilities and entropies [T], 0.0 where no loss is."""
+    def _outputs(self, logits_NV: Tensor, mb: dict[str, Any]) -> tuple[Tensor, ...]:
+        """Return log-probabilities and entropies, or a critic's values, [T], 0.0 at no loss."""
         keep_N = _kept_positions(mb)
         tokens_T = mb["input_ids"]
-        labels_N = tokens_T.roll(-1)[keep_N]
-        logprobs_N, entropy_N = gather_logprobs_entropy(
-            logits_NV, labels_N, self.config.temperature, self.config.logprobs_chunk_size
-        )
-        zeros_T = torch.zeros(len(tokens_T), dtype=logprobs_N.dtype, device=self.device)
-        return zeros_T.index_put((keep_N,), logprobs_N), zeros_T.index_put(
-            (keep_N,), entropy_N.detach()
-        )
+        if self.config.is_critic:
+            outputs: tuple[Tensor, ...] = (logits_NV.squeeze(1).float(),)
+        else:
+            labels_N = tokens_T.roll(-1)[keep_N]
+            logprobs_N, entropy_N = gather_logprobs_entropy(
+                logits_NV, labels_N, self.config.temperature, self.config.logprobs_chunk_size
+            )
+            outputs = (logprobs_N, entropy_N.detach())
+        zeros_T = torch.zeros(len(tokens_T), dtype=outputs[0].dtype, device=self.device)
+        return tuple(zeros_T.index_put((keep_N,), each_N) for each_N in outputs)
 
     def _loss(self, logits_NV: Tensor, mb: dict[str, Any], loss_fn: LossFn) -> Tensor:
-        logprobs_T, entropy_T = self._logprobs(logits_NV, mb)
-        return loss_fn(logprobs_T, entropy_T, mb)
+        return loss_fn(*self._outputs(logits_NV, mb), mb)
 
     def _require_optimizer(self) -> torch.optim.Optimizer:
         if self.optimizer is None:
@@ -537,7 +541,7 @@ class HFTrainEngine(PackedTrainEngine):
         device: torch.device,
     ) -> CausalLM:
         where, is_whole = model_device(config, device)
-        return HFCausalLM(make_model(spec, tokenizer, dtype, where, is_whole))
+        return HFCausalLM(make_model(spec, tokenizer, dtype, where, is_whole, config.is_critic))
 
     @classmethod
     def load_model(
@@ -548,7 +552,9 @@ class HFTrainEngine(PackedTrainEngine):
         fresh_seed: int | None = None,
     ) -> CausalLM:
         where, is_whole = model_device(config, device)
-        return HFCausalLM(load_model(config.path, dtype, where, fresh_seed, is_whole))
+        return HFCausalLM(
+            load_model(config.path, dtype, where, fresh_seed, is_whole, config.is_critic)
+        )
 
     def _check_backend(self) -> None:
         allocation = ModelAllocation.from_str(self.config.backend)

@@ -14,7 +14,7 @@ def ppo_critic_loss_fn(
     old_value: torch.Tensor,
     target_value: torch.Tensor,
     value_eps_clip: float,
-    loss_mask: torch.Tensor,
+    loss_mask: torch.Tensor | None = None,
     loss_fn_type: str = "mse",
 ) -> tuple[torch.Tensor, dict[str, torch.Tensor]]:
     """Compute the clipped value loss, averaged over tokens.
@@ -24,7 +24,7 @@ def ppo_critic_loss_fn(
         old_value: Of the critic before the update.
         target_value: Returns.
         value_eps_clip: How far a value may move from the old one before it gains nothing more.
-        loss_mask: True = keep.
+        loss_mask: True = keep; None keeps all.
         loss_fn_type: "mse" (half the squared error) or "huber" (with delta 10).
 
     Returns:
@@ -35,9 +35,11 @@ def ppo_critic_loss_fn(
     """
     if loss_fn_type not in LOSS_TYPES:
         raise ValueError(f"unknown loss_fn_type {loss_fn_type!r}; known: {', '.join(LOSS_TYPES)}")
-    mask = loss_mask.bool()
+    assert value.dtype == old_value.dtype == target_value.dtype == torch.float32
+    mask = torch.ones_like(value).bool() if loss_mask is None else loss_mask.bool()
     old_value, target_value = old_value.detach(), target_value.detach()
-    held_value = old_value + (value - old_value).clamp(-value_eps_clip, value_eps_clip)
+    # Not old + clamp(value - old), which rounds: a value in bounds would seem to be held.
+    held_value = value.clamp(old_value - value_eps_clip, old_value + value_eps_clip)
     free = _error(value - target_value, loss_fn_type)
     held = _error(held_value - target_value, loss_fn_type)
     losses = torch.where(mask, torch.maximum(free, held), 0.0)

@@ -32,9 +32,7 @@ def read_cli(text: str, where: str) -> dict[str, Command]:
     if not isinstance(data, dict):
         raise FieldError(f"{where} must hold one JSON object")
     fields = Fields(cast("dict[str, Any]", data), where)
-    schema = fields.integer("schema")
-    if schema > CLI_SCHEMA:
-        raise FieldError(f"{where} has schema {schema}; this version reads up to {CLI_SCHEMA}")
+    fields.check_schema(CLI_SCHEMA)
     programs = [_command(each, where) for each in fields.tables("programs")]
     return {each.name: each for each in programs}
 

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from typing import Literal, NamedTuple
 
 from scaffold.analysis.cli.commands import Argument, Command, Option
-from scaffold.analysis.cli.literals import keyword, literal
+from scaffold.analysis.cli.declarations import keyword, literal
 from scaffold.analysis.lazy_re import lazy_re
 from scaffold.analysis.python.index import PythonIndex
 from scaffold.analysis.python.sources import Source, Sources

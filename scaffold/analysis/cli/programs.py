@@ -50,7 +50,7 @@ class Programs:
     def __init__(self, files: Files, python: PythonIndex) -> None:
         self._files = files
         self._python = python
-        self._sources = Sources(files, python.modules)
+        self._sources = Sources(files)
         self._read: dict[tuple[str, str], Command | None] = {}
         self._consoles: dict[str, Program | None] = {}
         self.projects = Projects(files, self._sources)
@@ -110,19 +110,13 @@ class Programs:
             return None
         if not any(each.is_firm for each in self._python.modules.top(top)):
             return None
-        folder = self._folder(dotted, found.path)
-        if folder is None:
+        folder = found.path.removesuffix("/__init__.py").removesuffix("/__init__.pyi")
+        if folder.endswith((".py", ".pyi")):
             return Program(f"git lists {found.path}", self.command_of(found.path, ""))
         main = f"{folder}/__main__.py"
         if main in self._files.paths:
             return Program(f"git lists {main}", self.command_of(main, ""))
         return Program("", None, f"the package {folder} has no __main__.py")
-
-    def _folder(self, dotted: str, path: str) -> str | None:
-        """Return the folder of a package; None for a plain module."""
-        if path.endswith(("/__init__.py", "/__init__.pyi")):
-            return path.rpartition("/")[0]
-        return None if path.endswith((".py", ".pyi")) else path
 
     def script(self, path: str) -> Program:
         """Return the program that a file is."""
@@ -145,7 +139,11 @@ class Programs:
         # The first that finds its library's calls wins; each returns None for a program of another
         # one.
         for read in (read_click, read_argparse, read_dataclasses):
-            command = read(path, function, self._sources, self._python)
+            try:
+                command = read(path, function, self._sources, self._python)
+            # Deep code, and a command that is defined by itself.
+            except RecursionError:
+                continue
             if command is not None:
                 return command
         return None

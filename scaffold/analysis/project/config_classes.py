@@ -153,11 +153,10 @@ class ConfigClasses:
         last = dotted.rpartition(".")[2]
         return KeyAnswer("missing", f"{last} has no field {part!r}", depth, near)
 
-    def yaml_has(self, key: str, path: str | None = None) -> bool:
-        """Return whether a YAML file has a dotted key: the one at ``path``, or any."""
+    def yaml_has(self, key: str) -> bool:
+        """Return whether any YAML file has a dotted key."""
         first = key.split(".")[0]
-        paths = [path] if path else [each for each in sorted(self._files.paths)
-                                     if each.endswith((".yaml", ".yml"))]  # fmt: skip
+        paths = [each for each in self._files.paths if each.endswith((".yaml", ".yml"))]
         return any(
             known_part(load_data(each, self._files), key) == key.count(".") + 1
             for each in paths

@@ -8,6 +8,7 @@ import subprocess
 from pathlib import Path
 
 from scaffold.analysis.files.files import Files, walk
+from scaffold.analysis.process import run_text
 from scaffold.errors import RequestError
 
 LIMIT_S = 30
@@ -24,13 +25,8 @@ def installed_files(python: str) -> Files:
         RequestError: It cannot be started, or does not answer.
     """
     try:
-        done = subprocess.run(
-            [python, "-I", "-c", _ASK],
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            timeout=LIMIT_S,
-            check=True,
-        )
+        done = run_text([python, "-I", "-c", _ASK], None, LIMIT_S)
+        done.check_returncode()
         folder = Path(json.loads(done.stdout))
     except (OSError, ValueError, TypeError, subprocess.SubprocessError) as error:
         raise RequestError(

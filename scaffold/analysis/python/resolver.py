@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import builtins
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from scaffold.analysis.files.files import Files
@@ -48,10 +48,23 @@ class Query:
         depth: How many names deep it is.
     """
 
-    answers: dict[tuple[str, tuple[str, ...]], Found | None] = field(
-        default_factory=dict[tuple[str, tuple[str, ...]], "Found | None"]
+    answers: dict[tuple[str, ...], Found | None] = field(
+        default_factory=dict[tuple[str, ...], "Found | None"]
     )
     depth: int = 0
+
+    def once(self, place: str, key: Sequence[str], find: Callable[[], Found]) -> Found:
+        """Return what is found for a key; undecided in a circle, and too far from the start."""
+        full = (place, *key)
+        if full in self.answers:
+            return self.answers[full] or Found("undecided", "", place, evidence=_CIRCLE)
+        if self.depth > _DEEPEST or len(self.answers) > _MOST_STEPS:
+            return Found("undecided", "", place, evidence="its imports go too far")
+        self.answers[full] = None
+        self.depth += 1
+        self.answers[full] = answer = find()
+        self.depth -= 1
+        return answer
 
 
 class Resolver:
@@ -189,17 +202,7 @@ class Resolver:
 
     def _attribute(self, module: Module, parts: Sequence[str], query: Query) -> Found:
         """Find a name in a module: bound, imported, lazy, or a submodule."""
-        key = (module.place, tuple(parts))
-        if key in query.answers:
-            answer = query.answers[key]
-            return answer or Found("undecided", "", module.place, evidence=_CIRCLE)
-        if query.depth > _DEEPEST or len(query.answers) > _MOST_STEPS:
-            return Found("undecided", "", module.place, evidence="its imports go too far")
-        query.answers[key] = None
-        query.depth += 1
-        query.answers[key] = answer = self._find_attribute(module, parts, query)
-        query.depth -= 1
-        return answer
+        return query.once(module.place, parts, lambda: self._find_attribute(module, parts, query))
 
     def _find_attribute(self, module: Module, parts: Sequence[str], query: Query) -> Found:
         name, rest = parts[0], parts[1:]
@@ -396,16 +399,10 @@ class Resolver:
 
     def _in_scope(self, module: Module, parts: Sequence[str], query: Query) -> Found:
         """Find a name as a module's own code sees it: no ``__getattr__``, but Python's names."""
-        # The trailing blank keeps this key apart from that of `_attribute`.
-        key = (f"{module.place} ", tuple(parts))
-        if key in query.answers or query.depth > _DEEPEST:
-            answer = query.answers.get(key)
-            return answer or Found("undecided", "", module.place, evidence=_CIRCLE)
-        query.answers[key] = None
-        query.depth += 1
-        query.answers[key] = answer = self._find_in_scope(module, parts, query)
-        query.depth -= 1
-        return answer
+        # The blank keeps this key apart from that of `_attribute`.
+        return query.once(
+            module.place, (" ", *parts), lambda: self._find_in_scope(module, parts, query)
+        )
 
     def _find_in_scope(self, module: Module, parts: Sequence[str], query: Query) -> Found:
         name, rest = parts[0], parts[1:]

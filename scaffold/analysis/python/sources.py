@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from scaffold.analysis.files.files import Files
-from scaffold.analysis.python.modules import Modules
 from scaffold.analysis.python.scopes import bindings_of
 from scaffold.analysis.python.statements import all_nodes
 from scaffold.syntax import parse
@@ -71,12 +70,10 @@ class Sources:
 
     Args:
         files: The repository's files.
-        modules: Its modules.
     """
 
-    def __init__(self, files: Files, modules: Modules) -> None:
+    def __init__(self, files: Files) -> None:
         self._files = files
-        self._modules = modules
         self._parsed: dict[str, Source | None] = {}
 
     def get(self, path: str) -> Source | None:
@@ -85,36 +82,14 @@ class Sources:
             self._parsed[path] = self._parse(path)
         return self._parsed[path]
 
-    def origin(self, name: str, source: Source) -> Source | None:
-        """Return the module that an imported name is taken from, where it is a plain one.
+    @property
+    def paths(self) -> tuple[str, ...]:
+        """All Python sources, sorted."""
+        return self._files.python
 
-        It answers without following names, and so cheaply: None where the module is not of this
-        repository.
-        """
-        dotted = source.imports.get(name)
-        if dotted is None:
-            return None
-        level = len(dotted) - len(dotted.lstrip("."))
-        parts = [each for each in dotted.strip(".").split(".") if each]
-        if level:
-            folder = source.path.rpartition("/")[0]
-            for _ in range(level - 1):
-                folder = folder.rpartition("/")[0]
-            # The last part may be a submodule or a name inside the module: the longer path first.
-            stems = ["/".join([folder, *parts[:count]]) for count in (len(parts), len(parts) - 1)]
-            return self._first([stem.strip("/") for stem in stems])
-        found: list[str] = []
-        for module in self._modules.top(parts[0]):
-            base = module.folder or (module.path or "").removesuffix(".py")
-            found += ["/".join([base, *parts[1:count]]) for count in (len(parts), len(parts) - 1)]
-        return self._first(found)
-
-    def _first(self, stems: list[str]) -> Source | None:
-        for stem in stems:
-            for path in (f"{stem}.py", f"{stem}/__init__.py"):
-                if path in self._files.paths:
-                    return self.get(path)
-        return None
+    def text(self, path: str) -> str:
+        """Return the text of a source without parsing it; "" where it cannot be read."""
+        return self._files.text(path) or ""
 
     def _parse(self, path: str) -> Source | None:
         text = self._files.text(path)

@@ -147,14 +147,7 @@ def parse_lock(data: bytes) -> dict[str, LockedSkill]:
     """
     try:
         fields = Fields(tomllib.loads(data.decode()), LOCK)
-        schema = fields.integer("schema")
-        # Before the other keys, which a newer format may have changed.
-        if schema > LOCK_SCHEMA:
-            raise LedgerError(
-                f"{LOCK} has schema {schema}; this version reads up to {LOCK_SCHEMA}",
-                code="target_newer",
-                hint="pip install --upgrade areal-scaffold",
-            )
+        fields.check_schema(LOCK_SCHEMA, LedgerError)
         found = [_read_skill(row) for row in fields.tables("skills")]
         fields.done()
     except (FieldError, tomllib.TOMLDecodeError, UnicodeDecodeError) as error:

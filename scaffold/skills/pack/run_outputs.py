@@ -8,6 +8,7 @@ import subprocess
 import sys
 from typing import TYPE_CHECKING
 
+from scaffold.analysis.process import run_text
 from scaffold.errors import ScaffoldError
 from scaffold.skills.blocks.output import command_of, with_output
 
@@ -60,17 +61,7 @@ def _run(
     # The command of this name may be another release, or not on PATH at all.
     own = [sys.executable, "-m", "scaffold"] if command[0] == "scaffold" else [command[0]]
     try:
-        return subprocess.run(
-            [*own, *command[1:]],
-            cwd=repository.files.root,
-            env={**os.environ, **ENVIRONMENT},
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            encoding="utf-8",
-            errors="replace",
-            timeout=TIMEOUT_S,
-        )
+        return run_text([*own, *command[1:]], repository.files.root, TIMEOUT_S, **ENVIRONMENT)
     except subprocess.TimeoutExpired as error:
         raise _failed(where, command, f"did not end within {TIMEOUT_S:.0f} s") from error
     except OSError as error:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import tempfile
 from collections.abc import Generator
@@ -11,6 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple, cast
 
+from scaffold.analysis.process import run_text
 from scaffold.errors import ScaffoldError
 from scaffold.vcs.pull_request.signals import listening
 
@@ -74,7 +74,7 @@ def create_request(
         argv = ["pr", "create", "--head", branch, "--base", base, "--title", title]
         draft = ["--draft"] if is_draft else []
         output = _call(root, *argv, "--body-file", path, *draft)
-    # gh prints the address last, behind what it says of the push.
+    # gh prints the address last, behind its lines about the push.
     return output.strip().splitlines()[-1] if output.strip() else ""
 
 
@@ -112,20 +112,10 @@ def _call(root: Path, *argv: str) -> str:
 
 def _run(root: Path, *argv: str) -> subprocess.CompletedProcess[str]:
     # gh asks questions on a terminal, and nobody sees them here.
-    env = {**os.environ, "GH_PROMPT_DISABLED": "1", "NO_COLOR": "1", "GH_NO_UPDATE_NOTIFIER": "1"}
+    env = {"GH_PROMPT_DISABLED": "1", "NO_COLOR": "1", "GH_NO_UPDATE_NOTIFIER": "1"}
     try:
         with listening():
-            return subprocess.run(
-                ["gh", *argv],
-                cwd=root,
-                env=env,
-                stdin=subprocess.DEVNULL,
-                capture_output=True,
-                text=True,
-                errors="replace",
-                timeout=TIMEOUT_S,
-                check=False,
-            )
+            return run_text(["gh", *argv], root, TIMEOUT_S, **env)
     except (OSError, subprocess.TimeoutExpired) as error:
         raise ScaffoldError(
             f"gh {argv[0]} {argv[1]} came to no end: {error}",

@@ -9,7 +9,7 @@ import torch
 
 from areal.api.cli_args import NormConfig, PPOActorConfig
 from areal.trainer.advantages import compute_advantages, shift_to_next_token, truncated_rows
-from areal.trainer.batch_stats import batch_statistics
+from areal.trainer.ppo.stats import batch_statistics
 
 EOS = 2
 

@@ -144,7 +144,8 @@ LAYERS: dict[str, Layer] = {
             "moe_norm_min": 0.4,
         },
         {
-            "top_k": 3, "score_func": "softmax",
+            "top_k": 3,
+            "score_func": "softmax",
             "use_expert_bias": True,
             "route_norm": True,
             "route_norm_min": 0.4,
@@ -169,7 +170,8 @@ LAYERS: dict[str, Layer] = {
             "routed_scaling_factor": 1.5,
         },
         {
-            "top_k": 3, "score_func": "softmax",
+            "top_k": 3,
+            "score_func": "softmax",
             **GROUPS,
             "group_score_func": "max",
             "route_scale": 1.5,
@@ -187,7 +189,13 @@ LAYERS: dict[str, Layer] = {
             "expert_ffn_hidden_size": HIDDEN,
             "routed_scaling_factor": 6.0,
         },
-        {"top_k": 4, "score_func": "softmax", "num_zero_experts": 3, "use_expert_bias": True, "route_scale": 6.0},
+        {
+            "top_k": 4,
+            "score_func": "softmax",
+            "num_zero_experts": 3,
+            "use_expert_bias": True,
+            "route_scale": 6.0,
+        },
         {
             "router.gate.weight": "router.classifier.weight",
             "expert_bias": "router.e_score_correction_bias",
@@ -198,7 +206,8 @@ LAYERS: dict[str, Layer] = {
         "GptOssConfig",
         {**LOCAL, "swiglu_limit": 0.5, "swiglu_alpha": 1.9},
         {
-            "top_k": 2, "score_func": "softmax",
+            "top_k": 2,
+            "score_func": "softmax",
             "score_after_topk": True,
             "router_bias": True,
             "expert_bias_terms": True,
@@ -335,7 +344,8 @@ LAYERS: dict[str, Layer] = {
         "Qwen2MoeConfig",
         {**SIZES, "shared_expert_intermediate_size": 40},
         {
-            "top_k": 3, "score_func": "softmax",
+            "top_k": 3,
+            "score_func": "softmax",
             "num_shared_experts": 1,
             "shared_expert_intermediate_size": 40,
             "use_shared_expert_gate": True,
@@ -358,7 +368,8 @@ LAYERS: dict[str, Layer] = {
             "hidden_act": "gelu",
         },
         {
-            "top_k": 2, "score_func": "softmax",
+            "top_k": 2,
+            "score_func": "softmax",
             "score_after_topk": True,
             "num_shared_experts": 2,
             "shared_activation": "gelu",

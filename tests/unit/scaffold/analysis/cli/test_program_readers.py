@@ -33,16 +33,15 @@ import argparse as ap
 
 class Program:
     def __init__(self):
-        base = ap.ArgumentParser(add_help=False)
-        base.add_argument("--log")
         self.parser = ap.ArgumentParser(allow_abbrev=False)
         inner = self.parser.add_subparsers(required=True)
-        make = inner.add_parser("make", parents=[base])
+        make = inner.add_parser("make")
+        make.add_argument("--log")
         group = make.add_argument_group("shared")
         group.add_argument("--root", required=True)
         group.add_argument("--mode", choices=["fast", "slow"])
         make.add_argument("names", nargs="*")
-        mend = inner.add_parser("mend", parents=[base])
+        mend = inner.add_parser("mend")
         mend.add_argument("--root", required=True)
         mend.add_argument("names", nargs="*")
 
@@ -274,18 +273,69 @@ def test_a_command_that_is_an_object_cannot_be_told(tmp_path: Path) -> None:
     assert command(tmp_path, {"a.py": text}, "a.py", "cli") is None
 
 
-def test_a_group_that_a_gathering_package_fills_is_open_to_its_commands(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "text",
+    [
+        "from pkg.base import cli\n@cli.command()\ndef go(): ...\n",
+        "from ..base import (\n    cli as top,\n)\n@top.command()\ndef go(): ...\n",
+        "import pkg.base\npkg.base.cli.add_command(go)\n",
+        "from pkg import base\nregister(base.cli)\n",
+    ],
+)
+def test_a_group_that_another_module_may_fill_is_open(text: str, tmp_path: Path) -> None:
     files = {
         "pkg/__init__.py": "",
         "pkg/base.py": "import click\n@click.group()\ndef cli(): ...\n",
         "pkg/commands/__init__.py": "from pkg.commands import go\n",
-        "pkg/commands/go.py": "from pkg.base import cli\n@cli.command()\ndef go(): ...\n",
+        "pkg/commands/go.py": text,
         "pkg/main.py": "from pkg import commands\nfrom pkg.base import cli\n"
         "def main():\n    cli()\n",
     }
     found = command(tmp_path, files, "pkg/main.py", "main")
     assert found is not None
-    assert found.is_open or "go" in (found.commands or {})
+    assert found.is_open
+
+
+def test_a_group_that_tests_invoke_is_read(tmp_path: Path) -> None:
+    files = {
+        "pkg/__init__.py": "",
+        "pkg/base.py": "import click\n@click.group()\ndef cli(): ...\n"
+        "@cli.command()\ndef go(): ...\n",
+        "tests/test_base.py": "from pkg.base import cli\ncheck(cli)\n",
+        "pkg/check.py": "from pkg.base import cli\nrunner.invoke(cli, ['go'])\n",
+        "other/base.py": "from other import cli\n@cli.command()\ndef more(): ...\n",
+    }
+    found = command(tmp_path, files, "pkg/base.py", "cli")
+    assert found is not None
+    assert not found.is_open
+    assert list(found.commands or {}) == ["go"]
+
+
+@pytest.mark.parametrize("target", ["app = other", "apps['a']", "self.app"])
+def test_an_app_without_one_plain_name_is_not_read(target: str, tmp_path: Path) -> None:
+    name = target.partition(" ")[0]
+    text = f"import typer\n{target} = typer.Typer()\n@{name}.command()\ndef go(): ...\n"
+    text += f"if __name__ == '__main__':\n    {name}()\n"
+    assert command(tmp_path, {"a.py": text}, "a.py") is None
+
+
+def test_a_command_of_itself_ends_the_reading(tmp_path: Path) -> None:
+    text = "import click\n@click.group()\ndef cli(): ...\ncli.add_command(cli, 'again')\n"
+    found = command(tmp_path, {"a.py": text}, "a.py", "cli")
+    assert found is not None
+    assert (found.commands or {})["again"].is_open
+    assert command(tmp_path, {"b.py": "@a.command()\ndef a(): ...\n"}, "b.py", "a") is None
+
+
+def test_who_holds_all_commands_may_fill_each(tmp_path: Path) -> None:
+    text = MAKE + (
+        "subs = parser.add_subparsers()\nsubs.add_parser('go')\n"
+        "for each in subs.choices.values():\n    fill(each)\n"
+    )
+    found = command(tmp_path, {"a.py": text + PARSE}, "a.py")
+    assert found is not None
+    assert found.is_open
+    assert (found.commands or {})["go"].is_open
 
 
 def test_a_typer_app_is_read_from_signatures(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from areal.api.cli_args import PPOActorConfig, RejectionSamplingConfig, RunConfig
-from areal.trainer.policy_loss import build_policy_loss, needs_prox_logp, policy_loss_options
+from areal.trainer.ppo.policy_loss import build_policy_loss, needs_prox_logp, policy_loss_options
 
 
 def actor(**fields: Any) -> PPOActorConfig:

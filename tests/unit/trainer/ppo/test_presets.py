@@ -22,7 +22,7 @@ from areal.api.cli_args import (
 )
 from areal.api.config.presets import PRESETS
 from areal.trainer.advantages import compute_advantages
-from areal.trainer.policy_loss import PolicyLoss, build_policy_loss, needs_prox_logp
+from areal.trainer.ppo.policy_loss import PolicyLoss, build_policy_loss, needs_prox_logp
 from areal.utils.data import (
     pack_mb_list,
     pack_tensor_dict,

@@ -10,29 +10,31 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-import torch
 import torch.distributed as dist
 
-from areal.api.cli_args import GenerationHyperparameters, MicroBatchSpec, PPOConfig
+from areal.api.cli_args import GenerationHyperparameters, PPOConfig
 from areal.api.config.defaults import ours
-from areal.api.config.field_check import check_fields
 from areal.api.engine_api import InferenceEngine
 from areal.api.errors import ConfigError, TrajectoryError
 from areal.api.io_struct import WeightUpdateMeta
-from areal.api.registry import import_from_string, resolve
+from areal.api.registry import resolve
 from areal.engine.local.engine import LocalInferenceEngine
 from areal.engine.processes import is_first
 from areal.engine.training.engine import PackedTrainEngine
 from areal.infra.workflow_resolution import is_agent, is_workflow, resolve_accept_fn
 from areal.reward import REWARDS
-from areal.trainer.advantages import compute_advantages, shift_to_next_token
+from areal.trainer.advantages import truncated_rows
 from areal.trainer.base import BaseTrainer
-from areal.trainer.batch_stats import batch_statistics
 from areal.trainer.hub import Hub
-from areal.trainer.policy_loss import build_policy_loss, needs_prox_logp
+from areal.trainer.ppo.actor import PPOActor, next_token_outputs
+from areal.trainer.ppo.checks import check_ppo_config
+from areal.trainer.ppo.minibatches import scattered_minibatches
+from areal.trainer.ppo.policy_loss import needs_prox_logp
+from areal.trainer.ppo.stats import batch_statistics
 from areal.trainer.report import EpisodeSample, ReportPaths
 from areal.trainer.runtime import make_train_engine, make_weights, uses_servers
-from areal.utils.data import TrajBatchMeta, concat_batch, split_padded_tensor_dict_into_mb_list
+from areal.trainer.scores import RowScore, by_source, source_of, summarize
+from areal.utils.data import TrajBatchMeta, concat_batch
 from areal.utils.dataloader import create_dataloader
 from areal.workflow import WORKFLOWS
 
@@ -55,7 +57,7 @@ class PPOTrainer(BaseTrainer):
     Args:
         config: Of the experiment.
         train_dataset: Rows; None loads ``config.train_dataset``.
-        valid_dataset: Rows for evaluation; None loads ``config.valid_dataset`` where there is one.
+        valid_dataset: Rows for evaluation; None does not evaluate.
     """
 
     config: PPOConfig
@@ -64,6 +66,10 @@ class PPOTrainer(BaseTrainer):
         self, config: PPOConfig, train_dataset: Any = None, valid_dataset: Any = None
     ) -> None:
         check_ppo_config(config)
+        is_online = config.rollout.agent.mode == "online"
+        if train_dataset is None and is_online and config.train_dataset.path in ("", "null"):
+            # The outside program has the tasks; a row only stands for a session.
+            train_dataset = [{"row": i} for i in range(config.train_dataset.batch_size)]
         super().__init__(config, train_dataset, valid_dataset)
         # Rollouts and updates must see one policy; a dropped unit would make it another.
         self.weights.lm.turn_off_dropout()
@@ -72,8 +78,12 @@ class PPOTrainer(BaseTrainer):
         self.rollout = self._make_rollout_engine() if is_first() else None
         if self.rollout is not None:
             self.actor.connect_engine(self.rollout)
-        self._loss_fn, self._loss_weight_fn = build_policy_loss(
-            config.actor, config.run, config.gconfig.max_new_tokens
+        self._policy = PPOActor(
+            config.actor,
+            self.actor,
+            config.run,
+            config.gconfig.max_new_tokens,
+            self._stop_token_ids(),
         )
         self._recent_rewards: deque[float] = deque(maxlen=STOP_WINDOW)
         self._workflow: Any = None
@@ -108,6 +118,40 @@ class PPOTrainer(BaseTrainer):
         Raises:
             ConfigError: There is no workflow, or it cannot be made.
         """
+        self._prepare_rollouts(
+            workflow, eval_workflow, workflow_kwargs, eval_workflow_kwargs, dynamic_filter_fn
+        )
+        self._loop(total_epochs)
+
+    def evaluate(self) -> tuple[list[RowScore], list[EpisodeSample]]:
+        """Run the evaluation of ``config.run`` over the validation set, and train nothing.
+
+        Returns:
+            The score of each row, and every episode that ended as text; the ``task_id`` of an
+            episode is "row/sample".
+
+        Raises:
+            ConfigError: There is no workflow, or it cannot be made.
+        """
+        self._prepare_rollouts(None, None, None, None, None)
+        scores, episodes = [], []
+        for score, trajectories in self._evaluate_rows():
+            scores.append(score)
+            for k, trajectory in enumerate(trajectories):
+                start = int(trajectory["loss_mask"][-1].int().argmax())
+                is_cut = truncated_rows(trajectory, self.config.actor, self._stop_token_ids())
+                task_id = f"{score.index}/{k}"
+                episodes.append(self._sample(trajectory, -1, task_id, start, bool(is_cut[-1])))
+        return scores, episodes
+
+    def _prepare_rollouts(
+        self,
+        workflow: Any,
+        eval_workflow: Any,
+        workflow_kwargs: dict[str, Any] | None,
+        eval_workflow_kwargs: dict[str, Any] | None,
+        dynamic_filter_fn: Callable[..., bool] | str | None,
+    ) -> None:
         run = self.config.run
         is_online = self.config.rollout.agent.mode == "online"
         if workflow is None and not is_online:
@@ -129,7 +173,6 @@ class PPOTrainer(BaseTrainer):
             self.rollout.workflow_executor.max_token_age = run.max_token_age
             if not (is_workflow(self._workflow) and is_workflow(self._eval_workflow)):
                 self._serve_agents()
-        self._loop(total_epochs)
 
     def _start(self, total_epochs: int | None = None) -> None:
         super()._start(total_epochs)
@@ -232,6 +275,7 @@ class PPOTrainer(BaseTrainer):
             self.config.gconfig,
             self.config.eval_gconfig,
             temperature=self.config.actor.temperature,
+            host=self.config.run.agent_host,
         )
         address = self._agent_proxy.start()
         if config.agent.mode == "online":
@@ -253,18 +297,11 @@ class PPOTrainer(BaseTrainer):
         rolled_out = self.hub.first(self._roll_out)
         rollout_s = time.perf_counter() - started
         batch, meta = rolled_out or (None, None)
-        batch = self._with_reference_logprobs(batch)
+        batch = self._with_model_outputs(batch)
         version = self.actor.get_version()
         stats: dict[str, Any] = {}
         if batch is not None and meta is not None:
-            batch = compute_advantages(
-                batch,
-                self.config.actor,
-                group_sizes=meta.traj_group_sizes,
-                current_version=version,
-                eos_token_ids=self._stop_token_ids(),
-                kl_in_reward=self.config.run.kl_placement == "reward",
-            )
+            batch = self._policy.with_advantages(batch, meta)
             stats = batch_statistics(batch, meta.traj_group_sizes, version)
         stats |= self._update(batch)
         self._publish(version + 1)
@@ -300,8 +337,8 @@ class PPOTrainer(BaseTrainer):
             )
         return self._filter is None or bool(self._filter(trajectory))
 
-    def _with_reference_logprobs(self, batch: dict[str, Any] | None) -> dict[str, Any] | None:
-        """Add the next-token log-probabilities that the loss compares with."""
+    def _with_model_outputs(self, batch: dict[str, Any] | None) -> dict[str, Any] | None:
+        """Add what models say of the next tokens, which advantages and the loss compare with."""
         engines: dict[str, PackedTrainEngine] = {}
         if self.ref is not None:
             engines["ref_logp"] = self.ref
@@ -309,51 +346,21 @@ class PPOTrainer(BaseTrainer):
             engines["prox_logp"] = self.actor
         if not engines:
             return batch
-        aligned = None
-        if batch is not None:
-            aligned = {**batch, "loss_mask": shift_to_next_token(batch["loss_mask"].bool())}
-        rows = self.hub.scatter(aligned)
-        added = {}
-        for name, engine in engines.items():
-            engine.eval()
-            added[name] = self.hub.gather(engine.forward_batch(rows))
+        rows = self.hub.scatter(batch)
+        added = {
+            name: self.hub.gather(next_token_outputs(engine, rows))
+            for name, engine in engines.items()
+        }
         return None if batch is None else {**batch, **added}
 
     def _update(self, batch: dict[str, Any] | None) -> dict[str, Any]:
         """Do one optimiser step a minibatch and return their statistics."""
-        self.actor.train()
-        minibatches = [] if batch is None else self._minibatches(batch)
-        done: list[dict[str, float]] = []
-        drift: dict[str, Any] = {}
-        for i in range(self.hub.same(len(minibatches))):
-            rows = self.hub.scatter(minibatches[i] if minibatches else None)
-            done.append(self.actor.train_batch(rows, self._loss_fn, self._loss_weight_fn))
-            if not i:
-                # Before the first optimiser step trainer and rollout have the same weights.
-                drift = self._loss_fn.pop_stats(self.hub.gather_all)
+        rows = scattered_minibatches(self.hub, batch, self.config.actor.ppo_n_minibatches)
+        stats = self._policy.update(rows, self.hub.gather_all)
         self.actor.lr_scheduler_step()
-        if not done:
+        if not stats:
             logger.warning("no token of the batch of step %d is trained on", self.step + 1)
-            return {}
-        merged = self._loss_fn.pop_stats(self.hub.gather_all) or dict(drift)
-        merged |= {
-            name: drift[name] for name in ("logp_abs_diff", "logp_abs_diff_max") if name in drift
-        }
-        merged |= {"lr": done[-1]["lr"], "grad_norm": max(d["grad_norm"] for d in done)}
-        merged["skipped_updates"] = sum(1.0 - d["update_successful"] for d in done)
-        table = torch.stack(
-            [torch.as_tensor(value, dtype=torch.float64) for value in merged.values()]
-        )
-        return dict(zip(merged, table.tolist(), strict=True))
-
-    def _minibatches(self, batch: dict[str, Any]) -> list[dict[str, Any]]:
-        """Cut a batch for as many optimiser steps; what carries no loss is left out."""
-        count = min(self.config.actor.ppo_n_minibatches, len(batch["rewards"]))
-        minibatches = [batch]
-        if count > 1:
-            spec = MicroBatchSpec(n_mbs=count)
-            minibatches = split_padded_tensor_dict_into_mb_list(batch, spec).mbs
-        return [minibatch for minibatch in minibatches if bool(minibatch["loss_mask"].any())]
+        return stats
 
     def _publish(self, version: int) -> None:
         """Give the rollout engine the new weights under a new version; episodes go on meanwhile."""
@@ -385,26 +392,33 @@ class PPOTrainer(BaseTrainer):
 
     def _samples(self, batch: dict[str, Any]) -> list[EpisodeSample]:
         """Pick episodes of different rows of the dataset and turns them into text."""
-        samples = []
         num_rows = len(batch["rewards"])
-        for i in sorted({k * num_rows // NUM_SAMPLES for k in range(NUM_SAMPLES)}):
-            tokens = batch["input_ids"][i][batch["attention_mask"][i].bool()].tolist()
-            start = int(batch["loss_mask"][i].int().argmax()) + 1
-            version = (
-                int(batch["versions"][i].max()) if "versions" in batch else self.actor.get_version()
-            )
-            samples.append(
-                EpisodeSample(
-                    step=self.step + 1,
-                    task_id=f"{self.step + 1}/{i}",
-                    prompt=self.tokenizer.decode(tokens[:start]),
-                    completion=self.tokenizer.decode(tokens[start:]),
-                    reward=float(batch["rewards"][i]),
-                    version=version,
-                    stop_reason="length" if bool(batch["seq_no_eos_mask"][i]) else "stop",
-                )
-            )
-        return samples
+        chosen = sorted({k * num_rows // NUM_SAMPLES for k in range(NUM_SAMPLES)})
+        # The loss mask of a batch for training has moved to the token that predicts.
+        starts = batch["loss_mask"].int().argmax(1) + 1
+        is_cut = batch["seq_no_eos_mask"]
+        return [
+            self._sample(batch, i, f"{self.step + 1}/{i}", int(starts[i]), bool(is_cut[i]))
+            for i in chosen
+        ]
+
+    def _sample(
+        self, batch: dict[str, Any], i: int, task_id: str, start: int, is_cut: bool
+    ) -> EpisodeSample:
+        """Turn a sequence, whose first sampled token is at ``start``, into text."""
+        tokens = batch["input_ids"][i][batch["attention_mask"][i].bool()].tolist()
+        version = (
+            int(batch["versions"][i].max()) if "versions" in batch else self.actor.get_version()
+        )
+        return EpisodeSample(
+            step=self.step + 1,
+            task_id=task_id,
+            prompt=self.tokenizer.decode(tokens[:start]),
+            completion=self.tokenizer.decode(tokens[start:]),
+            reward=float(batch["rewards"][i]),
+            version=version,
+            stop_reason="length" if is_cut else "stop",
+        )
 
     # --- evaluation, the end, resuming
 
@@ -414,16 +428,28 @@ class PPOTrainer(BaseTrainer):
         return found
 
     def _evaluate_here(self) -> dict[str, Any]:
+        rows = [score for score, _ in self._evaluate_rows()]
+        by_name = {f"reward/{name}": found["reward"] for name, found in by_source(rows).items()}
+        return summarize(rows) | by_name
+
+    def _evaluate_rows(self) -> list[tuple[RowScore, list[dict[str, Any]]]]:
+        """Return each row's score, and the trajectories of those of its episodes that ended."""
         assert self.config.eval_gconfig is not None
         assert self.rollout is not None
-        rows = [self.valid_dataset[i] for i in range(len(self.valid_dataset))]
-        trajectories = self.rollout.workflow_executor.rollout_batch(
-            rows, self._eval_workflow, group_size=self.config.eval_gconfig.n_samples, is_eval=True
+        count = self.config.eval_gconfig.n_samples
+        data = [self.valid_dataset[i] for i in range(len(self.valid_dataset))]
+        # Each episode is a task of its own: a trajectory may hold several sequences, and those of
+        # a group could not be told apart.
+        found = self.rollout.workflow_executor.evaluate_rows(
+            [row for row in data for _ in range(count)], self._eval_workflow
         )
-        rewards = [float(r) for t in trajectories for r in t["rewards"]]
-        if not rewards:
-            return {"reward": float("nan"), "n_seqs": 0}
-        return {"reward": sum(rewards) / len(rewards), "n_seqs": len(rewards)}
+        rows = []
+        for i, row in enumerate(data):
+            ended = [each for each in found[i * count : (i + 1) * count] if each is not None]
+            # The last sequence is the one that the episode ended with.
+            rewards = [float(trajectory["rewards"][-1]) for trajectory in ended]
+            rows.append((RowScore(i, source_of(row), rewards, count - len(ended)), ended))
+        return rows
 
     def _is_finished_early(self, stats: Mapping[str, Any]) -> bool:
         goal = self.config.run.stop_at_reward
@@ -473,42 +499,3 @@ def _constructor_parameters(workflow: type) -> list[str]:
         if not any(p.kind is p.VAR_KEYWORD for p in parameters):
             break
     return names
-
-
-def check_ppo_config(config: PPOConfig) -> None:
-    """Refuse combinations that would train on something else than what was asked for.
-
-    Raises:
-        ConfigError: Says which keys, and what to set.
-    """
-    check_fields(config)
-    temperature = 1.0 if config.gconfig.greedy else config.gconfig.temperature
-    if config.actor.temperature != temperature:
-        raise ConfigError(
-            f"actor.temperature is {config.actor.temperature} and gconfig.temperature "
-            f"{temperature}: the "
-            "log-probabilities of trainer and rollout would differ; set both to one value"
-        )
-    if config.actor.kl_ctl > 0 and config.ref is None:
-        raise ConfigError(
-            f"actor.kl_ctl is {config.actor.kl_ctl} and there is no ref model to stay "
-            "close to; describe one in ref, "
-            "or set actor.kl_ctl=0"
-        )
-    _check_functions(config)
-
-
-def _check_functions(config: PPOConfig) -> None:
-    """Refuse import paths of functions that lead nowhere."""
-    paths = {"run.dynamic_filter": config.run.dynamic_filter}
-    if isinstance(config.actor.gae_lambda, str):
-        paths["actor.gae_lambda"] = config.actor.gae_lambda
-    for key, path in paths.items():
-        if not path:
-            continue
-        try:
-            found = import_from_string(path)
-        except (ImportError, AttributeError, ValueError) as error:
-            raise ConfigError(f"{key}: cannot import {path!r}: {error}") from error
-        if not callable(found):
-            raise ConfigError(f"{key}: {path!r} is {type(found).__name__}, not a function")

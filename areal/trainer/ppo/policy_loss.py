@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import torch
 
 from areal.api.constants import ProxApproxMethod, ProxLogpMethod
+from areal.trainer.ppo.stats import Gather, TokenStatistics
 from areal.utils.data import TensorDict
 from areal.utils.functional import (
     PolicyLossOptions,
@@ -27,8 +27,17 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("PolicyLoss")
 
+# Per-token statistics under the names that they are reported by, where these differ.
+_RENAMED = {
+    "clip_mask": "clip_ratio",
+    "dual_clip_mask": "dual_clip_ratio",
+    "m2_mask": "m2_kept_ratio",
+    "loss": "token_loss",
+    "mean_loss": "actor_loss",
+}
+_WITH_MAXIMUM = ("importance_weight", "logp_abs_diff")
+
 LossWeightFn = Callable[[TensorDict], torch.Tensor]
-Gather = Callable[[list[Any]], list[list[Any]] | None]
 
 
 def needs_prox_logp(actor: PPOActorConfig) -> bool:
@@ -108,7 +117,7 @@ class PolicyLoss:
         self.prox_logp_method = prox_logp_method
         self.use_decoupled_loss = use_decoupled_loss
         self.recompute_logprob = recompute_logprob
-        self._collected: list[_Collected] = []
+        self._statistics = TokenStatistics(_WITH_MAXIMUM)
 
     def __call__(
         self,
@@ -141,7 +150,8 @@ class PolicyLoss:
         )
         with torch.no_grad():
             stats |= self._extra_stats(logprobs, entropy, input_data)
-            self._collected.append(_collect(loss, self.weight(input_data), stats, input_data))
+            weight = self.weight(input_data)
+            self._statistics.note(loss, weight, stats, input_data["loss_mask"])
         return loss
 
     def weight(self, input_data: TensorDict) -> torch.Tensor:
@@ -162,10 +172,9 @@ class PolicyLoss:
         the policy that sampled: in the first update on fresh samples it is the drift between
         trainer and rollout engine. Nothing collected gives an empty dict.
         """
-        collected, self._collected = self._collected, []
-        if gather is not None:
-            collected = [each for part in gather(collected) or () for each in part]
-        return _combined(collected) if collected else {}
+        found = self._statistics.pop(gather)
+        found.pop("n_tokens", None)  # batch_statistics counts them
+        return {_RENAMED.get(name, name): value for name, value in found.items()}
 
     def _reference_logprobs(
         self, logprobs: torch.Tensor, input_data: TensorDict
@@ -202,66 +211,6 @@ class PolicyLoss:
                 guess = approximate_proximal_logprobs(logprobs, behaviour, alpha, method.value)
                 stats[f"prox_{method.value}_abs_error"] = (guess - truth).abs()
         return stats
-
-
-# Per-token statistics under the names that they are reported by, where these differ.
-_RENAMED = {
-    "clip_mask": "clip_ratio",
-    "dual_clip_mask": "dual_clip_ratio",
-    "m2_mask": "m2_kept_ratio",
-    "loss": "token_loss",
-}
-_WITH_MAXIMUM = ("importance_weight", "logp_abs_diff")
-
-
-@dataclass(frozen=True)
-class _Collected:
-    """Sums of one micro-batch, still on its device: reporting must not wait for the accelerator."""
-
-    names: tuple[str, ...]
-    sums: torch.Tensor
-    maxima: torch.Tensor
-    num_tokens: torch.Tensor
-    loss: torch.Tensor
-    weight: torch.Tensor
-
-    def cpu(self) -> _Collected:
-        """Return a copy in host memory, as it goes to another process."""
-        moved = {name: value.cpu() for name, value in vars(self).items() if torch.is_tensor(value)}
-        return replace(self, **moved)
-
-
-def _collect(
-    loss: torch.Tensor,
-    weight: torch.Tensor,
-    stats: dict[str, torch.Tensor],
-    input_data: TensorDict,
-) -> _Collected:
-    mask = input_data["loss_mask"].bool()
-    # A number for the whole counts as that of each token.
-    values = (value.detach().float().broadcast_to(mask.shape) for value in stats.values())
-    table = torch.stack(list(values))
-    table = torch.where(mask, table, 0.0).flatten(1)
-    names = tuple(stats)
-    rows = [names.index(name) for name in _WITH_MAXIMUM]
-    maxima = table[rows].amax(1) if mask.numel() else table.new_zeros(len(rows))
-    return _Collected(names, table.sum(1), maxima, mask.sum(), loss.detach(), weight)
-
-
-def _combined(collected: list[_Collected]) -> dict[str, torch.Tensor]:
-    num_tokens = torch.stack([c.num_tokens for c in collected]).sum()
-    means = torch.stack([c.sums for c in collected]).sum(0) / num_tokens.clamp(min=1)
-    maxima = torch.stack([c.maxima for c in collected]).amax(0)
-    weights = torch.stack([c.weight for c in collected])
-    losses = torch.stack([c.loss for c in collected])
-    stats = {
-        _RENAMED.get(name, name): value
-        for name, value in zip(collected[0].names, means.unbind(), strict=True)
-    }
-    stats |= {f"{name}_max": v for name, v in zip(_WITH_MAXIMUM, maxima.unbind(), strict=True)}
-    stats["actor_loss"] = (losses * weights).sum() / weights.sum().clamp(min=1)
-    stats["n_valid_tokens"] = num_tokens
-    return stats
 
 
 def _require(input_data: TensorDict, key: str) -> torch.Tensor:
