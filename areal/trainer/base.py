@@ -19,6 +19,7 @@ from areal.api.config.field_check import check_fields, ignored_keys
 from areal.api.errors import ConfigError, EpisodeFailureError
 from areal.api.io_struct import FinetuneSpec, SaveLoadMeta
 from areal.engine.processes import from_first, is_first
+from areal.engine.training.engine import PackedTrainEngine
 from areal.trainer.launching import launch_script
 from areal.trainer.recover import RecoverState, find_recover, load_recover, save_recover
 from areal.trainer.report import EpisodeSample, ReportPaths, RunLog
@@ -65,7 +66,7 @@ class BaseTrainer(ABC):
     def __init__(self, config: Any, train_dataset: Any = None, valid_dataset: Any = None) -> None:
         self.config: BaseExperimentConfig = config
         self.actor_config = config.actor
-        _refuse_unavailable(config)
+        check_actor(config)
         launch_script(config)
         set_random_seed(config.seed, key="trainer0")
         self.folder = run_folder(config)
@@ -82,6 +83,8 @@ class BaseTrainer(ABC):
         limit_threads(self.weights)
         self.actor = make_train_engine(self.actor_config, self.weights)
         self.actor.create_process_group()
+        # What is trained, by the name of its folder in a checkpoint.
+        self.trained: dict[str, PackedTrainEngine] = {MODEL_FOLDER: self.actor}
         self.train_dataloader = self._make_dataloader(self.train_dataset, config.train_dataset)
         self.steps_per_epoch = max(1, len(self.train_dataloader))
         self.total_steps = self._count_steps(config.total_train_epochs)
@@ -142,7 +145,8 @@ class BaseTrainer(ABC):
         )
         if is_first():
             self._lock = FolderLock(self.folder)
-        self.actor.initialize(None, spec)
+        for engine in self.trained.values():
+            engine.initialize(None, spec)
         self._resume()
         if self.is_complete:
             return
@@ -164,16 +168,17 @@ class BaseTrainer(ABC):
         tracer.save(self.step - 1)  # the steps before are over
 
     def _loop(self, total_epochs: int | None = None) -> None:
-        """Run from where the run stands to its end, and saves the model."""
+        """Run from where the run stands to its end, and save the model."""
         if self.run_log is None:
             self._start(total_epochs)
         if self.is_complete:
-            logger.warning(
-                "nothing to do: this trial is complete, and %s holds its %d steps; choose another "
-                "trial_name to run it again, or recover.mode=disabled to start it over",
-                self.folder,
-                self.step,
-            )
+            if is_first():
+                logger.warning(
+                    "nothing to do: this trial is complete, and %s holds its %d steps; choose "
+                    "another trial_name to run it again, or recover.mode=disabled to start over",
+                    self.folder,
+                    self.step,
+                )
             return
         assert self.run_log is not None
         timers = self._timers()
@@ -246,10 +251,14 @@ class BaseTrainer(ABC):
     # --- files
 
     def _save_model(self, path: Path) -> None:
-        meta = SaveLoadMeta(
-            path=str(path), weight_format="hf", with_optim=False, tokenizer=self.tokenizer
-        )
-        self.actor.save(meta)
+        """Save the actor at a path, and what else is trained beside it."""
+        # The actor last: where it is, the others are.
+        for name, engine in reversed(self.trained.items()):
+            target = path if engine is self.actor else path.with_name(f"{path.name}_{name}")
+            meta = SaveLoadMeta(
+                path=str(target), weight_format="hf", with_optim=False, tokenizer=self.tokenizer
+            )
+            engine.save(meta)
 
     def _save_recover(self, is_done: bool) -> None:
         recover: RecoverConfig = self.config.recover
@@ -263,7 +272,7 @@ class BaseTrainer(ABC):
             num_sequences=self.num_sequences,
             extra={"is_done": is_done, "total_steps": self.total_steps},
         )
-        save_recover(self.folder / RECOVER_FOLDER, self.actor, state, not recover.no_save_optim)
+        save_recover(self.folder / RECOVER_FOLDER, self.trained, state, not recover.no_save_optim)
 
     def _resume(self) -> None:
         """Continue from the newest checkpoint of this trial, if there is one."""
@@ -273,7 +282,7 @@ class BaseTrainer(ABC):
         if checkpoint is None:
             return
         try:
-            state = load_recover(checkpoint, self.actor, not self.config.recover.no_load_optim)
+            state = load_recover(checkpoint, self.trained, not self.config.recover.no_load_optim)
         except ConfigError as error:
             raise ConfigError(
                 f"this trial began with another model, or its checkpoint is damaged: {error}. "
@@ -300,7 +309,8 @@ class BaseTrainer(ABC):
         if self.run_log is not None:
             perf_tracer.save(force=True)
             self.report = self.run_log.close(status)
-        self.actor.destroy()
+        for engine in self.trained.values():
+            engine.destroy()
         if self._lock is not None:
             self._lock.release()
         gc.unfreeze()
@@ -325,9 +335,21 @@ class BaseTrainer(ABC):
             logger.exception("the report could not be written")
 
 
-def _refuse_unavailable(config: Any) -> None:
+def check_actor(config: Any) -> None:
+    """Refuse a configuration whose actor cannot be trained as it asks.
+
+    Raises:
+        ConfigError: Says which keys, and what to set.
+    """
     if config.actor.optimizer is None:
         raise ConfigError(
             "actor.optimizer is null: nothing would be trained; set actor.optimizer.lr"
         )
+    for name in ("actor", "ref"):
+        section = getattr(config, name, None)
+        if section is not None and section.is_critic:
+            raise ConfigError(
+                f"{name}.is_critic makes a value model, which has no log-probabilities; set it to "
+                "false, and describe a value model in critic"
+            )
     check_fields(config)

@@ -11,7 +11,6 @@ from areal.api.cli_args import (
     choose_config_class,
     load_expr_config,
 )
-from areal.api.config.field_check import check_fields
 from areal.api.errors import ConfigError
 from areal.trainer.launching import launch
 from areal.trainer.report import ReportPaths
@@ -66,4 +65,6 @@ def _check(config: BaseExperimentConfig) -> None:
 
         check_ppo_config(config)
     else:
-        check_fields(config)
+        from areal.trainer.base import check_actor
+
+        check_actor(config)

@@ -51,7 +51,8 @@ def call_changes(
         return
     given = _Given(call)
     # The old release decides how a call is meant, since the tree was written for it.
-    if before.signature.receiver is not None and given.problem(before.signature):
+    on_class = given.positional and before.signature.receiver is not None
+    if on_class and given.problem(before.signature):
         given.positional -= 1  # Class.method(instance, ...)
     if given.problem(before.signature, taken_by_decorator(before.node) if before.node else ()):
         yield Change(

@@ -26,7 +26,7 @@ from packaging.utils import (
 from packaging.version import InvalidVersion, Version
 
 from scaffold.analysis.process import run_text
-from scaffold.deps.unpacking import unpack
+from scaffold.deps.unpacking import unpack, unreadable
 from scaffold.errors import RequestError, ScaffoldError
 
 LIMIT_S = 600
@@ -147,7 +147,8 @@ def _fetch(link: str, folder: Path) -> Path:
     """Fetch one file that pip listed and did not take.
 
     Raises:
-        ScaffoldError: The link needs credentials, which pip does not print, or does not answer.
+        ScaffoldError: The link needs credentials, which pip does not print, or does not answer, or
+            the file is too large.
     """
     import ssl  # with it 40 ms that wheels do without
     import urllib.error
@@ -167,9 +168,11 @@ def _fetch(link: str, folder: Path) -> Path:
     context = ssl.create_default_context(cafile=certificates)
     try:
         with urllib.request.urlopen(link, timeout=60, context=context) as answer:
-            data = answer.read(MAX_ARCHIVE_BYTES)
+            data = answer.read(MAX_ARCHIVE_BYTES + 1)
     except (OSError, urllib.error.URLError, ValueError) as error:
         raise unreachable(str(error)) from error
+    if len(data) > MAX_ARCHIVE_BYTES:
+        raise unreadable(place, f"it is larger than {MAX_ARCHIVE_BYTES} bytes")
     place.write_bytes(data)
     return place
 

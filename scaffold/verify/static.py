@@ -6,6 +6,7 @@ import ast
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+from scaffold.analysis.python.statements import FOR_TYPES, statements
 from scaffold.edit.shapes import has_entry, text_to_add
 from scaffold.errors import ScaffoldError
 from scaffold.syntax import parse
@@ -100,7 +101,8 @@ def _parsed(root: Path, path: str) -> ast.Module | Check | None:
 
 
 def _imports(target: Target, contract: str, path: str, tree: ast.Module) -> Iterator[Check]:
-    at_top = set(map(id, _module_level(tree)))
+    # What runs at import; a block for type checkers does not.
+    at_top = {id(node) for node, runs in statements(tree.body) if runs != FOR_TYPES}
     for node in ast.walk(tree):
         for module in _imported(node):
             where = f"{path}:{getattr(node, 'lineno', 0)}"
@@ -118,17 +120,6 @@ def _imports(target: Target, contract: str, path: str, tree: ast.Module) -> Iter
             if is_heavy and contract in ("reward", "dataset"):
                 text = f"{where}: imports {module} with the module; import it where it is used"
                 yield (failed if target.layout == "areal" else warning)("imports", text)
-
-
-def _module_level(tree: ast.Module) -> Iterator[ast.AST]:
-    """Yield what runs at import; a block for type checkers does not."""
-    for node in tree.body:
-        yield node
-        if isinstance(node, ast.If) and "TYPE_CHECKING" not in ast.unparse(node.test):
-            yield from (*node.body, *node.orelse)
-        if isinstance(node, ast.Try):
-            yield from (*node.body, *node.orelse, *node.finalbody)
-            yield from (each for handler in node.handlers for each in handler.body)
 
 
 def _imported(node: ast.AST) -> list[str]:

@@ -45,6 +45,7 @@ _ACTIVATIONS = Read("areal.engine.model.archon")
 _ADVANTAGES = Read("areal.trainer.advantages")
 _AGENTS = Read("areal.experimental.openai.proxy.agent_proxy")
 _BASE = Read("areal.trainer.base")
+_CRITIC = Read("areal.trainer.ppo.critic")
 _DECODER = Read("areal.engine.local.decoder")
 _EXECUTOR = Read("areal.infra.workflow_executor")
 _LOCAL_ENGINE = Read("areal.engine.local.engine")
@@ -66,7 +67,6 @@ _TRACKERS = Read("areal.trainer.report.trackers")
 _TRAIN_ENGINE = Read("areal.engine.training.engine")
 _WARMUP = Read("areal.utils.lr_scheduler")
 
-_NO_CRITIC = Refused("there is no trainer with a value model; leave critic null")
 _NO_DPO = Refused("there is no trainer for train_dataset.type dpo")
 _NO_TEACHER = Refused("there is no distillation; leave teacher null")
 
@@ -114,7 +114,7 @@ FIELD_TABLE: dict[str, dict[str, Entry]] = {
         "rollout": _PPO,
         "actor": _PPO,
         "ref": _PPO,
-        "critic": _NO_CRITIC,
+        "critic": _PPO,
         "teacher": _NO_TEACHER,
         "dynamic_bs": _PPO,
     },
@@ -286,7 +286,7 @@ FIELD_TABLE: dict[str, dict[str, Entry]] = {
         "attn_impl": Ignored("kernels are chosen by device; all compute the same attention"),
         "use_kernels": Ignored("kernels are chosen by device; all compute the same model"),
         "init_from_scratch": _RUNTIME,
-        "is_critic": Refused("there is no trainer with a value model; set it to false"),
+        "is_critic": _TRAIN_ENGINE,
         "temperature": _TRAIN_ENGINE,
         "logprobs_chunk_size": _TRAIN_ENGINE,
         "mb_spec": _TRAIN_ENGINE,
@@ -426,9 +426,11 @@ FIELD_TABLE: dict[str, dict[str, Entry]] = {
         "lower": _REJECTION,
     },
     "PPOCriticConfig": {
-        "ppo_n_minibatches": _NO_CRITIC,
-        "eps_clip": _NO_CRITIC,
-        "mask_no_eos_with_zero": _NO_CRITIC,
+        "ppo_n_minibatches": _CRITIC,
+        "eps_clip": _CRITIC,
+        "mask_no_eos_with_zero": Ignored(
+            "rewards are made once, for actor and critic alike: actor.mask_no_eos_with_zero"
+        ),
     },
     "TeacherConfig": {
         "engine_type": _NO_TEACHER,

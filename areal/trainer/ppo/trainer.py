@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch.distributed as dist
 
-from areal.api.cli_args import GenerationHyperparameters, PPOConfig
+from areal.api.cli_args import GenerationHyperparameters, PPOConfig, PPOCriticConfig
 from areal.api.config.defaults import ours
 from areal.api.engine_api import InferenceEngine
 from areal.api.errors import ConfigError, TrajectoryError
@@ -26,9 +26,11 @@ from areal.reward import REWARDS
 from areal.trainer.advantages import truncated_rows
 from areal.trainer.base import BaseTrainer
 from areal.trainer.hub import Hub
-from areal.trainer.ppo.actor import PPOActor, next_token_outputs
-from areal.trainer.ppo.checks import check_ppo_config
+from areal.trainer.ppo.actor import PPOActor
+from areal.trainer.ppo.checks import check_critic_model, check_ppo_config, check_values
+from areal.trainer.ppo.critic import PPOCritic
 from areal.trainer.ppo.minibatches import scattered_minibatches
+from areal.trainer.ppo.outputs import next_token_outputs
 from areal.trainer.ppo.policy_loss import needs_prox_logp
 from areal.trainer.ppo.stats import batch_statistics
 from areal.trainer.report import EpisodeSample, ReportPaths
@@ -47,6 +49,8 @@ logger = logging.getLogger("Trainer")
 STOP_WINDOW = 10
 # Episodes of a step that are written down for a person to read.
 NUM_SAMPLES = 2
+# In a checkpoint: the value model.
+CRITIC_FOLDER = "critic"
 # In the run's folder: where an outside program reaches the proxy, in online mode.
 BASE_URL_FILE = "openai_base_url"
 
@@ -75,6 +79,11 @@ class PPOTrainer(BaseTrainer):
         self.weights.lm.turn_off_dropout()
         self.ref = self._make_reference()
         self.hub = Hub(self.actor)
+        self._num_tokens = self.weights.lm.num_embeddings
+        self.critic: PackedTrainEngine | None = None
+        self._value: PPOCritic | None = None
+        if config.critic is not None:
+            self._add_critic(config.critic)
         self.rollout = self._make_rollout_engine() if is_first() else None
         if self.rollout is not None:
             self.actor.connect_engine(self.rollout)
@@ -89,7 +98,6 @@ class PPOTrainer(BaseTrainer):
         self._workflow: Any = None
         self._eval_workflow: Any = None
         self._filter: Callable[..., bool] | None = None
-        self._num_tokens = self.weights.lm.num_embeddings
         self._saved_rollout_state: dict[str, Any] = {}
         self._agent_proxy: AgentProxy | None = None
 
@@ -189,14 +197,37 @@ class PPOTrainer(BaseTrainer):
         """Return the engine of the frozen policy that the KL penalty keeps close to."""
         if self.config.ref is None or self.config.actor.kl_ctl <= 0:
             return None
-        settings = self.config.ref
-        if settings.backend == ours("actor.backend"):
-            settings = dataclasses.replace(settings, backend=self.config.actor.backend)
-        ref = make_train_engine(settings, make_weights(self.config, settings, self.tokenizer))
+        ref = self._make_engine(self.config.ref, "ref")
         if dist.is_initialized():
             ref.create_process_group()
             ref.initialize()
         return ref
+
+    def _add_critic(self, config: PPOCriticConfig) -> None:
+        """Make the value model, which is trained and saved beside the actor."""
+        optimizer = config.optimizer or self.config.actor.optimizer
+        # A dropped unit would make other values of the same weights.
+        settings = dataclasses.replace(
+            config, is_critic=True, disable_dropout=True, optimizer=optimizer
+        )
+        critic = self._make_engine(settings, CRITIC_FOLDER)
+        check_critic_model(config, critic.lm, self.tokenizer)
+        critic.create_process_group()
+        self.trained[CRITIC_FOLDER] = self.critic = critic
+        self._value = PPOCritic(config, critic)
+        is_alike = critic.config.backend == self.config.actor.backend
+        self._critic_hub = self.hub if is_alike else Hub(critic)
+        self._num_tokens = min(self._num_tokens, critic.lm.num_embeddings)
+
+    def _make_engine(self, settings: Any, section: str) -> PackedTrainEngine:
+        """Make an engine of another section of the configuration, on the actor's processes."""
+        if settings.backend == ours("actor.backend"):
+            settings = dataclasses.replace(settings, backend=self.config.actor.backend)
+        try:
+            return make_train_engine(settings, make_weights(self.config, settings, self.tokenizer))
+        except ConfigError as error:
+            # Engines take the section that they read for the actor's.
+            raise ConfigError(str(error).replace("actor.", f"{section}.")) from error
 
     def _make_rollout_engine(self) -> InferenceEngine:
         config = self._rollout_config()
@@ -339,27 +370,36 @@ class PPOTrainer(BaseTrainer):
 
     def _with_model_outputs(self, batch: dict[str, Any] | None) -> dict[str, Any] | None:
         """Add what models say of the next tokens, which advantages and the loss compare with."""
-        engines: dict[str, PackedTrainEngine] = {}
+        engines: dict[str, tuple[PackedTrainEngine, Hub]] = {}
+        if self.critic is not None:
+            engines["values"] = self.critic, self._critic_hub
         if self.ref is not None:
-            engines["ref_logp"] = self.ref
+            engines["ref_logp"] = self.ref, self.hub
         if needs_prox_logp(self.config.actor):
-            engines["prox_logp"] = self.actor
-        if not engines:
-            return batch
-        rows = self.hub.scatter(batch)
-        added = {
-            name: self.hub.gather(next_token_outputs(engine, rows))
-            for name, engine in engines.items()
-        }
+            engines["prox_logp"] = self.actor, self.hub
+        added: dict[str, Any] = {}
+        rows: dict[str, Any] = {}
+        scattered_by: Hub | None = None
+        for name, (engine, hub) in engines.items():
+            if hub is not scattered_by:
+                rows, scattered_by = hub.scatter(batch), hub
+            added[name] = hub.gather(next_token_outputs(engine, rows))
+        if self.critic is not None:
+            self.hub.first(lambda: check_values(added["values"]))
         return None if batch is None else {**batch, **added}
 
     def _update(self, batch: dict[str, Any] | None) -> dict[str, Any]:
         """Do one optimiser step a minibatch and return their statistics."""
         rows = scattered_minibatches(self.hub, batch, self.config.actor.ppo_n_minibatches)
         stats = self._policy.update(rows, self.hub.gather_all)
-        self.actor.lr_scheduler_step()
         if not stats:
             logger.warning("no token of the batch of step %d is trained on", self.step + 1)
+        if self._value is not None:
+            count = self._value.config.ppo_n_minibatches
+            rows = scattered_minibatches(self._critic_hub, batch, count)
+            stats |= self._value.update(rows, self._critic_hub.gather_all)
+        for engine in self.trained.values():
+            engine.lr_scheduler_step()
         return stats
 
     def _publish(self, version: int) -> None:
@@ -367,7 +407,8 @@ class PPOTrainer(BaseTrainer):
         mode: Any = self.config.actor.weight_update_mode
         meta = WeightUpdateMeta(type=mode, path=str(self.folder / "weights" / "weight_update"))
         self.actor.update_weights(meta.with_version(version))
-        self.actor.set_version(version)
+        for engine in self.trained.values():
+            engine.set_version(version)
         if self.rollout is not None:
             self.rollout.set_version(version)
 
