@@ -67,13 +67,15 @@ class TinyVisionProcessor:
 
     Args:
         has_token_types: Whether the answer holds ``mm_token_type_ids``.
+        as_arrays: Whether it returns NumPy's arrays, whatever it is asked for.
     """
 
     image_token = "\x1a"
     patch_size = 14
 
-    def __init__(self, has_token_types: bool = True) -> None:
+    def __init__(self, has_token_types: bool = True, as_arrays: bool = False) -> None:
         self.has_token_types = has_token_types
+        self.as_arrays = as_arrays
         self.tokenizer = tiny_tokenizer(string.printable + self.image_token)
         self.image_token_id = self.tokenizer.convert_tokens_to_ids(self.image_token)
 
@@ -95,11 +97,13 @@ class TinyVisionProcessor:
         return "".join(lines) + ("assistant: " if add_generation_prompt else "")
 
     def __call__(
-        self, images: Sequence[Any], text: list[str], padding: bool, return_tensors: str
-    ) -> dict[str, torch.Tensor]:
+        self, images: Sequence[Any] | None, text: list[str], padding: bool, return_tensors: str
+    ) -> dict[str, Any]:
         assert len(text) == 1
         assert not padding
         assert return_tensors == "pt"
+        assert images is None or images, "None is no images"
+        images = images or ()
         arrays = [np.asarray(to_pil(image), dtype=np.float32) / 255.0 for image in images]
         grids = [[1, *(max(1, side // self.patch_size) for side in a.shape[:2])] for a in arrays]
         pieces = text[0].split(self.image_token)
@@ -113,15 +117,13 @@ class TinyVisionProcessor:
             for a, g in zip(arrays, grids, strict=True)
             for _ in range(g[1] * g[2])
         ]
-        prepared = {
-            "input_ids": ids,
-            "attention_mask": torch.ones_like(ids),
-            "pixel_values": torch.from_numpy(np.stack(patches)),
-            "image_grid_thw": torch.tensor(grids),
-        }
+        prepared = {"input_ids": ids, "attention_mask": torch.ones_like(ids)}
+        if images:
+            prepared["pixel_values"] = torch.from_numpy(np.stack(patches))
+            prepared["image_grid_thw"] = torch.tensor(grids)
         if self.has_token_types:
             prepared["mm_token_type_ids"] = (ids == self.image_token_id).long()
-        return prepared
+        return {k: v.numpy() for k, v in prepared.items()} if self.as_arrays else prepared
 
 
 class VersionedEngine:

@@ -268,6 +268,97 @@ class ModelAllocation:
         return 0 if is_guest else self.parallel.world_size
 
 
+_EVALUATION = ("cpu", "eval")
+
+
+@dataclass
+class _AllocationMode:
+    """The allocations of several models, as AReaL's old launchers write them in one string.
+
+    ``gen`` and ``train`` are the splits of the model that generates and of the one that trains,
+    None where there is none; ``gen_backend`` and ``train_backend`` are their backends.
+    """
+
+    type_: AllocationType
+    allocations: list[ModelAllocation]
+
+    @classmethod
+    def from_str(cls, spec: str) -> _AllocationMode:
+        """Read allocations such as "sglang:d2+fsdp:d4".
+
+        Args:
+            spec: Models joined by "+" have devices of their own; "|" binds tighter, and what it
+                joins shares the devices of the first. "eval" or "cpu" in the place of a model is
+                an evaluation elsewhere.
+
+        Raises:
+            InvalidAllocationModeError: A part cannot be read.
+            AllocationValidationError: A part is no possible split, models that share devices take
+                different numbers of them, or nothing is named but an evaluation.
+        """
+        parts = "".join(spec.split()).split("+")
+        groups = [_parse_colocated(part) for part in parts if part not in _EVALUATION]
+        allocations = [allocation for group in groups for allocation in group]
+        if not allocations:
+            raise AllocationValidationError(f"{spec!r} names no model")
+        trains = any(allocation.trains for allocation in allocations)
+        if len(groups) < len(parts):
+            kind = AllocationType.DECOUPLED_EVAL
+        elif not trains:
+            kind = AllocationType.LLM_SERVER_ONLY
+        elif len(groups) == 1:
+            kind = AllocationType.COLOCATE
+        else:
+            kind = AllocationType.DECOUPLED_TRAIN
+        return cls(kind, allocations)
+
+    @property
+    def gen(self) -> ParallelStrategy | None:
+        """The split of the model that generates."""
+        found = self._only(trains=False)
+        return found and found.parallel
+
+    @property
+    def gen_backend(self) -> str | None:
+        """Its backend."""
+        found = self._only(trains=False)
+        return found and found.backend
+
+    @property
+    def train(self) -> ParallelStrategy | None:
+        """The split of the model that trains."""
+        found = self._only(trains=True)
+        return found and found.parallel
+
+    @property
+    def train_backend(self) -> str | None:
+        """Its backend."""
+        found = self._only(trains=True)
+        return found and found.backend
+
+    def _only(self, *, trains: bool) -> ModelAllocation | None:
+        found = [each for each in self.allocations if each.trains is trains]
+        if len(found) > 1:
+            known = ", ".join(map(str, found))
+            raise AllocationValidationError(f"several models are meant: {known}; see allocations")
+        return found[0] if found else None
+
+
+def _parse_colocated(spec: str) -> list[ModelAllocation]:
+    """Read models joined by "|", which is a part of "attn:...|ffn:..." too."""
+    first, *others = (ModelAllocation.from_str(text) for text in re.split(r"\|(?!ffn:)", spec))
+    for other in others:
+        if other.world_size != first.world_size:
+            raise AllocationValidationError(
+                f"{spec!r}: models that share devices take as many of them, found "
+                f"{first.world_size} and {other.world_size}"
+            )
+        other.scheduling_strategy = SchedulingStrategy(
+            SchedulingStrategyType.colocation.value, first.name or first.backend
+        )
+    return [first, *others]
+
+
 def _parse_split(backend: str, dims: str, spec: str) -> ParallelStrategy:
     strategy = _BACKENDS[backend].strategy
     if not dims.startswith(("(", "attn:")):

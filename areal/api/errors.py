@@ -17,6 +17,10 @@ class DatasetError(ArealError, ValueError):
     """A dataset cannot be found, or lacks what its loader needs."""
 
 
+class UnsupportedDatasetError(DatasetError, NotImplementedError):
+    """A dataset cannot have rows of the type that is asked for."""
+
+
 class TrajectoryError(ArealError, ValueError):
     """A workflow returned something that cannot be trained on."""
 

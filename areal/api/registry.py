@@ -17,18 +17,27 @@ def import_from_string(path: str) -> Any:
         path: ``"pkg.mod.Obj"`` or ``"pkg.mod:Obj"``; after the colon, dots reach into classes.
 
     Raises:
+        TypeError: The path is no text.
         ValueError: The path is empty or has no dot and no colon.
         ImportError: The module cannot be imported.
-        AttributeError: The module has no such attribute.
+        AttributeError: The module has no such attribute; the message names both.
     """
+    if not isinstance(path, str):
+        raise TypeError(
+            f"a dotted path is text such as 'package.module.Name', found {type(path).__name__} "
+            f"{path!r}"
+        )
     module_path, sep, attribute = path.partition(":")
     if not sep:
         module_path, _, attribute = path.rpartition(".")
     if not module_path or not attribute:
         raise ValueError(f"{path!r} is no dotted path; write it as 'package.module.Name'")
     found: Any = importlib.import_module(module_path)
-    for part in attribute.split("."):
-        found = getattr(found, part)
+    try:
+        for part in attribute.split("."):
+            found = getattr(found, part)
+    except AttributeError as error:
+        raise AttributeError(f"module {module_path!r} has no attribute {attribute!r}") from error
     return found
 
 

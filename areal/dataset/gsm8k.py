@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from areal.dataset.rows import RowDataset
+from areal.dataset.rows import Row, RowDataset
 from areal.dataset.sources import Source
-from areal.dataset.tokens import Messages, keep_short, keep_short_prompts, sft_row
+from areal.dataset.tokens import keep_short, require_tokenizer
 
 SOURCE = Source("gsm8k", ("question", "answer"), hub_id="openai/gsm8k", hub_config="main")
 
 # The box is what the gsm8k reward looks for first.
-PROMPT = "{question}\n\nThink step by step, then give the final number in \\boxed{{}}."
+PROMPT = "{question}\nPlease put your final answer within \\boxed{{}}."
 
 
 def get_gsm8k_sft_dataset(
@@ -22,20 +22,20 @@ def get_gsm8k_sft_dataset(
     Args:
         path: See ``Source.read``; "gsm8k" takes ``AREAL_GSM8K_DIR`` or the hub.
         split: "train" (7,473 rows) or "test" (1,319).
-        tokenizer: Renders the prompt, encodes the solution, which keeps its ``#### `` line.
+        tokenizer: Encodes question, solution with its ``#### `` line and end of sequence as one
+            text; there is no chat.
         max_length: Drops rows of more tokens.
 
     Returns:
-        Rows of ``input_ids`` and ``loss_mask`` (lists of ints).
+        Rows of ``input_ids`` and ``loss_mask`` (lists of ints); the loss is on what follows the
+        tokens of the question.
 
     Raises:
         DatasetError: The data is not there or not as expected.
 
     Source: https://github.com/openai/grade-school-math, MIT licence.
     """
-    rows = RowDataset(SOURCE.read(path, split)).map(
-        lambda row: sft_row(tokenizer, _messages(row["question"]), str(row["answer"]))
-    )
+    rows = RowDataset(SOURCE.read(path, split)).map(lambda row: _sft_row(tokenizer, row))
     return keep_short(rows, max_length, lambda row: len(row["input_ids"]), f"{path} ({split})")
 
 
@@ -48,21 +48,35 @@ def get_gsm8k_rl_dataset(
         path: See ``Source.read``; "gsm8k" takes ``AREAL_GSM8K_DIR`` or the hub.
         split: "train" (7,473 rows) or "test" (1,319).
         tokenizer: Counts tokens; needed with ``max_length`` only.
-        max_length: Drops rows whose rendered prompt has more tokens.
+        max_length: Drops rows whose message has more tokens, not counting the chat around it.
 
     Returns:
-        Rows of ``messages`` (role and content) and ``answer`` (the solution with ``#### 72``).
+        Rows of ``answer`` (the solution with ``#### 72``) and ``messages`` (role and content).
 
     Raises:
         DatasetError: The data is not there or not as expected.
 
     Source: https://github.com/openai/grade-school-math, MIT licence.
     """
-    rows = RowDataset(SOURCE.read(path, split)).map(
-        lambda row: {"messages": _messages(row["question"]), "answer": row["answer"]}
+    origin = f"{path} ({split})"
+    rows = RowDataset(SOURCE.read(path, split)).map(_rl_row)
+    if max_length is not None:
+        require_tokenizer(tokenizer, origin)
+    return keep_short(
+        rows, max_length, lambda row: len(tokenizer.encode(row["messages"][0]["content"])), origin
     )
-    return keep_short_prompts(rows, max_length, tokenizer, f"{path} ({split})")
 
 
-def _messages(question: str) -> Messages:
-    return [{"role": "user", "content": PROMPT.format(question=question)}]
+def _sft_row(tokenizer: Any, row: Row) -> Row:
+    text = f"{row['question']}{row['answer']}{tokenizer.eos_token}"
+    input_ids = tokenizer.encode(text)
+    num_given = len(tokenizer.encode(row["question"]))
+    return {
+        "input_ids": input_ids,
+        "loss_mask": [0] * num_given + [1] * (len(input_ids) - num_given),
+    }
+
+
+def _rl_row(row: Row) -> Row:
+    content = PROMPT.format(question=row["question"])
+    return {"answer": row["answer"], "messages": [{"role": "user", "content": content}]}

@@ -81,8 +81,3 @@ def _with_loss_masks(row: Row) -> Row:
         for side in ("chosen", "rejected")
     }
     return {**row, **masks}
-
-
-# AReaL's names for the two.
-get_hhrlhf_rw_dataset = get_hh_rlhf_rw_dataset
-get_hhrlhf_dpo_dataset = get_hh_rlhf_dpo_dataset

@@ -80,11 +80,16 @@ def keep_short_prompts(
     """Drop the rows whose ``messages`` render to more than ``max_length`` tokens."""
     if max_length is None:
         return rows
-    if tokenizer is None:
-        raise DatasetError(f"max_length counts tokens, so {origin} needs a tokenizer")
+    require_tokenizer(tokenizer, origin)
     return keep_short(
         rows, max_length, lambda row: len(prompt_token_ids(tokenizer, row["messages"])), origin
     )
+
+
+def require_tokenizer(tokenizer: Any, origin: str) -> None:
+    """Raise if there is none to count tokens with."""
+    if tokenizer is None:
+        raise DatasetError(f"max_length counts tokens, so {origin} needs a tokenizer")
 
 
 def common_prefix_length(first: Sequence[int], second: Sequence[int]) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from areal.api.errors import DatasetError
+from areal.api.errors import DatasetError, UnsupportedDatasetError
 from areal.dataset.rows import Row, RowDataset
 from areal.dataset.sources import Source
 from areal.dataset.tokens import keep_short_prompts
@@ -15,6 +15,28 @@ SOURCE = Source(
     ("prompt", "reward_model"),
     hint="get train.parquet and test.parquet from https://github.com/GAIR-NLP/ToRL",
 )
+
+
+def get_torl_data_sft_dataset(
+    path: str, split: str, tokenizer: Any, max_length: int | None = None
+) -> RowDataset:
+    """Refuse supervised training: there are answers without solutions.
+
+    Args:
+        path: Not used.
+        split: Not used.
+        tokenizer: Not used.
+        max_length: Not used.
+
+    Returns:
+        Nothing: ``input_ids`` and ``loss_mask`` would need solutions.
+
+    Raises:
+        UnsupportedDatasetError: Always; it is a NotImplementedError.
+    """
+    raise UnsupportedDatasetError(
+        "torl_data has answers without solutions to learn from; set train_dataset.type to rl"
+    )
 
 
 def get_torl_data_rl_dataset(

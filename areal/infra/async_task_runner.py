@@ -114,14 +114,14 @@ class AsyncTaskRunner(Generic[T]):
         return task_id
 
     def wait(
-        self, count: int, timeout: float | None = None, with_timing: bool = True
-    ) -> list[TimedResult[T]] | list[T]:
+        self, count: int, timeout: float | None = None, with_timing: bool = False
+    ) -> list[T] | list[TimedResult[T]]:
         """Wait for results and take them out, oldest task first.
 
         Args:
             count: How many.
             timeout: In seconds; None waits for ever.
-            with_timing: False returns the bare results.
+            with_timing: Wrap each result with its task's id and time of submission.
 
         Raises:
             TimeoutError: Fewer came in time; they stay for the next call.

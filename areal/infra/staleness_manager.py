@@ -121,6 +121,10 @@ class StalenessManager:
             self._stat.accepted -= count
             self._wake()
 
+    def on_version_recovered(self, version: int) -> None:
+        """Start after a restart at this version, for which each earlier one consumed its batch."""
+        self.restore(version * self.consumer_batch_size)
+
     def restore(self, num_accepted: int) -> None:
         """Start from the number of rollouts accepted and consumed before a restart."""
         with self._lock:

@@ -37,6 +37,20 @@ class PlainNumber:
     value: Fraction
     is_percent: bool = False
 
+    @property
+    def latex(self) -> str:
+        """The number as LaTeX: with decimals where these are exact, else as ``a/b``."""
+        places = 0
+        # Longer ones are no decimals that somebody wrote.
+        while places < 20 and (self.value * 10**places).denominator > 1:
+            places += 1
+        scaled = self.value * 10**places
+        text = f"{self.value}"
+        if places and scaled.denominator == 1:
+            digits = f"{abs(scaled.numerator):0{places + 1}}"
+            text = f"{'-' * (scaled < 0)}{digits[:-places]}.{digits[-places:]}"
+        return text + "\\%" * self.is_percent
+
 
 def final_answer(text: str) -> str | None:
     r"""Return what a text marks as its final answer; of several marks the last one counts.

@@ -39,4 +39,4 @@ def geometry3k_reward_fn(
     if said is None:
         numbers = _NUMBER.findall(completions)
         said = numbers[-1] if numbers else ""
-    return get_math_verify_worker().verify(f"\\boxed{{{said}}}", str(answer))
+    return get_math_verify_worker(raise_on_error=True).verify(f"\\boxed{{{said}}}", str(answer))

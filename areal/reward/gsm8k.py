@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from areal.api.errors import RewardError
 from areal.reward.extraction import final_answer, numbers_equal, read_number
 from areal.reward.math_verify import get_math_verify_worker
+
+_MATHEMATICS = re.compile(r"\d|\\|[-+*/^=]|\bpi\b")
 
 
 def gsm8k_reward_fn(
@@ -20,14 +23,15 @@ def gsm8k_reward_fn(
             may follow the number. Without such a mark ``math-verify`` looks for it.
         prompt_ids: Not used.
         completion_ids: Not used.
-        answer: A gold solution that ends in ``#### 1,234``, or the number alone.
+        answer: A gold solution that ends in ``#### 1,234``, or the number alone, or what else
+            ``math-verify`` reads (``2^3``, ``2*pi``, a matrix, an interval).
         **kwargs: Other columns of the row; not used.
 
     Returns:
         1.0 or 0.0.
 
     Raises:
-        RewardError: The gold answer holds no number.
+        RewardError: The gold answer is words, or nothing.
         RewardTimeoutError: An answer that is no plain number took too long to compare.
 
     Source: the data set and its ``####`` mark, https://github.com/openai/grade-school-math.
@@ -36,11 +40,14 @@ def gsm8k_reward_fn(
     marked = final_answer(gold_solution)
     gold_text = gold_solution if marked is None else marked
     gold = read_number(gold_text, allow_units=True)
+    worker = get_math_verify_worker(raise_on_error=True)
     if gold is None:
-        raise RewardError(f"the gold answer {gold_solution[-80:]!r} does not end in a number")
+        # Words can be read as products of their letters, and are a mistake in the data.
+        if not _MATHEMATICS.search(gold_text):
+            raise RewardError(f"the gold answer {gold_solution[-80:]!r} has no number or formula")
+        return worker.verify(completions, gold_text)
     said = final_answer(completions)
-    number = None if said is None else read_number(said, allow_units=True)
+    number = read_number(completions if said is None else said, allow_units=True)
     if number is not None:
         return float(numbers_equal(number, gold))
-    percent = "\\%" if gold.is_percent else ""
-    return get_math_verify_worker().verify(completions, f"{gold.value}{percent}")
+    return worker.verify(completions, gold.latex)

@@ -4,17 +4,23 @@ from __future__ import annotations
 
 import ctypes
 import functools
+import re
 import sys
 import threading
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from areal.api.errors import RewardError, RewardTimeoutError
 from areal.reward.extraction import final_answer, numbers_equal, read_number
+from areal.utils import logging
+
+logger = logging.getLogger("MathVerify")
 
 # math-verify's patterns take more than linear time; an unmarked answer stands at the end anyway.
 _TAIL_CHARS = 2000
 _STOP_PERIOD_S = 0.2
+_WORD_PI = re.compile(r"(?<![\\A-Za-z])pi(?![A-Za-z])")
 # What the parsers raise for text that no reader could make sense of: too deep, too many digits.
 _UNREADABLE = (ValueError, RecursionError, OverflowError)
 
@@ -33,6 +39,8 @@ class MathVerifyWorker:
             otherwise a box, ``####`` or the word "answer" must point at it.
         precision: Decimal places that must agree where either side is no whole number.
         timeout: Seconds for one comparison; None waits for ever.
+        raise_on_error: Whether what keeps it from grading is raised; otherwise it is logged and
+            scores 0.0. The rewards here raise, so that a failing grader is counted as one.
 
     Source: https://github.com/huggingface/Math-Verify for extraction from unmarked text and for
         symbolic comparison.
@@ -43,10 +51,12 @@ class MathVerifyWorker:
         try_extract_without_anchor: bool = True,
         precision: int = 6,
         timeout: float | None = 5.0,
+        raise_on_error: bool = False,
     ) -> None:
         self.try_extract_without_anchor = try_extract_without_anchor
         self.precision = precision
         self.timeout = timeout
+        self.raise_on_error = raise_on_error
 
     def verify(self, response: str, ground_truth: str) -> float:
         """Return 1.0 if the response's final answer equals the gold answer, else 0.0.
@@ -57,13 +67,25 @@ class MathVerifyWorker:
             ground_truth: An answer, or a whole solution with a mark.
 
         Raises:
-            RewardError: The gold answer is empty or cannot be read.
-            RewardTimeoutError: The comparison ran past ``timeout``.
+            RewardError: With ``raise_on_error``: the gold answer is empty or cannot be read.
+            RewardTimeoutError: With ``raise_on_error``: the comparison ran past ``timeout``.
         """
+        try:
+            return self._verify(response, ground_truth)
+        except Exception as error:
+            if self.raise_on_error:
+                raise
+            logger.warning("scored 0.0, because it could not be graded: %r", error)
+            return 0.0
+
+    def _verify(self, response: str, ground_truth: str) -> float:
         gold = _gold_text(ground_truth)
         answer = final_answer(response)
-        if answer is not None:
-            gold_number, number = read_number(gold), read_number(answer)
+        if answer is not None or self.try_extract_without_anchor:
+            said = response.strip() if answer is None else answer
+            if said == gold:
+                return 1.0
+            gold_number, number = read_number(gold), read_number(said)
             if gold_number is not None and number is not None:
                 return float(numbers_equal(number, gold_number, precision=self.precision))
         # Imported here, in the caller's thread, so that its 0.3 s do not count as grading.
@@ -78,11 +100,16 @@ class MathVerifyWorker:
         from math_verify import ExprExtractionConfig, LatexExtractionConfig, parse, verify
 
         # Its own limits use SIGALRM, which only a main thread may; so they are off (None).
-        golds = parse(
-            gold if _has_math_delimiter(gold) else _boxed(gold),
-            parsing_timeout=None,
-            raise_on_error=True,
-        )
+        number = read_number(gold)
+        spellings = [gold if _has_math_delimiter(gold) else _boxed(gold)]
+        if number is not None and number.is_percent:
+            # The sign may be a unit that the answer leaves out.
+            spellings.append(_boxed(replace(number, is_percent=False).latex))
+        golds = [
+            found
+            for spelling in spellings
+            for found in parse(spelling, parsing_timeout=None, raise_on_error=True)
+        ]
         if not golds:
             raise RewardError(f"the gold answer {gold!r} cannot be read as mathematics")
         targets = (
@@ -111,7 +138,10 @@ def _gold_text(ground_truth: str) -> str:
 
 
 def _boxed(text: str) -> str:
-    return f"\\boxed{{{text}}}"
+    """Return a formula in a box, which makes ``math-verify`` read all of it."""
+    # In LaTeX, "2*pi" has a p and an i, and "**" is nothing.
+    formula = _WORD_PI.sub(r"\\pi ", text).replace("**", "^")
+    return f"\\boxed{{{formula}}}"
 
 
 def _has_math_delimiter(text: str) -> bool:
@@ -179,9 +209,9 @@ def _drop_reports() -> None:
 
 
 @functools.cache
-def get_math_verify_worker() -> MathVerifyWorker:
-    """Return the worker with default options, one per process."""
-    return MathVerifyWorker()
+def get_math_verify_worker(*, raise_on_error: bool = False) -> MathVerifyWorker:
+    """Return a worker with default options but for this one, the same one in a process."""
+    return MathVerifyWorker(raise_on_error=raise_on_error)
 
 
 def math_verify_reward_fn(
@@ -204,4 +234,4 @@ def math_verify_reward_fn(
         RewardError: The gold answer is empty or cannot be read.
         RewardTimeoutError: The comparison took too long.
     """
-    return get_math_verify_worker().verify(completions, str(answer))
+    return get_math_verify_worker(raise_on_error=True).verify(completions, str(answer))

@@ -164,11 +164,15 @@ def _shaped_rewards(
 
 
 def _kl_rewards(batch: TensorDict, config: PPOActorConfig, kl_in_reward: bool) -> torch.Tensor:
-    """Return ``-kl_ctl * KL`` per token [B, L]; 0 without a reference model."""
+    """Return ``-kl_ctl * KL`` per token [B, L]; 0 without a reference model.
+
+    The KL is that of the policy that sampled, which the trainer may recompute instead of taking
+    the rollout's word, but not under the decoupled loss: there it computes the proximal policy.
+    """
     logprobs, mask = batch["logprobs"], batch["loss_mask"]
     if not kl_in_reward or config.kl_ctl == 0 or "ref_logp" not in batch:
         return torch.zeros_like(logprobs)
-    if "prox_logp" in batch and (config.recompute_logprob or config.use_decoupled_loss):
+    if "prox_logp" in batch and config.recompute_logprob and not config.use_decoupled_loss:
         logprobs = batch["prox_logp"].to(logprobs.dtype)
     kl = KLEstimator(config.kl_estimator)(logprobs, batch["ref_logp"])
     return torch.where(mask, -config.kl_ctl * kl, 0.0)

@@ -57,7 +57,7 @@ class BaseTrainer(ABC):
     Args:
         config: Of the experiment; ``config.actor`` describes the trained model.
         train_dataset: Rows; None loads ``config.train_dataset``.
-        valid_dataset: Rows; None loads ``config.valid_dataset`` where there is one.
+        valid_dataset: Rows; None does not evaluate, whatever ``config.valid_dataset`` names.
     """
 
     actor_config: TrainEngineConfig
@@ -75,8 +75,6 @@ class BaseTrainer(ABC):
         if train_dataset is None:
             self.train_dataset = load_rows(config.train_dataset, self.tokenizer)
         self.valid_dataset = valid_dataset
-        if valid_dataset is None and config.valid_dataset is not None:
-            self.valid_dataset = load_rows(config.valid_dataset, self.tokenizer)
         check_columns(self.train_dataset, self.columns, "train_dataset")
         if self.valid_dataset is not None:
             check_columns(self.valid_dataset, self.columns, "valid_dataset")
@@ -91,6 +89,7 @@ class BaseTrainer(ABC):
         self.steps_per_epoch = max(1, len(self.train_dataloader))
         self.total_steps = self._count_steps(config.total_train_epochs)
         self.step = 0
+        self.is_complete = False  # an earlier run did all of it
         self.num_sequences = 0
         self.run_log: RunLog | NoLog | None = None
         self._lock: FolderLock | None = None
@@ -149,6 +148,8 @@ class BaseTrainer(ABC):
         for engine in self.trained.values():
             engine.initialize(None, spec)
         self._resume()
+        if self.is_complete:
+            return
         self._start_tracer()
         stats_tracker.export_all()  # of an earlier run in this process
         if not is_first():
@@ -170,6 +171,15 @@ class BaseTrainer(ABC):
         """Run from where the run stands to its end, and save the model."""
         if self.run_log is None:
             self._start(total_epochs)
+        if self.is_complete:
+            if is_first():
+                logger.warning(
+                    "nothing to do: this trial is complete, and %s holds its %d steps; choose "
+                    "another trial_name to run it again, or recover.mode=disabled to start over",
+                    self.folder,
+                    self.step,
+                )
+            return
         assert self.run_log is not None
         timers = self._timers()
         # What start-up left behind lives as long as the run; the collector need not look at it
@@ -260,7 +270,7 @@ class BaseTrainer(ABC):
             rollout=self._rollout_state(),
             version=self.actor.get_version(),
             num_sequences=self.num_sequences,
-            extra={"is_done": is_done},
+            extra={"is_done": is_done, "total_steps": self.total_steps},
         )
         save_recover(self.folder / RECOVER_FOLDER, self.trained, state, not recover.no_save_optim)
 
@@ -278,15 +288,18 @@ class BaseTrainer(ABC):
                 f"this trial began with another model, or its checkpoint is damaged: {error}. "
                 "Choose another trial_name, or recover.mode=disabled to start it over"
             ) from error
+        self.step, self.num_sequences = state.step, state.num_sequences
         if state.extra.get("is_done"):
-            raise ConfigError(
-                f"this trial is complete: {self.folder} holds its {state.step} steps. Choose "
-                "another trial_name "
-                "to run it again, or recover.mode=disabled to start it over"
-            )
+            self.is_complete = True
+            if (planned := state.extra["total_steps"]) != self.total_steps:
+                raise ConfigError(
+                    f"this trial is complete: {self.folder} holds its {state.step} steps, of "
+                    f"{planned} that were planned, and {self.total_steps} are asked for. Choose "
+                    "another trial_name, or recover.mode=disabled to start it over"
+                )
+            return
         self.train_dataloader.load_state_dict(state.dataloader)
         self._restore_rollout(state.rollout)
-        self.step, self.num_sequences = state.step, state.num_sequences
         logger.info("resumed from step %d", state.step)
 
     # --- life

@@ -18,8 +18,8 @@ from areal.api.errors import EpisodeFailureError, RankError
 from areal.engine.processes import from_first, is_first
 from areal.engine.training.engine import PackedTrainEngine
 from areal.utils.data import TensorDict
-from areal.utils.data.balancing import partition_sizes
 from areal.utils.data.microbatch import take_rows
+from areal.utils.seqpack import partition_sizes
 
 T = TypeVar("T")
 

@@ -14,6 +14,7 @@ from areal.api.cli_args import (
 from areal.api.errors import ConfigError
 from areal.trainer.launching import launch
 from areal.trainer.report import ReportPaths
+from areal.trainer.runtime import load_rows, make_tokenizer
 
 
 def run_training(argv: Sequence[str]) -> ReportPaths | None:
@@ -39,15 +40,21 @@ def run_training(argv: Sequence[str]) -> ReportPaths | None:
     config = load_expr_config(argv, kind)[0]
     if launch(config, ["-m", "areal.trainer.cli", "train", *argv], _check):
         return None
+    # Before rows are loaded: what is refused needs none.
+    _check(config)
+    valid_dataset = None
+    if config.valid_dataset is not None:
+        tokenizer = make_tokenizer(config, config.actor)
+        valid_dataset = load_rows(config.valid_dataset, tokenizer)
     if isinstance(config, PPOConfig):
         from areal.trainer.ppo import PPOTrainer
 
-        with PPOTrainer(config) as rl_trainer:
+        with PPOTrainer(config, valid_dataset=valid_dataset) as rl_trainer:
             rl_trainer.train()
         return rl_trainer.report
     from areal.trainer.sft import SFTTrainer
 
-    with SFTTrainer(config) as sft_trainer:
+    with SFTTrainer(config, valid_dataset=valid_dataset) as sft_trainer:
         sft_trainer.train()
     return sft_trainer.report
 

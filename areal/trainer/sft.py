@@ -39,7 +39,7 @@ class SFTTrainer(BaseTrainer):
         config: Of the experiment.
         train_dataset: Rows with ``input_ids`` and ``loss_mask``; None loads
             ``config.train_dataset``.
-        valid_dataset: The same, for evaluation.
+        valid_dataset: The same, for evaluation; None does not evaluate.
     """
 
     config: SFTConfig

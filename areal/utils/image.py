@@ -82,7 +82,8 @@ class VisionPrompt:
     """A prompt with images as a processor prepares it.
 
     ``input_ids`` and ``mm_token_type_ids`` (1 where an image stands, 0 for text) are lists of one
-    length; ``features`` holds what the model takes beside tokens, such as ``pixel_values``.
+    length; ``features`` holds tensors of what the model takes beside tokens. ``pixel_values`` are
+    always there, of shape [0] where there is no image, so that rows of both sorts make a batch.
     """
 
     input_ids: list[int]
@@ -98,14 +99,9 @@ def process_vision_prompt(processor: Any, text: str, images: Sequence[Any]) -> V
         text: The prompt with the model's image placeholders.
         images: As many as there are placeholders; anything that ``to_pil`` takes.
     """
-    prepared = dict(
-        processor(
-            images=[to_pil(image) for image in images],
-            text=[text],
-            padding=False,
-            return_tensors="pt",
-        )
-    )
+    # Processors take None for no images, and an empty list for a mistake.
+    pictures = [to_pil(image) for image in images] or None
+    prepared = dict(processor(images=pictures, text=[text], padding=False, return_tensors="pt"))
     input_ids = _first_row(prepared.pop("input_ids"))
     prepared.pop("attention_mask", None)
     if "mm_token_type_ids" in prepared:
@@ -113,9 +109,23 @@ def process_vision_prompt(processor: Any, text: str, images: Sequence[Any]) -> V
     else:
         image_token_id = getattr(processor, "image_token_id", None)
         token_types = [int(token == image_token_id) for token in input_ids]
-    return VisionPrompt(input_ids, token_types, prepared)
+    return VisionPrompt(input_ids, token_types, _tensors(prepared))
 
 
 def _first_row(batch: Any) -> list[int]:
     rows = batch.tolist() if hasattr(batch, "tolist") else batch
-    return list(rows[0])
+    return list(rows[0]) if isinstance(rows[0], Sequence) else list(rows)
+
+
+def _tensors(features: Mapping[str, Any]) -> dict[str, Any]:
+    """Return tensors of arrays and lists of them, which some processors return all the same."""
+    # Heavy, and datasets of text import this module too.
+    import numpy as np
+    import torch
+
+    made = {
+        name: torch.as_tensor(value if torch.is_tensor(value) else np.asarray(value))
+        for name, value in features.items()
+        if value is not None
+    }
+    return {"pixel_values": torch.empty(0), **made}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,6 +15,9 @@ from areal.utils.perf_tracer import atrace_session_phase
 
 if TYPE_CHECKING:
     from areal.api.io_struct import ModelResponse
+
+# An ``AsyncRewardWrapper``, or a coroutine function in the place of one.
+RewardCall = Callable[..., Awaitable[float]]
 
 # What a reward is told about the sample; a column of such a name would collide with it.
 _SAMPLE = ("prompt", "completions", "prompt_ids", "completion_ids")
@@ -29,11 +32,11 @@ class EpisodeReward:
 
     def __init__(self, reward_fn: Callable[..., Any] | str) -> None:
         self.reward_fn = reward_fn
-        self._wrapper: AsyncRewardWrapper | None = None
+        self._wrapper: RewardCall | None = None
 
     @property
-    def wrapper(self) -> AsyncRewardWrapper:
-        """The wrapper around the function.
+    def wrapper(self) -> RewardCall:
+        """The wrapper around the function; another one may be set, or None for a new one.
 
         Raises:
             UnknownNameError: The reward is no registered name and no importable path.
@@ -46,6 +49,10 @@ class EpisodeReward:
             is_wrapped = isinstance(found, AsyncRewardWrapper)
             self._wrapper = found if is_wrapped else AsyncRewardWrapper(found)
         return self._wrapper
+
+    @wrapper.setter
+    def wrapper(self, wrapper: RewardCall | None) -> None:
+        self._wrapper = wrapper
 
     async def score(
         self,

@@ -7,13 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 from areal.api.errors import ConfigError, TrajectoryError
 from areal.api.io_struct import ModelRequest, ModelResponse
-from areal.api.reward_api import AsyncRewardWrapper
 from areal.api.workflow_api import GenerationEngine, RolloutWorkflow
 from areal.infra import workflow_context
 from areal.utils import stats_tracker
 from areal.utils.hf_utils import apply_chat_template, load_hf_tokenizer
 from areal.utils.perf_tracer import atrace_session_phase
-from areal.workflow.episode import EpisodeReward, Trajectory
+from areal.workflow.episode import EpisodeReward, RewardCall, Trajectory
 
 if TYPE_CHECKING:
     import torch
@@ -75,9 +74,13 @@ class MultiTurnWorkflow(RolloutWorkflow):
         return self._reward.reward_fn
 
     @property
-    def async_reward_fn(self) -> AsyncRewardWrapper:
-        """The wrapped reward; the first look resolves its name."""
+    def async_reward_fn(self) -> RewardCall:
+        """The wrapped reward; the first look resolves its name. A subclass may set another."""
         return self._reward.wrapper
+
+    @async_reward_fn.setter
+    def async_reward_fn(self, async_reward_fn: RewardCall | None) -> None:
+        self._reward.wrapper = async_reward_fn
 
     async def arun_episode(
         self, engine: GenerationEngine, data: dict[str, Any]

@@ -28,7 +28,8 @@ class VisionRLVRWorkflow(RLVRWorkflow):
     """Shows images, asks once and scores the answer.
 
     A row has ``messages`` (the rendered prompt as text, or messages to render), ``images`` (PIL
-    images or encoded bytes) and, for servers that want it, ``messages_chat``.
+    images or encoded bytes; none or no such column for text alone) and, for servers that want it,
+    ``messages_chat``.
 
     Args:
         reward_fn: Called by keyword: ``prompt``, ``completions``, ``prompt_ids``,
@@ -64,17 +65,19 @@ class VisionRLVRWorkflow(RLVRWorkflow):
             ``input_ids``, ``mm_token_type_ids`` int64 [1, L] (type 0 on the completion);
             ``loss_mask``, ``versions``, ``turn_ids`` int32 [1, L]; ``logprobs`` float32 [1, L];
             ``attention_mask`` bool [1, L]; ``rewards`` float32 [1]; ``multi_modal_input``, a list
-            of one mapping with ``pixel_values`` and what else the processor gives. None if the
-            reward function failed.
+            of one mapping of tensors with ``pixel_values`` (of shape [0] without images) and what
+            else the processor gives. None if the reward function failed.
         """
-        prompt = process_vision_prompt(self.processor, self._prompt_text(data), data["images"])
+        images = data.get("images")
+        images = () if images is None else images
+        prompt = process_vision_prompt(self.processor, self._prompt_text(data), images)
         chat = data.get("messages_chat")
         request = ModelRequest(
             input_ids=prompt.input_ids,
             gconfig=self.gconfig,
             tokenizer=self.tokenizer,
             processor=self.processor,
-            image_data=image2base64(data["images"]),
+            image_data=image2base64(images),
             vision_msg_vllm=None if chat is None else [chat],
         )
         async with atrace_session_phase("generate"):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from areal.api.config.check import above, at_least, fail, one_of
+from areal.api.config.check import above, at_least, one_of
 
 _LEVELS = ("batch", "group")
 
@@ -14,7 +14,8 @@ class NormConfig:
     """What a quantity is centred and scaled over.
 
     ``mean_level`` and ``std_level`` are "batch", "group" (of ``group_size`` neighbours) or null for
-    neither. ``mean_leave1out`` leaves the sample itself out of the mean it is compared with.
+    neither. ``mean_leave1out`` leaves the sample itself out of the mean it is compared with, and
+    has no effect without one.
     """
 
     mean_level: str | None = "batch"
@@ -30,8 +31,6 @@ class NormConfig:
                 one_of(self, name, _LEVELS)
         at_least(self, 0, "eps")
         at_least(self, 1, "group_size")
-        if self.mean_leave1out and self.mean_level is None:
-            fail(self, "mean_leave1out", "be false where mean_level is null", True)
 
 
 @dataclass

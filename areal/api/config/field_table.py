@@ -92,7 +92,7 @@ FIELD_TABLE: dict[str, dict[str, Entry]] = {
         "total_train_n_seqs": _BASE,
         "tokenizer_path": _RUNTIME,
         "train_dataset": _BASE,
-        "valid_dataset": _BASE,
+        "valid_dataset": Read("areal.trainer.run"),
         "saver": _BASE,
         "evaluator": _BASE,
         "stats_logger": _TRACKERS,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -17,6 +19,8 @@ from areal.api.constants import (
 )
 from areal.api.errors import ConfigError
 
+REJECTION_METRICS = ("binary_kl", "kl_k1", "kl_k2", "kl_k3", "ratio")
+
 
 @dataclass
 class RejectionSamplingConfig:
@@ -24,11 +28,14 @@ class RejectionSamplingConfig:
 
     Args:
         level: "token" judges each token, "sequence" all tokens of an answer together.
-        action: "mask" leaves out what lies outside the bounds, "clamp" limits its weight.
-        metric: "ratio", or an estimate "kl_k1", "kl_k2" or "kl_k3" of the divergence.
+        action: "mask" leaves out what lies outside the bounds; "clamp", for a ratio, limits its
+            weight.
+        metric: "ratio"; an estimate "kl_k1", "kl_k2" or "kl_k3" of the divergence; or
+            "binary_kl", that of the token against all others, in whichever direction is larger.
         agg: "mean", "sum" or "max" of the tokens' measures makes a sequence's.
-        upper: Largest accepted measure.
-        lower: Smallest accepted measure; null is no bound.
+        upper: Largest accepted measure; above 1 for a ratio.
+        lower: Smallest accepted measure, above 0 for a ratio; null is no bound, which is 0 for
+            "clamp".
     """
 
     level: str = "token"
@@ -41,13 +48,24 @@ class RejectionSamplingConfig:
     def __post_init__(self) -> None:
         one_of(self, "level", ("token", "sequence"))
         one_of(self, "action", ("mask", "clamp"))
-        one_of(self, "metric", ("ratio", "kl_k1", "kl_k2", "kl_k3"))
+        one_of(self, "metric", REJECTION_METRICS)
         one_of(self, "agg", ("mean", "sum", "max"))
-        above(self, 0, "upper")
-        if self.action == "clamp" and self.metric != "ratio":
-            fail(self, "action", "be mask where metric is no weight (only ratio is)", "clamp")
+        above(self, 1 if self.metric == "ratio" else 0, "upper")
+        if self.action == "clamp":
+            if self.metric != "ratio":
+                fail(self, "action", "be mask where metric is no weight (only ratio is)", "clamp")
+            self.lower = 0.0 if self.lower is None else self.lower
+            at_least(self, 0, "lower")
+        elif self.metric == "ratio":
+            above(self, 0, "lower")
         if self.lower is not None and not self.lower <= self.upper:
             fail(self, "lower", f"not exceed upper={self.upper}", self.lower)
+        if self.level == "token" and self.agg != "mean":
+            warnings.warn(
+                f"rejection_sampling.agg {self.agg!r} has no effect at level 'token'; "
+                "set level 'sequence'",
+                stacklevel=3,
+            )
 
 
 @dataclass
@@ -109,12 +127,24 @@ class PPOActorConfig(TrainEngineConfig):
             if not isinstance(value, str) and not 0 <= value <= 1:
                 fail(self, name, "lie in [0, 1]", value)
         self._check_combinations()
+        self._check_reward_norm()
 
     def should_compute_prox_logp(self) -> bool:
         """Return True where the model runs over the batch once more before the update."""
         if self.use_decoupled_loss:
             return not ProxLogpMethod(self.prox_logp_method).skips_forward_pass()
         return self.recompute_logprob
+
+    def _check_reward_norm(self) -> None:
+        norm = self.reward_norm
+        if isinstance(norm, Mapping):  # of a script, or OmegaConf's
+            norm = self.reward_norm = NormConfig(**norm)
+        if norm is not None and norm.mean_level == "group" and norm.group_size == 1:
+            warnings.warn(
+                "reward_norm.mean_level 'group' with group_size 1 leaves no reward: each one is "
+                "its group's mean; set group_size to the samples of a prompt",
+                stacklevel=4,
+            )
 
     def _check_combinations(self) -> None:
         if self.use_sapo_loss and self.use_cispo_loss:

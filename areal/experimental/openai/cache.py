@@ -20,7 +20,7 @@ class InteractionCache(OrderedDict[str, InteractionWithTokenLogpReward]):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self._is_discounted = False
+        self._discount: float | None = None  # what has been applied
 
     @property
     def last_interaction_id(self) -> str:
@@ -87,9 +87,11 @@ class InteractionCache(OrderedDict[str, InteractionWithTokenLogpReward]):
         Raises:
             RuntimeError: It was called before; a second time would count rewards twice.
         """
-        if self._is_discounted:
-            raise RuntimeError("rewards have been discounted already; it can be done once")
-        self._is_discounted = True
+        if self._discount is not None:
+            raise RuntimeError(
+                f"rewards have been discounted already, by {self._discount}; it can be done once"
+            )
+        self._discount = turn_discount
         if self and self[self.last_interaction_id].reward is None:
             logger.warning("the last interaction has no reward and counts as 0.0")
         carried = 0.0
@@ -97,23 +99,32 @@ class InteractionCache(OrderedDict[str, InteractionWithTokenLogpReward]):
             carried = (interaction.reward or 0.0) + turn_discount * carried
             interaction.reward = carried
 
-    def export_interactions(self, style: str) -> dict[str, InteractionWithTokenLogpReward]:
+    def export_interactions(
+        self, style: str, reward_discount: float | None = None
+    ) -> dict[str, InteractionWithTokenLogpReward]:
         """Return what can be trained on.
 
         Args:
             style: "individual": every interaction, a sequence each. "concat": only those that no
                 other goes on with, whose tokens hold the rest of their conversation.
+            reward_discount: Applied before, as by ``apply_reward_discount``, unless the rewards
+                have been discounted by it already; None leaves them.
 
         Raises:
             ValueError: The style is unknown, or "concat" was asked of conversations that were
                 rendered anew for every request.
+            RuntimeError: Rewards have been discounted by something else.
         """
         if style not in EXPORT_STYLES:
             raise ValueError(f"unknown export style {style!r}; known: {', '.join(EXPORT_STYLES)}")
+        is_rendered_anew = any(x.chat_template_type != "concat" for x in self.values())
+        if style == "concat" and is_rendered_anew:
+            raise ValueError("export style 'concat' needs chat_template_type 'concat'")
+        # Not twice, so that an export can be repeated.
+        if reward_discount is not None and reward_discount != self._discount:
+            self.apply_reward_discount(reward_discount)
         if style == "individual":
             return {key: x for key, x in self.items() if x.has_tensor_data}
-        if any(x.chat_template_type != "concat" for x in self.values()):
-            raise ValueError("export style 'concat' needs chat_template_type 'concat'")
         parents = {id(x.parent) for x in self.values()}
         return {k: x for k, x in self.items() if x.has_tensor_data and id(x) not in parents}
 

@@ -174,16 +174,20 @@ class ArealOpenAI(openai.AsyncOpenAI):
         self._recorder.cache.apply_reward_discount(turn_discount)
         return dict(self._recorder.cache)
 
-    def export_interactions(self, style: str) -> dict[str, InteractionWithTokenLogpReward]:
+    def export_interactions(
+        self, style: str, reward_discount: float | None = None
+    ) -> dict[str, InteractionWithTokenLogpReward]:
         """Return what an episode hands over to training.
 
         Args:
             style: "individual" or "concat"; see ``InteractionCache.export_interactions``.
+            reward_discount: Passes rewards on to earlier answers before; None does not.
 
         Raises:
             ValueError: The style is unknown, or does not go with ``chat_template_type``.
+            RuntimeError: Rewards have been discounted by something else.
         """
-        return self._recorder.cache.export_interactions(style)
+        return self._recorder.cache.export_interactions(style, reward_discount)
 
 
 class _Chat(AsyncChat):

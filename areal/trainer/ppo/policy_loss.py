@@ -31,7 +31,6 @@ logger = logging.getLogger("PolicyLoss")
 _RENAMED = {
     "clip_mask": "clip_ratio",
     "dual_clip_mask": "dual_clip_ratio",
-    "behave_mask": "behave_kept_ratio",
     "m2_mask": "m2_kept_ratio",
     "loss": "token_loss",
     "mean_loss": "actor_loss",

@@ -104,11 +104,12 @@ class TokenStatistics:
         Args:
             loss: 0-dim, a mean over what ``weight`` counts.
             weight: How much the micro-batch counts.
-            stats: One value a token, [T]; every call has the same names.
+            stats: One value a token, [T], or one for all, 0-dim; every call has the same names.
             loss_mask: Which tokens count, [T].
         """
         mask = loss_mask.bool()
-        table = torch.stack([value.detach().float() for value in stats.values()])
+        values = (value.detach().float().broadcast_to(mask.shape) for value in stats.values())
+        table = torch.stack(list(values))
         table = torch.where(mask, table, 0.0).flatten(1)
         names = tuple(stats)
         rows = [names.index(name) for name in self._with_maximum]

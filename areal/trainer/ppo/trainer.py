@@ -61,7 +61,7 @@ class PPOTrainer(BaseTrainer):
     Args:
         config: Of the experiment.
         train_dataset: Rows; None loads ``config.train_dataset``.
-        valid_dataset: Rows for evaluation; None loads ``config.valid_dataset`` where there is one.
+        valid_dataset: Rows for evaluation; None does not evaluate.
     """
 
     config: PPOConfig

@@ -1,6 +1,5 @@
 """Batches of trajectories: padding, packing, micro-batches, normalisation."""
 
-from areal.utils.data.balancing import karmarkar_karp, partition_sizes
 from areal.utils.data.batching import TrajBatchMeta, batched_call, concat_batch, split_batch
 from areal.utils.data.containers import (
     TensorDict,
@@ -41,7 +40,6 @@ __all__ = [
     "concat_batch",
     "concat_padded_tensors",
     "cycle_dataloader",
-    "karmarkar_karp",
     "pack_mb_list",
     "pack_tensor_dict",
     "pad_and_stack_tensors_along_first_dim",
@@ -49,7 +47,6 @@ __all__ = [
     "pad_packed_tensor",
     "pad_packed_tensor_dict",
     "pad_sequences_to_tensors",
-    "partition_sizes",
     "reorder_list",
     "resolve_group_sizes",
     "split_batch",

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from areal.utils.data.balancing import Groups, partition_sizes, split_groups
 from areal.utils.data.containers import TensorDict, tensor_container_to
 from areal.utils.data.packing import pack_tensor_dict, pad_packed_tensor_dict
+from areal.utils.seqpack import Groups, partition_sizes, split_groups
 
 if TYPE_CHECKING:
     from torch.distributed import ProcessGroup

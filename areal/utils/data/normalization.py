@@ -48,7 +48,7 @@ class Normalization:
             group_sizes: Rows of each group, in order; None for groups of ``config.group_size``.
 
         Raises:
-            ValueError: The groups do not make up the rows of ``x``.
+            ValueError: The groups do not make up the rows of ``x``, or one has none.
         """
         config = self.config
         values = x.double() if high_precision else x.float()
@@ -87,9 +87,11 @@ def resolve_group_sizes(
     """Return the rows of each group: those given, or as many of ``group_size`` as fit exactly.
 
     Raises:
-        ValueError: The groups do not make up the rows.
+        ValueError: The groups do not make up the rows, or one has none.
     """
     if group_sizes is not None:
+        if any(size < 1 for size in group_sizes):
+            raise ValueError(f"each group has at least one row, found sizes {list(group_sizes)}")
         if sum(group_sizes) != num_rows:
             raise ValueError(
                 f"group sizes sum to {sum(group_sizes)}, the batch has {num_rows} rows"

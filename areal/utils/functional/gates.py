@@ -7,7 +7,7 @@ token (to be minimised) and, for the report, which tokens it held back. ``A`` is
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import torch
 
@@ -22,11 +22,13 @@ class GatedLoss:
         loss: Per token, differentiable.
         is_clipped: Bool per token: the ratio lay outside the trusted range where that matters.
         is_dual_clipped: Bool per token: the dual clip bounded the loss.
+        stats: What else this gate reports of each token, by name.
     """
 
     loss: torch.Tensor
     is_clipped: torch.Tensor
     is_dual_clipped: torch.Tensor
+    stats: dict[str, torch.Tensor] = field(default_factory=dict)
 
 
 def clip_gate(
@@ -76,9 +78,14 @@ def cispo_gate(
 
     ``eps_clip`` of 1 or more is no lower bound, which is how the paper runs it.
 
+    Raises:
+        ValueError: ``eps_clip_higher`` is not positive: no ratio above 1 would weigh more than 1.
+
     Source:
         MiniMax-M1 (arXiv 2506.13585), equations 4 and 5.
     """
+    if eps_clip_higher is not None and not eps_clip_higher > 0:
+        raise ValueError(f"eps_clip_higher must be greater than 0, found {eps_clip_higher}")
     upper = eps_clip if eps_clip_higher is None else eps_clip_higher
     ratio = ratio.detach()
     weight = ratio.clamp(1.0 - eps_clip, 1.0 + upper)
@@ -96,11 +103,15 @@ def sapo_gate(
     Source:
         SAPO (arXiv 2511.20347), the gate f of its objective.
     """
-    # Not torch.where on two numbers, which would round them to float32.
-    tau = torch.full_like(ratio, tau_neg).masked_fill(advantages > 0, tau_pos)
-    gate = torch.sigmoid(tau * (ratio - 1.0)) * (4.0 / tau)
+    pos, neg = (torch.sigmoid(tau * (ratio - 1.0)) * (4.0 / tau) for tau in (tau_pos, tau_neg))
+    gate = torch.where(advantages > 0, pos, neg)
     none = torch.zeros_like(ratio, dtype=torch.bool)
-    return GatedLoss(-advantages * gate, none, none)
+    stats = {
+        "sapo_soft_gate": gate.detach(),
+        "sapo_scaled_gate_pos": pos.detach(),
+        "sapo_scaled_gate_neg": neg.detach(),
+    }
+    return GatedLoss(-advantages * gate, none, none, stats)
 
 
 @torch.no_grad()

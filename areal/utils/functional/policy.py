@@ -118,8 +118,10 @@ def policy_loss(
 
     Returns:
         The 0-dim loss and detached per-token tensors: ``loss``, ``importance_weight``,
-        ``approx_kl``, ``clip_mask``, ``dual_clip_mask`` always; ``behave_imp_weight``,
-        ``behave_approx_kl``, ``behave_mask`` (kept by the filter) with a behaviour correction;
+        ``approx_kl``, ``clip_mask``, ``dual_clip_mask`` always; ``behave_approx_kl`` with a
+        behaviour correction, and if that filters ``behave_imp_weight`` and, 0-dim,
+        ``filtered_fraction``; ``sapo_soft_gate``, ``sapo_scaled_gate_pos`` and
+        ``sapo_scaled_gate_neg`` (of all tokens, were their advantages so) with that gate;
         ``ref_kl`` with a KL term. Outside ``loss_mask`` they are 0 or False.
 
     Raises:
@@ -142,9 +144,10 @@ def policy_loss(
             proximal_logprobs, old_logprobs, mask, options.rejection_sampling, cu_seqlens
         )
         losses = losses * found.behave_imp_weight
-        stats["behave_imp_weight"] = found.behave_imp_weight
         stats["behave_approx_kl"] = _masked_kl(old_logprobs, proximal_logprobs, mask)
-        stats["behave_mask"] = found.loss_mask
+        if options.rejection_sampling is not None:
+            stats["behave_imp_weight"] = found.behave_imp_weight
+            stats["filtered_fraction"] = found.filtered_fraction
     if keep_mask is not None:
         losses = torch.where(keep_mask.bool(), losses, 0.0)
     if options.kl_coef:
@@ -215,23 +218,33 @@ def sapo_loss_fn(
 
 def cispo_loss_fn(
     logprobs: torch.Tensor,
-    old_logprobs: torch.Tensor,
+    proximal_logprobs: torch.Tensor,
     advantages: torch.Tensor,
     eps_clip: float,
     loss_mask: torch.Tensor,
     eps_clip_higher: float | None = None,
-    importance_sampling_level: str = "token",
+    old_logprobs: torch.Tensor | None = None,
+    rejection_sampling: RejectionSamplingConfig | None = None,
     cu_seqlens: torch.Tensor | None = None,
 ) -> tuple[torch.Tensor, Stats]:
-    """Compute the policy loss with clipped weights, averaged over tokens; see ``policy_loss``."""
+    """Compute the policy loss with clipped weights, averaged over tokens; see ``policy_loss``.
+
+    Without ``old_logprobs`` the proximal policy is the one that sampled.
+    """
     options = PolicyLossOptions(
         gate="cispo",
         eps_clip=eps_clip,
         eps_clip_higher=eps_clip_higher,
-        importance_sampling_level=importance_sampling_level,
+        rejection_sampling=rejection_sampling,
     )
     return policy_loss(
-        logprobs, old_logprobs, old_logprobs, advantages, loss_mask, options, cu_seqlens=cu_seqlens
+        logprobs,
+        proximal_logprobs,
+        proximal_logprobs if old_logprobs is None else old_logprobs,
+        advantages,
+        loss_mask,
+        options,
+        cu_seqlens=cu_seqlens,
     )
 
 
@@ -262,6 +275,7 @@ def _gate_stats(
         "approx_kl": _masked_kl(proximal_logprobs, logprobs, mask),
         "clip_mask": gated.is_clipped & mask,
         "dual_clip_mask": gated.is_dual_clipped & mask,
+        **{name: torch.where(mask, value, 0.0) for name, value in gated.stats.items()},
     }
 
 

@@ -14,7 +14,7 @@ from scaffold.archon.codegen.values import Json, literal, spelled, value_text
 DEFAULTS: Mapping[str, Any] = {
     "num_experts": 8,
     "top_k": 1,
-    "score_func": "softmax",
+    "score_func": "sigmoid",
     "score_after_topk": False,
     "router_bias": False,
     "router_softcap": 0.0,

@@ -8,6 +8,7 @@ from areal.api.alloc_mode import (
     AllocationValidationError,
     InvalidAllocationModeError,
     ParallelStrategy,
+    _AllocationMode,
 )
 from areal.api.cli_args import SchedulingStrategy
 
@@ -164,3 +165,54 @@ def test_strategies_check_themselves() -> None:
     with pytest.raises(AllocationValidationError, match="needs pipeline_parallel_size > 1"):
         MegatronParallelStrategy(virtual_pipeline_parallel_size=2)
     assert len(AllocationType) == 4
+
+
+HYBRID = "megatron:(attn:d4t2|ffn:d2t2e2)"
+
+
+@pytest.mark.parametrize(
+    ("spec", "kind", "gen", "train"),
+    [
+        ("sglang:d2+fsdp:d4", "DECOUPLED_TRAIN", ("sglang", "d2"), ("fsdp", "d4")),
+        (" vllm : d2t2 +\tarchon:d2p2", "DECOUPLED_TRAIN", ("vllm", "d2t2"), ("archon", "d2p2")),
+        (f"sglang:d8+{HYBRID}", "DECOUPLED_TRAIN", ("sglang", "d8"), ("megatron", HYBRID[9:])),
+        ("sglang:d4|fsdp:d2t2", "COLOCATE", ("sglang", "d4"), ("fsdp", "d2t2")),
+        (f"sglang:d8|{HYBRID}", "COLOCATE", ("sglang", "d8"), ("megatron", HYBRID[9:])),
+        ("fsdp:d4", "COLOCATE", (None, "None"), ("fsdp", "d4")),
+        ("sglang:d4", "LLM_SERVER_ONLY", ("sglang", "d4"), (None, "None")),
+        ("sglang:d4+eval", "DECOUPLED_EVAL", ("sglang", "d4"), (None, "None")),
+    ],
+)
+def test_reading_several_models(
+    spec: str, kind: str, gen: tuple[str | None, str], train: tuple[str | None, str]
+) -> None:
+    mode = _AllocationMode.from_str(spec)
+    assert mode.type_ is AllocationType[kind]
+    assert (mode.gen_backend, str(mode.gen)) == gen
+    assert (mode.train_backend, str(mode.train)) == train
+
+
+def test_who_shares_devices_with_whom() -> None:
+    mode = _AllocationMode.from_str("sglang:d2+fsdp[actor]:d4|fsdp[ref]:d4|archon:d2t2")
+    targets = [each.scheduling_strategy.target for each in mode.allocations]
+    assert targets == [None, None, "actor", "actor"]
+    assert [each.world_size for each in mode.allocations] == [2, 4, 0, 0]
+    assert mode.type_ is AllocationType.DECOUPLED_TRAIN
+    with pytest.raises(AllocationValidationError, match="several models are meant"):
+        _ = mode.train
+
+
+@pytest.mark.parametrize(
+    ("spec", "error"),
+    [
+        ("", InvalidAllocationModeError),
+        ("sglang:d2+", InvalidAllocationModeError),
+        ("sglang:d2+d4", InvalidAllocationModeError),
+        ("sglang:d2+:d4", AllocationValidationError),
+        ("sglang:d2|fsdp:d4", AllocationValidationError),
+        ("eval", AllocationValidationError),
+    ],
+)
+def test_several_models_that_cannot_be_read(spec: str, error: type[Exception]) -> None:
+    with pytest.raises(error):
+        _AllocationMode.from_str(spec)

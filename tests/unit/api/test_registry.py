@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 import json.decoder
 from collections import OrderedDict
+from typing import Any
 
 import pytest
 
@@ -39,6 +40,18 @@ def test_importing(path: str, found: object) -> None:
 def test_importing_what_is_not_there(path: str, error: type[Exception]) -> None:
     with pytest.raises(error):
         import_from_string(path)
+
+
+@pytest.mark.parametrize("path", [None, 3, ["json.JSONDecoder"], json.JSONDecoder])
+def test_importing_what_is_no_text(path: Any) -> None:
+    with pytest.raises(TypeError, match="a dotted path is text"):
+        import_from_string(path)
+
+
+@pytest.mark.parametrize("attribute", ["Missing", "JSONDecoder.missing"])
+def test_a_missing_attribute_is_named_with_its_module(attribute: str) -> None:
+    with pytest.raises(AttributeError, match=f"module 'json' has no attribute '{attribute}'"):
+        import_from_string(f"json:{attribute}")
 
 
 def test_resolving_names_and_paths() -> None:

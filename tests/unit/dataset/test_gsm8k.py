@@ -30,32 +30,44 @@ def folder(tmp_path: Path) -> str:
 
 def test_rl_rows_ask_for_a_boxed_answer_and_keep_the_gold_solution(folder: str) -> None:
     rows = get_gsm8k_rl_dataset(folder, "train", tiny_tokenizer())
-    assert len(rows) == 2
-    assert rows[0].keys() == {"messages", "answer"}
-    (message,) = rows[1]["messages"]
-    assert message["role"] == "user"
-    assert message["content"].startswith(ROWS[1]["question"])
-    assert r"\boxed{}" in message["content"]
-    assert rows[1]["answer"] == "#### 1,234"
+    assert [dict(row) for row in rows] == [
+        {
+            "answer": given["answer"],
+            "messages": [
+                {
+                    "role": "user",
+                    "content": given["question"]
+                    + "\nPlease put your final answer within \\boxed{}.",
+                }
+            ],
+        }
+        for given in ROWS
+    ]
 
 
-def test_sft_rows_carry_the_loss_on_the_solution_alone(folder: str) -> None:
+def test_sft_rows_carry_the_loss_on_what_follows_the_question(folder: str) -> None:
     tokenizer = tiny_tokenizer()
-    row = get_gsm8k_sft_dataset(folder, "train", tokenizer)[0]
-    messages = get_gsm8k_rl_dataset(folder, "train")[0]["messages"]
-    prompt = apply_chat_template(tokenizer, messages, add_generation_prompt=True)
-    assert row.keys() == {"input_ids", "loss_mask"}
-    assert row["input_ids"][: len(prompt)] == prompt
-    assert tokenizer.decode(row["input_ids"][len(prompt) :]) == ROWS[0]["answer"] + "<eos>"
-    assert row["loss_mask"] == [0] * len(prompt) + [1] * (len(ROWS[0]["answer"]) + 1)
+    for given, row in zip(ROWS, get_gsm8k_sft_dataset(folder, "train", tokenizer), strict=True):
+        text = given["question"] + given["answer"] + tokenizer.eos_token
+        question = tokenizer.encode(given["question"])
+        assert row == {
+            "input_ids": tokenizer.encode(text),
+            "loss_mask": [int(i >= len(question)) for i in range(len(tokenizer.encode(text)))],
+        }
+        assert row["input_ids"][-1] == tokenizer.eos_token_id
+        assert tokenizer.decode(row["input_ids"]) == text, "without a chat"
 
 
-def test_a_tokenizer_without_a_chat_template_does_for_sft(folder: str) -> None:
+def test_only_the_content_of_a_message_is_counted(folder: str) -> None:
     tokenizer = tiny_tokenizer()
-    tokenizer.chat_template = None
-    row = get_gsm8k_sft_dataset(folder, "train", tokenizer)[0]
-    assert tokenizer.decode(row["input_ids"]).startswith("What is 1+1?")
-    assert sum(row["loss_mask"]) == len(ROWS[0]["answer"]) + 1
+    tokenizer.chat_template = "Q: {% for m in messages %}{{ m.content }}{% endfor %} A: "
+    (message,) = get_gsm8k_rl_dataset(folder, "train")[0]["messages"]
+    num_tokens = len(tokenizer.encode(message["content"]))
+    rendered = apply_chat_template(tokenizer, [message], add_generation_prompt=True)
+    assert len(rendered) > num_tokens
+    assert len(get_gsm8k_rl_dataset(folder, "train", tokenizer, max_length=num_tokens)) == 1
+    with pytest.raises(DatasetError, match="all 2 rows"):
+        get_gsm8k_rl_dataset(folder, "train", tokenizer, max_length=num_tokens - 1)
 
 
 @pytest.mark.parametrize("load", [get_gsm8k_rl_dataset, get_gsm8k_sft_dataset])

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from areal.dataset import hh_rlhf
+from areal.dataset import hh_rlhf, hhrlhf
 from tests.fakes import tiny_tokenizer
 
 PROMPT = "\n\nHuman: Tea or coffee?\n\nAssistant:"
@@ -57,5 +57,5 @@ def test_the_longer_side_decides_about_the_length(folder: str) -> None:
 
 
 def test_areals_names_are_the_same_loaders() -> None:
-    assert hh_rlhf.get_hhrlhf_rw_dataset is hh_rlhf.get_hh_rlhf_rw_dataset
-    assert hh_rlhf.get_hhrlhf_dpo_dataset is hh_rlhf.get_hh_rlhf_dpo_dataset
+    assert hhrlhf.get_hhrlhf_rw_dataset is hh_rlhf.get_hh_rlhf_rw_dataset
+    assert hhrlhf.get_hhrlhf_dpo_dataset is hh_rlhf.get_hh_rlhf_dpo_dataset

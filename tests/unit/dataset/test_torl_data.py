@@ -6,7 +6,8 @@ import datasets
 import pytest
 
 from areal.api.errors import DatasetError
-from areal.dataset.torl_data import get_torl_data_rl_dataset
+from areal.dataset import get_custom_dataset
+from areal.dataset.torl_data import get_torl_data_rl_dataset, get_torl_data_sft_dataset
 from areal.reward.math_verify import math_verify_reward_fn
 from tests.fakes import tiny_tokenizer
 
@@ -48,3 +49,10 @@ def test_without_data_it_says_where_to_get_it(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.delenv("AREAL_TORL_DATA_DIR", raising=False)
     with pytest.raises(DatasetError, match=r"GAIR-NLP/ToRL.*AREAL_TORL_DATA_DIR"):
         get_torl_data_rl_dataset("torl_data", "train")
+
+
+def test_there_is_nothing_to_fine_tune_on() -> None:
+    with pytest.raises(NotImplementedError, match="answers without solutions"):
+        get_torl_data_sft_dataset("torl_data", "train", tiny_tokenizer(), max_length=100)
+    with pytest.raises(DatasetError, match="type to rl"):  # which commands print without a trace
+        get_custom_dataset("train", path="torl_data", type="sft", tokenizer=tiny_tokenizer())

@@ -30,7 +30,7 @@ async def _fail() -> None:
 
 def test_results_come_oldest_first_with_their_ids(runner: AsyncTaskRunner[Any]) -> None:
     ids = [runner.submit(_give, n, delay_s=0.03 - 0.01 * n) for n in range(3)]
-    results = runner.wait(3)
+    results = runner.wait(3, with_timing=True)
     assert all(isinstance(result, TimedResult) for result in results)
     assert [result.data for result in results] == [0, 1, 2]
     assert [result.task_id for result in results] == ids == [0, 1, 2]
@@ -50,9 +50,9 @@ def test_a_finished_task_need_not_wait_for_an_older_one(runner: AsyncTaskRunner[
 
     runner.submit(held)
     runner.submit(_give, "quick")
-    assert runner.wait(1, with_timing=False) == ["quick"]
+    assert runner.wait(1) == ["quick"]
     runner.submit(let_go)
-    assert runner.wait(2, with_timing=False) == ["held", "let go"]
+    assert runner.wait(2) == ["held", "let go"]
 
 
 def test_tasks_submitted_together_start_in_the_same_iteration(
@@ -83,7 +83,7 @@ def test_pause_holds_back_and_the_queue_has_a_bound(runner: AsyncTaskRunner[Any]
     with pytest.raises(TimeoutError, match=r"0 run, 4 wait to start \(paused\)"):
         runner.wait(1, timeout=0.02)
     runner.resume()
-    assert runner.wait(4, with_timing=False) == [0, 1, 2, 3]
+    assert runner.wait(4) == [0, 1, 2, 3]
     assert (runner.get_input_queue_size(), runner.get_output_queue_size()) == (0, 0)
 
 
@@ -91,7 +91,7 @@ def test_results_of_a_wait_that_timed_out_are_kept(runner: AsyncTaskRunner[Any])
     runner.submit(_give, "a")
     with pytest.raises(TimeoutError, match="for 2 tasks, 1 are done"):
         runner.wait(2, timeout=0.1)
-    assert runner.wait(1, with_timing=False) == ["a"]
+    assert runner.wait(1) == ["a"]
 
 
 def test_ids_are_unique_among_the_running(runner: AsyncTaskRunner[Any]) -> None:
@@ -108,7 +108,7 @@ def test_an_exception_reaches_the_waiting_thread(runner: AsyncTaskRunner[Any]) -
     runner.submit(_give, "fine")
     with pytest.raises(OSError, match="broken"):
         runner.wait(2)
-    assert runner.wait(1, with_timing=False) == ["fine"]
+    assert runner.wait(1) == ["fine"]
 
 
 def test_what_the_submitting_thread_has_set_does_not_leak_in(runner: AsyncTaskRunner[Any]) -> None:
@@ -119,7 +119,7 @@ def test_what_the_submitting_thread_has_set_does_not_leak_in(runner: AsyncTaskRu
         return variable.get()
 
     runner.submit(look)
-    assert runner.wait(1, with_timing=False) == ["clean"]
+    assert runner.wait(1) == ["clean"]
 
 
 def test_destroy_cancels_and_ends_the_thread() -> None:

@@ -73,3 +73,11 @@ def test_a_new_version_wakes_who_waits() -> None:
     waiter.join()
     assert found == [4]
     assert heard.is_set()
+
+
+def test_a_recovered_version_has_consumed_a_batch_for_each_before() -> None:
+    engine = VersionedEngine(3)
+    manager = _manager(engine, 100, 4, 1)
+    manager.on_version_recovered(3)
+    assert manager.get_stats() == RolloutStat(accepted=12)
+    assert manager.get_capacity() == (1 + 3 + 1) * 4 - 12

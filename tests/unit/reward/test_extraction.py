@@ -163,3 +163,22 @@ def test_numbers_equal_both_ways(left: str, right: str, equal: bool) -> None:
 def test_last_bracketed(text: str, expected: str | None) -> None:
     found = last_bracketed(text)
     assert (found and found[1]) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "latex"),
+    [
+        ("72", "72"),
+        ("-1,234", "-1234"),
+        ("6.820", "6.82"),
+        ("-0.05", "-0.05"),
+        ("1/4", "0.25"),
+        ("1/3", "1/3"),
+        ("12.5%", r"12.5\%"),
+    ],
+)
+def test_a_number_as_latex(text: str, latex: str) -> None:
+    number = read_number(text)
+    assert number is not None
+    assert number.latex == latex
+    assert read_number(latex) == number

@@ -89,9 +89,35 @@ def test_gold_answers_come_in_several_spellings(answer: object, completion: str)
     assert score(r"\boxed{7777}", answer) == 0.0
 
 
+@pytest.mark.parametrize(
+    ("answer", "right", "wrong"),
+    [
+        ("2^3", r"\boxed{8}", r"\boxed{6}"),
+        ("2**3", "8", "9"),
+        ("2*pi", r"\boxed{2\pi}", r"\boxed{3\pi}"),
+        ("2*pi", r"\boxed{2*pi}", r"\boxed{2*pi^2}"),
+        ("#### 2*pi", "It is 6.283185", "It is 6.29"),
+        (
+            r"\begin{pmatrix}1&2\\3&4\end{pmatrix}",
+            r"\boxed{\begin{pmatrix}1&2\\3&4\end{pmatrix}}",
+            r"\boxed{\begin{pmatrix}1&2\\4&3\end{pmatrix}}",
+        ),
+        ("[1,2)", r"\boxed{[1,2)}", r"\boxed{[1,2]}"),
+        (r"(-\infty,3]", r"so $(-\infty,3]$", r"so $(-\infty,3)$"),
+        ("6.82", "6.82%", "6.83%"),
+        ("6.82", "The answer is 6.82%", "The answer is 6.83%"),
+        ("6.82%", "The answer is 6.82", "The answer is 6.83"),
+        ("6.82%", "0.0682", "0.0683"),
+    ],
+)
+def test_gold_answers_may_be_any_mathematics(answer: str, right: str, wrong: str) -> None:
+    assert score(right, answer) == 1.0
+    assert score(wrong, answer) == 0.0
+
+
 @pytest.mark.parametrize("answer", ["", "#### ", "no number here", None, "#### two"])
-def test_a_gold_answer_without_a_number_is_an_error(answer: object) -> None:
-    with pytest.raises(RewardError, match="does not end in a number"):
+def test_a_gold_answer_of_words_is_an_error(answer: object) -> None:
+    with pytest.raises(RewardError, match="has no number or formula"):
         score(r"\boxed{72}", answer)
 
 

@@ -1,8 +1,10 @@
 from __future__ import annotations
 
+import logging
 import threading
 import weakref
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import pytest
 
@@ -36,6 +38,14 @@ from areal.reward.math_verify import _within, math_verify_reward_fn
         (r"\boxed{\{2,1\}}", r"\{1,2\}", 1.0),
         (r"\boxed{71, 72}", "72", 0.0),
         (r"\boxed{50\%}", "50", 1.0),
+        ("6.82%", "6.82", 1.0),
+        ("6.82", "6.82%", 1.0),
+        ("That makes 6.82 in all.", "6.82%", 1.0),
+        ("6.82%", "6.83", 0.0),
+        (r"\boxed{2\pi}", "2*pi", 1.0),
+        (r"\boxed{pi/2}", r"\frac{\pi}{2}", 1.0),
+        (r"\boxed{8}", "2**3", 1.0),
+        ("(1,2]", "(1,2]", 1.0),
         (r"\boxed{" + "9" * 5000 + "}", "72", 0.0),
         ("9" * 5000, "72", 0.0),
         (r"\boxed{\frac{1}{0}}", "72", 0.0),
@@ -58,12 +68,35 @@ def test_a_gold_answer_that_is_no_mathematics_is_an_error() -> None:
 
 
 def test_a_comparison_past_its_time_limit_is_an_error_and_the_next_one_works() -> None:
-    worker = MathVerifyWorker(timeout=0.2)
+    worker = MathVerifyWorker(timeout=0.2, raise_on_error=True)
     worker.verify(r"\boxed{\frac{1}{2}}", "0.5")  # the parser's tables are built on first use
     with pytest.raises(RewardTimeoutError, match=r"0\.2 s"):
         # A finite sum that sympy expands term by term.
         worker.verify(r"\boxed{\sum_{k=1}^{99999999} \frac{\sin(k)}{k}}", "72")
     assert worker.verify(r"\boxed{\frac{144}{2}}", "72") == 1.0
+
+
+@pytest.mark.parametrize(
+    ("completion", "gold", "cause"),
+    [
+        (r"\boxed{72}", "", "is empty"),
+        (r"\boxed{72}", "  ", "is empty"),
+        ("nothing", "a price of $ only", "cannot be read"),
+        (None, "72", "TypeError"),
+        (r"\boxed{72}", None, "TypeError"),
+        (r"\boxed{\sum_{k=1}^{99999999} \frac{\sin(k)}{k}}", "72", "RewardTimeoutError"),
+    ],
+)
+def test_what_cannot_be_graded_scores_zero_with_a_warning(
+    completion: Any, gold: Any, cause: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    worker = MathVerifyWorker(timeout=0.5)
+    assert worker.verify(r"\boxed{\frac{1}{2}}", "0.5") == 1.0  # builds the parser's tables
+    with caplog.at_level(logging.WARNING):
+        assert worker.verify(completion, gold) == 0.0
+    assert cause in caplog.text
+    with pytest.raises((RewardError, TypeError)):
+        MathVerifyWorker(timeout=0.5, raise_on_error=True).verify(completion, gold)
 
 
 def test_without_a_time_limit_the_answer_is_the_same() -> None:
@@ -123,3 +156,6 @@ def test_a_computation_is_stopped_though_a_callback_swallows_the_first_attempt()
 
 def test_one_worker_serves_a_process() -> None:
     assert get_math_verify_worker() is get_math_verify_worker()
+    raising = get_math_verify_worker(raise_on_error=True)
+    assert raising is get_math_verify_worker(raise_on_error=True)
+    assert (raising.raise_on_error, get_math_verify_worker().raise_on_error) == (True, False)

@@ -122,11 +122,15 @@ def test_cut_off_answers_are_paid_nothing_where_asked() -> None:
     assert kept["seq_no_eos_mask"].tolist() == [False, True, False]
 
 
+@pytest.mark.parametrize("decoupled", [False, True])
 @pytest.mark.parametrize("recompute", [False, True])
-def test_kl_is_paid_at_every_token(recompute: bool) -> None:
+def test_kl_of_the_policy_that_sampled_is_paid_at_every_token(
+    recompute: bool, decoupled: bool
+) -> None:
     batch = make_batch() | {"ref_logp": torch.full((3, 5), -2.0), "prox_logp": torch.zeros(3, 5)}
-    out = compute_advantages(batch, config(kl_ctl=0.1, recompute_logprob=recompute))
-    kl = [2.0, 2.0, 2.0] if recompute else [1.0, 0.0, -1.0]
+    options = config(kl_ctl=0.1, recompute_logprob=recompute, use_decoupled_loss=decoupled)
+    out = compute_advantages(batch, options)
+    kl = [2.0, 2.0, 2.0] if recompute and not decoupled else [1.0, 0.0, -1.0]
     assert out["kl_rewards"][0].tolist() == pytest.approx([0, *(-0.1 * x for x in kl), 0])
     to_go = [1 - 0.1 * sum(kl[t:]) for t in range(3)]
     assert out["advantages"][0].tolist() == pytest.approx([0, *to_go, 0])

@@ -32,7 +32,7 @@ from areal.trainer.run import run_training
 from areal.utils.hf_utils import character_tokenizer
 from areal.workflow import RLVRWorkflow
 from tests.tiny_models import VOCAB_SIZE, tiny_model
-from tests.tiny_runs import CHARACTERS, rl_yaml, sevens, train_stats
+from tests.tiny_runs import CHARACTERS, get_digits_rl_dataset, rl_yaml, sevens, train_stats
 
 pytestmark = pytest.mark.usefixtures("short_runs")
 HERE = __name__
@@ -129,11 +129,9 @@ def test_agents_that_fail_are_counted_and_replaced(tmp_path: Path) -> None:
 
 
 def test_an_instance_is_evaluated_too(tmp_path: Path) -> None:
-    valid = {"path": "tests.tiny_runs.get_digits_rl_dataset", "type": "rl", "batch_size": 4}
-    valid["dataset_kwargs"] = {"size": 4}
-    path = rl_yaml(tmp_path, valid_dataset=valid, evaluator={"freq_steps": 1}, total_train_steps=2)
+    path = rl_yaml(tmp_path, evaluator={"freq_steps": 1}, total_train_steps=2)
     config, _ = load_expr_config(["--config", str(path)], GRPOConfig)
-    with PPOTrainer(config) as trainer:
+    with PPOTrainer(config, valid_dataset=get_digits_rl_dataset("", size=4)) as trainer:
         trainer.train(SevensAgent())
     assert trainer._agent_proxy is not None
     assert len(trainer._agent_proxy._workflows) == 1

@@ -4,23 +4,32 @@ from __future__ import annotations
 
 import shutil
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+from click.testing import CliRunner
 
 from areal.api.cli_args import GRPOConfig, SFTConfig, load_expr_config
 from areal.api.errors import ConfigError
 from areal.engine.training import engine as train_engine
 from areal.trainer import recover
 from areal.trainer.base import BaseTrainer
+from areal.trainer.cli import main
 from areal.trainer.ppo import PPOTrainer
 from areal.trainer.recover import find_recover
 from areal.trainer.sft import SFTTrainer
 from areal.utils.dataloader import SeededSampler
 from tests.tiny_archon import BACKENDS
-from tests.tiny_runs import DigitWorkflow, rl_yaml, sft_yaml, train_stats
+from tests.tiny_runs import (
+    DigitWorkflow,
+    get_digits_rl_dataset,
+    rl_yaml,
+    sft_yaml,
+    train_stats,
+)
 
 pytestmark = pytest.mark.usefixtures("short_runs")
 NUM_ROWS = 10  # two and a half batches, so that batches reach over epochs
@@ -65,8 +74,8 @@ class Mortal:
 class MortalPPO(Mortal, PPOTrainer):
     """Also writes down which rows it trains on."""
 
-    def __init__(self, config: Any) -> None:
-        super().__init__(config)
+    def __init__(self, config: Any, valid_dataset: Any) -> None:
+        super().__init__(config, valid_dataset=valid_dataset)
         self.rows: dict[int, list[int]] = {}
         self.pending: list[int] = []
 
@@ -90,15 +99,10 @@ def run_rl(folder: Path, dies_at: tuple[str, int] | None, *overrides: str) -> Mo
         total_train_steps=STEPS,
         recover={"freq_steps": 2},
         evaluator={"freq_steps": 3},
-        valid_dataset={
-            "path": "tests.tiny_runs.get_digits_rl_dataset",
-            "type": "rl",
-            "dataset_kwargs": {"size": 3},
-        },
     )
     size = f"train_dataset.dataset_kwargs={{size: {NUM_ROWS}}}"
     config, _ = load_expr_config(["--config", str(path), size, *overrides], GRPOConfig)
-    trainer = MortalPPO(config)
+    trainer = MortalPPO(config, get_digits_rl_dataset("", size=3))
     trainer.dies_at = dies_at
     try:
         with trainer:
@@ -261,15 +265,36 @@ def test_without_the_optimiser_the_schedule_goes_on_all_the_same(
 # --- the files ------------------------------------------------------------------------------------
 
 
-def test_a_complete_trial_is_not_run_again_by_accident(tmp_path: Path) -> None:
+def files_of(folder: Path) -> dict[str, bytes]:
+    return {str(path): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+@pytest.mark.parametrize("run", [run_sft, run_rl])
+def test_a_complete_trial_is_not_run_again(
+    run: Callable[..., BaseTrainer], tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    run(tmp_path, None)
+    before = files_of(tmp_path / "e/t")
+    again = run(tmp_path, None)
+    assert (again.is_complete, again.step) == (True, STEPS)
+    assert "nothing to do: this trial is complete" in caplog.text
+    assert files_of(tmp_path / "e/t") == before
+    over = run(tmp_path, None, "recover.mode=disabled")
+    assert (over.is_complete, over.step) == (False, STEPS)
+
+
+def test_a_complete_trial_is_not_made_longer(tmp_path: Path) -> None:
     run_sft(tmp_path, None)
-    before = (tmp_path / "e/t/model/model.safetensors").read_bytes()
-    with pytest.raises(ConfigError, match=r"complete.*trial_name.*recover\.mode"):
-        run_sft(tmp_path, None)
-    assert (tmp_path / "e/t/model/model.safetensors").read_bytes() == before
-    assert len(train_stats(tmp_path)) == STEPS
-    again = run_sft(tmp_path, None, "recover.mode=disabled")
-    assert again.step == STEPS
+    with pytest.raises(ConfigError, match=r"7 steps, of 7 that were planned, and 9 are asked for"):
+        run_sft(tmp_path, None, "total_train_steps=9")
+
+
+def test_the_command_of_a_complete_trial_succeeds(tmp_path: Path) -> None:
+    command = ["train", "-c", str(sft_yaml(tmp_path, recover={"mode": "on"}))]
+    first, second = (CliRunner().invoke(main, command) for _ in range(2))
+    assert (first.exit_code, second.exit_code) == (0, 0)
+    assert "run completed" in first.output
+    assert "step" not in second.output
 
 
 def test_a_trial_that_says_it_is_complete_has_its_model(tmp_path: Path) -> None:

@@ -141,6 +141,39 @@ def test_a_reward_may_be_a_name_a_path_a_function_or_wrapped(reward_fn: Any) -> 
     assert workflow.async_reward_fn is workflow.async_reward_fn
 
 
+class Doubtful(RLVRWorkflow):
+    """Sets a wrapper with options of its own, as code written for AReaL does."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.async_reward_fn = AsyncRewardWrapper(self.reward_fn, timeout_seconds=5)
+
+
+class Generous(RLVRWorkflow):
+    """Sets a coroutine function."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+
+        async def generous(*sample: Any, **row: Any) -> float:
+            return 0.25
+
+        self.async_reward_fn = generous
+
+
+@pytest.mark.parametrize(("workflow_class", "reward"), [(Doubtful, 1.0), (Generous, 0.25)])
+def test_a_subclass_may_set_the_wrapped_reward(
+    workflow_class: type[RLVRWorkflow], reward: float
+) -> None:
+    gconfig = GenerationHyperparameters(max_new_tokens=8)
+    workflow = workflow_class(arithmetic_reward_fn, gconfig, TOKENIZER)
+    chosen = workflow.async_reward_fn
+    assert run(workflow, answering("46"))["rewards"].item() == reward
+    assert workflow.async_reward_fn is chosen
+    workflow.async_reward_fn = None
+    assert run(workflow, answering("46"))["rewards"].item() == 1.0
+
+
 def test_a_reward_name_is_looked_up_at_the_first_episode() -> None:
     workflow = make("arithmetics")
     with pytest.raises(UnknownNameError, match="did you mean 'arithmetic'"):

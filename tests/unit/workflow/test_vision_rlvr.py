@@ -14,7 +14,7 @@ from PIL import Image
 from areal.api.cli_args import GenerationHyperparameters
 from areal.api.errors import ConfigError
 from areal.api.reward_api import REWARD_STATS, inline_reward
-from areal.infra.trajectory import check_trajectory
+from areal.infra.trajectory import check_trajectory, check_trajectory_format
 from areal.utils import stats_tracker
 from areal.utils.data import concat_padded_tensors
 from areal.workflow import RLVRWorkflow, VisionRLVRWorkflow
@@ -80,6 +80,44 @@ def test_an_episode_has_exactly_these_tensors(has_token_types: bool) -> None:
     (features,) = images
     assert features.keys() == {"pixel_values", "image_grid_thw"}
     assert features["pixel_values"].shape == (NUM_PATCHES, 3)
+
+
+@pytest.mark.parametrize("has_token_types", [True, False])
+def test_arrays_become_the_same_tensors(has_token_types: bool) -> None:
+    asked, given = (
+        run(
+            make(inline_reward(constant), TinyVisionProcessor(has_token_types, as_arrays)),
+            answering(),
+            row(),
+        )
+        for as_arrays in (False, True)
+    )
+    check_trajectory_format(given, 1, asked)
+    (expected,), (features,) = asked.pop("multi_modal_input"), given.pop("multi_modal_input")
+    for name, value in (asked | expected).items():
+        found = (given | features)[name]
+        assert found.dtype == value.dtype
+        assert torch.equal(found, value)
+
+
+@pytest.mark.parametrize("images", [{"images": []}, {"images": None}, {}])
+@pytest.mark.parametrize("as_arrays", [False, True])
+def test_a_row_of_text_alone_trains_beside_one_with_an_image(
+    images: dict[str, Any], as_arrays: bool
+) -> None:
+    workflow = make(inline_reward(constant), TinyVisionProcessor(as_arrays=as_arrays))
+    engine = answering()
+    shown = run(workflow, engine, row())
+    data = {"messages": "user: How many?\nassistant: ", "answer": "3", **images}
+    alone = run(workflow, engine, data)
+    assert engine.requests[1].image_data == []
+    assert int(alone["mm_token_type_ids"].sum()) == 0
+    for trajectory in (shown, alone):
+        check_trajectory(trajectory, "vision_rlvr")
+        check_trajectory_format(trajectory, 1, shown)
+    batch = concat_padded_tensors([shown, alone])
+    pixels = [features["pixel_values"] for features in batch["multi_modal_input"]]
+    assert torch.equal(torch.cat(pixels), shown["multi_modal_input"][0]["pixel_values"])
 
 
 def test_episodes_pass_the_check_and_make_a_batch() -> None:

@@ -47,7 +47,7 @@ class ActivationCheckpointConfig:
         ConfigError: A value is unknown or out of range.
     """
 
-    mode: str = "none"
+    mode: str = "selective"
     selective_ac_option: str = "op"
     memory_budget: float = 0.5
     preserve_rng_state: bool = False

@@ -107,6 +107,13 @@ def test_selective_keeps_every_second_product_and_computes_the_others_again():
     assert full - none == 12
 
 
+def test_operators_are_selected_by_default():
+    model = Model()
+    apply_ac(model, ActivationCheckpointConfig())
+    assert ActivationCheckpointConfig().mode == "selective"
+    assert wrapped(model) == ["0", "1", "2", "3"]
+
+
 def test_unknown_options_are_refused():
     with pytest.raises(ConfigError, match="unknown mode 'some'; known: none, full"):
         ActivationCheckpointConfig(mode="some")

@@ -109,6 +109,22 @@ def test_export() -> None:
         chain("hf").export_interactions("concat")
 
 
+@pytest.mark.parametrize(("style", "kept"), [("individual", "abcd"), ("concat", "cd")])
+def test_an_export_discounts_rewards_once(style: str, kept: str) -> None:
+    cache = chain()
+    cache.set_reward("b", 1.0)
+    cache.set_reward("d", 2.0)
+    by_hand = chain()
+    by_hand.set_reward("b", 1.0)
+    by_hand.set_reward("d", 2.0)
+    by_hand.apply_reward_discount(0.5)
+    for _ in range(2):
+        exported = cache.export_interactions(style, reward_discount=0.5)
+        assert {k: x.reward for k, x in exported.items()} == {k: by_hand[k].reward for k in kept}
+    with pytest.raises(RuntimeError, match=r"by 0\.5;"):
+        cache.export_interactions(style, reward_discount=0.9)
+
+
 def test_an_answer_that_was_asked_for_again_is_dropped() -> None:
     cache = chain()
     again = interaction("e", [("user", "other")], "five", model_response=ANSWER)

@@ -486,8 +486,11 @@ def test_behaviour_weights_are_filtered_but_still_counted(action: str) -> None:
             line.append(weight * clipped((new - prox).exp(), a))
         terms.append(line)
     assert_same(ours, -token_mean(terms), groups)
-    kept = loss_fn.pop_stats()["behave_kept_ratio"]
-    assert kept == 1.0 if action == "clamp" else 0.0 < kept < 1.0
+    weights = [math.exp(p - o) for s in samples for p, o in zip(s.prox, s.old, strict=True)]
+    outside = sum(not 0.5 <= weight <= 1.5 for weight in weights) / len(weights)
+    filtered = loss_fn.pop_stats()["filtered_fraction"]
+    assert float(filtered) == pytest.approx(0.0 if action == "clamp" else outside)
+    assert 0 < outside < 1
 
 
 def test_loglinear_needs_no_pass_and_interpolates_by_version() -> None:

@@ -14,9 +14,16 @@ from areal.api.cli_args import GRPOConfig, load_expr_config
 from areal.api.config.presets import PRESETS
 from areal.api.errors import ConfigError, EpisodeFailureError
 from areal.trainer.ppo import PPOTrainer
+from areal.trainer.run import run_training
 from areal.utils.hf_utils import character_tokenizer
 from tests.tiny_models import tiny_model
-from tests.tiny_runs import CHARACTERS, DigitWorkflow, rl_yaml, train_stats
+from tests.tiny_runs import (
+    CHARACTERS,
+    DigitWorkflow,
+    get_digits_rl_dataset,
+    rl_yaml,
+    train_stats,
+)
 
 pytestmark = pytest.mark.usefixtures("short_runs")
 ALGORITHMS = sorted(set(PRESETS) - {"sft"})
@@ -304,11 +311,25 @@ def test_evaluation_uses_its_own_settings_and_rows(tmp_path: Path) -> None:
             "dataset_kwargs": {"size": 7},
         },
     )
-    trained(path)
-    lines = (tmp_path / "e" / "t" / "stats.jsonl").read_text().splitlines()
-    rows = [row for row in map(json.loads, lines) if row["kind"] == "eval"]
+    run_training(["--config", str(path)])
+    rows = evaluations(tmp_path)
     assert [row["step"] for row in rows] == [0, 2, 4]
     assert all(row["stats"]["n_seqs"] == 7 for row in rows)
+
+
+def test_a_trainer_evaluates_on_the_rows_it_is_given_alone(tmp_path: Path) -> None:
+    named = {"path": "tests.tiny_runs.get_digits_rl_dataset", "type": "rl"}
+    without, given = tmp_path / "without", tmp_path / "given"
+    sections = {"evaluator": {"freq_steps": 1}, "valid_dataset": named}
+    assert trained(rl_yaml(without, **sections), valid_dataset=None).valid_dataset is None
+    assert not evaluations(without)
+    trained(rl_yaml(given, **sections), valid_dataset=get_digits_rl_dataset("", size=3))
+    assert [row["stats"]["n_seqs"] for row in evaluations(given)] == [12] * 3
+
+
+def evaluations(folder: Path) -> list[dict[str, Any]]:
+    lines = (folder / "e" / "t" / "stats.jsonl").read_text().splitlines()
+    return [row for row in map(json.loads, lines) if row["kind"] == "eval"]
 
 
 def test_a_run_ends_when_its_aim_is_reached(tmp_path: Path) -> None:

@@ -94,3 +94,18 @@ def test_group_sizes_must_make_up_the_rows() -> None:
         resolve_group_sizes(6, 4)
     with pytest.raises(ValueError, match="sum to 5"):
         resolve_group_sizes(6, 3, [2, 3])
+
+
+@pytest.mark.parametrize("sizes", [[3, 0], [4, -1], [0, 3]])
+def test_a_group_has_rows(sizes: list[int]) -> None:
+    normalize = Normalization(NormConfig(mean_level="group"))
+    with pytest.raises(ValueError, match="at least one row"):
+        normalize(torch.arange(3.0), group_sizes=sizes)
+    with pytest.raises(ValueError, match="group_size must be at least 1"):
+        NormConfig(group_size=min(sizes))
+
+
+def test_without_a_mean_there_is_none_to_be_left_out_of() -> None:
+    x = torch.tensor([1.0, 2.0, 6.0])
+    plain, left = (NormConfig(None, std_level="batch", mean_leave1out=b) for b in (False, True))
+    torch.testing.assert_close(Normalization(left)(x), Normalization(plain)(x))

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 import torch
 
+from areal.api.cli_args import RejectionSamplingConfig
 from areal.utils.functional import (
     PolicyLossOptions,
     SequenceLayout,
@@ -39,8 +42,6 @@ def test_areal_names_give_value_and_statistics_per_token() -> None:
     assert {*stats} == {
         "approx_kl",
         "behave_approx_kl",
-        "behave_imp_weight",
-        "behave_mask",
         "clip_mask",
         "dual_clip_mask",
         "importance_weight",
@@ -57,7 +58,7 @@ def test_areal_names_give_value_and_statistics_per_token() -> None:
 def test_the_same_tensor_twice_switches_the_correction_off() -> None:
     new, prox, _, advantages = tensors()
     loss, stats = ppo_actor_loss_fn(new, prox, prox, advantages, 0.2, MASK)
-    assert "behave_mask" not in stats
+    assert "behave_approx_kl" not in stats
     equal, _ = ppo_actor_loss_fn(new, prox, prox.clone(), advantages, 0.2, MASK)
     torch.testing.assert_close(loss, equal)
 
@@ -83,6 +84,71 @@ def test_sapo_and_cispo_under_their_names() -> None:
     cispo, _ = cispo_loss_fn(new, old, advantages, 0.2, MASK, eps_clip_higher=0.5)
     weight = ratio.detach().clamp(0.8, 1.5)
     torch.testing.assert_close(cispo, (-weight * advantages * new * MASK).sum() / 4)
+
+
+@pytest.mark.parametrize("shape", [(5,), (1, 5)])
+def test_sapo_reports_its_gates(shape: tuple[int, ...]) -> None:
+    new, _, old, advantages = (x.reshape(shape) for x in tensors())
+    mask = MASK.reshape(shape)
+    _, stats = sapo_loss_fn(new, old, advantages, 1.0, 2.0, mask)
+    ratio = (new - old).exp().detach()
+    pos, neg = (torch.sigmoid(tau * (ratio - 1)) * 4 / tau for tau in (1.0, 2.0))
+    expected = {
+        "sapo_soft_gate": torch.where(advantages > 0, pos, neg),
+        "sapo_scaled_gate_pos": pos,
+        "sapo_scaled_gate_neg": neg,
+    }
+    for name, value in expected.items():
+        torch.testing.assert_close(stats[name], value * mask)
+        assert not stats[name].requires_grad
+
+
+def test_cispo_corrects_for_the_policy_that_sampled() -> None:
+    new, prox, old, advantages = tensors()
+    rejection = RejectionSamplingConfig(upper=2.0)
+    loss, stats = cispo_loss_fn(
+        new, prox, advantages, 0.2, MASK, old_logprobs=old, rejection_sampling=rejection
+    )
+    behave = (prox - old).exp()
+    kept = MASK * (behave <= 2.0)
+    weight = (new - prox).exp().detach().clamp(0.8, 1.2) * behave * kept
+    torch.testing.assert_close(loss, (-weight * advantages * new).sum() / 4)
+    assert float(stats["filtered_fraction"]) == pytest.approx(1 - float(kept.sum()) / 4)
+    assert 0 < stats["filtered_fraction"] < 1
+
+
+@pytest.mark.parametrize("eps_clip_higher", [0.0, -0.2])
+def test_cispo_refuses_an_upper_bound_that_is_none(eps_clip_higher: float) -> None:
+    new, prox, _, advantages = tensors()
+    with pytest.raises(ValueError, match="eps_clip_higher must be greater than 0"):
+        cispo_loss_fn(new, prox, advantages, 0.2, MASK, eps_clip_higher=eps_clip_higher)
+
+
+def test_only_a_filter_reports_what_it_filtered() -> None:
+    new, prox, old, advantages = tensors()
+    names = {"behave_imp_weight", "filtered_fraction"}
+    _, plain = ppo_actor_loss_fn(new, prox, old, advantages, 0.2, MASK)
+    assert not names & plain.keys()
+    rejection = RejectionSamplingConfig(upper=2.0)
+    _, stats = ppo_actor_loss_fn(
+        new, prox, old, advantages, 0.2, MASK, rejection_sampling=rejection
+    )
+    kept = MASK * ((prox - old).exp() <= 2.0)
+    torch.testing.assert_close(stats["behave_imp_weight"], (prox - old).exp() * kept)
+    assert float(stats["filtered_fraction"]) == pytest.approx(1 - float(kept.sum()) / 4)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"importance_sampling_level": "sequence"},
+        {"rejection_sampling": RejectionSamplingConfig(level="sequence")},
+    ],
+)
+def test_packed_sequences_need_their_offsets(options: dict[str, Any]) -> None:
+    new, prox, old, advantages = tensors()
+    with pytest.raises(ValueError, match="need cu_seqlens"):
+        ppo_actor_loss_fn(new, prox, old, advantages, 0.2, MASK, **options)
 
 
 def test_sequence_ratio_is_the_geometric_mean_packed_or_padded() -> None:

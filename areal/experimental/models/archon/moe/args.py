@@ -60,7 +60,7 @@ class MoEArgs:
 
     num_experts: int = 8
     top_k: int = 1
-    score_func: str = "softmax"
+    score_func: str = "sigmoid"
     score_after_topk: bool = False
     router_bias: bool = False
     router_softcap: float = 0.0
@@ -138,6 +138,7 @@ class MoEArgs:
         found: dict[str, Any] = {
             "num_experts": hf_config.num_experts,
             "top_k": hf_config.num_experts_per_tok,
+            "score_func": "softmax",
             "route_norm": bool(getattr(hf_config, "norm_topk_prob", False)),
             "activation": getattr(hf_config, "hidden_act", "silu"),
             "num_shared_experts": int(shared > 0),

@@ -123,14 +123,14 @@ LAYERS: dict[str, Layer] = {
         "qwen3_moe.modeling_qwen3_moe.Qwen3MoeSparseMoeBlock",
         "Qwen3MoeConfig",
         {**SIZES, "norm_topk_prob": False, "hidden_act": "gelu"},
-        {"top_k": 3, "activation": "gelu"},
+        {"top_k": 3, "score_func": "softmax", "activation": "gelu"},
         GATE,
     ),
     "softmax of all, normed": Layer(
         "mixtral.modeling_mixtral.MixtralSparseMoeBlock",
         "MixtralConfig",
         LOCAL,
-        {"top_k": 2, "route_norm": True},
+        {"top_k": 2, "score_func": "softmax", "route_norm": True},
         GATE,
     ),
     "softmax of all, biased choice, least norm": Layer(
@@ -145,6 +145,7 @@ LAYERS: dict[str, Layer] = {
         },
         {
             "top_k": 3,
+            "score_func": "softmax",
             "use_expert_bias": True,
             "route_norm": True,
             "route_norm_min": 0.4,
@@ -170,6 +171,7 @@ LAYERS: dict[str, Layer] = {
         },
         {
             "top_k": 3,
+            "score_func": "softmax",
             **GROUPS,
             "group_score_func": "max",
             "route_scale": 1.5,
@@ -187,7 +189,13 @@ LAYERS: dict[str, Layer] = {
             "expert_ffn_hidden_size": HIDDEN,
             "routed_scaling_factor": 6.0,
         },
-        {"top_k": 4, "num_zero_experts": 3, "use_expert_bias": True, "route_scale": 6.0},
+        {
+            "top_k": 4,
+            "score_func": "softmax",
+            "num_zero_experts": 3,
+            "use_expert_bias": True,
+            "route_scale": 6.0,
+        },
         {
             "router.gate.weight": "router.classifier.weight",
             "expert_bias": "router.e_score_correction_bias",
@@ -199,6 +207,7 @@ LAYERS: dict[str, Layer] = {
         {**LOCAL, "swiglu_limit": 0.5, "swiglu_alpha": 1.9},
         {
             "top_k": 2,
+            "score_func": "softmax",
             "score_after_topk": True,
             "router_bias": True,
             "expert_bias_terms": True,
@@ -336,6 +345,7 @@ LAYERS: dict[str, Layer] = {
         {**SIZES, "shared_expert_intermediate_size": 40},
         {
             "top_k": 3,
+            "score_func": "softmax",
             "num_shared_experts": 1,
             "shared_expert_intermediate_size": 40,
             "use_shared_expert_gate": True,
@@ -359,6 +369,7 @@ LAYERS: dict[str, Layer] = {
         },
         {
             "top_k": 2,
+            "score_func": "softmax",
             "score_after_topk": True,
             "num_shared_experts": 2,
             "shared_activation": "gelu",

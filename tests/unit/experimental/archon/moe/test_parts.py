@@ -110,3 +110,9 @@ def test_tokens_come_back_from_the_order_of_experts() -> None:
     merged = merge_expert_outputs(back, scores, 2)[:, 0].tolist()
     assert merged == pytest.approx([0.0, 0.7, 2.2])
     assert merge_expert_outputs(back, None, 2)[:, 0].tolist() == [0.0, 2.0, 4.0]
+
+
+def test_scores_are_sigmoids_unless_something_else_is_said() -> None:
+    assert MoEArgs().score_func == "sigmoid"
+    config = SimpleNamespace(num_experts=4, num_experts_per_tok=2)
+    assert MoEArgs.from_hf_config(config).score_func == "softmax", "as Qwen's configs mean it"

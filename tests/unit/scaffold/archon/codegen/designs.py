@@ -584,6 +584,7 @@ def mixtral() -> Json:
             "args": {
                 "num_experts": arg("num_experts"),
                 "top_k": arg("top_k"),
+                "score_func": "softmax",
                 "route_norm": True,
                 "activation": arg("hidden_act"),
             },

@@ -75,7 +75,7 @@ def test_an_argument_that_a_kept_one_is_computed_from_stays() -> None:
 
 
 def test_defaults_are_not_written() -> None:
-    design = with_experts(score_func="softmax", route_norm=False, shared_activation=arg("act"))
+    design = with_experts(score_func="sigmoid", route_norm=False, shared_activation=arg("act"))
     design["args"].append(field("act", "str", "silu", "hf_config.hidden_act", "Activation."))
     design["moe"]["args"]["activation"] = arg("act")
     (found,) = moe_fields(design)

@@ -48,7 +48,6 @@ class DeepseekV3ModelArgs(BaseModelArgs):
         default_factory=lambda: MoEArgs(
             num_experts=256,
             top_k=8,
-            score_func="sigmoid",
             router_dtype="float32",
             use_expert_bias=True,
             num_expert_groups=8,
@@ -99,7 +98,6 @@ class DeepseekV3ModelArgs(BaseModelArgs):
             "moe_args": MoEArgs(
                 num_experts=hf_config.n_routed_experts,
                 top_k=hf_config.num_experts_per_tok,
-                score_func="sigmoid",
                 router_dtype="float32",
                 use_expert_bias=True,
                 num_expert_groups=hf_config.n_group,

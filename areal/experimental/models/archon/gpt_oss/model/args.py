@@ -36,6 +36,7 @@ class GptOssModelArgs(BaseModelArgs):
         default_factory=lambda: MoEArgs(
             num_experts=128,
             top_k=4,
+            score_func="softmax",
             score_after_topk=True,
             router_bias=True,
             expert_bias_terms=True,
@@ -74,6 +75,7 @@ class GptOssModelArgs(BaseModelArgs):
             "moe_args": MoEArgs(
                 num_experts=hf_config.num_local_experts,
                 top_k=hf_config.num_experts_per_tok,
+                score_func="softmax",
                 score_after_topk=True,
                 router_bias=True,
                 expert_bias_terms=True,

@@ -30,7 +30,9 @@ class MixtralModelArgs(BaseModelArgs):
     # Configuration parameters for the RoPE embeddings.
     rope: RopeArgs = field(default_factory=lambda: RopeArgs(dim=128))
     # Experts, and how a token chooses among them.
-    moe_args: MoEArgs = field(default_factory=lambda: MoEArgs(top_k=2, route_norm=True))
+    moe_args: MoEArgs = field(
+        default_factory=lambda: MoEArgs(top_k=2, score_func="softmax", route_norm=True)
+    )
     is_critic: bool = False  # Whether `score` replaces `output`.
     num_labels: int = 1  # Number of scores that a critic gives each token.
 
@@ -57,6 +59,7 @@ class MixtralModelArgs(BaseModelArgs):
             "moe_args": MoEArgs(
                 num_experts=hf_config.num_local_experts,
                 top_k=hf_config.num_experts_per_tok,
+                score_func="softmax",
                 route_norm=True,
                 activation=hf_config.hidden_act,
             ),

@@ -35,7 +35,9 @@ class Qwen3MoeModelArgs(BaseModelArgs):
     # Configuration parameters for the RoPE embeddings.
     rope: RopeArgs = field(default_factory=lambda: RopeArgs(dim=64))
     # Experts, and how a token chooses among them.
-    moe_args: MoEArgs = field(default_factory=lambda: MoEArgs(num_experts=128, top_k=8))
+    moe_args: MoEArgs = field(
+        default_factory=lambda: MoEArgs(num_experts=128, top_k=8, score_func="softmax")
+    )
     is_critic: bool = False  # Whether `score` replaces `output`.
     num_labels: int = 1  # Number of scores that a critic gives each token.
 
@@ -73,6 +75,7 @@ class Qwen3MoeModelArgs(BaseModelArgs):
             "moe_args": MoEArgs(
                 num_experts=hf_config.num_local_experts,
                 top_k=hf_config.num_experts_per_tok,
+                score_func="softmax",
                 route_norm=hf_config.norm_topk_prob,
                 activation=hf_config.hidden_act,
             ),

@@ -14,6 +14,16 @@ Groups = list[list[int]]
 ALGORITHMS = ("ffd", "kk")
 
 
+def ffd_allocate(values: Sequence[int], capacity: int, min_groups: int = 1) -> Groups:
+    """Partition sizes by first-fit decreasing; see ``partition_sizes``."""
+    return partition_sizes(values, capacity=capacity, min_groups=min_groups, algorithm="ffd")
+
+
+def kk_allocate(values: Sequence[int], capacity: int, min_groups: int = 1) -> Groups:
+    """Partition sizes by Karmarkar and Karp's method; see ``partition_sizes``."""
+    return partition_sizes(values, capacity=capacity, min_groups=min_groups, algorithm="kk")
+
+
 def partition_sizes(
     sizes: Sequence[int],
     *,
@@ -74,7 +84,7 @@ def split_groups(groups: Groups, sizes: Sequence[int], num_groups: int) -> Group
             key=lambda i: sum(sizes[j] for j in groups[i]),
         )
         members = groups.pop(heaviest)
-        halves = _balance_greedily([sizes[j] for j in members], 2)
+        halves = balanced_greedy_partition([sizes[j] for j in members], 2)
         groups += [[members[k] for k in half] for half in halves]
     return _ordered(groups)
 
@@ -108,9 +118,31 @@ def karmarkar_karp(sizes: Sequence[int], num_groups: int) -> Groups:
     return _ordered([members for _, members in heap[0][2]])
 
 
+def balanced_greedy_partition(nums: Sequence[int], num_groups: int) -> Groups:
+    """Partition sizes into exactly ``num_groups`` groups of about one weight, and one count.
+
+    The next largest size goes to the lightest group; the group with fewer members wins ties.
+
+    Args:
+        nums: At least as many as groups.
+        num_groups: Groups wanted; none is empty.
+
+    Raises:
+        ValueError: There are fewer sizes than groups wanted.
+    """
+    _check_enough(num_groups, len(nums), 1)
+    heap = [(0, 0, g) for g in range(num_groups)]
+    groups: Groups = [[] for _ in range(num_groups)]
+    for i in _by_size_descending(nums):
+        load, count, g = heapq.heappop(heap)
+        groups[g].append(i)
+        heapq.heappush(heap, (load + nums[i], count + 1, g))
+    return groups
+
+
 def _partition_ffd(sizes: Sequence[int], capacity: int | None, min_groups: int) -> Groups:
     if capacity is None:
-        return _balance_greedily(sizes, min_groups)
+        return balanced_greedy_partition(sizes, min_groups)
     groups: Groups = []
     room: list[int] = []
     for i in _by_size_descending(sizes):
@@ -132,17 +164,6 @@ def _partition_kk(sizes: Sequence[int], capacity: int | None, min_groups: int) -
         if max(sum(sizes[i] for i in g) for g in groups) <= capacity:
             return groups
     return [[i] for i in range(len(sizes))]
-
-
-def _balance_greedily(sizes: Sequence[int], num_groups: int) -> Groups:
-    """Give the next largest size to the lightest group; the group with fewer members wins ties."""
-    heap = [(0, 0, g) for g in range(num_groups)]
-    groups: Groups = [[] for _ in range(num_groups)]
-    for i in _by_size_descending(sizes):
-        load, count, g = heapq.heappop(heap)
-        groups[g].append(i)
-        heapq.heappush(heap, (load + sizes[i], count + 1, g))
-    return groups
 
 
 def _by_size_descending(sizes: Sequence[int]) -> list[int]:

@@ -6,7 +6,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from areal.utils.data import karmarkar_karp, partition_sizes
+from areal.utils.seqpack import (
+    balanced_greedy_partition,
+    ffd_allocate,
+    karmarkar_karp,
+    kk_allocate,
+    partition_sizes,
+)
 
 sizes_strategy = st.lists(st.integers(0, 50), min_size=1, max_size=20)
 
@@ -66,6 +72,22 @@ def test_karmarkar_karp_leaves_no_group_empty(sizes: list[int]) -> None:
     groups = karmarkar_karp(sizes, 3)
     assert sorted(itertools.chain(*groups)) == list(range(len(sizes)))
     assert all(groups)
+
+
+def test_allocations_of_a_capacity() -> None:
+    sizes = [4, 8, 1, 4, 2, 1]
+    assert ffd_allocate(sizes, 10) == [[0, 2, 3, 5], [1, 4]]
+    assert loads(kk_allocate(sizes, 10), sizes) == [10, 10]
+    assert len(ffd_allocate(sizes, 100, 3)) == len(kk_allocate(sizes, 100, min_groups=3)) == 3
+    assert ffd_allocate([9, 30, 1], 10) == [[0, 2], [1]], "what is too long is alone"
+
+
+def test_a_balanced_partition_is_one_of_weight_and_count() -> None:
+    sizes = [9, 1, 5, 5, 4, 0]
+    assert loads(balanced_greedy_partition(sizes, 3), sizes) == [9, 9, 6]
+    assert sorted(map(len, balanced_greedy_partition([0] * 5, 2))) == [2, 3]
+    with pytest.raises(ValueError, match="cannot make 3"):
+        balanced_greedy_partition([1, 2], 3)
 
 
 @pytest.mark.parametrize("algorithm", ["ffd", "kk"])
