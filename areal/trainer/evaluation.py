@@ -135,7 +135,8 @@ def print_scores(result: Evaluation) -> None:
         table.add_column(name, justify="right")
     for source, cells in rows:
         table.add_row(source, *cells)
-    console = Console(highlight=False, soft_wrap=True)
+    # A narrow terminal breaks the lines; shortened names of columns would say nothing.
+    console = Console(highlight=False, soft_wrap=True, width=200)
     console.print(f"{result.title} ({', '.join(result.facts)})")
     console.print(table)
     console.print(f"episodes: {result.folder / PAGE_FILE}")
