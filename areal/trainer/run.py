@@ -12,6 +12,8 @@ from areal.api.cli_args import (
     load_expr_config,
 )
 from areal.api.errors import ConfigError
+from areal.infra.launch import is_launched
+from areal.trainer.fit import refuse_misfit
 from areal.trainer.launching import launch
 from areal.trainer.report import ReportPaths
 from areal.trainer.runtime import load_rows, make_tokenizer
@@ -38,6 +40,8 @@ def run_training(argv: Sequence[str]) -> ReportPaths | None:
             "have"
         )
     config = load_expr_config(argv, kind)[0]
+    if not is_launched():
+        refuse_misfit(config, argv)
     if launch(config, ["-m", "areal.trainer.cli", "train", *argv], _check):
         return None
     # Before rows are loaded: what is refused needs none.

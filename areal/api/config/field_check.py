@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 from areal.api.config.field_table import FIELD_TABLE, Entry, Ignored, Read, Refused
 from areal.api.config.schema import INHERITED_KEYS
@@ -34,6 +34,31 @@ def _class_of_ours(cls: type) -> Any:
     return next((owner for owner in cls.__mro__ if owner.__module__.startswith("areal.")), None)
 
 
+class Refusal(NamedTuple):
+    """A key that was set to what would change the run and cannot.
+
+    Attributes:
+        key: Dotted.
+        message: Names the key, its value and what to do instead.
+        default: The value that asks for nothing.
+    """
+
+    key: str
+    message: str
+    default: Any
+
+
+def refusals(config: Any) -> list[Refusal]:
+    """Return every key of an experiment's configuration that is refused."""
+    found = []
+    for key, value, default, entry in _set_fields(config):
+        instead = _refusal(entry, value)
+        if instead is not None:
+            shown = key if dataclasses.is_dataclass(value) else f"{key} {value!r}"
+            found.append(Refusal(key, f"{shown} is not available here: {instead}", default))
+    return found
+
+
 def check_fields(config: Any) -> None:
     """Refuse what would change the run and cannot.
 
@@ -43,20 +68,14 @@ def check_fields(config: Any) -> None:
     Raises:
         ConfigError: It names every such key, its value and what to do instead.
     """
-    problems: list[str] = []
-    for key, value, entry in _set_fields(config):
-        instead = _refusal(entry, value)
-        if instead is not None:
-            shown = key if dataclasses.is_dataclass(value) else f"{key} {value!r}"
-            problems.append(f"{shown} is not available here: {instead}")
-    if problems:
+    if problems := [refusal.message for refusal in refusals(config)]:
         raise ConfigError("\n".join(problems))
 
 
 def ignored_keys(config: Any) -> list[str]:
     """Return the keys that were set and have no effect; the table has the reasons."""
     entries = _set_fields(config)
-    return [key for key, _, entry in entries if isinstance(entry, Ignored)]
+    return [key for key, _, _, entry in entries if isinstance(entry, Ignored)]
 
 
 def _refusal(entry: Entry, value: Any) -> str | None:
@@ -68,8 +87,8 @@ def _refusal(entry: Entry, value: Any) -> str | None:
 
 def _set_fields(
     section: Any, default: Any = None, prefix: str = ""
-) -> Iterator[tuple[str, Any, Entry]]:
-    """Yield dotted key, value and entry of all fields that differ from those of a default section.
+) -> Iterator[tuple[str, Any, Any, Entry]]:
+    """Yield dotted key, value, default and entry of all fields that differ from their default.
 
     Fields that a script's own class adds are the script's. A section counts for itself only where
     it is null by default and set.
@@ -85,9 +104,9 @@ def _set_fields(
         value, usual = getattr(section, option.name), getattr(default, option.name)
         if not dataclasses.is_dataclass(value):
             if value != usual:
-                yield key, value, entry
+                yield key, value, usual, entry
             continue
         if usual is None:
-            yield key, value, entry
+            yield key, value, usual, entry
         if not isinstance(entry, Refused):  # else there is nothing more to find
             yield from _set_fields(value, usual, key + ".")
