@@ -14,7 +14,13 @@ from typing import Any, Self
 
 import torch.distributed as dist
 
-from areal.api.cli_args import BaseExperimentConfig, RecoverConfig, TrainEngineConfig, save_config
+from areal.api.cli_args import (
+    BaseExperimentConfig,
+    RecoverConfig,
+    RWConfig,
+    TrainEngineConfig,
+    save_config,
+)
 from areal.api.config.field_check import check_fields, ignored_keys
 from areal.api.errors import ConfigError, EpisodeFailureError
 from areal.api.io_struct import FinetuneSpec, SaveLoadMeta
@@ -65,7 +71,7 @@ class BaseTrainer(ABC):
     def __init__(self, config: Any, train_dataset: Any = None, valid_dataset: Any = None) -> None:
         self.config: BaseExperimentConfig = config
         self.actor_config = config.actor
-        _refuse_unavailable(config)
+        check_actor(config)
         launch_script(config)
         set_random_seed(config.seed, key="trainer0")
         self.folder = run_folder(config)
@@ -82,6 +88,9 @@ class BaseTrainer(ABC):
         self.weights = make_weights(config, self.actor_config, self.tokenizer)
         check_tokenizer(self.tokenizer, self.weights)
         limit_threads(self.weights)
+        self.train_dataset = self._usable_rows(self.train_dataset, "train_dataset")
+        if self.valid_dataset is not None:
+            self.valid_dataset = self._usable_rows(self.valid_dataset, "valid_dataset")
         self.actor = make_train_engine(self.actor_config, self.weights)
         self.actor.create_process_group()
         self.train_dataloader = self._make_dataloader(self.train_dataset, config.train_dataset)
@@ -106,6 +115,18 @@ class BaseTrainer(ABC):
     @abstractmethod
     def _evaluate(self) -> dict[str, Any]:
         """Return the statistics of an evaluation."""
+
+    def _usable_rows(self, rows: Any, key: str) -> Any:
+        """Return the rows of a dataset that can be trained on.
+
+        Args:
+            rows: Of which the first one has ``columns``.
+            key: Of the dataset's section in the configuration, for messages.
+
+        Raises:
+            DatasetError: One is broken, or none is left.
+        """
+        return rows
 
     def _rollout_state(self) -> dict[str, Any]:
         """Return what else must be saved to resume."""
@@ -313,9 +334,21 @@ class BaseTrainer(ABC):
             logger.exception("the report could not be written")
 
 
-def _refuse_unavailable(config: Any) -> None:
+def check_actor(config: Any) -> None:
+    """Refuse a configuration whose actor cannot be trained as it asks.
+
+    Raises:
+        ConfigError: Says which keys, and what to set.
+    """
     if config.actor.optimizer is None:
         raise ConfigError(
             "actor.optimizer is null: nothing would be trained; set actor.optimizer.lr"
         )
+    for name in () if isinstance(config, RWConfig) else ("actor", "ref"):
+        section = getattr(config, name, None)
+        if section is not None and section.is_critic:
+            raise ConfigError(
+                f"{name}.is_critic makes a value model, which has no log-probabilities; set it to "
+                "false. train_dataset.type=rw trains a reward model"
+            )
     check_fields(config)

@@ -69,6 +69,7 @@ PRESETS: dict[str, dict[str, Any]] = {
         "actor.use_decoupled_loss": True,
         "run.loss_aggregation": "token_mean",
     },
+    "dpo": {},
     "dr_grpo": {
         **_GROUP_MEAN,
         "actor.eps_clip": 0.2,
@@ -119,6 +120,7 @@ PRESETS: dict[str, dict[str, Any]] = {
         "actor.reward_norm.mean_leave1out": True,
         "run.loss_aggregation": "sequence_mean_token_sum",
     },
+    "rw": {},
     "sapo": {
         **_GROUP_MEAN_STD,
         "actor.sapo_tau_neg": 1.05,
@@ -130,7 +132,7 @@ PRESETS: dict[str, dict[str, Any]] = {
 }
 
 # Known names that no trainer of this package runs.
-NOT_BUILT = ("dpo", "ppo", "rw")
+NOT_BUILT = ("ppo",)
 
 
 def check_algorithm(algorithm: str) -> None:

@@ -52,7 +52,7 @@ RL: list[tuple[dict[str, Any] | list[str], str]] = [
     (["actor.optimizer.lr=fast"], "actor.optimizer.lr"),
     (["run.algorithm=grop"], "grpo"),
     (["run.algorithm=ppo"], "no trainer"),
-    (["train_dataset.type=dpo"], "DPOConfig"),
+    (["train_dataset.type=dpo"], "unknown key 'gconfig'"),
     (["train_dataset.type=ppo"], "train_dataset.type"),
     # models
     (["run.model=null"], "actor.path"),

@@ -19,7 +19,7 @@ experiment_name: e
 trial_name: t
 train_dataset: {path: arithmetic, type: rl}
 """
-POLICY_PRESETS = sorted(set(PRESETS) - {"sft"})
+POLICY_PRESETS = sorted(set(PRESETS) - {"dpo", "rw", "sft"})
 
 
 def load(tmp_path: Path, *overrides: str) -> GRPOConfig:
