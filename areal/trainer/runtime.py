@@ -133,6 +133,7 @@ def make_weights(
     dtype = resolve_dtype(actor.dtype, device)
     engine = train_engine_class(actor.backend)
     if actor.path:
+        check_local_path(actor.path)
         seed = derive_seed(config.seed, "model") if actor.init_from_scratch else None
         return SharedWeights(engine.load_model(actor, dtype, device, seed))
     spec = config.run.model

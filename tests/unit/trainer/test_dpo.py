@@ -96,7 +96,7 @@ def test_the_loss_is_the_formula_and_its_statistics_are_recorded(loss_type: str)
     pairs = [[side[i : i + 2] for i in (0, 2)] for side in (policy, ref)]
     loss = compute_dpo_loss(logprobs, None, data, beta=beta, loss_type=loss_type)
     expected = direct_loss(pairs[0], pairs[1], sides, beta, loss_type)
-    assert float(loss) == pytest.approx(expected, rel=1e-6)
+    assert loss.item() == pytest.approx(expected, rel=1e-6)
     rewards = [beta * (a - b) for a, b in zip(policy, ref, strict=True)]
     margins = [rewards[0] - rewards[1], rewards[2] - rewards[3]]
     found = stats_tracker.export_all()

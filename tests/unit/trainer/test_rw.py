@@ -47,7 +47,7 @@ def test_the_loss_is_the_formula_and_its_statistics_are_recorded() -> None:
     data = {"cu_seqlens": torch.tensor([0, 2, 5, 6, 6, 7, 8], dtype=torch.int32)}
     loss = compute_rw_loss(scores, data)
     expected = [math.log1p(math.exp(-(a - b))) for a, b in ((1.0, -0.5), (2.0, 4.0))]
-    assert float(loss) == pytest.approx(sum(expected) / 2, rel=1e-6)
+    assert loss.item() == pytest.approx(sum(expected) / 2, rel=1e-6)
     loss.backward()
     assert scores.grad is not None
     assert scores.grad.nonzero().flatten().tolist() == [1, 4, 6, 7]
