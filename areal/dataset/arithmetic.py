@@ -70,7 +70,12 @@ def get_arithmetic_rw_dataset(
     split: str | None = "train",
     tokenizer: Any = None,
     max_length: int | None = None,
-    **options: Any,
+    *,
+    max_digits: int = 2,
+    operators: str = "+",
+    size: int | None = None,
+    seed: int = 1,
+    unsure_share: float = 0.8,
 ) -> RowDataset:
     """Generate pairs of a right and a worse answer for a reward model.
 
@@ -79,7 +84,12 @@ def get_arithmetic_rw_dataset(
         split: "train" or "test"; no problem is in both.
         tokenizer: Encodes problem and answers.
         max_length: Drops pairs of which either side has more tokens.
-        **options: Those of the dpo type.
+        max_digits: Operands have one to this many digits, each length as likely.
+        operators: Any of ``+``, ``-`` and ``*``, each as likely.
+        size: Number of rows; None is 4,096 for train and 256 for test.
+        seed: Decides which problems are drawn, their order and the worse answers.
+        unsure_share: Share of the worse answers that are right but end in a question mark; the
+            others are wrong by 1 to 9.
 
     Returns:
         Rows of ``chosen_ids`` and ``rejected_ids`` (lists of ints).
@@ -87,8 +97,14 @@ def get_arithmetic_rw_dataset(
     Raises:
         DatasetError: The split, an operator, a size, a share or the number of digits is impossible.
     """
-    rows = get_arithmetic_dpo_dataset(path, split, tokenizer, max_length, **options)
-    return rows.map(lambda row: {key: row[key] for key in ("chosen_ids", "rejected_ids")})
+    _check_encoding("rw", tokenizer, unsure_share)
+    rng = random.Random(f"worse/{split}/{seed}")
+    rows: list[Row] = []
+    for text, answer in _problems(split, max_digits, operators, size, seed):
+        worse = f"{answer}?" if rng.random() < unsure_share else _wrong(rng, int(answer))
+        chosen, rejected = (sft_row(tokenizer, _messages(text), side) for side in (answer, worse))
+        rows.append({"chosen_ids": chosen["input_ids"], "rejected_ids": rejected["input_ids"]})
+    return keep_short(RowDataset(rows), max_length, longer_side, "arithmetic")
 
 
 def get_arithmetic_dpo_dataset(
@@ -101,7 +117,7 @@ def get_arithmetic_dpo_dataset(
     operators: str = "+",
     size: int | None = None,
     seed: int = 1,
-    unsure_share: float = 0.5,
+    unsure_share: float = 0.8,
 ) -> RowDataset:
     """Generate pairs of a right and a worse answer for direct preference optimisation.
 
@@ -124,19 +140,18 @@ def get_arithmetic_dpo_dataset(
     Raises:
         DatasetError: The split, an operator, a size, a share or the number of digits is impossible.
     """
-    _check_encoding("dpo", tokenizer, unsure_share)
-    rng = random.Random(f"worse/{split}/{seed}")
-    rows: list[Row] = []
-    for text, answer in _problems(split, max_digits, operators, size, seed):
-        is_unsure = rng.random() < unsure_share
-        sides = [answer, f"{answer}?" if is_unsure else _wrong(rng, int(answer))]
-        chosen, rejected = (sft_row(tokenizer, _messages(text), side) for side in sides)
-        rows.append(
-            with_pair_masks(
-                {"chosen_ids": chosen["input_ids"], "rejected_ids": rejected["input_ids"]}
-            )
-        )
-    return keep_short(RowDataset(rows), max_length, longer_side, "arithmetic")
+    pairs = get_arithmetic_rw_dataset(
+        path,
+        split,
+        tokenizer,
+        max_length,
+        max_digits=max_digits,
+        operators=operators,
+        size=size,
+        seed=seed,
+        unsure_share=unsure_share,
+    )
+    return pairs.map(with_pair_masks)
 
 
 def get_arithmetic_rl_dataset(

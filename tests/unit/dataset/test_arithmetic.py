@@ -118,7 +118,7 @@ def text_of(tokenizer: Any, ids: list[int]) -> str:
 
 def test_pairs_are_a_right_answer_and_one_that_is_unsure_or_near() -> None:
     tokenizer = tiny_tokenizer()
-    rows = get_arithmetic_dpo_dataset(tokenizer=tokenizer, size=80)
+    rows = get_arithmetic_dpo_dataset(tokenizer=tokenizer, size=80, unsure_share=0.5)
     num_unsure = 0
     for row in rows:
         chosen, rejected = (
@@ -135,7 +135,7 @@ def test_pairs_are_a_right_answer_and_one_that_is_unsure_or_near() -> None:
             assert len(mask) == len(row[f"{side}_ids"])
             assert 0 < sum(mask) < len(mask)
     assert 25 < num_unsure < 55
-    pairs = get_arithmetic_rw_dataset(tokenizer=tokenizer, size=80)
+    pairs = get_arithmetic_rw_dataset(tokenizer=tokenizer, size=80, unsure_share=0.5)
     assert [row["chosen_ids"] for row in pairs] == [row["chosen_ids"] for row in rows]
     assert set(pairs[0]) == {"chosen_ids", "rejected_ids"}
     assert len(get_arithmetic_rw_dataset(tokenizer=tokenizer, size=80, max_length=10)) < 80
