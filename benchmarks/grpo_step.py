@@ -1,5 +1,7 @@
 """One GRPO step, 16 prompts x 8 samples: this package's PPOTrainer beside TRL's GRPOTrainer.
 
+Beside it stands a step of PPO with a critic, of as many sequences.
+
 Each trainer runs in processes of its own, in turn, from the same warmed-up model, on the same
 problems, with the same reward and limits, one thread. CPU seconds are those of whole steps, all
 threads of the process together.
@@ -20,25 +22,29 @@ from benchmarks.settings import Settings
 from benchmarks.warm_model import warm_up
 
 TRL = "TRL GRPOTrainer"
+GRPO = "the GRPO step above"
 NO_TRL = "TRL is not installed here: pip install 'areal-lite[bench]'"
 
 
 def run(settings: Settings) -> list[Result]:
     """Measure CPU seconds a step and the peak memory of the process."""
-    modules = ["benchmarks.grpo_areal"]
-    has_trl = importlib.util.find_spec("trl") is not None
-    if has_trl:
-        modules.append("benchmarks.grpo_trl")
-    runs: dict[str, list[dict[str, Any]]] = {module: [] for module in modules}
+    sides = {
+        "ours": ("benchmarks.grpo_areal", settings.grpo_config),
+        "critic": ("benchmarks.grpo_areal", settings.ppo_config),
+    }
+    if importlib.util.find_spec("trl") is not None:
+        sides["trl"] = ("benchmarks.grpo_trl", settings.grpo_config)
+    runs: dict[str, list[dict[str, Any]]] = {side: [] for side in sides}
     with tempfile.TemporaryDirectory(prefix="areal-bench-") as scratch:
         model, _ = warm_up(settings, Path(scratch), seed=1, steps=settings.sft_steps)
         for i in range(settings.grpo_rounds):
-            for module in modules:
-                folder = Path(scratch) / f"{module}-{i}"
-                arguments = [str(model), str(settings.grpo_config)]
+            for side, (module, config) in sides.items():
+                folder = Path(scratch) / f"{side}-{i}"
+                arguments = [str(model), str(config)]
                 counts = [str(settings.warmup_steps), str(settings.train_steps)]
-                runs[module].append(run_for_json(module, [*arguments, *counts], folder))
-    return _results(runs["benchmarks.grpo_areal"], runs.get("benchmarks.grpo_trl", []))
+                runs[side].append(run_for_json(module, [*arguments, *counts], folder))
+    results = _results(runs["ours"], runs.get("trl", []))
+    return [*results, *_critic_results(runs["critic"], runs["ours"])]
 
 
 def _results(ours: list[dict[str, Any]], theirs: list[dict[str, Any]]) -> list[Result]:
@@ -79,6 +85,31 @@ def _results(ours: list[dict[str, Any]], theirs: list[dict[str, Any]]) -> list[R
             TRL,
             is_higher_better=False,
             note="" if theirs else NO_TRL,
+        ),
+    ]
+
+
+def _critic_results(critic: list[dict[str, Any]], ours: list[dict[str, Any]]) -> list[Result]:
+    steps = _steps(critic)
+    return [
+        Result(
+            "grpo_step.critic_cpu",
+            "one PPO step with a critic, 128 prompts x 1 sample",
+            statistics.median(steps),
+            "CPU-s",
+            statistics.median(_steps(ours)),
+            GRPO,
+            is_higher_better=False,
+            note=spread(steps),
+        ),
+        Result(
+            "grpo_step.critic_memory",
+            "peak memory of its process",
+            max(run["peak_memory_mb"] for run in critic),
+            "MB",
+            max(run["peak_memory_mb"] for run in ours),
+            GRPO,
+            is_higher_better=False,
         ),
     ]
 

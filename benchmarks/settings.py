@@ -37,6 +37,7 @@ class Settings:
         is_quick: Whether these are the tiny counts.
         sft_config: Warm-up, as ``areal train`` takes it.
         grpo_config: GRPO on the model that it leaves.
+        ppo_config: PPO with a critic on the same model.
     """
 
     repetitions: int = 7
@@ -65,6 +66,7 @@ class Settings:
     is_quick: bool = False
     sft_config: Path = ROOT / "examples" / "arithmetic" / "sft.yaml"
     grpo_config: Path = ROOT / "examples" / "arithmetic" / "grpo.yaml"
+    ppo_config: Path = ROOT / "examples" / "arithmetic" / "ppo.yaml"
 
 
 QUICK = Settings(

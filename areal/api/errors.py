@@ -33,6 +33,10 @@ class RewardWorkerDiedError(RewardError):
     """The process that computed a reward ended without an answer on every attempt."""
 
 
+class TrainingError(ArealError, RuntimeError):
+    """A model under training is beyond use."""
+
+
 class EpisodeFailureError(ArealError, RuntimeError):
     """More than half of at least 64 consecutive episodes failed: training stops with the cause."""
 

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from areal.api.registry import lazy_exports
 
-if TYPE_CHECKING:
-    from areal.engine.training.by_config import FSDPEngine
-
+# Algorithms lie above this package: their engines are looked up when they are used.
 _LAZY_IMPORTS: dict[str, str] = {
     "FSDPEngine": "areal.engine.training.by_config",
+    "FSDPPPOActor": "areal.trainer.ppo.engines",
+    "FSDPPPOCritic": "areal.trainer.ppo.engines",
 }
-
-__all__ = ["FSDPEngine"]
 
 __getattr__, __dir__ = lazy_exports(__name__, _LAZY_IMPORTS)

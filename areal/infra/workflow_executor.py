@@ -290,20 +290,36 @@ class WorkflowExecutor:
             workflow, workflow_kwargs, group_size, reward_normalization, drop_incomplete_group
         )
         accept_fn = resolve_accept_fn(should_accept_fn)
+        results = self._run_all(data, resolved, accept_fn, is_eval)
+        return [result for result in results if result is not None]
+
+    def evaluate_rows(self, data: list[Row], workflow: Any) -> list[Trajectory | None]:
+        """Run one evaluation episode for each row and wait for them.
+
+        Returns:
+            The trajectories in the order of their rows, None for those that were rejected.
+
+        Raises:
+            EpisodeFailureError: Most episodes, or most reward calls, fail.
+        """
+        return self._run_all(data, self._resolve(workflow, None, 1), None, is_eval=True)
+
+    def _run_all(
+        self, data: list[Row], workflow: Any, accept_fn: AcceptFn | None, is_eval: bool
+    ) -> list[Trajectory | None]:
         box, queue = Mailbox(), self._running_queue
         with self._hold():
             with queue.lock:
                 queue.add(
                     RolloutTask(
-                        self._new_id(is_eval), row, resolved, accept_fn, is_eval, False, box
+                        self._new_id(is_eval), row, workflow, accept_fn, is_eval, False, box
                     )
                     for row in data
                 )
             queue.start_waiting()
         queue.wait_until(lambda: len(box.done) >= len(data), box, len(data))
         with queue.lock:
-            results = [task.result for task in queue.take(box, len(data))]
-        return [result for result in results if result is not None]
+            return [task.result for task in queue.take(box, len(data))]
 
     # --- batches from a dataloader ------------------------------------------------------------
 

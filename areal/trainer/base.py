@@ -14,6 +14,7 @@ from typing import Any, Self
 
 import torch.distributed as dist
 
+from areal.api.alloc_mode import ModelAllocation
 from areal.api.cli_args import (
     BaseExperimentConfig,
     RecoverConfig,
@@ -21,10 +22,12 @@ from areal.api.cli_args import (
     TrainEngineConfig,
     save_config,
 )
+from areal.api.config.defaults import ours
 from areal.api.config.field_check import check_fields, ignored_keys
 from areal.api.errors import ConfigError, EpisodeFailureError
 from areal.api.io_struct import FinetuneSpec, SaveLoadMeta
 from areal.engine.processes import from_first, is_first
+from areal.engine.training.engine import PackedTrainEngine
 from areal.trainer.launching import launch_script
 from areal.trainer.recover import RecoverState, find_recover, load_recover, save_recover
 from areal.trainer.report import EpisodeSample, ReportPaths, RunLog
@@ -93,6 +96,8 @@ class BaseTrainer(ABC):
             self.valid_dataset = self._usable_rows(self.valid_dataset, "valid_dataset")
         self.actor = make_train_engine(self.actor_config, self.weights)
         self.actor.create_process_group()
+        # What is trained, by the name of its folder in a checkpoint.
+        self.trained: dict[str, PackedTrainEngine] = {MODEL_FOLDER: self.actor}
         self.train_dataloader = self._make_dataloader(self.train_dataset, config.train_dataset)
         self.steps_per_epoch = max(1, len(self.train_dataloader))
         self.total_steps = self._count_steps(config.total_train_epochs)
@@ -164,7 +169,8 @@ class BaseTrainer(ABC):
         )
         if is_first():
             self._lock = FolderLock(self.folder)
-        self.actor.initialize(None, spec)
+        for engine in self.trained.values():
+            engine.initialize(None, spec)
         self._resume()
         self._start_tracer()
         stats_tracker.export_all()  # of an earlier run in this process
@@ -184,7 +190,7 @@ class BaseTrainer(ABC):
         tracer.save(self.step - 1)  # the steps before are over
 
     def _loop(self, total_epochs: int | None = None) -> None:
-        """Run from where the run stands to its end, and saves the model."""
+        """Run from where the run stands to its end, and save the model."""
         if self.run_log is None:
             self._start(total_epochs)
         assert self.run_log is not None
@@ -258,10 +264,14 @@ class BaseTrainer(ABC):
     # --- files
 
     def _save_model(self, path: Path) -> None:
-        meta = SaveLoadMeta(
-            path=str(path), weight_format="hf", with_optim=False, tokenizer=self.tokenizer
-        )
-        self.actor.save(meta)
+        """Save the actor at a path, and what else is trained beside it."""
+        # The actor last: where it is, the others are.
+        for name, engine in reversed(self.trained.items()):
+            target = path if engine is self.actor else path.with_name(f"{path.name}_{name}")
+            meta = SaveLoadMeta(
+                path=str(target), weight_format="hf", with_optim=False, tokenizer=self.tokenizer
+            )
+            engine.save(meta)
 
     def _save_recover(self, is_done: bool) -> None:
         recover: RecoverConfig = self.config.recover
@@ -275,7 +285,7 @@ class BaseTrainer(ABC):
             num_sequences=self.num_sequences,
             extra={"is_done": is_done},
         )
-        save_recover(self.folder / RECOVER_FOLDER, self.actor, state, not recover.no_save_optim)
+        save_recover(self.folder / RECOVER_FOLDER, self.trained, state, not recover.no_save_optim)
 
     def _resume(self) -> None:
         """Continue from the newest checkpoint of this trial, if there is one."""
@@ -285,7 +295,7 @@ class BaseTrainer(ABC):
         if checkpoint is None:
             return
         try:
-            state = load_recover(checkpoint, self.actor, not self.config.recover.no_load_optim)
+            state = load_recover(checkpoint, self.trained, not self.config.recover.no_load_optim)
         except ConfigError as error:
             raise ConfigError(
                 f"this trial began with another model, or its checkpoint is damaged: {error}. "
@@ -309,7 +319,8 @@ class BaseTrainer(ABC):
         if self.run_log is not None:
             perf_tracer.save(force=True)
             self.report = self.run_log.close(status)
-        self.actor.destroy()
+        for engine in self.trained.values():
+            engine.destroy()
         if self._lock is not None:
             self._lock.release()
         gc.unfreeze()
@@ -349,6 +360,23 @@ def check_actor(config: Any) -> None:
         if section is not None and section.is_critic:
             raise ConfigError(
                 f"{name}.is_critic makes a value model, which has no log-probabilities; set it to "
-                "false. train_dataset.type=rw trains a reward model"
+                "false. A value model is described in critic, a reward model is of type rw"
             )
     check_fields(config)
+    _check_sizes(config)
+
+
+def _check_sizes(config: Any) -> None:
+    """Refuse models that cannot share the processes of the actor."""
+    actor = config.actor.backend
+    num_processes = ModelAllocation.from_str(actor).parallel.world_size
+    for name in ("ref", "critic"):
+        section = getattr(config, name, None)
+        if section is None or section.backend == ours("actor.backend"):  # then the actor's
+            continue
+        found = ModelAllocation.from_str(section.backend).parallel.world_size
+        if found != num_processes:
+            raise ConfigError(
+                f"{name}.backend {section.backend!r} takes {found} processes and actor.backend "
+                f"{actor!r} {num_processes}; both run in the same ones"
+            )

@@ -43,6 +43,39 @@ def train(config: str, overrides: tuple[str, ...]) -> None:
         sys.exit(130)
 
 
+@main.command("eval", context_settings={"ignore_unknown_options": True})
+@click.option("-c", "--config", required=True, type=click.Path(), help="The YAML file of a run.")
+@click.option("--threshold", default=1.0, show_default=True, help="The reward that is a pass.")
+@click.option("--by", "column", help="The column of the rows that names their source.")
+@click.argument(
+    "arguments", nargs=-1, type=click.UNPROCESSED, metavar="[CHECKPOINT] [OVERRIDES]..."
+)
+def evaluate(arguments: tuple[str, ...], config: str, threshold: float, column: str | None) -> None:
+    """Score a checkpoint on the validation set of a run.
+
+    CHECKPOINT is a folder or a hub id; left out, it is the run's final model, else its newest
+    checkpoint, else the model it begins with. Each row of valid_dataset gets eval_gconfig.n_samples
+    episodes of the run's workflow. avg@k and pass@k are printed by source, and a page of episodes
+    is written. Where AREAL_LLM_SERVER_ADDRS names servers, the weights they hold are evaluated.
+    """
+    sys.path.insert(0, str(Path.cwd()))
+    from areal.trainer.evaluation import print_scores, run_evaluation
+
+    checkpoint = None
+    if arguments and "=" not in arguments[0]:
+        checkpoint, *rest = arguments
+        arguments = tuple(rest)
+    try:
+        found = run_evaluation(["--config", config, *arguments], checkpoint, threshold, column)
+    except ArealError as error:
+        click.echo(f"error: {error}", err=True)
+        sys.exit(1)
+    except KeyboardInterrupt:
+        click.echo("interrupted; nothing was written", err=True)
+        sys.exit(130)
+    print_scores(found)
+
+
 @main.command(context_settings={"ignore_unknown_options": True})
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED, metavar="[MODEL] [OVERRIDES]...")
 @click.option("-c", "--config", type=click.Path(), help="Serve the model of this YAML file.")

@@ -19,7 +19,7 @@ from areal.trainer.pairs import (
     usable_pairs,
     whole_pairs,
 )
-from areal.trainer.runtime import make_colocated_engine
+from areal.trainer.runtime import check_tokenizer, make_colocated_engine
 from areal.trainer.supervised import check_supervised_config
 from areal.utils.data import TensorDict, collate_samples_to_list, concat_padded_tensors
 from areal.utils.functional import dpo_logits, dpo_pair_logratios, dpo_preference_loss
@@ -196,11 +196,18 @@ class DPOTrainer(PairTrainer):
                 f"ref.path is empty; name the model that actor.path {actor.path!r} is compared "
                 "with, usually the same"
             )
-        engine = make_colocated_engine(self.config, ref, "ref", self.actor, self.tokenizer)
+        engine = make_colocated_engine(self.config, ref, "ref", self.tokenizer)
+        check_tokenizer(self.tokenizer, engine.weights)
         if not ref.path and type(engine) is not type(self.actor):
             raise ConfigError(
                 f"ref.path is empty: ref.backend {ref.backend!r} makes another model of run.model "
                 f"than actor.backend {actor.backend!r}; name one checkpoint in both paths"
+            )
+        engine.initialize()
+        if engine.data_parallel_rank != self.actor.data_parallel_rank:
+            raise ConfigError(
+                f"ref.backend {ref.backend!r} shares rows out in another way than actor.backend "
+                f"{actor.backend!r}; give both as many data-parallel ranks (d)"
             )
         return engine
 

@@ -102,10 +102,10 @@ class Hub:
             rows: One row [b, ...] for each that the last ``scatter`` gave.
 
         Returns:
-            Them all [B, ...] in the first process, None in the others.
+            Them all [B, ...] in the first process, in host memory as the batch; None in the others.
         """
         if self._group is None:
-            return rows
+            return rows.cpu()
         found = self.gather_all([rows])
         if found is None:
             return None

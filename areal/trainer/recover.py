@@ -4,21 +4,23 @@ from __future__ import annotations
 
 import random
 import shutil
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
+import torch.distributed as dist
 
 from areal.api.errors import ConfigError
 from areal.api.io_struct import SaveLoadMeta
 from areal.engine.model.checkpoint import atomic_folder
-from areal.engine.processes import from_first, is_first
+from areal.engine.processes import from_all, from_first, is_first
 from areal.engine.training.engine import PackedTrainEngine
 from areal.engine.training.optimizer import move_schedule
 
-FORMAT_VERSION = 2
+FORMAT_VERSION = 3
 _STATE_FILE = "state.pt"
 _PREFIX = "step_"
 
@@ -45,18 +47,30 @@ class RecoverState:
 
 
 def save_recover(
-    folder: Path, engine: PackedTrainEngine, state: RecoverState, with_optim: bool = True
+    folder: Path,
+    engines: Mapping[str, PackedTrainEngine],
+    state: RecoverState,
+    with_optim: bool = True,
 ) -> None:
-    """Write the checkpoint of a step and then delete older ones."""
+    """Write the checkpoint of a step and then delete older ones.
+
+    Args:
+        folder: Of the checkpoints.
+        engines: What is trained, by the names of its folders in the checkpoint.
+        state: The rest.
+        with_optim: Whether the optimisers are saved too.
+    """
     target = folder / f"{_PREFIX}{state.step:08d}"
     with atomic_folder(target) as staged:
-        engine.save(
-            SaveLoadMeta(path=str(staged / "model"), weight_format="hf", with_optim=with_optim)
-        )
+        for name, engine in engines.items():
+            engine.save(
+                SaveLoadMeta(path=str(staged / name), weight_format="hf", with_optim=with_optim)
+            )
         content = {
             "format": FORMAT_VERSION,
+            "engines": list(engines),
             "with_optim": with_optim,
-            "random": _random_state(),
+            "random": from_all(_random_state()),
             **asdict(state),
         }
         if is_first():
@@ -80,12 +94,12 @@ def _tidied(folder: Path) -> Path | None:
 
 
 def load_recover(
-    checkpoint: Path, engine: PackedTrainEngine, with_optim: bool = True
+    checkpoint: Path, engines: Mapping[str, PackedTrainEngine], with_optim: bool = True
 ) -> RecoverState:
-    """Put a checkpoint's weights, optimiser and random streams in place and return the rest.
+    """Put a checkpoint's weights, optimisers and random streams in place and return the rest.
 
     Raises:
-        ConfigError: The checkpoint is of another format or another model.
+        ConfigError: The checkpoint is of another format or other models.
     """
     # Our own file: dataloader and executor states hold plain containers beside tensors.
     content = torch.load(checkpoint / _STATE_FILE, weights_only=False)
@@ -94,17 +108,26 @@ def load_recover(
             f"{checkpoint} has format {found}, and this version of areal-lite reads "
             f"{FORMAT_VERSION}; resume with the version that wrote it"
         )
+    if (saved := content.pop("engines")) != list(engines):
+        differing = " and ".join(sorted(set(saved) ^ set(engines)))
+        raise ConfigError(
+            f"{checkpoint} holds {' and '.join(saved)}, and this run trains "
+            f"{' and '.join(engines)}; set {differing} as it was then"
+        )
     has_optim = content.pop("with_optim") and with_optim
-    random_state = content.pop("random")
-    engine.load(
-        SaveLoadMeta(path=str(checkpoint / "model"), weight_format="hf", with_optim=has_optim)
-    )
-    if not has_optim:
-        # Fresh moments, but not a second warm-up.
-        move_schedule(engine.lr_scheduler, content["step"])
-    _set_random_state(random_state)
+    random_states = content.pop("random")
     state = RecoverState(**content)
-    engine.set_version(state.version)
+    for name, engine in engines.items():
+        engine.load(
+            SaveLoadMeta(path=str(checkpoint / name), weight_format="hf", with_optim=has_optim)
+        )
+        if not has_optim:
+            # Fresh moments, but not a second warm-up.
+            move_schedule(engine.lr_scheduler, state.step)
+        engine.set_version(state.version)
+    rank = dist.get_rank() if dist.is_initialized() else 0
+    # Another number of processes has no streams of its own to go on with.
+    _set_random_state(random_states[rank % len(random_states)])
     return state
 
 
@@ -117,7 +140,8 @@ def _random_state() -> dict[str, Any]:
         "python": random.getstate(),
         "numpy": np.random.get_state(),
         "torch": torch.get_rng_state(),
-        "cuda": torch.cuda.get_rng_state_all() if torch.cuda.is_available() else [],
+        # Of this process's device alone.
+        "cuda": torch.cuda.get_rng_state() if torch.cuda.is_available() else None,
     }
 
 
@@ -125,5 +149,5 @@ def _set_random_state(state: dict[str, Any]) -> None:
     random.setstate(state["python"])
     np.random.set_state(state["numpy"])
     torch.set_rng_state(state["torch"])
-    if state["cuda"] and torch.cuda.is_available():
-        torch.cuda.set_rng_state_all(state["cuda"])
+    if state["cuda"] is not None and torch.cuda.is_available():
+        torch.cuda.set_rng_state(state["cuda"])

@@ -12,7 +12,13 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from areal.api.alloc_mode import ModelAllocation
-from areal.api.cli_args import BaseExperimentConfig, PPOConfig, TrainEngineConfig, _DatasetConfig
+from areal.api.cli_args import (
+    BaseExperimentConfig,
+    DPOConfig,
+    PPOConfig,
+    TrainEngineConfig,
+    _DatasetConfig,
+)
 from areal.api.config.defaults import ours
 from areal.api.errors import ConfigError, DatasetError
 from areal.dataset import get_custom_dataset
@@ -148,47 +154,29 @@ def make_train_engine(actor: TrainEngineConfig, weights: SharedWeights) -> Packe
 
 
 def make_colocated_engine(
-    config: BaseExperimentConfig,
+    config: DPOConfig | PPOConfig,
     settings: TrainEngineConfig,
     section: str,
-    actor: PackedTrainEngine,
     tokenizer: PreTrainedTokenizerBase,
 ) -> PackedTrainEngine:
-    """Make a second model, which is not trained, on the processes and rows of the actor.
+    """Make the engine of a second model, on the actor's processes.
 
     Args:
         config: Of the run.
         settings: Of the model; the default backend is the actor's.
         section: Its key in the configuration, for messages.
-        actor: Has joined its processes.
         tokenizer: Of the run.
 
     Raises:
-        ConfigError: The model cannot be made, has fewer tokens, or shares rows out differently.
+        ConfigError: The model cannot be made.
     """
-    backends = settings.backend, actor.config.backend
     if settings.backend == ours("actor.backend"):
-        settings = dataclasses.replace(settings, backend=actor.config.backend)
-    sizes = [ModelAllocation.from_str(backend).parallel.world_size for backend in backends]
-    if settings.backend != actor.config.backend and sizes[0] != sizes[1]:
-        raise ConfigError(
-            f"{section}.backend {backends[0]!r} takes {sizes[0]} processes and actor.backend "
-            f"{backends[1]!r} {sizes[1]}; both run in the same ones"
-        )
+        settings = dataclasses.replace(settings, backend=config.actor.backend)
     try:
-        weights = make_weights(config, settings, tokenizer)
-        check_tokenizer(tokenizer, weights)
-        engine = make_train_engine(settings, weights)
-        engine.initialize()
+        return make_train_engine(settings, make_weights(config, settings, tokenizer))
     except ConfigError as error:
         # Engines take the section that they read for the actor's.
         raise ConfigError(str(error).replace("actor.", f"{section}.")) from error
-    if engine.data_parallel_rank != actor.data_parallel_rank:
-        raise ConfigError(
-            f"{section}.backend {settings.backend!r} shares rows out in another way than "
-            f"actor.backend {actor.config.backend!r}; give both as many data-parallel ranks (d)"
-        )
-    return engine
 
 
 def limit_threads(weights: SharedWeights) -> None:

@@ -103,12 +103,19 @@ def _members(node: ast.ClassDef) -> int | None:
              for each in node.bases]  # fmt: skip
     if not _ENUMS & set(bases):
         return None
-    names = [
-        each.targets[0].id
+    values = {
+        each.targets[0].id: each.value
         for each in node.body
-        if isinstance(each, ast.Assign) and isinstance(each.targets[0], ast.Name)
-    ]
-    return sum(not name.startswith("_") for name in names)
+        if isinstance(each, ast.Assign)
+        and isinstance(each.targets[0], ast.Name)
+        and not each.targets[0].id.startswith("_")
+    }
+    # `B = 1` after `A = 1`, or `B = A`, is another name of one member; auto() gives each its own.
+    texts = {
+        f"{name} = auto()" if isinstance(value, ast.Call) else ast.unparse(value)
+        for name, value in values.items()
+    }
+    return len(texts - values.keys())
 
 
 def _length(value: ast.expr) -> int | None:

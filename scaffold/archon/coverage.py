@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -126,17 +127,16 @@ class _Shelf:
 def _rows(
     names: Sequence[str], shelf: _Shelf, work: ModelWork, how: SurveyOptions, log: Any
 ) -> dict[str, dict[str, Any]]:
-    done = 0
+    # Drawn from by several threads: unlike `done += 1`, next() is one step.
+    done = itertools.count(1)
 
     def one(name: str) -> dict[str, Any]:
-        nonlocal done
         row = shelf.get(name) if how.resume else None
         origin = "known" if row else "run"
         if row is None:
             row = _prove(name, work, how)
             shelf.put(name, row)
-        done += 1
-        log(f"{done}/{len(names)} {name}: {row['state']} ({origin})")
+        log(f"{next(done)}/{len(names)} {name}: {row['state']} ({origin})")
         return row
 
     end_like_ctrl_c()

@@ -53,6 +53,7 @@ def coverage_row(
         error: What kept it from a proof.
     """
     rows = variations(proof)
+    # The first line of a proof is its verdict, which the state has.
     lines = [error] if error else [] if proof.get("ok") else list(proof_lines(proof)[1:])
     state = "unwritten" if error else "proven" if proof.get("ok") else "unproven"
     return {

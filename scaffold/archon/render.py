@@ -64,5 +64,6 @@ def named_design(request: Request, design: Mapping[str, Any]) -> dict[str, Any]:
         "module": names["module"],
         "spec_name": f"{names['upper']}_SPEC",
         "registered": names["registered"],
+        # A model of several senses has a model_type of its own, and its language model another.
         "composite": "" if asked == design["model_type"] else asked,
     }

@@ -77,7 +77,7 @@ def deps_audit(package: str, old: str, new: str, **values: Any) -> Report:
 
 
 def deps_plan(pins: tuple[str, ...], apply: bool, no_resolve: bool, **values: Any) -> Report:
-    """Move the pins of packages in every manifest, and resolves the result in a scratch folder.
+    """Move the pins of packages in every manifest, and resolve the result in a scratch folder.
 
     Without --apply it shows the edits and writes nothing. A conflict is told with who wants what;
     where another pin can move within its declared range, that edit is proposed.

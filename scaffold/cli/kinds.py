@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from scaffold.cli.options import may_ask
 from scaffold.templating.manifests import Catalogue
 from scaffold.templating.spec import Answer, Kind
 
@@ -73,7 +73,7 @@ def make(
     given = {key: values.pop(key) for key in names}
     styles = tuple(chosen) if kind.multiple else (chosen,) * bool(chosen)
     # A writer works its answers out of the model's configuration.
-    if not kind.writer and _may_ask(values):
+    if not kind.writer and may_ask(values["no_input"], values["as_json"]):
         given |= _ask(catalogue, kind, styles, given)
     if kind.new_folder:
         from scaffold.units.project import new_project
@@ -178,12 +178,6 @@ def _answer_options(catalogue: Catalogue, kind: Kind) -> list[click.Option]:
             )
         )
     return options
-
-
-def _may_ask(values: dict[str, Any]) -> bool:
-    is_asked = not values["no_input"] and not values["as_json"]
-    stdin: Any = sys.stdin  # None where it is closed, whatever its type says
-    return is_asked and stdin is not None and stdin.isatty()
 
 
 def _ask(

@@ -84,9 +84,10 @@ def options_of(values: dict[str, Any]) -> Options:
     )
 
 
-def may_ask(values: dict[str, Any]) -> bool:
+def may_ask(no_input: bool, as_json: bool) -> bool:
     """Return whether a person is there to be asked."""
-    return not (values["no_input"] or values["as_json"] or values["dry_run"]) and sys.stdin.isatty()
+    stdin: Any = sys.stdin  # None where it is closed, whatever its type says
+    return not (no_input or as_json) and stdin is not None and stdin.isatty()
 
 
 def log(line: str) -> None:

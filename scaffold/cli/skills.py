@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import sys
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from scaffold.cli.options import FORMAT
+from scaffold.cli.options import FORMAT, may_ask
 from scaffold.cli.working_folder import start_folder, working_folder
 
 if TYPE_CHECKING:
@@ -245,6 +244,6 @@ def _install_mode(words: tuple[str, ...], user: bool, values: dict[str, Any]) ->
 
 def _asks(values: dict[str, Any]) -> Callable[[], bool] | None:
     """Return what asks the person at the terminal, or None where nobody can be asked."""
-    if values["no_input"] or values["as_json"] or values["dry_run"] or not sys.stdin.isatty():
+    if values["dry_run"] or not may_ask(values["no_input"], values["as_json"]):
         return None
     return lambda: click.confirm("Write this?", err=True)

@@ -82,7 +82,8 @@ def init(like: str | None, kind: str, yes: bool, **values: Any) -> Report:
     """
     from scaffold.units.init.command import InitOptions, init_repository
 
-    ask = _agree if may_ask(values) else None
+    can_ask = not values["dry_run"] and may_ask(values["no_input"], values["as_json"])
+    ask = _agree if can_ask else None
     return init_repository(InitOptions(like, kind, yes, ask), options_of(values))
 
 

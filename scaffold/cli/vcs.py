@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import sys
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from scaffold.cli.options import FORMAT
+from scaffold.cli.options import FORMAT, may_ask
 from scaffold.cli.working_folder import start_folder
 
 if TYPE_CHECKING:
@@ -135,8 +134,8 @@ def pr(no_input: bool, target: str | None, as_json: bool, **values: Any) -> Repo
     """
     from scaffold.vcs.pull_request.command import Options, pull_request
 
-    can_ask = not (no_input or as_json) and sys.stdin.isatty()
-    return pull_request(start_folder(target), Options(**values), _agree if can_ask else None)
+    ask = _agree if may_ask(no_input, as_json) else None
+    return pull_request(start_folder(target), Options(**values), ask)
 
 
 def _agree(plan: str) -> bool:

@@ -19,6 +19,8 @@ from scaffold.debug.mesh import Launch, Mesh, meshes_of_config, read_launch, rea
 from scaffold.report import Report
 
 DEFAULT_PORT = 29500  # of torchrun, where no other one is given
+# Well above the usual defaults, which are too little for a job: 64 MB of /dev/shm in a container,
+# 1024 open files in a shell.
 MIN_SHARED_BYTES = 1 << 30
 MIN_FILES = 4096
 MATTER = ("NCCL_", "GLOO_", "TORCH_", "MASTER_", "CUDA_VISIBLE_", "OMP_NUM_", "FI_", "UCX_")

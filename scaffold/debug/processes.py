@@ -15,6 +15,7 @@ import psutil
 from scaffold.debug.records import Process
 
 GONE = (psutil.NoSuchProcess, psutil.AccessDenied, psutil.ZombieProcess)
+# How long processes have to end by themselves, at first and then after SIGTERM.
 TERM_GRACE_S = 3.0
 
 

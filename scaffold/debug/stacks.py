@@ -19,10 +19,12 @@ from scaffold.debug.records import Place, Process
 ANSWER_S = 2.0
 """How long processes have for their answers; the C code that answers needs milliseconds."""
 
+# faulthandler: `Thread 0x00007f0a [name] (most recent call first):`, `  File "a.py", line 3 in f`.
 _THREAD = re.compile(
     r"^(Current thread|Thread) (0x[0-9a-f]+)(?: \[(.*)\])? \(most recent call first\):"
 )
 _FRAME = re.compile(r'^  File "(.*)", line (\d+) in (.*)$')
+# py-spy: `Thread 1234 (idle): "MainThread"`, `    wait (threading.py:320)`.
 _SPY_THREAD = re.compile(r"^Thread (\S+) \((\w[\w +]*)\)(?:: \"(.*)\")?")
 _SPY_FRAME = re.compile(r"^    (\S.*) \((.*?)(?::(\d+))?\)$")
 

@@ -51,7 +51,8 @@ def call_changes(
         return
     given = _Given(call)
     # The old release decides how a call is meant, since the tree was written for it.
-    if before.signature.receiver is not None and given.problem(before.signature):
+    on_class = given.positional and before.signature.receiver is not None
+    if on_class and given.problem(before.signature):
         given.positional -= 1  # Class.method(instance, ...)
     if given.problem(before.signature, taken_by_decorator(before.node) if before.node else ()):
         yield Change(
@@ -220,7 +221,7 @@ def _takes(side: _Side, name: str) -> bool | None:
 def _reordered(
     before: Signature, after: Signature, given: _Given, renamed: Callable[[str], str]
 ) -> Iterator[Change]:
-    # What `*args` alone gives has places that nobody knows.
+    # The places of what `*args` alone gives are unknown.
     if given.is_open and not given.positional:
         return
     old = [each.name for each in before.parameters if each.kind.startswith("positional")]

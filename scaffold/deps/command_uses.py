@@ -60,7 +60,7 @@ def commands_in_python(code: Code, names: Names) -> list[Use]:
 def _text(node: ast.expr) -> str | None:
     value = node.value if isinstance(node, ast.Constant) else None
     if isinstance(node, ast.JoinedStr):
-        # `{}` stands for what an f-string computes.
+        # `{}` is in the place of what an f-string computes.
         parts = [each.value if isinstance(each, ast.Constant) else "{}" for each in node.values]
         return "".join(str(each) for each in parts)
     return value if isinstance(value, str) else None

@@ -17,7 +17,8 @@ from scaffold.deps.pins import find_pins
 from scaffold.deps.resolver import Resolution, Want, resolve_with_pip
 from scaffold.deps.specifiers import admits
 
-_WITH_VERSION = re.compile(r"(?P<name>[A-Za-z0-9][\w.-]*?)(?:==|\s+)(?P<version>\d\S*)$")
+# `black==24.1.0` and `black<=24.1.0`, of uv, or `black[d] 24.1.0`, of pip.
+_RELEASES = re.compile(r"(?P<name>[A-Za-z0-9][\w.-]*)(?:\[[^\]]*\])?(?:[<>=!~^]|\s+\d)")
 
 
 @dataclass(frozen=True)
@@ -61,7 +62,7 @@ def choices_for(
     """
     found: list[Choice] = []
     for want in answer.wants:
-        by = _WITH_VERSION.match(want.by)
+        by = _RELEASES.match(want.by)
         name = canonicalize_name(by["name"]) if by else ""
         if not name or name in releases or any(each.package == name for each in found):
             continue

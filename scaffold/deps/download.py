@@ -26,13 +26,15 @@ from packaging.utils import (
 from packaging.version import InvalidVersion, Version
 
 from scaffold.analysis.process import run_text
-from scaffold.deps.unpacking import unpack
+from scaffold.deps.unpacking import unpack, unreadable
 from scaffold.errors import RequestError, ScaffoldError
 
 LIMIT_S = 600
 MAX_ARCHIVE_BYTES = 800_000_000
 
+# "Skipping link: No binaries permitted for x: https://host/x-1.0.tar.gz (from https://index/x/)".
 _SKIPPED = re.compile(r"Skipping link: .*?: ((?:https?|file)://\S+?)(?:#\S*)?(?: \(from |$)", re.M)
+# "Could not find a version that satisfies the requirement x==9 (from versions: 1.0, 1.1)".
 _VERSIONS = re.compile(r"\(from versions: ([^)]*)\)")
 _OFFLINE = re.compile(
     r"NewConnectionError|Max retries|ConnectTimeout|Temporary failure|Name or service not known"
@@ -145,7 +147,8 @@ def _fetch(link: str, folder: Path) -> Path:
     """Fetch one file that pip listed and did not take.
 
     Raises:
-        ScaffoldError: The link needs credentials, which pip does not print, or does not answer.
+        ScaffoldError: The link needs credentials, which pip does not print, or does not answer, or
+            the file is too large.
     """
     import ssl  # with it 40 ms that wheels do without
     import urllib.error
@@ -165,9 +168,11 @@ def _fetch(link: str, folder: Path) -> Path:
     context = ssl.create_default_context(cafile=certificates)
     try:
         with urllib.request.urlopen(link, timeout=60, context=context) as answer:
-            data = answer.read(MAX_ARCHIVE_BYTES)
+            data = answer.read(MAX_ARCHIVE_BYTES + 1)
     except (OSError, urllib.error.URLError, ValueError) as error:
         raise unreachable(str(error)) from error
+    if len(data) > MAX_ARCHIVE_BYTES:
+        raise unreadable(place, f"it is larger than {MAX_ARCHIVE_BYTES} bytes")
     place.write_bytes(data)
     return place
 

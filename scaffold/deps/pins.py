@@ -33,10 +33,12 @@ _LOOSE = re.compile(
     r"|noxfile\.py|\.pre-commit-config\.ya?ml|environment[^/]*\.ya?ml|[^/]+\.(sh|bash))$"
     r"|(^|/)\.(github|gitlab|circleci)/.*\.ya?ml$|(^|/)\.gitlab-ci\.yml$"
 )
+# `torch[cuda] >= 2.4 ; python_version > "3.9"`, or `x (>=1.0)` as old metadata has it.
 _REQUIREMENT = re.compile(
     r"\ufeff?\s*(?P<name>[A-Za-z0-9][A-Za-z0-9._-]*)\s*(?P<extras>\[[^\]]*\])?\s*\(?"
     r"(?P<spec>[^;#()@\\]*?)\)?\s*(?=;|@|\s#|$|\s--|\\)"
 )
+# A row that ends in a backslash, unless it is a comment.
 _GOES_ON = re.compile(r"^(?![ \t]*#)(.*)(\\\r?\n)", re.MULTILINE)
 # `-e git+https://host/x#egg=name`; then what tools write at the top of what they compile.
 _EGG = re.compile(r"\s*(?:-e\s|--editable[ =]|[a-z+]+://).*[#&]egg=(?P<name>[A-Za-z0-9._-]+)")

@@ -13,8 +13,10 @@ from scaffold.deps.source_code import Code, Tree
 from scaffold.deps.use import CALLED, Chain, Kind, Use
 
 _LONGEST = 110
+# `pkg.module.name` and `pkg.module:name`, by which strings name what is imported later.
 _STRING = re.compile(r"[A-Za-z_]\w*(?:\.\w+)+(?::[A-Za-z_][\w.]*)?|[A-Za-z_]\w*:[A-Za-z_][\w.]*")
 _CHECKS = frozenset({"isinstance", "issubclass"})
+# `mock.patch.object(...)`, `monkeypatch.setattr(...)`.
 _PATCHES = re.compile(r"(^|\.)(patch|patch\.object|patch\.dict|setattr|delattr|patch\.multiple)$")
 
 

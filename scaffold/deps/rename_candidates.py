@@ -11,6 +11,7 @@ from scaffold.deps.deprecation_texts import deprecation_of, has_warning, names_i
 from scaffold.deps.release import Ask, Meaning, Release, dotted_ask
 from scaffold.deps.renames import Renames
 
+# Ratios of difflib: of two names, and of the parameters of two functions.
 _NEAR = 0.8
 _SAME_PARAMETERS = 0.5
 
@@ -128,6 +129,7 @@ def _alike(old: Release, new: Release, before: Meaning, after: Meaning) -> Likel
     mates = [each for each in known if _folded(each) == _folded(word)]
     mate = min(mates, key=_is_private, default=None)
     near = [mate] if mate else get_close_matches(word, sorted(known), 3, _NEAR)
+    # The name as a whole word of a longer one: `generate` in `generate_text`.
     near += [each for each in sorted(known) if f"_{word}_" in f"_{each}_"]
     for name in near:
         there = new.follow_ask(Ask("", f"{dotted}.{name}"))

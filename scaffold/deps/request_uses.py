@@ -10,6 +10,7 @@ from scaffold.deps.use import Use
 
 _METHODS = frozenset({"get", "post", "put", "delete", "patch", "head", "options"})
 _OTHERS = frozenset({"request", "stream", "urlopen", "Request", "send", "fetch", "urljoin"})
+# `https://host/v1/models?limit=1`, `{}/v1/models/{}`, or the path alone.
 _PATH = re.compile(r"^(?:https?://[^/\s]+|\{\})?(/[A-Za-z][\w\-./{}:]*)(?:\?\S*)?$")
 
 

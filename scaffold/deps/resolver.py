@@ -13,20 +13,29 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from packaging.utils import canonicalize_name
+
 from scaffold.analysis.process import run_text
 from scaffold.deps.download import LIMIT_S, is_offline, run_pip, unreachable
 from scaffold.deps.groups import Group
 from scaffold.errors import ScaffoldError
 
+_EXTRAS = r"(?:\[[^\]]*\])?"
+# pip: "    The user requested click==8.0" and "    black[d] 24.1.0 depends on click>=8.0.0".
 _WANTS = re.compile(
-    r"^\s+(?P<by>The user requested(?: \(constraint\))?|[A-Za-z0-9][\w.-]* \S+ depends on)\s+"
-    r"(?P<what>\S.*)$",
+    r"^\s+(?P<by>The user requested(?: \(constraint\))?"
+    rf"|[A-Za-z0-9][\w.-]*{_EXTRAS} \S+ depends on)\s+(?P<what>\S.*)$",
     re.MULTILINE,
 )
+_SPEC = r"[<>=!~^][^\s,;)]*(?:,\s?[<>=!~][^\s,;)]*)*"
+# uv: "Because black<=24.1.0 depends on click>=8.0.0 and ..."; Poetry: "Because thing depends on
+# black (24.1.0) which depends on click (>=8.0.0), ...". What one sentence ends with may begin the
+# next, so it is only looked at.
 _SENTENCE = re.compile(
-    r"(?P<by>[A-Za-z0-9][\w.-]*)(?:\[[^\]]*\])?\s?\(?(?P<version>==\s?\S+?)?\)? depends on "
-    r"(?P<what>[A-Za-z0-9][\w.-]*(?:\[[^\]]*\])?\s?\(?[<>=!~^][^\s,;)]*(?:,\s?[<>=!~][^\s,;)]*)*\)?)"
+    rf"(?P<by>[A-Za-z0-9][\w.-]*){_EXTRAS}(?P<version>{_SPEC}|\s?\([^)]*\))?(?: which)? depends on "
+    rf"(?=(?P<what>[A-Za-z0-9][\w.-]*{_EXTRAS})(?P<spec>{_SPEC}|\s?\([^)]+\)))"
 )
+# pip, of a release that no index has.
 _ABSENT = re.compile(r"(?:satisfies the requirement|No matching distribution found for) (\S+)")
 
 
@@ -103,7 +112,7 @@ def resolve_with_pip(group: Group, python: str | None) -> Resolution:
 
 def _installed(report: dict[str, Any]) -> dict[str, str]:
     rows = (each["metadata"] for each in report["install"])
-    return {row["name"].lower().replace("_", "-"): row["version"] for row in rows}
+    return {canonicalize_name(row["name"]): row["version"] for row in rows}
 
 
 def _pip_wants(said: str) -> list[Want]:
@@ -156,12 +165,20 @@ def resolve_with_lock(
     # uv wraps its sentences to the width of a terminal.
     flat = " ".join(said.split())
     wants = [
-        Want(f"{each['by']}{each['version'] or ''}", each["what"].replace(" ", ""))
+        Want(
+            each["by"] + _specifier(each["version"] or ""), each["what"] + _specifier(each["spec"])
+        )
         for each in _SENTENCE.finditer(flat)
     ]
     return Resolution(
         "the project", resolver, False, {}, list(dict.fromkeys(wants)), _last_lines(said)
     )
+
+
+def _specifier(written: str) -> str:
+    """Return a specifier without brackets; Poetry writes an exact release without operator."""
+    bare = written.replace(" ", "").strip("()")
+    return f"=={bare}" if bare[:1].isdigit() else bare.removeprefix("*")
 
 
 def _words(resolver: str, names: Sequence[str]) -> list[str]:

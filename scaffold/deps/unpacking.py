@@ -16,6 +16,7 @@ _METADATA = frozenset(
     | {"pyproject.toml", "setup.cfg", "setup.py"}
 )
 _COMPILED = (".so", ".pyd")
+# A larger member is data and is left out; an archive with more bytes or members is refused.
 MAX_MEMBER_BYTES = 8_000_000
 MAX_BYTES = 600_000_000
 MAX_MEMBERS = 200_000
@@ -35,12 +36,12 @@ def unpack(archive: Path, folder: Path) -> None:
         for number, (name, data) in enumerate(_members(archive)):
             total += len(data)
             if number > MAX_MEMBERS or total > MAX_BYTES:
-                raise _unreadable(archive, "it unpacks to more than what a package holds")
+                raise unreadable(archive, "it unpacks to more than what a package holds")
             place = folder / _safe(archive, name)
             place.parent.mkdir(parents=True, exist_ok=True)
             place.write_bytes(data)
     except (zipfile.BadZipFile, tarfile.TarError, OSError, EOFError, ValueError) as error:
-        raise _unreadable(archive, str(error)) from error
+        raise unreadable(archive, str(error)) from error
 
 
 def _members(archive: Path) -> Iterator[tuple[str, bytes]]:
@@ -81,11 +82,12 @@ def _safe(archive: Path, name: str) -> PurePosixPath:
     path = PurePosixPath(name)
     # Backslash and colon are separators and drives on Windows, where the same archive is read too.
     if path.is_absolute() or ".." in path.parts or "\\" in name or ":" in name or not path.parts:
-        raise _unreadable(archive, f"it holds the path {name!r}")
+        raise unreadable(archive, f"it holds the path {name!r}")
     return path
 
 
-def _unreadable(archive: Path, reason: str) -> ScaffoldError:
+def unreadable(archive: Path, reason: str) -> ScaffoldError:
+    """Return the error for an archive that cannot be unpacked."""
     return ScaffoldError(
         f"{archive.name} cannot be read: {reason}",
         code="release_unreadable",

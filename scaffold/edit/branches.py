@@ -32,6 +32,7 @@ from scaffold.edit.dispatch import (
 )
 from scaffold.edit.entry import Entry
 from scaffold.edit.layout import Splice, begins_line, indent_at
+from scaffold.edit.python_file import indent_unit
 from scaffold.edit.rows import (
     common_gap,
     delete_row,
@@ -43,7 +44,6 @@ from scaffold.edit.shapes import Edit
 from scaffold.edit.statements import (
     Script,
     bindings,
-    indent_unit,
     parse_block,
     parse_expression,
     read_script,
@@ -369,7 +369,7 @@ def _body(script: Script, near: Branch, key: _Key, outer: bytes) -> bytes:
     is_simple = not hasattr(key.body[0], "body") and len(key.body) == 1 and "\n" not in text
     if is_simple and not begins_line(script.raw, script.start(near.body[0])):
         return f" {text}\n".encode()
-    unit = indent_unit(script)
+    unit = indent_unit(script.file)
     if begins_line(script.raw, script.start(near.body[0])):
         unit = indent_at(script.raw, script.start(near.body[0]))[len(outer) :]
     return b"\n" + reindented(script, text, outer + unit, unit)

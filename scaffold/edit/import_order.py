@@ -7,11 +7,12 @@ as numbers, relative modules from far to near; names in SCREAMING_CASE, CamelCas
 
 from __future__ import annotations
 
-import re
 import sys
 from collections.abc import Sequence
 from pathlib import PurePosixPath
 from typing import Any
+
+from scaffold.edit.ordering import natural
 
 FUTURE, STANDARD, THIRD_PARTY, FIRST_PARTY, LOCAL = range(5)
 
@@ -41,13 +42,6 @@ def section(module: str, file: str) -> int:
 def module_rank(module: str, is_from: bool) -> tuple[Any, ...]:
     """Return the key that statements of one section are sorted by."""
     return int(is_from), -level(module), natural(module.lstrip(".").casefold())
-
-
-def natural(text: str) -> tuple[str | int, ...]:
-    """Return a sort key that compares the numbers in a text as numbers."""
-    # `v10b` gives `["v", "10", "b"]`: text at even and numbers at odd places, so two keys compare.
-    parts: list[str] = re.split(r"(\d+)", text)
-    return tuple(int(part) if n % 2 else part for n, part in enumerate(parts))
 
 
 def absolute(module: str, file: str) -> str:

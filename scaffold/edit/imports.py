@@ -26,11 +26,11 @@ from scaffold.edit.import_blocks import (
 )
 from scaffold.edit.import_order import (
     module_rank,
-    natural,
     section,
     sorted_place,
 )
 from scaffold.edit.layout import Splice, indent_at
+from scaffold.edit.ordering import natural
 from scaffold.edit.rows import (
     Row,
     attached_comments,

@@ -78,11 +78,6 @@ def column_pad(raw: bytes, offset: int) -> bytes:
     return "".join("\t" if each == "\t" else " " for each in before).encode()
 
 
-def indent_unit(raw: bytes) -> bytes:
-    """Return what one level of indentation is in a file: a tab, or four spaces."""
-    return b"\t" if re.search(rb"^\t", raw, re.MULTILINE) else b"    "
-
-
 def skip_layout(raw: bytes, offset: int) -> int:
     """Return the offset of the first byte that is no whitespace, comment or continued line."""
     found = _LAYOUT.match(raw, offset)

@@ -18,8 +18,10 @@ Order = Callable[[str], Any]
 _WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+|[^\x00-\x7f]+")
 
 
-def _natural(key: str) -> tuple[str | int, ...]:
-    parts: list[str] = re.split(r"(\d+)", key)
+def natural(text: str) -> tuple[str | int, ...]:
+    """Return a sort key that compares the numbers in a text as numbers."""
+    # `v10b` gives `["v", "10", "b"]`: text at even and numbers at odd places, so two keys compare.
+    parts: list[str] = re.split(r"(\d+)", text)
     return tuple(int(part) if n % 2 else part for n, part in enumerate(parts))
 
 
@@ -33,7 +35,7 @@ def isort_style(key: str) -> tuple[int, tuple[str | int, ...]]:
     Source: ruff's rule RUF022, which counts the bytes of a name.
     """
     rank = 0 if len(key.encode()) > 1 and key.isupper() else 1 if key[:1].isupper() else 2
-    return rank, _natural(key)
+    return rank, natural(key)
 
 
 # By code points, without regard to case, with `-` as `_`, with both, as `__all__`, and by numbers.
@@ -43,8 +45,8 @@ ORDERS: tuple[Order, ...] = (
     _dashes,
     lambda key: _dashes(key).casefold(),
     isort_style,
-    _natural,
-    lambda key: _natural(key.casefold()),
+    natural,
+    lambda key: natural(key.casefold()),
 )
 
 

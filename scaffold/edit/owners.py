@@ -32,6 +32,7 @@ from scaffold.edit.shapes import Edit
 _RULE = re.compile(
     r"(?P<indent>[ \t]*)(?P<pattern>(?:[^\s\\#]|\\.|(?<=\S)#)+)(?P<gap>[ \t]*)(?P<rest>.*)"
 )
+# Behind owners: `@team  # why`.
 _COMMENT = re.compile(r"(?:^|[ \t])#.*")
 # GitLab: `[Docs]`, `^[Optional]`, `[Docs][2] @owner`.
 _SECTION = re.compile(r"[ \t]*\^?\[([^\]]+)\]")
@@ -79,7 +80,7 @@ def add_entry(data: bytes, entry: Entry) -> Edit:
     """Add a line where it decides about the files of its pattern and about no others."""
     context = context_of(entry, text_to_add(entry))
     require_one_line(entry, context)
-    # GitHub knows no `!`, `[` begins a section, and a backslash would escape what follows it.
+    # GitHub has no `!`, `[` begins a section, and a backslash would escape what follows it.
     if re.search(r"^!|^\[|\\", entry.key) or "#" in entry.value:
         raise context.refusal("registry_computed", 0, f"{entry.key!r} is no pattern")
     found = _locate(data, entry, context)
@@ -232,7 +233,7 @@ def _relation_anywhere(mine: str, other: str) -> Literal["apart", "covers"]:
 
     What it matches inside a folder of mine stays with whoever stands last: neither is above.
     """
-    # A wildcard of mine may stand for a name that the other matches.
+    # A wildcard of mine may cover a name that the other matches.
     is_above = any(fnmatchcase(part, other) or _WILD.search(part) for part in _parts(mine))
     return "covers" if is_above else "apart"
 

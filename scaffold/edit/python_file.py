@@ -10,7 +10,7 @@ import re
 import warnings
 from dataclasses import dataclass
 
-from scaffold.edit.layout import NEWLINE, line_at, line_starts
+from scaffold.edit.layout import NEWLINE, indent_at, line_at, line_starts
 from scaffold.edit.refusal import Context
 from scaffold.edit.source import Source, read_source
 from scaffold.syntax import read
@@ -60,6 +60,17 @@ class PythonFile:
     def text(self, node: ast.expr) -> str:
         """Return the source text of an expression, without parentheses around it."""
         return self.raw[self.start(node) : self.end(node)].decode("utf-8")
+
+
+def indent_unit(file: PythonFile) -> bytes:
+    """Return one step of indentation as the file's first block has it; without one, a guess."""
+    for node in ast.walk(file.tree):
+        body = getattr(node, "body", None)
+        if isinstance(node, ast.stmt) and isinstance(body, list) and isinstance(body[0], ast.stmt):
+            outer, inner = (indent_at(file.raw, file.start(each)) for each in (node, body[0]))
+            if len(inner) > len(outer):
+                return inner[len(outer) :]
+    return b"\t" if re.search(rb"^\t", file.raw, re.MULTILINE) else b"    "
 
 
 def read_python(data: bytes, context: Context) -> PythonFile:

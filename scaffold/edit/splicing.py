@@ -19,11 +19,11 @@ from scaffold.edit.layout import (
     begins_line,
     column_pad,
     indent_at,
-    indent_unit,
     line_start,
     newline_before,
 )
 from scaffold.edit.placing import Slot
+from scaffold.edit.python_file import indent_unit
 
 
 class LayoutError(Exception):
@@ -99,7 +99,7 @@ def _into_empty(literal: Literal, entry: bytes) -> Splice:
     start = newlines[-1].end()
     # An empty literal may hold comments only, which then show the indentation.
     comments = re.findall(rb"^([ \t]*)#", raw[newlines[0].end() : start], re.MULTILINE)
-    indent = comments[-1] if comments else indent_at(raw, literal.close) + indent_unit(raw)
+    indent = comments[-1] if comments else indent_at(raw, literal.close) + indent_unit(literal.file)
     return Splice(start, start, indent + entry + b"," + newlines[-1][0])
 
 

@@ -18,7 +18,7 @@ from scaffold.edit import ordering
 from scaffold.edit.entry import Entry
 from scaffold.edit.layout import Splice, line_start, spliced
 from scaffold.edit.layout import indent_at as indent
-from scaffold.edit.python_file import PythonFile, read_python
+from scaffold.edit.python_file import PythonFile, indent_unit, read_python
 from scaffold.edit.refusal import Context
 from scaffold.edit.rows import Row, line_after, with_inner_comments
 from scaffold.edit.shapes import Edit
@@ -250,7 +250,7 @@ def reindented(script: Script, text: str, outer: bytes, unit: bytes = b"") -> by
         outer: The indentation of the place.
         unit: One step of indentation; by default the file's own.
     """
-    unit = unit or indent_unit(script)
+    unit = unit or indent_unit(script.file)
     rows = text.strip("\n").split("\n")
     # The content of a string may not move with the code around it.
     inside = _rows_inside_strings(text.strip("\n"))
@@ -267,17 +267,6 @@ def reindented(script: Script, text: str, outer: bytes, unit: bytes = b"") -> by
         else:
             lines.append(b"")
     return b"\n".join(lines) + b"\n"
-
-
-def indent_unit(script: Script) -> bytes:
-    """Return one step of indentation as the file has it first."""
-    for node in ast.walk(script.tree):
-        body = getattr(node, "body", None)
-        if isinstance(node, ast.stmt) and isinstance(body, list) and isinstance(body[0], ast.stmt):
-            outer, inner = (indent(script.raw, script.start(each)) for each in (node, body[0]))
-            if len(inner) > len(outer):
-                return inner[len(outer) :]
-    return b"    "
 
 
 def _width(row: str) -> int:

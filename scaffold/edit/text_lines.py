@@ -25,6 +25,7 @@ from scaffold.edit.lines import (
 from scaffold.edit.refusal import Context
 from scaffold.edit.shapes import Edit
 
+# reStructuredText: `.. toctree::`, and below it `:maxdepth: 2`.
 _DIRECTIVE = re.compile(r"\.\. [\w:.+-]+::")
 _OPTION = re.compile(r":[\w-]+:(?:\s|$)")
 # `# ...` or a comment of reStructuredText (`.. text`); a line such as `#include::` is an entry.

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 from scaffold.edit.toml_scan import Element
 
+# What may follow an element on its line: blanks and a comment.
 _TAIL = re.compile(r"[ \t]*(?:#[^\r\n]*)?(\r\n|\n)")
 _NEWLINE = re.compile(r"\r\n|\n")
 

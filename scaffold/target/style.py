@@ -47,8 +47,8 @@ def learn_file_style(siblings: Mapping[str, str]) -> FileStyle:
         siblings: Path to text of the files beside the new one.
     """
     texts = [text for text in siblings.values() if text.strip()]
-    forms = Counter(form for text in texts if (form := form_of(text)))
-    return FileStyle(_most(_header(text) for text in texts), _winner(forms) or "google")
+    forms = filter(None, map(form_of, texts))
+    return FileStyle(_most(map(_header, texts)), _most(forms) or "google")
 
 
 def learn_test(stems: Iterable[str], tests: Iterable[str]) -> str:
@@ -58,17 +58,18 @@ def learn_test(stems: Iterable[str], tests: Iterable[str]) -> str:
         stems: The siblings' names without suffix.
         tests: Paths of the files below the folder of the tests.
     """
-    found: Counter[str] = Counter()
+    found: list[str] = []
     for stem in stems:
         # The two names by which pytest finds tests, with the variable that a manifest has for the
         # unit.
         names = {f"test_{stem}.py": "test_{key}.py", f"{stem}_test.py": "{key}_test.py"}
         for path in map(PurePosixPath, tests):
-            if path.name in names:
+            # A brace in a folder's name would be read as the beginning of a variable.
+            if path.name in names and "{" not in str(path.parent):
                 # Some repositories have a folder for each unit's tests.
-                parent = [_escaped(p) if p != stem else "{key}" for p in path.parent.parts]
-                found["/".join([*parent, names[path.name]])] += 1
-    return _winner(found)
+                parent = [part if part != stem else "{key}" for part in path.parent.parts]
+                found.append("/".join([*parent, names[path.name]]))
+    return _most(found)
 
 
 def apply_file_style(path: str, data: bytes, file_style: FileStyle) -> bytes:
@@ -101,13 +102,3 @@ def _most(values: Iterable[str]) -> str:
     counts = Counter(values)
     value, count = counts.most_common(1)[0] if counts else ("", 0)
     return value if count >= MIN_SIBLINGS and 2 * count > counts.total() else ""
-
-
-def _winner(counts: Counter[str]) -> str:
-    value, count = counts.most_common(1)[0] if counts else ("", 0)
-    return value if count >= MIN_SIBLINGS and 2 * count > counts.total() else ""
-
-
-def _escaped(part: str) -> str:
-    # A brace would be read as the beginning of a variable.
-    return part if "{" not in part else "*"

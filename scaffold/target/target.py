@@ -342,6 +342,7 @@ def _style(table: Fields) -> dict[str, str]:
 
 def _check_inside(where: str, what: str, path: str) -> None:
     parts = PurePosixPath(path).parts
+    # A colon belongs to a drive of Windows.
     if "\\" in path or not parts or path.startswith("/") or ".." in parts or ":" in path:
         raise FieldError(f"{where}: {what} = {path!r} must be a relative path inside the target")
 
@@ -354,6 +355,7 @@ def _module_of(target: Target, folder: str) -> str:
             code="target_invalid",
             hint="make package and registries in [tool.scaffold] agree",
         )
+    # `src/my_rl/reward` is the module `my_rl.reward`.
     return ".".join(parts[parts.index(target.package) :])
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+import sys
 from collections.abc import Mapping
 from typing import Any, cast
 
@@ -59,6 +60,10 @@ def check_answer(question: Answer, value: Any) -> AnswerValue:
         RequestError: The value is not acceptable.
     """
     types: dict[str, type] = {"str": str, "int": int, "float": float, "bool": bool}
+    # Ranges are compared as floats, and a TOML file may hold an int of any length.
+    limit = sys.float_info.max
+    if type(value) is int and abs(value) > limit:
+        raise _refusal(question, f"must be between -{limit:.1e} and {limit:.1e}")
     # `--set rate=1` and a TOML `1` mean 1.0; `type` and not isinstance, since True is an int.
     if question.type == "float" and type(value) is int:
         value = float(value)

@@ -13,6 +13,7 @@ from typing import Any, cast
 
 import jinja2
 
+from scaffold.edit.ordering import natural
 from scaffold.errors import TemplateError
 from scaffold.templating.request import Request, check_destination
 from scaffold.templating.sandbox import FreeText, Sandbox
@@ -192,6 +193,7 @@ def _environment(sources: Mapping[str, bytes], package: str) -> Sandbox:
     environment = Sandbox(
         loader=jinja2.DictLoader(texts),
         undefined=jinja2.StrictUndefined,
+        # What is rendered is source and no HTML; free text is guarded by `finalize` below.
         autoescape=False,
         keep_trailing_newline=True,
         trim_blocks=True,
@@ -278,9 +280,9 @@ def _section(module: str, first_party: frozenset[str]) -> int:
 def _section_text(
     section: int, plain: Mapping[int, set[str]], members: Mapping[tuple[int, str], set[str]]
 ) -> str:
-    rows = [f"import {name}" for name in sorted(plain.get(section, ()), key=_natural)]
-    modules = sorted((module for each, module in members if each == section), key=_natural)
-    for module in modules:
+    rows = [f"import {name}" for name in sorted(plain.get(section, ()), key=_regardless_of_case)]
+    modules = (module for each, module in members if each == section)
+    for module in sorted(modules, key=_regardless_of_case):
         rows += _from_lines(module, members[section, module])
     return "\n".join(rows)
 
@@ -298,16 +300,12 @@ def _from_lines(module: str, names: set[str]) -> list[str]:
 
 def _member_key(name: str) -> tuple[int, Any]:
     """Order constants before classes before functions, as ruff does."""
-    if name.isupper() and len(name) > 1:
-        return 0, _natural(name)
-    return (1 if name[:1].isupper() else 2), _natural(name)
+    rank = 0 if name.isupper() and len(name) > 1 else 1 if name[:1].isupper() else 2
+    return rank, _regardless_of_case(name)
 
 
-def _natural(name: str) -> list[tuple[int, int, str]]:
-    """Order text without regard to case and numbers by their value."""
-    parts = re.split(r"(\d+)", name.lower())
-    # Triples of one form (is a number, number, text), so that a text and a number compare.
-    return [(1, int(part), "") if part.isdigit() else (0, 0, part) for part in parts]
+def _regardless_of_case(name: str) -> tuple[str | int, ...]:
+    return natural(name.lower())
 
 
 def render_request(request: Request, sources: Mapping[str, bytes]) -> tuple[RenderedFile, ...]:

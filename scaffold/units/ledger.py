@@ -209,6 +209,7 @@ def _invalid(message: str) -> LedgerError:
 
 
 def _read_unit(fields: Fields) -> Unit:
+    # Before the other keys, which a newer format may have changed.
     fields.check_schema(LEDGER_SCHEMA, LedgerError)
     unit = Unit(
         kind=fields.text("kind"),

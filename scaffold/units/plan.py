@@ -153,6 +153,7 @@ def _place_file(file: RenderedFile, request: Request, snapshot: Snapshot) -> Cha
         )
     check_neighbours(file.path, snapshot)
     check_bound_names(request, file.path, snapshot)
+    # A file that is already as it is to be needs no change, and becomes the unit's.
     if state.data == file.data:
         return None
     if state.data is None:

@@ -9,7 +9,7 @@ import tomllib
 from collections.abc import Callable, Iterator
 from typing import Any, Literal, NamedTuple, cast
 
-from scaffold.analysis.project.projects import normal_name
+from scaffold.analysis.project.project import normal_name
 
 # `torch[cuda] >= 2.4 ; python_version > "3.9"`: the name, and what is asked of it; then a line of
 # go.mod, `require example.com/x v1.2.3`.

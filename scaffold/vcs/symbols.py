@@ -7,6 +7,7 @@ import hashlib
 from collections.abc import Callable, Iterator
 from typing import Literal, NamedTuple, cast
 
+from scaffold.analysis.python.statements import statements
 from scaffold.syntax import parse
 from scaffold.vcs.grammars import EXTRA, is_installed, is_known, read_definitions
 
@@ -78,12 +79,8 @@ def _listed(tree: ast.Module) -> frozenset[str] | None:
 def _python_symbols(
     body: list[ast.stmt], prefix: str, *, is_public: bool, listed: frozenset[str] | None
 ) -> Iterator[Symbol]:
-    for node in body:
-        if isinstance(node, ast.If | ast.Try):
-            # A definition under a condition is the module's all the same.
-            inner = [*node.body, *node.orelse]
-            yield from _python_symbols(inner, prefix, is_public=is_public, listed=listed)
-            continue
+    # A definition under a condition is the module's all the same.
+    for node, _ in statements(body):
         found = _python_name(node, in_class=bool(prefix))
         if found is None:
             continue

@@ -6,6 +6,7 @@ import ast
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+from scaffold.analysis.python.statements import FOR_TYPES, statements
 from scaffold.edit.shapes import has_entry, text_to_add
 from scaffold.errors import ScaffoldError
 from scaffold.syntax import parse
@@ -100,7 +101,8 @@ def _parsed(root: Path, path: str) -> ast.Module | Check | None:
 
 
 def _imports(target: Target, contract: str, path: str, tree: ast.Module) -> Iterator[Check]:
-    at_top = set(map(id, _module_level(tree)))
+    # What runs at import; a block for type checkers does not.
+    at_top = {id(node) for node, runs in statements(tree.body) if runs != FOR_TYPES}
     for node in ast.walk(tree):
         for module in _imported(node):
             where = f"{path}:{getattr(node, 'lineno', 0)}"
@@ -120,21 +122,11 @@ def _imports(target: Target, contract: str, path: str, tree: ast.Module) -> Iter
                 yield (failed if target.layout == "areal" else warning)("imports", text)
 
 
-def _module_level(tree: ast.Module) -> Iterator[ast.AST]:
-    """Yield what runs at import; a block for type checkers does not."""
-    for node in tree.body:
-        yield node
-        if isinstance(node, ast.If) and "TYPE_CHECKING" not in ast.unparse(node.test):
-            yield from (*node.body, *node.orelse)
-        if isinstance(node, ast.Try):
-            yield from (*node.body, *node.orelse, *node.finalbody)
-            yield from (each for handler in node.handlers for each in handler.body)
-
-
 def _imported(node: ast.AST) -> list[str]:
     if isinstance(node, ast.Import):
         return [alias.name for alias in node.names]
     if isinstance(node, ast.ImportFrom) and node.module and not node.level:
+        # `from areal import engine`.
         if node.module == "areal":
             return [f"areal.{alias.name}" for alias in node.names]
         return [node.module]
@@ -192,13 +184,14 @@ def _episode(path: str, name: str, method: Function, expected: tuple[str, ...]) 
         yield failed("contract", f"{where}: {name}.{method.name} yields; it must return its result")
     given = method.args
     names = [arg.arg for arg in (*given.posonlyargs, *given.args)]
+    # Defaults belong to the last parameters; below, one more stands for `self`.
     required = len(names) - len(given.defaults)
     too_few = len(names) < len(expected) + 1 and given.vararg is None
     if too_few or required > len(expected) + 1 or _required_keywords(method):
         yield failed("contract", f"{where}: it is called as `{wanted}`; found ({', '.join(names)})")
     for node in ast.walk(method):
         call = ast.unparse(node.func) if isinstance(node, ast.Call) else ""
-        # `requests.` stands for every function of the module.
+        # `requests.` covers every function of the module.
         if any(call == b or (b.endswith(".") and call.startswith(b)) for b in BLOCKING):
             place = f"{path}:{getattr(node, 'lineno', 0)}"
             yield warning("blocking", f"{place}: {call} stops all other episodes; await instead")

@@ -45,6 +45,7 @@ _ACTIVATIONS = Read("areal.engine.model.archon")
 _ADVANTAGES = Read("areal.trainer.advantages")
 _AGENTS = Read("areal.experimental.openai.proxy.agent_proxy")
 _BASE = Read("areal.trainer.base")
+_CRITIC = Read("areal.trainer.ppo.critic")
 _DECODER = Read("areal.engine.local.decoder")
 _DPO = Read("areal.trainer.dpo")
 _EXECUTOR = Read("areal.infra.workflow_executor")
@@ -67,7 +68,6 @@ _TRACKERS = Read("areal.trainer.report.trackers")
 _TRAIN_ENGINE = Read("areal.engine.training.engine")
 _WARMUP = Read("areal.utils.lr_scheduler")
 
-_NO_CRITIC = Refused("there is no trainer with a value model; leave critic null")
 _NO_TEACHER = Refused("there is no distillation; leave teacher null")
 
 _CLUSTER = Ignored("placement on a cluster; processes are started on this machine")
@@ -114,7 +114,7 @@ FIELD_TABLE: dict[str, dict[str, Entry]] = {
         "rollout": _PPO,
         "actor": _PPO,
         "ref": _PPO,
-        "critic": _NO_CRITIC,
+        "critic": _PPO,
         "teacher": _NO_TEACHER,
         "dynamic_bs": _PPO,
     },
@@ -127,6 +127,7 @@ FIELD_TABLE: dict[str, dict[str, Entry]] = {
         "eval_workflow_kwargs": _PPO,
         "reward_fn": _PPO,
         "dynamic_filter": _PPO,
+        "agent_host": _PPO,
         "model": _RUNTIME,
         "loss_aggregation": _POLICY_LOSS,
         "loss_norm_length": _POLICY_LOSS,
@@ -425,9 +426,11 @@ FIELD_TABLE: dict[str, dict[str, Entry]] = {
         "lower": _REJECTION,
     },
     "PPOCriticConfig": {
-        "ppo_n_minibatches": _NO_CRITIC,
-        "eps_clip": _NO_CRITIC,
-        "mask_no_eos_with_zero": _NO_CRITIC,
+        "ppo_n_minibatches": _CRITIC,
+        "eps_clip": _CRITIC,
+        "mask_no_eos_with_zero": Ignored(
+            "rewards are made once, for actor and critic alike: actor.mask_no_eos_with_zero"
+        ),
     },
     "TeacherConfig": {
         "engine_type": _NO_TEACHER,

@@ -104,6 +104,7 @@ def apply_preset(
         for parent in parents:
             section = schema.get_or_make(section, parent)
         setattr(section, name, _look_up(config, value))
+    schema.inherit_names(config, config.cluster.fileroot)  # of sections that the preset made
     if evaluates_alike and isinstance(config, experiment.PPOConfig):
         config.eval_gconfig = config.gconfig.new()
 

@@ -136,7 +136,12 @@ class PPOActorConfig(TrainEngineConfig):
 
 @dataclass
 class PPOCriticConfig(TrainEngineConfig):
-    """How the value function is optimised."""
+    """Describes the value model and how it is optimised, on the processes of the actor.
+
+    ``path`` names a language model, which gets a new head, or a critic. ``optimizer`` null is the
+    actor's, and so is the default ``backend``. A value moves by at most ``eps_clip`` from that of
+    the rollout before moving further gains nothing.
+    """
 
     ppo_n_minibatches: int = 4
     eps_clip: float = 0.5

@@ -13,6 +13,8 @@ Source:
         without variance. Its overlong penalty is off until ``actor.overlong_*`` are set.
     gspo: Zheng et al. 2025, arXiv:2507.18071: sequence ratio, bounds 3e-4 and 4e-4.
     rloo: Ahmadian et al. 2024, arXiv:2402.14740: the other samples' mean is the baseline.
+    ppo: Schulman et al. 2017, arXiv:1707.06347, eq. 7 and 11, table 3: bound 0.2, lambda 0.95;
+        values clipped by as much, as in its reference code.
     reinforce: Williams 1992, Machine Learning 8.
     reinforce_pp: Hu 2025, arXiv:2501.03262: advantages normalised over the whole batch.
     lite_ppo: Liu et al. 2025, arXiv:2508.08221: mean of the group, deviation of the batch.
@@ -101,6 +103,15 @@ PRESETS: dict[str, dict[str, Any]] = {
         "actor.m2_threshold": 0.04,
         "run.loss_aggregation": "token_mean",
     },
+    "ppo": {
+        **_REFERENCE_FREE,
+        **_BATCH_ADVANTAGES,
+        "actor.eps_clip": 0.2,
+        "actor.gae_lambda": 0.95,
+        "critic.eps_clip": 0.2,
+        "critic.path": "${actor.path}",
+        "run.loss_aggregation": "token_mean",
+    },
     "reinforce": {
         **_REFERENCE_FREE,
         **_NO_CLIP,
@@ -131,19 +142,16 @@ PRESETS: dict[str, dict[str, Any]] = {
     "sft": {},
 }
 
-# Known names that no trainer of this package runs.
-NOT_BUILT = ("ppo",)
+# Which have a use for a value model; with "" nothing is preset, and the section alone decides.
+CRITIC_ALGORITHMS = ("", "decoupled_ppo", "ppo")
 
 
 def check_algorithm(algorithm: str) -> None:
-    """Raise unless the name is empty or that of an algorithm that can be run.
+    """Raise unless the name is empty or that of an algorithm.
 
     Raises:
-        ConfigError: It is unknown, or known and not built.
+        ConfigError: It is unknown.
     """
-    if algorithm in NOT_BUILT:
-        built = ", ".join(sorted(PRESETS))
-        raise ConfigError(f"run.algorithm {algorithm!r} has no trainer here; these have: {built}")
     if algorithm and algorithm not in PRESETS:
         raise ConfigError(f"unknown run.algorithm {algorithm!r}{nearest_names(algorithm, PRESETS)}")
 
@@ -160,7 +168,7 @@ def preset_overrides(algorithm: str, explicit_keys: Iterable[str] = ()) -> dict[
         Dotted key to value; a value may be an interpolation such as ``${gconfig.n_samples}``.
 
     Raises:
-        ConfigError: The algorithm is unknown or not built.
+        ConfigError: The algorithm is unknown.
     """
     check_algorithm(algorithm)
     explicit = set(explicit_keys)

@@ -56,6 +56,8 @@ class RunConfig:
         reward_fn: A registered name or an import path.
         dynamic_filter: Import path of a function from trajectory to bool; False rejects it.
         model: Null takes ``actor.path``.
+        agent_host: Where the proxy of agents listens. An address that other machines reach needs a
+            ``rollout.agent.admin_api_key`` of one's own.
         loss_aggregation: How the losses of tokens become one number. "token_mean": their mean over
             the batch. "sequence_mean": the mean over sequences of the mean over their tokens.
             "sequence_mean_token_sum": the mean over sequences of the sum over their tokens.
@@ -78,6 +80,7 @@ class RunConfig:
     reward_fn: str = ""
     dynamic_filter: str | None = None
     model: ModelSpecConfig | None = None
+    agent_host: str = "127.0.0.1"
     loss_aggregation: str = "token_mean"
     loss_norm_length: int | None = None
     kl_placement: str = "reward"

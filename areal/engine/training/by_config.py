@@ -24,6 +24,7 @@ class _ByConfig(PackedTrainEngine):
     """
 
     backend_name: ClassVar[str]
+    config_class: ClassVar[type[TrainEngineConfig]] = TrainEngineConfig
 
     def __init__(self, config: TrainEngineConfig) -> None:
         refuse_unavailable(config)
@@ -52,10 +53,10 @@ class _ByConfig(PackedTrainEngine):
             dp_size: Processes that see other data.
             tp_size: Processes that share each matrix.
             learning_rate: None makes a model that is only evaluated.
-            fields: Further ones of ``TrainEngineConfig``.
+            fields: Further ones of the engine's configuration.
         """
         optimizer = None if learning_rate is None else OptimizerConfig(lr=learning_rate)
-        config = TrainEngineConfig(
+        config = cls.config_class(
             experiment_name=experiment_name,
             trial_name=trial_name,
             path=model,

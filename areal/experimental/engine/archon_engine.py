@@ -7,6 +7,8 @@ from areal.api.registry import lazy_exports
 # Engines lie above this package: the names are looked up when they are used.
 _LAZY_IMPORTS: dict[str, str] = {
     "ArchonEngine": "areal.engine.training.by_config",
+    "ArchonPPOActor": "areal.trainer.ppo.engines",
+    "ArchonPPOCritic": "areal.trainer.ppo.engines",
 }
 
 __getattr__, __dir__ = lazy_exports(__name__, _LAZY_IMPORTS)

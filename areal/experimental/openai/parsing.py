@@ -39,17 +39,18 @@ def check_parsers(tool_call_parser: str, reasoning_parser: str) -> None:
             raise ValueError(f"unknown {kind} {name!r}; known: {', '.join(known[:-1])}, or ''")
 
 
-def parse_text(text: str, *, has_reasoning: bool, has_tools: bool) -> ParsedText:
+def parse_text(
+    text: str, *, has_reasoning: bool, has_tools: bool, separates_reasoning: bool = False
+) -> ParsedText:
     """Take a completion apart.
 
     Args:
         text: Without the tokens that ended it.
-        has_reasoning: Look for ``<think>``.
+        has_reasoning: Look for ``<think>``; what is called in there is no tool call.
         has_tools: Look for ``<tool_call>``.
+        separates_reasoning: The reasoning does not stay in the content.
     """
-    reasoning, content = _split_reasoning(text) if has_reasoning else ("", text)
-    if not has_tools:
-        return ParsedText(content, reasoning)
+    reasoning, said = _split_reasoning(text) if has_reasoning else ("", text)
     calls: list[dict[str, Any]] = []
 
     def take(match: re.Match[str]) -> str:
@@ -59,8 +60,11 @@ def parse_text(text: str, *, has_reasoning: bool, has_tools: bool) -> ParsedText
         calls.append(call)
         return ""
 
-    rest = _TOOL_CALL.sub(take, content)
-    return ParsedText(rest.strip() if calls else content, reasoning, calls)
+    rest = _TOOL_CALL.sub(take, said) if has_tools else said
+    rest = rest.strip() if calls else rest
+    if separates_reasoning:
+        return ParsedText(rest, reasoning, calls)
+    return ParsedText(text[: len(text) - len(said)] + rest, "", calls)
 
 
 def _split_reasoning(text: str) -> tuple[str, str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 import uuid
 from collections.abc import Mapping
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
     from openai.types.responses import Response
 
 CHAT_TEMPLATE_TYPES = ("hf", "concat")
+# Longer than the tokens of natural text; vocabularies have runs of spaces of up to 128.
+_MAX_TOKEN_CHARS = 128
 
 
 class Recorder:
@@ -33,7 +36,8 @@ class Recorder:
         engine: Has ``agenerate``.
         tokenizer: With a chat template.
         tool_call_parser: How tool calls are found; "" finds none.
-        reasoning_parser: How reasoning is found; "" finds none.
+        reasoning_parser: How reasoning is found, in which no tool call counts, and which a request
+            may ask for apart; "" finds none.
         engine_max_tokens: What prompt and answer may be long together.
         chat_template_type: "hf" renders every request anew, "concat" appends to what was said.
         lora_name: Goes to the engine with every request.
@@ -77,12 +81,13 @@ class Recorder:
         Raises:
             RequestError: The request cannot be answered as it is.
         """
-        request = ChatRequest.parse(params, self._defaults)
+        request = ChatRequest.parse(params, self._defaults, self._temperature)
         interaction, parsed = await self._generate(request)
         message = _message(parsed)
         interaction.output_message_list = [message]
         interaction.completion = _completion(interaction, parsed, params.get("model"))
-        self.cache.add(interaction)
+        if request.is_stored:
+            self.cache.add(interaction)
         return interaction.completion
 
     async def respond(self, params: Mapping[str, Any]) -> Response:
@@ -91,24 +96,27 @@ class Recorder:
         Raises:
             RequestError: The request cannot be answered as it is.
         """
-        request = ChatRequest.parse(to_chat(params, self.cache), self._defaults)
+        request = ChatRequest.parse(to_chat(params, self.cache), self._defaults, self._temperature)
         interaction, parsed = await self._generate(request)
         interaction.output_message_list = [_message(parsed)]
         interaction.input_data = params.get("input")
         interaction.response = build_response(interaction, parsed, params)
-        self.cache.add(interaction)
+        if request.is_stored:
+            self.cache.add(interaction)
         return interaction.response
 
     async def _generate(
         self, request: ChatRequest
     ) -> tuple[InteractionWithTokenLogpReward, ParsedText]:
         gconfig = request.gconfig
-        self._check_temperature(gconfig)
         parent = self.cache.find_parent(request.messages)
+        self._check_size(request)
         if parent is not None and self._chat_template_type == "concat":
-            prompt = extend_prompt(self.tokenizer, parent, request)
+            rendering = asyncio.to_thread(extend_prompt, self.tokenizer, parent, request)
         else:
-            prompt = render_prompt(self.tokenizer, request)
+            rendering = asyncio.to_thread(render_prompt, self.tokenizer, request)
+        # A long text takes seconds, in which others want their answers.
+        prompt = await rendering
         if len(prompt) >= gconfig.max_tokens:
             raise RequestError(
                 f"the messages have {len(prompt)} tokens, and prompt and answer may have "
@@ -128,14 +136,16 @@ class Recorder:
         )
         return interaction, self._parse(response, request)
 
-    def _check_temperature(self, gconfig: GenerationHyperparameters) -> None:
-        temperature = 1.0 if gconfig.greedy else gconfig.temperature
-        if self._temperature is not None and temperature != self._temperature:
+    def _check_size(self, request: ChatRequest) -> None:
+        """Refuse what cannot fit before it is turned into tokens, which takes time and memory."""
+        num_chars = sum(len(message["content"]) for message in request.messages)
+        limit = request.gconfig.max_tokens * _MAX_TOKEN_CHARS
+        if num_chars > limit:
             raise RequestError(
-                f"temperature is {temperature:g}, and the policy trains at {self._temperature:g}: "
-                "the log-probabilities of trainer and rollout would differ; leave it out, or set "
-                "actor.temperature and gconfig.temperature to it",
-                param="temperature",
+                f"the messages have {num_chars:,} characters, and prompt and answer may have "
+                f"{request.gconfig.max_tokens:,} tokens together",
+                param="messages",
+                code="context_length_exceeded",
             )
 
     def _parse(self, response: ModelResponse, request: ChatRequest) -> ParsedText:
@@ -143,7 +153,12 @@ class Recorder:
         for stop in request.gconfig.stop or ():
             text = text.partition(stop)[0]
         has_tools = self._has_tool_parser and bool(request.tools)
-        return parse_text(text, has_reasoning=self._has_reasoning, has_tools=has_tools)
+        return parse_text(
+            text,
+            has_reasoning=self._has_reasoning,
+            has_tools=has_tools,
+            separates_reasoning=request.separates_reasoning,
+        )
 
     def _text(self, response: ModelResponse) -> str:
         """Return the answer without the special tokens that structure a conversation."""

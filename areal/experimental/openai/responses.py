@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from areal.experimental.openai.cache import InteractionCache
 from areal.experimental.openai.errors import RequestError, refusing_malformed
+from areal.experimental.openai.left_out import leave_out
 from areal.experimental.openai.messages import Message, content_text, to_plain
 from areal.experimental.openai.parsing import ParsedText
 from areal.experimental.openai.types import InteractionWithTokenLogpReward
@@ -17,12 +18,13 @@ if TYPE_CHECKING:
     from openai.types.responses import Response
 
 _RENAMED = {"max_output_tokens": "max_completion_tokens"}
-_HANDLED = ("input", "instructions", "previous_response_id", "tools", "text")
-# With the values that ask for nothing.
+_HANDLED = ("input", "instructions", "previous_response_id", "tools")
+# With the values that ask for nothing; another answer than the client expects would be the wrong
+# one.
+_REFUSED: dict[str, tuple[Any, ...]] = {"background": (False,), "stream": (False,)}
+# With the values that ask for nothing; others are left out.
 _NEUTRAL: dict[str, tuple[Any, ...]] = {
-    "background": (False,),
     "include": ([],),
-    "stream": (False,),
     "text": ({"format": {"type": "text"}}, {}),
     "truncation": ("disabled",),
 }
@@ -46,6 +48,10 @@ def to_chat(params: Mapping[str, Any], cache: InteractionCache) -> dict[str, Any
 
 def _to_chat(given: dict[str, Any], cache: InteractionCache) -> dict[str, Any]:
     for name, neutral in _NEUTRAL.items():
+        value = given.pop(name, None)
+        if value is not None and value not in neutral:
+            leave_out(name, "nothing here honours it")
+    for name, neutral in _REFUSED.items():
         value = given.pop(name, None)
         if value is not None and value not in neutral:
             raise RequestError(f"{name} is {value!r}; only {neutral[0]!r} is supported", param=name)
@@ -130,19 +136,18 @@ def build_response(
 
     answer = interaction.model_response
     assert answer is not None
-    is_cut = answer.stop_reason in ("length", "abort")
-    status = "incomplete" if is_cut else "completed"
     model = params.get("model")
     return Response.construct(
         id=f"resp_{uuid.uuid4().hex}",
         object="response",
         created_at=float(int(time.time())),
         model=model if isinstance(model, str) else "default",
-        status=status,
-        incomplete_details={"reason": "max_output_tokens"} if is_cut else None,
+        # Also where it was cut off: agents take an incomplete answer for a failure.
+        status="completed",
+        incomplete_details=None,
         instructions=params.get("instructions"),
         previous_response_id=params.get("previous_response_id"),
-        output=_output(parsed, status),
+        output=_output(parsed),
         parallel_tool_calls=True,
         tool_choice="auto",
         tools=to_plain(params.get("tools") or []),
@@ -158,14 +163,14 @@ def build_response(
     )
 
 
-def _output(parsed: ParsedText, status: str) -> list[dict[str, Any]]:
+def _output(parsed: ParsedText) -> list[dict[str, Any]]:
     items: list[dict[str, Any]] = []
     if parsed.reasoning:
         text = {"type": "reasoning_text", "text": parsed.reasoning}
         items.append({"id": _new_id("rs"), "type": "reasoning", "summary": [], "content": [text]})
     if parsed.content or not parsed.tool_calls:
         text = {"type": "output_text", "text": parsed.content, "annotations": []}
-        message = {"type": "message", "role": "assistant", "content": [text], "status": status}
+        message = {"type": "message", "role": "assistant", "content": [text], "status": "completed"}
         items.append({"id": _new_id("msg"), **message})
     items += [
         {

@@ -9,8 +9,9 @@ from torch import Tensor
 
 from areal.api.cli_args import PPOActorConfig, RunConfig
 from areal.engine.training.engine import PackedTrainEngine
-from areal.trainer.advantages import compute_advantages, shift_to_next_token
+from areal.trainer.advantages import compute_advantages
 from areal.trainer.ppo.minibatches import own_minibatches
+from areal.trainer.ppo.outputs import next_token_outputs
 from areal.trainer.ppo.policy_loss import build_policy_loss
 from areal.trainer.ppo.stats import Gather, as_floats, update_statistics
 from areal.utils import stats_tracker
@@ -104,22 +105,6 @@ class PPOActor:
         stats: dict[str, Any] = self._loss_fn.pop_stats(gather) or dict(drift)
         stats |= {name: drift[name] for name in _DRIFT if name in drift}
         return as_floats(stats | update_statistics(steps))
-
-
-def next_token_outputs(engine: PackedTrainEngine, batch: TensorDict) -> Tensor:
-    """Return what a model has to say of the next tokens of rollouts.
-
-    Args:
-        engine: Has the model.
-        batch: As rollouts are, with ``loss_mask`` at the sampled tokens themselves.
-
-    Returns:
-        Log-probabilities, or the values of a critic, [B, L], 0.0 where nothing is sampled next.
-    """
-    engine.eval()
-    return engine.forward_batch(
-        {**batch, "loss_mask": shift_to_next_token(batch["loss_mask"].bool())}
-    )
 
 
 def grpo_loss_fn(

@@ -2,10 +2,21 @@
 
 from __future__ import annotations
 
-from areal.api.cli_args import PPOConfig
-from areal.api.config.field_check import check_fields
-from areal.api.errors import ConfigError
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from areal.api.cli_args import PPOConfig, PPOCriticConfig
+from areal.api.config.presets import CRITIC_ALGORITHMS
+from areal.api.errors import ConfigError, TrainingError
 from areal.api.registry import import_from_string
+from areal.trainer.base import check_actor
+from areal.utils.hf_utils import load_hf_tokenizer
+
+if TYPE_CHECKING:
+    from torch import Tensor
+    from transformers import PreTrainedTokenizerBase
+
+    from areal.engine.model.causal_lm import CausalLM
 
 
 def check_ppo_config(config: PPOConfig) -> None:
@@ -14,7 +25,7 @@ def check_ppo_config(config: PPOConfig) -> None:
     Raises:
         ConfigError: Says which keys, and what to set.
     """
-    check_fields(config)
+    check_actor(config)
     temperature = 1.0 if config.gconfig.greedy else config.gconfig.temperature
     if config.actor.temperature != temperature:
         raise ConfigError(
@@ -28,7 +39,67 @@ def check_ppo_config(config: PPOConfig) -> None:
             "close to; describe one in ref, "
             "or set actor.kl_ctl=0"
         )
+    _check_critic(config)
     _check_functions(config)
+
+
+def _check_critic(config: PPOConfig) -> None:
+    """Refuse a critic that the algorithm does not use, and one that is missing or half there."""
+    algorithm, critic = config.run.algorithm, config.critic
+    if critic is None:
+        if algorithm == "ppo":
+            raise ConfigError(
+                "run.algorithm ppo has a critic and critic is null; describe it in critic, or "
+                "choose an algorithm without one, such as reinforce_pp"
+            )
+        return
+    if algorithm not in CRITIC_ALGORITHMS:
+        raise ConfigError(
+            f"run.algorithm {algorithm} has a baseline of its own and no use for critic; set "
+            "critic=null, or run.algorithm=ppo"
+        )
+    if not critic.path and config.run.model is None:
+        raise ConfigError(
+            "critic.path is empty; give a checkpoint folder or a hub id, such as that of "
+            "actor.path, whose language model gets a new head"
+        )
+
+
+def check_critic_model(
+    config: PPOCriticConfig, lm: CausalLM, tokenizer: PreTrainedTokenizerBase
+) -> None:
+    """Refuse a value model that reads other tokens than the actor writes.
+
+    Raises:
+        ConfigError: It has another tokenizer, or fewer tokens.
+    """
+    if len(tokenizer) > lm.num_embeddings:
+        raise ConfigError(
+            f"the tokenizer has {len(tokenizer)} tokens and critic.path {config.path!r} "
+            f"{lm.num_embeddings}; choose a critic of the actor's family"
+        )
+    folder = Path(config.path)
+    has_own = config.path and (folder / "tokenizer_config.json").is_file()
+    if has_own and load_hf_tokenizer(config.path).get_vocab() != tokenizer.get_vocab():
+        raise ConfigError(
+            f"critic.path {config.path!r} has another tokenizer than the run: its tokens mean "
+            "something else; choose a critic of the actor's family"
+        )
+
+
+def check_values(values: Tensor) -> None:
+    """Refuse values [B, L] that would make every advantage NaN.
+
+    Raises:
+        TrainingError: Some are not finite.
+    """
+    num_bad = int((~values.isfinite()).sum())
+    if num_bad:
+        raise TrainingError(
+            f"{num_bad} of {values.numel()} values of the critic are NaN or infinite: its weights "
+            "have diverged, or critic.path holds such weights. Lower critic.optimizer.lr, and go "
+            "on from the last checkpoint"
+        )
 
 
 def _check_functions(config: PPOConfig) -> None:

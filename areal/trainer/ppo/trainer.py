@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch.distributed as dist
 
-from areal.api.cli_args import GenerationHyperparameters, PPOConfig
-from areal.api.config.defaults import ours
+from areal.api.cli_args import GenerationHyperparameters, PPOConfig, PPOCriticConfig
 from areal.api.engine_api import InferenceEngine
 from areal.api.errors import ConfigError, TrajectoryError
 from areal.api.io_struct import WeightUpdateMeta
@@ -23,15 +22,19 @@ from areal.engine.processes import is_first
 from areal.engine.training.engine import PackedTrainEngine
 from areal.infra.workflow_resolution import is_agent, is_workflow, resolve_accept_fn
 from areal.reward import REWARDS
+from areal.trainer.advantages import truncated_rows
 from areal.trainer.base import BaseTrainer
 from areal.trainer.hub import Hub
-from areal.trainer.ppo.actor import PPOActor, next_token_outputs
-from areal.trainer.ppo.checks import check_ppo_config
+from areal.trainer.ppo.actor import PPOActor
+from areal.trainer.ppo.checks import check_critic_model, check_ppo_config, check_values
+from areal.trainer.ppo.critic import PPOCritic
 from areal.trainer.ppo.minibatches import scattered_minibatches
+from areal.trainer.ppo.outputs import next_token_outputs
 from areal.trainer.ppo.policy_loss import needs_prox_logp
 from areal.trainer.ppo.stats import batch_statistics
 from areal.trainer.report import EpisodeSample, ReportPaths
-from areal.trainer.runtime import make_train_engine, make_weights, uses_servers
+from areal.trainer.runtime import make_colocated_engine, uses_servers
+from areal.trainer.scores import RowScore, by_source, source_of, summarize
 from areal.utils.data import TrajBatchMeta, concat_batch
 from areal.utils.dataloader import create_dataloader
 from areal.workflow import WORKFLOWS
@@ -45,6 +48,8 @@ logger = logging.getLogger("Trainer")
 STOP_WINDOW = 10
 # Episodes of a step that are written down for a person to read.
 NUM_SAMPLES = 2
+# In a checkpoint: the value model.
+CRITIC_FOLDER = "critic"
 # In the run's folder: where an outside program reaches the proxy, in online mode.
 BASE_URL_FILE = "openai_base_url"
 
@@ -64,11 +69,20 @@ class PPOTrainer(BaseTrainer):
         self, config: PPOConfig, train_dataset: Any = None, valid_dataset: Any = None
     ) -> None:
         check_ppo_config(config)
+        is_online = config.rollout.agent.mode == "online"
+        if train_dataset is None and is_online and config.train_dataset.path in ("", "null"):
+            # The outside program has the tasks; a row only stands for a session.
+            train_dataset = [{"row": i} for i in range(config.train_dataset.batch_size)]
         super().__init__(config, train_dataset, valid_dataset)
         # Rollouts and updates must see one policy; a dropped unit would make it another.
         self.weights.lm.turn_off_dropout()
         self.ref = self._make_reference()
         self.hub = Hub(self.actor)
+        self._num_tokens = self.weights.lm.num_embeddings
+        self.critic: PackedTrainEngine | None = None
+        self._value: PPOCritic | None = None
+        if config.critic is not None:
+            self._add_critic(config.critic)
         self.rollout = self._make_rollout_engine() if is_first() else None
         if self.rollout is not None:
             self.actor.connect_engine(self.rollout)
@@ -83,7 +97,6 @@ class PPOTrainer(BaseTrainer):
         self._workflow: Any = None
         self._eval_workflow: Any = None
         self._filter: Callable[..., bool] | None = None
-        self._num_tokens = self.weights.lm.num_embeddings
         self._saved_rollout_state: dict[str, Any] = {}
         self._agent_proxy: AgentProxy | None = None
 
@@ -112,6 +125,40 @@ class PPOTrainer(BaseTrainer):
         Raises:
             ConfigError: There is no workflow, or it cannot be made.
         """
+        self._prepare_rollouts(
+            workflow, eval_workflow, workflow_kwargs, eval_workflow_kwargs, dynamic_filter_fn
+        )
+        self._loop(total_epochs)
+
+    def evaluate(self) -> tuple[list[RowScore], list[EpisodeSample]]:
+        """Run the evaluation of ``config.run`` over the validation set, and train nothing.
+
+        Returns:
+            The score of each row, and every episode that ended as text; the ``task_id`` of an
+            episode is "row/sample".
+
+        Raises:
+            ConfigError: There is no workflow, or it cannot be made.
+        """
+        self._prepare_rollouts(None, None, None, None, None)
+        scores, episodes = [], []
+        for score, trajectories in self._evaluate_rows():
+            scores.append(score)
+            for k, trajectory in enumerate(trajectories):
+                start = int(trajectory["loss_mask"][-1].int().argmax())
+                is_cut = truncated_rows(trajectory, self.config.actor, self._stop_token_ids())
+                task_id = f"{score.index}/{k}"
+                episodes.append(self._sample(trajectory, -1, task_id, start, bool(is_cut[-1])))
+        return scores, episodes
+
+    def _prepare_rollouts(
+        self,
+        workflow: Any,
+        eval_workflow: Any,
+        workflow_kwargs: dict[str, Any] | None,
+        eval_workflow_kwargs: dict[str, Any] | None,
+        dynamic_filter_fn: Callable[..., bool] | str | None,
+    ) -> None:
         run = self.config.run
         is_online = self.config.rollout.agent.mode == "online"
         if workflow is None and not is_online:
@@ -133,7 +180,6 @@ class PPOTrainer(BaseTrainer):
             self.rollout.workflow_executor.max_token_age = run.max_token_age
             if not (is_workflow(self._workflow) and is_workflow(self._eval_workflow)):
                 self._serve_agents()
-        self._loop(total_epochs)
 
     def _start(self, total_epochs: int | None = None) -> None:
         super()._start(total_epochs)
@@ -150,14 +196,27 @@ class PPOTrainer(BaseTrainer):
         """Return the engine of the frozen policy that the KL penalty keeps close to."""
         if self.config.ref is None or self.config.actor.kl_ctl <= 0:
             return None
-        settings = self.config.ref
-        if settings.backend == ours("actor.backend"):
-            settings = dataclasses.replace(settings, backend=self.config.actor.backend)
-        ref = make_train_engine(settings, make_weights(self.config, settings, self.tokenizer))
+        ref = make_colocated_engine(self.config, self.config.ref, "ref", self.tokenizer)
         if dist.is_initialized():
             ref.create_process_group()
             ref.initialize()
         return ref
+
+    def _add_critic(self, config: PPOCriticConfig) -> None:
+        """Make the value model, which is trained and saved beside the actor."""
+        optimizer = config.optimizer or self.config.actor.optimizer
+        # A dropped unit would make other values of the same weights.
+        settings = dataclasses.replace(
+            config, is_critic=True, disable_dropout=True, optimizer=optimizer
+        )
+        critic = make_colocated_engine(self.config, settings, CRITIC_FOLDER, self.tokenizer)
+        check_critic_model(config, critic.lm, self.tokenizer)
+        critic.create_process_group()
+        self.trained[CRITIC_FOLDER] = self.critic = critic
+        self._value = PPOCritic(config, critic)
+        is_alike = critic.config.backend == self.config.actor.backend
+        self._critic_hub = self.hub if is_alike else Hub(critic)
+        self._num_tokens = min(self._num_tokens, critic.lm.num_embeddings)
 
     def _make_rollout_engine(self) -> InferenceEngine:
         config = self._rollout_config()
@@ -236,6 +295,7 @@ class PPOTrainer(BaseTrainer):
             self.config.gconfig,
             self.config.eval_gconfig,
             temperature=self.config.actor.temperature,
+            host=self.config.run.agent_host,
         )
         address = self._agent_proxy.start()
         if config.agent.mode == "online":
@@ -299,27 +359,36 @@ class PPOTrainer(BaseTrainer):
 
     def _with_model_outputs(self, batch: dict[str, Any] | None) -> dict[str, Any] | None:
         """Add what models say of the next tokens, which advantages and the loss compare with."""
-        engines: dict[str, PackedTrainEngine] = {}
+        engines: dict[str, tuple[PackedTrainEngine, Hub]] = {}
+        if self.critic is not None:
+            engines["values"] = self.critic, self._critic_hub
         if self.ref is not None:
-            engines["ref_logp"] = self.ref
+            engines["ref_logp"] = self.ref, self.hub
         if needs_prox_logp(self.config.actor):
-            engines["prox_logp"] = self.actor
-        if not engines:
-            return batch
-        rows = self.hub.scatter(batch)
-        added = {
-            name: self.hub.gather(next_token_outputs(engine, rows))
-            for name, engine in engines.items()
-        }
+            engines["prox_logp"] = self.actor, self.hub
+        added: dict[str, Any] = {}
+        rows: dict[str, Any] = {}
+        scattered_by: Hub | None = None
+        for name, (engine, hub) in engines.items():
+            if hub is not scattered_by:
+                rows, scattered_by = hub.scatter(batch), hub
+            added[name] = hub.gather(next_token_outputs(engine, rows))
+        if self.critic is not None:
+            self.hub.first(lambda: check_values(added["values"]))
         return None if batch is None else {**batch, **added}
 
     def _update(self, batch: dict[str, Any] | None) -> dict[str, Any]:
         """Do one optimiser step a minibatch and return their statistics."""
         rows = scattered_minibatches(self.hub, batch, self.config.actor.ppo_n_minibatches)
         stats = self._policy.update(rows, self.hub.gather_all)
-        self.actor.lr_scheduler_step()
         if not stats:
             logger.warning("no token of the batch of step %d is trained on", self.step + 1)
+        if self._value is not None:
+            count = self._value.config.ppo_n_minibatches
+            rows = scattered_minibatches(self._critic_hub, batch, count)
+            stats |= self._value.update(rows, self._critic_hub.gather_all)
+        for engine in self.trained.values():
+            engine.lr_scheduler_step()
         return stats
 
     def _publish(self, version: int) -> None:
@@ -327,7 +396,8 @@ class PPOTrainer(BaseTrainer):
         mode: Any = self.config.actor.weight_update_mode
         meta = WeightUpdateMeta(type=mode, path=str(self.folder / "weights" / "weight_update"))
         self.actor.update_weights(meta.with_version(version))
-        self.actor.set_version(version)
+        for engine in self.trained.values():
+            engine.set_version(version)
         if self.rollout is not None:
             self.rollout.set_version(version)
 
@@ -352,26 +422,33 @@ class PPOTrainer(BaseTrainer):
 
     def _samples(self, batch: dict[str, Any]) -> list[EpisodeSample]:
         """Pick episodes of different rows of the dataset and turns them into text."""
-        samples = []
         num_rows = len(batch["rewards"])
-        for i in sorted({k * num_rows // NUM_SAMPLES for k in range(NUM_SAMPLES)}):
-            tokens = batch["input_ids"][i][batch["attention_mask"][i].bool()].tolist()
-            start = int(batch["loss_mask"][i].int().argmax()) + 1
-            version = (
-                int(batch["versions"][i].max()) if "versions" in batch else self.actor.get_version()
-            )
-            samples.append(
-                EpisodeSample(
-                    step=self.step + 1,
-                    task_id=f"{self.step + 1}/{i}",
-                    prompt=self.tokenizer.decode(tokens[:start]),
-                    completion=self.tokenizer.decode(tokens[start:]),
-                    reward=float(batch["rewards"][i]),
-                    version=version,
-                    stop_reason="length" if bool(batch["seq_no_eos_mask"][i]) else "stop",
-                )
-            )
-        return samples
+        chosen = sorted({k * num_rows // NUM_SAMPLES for k in range(NUM_SAMPLES)})
+        # The loss mask of a batch for training has moved to the token that predicts.
+        starts = batch["loss_mask"].int().argmax(1) + 1
+        is_cut = batch["seq_no_eos_mask"]
+        return [
+            self._sample(batch, i, f"{self.step + 1}/{i}", int(starts[i]), bool(is_cut[i]))
+            for i in chosen
+        ]
+
+    def _sample(
+        self, batch: dict[str, Any], i: int, task_id: str, start: int, is_cut: bool
+    ) -> EpisodeSample:
+        """Turn a sequence, whose first sampled token is at ``start``, into text."""
+        tokens = batch["input_ids"][i][batch["attention_mask"][i].bool()].tolist()
+        version = (
+            int(batch["versions"][i].max()) if "versions" in batch else self.actor.get_version()
+        )
+        return EpisodeSample(
+            step=self.step + 1,
+            task_id=task_id,
+            prompt=self.tokenizer.decode(tokens[:start]),
+            completion=self.tokenizer.decode(tokens[start:]),
+            reward=float(batch["rewards"][i]),
+            version=version,
+            stop_reason="length" if is_cut else "stop",
+        )
 
     # --- evaluation, the end, resuming
 
@@ -381,16 +458,28 @@ class PPOTrainer(BaseTrainer):
         return found
 
     def _evaluate_here(self) -> dict[str, Any]:
+        rows = [score for score, _ in self._evaluate_rows()]
+        by_name = {f"reward/{name}": found["reward"] for name, found in by_source(rows).items()}
+        return summarize(rows) | by_name
+
+    def _evaluate_rows(self) -> list[tuple[RowScore, list[dict[str, Any]]]]:
+        """Return each row's score, and the trajectories of those of its episodes that ended."""
         assert self.config.eval_gconfig is not None
         assert self.rollout is not None
-        rows = [self.valid_dataset[i] for i in range(len(self.valid_dataset))]
-        trajectories = self.rollout.workflow_executor.rollout_batch(
-            rows, self._eval_workflow, group_size=self.config.eval_gconfig.n_samples, is_eval=True
+        count = self.config.eval_gconfig.n_samples
+        data = [self.valid_dataset[i] for i in range(len(self.valid_dataset))]
+        # Each episode is a task of its own: a trajectory may hold several sequences, and those of
+        # a group could not be told apart.
+        found = self.rollout.workflow_executor.evaluate_rows(
+            [row for row in data for _ in range(count)], self._eval_workflow
         )
-        rewards = [float(r) for t in trajectories for r in t["rewards"]]
-        if not rewards:
-            return {"reward": float("nan"), "n_seqs": 0}
-        return {"reward": sum(rewards) / len(rewards), "n_seqs": len(rewards)}
+        rows = []
+        for i, row in enumerate(data):
+            ended = [each for each in found[i * count : (i + 1) * count] if each is not None]
+            # The last sequence is the one that the episode ended with.
+            rewards = [float(trajectory["rewards"][-1]) for trajectory in ended]
+            rows.append((RowScore(i, source_of(row), rewards, count - len(ended)), ended))
+        return rows
 
     def _is_finished_early(self, stats: Mapping[str, Any]) -> bool:
         goal = self.config.run.stop_at_reward

@@ -165,15 +165,16 @@ def _causes(rows: Sequence[Stats]) -> str:
 
 def not_finite(recent: Sequence[Stats]) -> Finding | None:
     """Find a loss or gradient that is NaN or infinite, which the rows hold as None."""
-    broken = [
-        name for name in ("loss", "grad_norm") if recent and recent[-1].get(name, 0.0) is None
-    ]
+    names = ("loss", "grad_norm", "ppo_critic/critic_loss", "ppo_critic/grad_norm")
+    broken = [name for name in names if recent and recent[-1].get(name, 0.0) is None]
     if not broken:
         return None
+    section = "critic" if broken[0].startswith("ppo_critic/") else "actor"
     return Finding(
         "not_finite",
-        f"{' and '.join(broken)} of this step is NaN or infinite: lower actor.optimizer.lr, check "
-        "actor.gradient_clipping, and train in float32 or bfloat16 rather than float16",
+        f"{' and '.join(broken)} of this step is NaN or infinite: lower {section}.optimizer.lr, "
+        f"check {section}.optimizer.gradient_clipping, and train in float32 or bfloat16 rather "
+        "than float16",
     )
 
 

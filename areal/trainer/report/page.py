@@ -9,7 +9,7 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from jinja2 import Environment, StrictUndefined, Template
+from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 
 from areal.trainer.report.charts import line_chart
 from areal.trainer.report.console import duration_text, number_text
@@ -22,13 +22,29 @@ FIRST_CHARTS = 9
 
 
 @cache
-def _template() -> Template:
-    """Load the page's template; everything that it is given is escaped unless it says ``safe``."""
-    source = resources.files("areal.trainer.report").joinpath("report.html.jinja")
+def load_template(name: str) -> Template:
+    """Load a page's template; what it is given is escaped unless it says ``safe``."""
     environment = Environment(
-        autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+        loader=PackageLoader("areal.trainer.report", ""),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
     )
-    return environment.from_string(source.read_text(encoding="utf-8"))
+    return environment.get_template(name, globals={"style": _style()})
+
+
+def _style() -> str:
+    source = resources.files("areal.trainer.report").joinpath("style.css.jinja")
+    return source.read_text(encoding="utf-8")
+
+
+def write_html(html: str, path: Path) -> None:
+    """Write a page that is complete or absent."""
+    part = path.with_name(path.name + ".part")
+    # Tokens may decode to lone surrogates, which have no UTF-8 form.
+    part.write_bytes(html.encode("utf-8", errors="replace"))
+    part.replace(path)
 
 
 def write_page(record: RunRecord, path: Path, picture: Path | None = None) -> None:
@@ -39,7 +55,7 @@ def write_page(record: RunRecord, path: Path, picture: Path | None = None) -> No
         path: Where the page goes.
         picture: The learning curve, which is carried inside the page for saving and sharing.
     """
-    html = _template().render(
+    html = load_template("report.html.jinja").render(
         run=record.run,
         status=_status(record.run.get("status", "running")),
         tiles=_tiles(record),
@@ -53,10 +69,7 @@ def write_page(record: RunRecord, path: Path, picture: Path | None = None) -> No
         files=_files(record.log_dir),
         picture=_data_url(picture),
     )
-    part = path.with_name(path.name + ".part")
-    # Tokens may decode to lone surrogates, which have no UTF-8 form.
-    part.write_bytes(html.encode("utf-8", errors="replace"))
-    part.replace(path)
+    write_html(html, path)
 
 
 def _data_url(picture: Path | None) -> str:
@@ -188,7 +201,7 @@ def _eval_table(record: RunRecord) -> dict[str, Any] | None:
     return {"names": names, "rows": rows}
 
 
-def _spread(items: Sequence[int], count: int) -> list[int]:
+def spread(items: Sequence[int], count: int) -> list[int]:
     """Return at most ``count`` items at equal distances, end included."""
     if len(items) <= count:
         return list(items)
@@ -209,11 +222,11 @@ def _episodes(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     for row in rows:
         by_step.setdefault(row["step"], []).append(row)
     shown = []
-    for step in _spread(sorted(by_step), MAX_EPISODE_STEPS):
+    for step in spread(sorted(by_step), MAX_EPISODE_STEPS):
         ranked = sorted(by_step[step], key=_reward_of)
-        picked = [ranked[i] for i in _spread(range(len(ranked)), MAX_EPISODES_A_STEP)]
+        picked = [ranked[i] for i in spread(range(len(ranked)), MAX_EPISODES_A_STEP)]
         shown.append(
-            {"step": step, "total": len(ranked), "rows": [_episode(row) for row in picked]}
+            {"step": step, "total": len(ranked), "rows": [episode_view(row) for row in picked]}
         )
     return shown
 
@@ -222,7 +235,7 @@ def _reward_of(row: Mapping[str, Any]) -> float:
     return float("-inf") if row["reward"] is None else row["reward"]
 
 
-def _episode(row: Mapping[str, Any]) -> dict[str, Any]:
+def episode_view(row: Mapping[str, Any]) -> dict[str, Any]:
     """Return one episode, texts cut, its reward as text and as a level for the colour."""
     reward = row["reward"]
     level = "bad" if reward is None or reward <= 0 else "good" if reward >= 1 else "mid"

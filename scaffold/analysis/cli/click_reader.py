@@ -220,7 +220,8 @@ class _Reader:
                     group.add_signature(node)
                 else:
                     group.add(f"its {func.attr} is used")
-        if uses or self._is_used_elsewhere(group):
+        # To look into every file is dear, and tells nothing of a group that is open.
+        if uses or (not group.why_open and self._is_used_elsewhere(group)):
             group.add("it is used in a way of its own")
         if group.is_app:
             _finish_app(group, [] if has_callback else [*commands.values()])
@@ -251,9 +252,11 @@ class _Reader:
         path, name = group.source.path, group.name
         module = path.removesuffix(".py").removesuffix("/__init__").rpartition("/")[2]
         imports = re.compile(_IMPORTS.format(module=re.escape(module), name=name))
-        for other, text in self._sources.naming(name):
-            is_beside = _BESIDE.search(other) is not None and other != self._entry
-            if other != path and not is_beside and imports.search(text):
+        for other in self._sources.paths:
+            if other == path or (_BESIDE.search(other) and other != self._entry):
+                continue
+            text = self._sources.text(other)
+            if name in text and imports.search(text):
                 names = (name, *re.findall(rf"\b{name}\s+as\s+(\w+)", text))
                 if any(re.search(_USES.format(name=each), text) for each in names):
                     return True

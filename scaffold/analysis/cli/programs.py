@@ -14,7 +14,8 @@ from scaffold.analysis.cli.commands import Command
 from scaffold.analysis.cli.dataclass_reader import read_dataclasses
 from scaffold.analysis.files.files import Files
 from scaffold.analysis.files.git import git_output
-from scaffold.analysis.project.projects import Projects, normal_name
+from scaffold.analysis.project.project import normal_name
+from scaffold.analysis.project.projects import Projects
 from scaffold.analysis.python.index import PythonIndex
 from scaffold.analysis.python.sources import Sources
 from scaffold.config import FieldError

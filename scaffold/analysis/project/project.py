@@ -166,7 +166,7 @@ def as_version(text: str) -> Version:
 
 
 def normal_name(name: str) -> str:
-    """Return a package's name as indexes compare it."""
+    """Return a distribution's or extra's name as indexes compare it."""
     return re.sub(r"[-_.]+", "-", name).lower()
 
 

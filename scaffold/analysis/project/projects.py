@@ -11,6 +11,7 @@ from functools import cached_property
 from typing import Any, cast
 
 from scaffold.analysis.files.files import Files
+from scaffold.analysis.project.project import normal_name
 from scaffold.analysis.python.modules import is_scenery
 from scaffold.analysis.python.sources import Sources
 from scaffold.analysis.python.statements import all_nodes
@@ -189,11 +190,6 @@ def _read_entry_points(value: Any, project: Project) -> None:
 def _add_extras(project: Project, names: list[str]) -> None:
     if project.extras is not None:
         project.extras |= {normal_name(each) for each in names}
-
-
-def normal_name(name: str) -> str:
-    """Return a distribution's or extra's name in its one normal spelling."""
-    return re.sub(r"[-_.]+", "-", name).lower()
 
 
 def _table(outer: Table, key: str) -> Table:

@@ -198,19 +198,26 @@ class _Walk:
             return self.ends(node.body)
         if truth is False:
             return self.ends(node.orelse)
-        return self.ends(node.body) | self.ends(node.orelse)
+        before = set(self._nothing)
+        return self.ends(node.body) | self._other_way(node.orelse, before)
+
+    def _other_way(self, body: Sequence[ast.stmt], before: set[str]) -> Ends:
+        """Follow a body that runs in the place of the last one; what both leave nothing stays."""
+        passed, self._nothing = self._nothing, set(before)
+        found = self.ends(body)
+        self._nothing = passed & self._nothing if "on" in found else passed
+        return found
 
     def _attempt(self, node: ast.Try) -> Ends:
+        before = set(self._nothing)
         inner = self.ends(node.body)
-        # A handler is assumed to catch: its end replaces the raise.
-        found = set(inner - {"raise"})
-        if "raise" in inner:
-            if not node.handlers:
-                found.add("raise")
-            for handler in node.handlers:
-                found |= self.ends(handler.body)
-        if "on" in inner and node.orelse:
-            found = (found - {"on"}) | self.ends(node.orelse)
+        before &= self._nothing
+        # A handler is assumed to catch, so its end replaces the raise; any call may raise as well.
+        found = set(inner - ({"on", "raise"} if node.handlers else {"on"}))
+        if "on" in inner:
+            found |= self.ends(node.orelse)
+        for handler in node.handlers:
+            found |= self._other_way(handler.body, before)
         last = self.ends(node.finalbody)
         return frozenset(found) if last == frozenset({"on"}) else frozenset(found | last)
 
@@ -221,7 +228,10 @@ class _Walk:
                 if isinstance(each, ast.Name):
                     self._tables.add(each.id)
         # The loop may run no time at all.
-        return self.ends(node.body) | self.ends(node.orelse) | {"on"}
+        before = set(self._nothing)
+        found = self.ends(node.body) | {"on"}
+        self._nothing &= before
+        return found | self.ends(node.orelse)
 
     def _assignment(self, target: ast.expr, value: ast.expr) -> Ends:
         if self._fails(value):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -83,12 +82,14 @@ class Sources:
             self._parsed[path] = self._parse(path)
         return self._parsed[path]
 
-    def naming(self, word: str) -> Iterator[tuple[str, str]]:
-        """Yield the path and the text of every Python source that has a word, without parsing."""
-        for path in self._files.python:
-            text = self._files.text(path)
-            if text is not None and word in text:
-                yield path, text
+    @property
+    def paths(self) -> tuple[str, ...]:
+        """All Python sources, sorted."""
+        return self._files.python
+
+    def text(self, path: str) -> str:
+        """Return the text of a source without parsing it; "" where it cannot be read."""
+        return self._files.text(path) or ""
 
     def _parse(self, path: str) -> Source | None:
         text = self._files.text(path)

@@ -7,8 +7,6 @@ from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from typing import Any, cast
 
-_TYPES_ONLY = frozenset({"TYPE_CHECKING", "typing.TYPE_CHECKING", "t.TYPE_CHECKING"})
-
 _PLAIN = frozenset(
     {"ctx", "op", "ops", "id", "attr", "arg", "asname", "module", "level", "kind", "conversion"}
     | {"type_comment", "is_async", "simple"}
@@ -90,7 +88,8 @@ def source_is(node: ast.expr, names: frozenset[str]) -> bool:
 def _parts(node: ast.stmt, typed: int) -> Iterator[tuple[list[ast.stmt], int]]:
     if isinstance(node, ast.If):
         # The stronger condition wins where blocks are nested; the levels are ordered.
-        guarded = FOR_TYPES if source_is(node.test, _TYPES_ONLY) else SOMETIMES
+        for_types = (dotted_name(node.test) or "").rpartition(".")[2] == "TYPE_CHECKING"
+        guarded = FOR_TYPES if for_types else SOMETIMES
         yield node.body, max(typed, guarded)
         yield node.orelse, max(typed, SOMETIMES)
         return

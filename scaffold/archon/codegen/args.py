@@ -175,6 +175,8 @@ def _locals(expressions: Mapping[str, str]) -> list[str]:
 
 def _by_kind(text: str) -> str:
     """Return an expression that counts layers only to read one list as one over that list."""
+    # `tuple(hf_config.types[i] == "x" for i in range(n_layers))` becomes `tuple(kind == "x" for
+    # kind in hf_config.types)`.
     found = re.fullmatch(r"tuple\((.*) for i in range\(n_layers\)\)", text)
     lists = set(re.findall(r"hf_config\.(\w+)\[i\]", found[1])) if found else set[str]()
     if not found or len(lists) != 1:

@@ -163,7 +163,7 @@ class _AttentionWriter:
             for name in clip.get("what", "qkv"):
                 states[name] = f"{states[name]}.clamp(-{limit}, {limit})"
             return
-        # A statement cannot stand under a condition while the state is still part of an expression.
+        # A clamp under a condition is a statement, so the states need names before it.
         guard = self._none_test(guard, clip["limit"], limit)
         self._settle(states)
         for name in clip.get("what", "qkv"):

@@ -60,6 +60,7 @@ def _write_gate(part: Json, gate: Json, body: ModuleBody, v_head_dim: Any) -> No
         body.source.use("torch")
         zeros = f"nn.Parameter(torch.zeros({value_text(part['n_heads'])}))"
         body.setup.append(f"self.gate_bias = {maybe(zeros, guard, 'None')}")
+        # The bias is [H]; logits are [1, T, H] for one gate a head, else [1, H, T, Dv].
         logits += " + self.gate_bias" + ("" if per_head else "[:, None, None]")
     value = GATES[fixed(gate, "fn", "sigmoid")].format(logits)
     if value.startswith("F."):

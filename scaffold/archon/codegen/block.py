@@ -163,6 +163,7 @@ def _norm_places(steps: Sequence[Json], modules: dict[str, Json]) -> str:
             branches.add(str(step["out"]))
         elif is_norm:
             out = str(step["out"])
+            # A norm whose output is added or returned is behind a branch, else in front of one.
             is_kept = out == steps[-1]["out"] or any(out in _added(each) for each in steps)
             after = "after" if str(step["in"]) in branches else "stream"
             places.add(after if is_kept else "before")
@@ -185,4 +186,5 @@ def _added(step: Json) -> list[str]:
 def _is_parallel(steps: Sequence[Json], modules: dict[str, Json]) -> bool:
     """Return whether one sum adds both branches."""
     sums = [step for step in steps if "sum" in step]
+    # The stream and both branches.
     return len(sums) == 1 and len(cast("list[Any]", sums[0]["sum"])) > 2

@@ -29,6 +29,7 @@ class ModuleBody:
         """
         if not isinstance(value, dict):
             return value_text(value)
+        # What is one argument keeps the argument's name.
         field = cast("dict[str, Any]", value).get("arg", name)
         return self.kept(str(field), value_text(value))
 

@@ -183,6 +183,7 @@ def _ranked(line: _Line) -> list[tuple[int, int]]:
         depth += (text in _OPEN) - (text in _CLOSE)
         if depth or not index:
             continue
+        # A sign in front of a value is no operator between two, and no place to break.
         binary = before not in (*_OPEN, ",", "=", *_ARITHMETICS, *_COMPARED) and not (
             keyword.iskeyword(before) and before not in ("None", "True", "False")
         )

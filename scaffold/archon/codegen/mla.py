@@ -82,6 +82,8 @@ def _latent_queries(
 
 
 def _keys_and_values(part: Json, body: ModuleBody, source: Source, names: ModelNames) -> None:
+    # The first projection gives the latent state and the part of the keys that rotates; the second
+    # expands the state to keys and values.
     nope, value = value_text(part["qk_nope_head_dim"]), value_text(part["v_head_dim"])
     rank, rotated = value_text(part["kv_lora_rank"]), value_text(part["qk_rope_head_dim"])
     heads = value_text(part["n_heads"])

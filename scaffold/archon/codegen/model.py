@@ -107,6 +107,7 @@ def _layer_loop(design: Json) -> list[str]:
     # `run_layers` of the shared decoder hands the one table to every block.
     if len(design["ropes"]) == 1:
         return []
+    # Keys of a ModuleDict are strings, and an argument by layer is read by number.
     kind = model_value(design["attention"]["rope"]["key"])
     return [
         "ropes = {kind: rope(packing, h.dtype) for kind, rope in self.ropes.items()}",

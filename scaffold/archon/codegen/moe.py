@@ -150,7 +150,7 @@ def _inlined(
     if name not in inner:
         return f"{{{name}}}"
     text = spelled(str(fields[name]["expr"]))
-    # An argument may be computed from others that stand in `moe_args` only.
+    # An argument may be computed from others that are in `moe_args` alone.
     text = re.sub(r"\{(\w+)\}", lambda found: _inlined(found[1], fields, inner), text)
     return text if is_whole or re.fullmatch(r"[\w.]+", text) else f"({text})"
 

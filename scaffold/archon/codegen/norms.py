@@ -34,6 +34,7 @@ def _call(norm: Json, source: Source, names: ModelNames, heads: Any) -> str:
     offset = fixed(norm, "offset", 0.0)
     has_weight = norm.get("weight", True)
     sizes = [value_text(norm["dim"]), value_text(norm["eps"])]
+    # The class of torch where it can do all that is asked, else the shared one.
     if is_layer_norm and not offset and heads is None:
         return f"nn.LayerNorm({', '.join([*sizes, *_torch_options(norm)])})"
     kind = "LayerNorm" if is_layer_norm else "RMSNorm"

@@ -60,6 +60,7 @@ def _attention_plan(design: Json) -> dict[str, str]:
     own = ", ".join(f'"{name}"' for name in own_parameters(part))
     # A tuple of one needs its comma.
     region = f"Region(per_head=({own}{'' if ', ' in own else ','}))" if own else "Region()"
+    # By columns on the way in and by rows on the way out: one sum over processes a region.
     plan = {"": region, ".wq": "Colwise()", ".wk": "Colwise()", ".wv": "Colwise()"}
     for name in ("q_norm", "k_norm", "v_norm"):
         if styles.get(name):
@@ -86,6 +87,7 @@ def _mlp_plan(mlp: Json) -> dict[str, str]:
     if mlp.get("gated", True):
         plan[".w3"] = "Colwise()"
     if norm is not None and has(norm):
+        # As in attention, such a norm keeps all of it replicated.
         if norm.get("kind") == "layer":
             return {}
         plan[".inner_norm"] = "ProjectionNorm()"

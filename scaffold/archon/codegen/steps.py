@@ -45,6 +45,7 @@ def steps_text(
         elif uses[name] == 1:
             terms[name] = term
         else:
+            # `n` is what a module returns, `h` the stream.
             kind = "n" if "call" in step else "h"
             variables[kind] += 1
             variable = kind if variables[kind] == 1 else f"{kind}{variables[kind]}"

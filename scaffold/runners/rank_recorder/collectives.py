@@ -53,6 +53,7 @@ OUTPUT_FIRST = {
 }
 POINT_TO_POINT = {"send", "recv", "recv_anysource"}
 REDUCTIONS = ("SUM", "AVG", "PRODUCT", "MIN", "MAX", "BAND", "BOR", "BXOR", "PREMUL_SUM")
+# Tensors of a call whose shapes are recorded; of more, their number is.
 MAX_TENSORS = 8
 
 local = threading.local()

@@ -10,6 +10,7 @@ import gymnasium
 
 from unit_probe import episode_setting, kit
 
+# The step at which the environment cuts an episode off, which gymnasium calls truncated.
 MAX_STEPS = 4
 ROWS = [{**row, "seed": 11 + i} for i, row in enumerate(episode_setting.ROWS)]
 

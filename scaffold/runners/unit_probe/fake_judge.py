@@ -13,6 +13,7 @@ import zlib
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
+# One request in five is answered with 429, as by a busy server.
 REFUSES_ONE_IN = 5
 REPLIES = ("It is poor.\nSCORE: 0.25\nVERDICT: no", "It is good.\nSCORE: 0.75\nVERDICT: yes")
 

@@ -156,7 +156,7 @@ def _plugin(table: Fields, text: str) -> Plugin:
         {
             key: found
             for key in ("homepage", "repository", "license", "keywords")
-            # [project] may have `license = { file = "LICENSE" }`, where manifests want a text.
+            # [project] may have `license = { file = "LICENSE" }`, where a manifest has a text.
             if (found := table.value(key, project.get(key))) and not isinstance(found, dict)
         },
     )

@@ -18,6 +18,7 @@ from scaffold.analysis.lazy_re import lazy_re
 from scaffold.errors import ScaffoldError
 
 TIMEOUT_S = 600
+# `main`, `v1.2`, `feature/x`: no option, and no expression of git such as `HEAD~1` or `a:b`.
 REVISION = lazy_re(r"[A-Za-z0-9](?:[\w.+/-]*[\w+-])?", re.ASCII)
 
 _SETTINGS = (

@@ -10,10 +10,12 @@ from scaffold.analysis.files.front_matter import read_front_matter
 from scaffold.analysis.lazy_re import lazy_re
 from scaffold.errors import ScaffoldError
 
+# In bytes, as all but the added keys has to stay; a mark of UTF-8 may be in front.
 _FRONT_MATTER = lazy_re(
     rb"\A(?:\xef\xbb\xbf)?---[ \t]*\r?\n(?P<head>.*?)^---[ \t]*(?:\r?\n|\Z)",
     re.DOTALL | re.MULTILINE,
 )
+# The key `metadata:` with its indented rows.
 _METADATA = lazy_re(rb"^metadata:[ \t]*\r?\n(?P<rows>(?:[ \t]+.*(?:\r?\n|\Z))*)", re.MULTILINE)
 _PLAIN = lazy_re(r"true|false|\d+")
 """Text that a client wants as a value: the specification allows strings alone in metadata."""

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import Any, cast
 
+from scaffold.analysis.python.statements import statements
 from scaffold.edit import shapes
 from scaffold.edit.entry import Entry
 from scaffold.edit.lines import context_of, read_text
@@ -146,7 +147,8 @@ class _Python:
         return self.wanted(self.source(node))
 
     def _scope(self, body: Sequence[ast.stmt], prefix: str) -> Iterator[Entry]:
-        for node in body:
+        # Registries under `if X:` or `try: import x` belong to the scope around them.
+        for node, _ in statements(body):
             match node:
                 case ast.ClassDef():
                     yield from self._scope(node.body, f"{prefix}{node.name}.")
@@ -163,10 +165,6 @@ class _Python:
                     )
                 ):
                     yield from self._literal(given, prefix + name)
-                # Registries under `if X:` or `try: import x` belong to the scope around them.
-                case ast.If() | ast.Try() | ast.With():
-                    for part in ("body", "orelse", "finalbody"):
-                        yield from self._scope(getattr(node, part, []), prefix)
                 case _:
                     pass
 

@@ -100,7 +100,7 @@ def find_name(files: Mapping[str, bytes], source: str, kind: str = "") -> UnitNa
     # A unit may be a module or a package; the folder that holds it names the kind.
     home = path.parent.parent if path.name == "__init__.py" else path.parent
     folder = _singular(home.name)
-    # Words that stand for the kind, and not for this unit: `reward` of `math_reward`.
+    # Words of the kind, and not of this unit: `reward` of `math_reward`.
     known = {folder, *words_of(kind), *suffix[-1:], *_shared(siblings)}
     if len(words) > 1 and words[-1] in known:
         words, suffix = words[:-1], words[-1:]

@@ -20,6 +20,7 @@ MAX_FILES = 300
 
 # Files above this size are binary to git, so that no patch of them is made.
 _BIG_FILE = "core.bigFileThreshold=256k"
+# `feat(api)!: add x`.
 _HEADER = re.compile(
     r"(?P<type>[A-Za-z]+)(?:\((?P<scope>[^()]*)\))?(?P<mark>!?): +(?P<subject>\S.*)"
 )

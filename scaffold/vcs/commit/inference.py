@@ -30,7 +30,7 @@ MAX_SCOPE = 40
 _NO_SCOPE_SIGNS = re.compile(r"[^\w.+-]+")
 _CAUTION_TYPE, _CAUTION_SCOPE = 3.0, 1.0
 
-# Folders that say nothing of what is in them; `en` is that of pages in English.
+# Folders whose names do not describe what is in them; `en` is that of pages in English.
 _CONTAINERS = frozenset(
     {"src", "lib", "libs", "packages", "package", "crates", "apps", "modules", "internal", "cmd"}
     | {"pkg", "plugins", "services", "components", "python", "java", "main", "source", "sources"}

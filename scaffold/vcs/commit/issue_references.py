@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+# `feature/ABC-12-title`; then `fix/123-title`, `issue-45`, `gh-7`; and `release-1.2`, `v2.x`.
 _TRACKER = re.compile(r"(?<![A-Za-z0-9])([A-Z][A-Z0-9]{1,9}-[1-9][0-9]*)(?![0-9A-Za-z])")
 _NUMBER = re.compile(
     r"(?:^|/)(?:#|gh-?|issues?[-_/]|fix(?:es)?[-_/#]|bugs?[-_/]|pr-)?([1-9][0-9]{0,6})(?=$|[-_/])",

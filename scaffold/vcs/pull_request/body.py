@@ -20,9 +20,11 @@ from scaffold.vcs.roles import role_of
 _RANK = ("feat", "fix", "perf", "refactor", "build", "ci", "docs", "test", "style", "chore")
 """Of commits with several types, the first of these names the whole."""
 
+# `Fixes: #12`, `Refs #12`, `Co-authored-by: A <a@b>`.
 _TRAILER = re.compile(r"(?P<key>[A-Za-z][A-Za-z0-9-]*)(?:: | (?=#))(?P<value>\S.*)")
 _BREAKING = re.compile(r"BREAKING[ -]CHANGE: (?P<what>\S.*)")
 _KEPT_TRAILERS = ("refs", "fixes", "closes", "resolves", "co-authored-by", "signed-off-by")
+# The hash of the text above it: where it fits, nobody has edited the body since.
 _MARK = re.compile(r"\n*<!-- scaffold pr (?P<digest>[0-9a-f]{12}) -->\s*\Z")
 MAX_TESTS = 20
 

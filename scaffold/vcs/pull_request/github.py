@@ -74,7 +74,7 @@ def create_request(
         argv = ["pr", "create", "--head", branch, "--base", base, "--title", title]
         draft = ["--draft"] if is_draft else []
         output = _call(root, *argv, "--body-file", path, *draft)
-    # gh prints the address last, behind what it says of the push.
+    # gh prints the address last, behind its lines about the push.
     return output.strip().splitlines()[-1] if output.strip() else ""
 
 

@@ -14,7 +14,9 @@ if TYPE_CHECKING:
     import git
 
 MAX_HUNK_LINES = 40
+# A path in conflict as `git merge-tree` lists it; stages 1 to 3 are base, ours and theirs.
 _ENTRY = re.compile(r"(?P<mode>\d{6}) (?P<name>[0-9a-f]{40}) (?P<stage>[0-3])\t(?P<path>.*)", re.S)
+# From `<<<<<<< ours` to `>>>>>>> theirs`.
 _HUNK = re.compile(r"^<{7} .*?^>{7} [^\n]*$", re.M | re.S)
 
 

@@ -113,7 +113,7 @@ def _size(file: ChangedFile) -> str:
 def _findings(analysis: Analysis) -> Iterator[str]:
     if analysis.findings:
         yield "These hold for certain, as far as the text goes.\n"
-    # One fact at many places, such as a name that is gone, is told once.
+    # One fact at many places, such as a name that is gone, is reported once.
     alike: dict[tuple[str, str, str], list[str]] = defaultdict(list)
     for each in analysis.findings:
         alike[each.rule, each.claim, each.evidence].append(_code(f"{each.path}:{each.line}"))

@@ -173,7 +173,7 @@ def _new_file(files: Files, path: str) -> FileChange:
     text, zeros = files.text(path), "0" * 40
     place = files.root / path
     mode = "120000" if place.is_symlink() else "100644"
-    # git knows but one run bit, the owner's.
+    # git keeps one run bit, the owner's.
     if mode == "100644" and place.is_file() and place.stat().st_mode & 0o100:
         mode = "100755"
     lines = tuple((text or "").removesuffix("\n").split("\n")) if text else ()

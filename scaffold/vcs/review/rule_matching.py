@@ -126,7 +126,7 @@ class Matcher:
     def _without_secrets(self, text: str) -> str:
         """Return a line as it may be shown: a report is kept in places that a secret is not."""
         for each in self._secrets:
-            # Four characters tell a reader which kind of key it is, and nobody the key.
+            # Four characters show which kind of key it is, and nobody the key.
             text = each.sub(lambda found: f"{found[0][:4]}…", text)
         return text
 

@@ -59,7 +59,7 @@ def watched_definitions(changes: Sequence[SymbolChange]) -> tuple[Watched, ...]:
             continue
         for each in _wanted(change):
             known = found.get(each.key)
-            # The definition itself says more than the class of its constructor.
+            # The definition itself is more exact than the class of its constructor.
             if known is None or known.calls_only:
                 found[each.key] = each
     return tuple(found.values())

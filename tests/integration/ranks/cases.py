@@ -13,6 +13,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 from torch.distributed.tensor import DTensor
+from transformers import AutoModelForTokenClassification
 
 from areal.api.alloc_mode import ModelAllocation
 from areal.api.cli_args import (
@@ -24,12 +25,13 @@ from areal.api.cli_args import (
 )
 from areal.api.io_struct import FinetuneSpec, SaveLoadMeta
 from areal.engine.loading.archon import build_archon_model
-from areal.engine.loading.huggingface import prepare_model
+from areal.engine.loading.huggingface import make_scalar, prepare_model
 from areal.engine.model import tensor_plan
 from areal.engine.model.checkpoint import hub_tensors
 from areal.engine.model.shared_weights import SharedWeights
 from areal.engine.training.backends import train_engine_class
 from areal.engine.training.engine import PackedTrainEngine
+from areal.experimental.models.archon.state_dict.adapter import fresh_head
 from areal.utils.data import pad_sequences_to_tensors
 from tests.tiny_models import random_prompts, tiny_model
 
@@ -92,9 +94,13 @@ def make_engine(case: Case, backend: str | None = None) -> PackedTrainEngine:
         **settings,
     )
     model = tiny_model(case.model, **case.fields)
+    if config.is_critic:
+        model = tiny_critic(model)
     if kind.backend == "archon":
         hf_config = copy.deepcopy(model.config)
-        lm = build_archon_model(hf_config, torch.float32, CPU, config.archon, "a test")
+        lm = build_archon_model(
+            hf_config, torch.float32, CPU, config.archon, "a test", config.is_critic
+        )
         state = lm.module.state_dict()
         with torch.no_grad():
             for name, tensor in lm.adapter.from_hf(dict(hub_tensors(model, None))).items():
@@ -105,6 +111,17 @@ def make_engine(case: Case, backend: str | None = None) -> PackedTrainEngine:
     made.initialize(None, SPEC)
     made.train()
     return made
+
+
+def tiny_critic(model: Any) -> Any:
+    """Makes a value model with the weights of a language model, and a head of its own."""
+    config = copy.deepcopy(model.config)
+    make_scalar(config)
+    critic = AutoModelForTokenClassification.from_config(config)
+    critic.load_state_dict(model.state_dict(), strict=False)
+    with torch.no_grad():
+        critic.score.weight.copy_(fresh_head(tuple(critic.score.weight.shape)))
+    return critic.eval()
 
 
 def rows_of(lengths: list[int], without_loss: int, seed: int) -> list[dict[str, Any]]:
@@ -125,10 +142,12 @@ def share_of(rows: list[Any], engine: PackedTrainEngine) -> list[Any]:
     return rows[engine.data_parallel_rank :: engine.data_parallel_world_size]
 
 
-def nll(logprobs: Tensor, entropy: Tensor, data: dict[str, Any]) -> Tensor:
-    mask = data["loss_mask"].bool()
+def nll(outputs: Tensor, *rest: Any) -> Tensor:
+    """Returns the mean loss of log-probabilities, or of a critic's values."""
+    mask = rest[-1]["loss_mask"].bool()
+    losses = -outputs if len(rest) > 1 else (outputs - 1.0).square()
     # Of no token it is not a number, as a mean is.
-    return -(logprobs * mask).sum() / mask.sum()
+    return (losses * mask).sum() / mask.sum()
 
 
 def num_tokens(data: dict[str, Any]) -> Tensor:
@@ -163,11 +182,9 @@ def run(engine: PackedTrainEngine, steps: range = range(len(STEPS))) -> Found:
         note_logprobs(found, engine, own, number)
         losses: list[tuple[Tensor, Tensor]] = []
 
-        def loss_fn(
-            logprobs: Tensor, entropy: Tensor, data: dict[str, Any], losses: Any = losses
-        ) -> Tensor:
-            loss = nll(logprobs, entropy, data)
-            losses.append((loss.detach(), num_tokens(data)))
+        def loss_fn(*outputs: Any, losses: Any = losses) -> Tensor:
+            loss = nll(*outputs)
+            losses.append((loss.detach(), num_tokens(outputs[-1])))
             return loss
 
         evaluated = engine.eval_batch(own, nll, num_tokens)

@@ -25,6 +25,8 @@ TOLERANCES = {"logprobs": 5e-5, "losses": 1e-5, "norms": 2e-5, "gradients": 2e-5
 CLOSELY = {"qwen3": 2e-4, "llama": 2e-4}
 
 RECOMPUTED = {"gradient_checkpointing": True}
+CRITIC = {"is_critic": True}
+CRITICS = ["fsdp:d2", "fsdp:t2", "fsdp:c2", "archon:d2", "archon:t2", "archon:p2"]
 TIED = {"tie_word_embeddings": True}
 ON_TWO = [
     Case("fsdp:d2"),
@@ -40,6 +42,7 @@ ON_TWO = [
     Case("archon:c2"),
     Case("archon:p2"),
     Case("archon:d2e2", "qwen3_moe"),
+    *(Case(backend, config=CRITIC) for backend in CRITICS),
 ]
 FAMILIES = ["llama", "qwen2", "gemma3_text", "mistral", "phi3", "olmo2", "glm4", "granite"]
 FAMILIES += ["gpt_neox", "smollm3"]

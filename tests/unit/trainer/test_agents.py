@@ -142,7 +142,13 @@ def test_an_instance_is_evaluated_too(tmp_path: Path) -> None:
 
 
 def test_an_outside_program_is_trained_on(tmp_path: Path) -> None:
-    path = rl_yaml(tmp_path, rollout={"agent": {"mode": "online"}}, total_train_steps=2)
+    # The program has the tasks, and the run no dataset.
+    path = rl_yaml(
+        tmp_path,
+        rollout={"agent": {"mode": "online"}},
+        train_dataset={"path": "null"},
+        total_train_steps=2,
+    )
     base_url = tmp_path / "e" / "t" / "openai_base_url"
     is_over = threading.Event()
 
@@ -158,11 +164,13 @@ def test_an_outside_program_is_trained_on(tmp_path: Path) -> None:
         def post(path: str, key: str, **body: Any) -> httpx.Response:
             return client.post(path, json=body, headers={"Authorization": f"Bearer {key}"})
 
-        session = post("/rl/start_session", AgentConfig().admin_api_key)
+        # One key for all sessions, one after the other.
+        key = "a program's own"
+        session = post("/rl/start_session", AgentConfig().admin_api_key, api_key=key)
         if session.status_code == 429:
             time.sleep(0.01)
             return
-        key = session.json()["api_key"]
+        assert session.json()["api_key"] == key
         asked = [{"role": "user", "content": "3="}]
         answer = post("/chat/completions", key, messages=asked).json()
         text = answer["choices"][0]["message"]["content"]

@@ -76,7 +76,7 @@ RL: list[tuple[dict[str, Any] | list[str], str]] = [
     (["gconfig.temprature=1"], "gconfig.temperature"),
     (["actor.optimizer.lr=fast"], "actor.optimizer.lr"),
     (["run.algorithm=grop"], "grpo"),
-    (["run.algorithm=ppo"], "no trainer"),
+    (["run.algorithm=dpo"], "use DPOConfig"),
     (["train_dataset.type=dpo"], "unknown key 'gconfig'"),
     (["train_dataset.type=ppo"], "train_dataset.type"),
     # models
@@ -98,8 +98,19 @@ RL: list[tuple[dict[str, Any] | list[str], str]] = [
     (["cluster.n_nodes=2"], "cluster.n_nodes 2 is not available here: a run has one machine"),
     (["cluster.n_nodes=2", "rollout.backend=local:d2"], "cluster.n_nodes 2"),
     (["actor.optimizer_dtype=bfloat16"], "actor.optimizer_dtype 'bfloat16'"),
-    (["critic={path: x}"], "critic"),
+    (["critic.use_lora=true", "run.algorithm=ppo"], "critic.use_lora"),
     (["teacher={path: x}"], "teacher"),
+    # value models
+    (["critic={path: x}"], "run.algorithm grpo has a baseline of its own and no use for critic"),
+    (["run.algorithm=ppo", "critic=null"], "describe it in critic"),
+    (["run.algorithm=ppo", "critic.path=./no/such"], "there is no checkpoint folder './no/such'"),
+    (["run.algorithm=ppo", "critic.path=./no/such"], "correct critic.path"),
+    (["run.algorithm=ppo", "critic.backend=fsdp:d2"], "critic.backend 'fsdp:d2' takes 2 processes"),
+    (["run.algorithm=ppo", "run.model.architecture=opt"], "no model for token classification"),
+    (["run.algorithm=ppo", "critic.ppo_n_minibatches=0"], "critic.ppo_n_minibatches"),
+    (["run.algorithm=ppo", "critic.eps_clip=0"], "critic.eps_clip"),
+    (["run.algorithm=ppo", "critic.epsclip=1"], "critic.eps_clip"),
+    (["actor.kl_ctl=0.1", "ref={is_critic: true}"], "ref.is_critic"),
     # what does not go together
     (["gconfig.temperature=0.5"], "actor.temperature"),
     (["gconfig.greedy=true", "actor.temperature=0.5"], "actor.temperature"),
@@ -269,6 +280,29 @@ def test_a_tokenizer_of_another_model(tmp_path: Path) -> None:
     tiny_tokenizer().save_pretrained(tmp_path / "tokenizer")
     overrides = [f"actor.path={tmp_path / 'model'}", f"tokenizer_path={tmp_path / 'tokenizer'}"]
     check(sft_yaml(tmp_path), overrides, "do not belong together", tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("vocabulary", "words"),
+    [
+        ("0123456789=+", "and critic.path"),  # fewer embeddings than the run has tokens
+        ("9876543210=", "has another tokenizer than the run"),
+    ],
+)
+def test_a_critic_that_reads_other_tokens(tmp_path: Path, vocabulary: str, words: str) -> None:
+    size = 12 if "+" in vocabulary else 20
+    tiny_model("qwen3", vocab_size=size).save_pretrained(tmp_path / "critic")
+    character_tokenizer(vocabulary).save_pretrained(tmp_path / "critic")
+    overrides = ["run.algorithm=ppo", f"critic.path={tmp_path / 'critic'}"]
+    check(rl_yaml(tmp_path), overrides, words, tmp_path / "e")
+
+
+def test_a_critic_without_a_path_beside_an_actor_with_one(tmp_path: Path) -> None:
+    tiny_model("qwen3").save_pretrained(tmp_path / "model")
+    tiny_tokenizer().save_pretrained(tmp_path / "model")
+    overrides = [f"actor.path={tmp_path / 'model'}", "run.model=null", "run.algorithm=ppo"]
+    words = "critic.path is empty; give a checkpoint folder or a hub id"
+    check(rl_yaml(tmp_path), [*overrides, "critic.path=''"], words, tmp_path / "e")
 
 
 def test_the_working_folder_stays_clean(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

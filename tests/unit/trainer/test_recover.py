@@ -27,6 +27,7 @@ from tests.tiny_runs import DigitWorkflow, pairs_yaml, rl_yaml, sft_yaml, train_
 pytestmark = pytest.mark.usefixtures("short_runs")
 NUM_ROWS = 10  # two and a half batches, so that batches reach over epochs
 STEPS = 7
+COSINE = "actor.optimizer.lr_scheduler_type=cosine"
 
 
 class Killed(BaseException):
@@ -151,19 +152,19 @@ def run_pairs(folder: Path, kind: str, dies_at: tuple[str, int] | None) -> Any:
 
 
 def weights(trainer: BaseTrainer) -> list[torch.Tensor]:
-    return [p.detach().clone() for p in trainer.weights.module.parameters()]
+    return [p.detach().clone() for e in trainer.trained.values() for p in e.module.parameters()]
 
 
 def assert_same(found: BaseTrainer, expected: BaseTrainer, *folders: Path) -> None:
     """Checks that losses and weights agree to the last bit."""
-    names = ("loss", "grad_norm", "reward", "lr")
+    names = ["loss", "grad_norm", "reward", "lr"]
+    names += [f"ppo_critic/{name}" for name in ("critic_loss", "old_value", "grad_norm", "lr")]
     losses = [[[s.get(n) for n in names] for s in train_stats(f)] for f in folders]
     assert losses[0] == losses[1]
     pairs = zip(weights(found), weights(expected), strict=True)
     assert all(torch.equal(a, b) for a, b in pairs)
 
 
-COSINE = "actor.optimizer.lr_scheduler_type=cosine"
 PLACES = [
     pytest.param(("after update", 0), marks=pytest.mark.slow),
     ("after update", 3),
@@ -172,16 +173,31 @@ PLACES = [
 ]
 
 
+CRITIC = [
+    "run.algorithm=ppo",
+    "critic.ppo_n_minibatches=2",
+    "critic.optimizer={lr: 0.02, lr_scheduler_type: linear, warmup_steps: 2}",
+    COSINE,
+]
+
+
 # Supervised training below goes on with every backend in every run.
 @pytest.fixture(
     scope="module",
-    params=[BACKENDS[0], *(pytest.param(each, marks=pytest.mark.slow) for each in BACKENDS[1:])],
+    params=[
+        BACKENDS[0],
+        *(pytest.param(each, marks=pytest.mark.slow) for each in BACKENDS[1:]),
+        f"{BACKENDS[0]} with a critic",
+        *(pytest.param(f"{each} with a critic", marks=pytest.mark.slow) for each in BACKENDS[1:]),
+    ],
 )
 def whole_rl(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> tuple[MortalPPO, Path, list[str]]:
     folder = tmp_path_factory.mktemp("whole")
-    options = [f"actor.backend={request.param}", "rollout.deterministic_sampling=true"]
+    backend, _, rest = request.param.partition(" ")
+    options = [f"actor.backend={backend}", "rollout.deterministic_sampling=true"]
+    options += CRITIC if rest else []
     return run_rl(folder, None, *options), folder, options
 
 
@@ -196,7 +212,10 @@ def test_policy_optimisation_goes_on_bit_for_bit(
     rows = killed.rows | resumed.rows
     assert rows == expected.rows
     assert resumed.num_sequences == expected.num_sequences == STEPS * 16
-    assert resumed.actor.get_version() == STEPS
+    assert {engine.get_version() for engine in resumed.trained.values()} == {STEPS}
+    if resumed.critic is not None:
+        rates = [stats["ppo_critic/lr"] for stats in train_stats(tmp_path)]
+        assert len(set(rates)) == STEPS
 
 
 @pytest.fixture(scope="module", params=BACKENDS)
@@ -317,6 +336,20 @@ def test_an_interrupted_trial_of_another_model_says_so(tmp_path: Path, backend: 
     run_sft(tmp_path, ("after save", 4), *options)
     with pytest.raises(ConfigError, match="does not fit the model"):
         run_sft(tmp_path, None, *options, "run.model.hidden_size=16")
+
+
+@pytest.mark.parametrize("had_critic", [False, True])
+def test_an_interrupted_trial_keeps_its_critic_or_does_without(
+    tmp_path: Path, had_critic: bool
+) -> None:
+    options = [["run.algorithm=decoupled_ppo"], ["run.algorithm=decoupled_ppo", "critic={}"]]
+    run_rl(tmp_path, ("after save", 4), *options[had_critic])
+    saved, wanted = "model and critic", "model"
+    if not had_critic:
+        saved, wanted = wanted, saved
+    words = f"holds {saved}, and this run trains {wanted}; set critic as it was then.*trial_name"
+    with pytest.raises(ConfigError, match=words):
+        run_rl(tmp_path, None, *options[not had_critic])
 
 
 def test_an_interrupted_trial_of_other_rows_says_so(tmp_path: Path) -> None:

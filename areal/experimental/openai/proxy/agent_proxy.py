@@ -14,6 +14,7 @@ from areal.api.workflow_api import GenerationEngine
 from areal.experimental.openai.parsing import check_parsers
 from areal.experimental.openai.recorder import Recorder
 from areal.infra.workflow_context import WorkflowContext
+from areal.utils.network import is_loopback
 
 try:
     import openai as _openai  # noqa: F401  (an early and clear error)
@@ -39,9 +40,11 @@ class AgentProxy:
         gconfig: How to sample where a request leaves it open.
         eval_gconfig: The same in evaluation; None takes ``gconfig``.
         temperature: The only one that training may sample at; None allows any.
+        host: Where to listen; programs on other machines reach an address that is not loopback.
 
     Raises:
-        ConfigError: The configuration asks for what there is not, or contradicts itself.
+        ConfigError: The configuration asks for what there is not, or contradicts itself, or others
+            could reach the proxy with the key that is in public.
     """
 
     def __init__(
@@ -52,15 +55,22 @@ class AgentProxy:
         gconfig: GenerationHyperparameters | None = None,
         eval_gconfig: GenerationHyperparameters | None = None,
         temperature: float | None = None,
+        host: str = "127.0.0.1",
     ) -> None:
         check_agent_config(config)
+        has_own_key = config.admin_api_key != AgentConfig().admin_api_key
+        if not is_loopback(host) and not (has_own_key and config.admin_api_key):
+            raise ConfigError(
+                f"run.agent_host {host} is reached from other machines; set rollout.agent."
+                "admin_api_key to a secret of your own, as the default one is public"
+            )
         self._engine = engine
         self._tokenizer = tokenizer
         self._config = config
         self._gconfig = gconfig or GenerationHyperparameters()
         self._eval_gconfig = eval_gconfig or self._gconfig
         self._temperature = temperature
-        is_known = config.mode == "online" or config.admin_api_key != AgentConfig().admin_api_key
+        is_known = config.mode == "online" or has_own_key
         # The default stands in public, and only an outside program needs to know the key.
         self._admin_api_key = config.admin_api_key if is_known else secrets.token_hex(24)
         self._server = ProxyServer(
@@ -68,6 +78,7 @@ class AgentProxy:
             self._admin_api_key,
             config.session_timeout_seconds,
             is_online=config.mode == "online",
+            host=host,
         )
         # By the agent's id, which lives as long as its workflow.
         self._workflows: WeakValueDictionary[int, OpenAIProxyWorkflow] = WeakValueDictionary()
@@ -75,7 +86,7 @@ class AgentProxy:
         self.address = ""
 
     def start(self) -> str:
-        """Start serving on this machine alone and return the base URL."""
+        """Start serving and return the base URL."""
         self.address = self._server.start()
         if self._config.mode == "online":
             logger.info("sessions of outside programs begin at %s/rl/start_session", self.address)

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from areal.experimental.openai.errors import RequestError, refusing_malformed
+from areal.experimental.openai.left_out import leave_out
 
 if TYPE_CHECKING:
     from openai.types.chat import ChatCompletion
@@ -38,9 +39,9 @@ def _to_chat(body: Mapping[str, Any]) -> dict[str, Any]:
             chat["tool_choice"] = value.get("type") if isinstance(value, dict) else value
         elif name == "thinking":
             if value.get("type") != "disabled":
-                raise RequestError("thinking is decided by the chat template", param=name)
+                leave_out(name, "the chat template decides it")
         elif name not in ("messages", "system", *_IGNORED):
-            raise RequestError(f"the parameter {name!r} is not supported", param=name)
+            leave_out(name, "nothing here honours it")
     return chat
 
 
@@ -118,7 +119,7 @@ def from_chat(completion: ChatCompletion) -> dict[str, Any]:
                 "type": "tool_use",
                 "id": call["id"],
                 "name": function["name"],
-                "input": json.loads(function["arguments"]),
+                "input": _arguments(function["arguments"]),
             }
         )
     usage = plain["usage"]
@@ -135,6 +136,14 @@ def from_chat(completion: ChatCompletion) -> dict[str, Any]:
             "output_tokens": usage["completion_tokens"],
         },
     }
+
+
+def _arguments(text: str) -> Any:
+    """Return the arguments of a call, which a model may write as it likes."""
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text
 
 
 def events_of(message: dict[str, Any]) -> Iterator[dict[str, Any]]:

@@ -30,7 +30,7 @@ from areal.infra.workflow_context import WorkflowContext
 logger = logging.getLogger("OpenAIProxy")
 
 # A conversation of a million tokens fits.
-_MAX_BODY_BYTES = 64 << 20
+_MAX_BODY_BYTES = 16 << 20
 _KINDS = {401: "authentication_error", 404: "not_found_error", 429: "rate_limit_error"}
 _FAULT = "server_error"
 
@@ -192,7 +192,12 @@ class ProxyServer:
         context = WorkflowContext(
             bool(body.get("is_eval")), _task_id(body), _whole(body, "sample_idx")
         )
-        session = self.sessions.start(context, needs_grant=not body.get("is_own"))
+        api_key = body.get("api_key")
+        if api_key is not None and not (isinstance(api_key, str) and api_key):
+            raise RequestError(f"api_key is {api_key!r}, no string", param="api_key")
+        if api_key is not None and is_same_key(api_key, self._admin_api_key):
+            raise RequestError("the admin key opens no session", param="api_key")
+        session = self.sessions.start(context, needs_grant=not body.get("is_own"), api_key=api_key)
         return web.json_response({"session_id": session.id, "api_key": session.api_key})
 
     async def _set_reward(self, request: web.Request) -> web.Response:
@@ -273,6 +278,9 @@ def _key(request: web.Request) -> str:
 
 
 async def _body(request: web.Request) -> dict[str, Any]:
+    announced = request.content_length or 0
+    if announced > _MAX_BODY_BYTES:  # it is not read at all
+        raise web.HTTPRequestEntityTooLarge(_MAX_BODY_BYTES, announced)
     try:
         with refusing_malformed("the body is no JSON or"):
             body = await request.json() if request.can_read_body else {}

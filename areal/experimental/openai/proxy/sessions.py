@@ -28,13 +28,18 @@ class Session:
         recorder: Answers its requests.
         context: What the engine is to know about the episode.
         is_granted: It takes one of the sessions that whoever trains has asked for.
+        api_key: Opens it; None makes one.
     """
 
     def __init__(
-        self, recorder: Recorder, context: WorkflowContext, is_granted: bool = False
+        self,
+        recorder: Recorder,
+        context: WorkflowContext,
+        is_granted: bool = False,
+        api_key: str | None = None,
     ) -> None:
         self.id = uuid.uuid4().hex
-        self.api_key = f"sk-{secrets.token_hex(24)}"
+        self.api_key = api_key or f"sk-{secrets.token_hex(24)}"
         self.recorder = recorder
         self.context = context
         self.is_granted = is_granted
@@ -69,23 +74,31 @@ class SessionTable:
     def __len__(self) -> int:
         return len(self._by_id)
 
-    def start(self, context: WorkflowContext, *, needs_grant: bool = True) -> Session:
+    def start(
+        self, context: WorkflowContext, *, needs_grant: bool = True, api_key: str | None = None
+    ) -> Session:
         """Begin a session.
 
         Args:
             context: What the engine is to know about the episode.
             needs_grant: False for a session of the trainer's own.
+            api_key: Chosen by the client, who may use it again once its session has ended; None
+                makes one.
 
         Raises:
-            RequestError: There is no capacity, status 429.
+            RequestError: There is no capacity (429), or the key opens a running session (409).
         """
+        if api_key in self._by_key and not self._by_key[api_key].is_ended:
+            raise RequestError(
+                "a session with this api_key is running; end it first", status=409, param="api_key"
+            )
         if needs_grant and self.capacity < 1:
             raise RequestError(
                 "no capacity for another session; ask again later",
                 status=429,
                 code="rate_limit_exceeded",
             )
-        session = Session(self._make_recorder(context), context, needs_grant)
+        session = Session(self._make_recorder(context), context, needs_grant, api_key)
         self.capacity -= needs_grant
         self._by_key[session.api_key] = session
         self._by_id[session.id] = session
@@ -178,7 +191,9 @@ class SessionTable:
                 self._ended.remove(session)
 
     def _drop(self, session: Session) -> None:
-        self._by_key.pop(session.api_key, None)
+        # Another session may have the key by now.
+        if self._by_key.get(session.api_key) is session:
+            del self._by_key[session.api_key]
         self._by_id.pop(session.id, None)
 
 

@@ -171,7 +171,7 @@ class Arguments:
             for i, value in enumerate(measured)
         ]
         used = [f for f, value in zip(fits, measured, strict=True) if value != ABSENT]
-        # Each case fits one of the two, and a condition on the configuration says which.
+        # Each case fits one of the two, by a condition on the configuration.
         for first, second in itertools.permutations(relations, 2):
             if not all(first in f or second in f for f in used):
                 continue

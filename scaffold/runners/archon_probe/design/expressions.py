@@ -403,9 +403,8 @@ def _layer_candidates(
     for value in values:
         if not any(equal(value, d) for d in distinct):
             distinct.append(value)
-    numbers = ["None", *fields.of(int, float)]
-    if isinstance(next((v for v in values if v is not None), None), str):
-        numbers = fields.of(str)
+    is_text = isinstance(next((v for v in values if v is not None), None), str)
+    numbers = ["None", *(fields.of(str) if is_text else fields.of(int, float))]
     if all(isinstance(v, float) for v in values):
         yield from _layer_numbers(fields)
     simple = layer_conditions(fields, deep=False)

@@ -98,7 +98,7 @@ def _check_decoder(model_type: str) -> None:
         raise _no_decoder(model_type, "an encoder")
     if model_type in modeling_auto.MODEL_FOR_CAUSAL_LM_MAPPING_NAMES:
         return
-    # Only to say what it is instead: one mapping for each task.
+    # Only for the message: there is one mapping for each task.
     seen = [name for name in dir(modeling_auto) if name.endswith("_MAPPING_NAMES")]
     tasks = [n for n in seen if model_type in getattr(modeling_auto, n) and "TEXT_TO_TEXT" in n]
     what = "multimodal" if tasks else "no language model"

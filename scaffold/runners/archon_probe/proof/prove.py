@@ -40,6 +40,7 @@ TOLERANCE = 1e-5
 Ten times looser would not see a norm's epsilon that is ten times too large.
 """
 DEFAULT = "default"
+# About so many variations are run with `--fast`.
 FAST_VARIATIONS = 6
 
 

@@ -22,6 +22,7 @@ from transformers.core_model_loading import revert_weight_conversion
 LENGTHS = (13, 40, 1, 7)
 """Tokens of each sequence: one longer than any tiny window or trained length, and one of 1."""
 
+# How often the rounding that a second run shows is allowed, and how much of it at most.
 ALLOWANCE_FACTOR = 3.0
 MOST_ALLOWANCE = 1e-4
 # Gradients below this share of what a tensor of their size would have on average are zero up to

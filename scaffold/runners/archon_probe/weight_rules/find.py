@@ -189,7 +189,7 @@ def _tied_rules(
     holder = {match.parts[0]: name for name, match in found.items() if match.rule == "Rename"}
     rules: list[Rule] = []
     for twin, source in twins.items():
-        # transformers lists which tensor stands for which in a checkpoint.
+        # transformers lists the names that are tied, each with the one that a checkpoint has.
         names = [name for name, other in tied.items() if other == holder.get(source)]
         if not names:
             problems.append(

@@ -23,7 +23,7 @@ def repeated_values(archon: Mapping[str, Tensor], index: ValueIndex) -> list[Pro
             "why": "its values are not distinct, so nothing follows from them",
         }
         for name in index.names
-        # A few values meet by accident; with half of them repeated nothing can be told.
+        # A few values meet by accident; with half of them repeated no match is certain.
         if index.share_known(archon[name]) < 0.5
     ]
 

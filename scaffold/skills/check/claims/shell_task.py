@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from scaffold.analysis.lazy_re import lazy_re
 from scaffold.analysis.project import tasks
-from scaffold.analysis.project.projects import normal_name
+from scaffold.analysis.project.project import normal_name
 from scaffold.analysis.project.tasks import Tasks
 from scaffold.analysis.python.modules import is_scenery
 from scaffold.analysis.repository import Repository

@@ -153,7 +153,8 @@ def test_what_would_change_the_run_is_refused(cls: Any, key: str, value: Any) ->
 
 def test_the_refused_keys_are_those_that_were_silent() -> None:
     keys = {key for _, key, _ in CASES}
-    assert {"critic", "teacher", "actor.use_lora", "actor.enable_tree_training"} <= keys
+    assert {"teacher", "actor.use_lora", "actor.enable_tree_training"} <= keys
+    assert {"critic.use_lora", "critic.optimizer_dtype", "critic.optimizer.type"} <= keys
     assert {"actor.optimizer_dtype", "cluster.n_nodes", "actor.optimizer.type"} <= keys
 
 
@@ -183,13 +184,16 @@ def test_single_node_files_of_areal_are_accepted(name: str, cls: Any) -> None:
     check_fields(config)
 
 
-def test_a_file_that_asks_for_lora_and_a_critic_is_refused_by_their_keys() -> None:
+def test_a_file_that_asks_for_lora_is_refused_by_its_key() -> None:
     path = str(YAMLS / "gsm8k_multi_turn.yaml")
     config, _ = load_expr_config(["--config", path], GRPOConfig)
     with pytest.raises(ConfigError) as caught:
         check_fields(config)
     named = [problem.partition(" ")[0] for problem in str(caught.value).splitlines()]
-    assert named == ["rollout.agent.message_preprocessors", "actor.use_lora", "critic"]
+    assert named == ["rollout.agent.message_preprocessors", "actor.use_lora"]
+    # The file's critic is none of them: it is trained.
+    assert config.critic is not None
+    assert config.critic.path == config.actor.path
 
 
 def test_ignored_keys_that_were_set_are_found() -> None:

@@ -86,16 +86,15 @@ def test_hf_renders_anew_and_concat_appends() -> None:
             assert engine.tokenizer.decode(trained) == "<think>a</think>4<eos>56<eos>"
             assert tensors["turn_ids"].max() == 2
     start = "[user]2+3[assistant]"
-    assert prompts["hf"][2] == (start + "4<eos>[user]no[assistant]5<eos>[user]still no[assistant]")
     # What was cut off is closed by the template; what the model ended is not ended twice.
-    assert prompts["concat"][2] == (
-        start + "<think>a</think>4<eos>[user]no[assistant]5<eos>[user]still no[assistant]"
-    )
+    whole = start + "<think>a</think>4<eos>[user]no[assistant]5<eos>[user]still no[assistant]"
+    assert prompts["hf"][2] == prompts["concat"][2] == whole
 
 
 def test_a_tool_call_and_its_result() -> None:
     engine, client = made(f"<think>hm</think>{CALL}", "it is 5")
-    completion = ask(client, USER, tools=[TOOL])
+    apart = {"separate_reasoning": True}
+    completion = ask(client, USER, tools=[TOOL], extra_body=apart)
     (choice,) = completion.choices
     assert choice.finish_reason == "tool_calls"
     assert choice.message.content is None
@@ -145,7 +144,7 @@ def test_a_stream_says_the_same() -> None:
 
     chunks = asyncio.run(read())
     deltas = [chunk.choices[0].delta for chunk in chunks if chunk.choices]
-    assert "".join(delta.content or "" for delta in deltas) == "so"
+    assert "".join(delta.content or "" for delta in deltas) == "<think>hm</think>so"
     assert deltas[0].role == "assistant"
     assert [delta.tool_calls[0].function.name for delta in deltas if delta.tool_calls] == ["add"]
     assert chunks[-2].choices[0].finish_reason == "tool_calls"
@@ -161,7 +160,7 @@ def test_the_sdks_own_helper_streams() -> None:
             return await stream.get_final_completion()
 
     message = asyncio.run(read()).choices[0].message
-    assert (message.content, message.tool_calls[0].function.name) == ("so", "add")
+    assert (message.content, message.tool_calls[0].function.name) == ("<think>hm</think>so", "add")
 
 
 def test_a_client_with_other_options_goes_on_with_the_record() -> None:
@@ -197,3 +196,20 @@ def test_what_cannot_be_answered_says_why() -> None:
 def test_unknown_options(options: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match="'x'; known"):
         made(**options)
+
+
+def test_what_is_not_to_be_stored_is_answered_and_not_trained_on() -> None:
+    _, client = made("4", "5")
+    left_out = ask(client, USER, store=False)
+    kept = ask(client, USER)
+    assert left_out.choices[0].message.content == "4"
+    assert list(client._recorder.cache) == [kept.id]
+
+
+def test_a_text_that_cannot_fit_is_refused_before_it_becomes_tokens(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    engine, client = made("4", engine_max_tokens=100)
+    monkeypatch.setattr(engine.tokenizer, "apply_chat_template", None, raising=False)
+    with pytest.raises(RequestError, match="20,000 characters"):
+        ask(client, {"role": "user", "content": "x" * 20_000})

@@ -23,8 +23,10 @@ from areal.experimental.openai.parsing import check_parsers, parse_text
     ],
 )
 def test_reasoning(text: str, reasoning: str, content: str) -> None:
-    parsed = parse_text(text, has_reasoning=True, has_tools=False)
+    parsed = parse_text(text, has_reasoning=True, has_tools=False, separates_reasoning=True)
     assert (parsed.reasoning, parsed.content) == (reasoning, content)
+    # Unless it is asked for apart, it stays where the model wrote it.
+    assert parse_text(text, has_reasoning=True, has_tools=False).content == text
     assert parse_text(text, has_reasoning=False, has_tools=False).content == text
 
 
@@ -59,3 +61,10 @@ def test_unknown_parsers() -> None:
         check_parsers("qwem", "")
     with pytest.raises(ValueError, match="reasoning_parser 'x'"):
         check_parsers("qwen", "x")
+
+
+def test_no_tool_is_called_while_the_model_thinks() -> None:
+    text = f"<think>maybe {call('{}')}</think>\nso {call('{}')}"
+    parsed = parse_text(text, has_reasoning=True, has_tools=True)
+    assert len(parsed.tool_calls) == 1
+    assert parsed.content == f"<think>maybe {call('{}')}</think>\nso"

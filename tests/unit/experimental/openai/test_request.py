@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from areal.api.cli_args import GenerationHyperparameters
+from areal.experimental.openai import left_out
 from areal.experimental.openai.errors import RequestError
 from areal.experimental.openai.request import ChatRequest
 from tests.unit.experimental.openai.scripted import USER
@@ -51,15 +52,7 @@ def test_greedy_defaults_give_way_to_a_temperature() -> None:
     ("params", "name"),
     [
         ({"n": 2}, "n"),
-        ({"logprobs": True}, "logprobs"),
-        ({"presence_penalty": 0.5}, "presence_penalty"),
-        ({"logit_bias": {"5": 1}}, "logit_bias"),
-        ({"response_format": {"type": "json_object"}}, "response_format"),
-        ({"tool_choice": "required"}, "tool_choice"),
-        ({"tool_choice": {"type": "function"}}, "tool_choice"),
         ({"tools": [{"type": "custom"}]}, "tools"),
-        ({"functions": []}, "functions"),
-        ({"tempreature": 1}, "tempreature"),
         ({"temperature": "hot"}, "temperature"),
         ({"temperature": -1}, "temperature"),
         ({"max_tokens": True}, "max_tokens"),
@@ -84,6 +77,39 @@ def test_refused(params: dict[str, Any], name: str) -> None:
     with pytest.raises(RequestError, match=name) as caught:
         parsed(**params)
     assert caught.value.status == 400
+
+
+@pytest.mark.parametrize(
+    "params",
+    [
+        {"logprobs": True},
+        {"presence_penalty": 0.5},
+        {"logit_bias": {"5": 1}},
+        {"response_format": {"type": "json_object"}},
+        {"tool_choice": "required"},
+        {"tool_choice": {"type": "function"}},
+        {"reasoning": {"effort": "low"}},
+        {"verbosity": "low"},
+        {"of_a_newer_sdk": 1},
+        {"temperature": 0.7},
+    ],
+    ids=str,
+)
+def test_what_cannot_be_honoured_is_left_out_and_noted_once(
+    params: dict[str, Any], caplog: pytest.LogCaptureFixture
+) -> None:
+    left_out._note.cache_clear()
+    for _ in range(2):
+        found = ChatRequest.parse({"messages": [USER], **params}, DEFAULTS, temperature=1.0)
+        assert found.gconfig == DEFAULTS.new(n_samples=1)
+    (record,) = caplog.records
+    assert record.getMessage().startswith(f"{next(iter(params))} of a request is left out: ")
+
+
+def test_greedy_answers_count_as_temperature_1() -> None:
+    params = {"messages": [USER], "temperature": 0}
+    assert ChatRequest.parse(params, DEFAULTS, temperature=1.0).gconfig.greedy
+    assert not ChatRequest.parse(params, DEFAULTS, temperature=0.5).gconfig.greedy
 
 
 def test_tools() -> None:

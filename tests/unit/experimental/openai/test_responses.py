@@ -27,8 +27,8 @@ def ask(client: ArealOpenAI, **params: Any) -> Any:
 def test_text_in_text_out() -> None:
     engine, client = made("<think>hm</think>5")
     response = ask(client, input="2+3", instructions="Add.", max_output_tokens=9, model="m")
-    assert response.output_text == "5"
-    assert [item.type for item in response.output] == ["reasoning", "message"]
+    assert response.output_text == "<think>hm</think>5"
+    assert [item.type for item in response.output] == ["message"]
     assert response.status == "completed"
     assert response.usage.input_tokens == len(engine.requests[0].input_ids)
     assert engine.requests[0].gconfig.max_new_tokens == 9
@@ -69,8 +69,9 @@ def test_a_previous_response_is_gone_on_with() -> None:
 def test_an_answer_that_was_cut_off() -> None:
     _, client = made("4~")
     response = ask(client, input="2+3")
-    assert response.status == "incomplete"
-    assert response.incomplete_details.reason == "max_output_tokens"
+    # An agent takes an incomplete answer for a failure.
+    assert response.status == response.output[0].status == "completed"
+    assert response.incomplete_details is None
 
 
 @pytest.mark.parametrize(
@@ -80,10 +81,36 @@ def test_an_answer_that_was_cut_off() -> None:
         ({"input": [{"type": "computer_call"}]}, "computer_call"),
         ({"input": "x", "stream": True}, "stream"),
         ({"input": "x", "background": True}, "background"),
-        ({"input": "x", "reasoning": {"effort": "low"}}, "reasoning"),
         ({"input": "x", "tools": [{"type": "web_search"}]}, "tools"),
     ],
 )
 def test_refused(params: dict[str, Any], words: str) -> None:
     with pytest.raises(RequestError, match=words):
         ask(made("5")[1], **params)
+
+
+@pytest.mark.parametrize(
+    "params",
+    [
+        {"reasoning": {"effort": "low"}},
+        {"text": {"verbosity": "low"}},
+        {"text": {"format": {"type": "json_schema", "name": "x", "schema": {}}}},
+        {"include": ["reasoning.encrypted_content"]},
+        {"truncation": "auto"},
+        {"metadata": {"a": "b"}},
+        {"store": True},
+    ],
+    ids=str,
+)
+def test_what_sdks_send_unasked_is_no_reason_to_refuse(params: dict[str, Any]) -> None:
+    _, client = made("5", "6")
+    assert ask(client, input="x", **params).output_text == "5"
+    assert ask(client, input="x", **params | {"store": False}).output_text == "6"
+    assert len(client._recorder.cache) == 1
+
+
+def test_reasoning_apart_is_an_item_of_its_own() -> None:
+    _, client = made("<think>hm</think>5")
+    response = ask(client, input="2+3", extra_body={"separate_reasoning": True})
+    assert [item.type for item in response.output] == ["reasoning", "message"]
+    assert response.output_text == "5"

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +15,7 @@ from click.testing import CliRunner, Result
 
 from scaffold.cli import kinds as kind_options
 from scaffold.cli.main import main
+from scaffold.cli.options import may_ask
 from scaffold.errors import declared_codes
 from scaffold.templating.manifests import Catalogue, builtin_catalogue, load_kind, style_names
 
@@ -222,7 +225,7 @@ def test_asks_on_a_terminal_only(in_project: Path, monkeypatch: pytest.MonkeyPat
     pattern = type(style.answers["pattern"])(**{**vars(style.answers["pattern"]), "default": None})
     asking = type(style)(**{**vars(style), "answers": {**style.answers, "pattern": pattern}})
     monkeypatch.setattr(Catalogue, "style", lambda *_: asking)
-    monkeypatch.setattr(kind_options, "_may_ask", lambda values: not values["no_input"])
+    monkeypatch.setattr(kind_options, "may_ask", lambda no_input, as_json: not no_input)
 
     asked = run("add-reward", "sums", "--style", "regex", stdin=r"(\d+)" + "\n")
     assert asked.exit_code == 0, asked.output
@@ -236,19 +239,43 @@ def test_asks_on_a_terminal_only(in_project: Path, monkeypatch: pytest.MonkeyPat
 
 
 @pytest.mark.parametrize(
-    ("values", "is_terminal", "expected"),
+    ("no_input", "as_json", "is_terminal", "expected"),
     [
-        ({"no_input": False, "as_json": False}, True, True),
-        ({"no_input": True, "as_json": False}, True, False),
-        ({"no_input": False, "as_json": True}, True, False),
-        ({"no_input": False, "as_json": False}, False, False),
+        (False, False, True, True),
+        (True, False, True, False),
+        (False, True, True, False),
+        (False, False, False, False),
     ],
 )
 def test_a_question_is_put_to_a_person_only(
-    values: dict[str, bool], is_terminal: bool, expected: bool, monkeypatch: pytest.MonkeyPatch
+    no_input: bool,
+    as_json: bool,
+    is_terminal: bool,
+    expected: bool,
+    monkeypatch: pytest.MonkeyPatch,
 ):
     monkeypatch.setattr("sys.stdin.isatty", lambda: is_terminal, raising=False)
-    assert kind_options._may_ask(values) is expected
+    assert may_ask(no_input, as_json) is expected
+
+
+def test_nobody_is_asked_where_stdin_is_closed(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("sys.stdin", None)
+    assert not may_ask(no_input=False, as_json=False)
+
+
+@pytest.mark.parametrize("command", ["init", "pr", "skills install --update"])
+def test_a_closed_stdin_breaks_no_command(command: str, in_project: Path):
+    argv = [sys.executable, "-m", "scaffold", *command.split()]
+    # Python leaves sys.stdin None where descriptor 0 is closed as it starts.
+    done = subprocess.run(
+        ["sh", "-c", 'exec "$@" <&-', "sh", *argv],
+        cwd=in_project,
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert done.returncode != 3, done.stderr
+    assert "scaffold itself failed" not in done.stderr
 
 
 FINDING_COMMANDS = [

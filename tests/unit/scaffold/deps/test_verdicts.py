@@ -320,3 +320,15 @@ def test_a_top_module_that_is_gone_takes_its_names_along(
 def test_a_name_that_is_taken_from_another_package_now_is_there(tmp_path: Path) -> None:
     case = Case("class Thing: ...\n", "from others import Thing\n", "", (), ())
     assert judged(tmp_path, case, "import pkg\npkg.Thing\n")[1] == []
+
+
+def test_a_method_called_without_its_instance_fits_neither_release(tmp_path: Path) -> None:
+    case = Case(
+        "class Thing:\n    def run(self, a, b=1): ...\n",
+        "class Thing:\n    def run(self, a, b=1, *, c): ...\n",
+        "",
+        (),
+        (),
+    )
+    _, findings = judged(tmp_path, case, "import pkg\npkg.Thing.run(b=1)\n")
+    assert [each.verdict for each in findings] == ["undecided"]

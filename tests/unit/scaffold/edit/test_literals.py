@@ -91,6 +91,16 @@ CASES = {
     "empty on one line": ("T: dict[str, str] = {}\n", 'T: dict[str, str] = {"k": "m:f"}\n', 1),
     "empty with a space": ("T = { }\n", 'T = {"k": "m:f" }\n', 1),
     "empty on two lines": ("T = {\n}\n", 'T = {\n    "k": "m:f",\n}\n', 2),
+    "empty in a file of two spaces": (
+        "def f():\n  return T\nT = {\n}\n",
+        'def f():\n  return T\nT = {\n  "k": "m:f",\n}\n',
+        4,
+    ),
+    "empty beside a table with tabs": (
+        "U = [\n\t1,\n]\nT = {\n}\n",
+        'U = [\n\t1,\n]\nT = {\n\t"k": "m:f",\n}\n',
+        5,
+    ),
     "empty with a comment": (
         "T = {\n  # here\n}\n",
         'T = {\n  # here\n  "k": "m:f",\n}\n',

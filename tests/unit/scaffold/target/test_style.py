@@ -46,6 +46,7 @@ def test_the_form_of_docstrings_is_learned() -> None:
         (["tests/mse_test.py", "tests/mae_test.py", "tests/a/test_mse.py"], "tests/{key}_test.py"),
         (["tests/test_mse.py"], ""),
         (["tests/a/test_mse.py", "tests/b/test_mae.py"], ""),
+        (["tests/{{name}}/test_mse.py", "tests/{{name}}/test_mae.py"], ""),
         ([], ""),
     ],
 )

@@ -58,6 +58,12 @@ def test_an_int_will_do_for_a_float():
     [
         (COUNT, 0, "is 0; 1 is the least"),
         (COUNT, 10, "is 10; 9 is the most"),
+        (COUNT, 10**400, "between -1.8e+308 and 1.8e+308"),
+        (
+            Answer("r", "float", "Float.", option="--r"),
+            -(10**400),
+            "between -1.8e+308 and 1.8e+308",
+        ),
         (COUNT, True, "must be int, not bool"),
         (COUNT, "3", "must be int, not str"),
         (Answer("r", "float", "Float.", option="--r"), float("nan"), "finite"),

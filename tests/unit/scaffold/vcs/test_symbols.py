@@ -46,6 +46,11 @@ SOURCES: dict[str, tuple[str, list[str]]] = {
         "if x:\n    def a(): ...\nelse:\n    def a(): ...\ntry:\n    B = 1\nfinally:\n    pass\n",
         ["+function a ()", "+function a ()", "+constant B "],
     ),
+    "in every block of a module": (
+        "try: import b\nexcept ImportError:\n    def a(): ...\nfinally:\n    B = 1\n"
+        "with c:\n    class D:\n        for e in f:\n            G = 1\n",
+        ["+function a ()", "+constant B ", "+class D ()", "+constant D.G "],
+    ),
     "inside of functions": ("def a():\n    def b(): ...\n    C = 1\n", ["+function a ()"]),
     "several targets": ("a = b = 1\nc, d = 1, 2\nx.y = 3\n", []),
     "private around public": (

@@ -37,12 +37,13 @@ ALGORITHMS = sorted(set(PRESETS) - {"sft"})
 
 @dataclass
 class Sample:
-    """Is one answer: log-probabilities per token and its reward."""
+    """Is one answer: log-probabilities and values per token and its reward."""
 
     logp: list[torch.Tensor]
     old: list[float]
     prox: list[float]
     ref: list[float]
+    values: list[float]
     reward: float
     prompt_length: int
 
@@ -71,7 +72,8 @@ def make_groups(seed: int, sizes: tuple[int, ...] = (4, 4, 4), spread: float = 0
             ref = old + normal(length, 0.5)
             reward = float(torch.randint(0, 2, (), generator=generator)) + float(normal(1, 0.1))
             leaves = [x.clone().requires_grad_() for x in new]
-            lists = (old.tolist(), prox.tolist(), ref.tolist())
+            values = normal(length, 0.5)
+            lists = (old.tolist(), prox.tolist(), ref.tolist(), values.tolist())
             group.append(Sample(leaves, *lists, reward, prompt_length))
         groups.append(group)
     return groups
@@ -104,7 +106,8 @@ def make_batch(
         "versions": torch.full(shape, -1, dtype=torch.int32),
         "rewards": torch.tensor([s.reward for s in samples], dtype=torch.float64),
     }
-    from_model = {name: torch.full(shape, 55.0, dtype=torch.float64) for name in ("prox", "ref")}
+    names = ("prox", "ref", "values")
+    from_model = {name: torch.full(shape, 55.0, dtype=torch.float64) for name in names}
     for i, s in enumerate(samples):
         start, end = s.prompt_length, s.prompt_length + len(s.logp)
         batch["attention_mask"][i, :end] = True
@@ -117,6 +120,8 @@ def make_batch(
         batch["prox_logp"] = from_model["prox"]
     if config.actor.kl_ctl:
         batch["ref_logp"] = from_model["ref"]
+    if config.critic is not None:
+        batch["values"] = from_model["values"]
     return batch
 
 
@@ -278,6 +283,26 @@ def reinforce_pp_with_kl(groups: Groups, beta: float) -> torch.Tensor:
     )
 
 
+def ppo(groups: Groups) -> torch.Tensor:
+    """A_t = sum_l (gamma lambda)^l delta_{t+l} with gamma 1, over the batch; V is 0 at the end."""
+    samples = [s for group in groups for s in group]
+    advantages = []
+    for s in samples:
+        nexts = [*s.values[1:], 0.0]
+        deltas = [after - before for before, after in zip(s.values, nexts, strict=True)]
+        deltas[-1] += s.reward
+        steps = range(len(deltas))
+        advantages.append(
+            [sum(0.95 ** (k - t) * deltas[k] for k in steps if k >= t) for t in steps]
+        )
+    return -token_mean(
+        [
+            [clipped(r, a) for r, a in zip(s.ratios(), row, strict=True)]
+            for s, row in zip(samples, batch_normalised(advantages), strict=True)
+        ]
+    )
+
+
 def lite_ppo(groups: Groups) -> torch.Tensor:
     batch_std = std([s.reward for g in groups for s in g])
     advantages = [
@@ -346,6 +371,7 @@ REFERENCES: dict[str, Callable[[Groups], torch.Tensor]] = {
     "gspo": gspo,
     "lite_ppo": lite_ppo,
     "m2po": m2po,
+    "ppo": ppo,
     "reinforce": reinforce,
     "reinforce_pp": reinforce_pp,
     "rloo": rloo,

@@ -19,7 +19,7 @@ from tests.tiny_models import tiny_model
 from tests.tiny_runs import CHARACTERS, DigitWorkflow, rl_yaml, train_stats
 
 pytestmark = pytest.mark.usefixtures("short_runs")
-CRITIC_FREE = sorted(set(PRESETS) - {"sft"})
+ALGORITHMS = sorted(set(PRESETS) - {"sft"})
 
 
 def trained(path: Path, *overrides: str, workflow: Any = None, **kwargs: Any) -> PPOTrainer:
@@ -33,7 +33,7 @@ def weights(trainer: PPOTrainer) -> list[torch.Tensor]:
     return [p.detach().clone() for p in trainer.weights.module.parameters()]
 
 
-@pytest.mark.parametrize("algorithm", CRITIC_FREE)
+@pytest.mark.parametrize("algorithm", ALGORITHMS)
 def test_every_preset_takes_finite_steps_that_change_the_model(
     tmp_path: Path, algorithm: str
 ) -> None:
@@ -82,7 +82,7 @@ def test_grpo_learns_to_say_a_digit(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("algorithm", CRITIC_FREE)
+@pytest.mark.parametrize("algorithm", ALGORITHMS)
 def test_every_preset_learns_to_say_a_digit(tmp_path: Path, algorithm: str) -> None:
     # Dynamic sampling finds no group to learn from once all is learned.
     steps = 12 if algorithm == "dapo" else 60

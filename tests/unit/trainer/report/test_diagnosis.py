@@ -39,6 +39,7 @@ def codes(rows: list[dict[str, float | None]]) -> list[str]:
         ),
         ({"loss": None}, "not_finite", "loss of this step"),
         ({"loss": None, "grad_norm": None}, "not_finite", "loss and grad_norm"),
+        ({"ppo_critic/grad_norm": None}, "not_finite", "lower critic.optimizer.lr"),
     ],
 )
 def test_each_fault_is_found_and_says_what_to_do(change: dict[str, float], code: str, says: str):

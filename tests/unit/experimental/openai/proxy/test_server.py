@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import socket
 import threading
 import time
 from collections.abc import Iterator
@@ -361,7 +362,7 @@ def ask_aside(proxy: Proxy, key: str) -> tuple[threading.Thread, list[httpx.Resp
 
 
 def test_a_session_that_waits_for_its_answer_is_not_idle() -> None:
-    for proxy in serve(timeout_s=0.2):
+    for proxy in serve(timeout_s=1.0):
         waiting, idle = proxy.start(), proxy.start()
         thread, answers = ask_aside(proxy, waiting["api_key"])
         deadline = time.monotonic() + 20
@@ -416,6 +417,51 @@ def test_online_sessions_are_waited_for(online: Proxy) -> None:
     assert exported == [session["session_id"] for session in sessions]
 
 
+def test_a_client_may_choose_its_key_and_use_it_again(online: Proxy) -> None:
+    online.engine.texts = ["4", "5"]
+    own: dict[str, Any] = {"api_key": "mine"}
+    first = online.start(**own)
+    assert online.post("/grant_capacity").is_success
+    running = online.post("/rl/start_session", **own)
+    assert running.status_code == 409
+    assert "end it first" in running.text
+    with online.sdk("mine") as client:
+        assert client.chat.completions.create(model="m", messages=[USER])
+    assert online.post("/rl/set_reward", "mine", reward=1.0).is_success
+    assert online.post("/rl/end_session", "mine").json()["interaction_count"] == 1
+    assert online.post("/rl/set_reward", "mine", reward=1.0).status_code == 401
+    # The first one still waits to be fetched, and loses nothing to the second.
+    second = online.start(**own)
+    assert online.post("/chat/completions", "mine", messages=[USER]).is_success
+    assert online.post("/rl/end_session", "mine").is_success
+    for session, reward, text in ((first, 1.0, "4"), (second, None, "5")):
+        exported = online.post("/export_trajectories").json()
+        assert exported["session_id"] == session["session_id"]
+        (interaction,) = exported["interactions"]
+        assert interaction["reward"] == reward
+        assert interaction["output_message_list"][0]["content"] == text
+
+
+@pytest.mark.parametrize("api_key", [ADMIN, "", 5])
+def test_keys_that_open_no_session(online: Proxy, api_key: Any) -> None:
+    assert online.post("/grant_capacity").is_success
+    answer = online.post("/rl/start_session", api_key=api_key)
+    assert answer.status_code == 400
+    assert answer.json()["error"]["param"] == "api_key"
+
+
+def test_a_body_that_is_too_large_is_refused_before_it_is_read(proxy: Proxy) -> None:
+    key = proxy.start()["api_key"]
+    host, _, port = proxy.address.removeprefix("http://").partition(":")
+    head = (
+        f"POST /chat/completions HTTP/1.1\r\nHost: {host}\r\nAuthorization: Bearer {key}\r\n"
+        "Content-Type: application/json\r\nContent-Length: 60000000\r\n\r\n"
+    )
+    with socket.create_connection((host, int(port)), timeout=10) as connection:
+        connection.sendall(head.encode())  # and nothing of the body
+        assert b" 413 " in connection.recv(200)
+
+
 # --- Anthropic's route --------------------------------------------------------------------------
 
 
@@ -468,9 +514,7 @@ def test_messages_stream(proxy: Proxy) -> None:
     ("body", "words"),
     [
         ({"messages": "x"}, "messages"),
-        ({"messages": [USER], "container": "x"}, "container"),
         ({"messages": [{"role": "user", "content": [{"type": "image"}]}]}, "image"),
-        ({"messages": [USER], "thinking": {"type": "enabled"}}, "thinking"),
     ],
 )
 def test_messages_that_are_refused(proxy: Proxy, body: dict[str, Any], words: str) -> None:
@@ -478,3 +522,18 @@ def test_messages_that_are_refused(proxy: Proxy, body: dict[str, Any], words: st
     assert answer.status_code == 400
     assert answer.json()["type"] == "error"
     assert words in answer.json()["error"]["message"]
+
+
+def test_messages_of_newer_sdks_are_served(proxy: Proxy) -> None:
+    proxy.engine.texts = ["5"]
+    key = proxy.start()["api_key"]
+    body = {"messages": [USER], "thinking": {"type": "enabled"}, "container": "x", "max_tokens": 5}
+    assert proxy.post("/v1/messages", key, **body).is_success
+
+
+def test_arguments_of_a_call_that_are_no_object_reach_anthropics_clients(proxy: Proxy) -> None:
+    proxy.engine.texts = ['<tool_call>{"name": "add", "arguments": "two and 3"}</tool_call>']
+    tools = [{"name": "add", "input_schema": {"type": "object"}}]
+    key = proxy.start()["api_key"]
+    answer = proxy.post("/v1/messages", key, messages=[USER], tools=tools, max_tokens=5)
+    assert answer.json()["content"][0]["input"] == "two and 3"

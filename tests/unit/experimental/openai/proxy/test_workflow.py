@@ -238,11 +238,23 @@ def test_requests_sample_as_the_run_does_unless_they_say_otherwise(
     assert (first.greedy, second.greedy) == (False, True)
 
 
-def test_training_refuses_another_temperature(start: Any) -> None:
-    proxy = start(temperature=0.5)
-    (error,) = run(proxy.wrap(agents.AddingAgent()))
-    assert isinstance(error, openai.BadRequestError)
-    assert "policy trains at 0.5" in str(error)
+def test_training_samples_at_its_own_temperature(engine: ScriptedEngine, start: Any) -> None:
+    engine.texts = ["5"]
+    run(start(temperature=0.5).wrap(agents.AddingAgent()))
+    assert engine.requests[0].gconfig.temperature == GenerationHyperparameters().temperature
+
+
+def test_other_machines_are_let_in_with_a_secret_of_ones_own(engine: ScriptedEngine) -> None:
+    tokenizer = make_tokenizer()
+    for config in (AgentConfig(mode="online"), AgentConfig(mode="online", admin_api_key="")):
+        with pytest.raises(ConfigError, match="admin_api_key to a secret of your own"):
+            AgentProxy(engine, tokenizer, config, host="0.0.0.0")
+    own = AgentConfig(mode="online", admin_api_key="a secret")
+    proxy = AgentProxy(engine, tokenizer, own, host="0.0.0.0")
+    try:
+        assert proxy.start().startswith("http://0.0.0.0:")
+    finally:
+        proxy.stop()
 
 
 def test_an_outside_program_drives_the_sessions(engine: ScriptedEngine, start: Any) -> None:

@@ -175,11 +175,44 @@ OPEN = {
         "T = {'a': 'b'}\ndef __getattr__(name):\n    try:\n        return T[name]\n"
         "    except KeyError:\n        return None\n"
     ),
+    "a handler of what a call may raise": (
+        "T = {'a': 'b'}\ndef __getattr__(name):\n    try:\n        found = lookup(name)\n"
+        "    except LookupError:\n        return None\n" + REFUSE
+    ),
+    "a handler that passes, beside an else": (
+        "T = {'a': 'b'}\ndef __getattr__(name):\n    try:\n        lookup(name)\n"
+        "    except KeyError:\n        pass\n    else:\n        raise AttributeError(name)\n"
+        "    return name\n"
+    ),
+    "a handler that looks elsewhere": (
+        "T = {'a': 'b'}\ndef __getattr__(name):\n    try:\n        found = lookup(name)\n"
+        "    except LookupError:\n        found = T.get(name)\n"
+        "    if found is None:\n    " + REFUSE + "    return found\n"
+    ),
+    "a branch that looks elsewhere": (
+        "T = {'a': 'b'}\ndef __getattr__(name):\n    if is_new(name):\n"
+        "        found = lookup(name)\n    else:\n        found = T.get(name)\n"
+        "    if found is None:\n    " + REFUSE + "    return found\n"
+    ),
+    "a loop that may not run": (
+        "T = {'a': 'b'}\ndef __getattr__(name):\n    found = lookup(name)\n"
+        "    for _ in RETRIES:\n        found = T.get(name)\n"
+        "    if found is None:\n    " + REFUSE + "    return found\n"
+    ),
     "an unknown loop": (
         "def __getattr__(name):\n    for m in MODULES:\n        if hasattr(m, name):\n"
         "            return 1\n" + REFUSE
     ),
 }
+
+
+def test_a_handler_that_refuses_leaves_nothing_open(index_of: IndexOf) -> None:
+    hook = (
+        "T = {'a': 'b'}\ndef __getattr__(name):\n    try:\n        found = T.get(name)\n"
+        "    except TypeError:\n        raise AttributeError(name) from None\n"
+        "    if found is None:\n    " + REFUSE + "    return found\n"
+    )
+    assert index_of({**OTHERS, "pkg/__init__.py": hook}).find("pkg.gone").kind == "missing"
 
 
 @pytest.mark.parametrize("shape", OPEN)

@@ -70,6 +70,11 @@ def test_every_shape_of_python_is_found():
     assert sorted(rows("a.py", PYTHON)) == sorted([*FOUND, ("call", "print", "heise", "")])
 
 
+def test_a_table_in_a_handler_is_found():
+    text = "try:\n    import fast\nexcept ImportError:\n    TABLE = {'heise': 1}\n"
+    assert rows("a.py", text) == [("dict", "TABLE", "heise", "1")]
+
+
 def test_what_is_found_is_there_and_goes():
     data = PYTHON.encode()
     found, rest = find_registrations("a.py", data, Spelling("heise").occurs_in)

@@ -49,6 +49,9 @@ BASE: Json = {
 }
 
 
+RANGE: Json = {"first": 1, "each": 1, "last": 3}
+
+
 def cases(*flips: Json) -> list[Any]:
     """Returns the base and one case for each flip."""
     found = [Case("default", Config(**BASE), 4)]
@@ -150,15 +153,29 @@ def test_an_option_of_layers_follows_from_their_number(
         assert [evaluate(found.text, case, i) for i in range(4)] == row
 
 
+def test_a_text_of_a_range_of_layers_follows_from_its_field() -> None:
+    changes: list[tuple[Json, list[str | None]]] = [
+        ({}, [None, "silu", "silu", "silu"]),
+        ({"first": 2}, [None, None, "silu", "silu"]),
+        ({"each": 2}, [None, "silu", None, "silu"]),
+        ({"last": 1}, [None, "silu", None, None]),
+        ({"act": "gelu"}, [None, "gelu", "gelu", "gelu"]),
+    ]
+    every = [Case(str(flip), Config(**{**BASE, **RANGE, **flip}), 4) for flip, _ in changes]
+
+    found = fit_layers([row for _, row in changes], Fields(every))
+
+    assert found.missed == []
+    assert found.text is not None
+    assert found.text.startswith("hf_config.act if ")
+
+
 def test_what_an_instance_lacks_says_nothing() -> None:
     every = cases({"use_bias": True}, {"eps": 1e-5})
 
     found = fit([ABSENT, 1e-6, 1e-5], Fields(every))
 
     assert (found.text, found.missed) == ("hf_config.eps", [])
-
-
-RANGE: Json = {"first": 1, "each": 1, "last": 3}
 
 
 @pytest.mark.parametrize(

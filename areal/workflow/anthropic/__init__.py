@@ -1,0 +1,1 @@
+"""Agents written with Anthropic's SDK."""

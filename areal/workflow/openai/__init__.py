@@ -1,0 +1,1 @@
+"""Agents written with OpenAI's SDKs."""

@@ -1,0 +1,124 @@
+"""`areal eval`: checkpoints of a run, scored on its validation set, without training."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from areal.api.errors import ConfigError
+from areal.api.reward_api import inline_reward
+from areal.trainer.cli import main
+from areal.trainer.evaluation import run_evaluation
+from areal.trainer.run import run_training
+from areal.trainer.scores import RowScore
+from areal.workflow.rlvr import RLVRWorkflow
+from tests.tiny_runs import get_digits_rl_dataset, rl_yaml
+
+pytestmark = pytest.mark.usefixtures("short_runs")
+HERE = __name__
+
+
+def get_labelled_rl_dataset(path: str, **options: Any) -> list[dict[str, Any]]:
+    rows = get_digits_rl_dataset(path, size=6)
+    return [row | {"topic": ["even", "odd"][row["row"] % 2]} for row in rows]
+
+
+@inline_reward
+def even_rows(
+    prompt: Any, completions: str, prompt_ids: Any, ids: Any, row: int, **_: Any
+) -> float:
+    return float(row % 2 == 0)
+
+
+class Rejecting(RLVRWorkflow):
+    """Rejects what is asked in the third row."""
+
+    async def arun_episode(self, engine: Any, data: dict[str, Any]) -> Any:
+        found = await super().arun_episode(engine, data)
+        return None if data["row"] == 2 else found
+
+
+def configuration(folder: Path, **run: Any) -> Path:
+    return rl_yaml(
+        folder,
+        run=run,
+        eval_gconfig={"n_samples": 2, "max_new_tokens": 4},
+        valid_dataset={"path": f"{HERE}.get_labelled_rl_dataset", "type": "rl", "batch_size": 4},
+        total_train_steps=1,
+    )
+
+
+def test_every_source_has_its_scores_and_every_episode_is_kept(tmp_path: Path) -> None:
+    path = configuration(tmp_path, reward_fn=f"{HERE}.even_rows", workflow=f"{HERE}.Rejecting")
+    found = run_evaluation(["--config", str(path)], source_column="topic")
+    assert found.title == "the model before training"
+    # Of six rows the third, an even one, is rejected twice.
+    assert found.scores["reward"] == pytest.approx(2 / 5)
+    assert (found.scores["n_rows"], found.scores["n_seqs"], found.scores["n_failed"]) == (5, 10, 2)
+    assert found.scores["pass@2"] == pytest.approx(2 / 5)
+    assert {name: each["reward"] for name, each in found.sources.items()} == {"even": 1, "odd": 0}
+    written = json.loads((found.folder / "scores.json").read_text())
+    assert [RowScore(**row).rewards for row in written["rows"][:3]] == [[1, 1], [0, 0], []]
+    episodes = [
+        json.loads(row) for row in (found.folder / "episodes.jsonl").read_text().splitlines()
+    ]
+    assert [each["task_id"] for each in episodes[:3]] == ["0/0", "0/1", "1/0"]
+    assert [each["prompt"] for each in episodes[:3]] == ["0=", "0=", "1="]
+    assert all(each["completion"] for each in episodes)
+    page = (found.folder / "index.html").read_text()
+    assert "<td>even</td>" in page
+    assert "1.000" in page
+
+
+def test_the_newest_model_of_a_run_is_taken_and_nothing_of_the_run_changes(tmp_path: Path) -> None:
+    path = configuration(tmp_path)
+    run_training(["--config", str(path)])
+    run = tmp_path / "e/t"
+    before = {each: each.read_bytes() for each in run.rglob("*") if each.is_file()}
+    found = run_evaluation(["--config", str(path)])
+    assert found.title == str(run / "model")
+    for each, content in before.items():
+        assert each.read_bytes() == content
+    named = run_evaluation(["--config", str(path), "eval_gconfig.greedy=true"], str(run / "model"))
+    again = run_evaluation(["--config", str(path), "eval_gconfig.greedy=true"])
+    assert named.scores == again.scores
+
+
+def test_the_command_prints_a_table(tmp_path: Path) -> None:
+    path = configuration(tmp_path, reward_fn=f"{HERE}.even_rows")
+    done = CliRunner().invoke(main, ["eval", "-c", str(path), "--by", "topic", "seed=3"])
+    assert done.exit_code == 0, done.output
+    rows = [line.split() for line in done.output.splitlines()]
+    assert rows[1] == ["source", "rows", "avg@2", "±", "pass@1", "pass@2", "failed"]
+    assert rows[3] == ["even", "3", "1.000", "0.000", "1.000", "1.000", "0"]
+    assert rows[-1][0] == "episodes:"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["no/such/folder"], "no/such/folder"),
+        (["valid_dataset=null"], "there is nothing to evaluate on"),
+        (["--by", "subject"], "no column 'subject'; they have: row, messages, topic"),
+        (["seeed=1"], "seeed"),
+    ],
+)
+def test_wrong_input_is_one_line(tmp_path: Path, arguments: list[str], words: str) -> None:
+    path = configuration(tmp_path)
+    done = CliRunner().invoke(main, ["eval", "-c", str(path), *arguments])
+    assert done.exit_code == 1
+    assert done.output.startswith("error: ")
+    assert words in done.output
+    assert not (tmp_path / "e/t/eval").exists()
+
+
+def test_a_checkpoint_beside_named_servers_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AREAL_LLM_SERVER_ADDRS", "127.0.0.1:9")
+    with pytest.raises(ConfigError, match="leave the checkpoint out"):
+        run_evaluation(["--config", str(configuration(tmp_path))], "model")
