@@ -19,7 +19,7 @@ from tests.tiny_models import tiny_model
 from tests.tiny_runs import CHARACTERS, DigitWorkflow, rl_yaml, train_stats
 
 pytestmark = pytest.mark.usefixtures("short_runs")
-ALGORITHMS = sorted(set(PRESETS) - {"sft"})
+ALGORITHMS = sorted(set(PRESETS) - {"dpo", "rw", "sft"})
 
 
 def trained(path: Path, *overrides: str, workflow: Any = None, **kwargs: Any) -> PPOTrainer:
