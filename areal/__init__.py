@@ -42,10 +42,12 @@ if TYPE_CHECKING:
     from areal.infra.controller.rollout_controller import RolloutController
     from areal.infra.platforms import current_platform
     from areal.infra.staleness_manager import StalenessManager
-    from areal.trainer import PPOTrainer, SFTTrainer
+    from areal.trainer import DPOTrainer, PPOTrainer, RWTrainer, SFTTrainer
 
 _LAZY_IMPORTS: dict[str, str] = {
+    "DPOTrainer": "areal.trainer",
     "PPOTrainer": "areal.trainer",
+    "RWTrainer": "areal.trainer",
     "RolloutController": "areal.infra.controller.rollout_controller",
     "SFTTrainer": "areal.trainer",
     "StalenessManager": "areal.infra.staleness_manager",
@@ -55,7 +57,9 @@ _LAZY_IMPORTS: dict[str, str] = {
 }
 
 __all__ = [
+    "DPOTrainer",
     "PPOTrainer",
+    "RWTrainer",
     "RolloutController",
     "SFTTrainer",
     "StalenessManager",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import random
 import time
 from pathlib import Path
 from typing import Any
@@ -53,6 +54,15 @@ def rl_yaml(folder: Path, algorithm: str = "grpo", **sections: Any) -> Path:
 
 def sft_yaml(folder: Path, **sections: Any) -> Path:
     """Writes the configuration of a supervised run and returns its path."""
+    return _given_rows_yaml(folder, "sft", sections)
+
+
+def pairs_yaml(folder: Path, kind: str, **sections: Any) -> Path:
+    """Writes the configuration of a run of type "dpo" or "rw" and returns its path."""
+    return _given_rows_yaml(folder, kind, sections)
+
+
+def _given_rows_yaml(folder: Path, kind: str, sections: dict[str, Any]) -> Path:
     content: dict[str, Any] = {
         "experiment_name": "e",
         "trial_name": "t",
@@ -61,10 +71,12 @@ def sft_yaml(folder: Path, **sections: Any) -> Path:
         "total_train_steps": 3,
         "run": {"model": MODEL},
         "actor": {"optimizer": {"lr": 0.01, "warmup_steps": 0}},
-        "train_dataset": {"path": "tests.tiny_runs.get_digits_sft_dataset", "type": "sft"},
+        "train_dataset": {"path": f"tests.tiny_runs.get_digits_{kind}_dataset", "type": kind},
         "stats_logger": {"tensorboard": {"path": None}},
     }
     content["train_dataset"]["batch_size"] = 4
+    if kind == "rw":
+        content["actor"]["is_critic"] = True
     return _write(folder, content, sections)
 
 
@@ -106,6 +118,35 @@ def get_digits_sft_dataset(
         mask = [0] * len(prompt) + [1] * len(answer)
         rows.append({"input_ids": prompt + answer, "loss_mask": mask})
     return rows
+
+
+def get_digits_rw_dataset(
+    path: str, split: str | None = None, tokenizer: Any = None, size: int = 40
+) -> list[dict[str, Any]]:
+    """Returns pairs such as "3=777" and "3=71": of an answer all should be sevens."""
+    rng = random.Random(f"{split}/{size}")
+    rows = []
+    for i in range(size):
+        right = "7" * rng.randint(1, 4)
+        wrong = "".join(rng.choice("0123456789") for _ in range(rng.randint(1, 3)))
+        answers = {"chosen": right, "rejected": wrong + rng.choice("012345689")}
+        rows.append(
+            {
+                f"{side}_ids": [*tokenizer.encode(f"{i % 10}={answer}"), tokenizer.eos_token_id]
+                for side, answer in answers.items()
+            }
+        )
+    return rows
+
+
+def get_digits_dpo_dataset(
+    path: str, split: str | None = None, tokenizer: Any = None, size: int = 40
+) -> list[dict[str, Any]]:
+    """Returns the same pairs; of each side the answer and its end carry loss."""
+    return [
+        {**row, **{f"{side[:-4]}_loss_mask": [0, 0] + [1] * (len(row[side]) - 2) for side in row}}
+        for row in get_digits_rw_dataset(path, split, tokenizer, size)
+    ]
 
 
 @inline_reward

@@ -8,8 +8,15 @@ import zlib
 from typing import Any
 
 from areal.api.errors import DatasetError
-from areal.dataset.rows import RowDataset
-from areal.dataset.tokens import Messages, keep_short, keep_short_prompts, sft_row
+from areal.dataset.rows import Row, RowDataset
+from areal.dataset.tokens import (
+    Messages,
+    keep_short,
+    keep_short_prompts,
+    longer_side,
+    sft_row,
+    with_pair_masks,
+)
 
 _OPERATIONS = {"+": operator.add, "-": operator.sub, "*": operator.mul}
 _DEFAULT_SIZES = {"train": 4096, "test": 256}
@@ -50,15 +57,101 @@ def get_arithmetic_sft_dataset(
     Raises:
         DatasetError: The split, an operator, a size, a share or the number of digits is impossible.
     """
-    if tokenizer is None:
-        raise DatasetError("the sft type of 'arithmetic' needs a tokenizer; set tokenizer_path")
-    if not 0 <= unsure_share <= 1:
-        raise DatasetError(f"unsure_share must lie in [0, 1], but is {unsure_share!r}")
+    _check_encoding("sft", tokenizer, unsure_share)
     problems = _problems(split, max_digits, operators, size, seed)
     rng = random.Random(f"unsure/{seed}")
     problems = [(text, answer + "?" * (rng.random() < unsure_share)) for text, answer in problems]
     rows = RowDataset([sft_row(tokenizer, _messages(text), answer) for text, answer in problems])
     return keep_short(rows, max_length, lambda row: len(row["input_ids"]), "arithmetic")
+
+
+def get_arithmetic_rw_dataset(
+    path: str = "arithmetic",
+    split: str | None = "train",
+    tokenizer: Any = None,
+    max_length: int | None = None,
+    *,
+    max_digits: int = 2,
+    operators: str = "+",
+    size: int | None = None,
+    seed: int = 1,
+    unsure_share: float = 0.8,
+) -> RowDataset:
+    """Generate pairs of a right and a worse answer for a reward model.
+
+    Args:
+        path: Not used; the problems are generated.
+        split: "train" or "test"; no problem is in both.
+        tokenizer: Encodes problem and answers.
+        max_length: Drops pairs of which either side has more tokens.
+        max_digits: Operands have one to this many digits, each length as likely.
+        operators: Any of ``+``, ``-`` and ``*``, each as likely.
+        size: Number of rows; None is 4,096 for train and 256 for test.
+        seed: Decides which problems are drawn, their order and the worse answers.
+        unsure_share: Share of the worse answers that are right but end in a question mark; the
+            others are wrong by 1 to 9.
+
+    Returns:
+        Rows of ``chosen_ids`` and ``rejected_ids`` (lists of ints).
+
+    Raises:
+        DatasetError: The split, an operator, a size, a share or the number of digits is impossible.
+    """
+    _check_encoding("rw", tokenizer, unsure_share)
+    rng = random.Random(f"worse/{split}/{seed}")
+    rows: list[Row] = []
+    for text, answer in _problems(split, max_digits, operators, size, seed):
+        worse = f"{answer}?" if rng.random() < unsure_share else _wrong(rng, int(answer))
+        chosen, rejected = (sft_row(tokenizer, _messages(text), side) for side in (answer, worse))
+        rows.append({"chosen_ids": chosen["input_ids"], "rejected_ids": rejected["input_ids"]})
+    return keep_short(RowDataset(rows), max_length, longer_side, "arithmetic")
+
+
+def get_arithmetic_dpo_dataset(
+    path: str = "arithmetic",
+    split: str | None = "train",
+    tokenizer: Any = None,
+    max_length: int | None = None,
+    *,
+    max_digits: int = 2,
+    operators: str = "+",
+    size: int | None = None,
+    seed: int = 1,
+    unsure_share: float = 0.8,
+) -> RowDataset:
+    """Generate pairs of a right and a worse answer for direct preference optimisation.
+
+    Args:
+        path: Not used; the problems are generated.
+        split: "train" or "test"; no problem is in both.
+        tokenizer: Encodes problem and answers.
+        max_length: Drops pairs of which either side has more tokens.
+        max_digits: Operands have one to this many digits, each length as likely.
+        operators: Any of ``+``, ``-`` and ``*``, each as likely.
+        size: Number of rows; None is 4,096 for train and 256 for test.
+        seed: Decides which problems are drawn, their order and the worse answers.
+        unsure_share: Share of the worse answers that are right but end in a question mark; the
+            others are wrong by 1 to 9.
+
+    Returns:
+        Rows of ``chosen_ids``, ``rejected_ids``, ``chosen_loss_mask`` and ``rejected_loss_mask``;
+        the loss is on what the two do not begin with alike.
+
+    Raises:
+        DatasetError: The split, an operator, a size, a share or the number of digits is impossible.
+    """
+    pairs = get_arithmetic_rw_dataset(
+        path,
+        split,
+        tokenizer,
+        max_length,
+        max_digits=max_digits,
+        operators=operators,
+        size=size,
+        seed=seed,
+        unsure_share=unsure_share,
+    )
+    return pairs.map(with_pair_masks)
 
 
 def get_arithmetic_rl_dataset(
@@ -97,6 +190,13 @@ def get_arithmetic_rl_dataset(
     return keep_short_prompts(rows, max_length, tokenizer, "arithmetic")
 
 
+def _wrong(rng: random.Random, answer: int) -> str:
+    difference = rng.choice((-1, 1)) * rng.randint(1, 9)
+    if answer + difference < 0 <= answer:  # a sign would give it away
+        difference = -difference
+    return str(answer + difference)
+
+
 def _messages(problem: str) -> Messages:
     return [{"role": "user", "content": problem}]
 
@@ -127,6 +227,13 @@ def _draw(rng: random.Random, max_digits: int, operators: str) -> tuple[str, str
 def _split_of(problem: str) -> str:
     # A checksum, because hash() of a string differs from process to process.
     return "test" if zlib.crc32(problem.encode()) % _TEST_SHARE == 0 else "train"
+
+
+def _check_encoding(type: str, tokenizer: Any, unsure_share: float) -> None:
+    if tokenizer is None:
+        raise DatasetError(f"the {type} type of 'arithmetic' needs a tokenizer; set tokenizer_path")
+    if not 0 <= unsure_share <= 1:
+        raise DatasetError(f"unsure_share must lie in [0, 1], but is {unsure_share!r}")
 
 
 def _check(split: str, max_digits: int, operators: str, size: int | None) -> None:

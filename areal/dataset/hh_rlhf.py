@@ -6,7 +6,7 @@ from typing import Any
 
 from areal.dataset.rows import Row, RowDataset
 from areal.dataset.sources import Source
-from areal.dataset.tokens import common_prefix_length, keep_short, logger
+from areal.dataset.tokens import keep_short, logger, longer_side, with_pair_masks
 
 SOURCE = Source("hh_rlhf", ("chosen", "rejected"), hub_id="Anthropic/hh-rlhf")
 
@@ -31,7 +31,7 @@ def get_hh_rlhf_rw_dataset(
     Source: https://github.com/anthropics/hh-rlhf, MIT licence.
     """
     rows = RowDataset(SOURCE.read(path, split)).map(lambda row: _encode(tokenizer, row))
-    return keep_short(rows, max_length, _longer_side, f"{path} ({split})")
+    return keep_short(rows, max_length, longer_side, f"{path} ({split})")
 
 
 def get_hh_rlhf_dpo_dataset(
@@ -60,7 +60,7 @@ def get_hh_rlhf_dpo_dataset(
         logger.info(
             "%s (%s): dropped %d pairs that do not differ", path, split, len(rows) - len(different)
         )
-    return different.map(_with_loss_masks)
+    return different.map(with_pair_masks)
 
 
 def _encode(tokenizer: Any, row: Row) -> Row:
@@ -68,16 +68,3 @@ def _encode(tokenizer: Any, row: Row) -> Row:
         f"{side}_ids": [*tokenizer.encode(row[side]), tokenizer.eos_token_id]
         for side in ("chosen", "rejected")
     }
-
-
-def _longer_side(row: Row) -> int:
-    return max(len(row["chosen_ids"]), len(row["rejected_ids"]))
-
-
-def _with_loss_masks(row: Row) -> Row:
-    shared = common_prefix_length(row["chosen_ids"], row["rejected_ids"])
-    masks = {
-        f"{side}_loss_mask": [0] * shared + [1] * (len(row[f"{side}_ids"]) - shared)
-        for side in ("chosen", "rejected")
-    }
-    return {**row, **masks}

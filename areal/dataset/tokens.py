@@ -100,3 +100,18 @@ def common_prefix_length(first: Sequence[int], second: Sequence[int]) -> int:
             break
         length += 1
     return length
+
+
+def longer_side(pair: Row) -> int:
+    """Return the tokens of the longer side of a pair."""
+    return max(len(pair["chosen_ids"]), len(pair["rejected_ids"]))
+
+
+def with_pair_masks(pair: Row) -> Row:
+    """Return a pair with its loss masks, 0 on the tokens that both sides begin with."""
+    shared = common_prefix_length(pair["chosen_ids"], pair["rejected_ids"])
+    masks = {
+        f"{side}_loss_mask": [0] * shared + [1] * (len(pair[f"{side}_ids"]) - shared)
+        for side in ("chosen", "rejected")
+    }
+    return {**pair, **masks}

@@ -14,7 +14,15 @@ from typing import Any, Self
 
 import torch.distributed as dist
 
-from areal.api.cli_args import BaseExperimentConfig, RecoverConfig, TrainEngineConfig, save_config
+from areal.api.alloc_mode import ModelAllocation
+from areal.api.cli_args import (
+    BaseExperimentConfig,
+    RecoverConfig,
+    RWConfig,
+    TrainEngineConfig,
+    save_config,
+)
+from areal.api.config.defaults import ours
 from areal.api.config.field_check import check_fields, ignored_keys
 from areal.api.errors import ConfigError, EpisodeFailureError
 from areal.api.io_struct import FinetuneSpec, SaveLoadMeta
@@ -81,6 +89,9 @@ class BaseTrainer(ABC):
         self.weights = make_weights(config, self.actor_config, self.tokenizer)
         check_tokenizer(self.tokenizer, self.weights)
         limit_threads(self.weights)
+        self.train_dataset = self._usable_rows(self.train_dataset, "train_dataset")
+        if self.valid_dataset is not None:
+            self.valid_dataset = self._usable_rows(self.valid_dataset, "valid_dataset")
         self.actor = make_train_engine(self.actor_config, self.weights)
         self.actor.create_process_group()
         # What is trained, by the name of its folder in a checkpoint.
@@ -108,6 +119,18 @@ class BaseTrainer(ABC):
     @abstractmethod
     def _evaluate(self) -> dict[str, Any]:
         """Return the statistics of an evaluation."""
+
+    def _usable_rows(self, rows: Any, key: str) -> Any:
+        """Return the rows of a dataset that can be trained on.
+
+        Args:
+            rows: Of which the first one has ``columns``.
+            key: Of the dataset's section in the configuration, for messages.
+
+        Raises:
+            DatasetError: One is broken, or none is left.
+        """
+        return rows
 
     def _rollout_state(self) -> dict[str, Any]:
         """Return what else must be saved to resume."""
@@ -345,11 +368,28 @@ def check_actor(config: Any) -> None:
         raise ConfigError(
             "actor.optimizer is null: nothing would be trained; set actor.optimizer.lr"
         )
-    for name in ("actor", "ref"):
+    for name in () if isinstance(config, RWConfig) else ("actor", "ref"):
         section = getattr(config, name, None)
         if section is not None and section.is_critic:
             raise ConfigError(
                 f"{name}.is_critic makes a value model, which has no log-probabilities; set it to "
-                "false, and describe a value model in critic"
+                "false. A value model is described in critic, a reward model is of type rw"
             )
     check_fields(config)
+    _check_sizes(config)
+
+
+def _check_sizes(config: Any) -> None:
+    """Refuse models that cannot share the processes of the actor."""
+    actor = config.actor.backend
+    num_processes = ModelAllocation.from_str(actor).parallel.world_size
+    for name in ("ref", "critic"):
+        section = getattr(config, name, None)
+        if section is None or section.backend == ours("actor.backend"):  # then the actor's
+            continue
+        found = ModelAllocation.from_str(section.backend).parallel.world_size
+        if found != num_processes:
+            raise ConfigError(
+                f"{name}.backend {section.backend!r} takes {found} processes and actor.backend "
+                f"{actor!r} {num_processes}; both run in the same ones"
+            )

@@ -23,8 +23,8 @@ def train(config: str, overrides: tuple[str, ...]) -> None:
     """Run the training that a YAML file describes.
 
     OVERRIDES are written key=value and win over the file: actor.optimizer.lr=1e-4. The kind of
-    training follows from train_dataset.type (sft or rl). The same command resumes a run that was
-    interrupted.
+    training follows from train_dataset.type (sft, rl, rw or dpo). The same command resumes a run
+    that was interrupted.
     """
     # Dotted paths in the file (rewards, workflows, datasets of one's own) start from here.
     sys.path.insert(0, str(Path.cwd()))

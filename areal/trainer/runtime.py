@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import fcntl
 import logging
 import os
@@ -11,7 +12,14 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from areal.api.alloc_mode import ModelAllocation
-from areal.api.cli_args import BaseExperimentConfig, PPOConfig, TrainEngineConfig, _DatasetConfig
+from areal.api.cli_args import (
+    BaseExperimentConfig,
+    DPOConfig,
+    PPOConfig,
+    TrainEngineConfig,
+    _DatasetConfig,
+)
+from areal.api.config.defaults import ours
 from areal.api.errors import ConfigError, DatasetError
 from areal.dataset import get_custom_dataset
 from areal.engine.loading.huggingface import resolve_dtype
@@ -143,6 +151,32 @@ def make_weights(
 def make_train_engine(actor: TrainEngineConfig, weights: SharedWeights) -> PackedTrainEngine:
     """Make the engine that ``actor.backend`` names, over a model of ``make_weights``."""
     return train_engine_class(actor.backend)(actor, weights)
+
+
+def make_colocated_engine(
+    config: DPOConfig | PPOConfig,
+    settings: TrainEngineConfig,
+    section: str,
+    tokenizer: PreTrainedTokenizerBase,
+) -> PackedTrainEngine:
+    """Make the engine of a second model, on the actor's processes.
+
+    Args:
+        config: Of the run.
+        settings: Of the model; the default backend is the actor's.
+        section: Its key in the configuration, for messages.
+        tokenizer: Of the run.
+
+    Raises:
+        ConfigError: The model cannot be made.
+    """
+    if settings.backend == ours("actor.backend"):
+        settings = dataclasses.replace(settings, backend=config.actor.backend)
+    try:
+        return make_train_engine(settings, make_weights(config, settings, tokenizer))
+    except ConfigError as error:
+        # Engines take the section that they read for the actor's.
+        raise ConfigError(str(error).replace("actor.", f"{section}.")) from error
 
 
 def limit_threads(weights: SharedWeights) -> None:

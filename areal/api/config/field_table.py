@@ -47,6 +47,7 @@ _AGENTS = Read("areal.experimental.openai.proxy.agent_proxy")
 _BASE = Read("areal.trainer.base")
 _CRITIC = Read("areal.trainer.ppo.critic")
 _DECODER = Read("areal.engine.local.decoder")
+_DPO = Read("areal.trainer.dpo")
 _EXECUTOR = Read("areal.infra.workflow_executor")
 _LOCAL_ENGINE = Read("areal.engine.local.engine")
 _MICRO_BATCHES = Read("areal.utils.data.microbatch")
@@ -67,7 +68,6 @@ _TRACKERS = Read("areal.trainer.report.trackers")
 _TRAIN_ENGINE = Read("areal.engine.training.engine")
 _WARMUP = Read("areal.utils.lr_scheduler")
 
-_NO_DPO = Refused("there is no trainer for train_dataset.type dpo")
 _NO_TEACHER = Refused("there is no distillation; leave teacher null")
 
 _CLUSTER = Ignored("placement on a cluster; processes are started on this machine")
@@ -106,8 +106,8 @@ FIELD_TABLE: dict[str, dict[str, Entry]] = {
         "run": _RUNTIME,
     },
     "SFTConfig": {"actor": _BASE},
-    "RWConfig": {"actor": Refused("there is no trainer for train_dataset.type rw")},
-    "DPOConfig": {"actor": _NO_DPO, "ref": _NO_DPO},
+    "RWConfig": {"actor": _BASE},
+    "DPOConfig": {"actor": _BASE, "ref": _DPO},
     "PPOConfig": {
         "gconfig": _PPO,
         "eval_gconfig": _PPO,
@@ -256,7 +256,7 @@ FIELD_TABLE: dict[str, dict[str, Entry]] = {
         "deploy_mode": _SCHEDULER_SERVICE,
         "functioncall_service_domain": _SCHEDULER_SERVICE,
         "reward_functioncall_config": _SCHEDULER_SERVICE,
-        "reward_model_path": Refused("there are no reward models; set run.reward_fn"),
+        "reward_model_path": Refused("no service scores answers; set run.reward_fn"),
         "reward_model_service_url": _SCHEDULER_SERVICE,
     },
     "SchedulingSpec": {
@@ -441,7 +441,7 @@ FIELD_TABLE: dict[str, dict[str, Entry]] = {
         "rl_loss_weight": _NO_TEACHER,
         "distill_loss_weight": _NO_TEACHER,
     },
-    "DPOEngineConfig": {"beta": _NO_DPO, "loss_type": _NO_DPO},
+    "DPOEngineConfig": {"beta": _DPO, "loss_type": _DPO},
     "GenerationHyperparameters": {
         "n_samples": _PPO,
         "max_new_tokens": _LOCAL_ENGINE,

@@ -206,11 +206,13 @@ def _require(text: sources.ConfigText, config: DictConfig) -> None:
 def _check_fit(algorithm: str, cls: type[experiment.BaseExperimentConfig]) -> None:
     if not algorithm:
         return
-    wanted = experiment.SFTConfig if algorithm == "sft" else experiment.PPOConfig
+    # Training on given rows is called as its rows are; all others are policy optimisation.
+    kind = algorithm if algorithm in _CLASS_OF_TYPE else "rl"
+    wanted = experiment.PPOConfig if kind == "rl" else _CLASS_OF_TYPE[kind]
     if not issubclass(cls, wanted):
         raise ConfigError(
             f"run.algorithm {algorithm!r} does not fit {cls.__name__}; use {wanted.__name__} "
-            f"(train_dataset.type {'sft' if algorithm == 'sft' else 'rl'}) or another algorithm"
+            f"(train_dataset.type {kind}) or another algorithm"
         )
 
 

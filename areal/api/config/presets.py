@@ -71,6 +71,7 @@ PRESETS: dict[str, dict[str, Any]] = {
         "actor.use_decoupled_loss": True,
         "run.loss_aggregation": "token_mean",
     },
+    "dpo": {},
     "dr_grpo": {
         **_GROUP_MEAN,
         "actor.eps_clip": 0.2,
@@ -130,6 +131,7 @@ PRESETS: dict[str, dict[str, Any]] = {
         "actor.reward_norm.mean_leave1out": True,
         "run.loss_aggregation": "sequence_mean_token_sum",
     },
+    "rw": {},
     "sapo": {
         **_GROUP_MEAN_STD,
         "actor.sapo_tau_neg": 1.05,
@@ -140,21 +142,16 @@ PRESETS: dict[str, dict[str, Any]] = {
     "sft": {},
 }
 
-# Known names that no trainer of this package runs.
-NOT_BUILT = ("dpo", "rw")
 # Which have a use for a value model; with "" nothing is preset, and the section alone decides.
 CRITIC_ALGORITHMS = ("", "decoupled_ppo", "ppo")
 
 
 def check_algorithm(algorithm: str) -> None:
-    """Raise unless the name is empty or that of an algorithm that can be run.
+    """Raise unless the name is empty or that of an algorithm.
 
     Raises:
-        ConfigError: It is unknown, or known and not built.
+        ConfigError: It is unknown.
     """
-    if algorithm in NOT_BUILT:
-        built = ", ".join(sorted(PRESETS))
-        raise ConfigError(f"run.algorithm {algorithm!r} has no trainer here; these have: {built}")
     if algorithm and algorithm not in PRESETS:
         raise ConfigError(f"unknown run.algorithm {algorithm!r}{nearest_names(algorithm, PRESETS)}")
 
@@ -171,7 +168,7 @@ def preset_overrides(algorithm: str, explicit_keys: Iterable[str] = ()) -> dict[
         Dotted key to value; a value may be an interpolation such as ``${gconfig.n_samples}``.
 
     Raises:
-        ConfigError: The algorithm is unknown or not built.
+        ConfigError: The algorithm is unknown.
     """
     check_algorithm(algorithm)
     explicit = set(explicit_keys)

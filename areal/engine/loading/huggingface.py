@@ -174,11 +174,13 @@ def load_model(
 def make_scalar(config: Any) -> None:
     """Change a configuration to that of a critic, which has one number a token.
 
-    A head without a bias is what Archon's critics have; a checkpoint of a critic keeps its own.
+    A head without a bias, and without a dropout that nobody asked for, is what Archon's critics
+    have; a checkpoint of a critic keeps its own.
     """
     is_language_model = not any("Classification" in n for n in config.architectures or ())
     if is_language_model:
         config.token_classification_bias = False
+        config.classifier_dropout = 0.0
     config.num_labels = 1
     config.architectures = None
 

@@ -5,9 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from areal.api.alloc_mode import ModelAllocation
 from areal.api.cli_args import PPOConfig, PPOCriticConfig
-from areal.api.config.defaults import ours
 from areal.api.config.presets import CRITIC_ALGORITHMS
 from areal.api.errors import ConfigError, TrainingError
 from areal.api.registry import import_from_string
@@ -42,7 +40,6 @@ def check_ppo_config(config: PPOConfig) -> None:
             "or set actor.kl_ctl=0"
         )
     _check_critic(config)
-    _check_sizes(config)
     _check_functions(config)
 
 
@@ -66,22 +63,6 @@ def _check_critic(config: PPOConfig) -> None:
             "critic.path is empty; give a checkpoint folder or a hub id, such as that of "
             "actor.path, whose language model gets a new head"
         )
-
-
-def _check_sizes(config: PPOConfig) -> None:
-    """Refuse models that cannot share the processes of the actor."""
-    actor = config.actor.backend
-    num_processes = ModelAllocation.from_str(actor).parallel.world_size
-    for name in ("ref", "critic"):
-        section = getattr(config, name)
-        if section is None or section.backend == ours("actor.backend"):  # then the actor's
-            continue
-        found = ModelAllocation.from_str(section.backend).parallel.world_size
-        if found != num_processes:
-            raise ConfigError(
-                f"{name}.backend {section.backend!r} takes {found} processes and actor.backend "
-                f"{actor!r} {num_processes}; both run in the same ones"
-            )
 
 
 def check_critic_model(

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 import torch.distributed as dist
 
 from areal.api.cli_args import GenerationHyperparameters, PPOConfig, PPOCriticConfig
-from areal.api.config.defaults import ours
 from areal.api.engine_api import InferenceEngine
 from areal.api.errors import ConfigError, TrajectoryError
 from areal.api.io_struct import WeightUpdateMeta
@@ -34,7 +33,7 @@ from areal.trainer.ppo.outputs import next_token_outputs
 from areal.trainer.ppo.policy_loss import needs_prox_logp
 from areal.trainer.ppo.stats import batch_statistics
 from areal.trainer.report import EpisodeSample, ReportPaths
-from areal.trainer.runtime import make_train_engine, make_weights, uses_servers
+from areal.trainer.runtime import make_colocated_engine, uses_servers
 from areal.trainer.scores import RowScore, by_source, source_of, summarize
 from areal.utils.data import TrajBatchMeta, concat_batch
 from areal.utils.dataloader import create_dataloader
@@ -197,7 +196,7 @@ class PPOTrainer(BaseTrainer):
         """Return the engine of the frozen policy that the KL penalty keeps close to."""
         if self.config.ref is None or self.config.actor.kl_ctl <= 0:
             return None
-        ref = self._make_engine(self.config.ref, "ref")
+        ref = make_colocated_engine(self.config, self.config.ref, "ref", self.tokenizer)
         if dist.is_initialized():
             ref.create_process_group()
             ref.initialize()
@@ -210,7 +209,7 @@ class PPOTrainer(BaseTrainer):
         settings = dataclasses.replace(
             config, is_critic=True, disable_dropout=True, optimizer=optimizer
         )
-        critic = self._make_engine(settings, CRITIC_FOLDER)
+        critic = make_colocated_engine(self.config, settings, CRITIC_FOLDER, self.tokenizer)
         check_critic_model(config, critic.lm, self.tokenizer)
         critic.create_process_group()
         self.trained[CRITIC_FOLDER] = self.critic = critic
@@ -218,16 +217,6 @@ class PPOTrainer(BaseTrainer):
         is_alike = critic.config.backend == self.config.actor.backend
         self._critic_hub = self.hub if is_alike else Hub(critic)
         self._num_tokens = min(self._num_tokens, critic.lm.num_embeddings)
-
-    def _make_engine(self, settings: Any, section: str) -> PackedTrainEngine:
-        """Make an engine of another section of the configuration, on the actor's processes."""
-        if settings.backend == ours("actor.backend"):
-            settings = dataclasses.replace(settings, backend=self.config.actor.backend)
-        try:
-            return make_train_engine(settings, make_weights(self.config, settings, self.tokenizer))
-        except ConfigError as error:
-            # Engines take the section that they read for the actor's.
-            raise ConfigError(str(error).replace("actor.", f"{section}.")) from error
 
     def _make_rollout_engine(self) -> InferenceEngine:
         config = self._rollout_config()

@@ -43,10 +43,11 @@ def number_text(value: float | None) -> str:
 
 
 def stats_text(stats: Stats, eval_stats: Stats) -> str:
-    """Return what a person watches: the reward (the loss, if there is none) and the pace."""
+    """Return what a person watches: the reward (else the loss), accuracy on pairs, and the pace."""
     parts = []
-    name = "reward" if "reward" in stats else "loss"
-    if name in stats:
+    for name in ("reward" if "reward" in stats else "loss", "accuracy"):
+        if name not in stats:
+            continue
         value = stats[name]
         parts.append(f"{name} {'nan' if value is None else f'{value:.3f}'}")
         if eval_stats.get(name) is not None:

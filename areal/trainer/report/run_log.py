@@ -246,6 +246,8 @@ def batch_text(config: Any) -> str:
     samples = find_block(find_block(config, "gconfig"), "n_samples")
     if not isinstance(rows, int):
         return ""
+    if find_block(find_block(config, "train_dataset"), "type") in ("dpo", "rw"):
+        return f"{rows} pairs a step"
     if not isinstance(samples, int):
         return f"{rows} sequences a step"
     return f"{rows} rows x {samples} samples = {rows * samples} sequences a step"

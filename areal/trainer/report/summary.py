@@ -25,7 +25,9 @@ class Metric(NamedTuple):
 # In the order of the charts; a statistic that is not here follows under its own name.
 METRICS: dict[str, Metric] = {
     "reward": Metric("Reward", "mean of the step's samples"),
-    "loss": Metric("Loss", "mean per token"),
+    "loss": Metric("Loss", "mean of the step"),
+    "accuracy": Metric("Chosen preferred", "fraction of pairs"),
+    "margin": Metric("Margin", "chosen over rejected"),
     "tokens_per_s": Metric("Throughput", "tokens/s"),
     "gen_len": Metric("Answer length", "tokens"),
     "truncated_ratio": Metric("Truncated", "fraction of samples"),

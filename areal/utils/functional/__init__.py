@@ -26,7 +26,11 @@ from areal.utils.functional.policy import (
     ppo_actor_loss_fn,
     sapo_loss_fn,
 )
-from areal.utils.functional.preference import dpo_pair_logratios, dpo_preference_loss
+from areal.utils.functional.preference import (
+    dpo_logits,
+    dpo_pair_logratios,
+    dpo_preference_loss,
+)
 from areal.utils.functional.proximal import approximate_proximal_logprobs, proximal_alpha
 from areal.utils.functional.ratio import SequenceLayout, importance_ratio, safe_exp
 from areal.utils.functional.rejection import RejectionSamplingResult, apply_rejection_sampling
@@ -48,6 +52,7 @@ __all__ = [
     "cispo_gate",
     "cispo_loss_fn",
     "clip_gate",
+    "dpo_logits",
     "dpo_pair_logratios",
     "dpo_preference_loss",
     "gather_logprobs",

@@ -6,15 +6,20 @@ null) and, without one, samples (rows of the source).
 
 from __future__ import annotations
 
+import heapq
+import importlib
 import json
 import os
 import tempfile
+from importlib.util import find_spec
 from typing import Any
 
 from unit_probe import kit
 
 # More than one: a batch of one row cannot mix rows up.
 BATCH_SIZE = 2
+# Of training: a second step shows what the first one has made of the model.
+STEPS, MOST_PAIRS = 2, 4
 PAIR = ("chosen_ids", "rejected_ids")
 PAIR_MASKS = ("chosen_loss_mask", "rejected_loss_mask")
 
@@ -95,7 +100,11 @@ def _check_type(
     if message:
         findings.failed(kind, f"{loader}: {message}")
         return
-    findings.passed(kind, f"{count} rows, columns {', '.join(sorted(rows[0]))}")
+    trained = ""
+    if kind in _PAIR_TRAINERS and _has_trainer(kind):
+        with findings.guard(kind, f"training on the rows of {loader}"):
+            trained = f"; {_train_on(rows, kind, tokenizer)}"
+    findings.passed(kind, f"{count} rows, columns {', '.join(sorted(rows[0]))}{trained}")
 
 
 def _lengths(row: dict[str, Any]) -> list[int]:
@@ -175,11 +184,10 @@ def _check_dpo(rows: Any, tokenizer: Any) -> str:
         if set(row) != {*PAIR, *PAIR_MASKS}:
             names = " and ".join(PAIR_MASKS)
             return f"row {i} has the columns {sorted(row)}; it needs {names} beside the two sides"
-        # A side that is the beginning of the other one has nothing of its own to learn.
-        masks = [_mask(row, *each, i) for each in zip(PAIR, PAIR_MASKS, strict=True)]
-        wrong = [text for text in masks if text and "everywhere" not in text]
-        if wrong or all(masks):
-            return wrong[0] if wrong else masks[0]
+        # A side that is the beginning of the other one, end token included, has no answer.
+        for ids, mask in zip(PAIR, PAIR_MASKS, strict=True):
+            if problem := _mask(row, ids, mask, i):
+                return problem
         pairs = zip(row[PAIR[0]], row[PAIR[1]], strict=False)
         shortest = min(len(row[side]) for side in PAIR)
         shared = next((at for at, (a, b) in enumerate(pairs) if a != b), shortest)
@@ -187,6 +195,58 @@ def _check_dpo(rows: Any, tokenizer: Any) -> str:
             text = f"the masks of row {i} are 1 on some of the {shared} tokens that both sides"
             return f"{text} begin with, where there is nothing to prefer"
     return ""
+
+
+_PAIR_TRAINERS = {"dpo": "areal.trainer.dpo:DPOTrainer", "rw": "areal.trainer.rw:RWTrainer"}
+
+
+def _has_trainer(kind: str) -> bool:
+    """Return whether the target trains on pairs in one process, without a GPU."""
+    module = _PAIR_TRAINERS[kind].partition(":")[0]
+    return kit.has_embedded_engine() and find_spec(module) is not None
+
+
+def _train_on(rows: Any, kind: str, tokenizer: Any) -> str:
+    """Train a tiny model on the shortest pairs, and return a line on how it went.
+
+    Raises:
+        ValueError: A loss is not finite, or nothing has changed.
+    """
+    from areal.api import cli_args
+
+    differing = (row for row in rows if row[PAIR[0]] != row[PAIR[1]])
+    few = heapq.nsmallest(MOST_PAIRS, differing, key=lambda row: max(_lengths(row)))
+    model = kit.make_model(tokenizer)
+    # Its positions are rotations, of which there are as many as a row needs.
+    model.config.max_position_embeddings = max(4096, *(max(_lengths(row)) for row in few))
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "model")
+        model.save_pretrained(path)
+        tokenizer.save_pretrained(path)
+        optimizer = cli_args.OptimizerConfig(lr=1e-3, warmup_steps=0)
+        if kind == "dpo":
+            actor = cli_args.DPOEngineConfig(path=path, optimizer=optimizer)
+            config = cli_args.DPOConfig(actor=actor, ref=cli_args.DPOEngineConfig(path=path))
+        else:
+            actor = cli_args.TrainEngineConfig(path=path, optimizer=optimizer, is_critic=True)
+            config = cli_args.RWConfig(actor=actor)
+        config.experiment_name, config.trial_name = "verify", kind
+        config.cluster.fileroot = folder
+        config.total_train_epochs = config.total_train_steps = STEPS
+        config.recover.mode = "disabled"
+        config.stats_logger.tensorboard.path = None
+        config.train_dataset = cli_args.TrainDatasetConfig(
+            path="verify", type=kind, batch_size=min(BATCH_SIZE, len(few)), drop_last=False
+        )
+        module, _, name = _PAIR_TRAINERS[kind].partition(":")
+        with getattr(importlib.import_module(module), name)(config, train_dataset=few) as trainer:
+            trainer.train()
+        with open(os.path.join(folder, "verify", kind, "stats.jsonl"), encoding="utf-8") as file:
+            steps = [row["stats"] for row in map(json.loads, file) if row["kind"] == "train"]
+    losses = [step["loss"] for step in steps]
+    if len(losses) != STEPS or not all(step["update_successful"] for step in steps):
+        raise ValueError(f"{len(losses)} of {STEPS} training steps changed the model: {steps}")
+    return f"trained for {STEPS} steps, loss {losses[0]:.3f} to {losses[-1]:.3f}"
 
 
 _COLUMN_CHECKS = {"sft": _check_sft, "rl": _check_rl, "rw": _check_rw, "dpo": _check_dpo}

@@ -1,11 +1,17 @@
 from __future__ import annotations
 
 import re
+from typing import Any
 
 import pytest
 
 from areal.api.errors import DatasetError
-from areal.dataset.arithmetic import get_arithmetic_rl_dataset, get_arithmetic_sft_dataset
+from areal.dataset.arithmetic import (
+    get_arithmetic_dpo_dataset,
+    get_arithmetic_rl_dataset,
+    get_arithmetic_rw_dataset,
+    get_arithmetic_sft_dataset,
+)
 from areal.reward.arithmetic import arithmetic_reward_fn
 from tests.fakes import tiny_tokenizer
 
@@ -104,3 +110,32 @@ def test_an_unsure_writer_doubts_a_share_of_the_answers() -> None:
         assert eval(left) == int(right), "only the question mark is added"
     with pytest.raises(DatasetError, match="unsure_share"):
         get_arithmetic_sft_dataset(tokenizer=tokenizer, unsure_share=1.5)
+
+
+def text_of(tokenizer: Any, ids: list[int]) -> str:
+    return tokenizer.decode(ids, skip_special_tokens=True).replace("\n", "")
+
+
+def test_pairs_are_a_right_answer_and_one_that_is_unsure_or_near() -> None:
+    tokenizer = tiny_tokenizer()
+    rows = get_arithmetic_dpo_dataset(tokenizer=tokenizer, size=80, unsure_share=0.5)
+    num_unsure = 0
+    for row in rows:
+        chosen, rejected = (
+            text_of(tokenizer, row[f"{side}_ids"]) for side in ("chosen", "rejected")
+        )
+        problem, right = chosen.split("=")
+        assert eval(problem) == int(right)
+        wrong = rejected.removeprefix(f"{problem}=")
+        num_unsure += wrong == f"{right}?"
+        assert wrong == f"{right}?" or 0 < abs(int(wrong) - int(right)) < 10
+        assert "-" not in wrong
+        for side in ("chosen", "rejected"):
+            mask = row[f"{side}_loss_mask"]
+            assert len(mask) == len(row[f"{side}_ids"])
+            assert 0 < sum(mask) < len(mask)
+    assert 25 < num_unsure < 55
+    pairs = get_arithmetic_rw_dataset(tokenizer=tokenizer, size=80, unsure_share=0.5)
+    assert [row["chosen_ids"] for row in pairs] == [row["chosen_ids"] for row in rows]
+    assert set(pairs[0]) == {"chosen_ids", "rejected_ids"}
+    assert len(get_arithmetic_rw_dataset(tokenizer=tokenizer, size=80, max_length=10)) < 80

@@ -15,7 +15,7 @@ from areal.trainer.run import run_training
 from areal.utils.hf_utils import character_tokenizer
 from tests.fakes import tiny_tokenizer
 from tests.tiny_models import tiny_model
-from tests.tiny_runs import MODEL, rl_yaml, sft_yaml
+from tests.tiny_runs import MODEL, pairs_yaml, rl_yaml, sft_yaml
 
 
 def get_odd_sft_dataset(path: str, **_: Any) -> list[dict[str, Any]]:
@@ -24,6 +24,30 @@ def get_odd_sft_dataset(path: str, **_: Any) -> list[dict[str, Any]]:
 
 def get_odd_rl_dataset(path: str, **_: Any) -> list[dict[str, Any]]:
     return [{"question": "1="}] * 40
+
+
+def get_odd_rw_dataset(path: str, **_: Any) -> list[dict[str, Any]]:
+    return [{"chosen_ids": [3, 4]}] * 40
+
+
+def get_odd_dpo_dataset(path: str, **_: Any) -> list[dict[str, Any]]:
+    return [{"chosen_ids": [3, 4], "rejected_ids": [3, 5]}] * 40
+
+
+def get_empty_rw_dataset(path: str, **_: Any) -> list[dict[str, Any]]:
+    good = {"chosen_ids": [3, 4], "rejected_ids": [3, 5]}
+    return [good, good | {"rejected_ids": []}] * 20
+
+
+def get_empty_dpo_dataset(path: str, **_: Any) -> list[dict[str, Any]]:
+    rows = get_empty_rw_dataset(path)
+    return [
+        row | {f"{side[:-4]}_loss_mask": [0, 1][: len(row[side])] for side in row} for row in rows
+    ]
+
+
+def get_equal_rw_dataset(path: str, **_: Any) -> list[dict[str, Any]]:
+    return [{"chosen_ids": [3, 4], "rejected_ids": [3, 4]}] * 40
 
 
 class Agent:
@@ -52,8 +76,8 @@ RL: list[tuple[dict[str, Any] | list[str], str]] = [
     (["gconfig.temprature=1"], "gconfig.temperature"),
     (["actor.optimizer.lr=fast"], "actor.optimizer.lr"),
     (["run.algorithm=grop"], "grpo"),
-    (["run.algorithm=dpo"], "no trainer"),
-    (["train_dataset.type=dpo"], "DPOConfig"),
+    (["run.algorithm=dpo"], "use DPOConfig"),
+    (["train_dataset.type=dpo"], "unknown key 'gconfig'"),
     (["train_dataset.type=ppo"], "train_dataset.type"),
     # models
     (["run.model=null"], "actor.path"),
@@ -139,6 +163,38 @@ SFT: list[tuple[list[str], str]] = [
     (["post_exit_hook=ls"], "post_exit_hook 'ls'"),
     (["actor.enable_tree_training=true", "actor.backend=fsdp:d2"], "actor.enable_tree_training"),
     ([f"valid_dataset={{path: {HERE}.get_odd_sft_dataset, type: sft}}"], "loss_mask"),
+    (["actor.is_critic=true"], "actor.is_critic"),
+    (["run.workflow=multi_turn"], "run.workflow 'multi_turn' has no effect"),
+]
+PAIRS: list[tuple[str, list[str], str]] = [
+    ("dpo", [f"train_dataset.path={HERE}.get_odd_dpo_dataset"], "no chosen_loss_mask and no"),
+    ("rw", [f"train_dataset.path={HERE}.get_odd_rw_dataset"], "have no rejected_ids"),
+    ("dpo", [f"train_dataset.path={HERE}.get_empty_dpo_dataset"], "row 1 has an empty rejected"),
+    ("rw", [f"train_dataset.path={HERE}.get_empty_rw_dataset"], "row 1 has an empty rejected_ids"),
+    ("rw", [f"train_dataset.path={HERE}.get_equal_rw_dataset"], "of all 40 pairs are the same"),
+    ("rw", ["run.model.max_position_embeddings=4"], "and the model takes 4; set max_length"),
+    (
+        "rw",
+        [f"valid_dataset={{path: {HERE}.get_equal_rw_dataset, type: rw}}"],
+        "valid_dataset: both sides",
+    ),
+    ("rw", ["actor.is_critic=false"], "actor.is_critic=true"),
+    ("rw", ["actor.temperature=0.5"], "actor.temperature 0.5 has no effect"),
+    ("rw", ["actor.beta=0.1"], "actor.beta"),
+    ("rw", ["run.model.architecture=opt"], "token classification"),
+    ("rw", ["run.algorithm=dpo"], "use DPOConfig"),
+    ("dpo", ["run.reward_fn=gsm8k"], "run.reward_fn 'gsm8k' has no effect"),
+    ("dpo", ["actor.is_critic=true"], "actor.is_critic makes a value model"),
+    ("dpo", ["ref.is_critic=true"], "ref.is_critic makes a value model"),
+    ("dpo", ["actor.beta=0"], "actor.beta"),
+    ("dpo", ["actor.loss_type=hinge"], "hinge"),
+    ("dpo", ["ref.beta=0.5"], "ref.beta 0.5 has no effect; set actor.beta"),
+    ("dpo", ["ref.optimizer={lr: 1}"], "ref.optimizer"),
+    ("dpo", ["ref.temperature=0.5"], "ref.temperature is 0.5 and actor.temperature 1.0"),
+    ("dpo", ["ref.path=./no/model/here"], "there is no checkpoint folder './no/model/here'"),
+    ("dpo", ["ref.backend=fsdp:d2"], "ref.backend 'fsdp:d2' takes 2 processes and actor.backend"),
+    ("dpo", ["ref.backend=archon:d1"], "makes another model of run.model"),
+    ("dpo", ["ref.use_lora=true"], "ref.use_lora"),
 ]
 
 
@@ -163,6 +219,22 @@ def test_a_wrong_rl_configuration(tmp_path: Path, overrides: list[str], words: s
 )
 def test_a_wrong_sft_configuration(tmp_path: Path, overrides: list[str], words: str) -> None:
     check(sft_yaml(tmp_path), overrides, words, tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("kind", "overrides", "words"), PAIRS, ids=lambda v: v[0] if isinstance(v, list) else v[:40]
+)
+def test_a_wrong_configuration_of_pairs(
+    tmp_path: Path, kind: str, overrides: list[str], words: str
+) -> None:
+    check(pairs_yaml(tmp_path, kind), overrides, words, tmp_path)
+
+
+def test_a_reference_without_a_path_beside_an_actor_with_one(tmp_path: Path) -> None:
+    tiny_model("qwen3").save_pretrained(tmp_path / "model")
+    character_tokenizer(MODEL["characters"]).save_pretrained(tmp_path / "model")
+    overrides = [f"actor.path={tmp_path / 'model'}", "train_dataset.dataset_kwargs={size: 4}"]
+    check(pairs_yaml(tmp_path, "dpo"), overrides, "ref.path is empty; name the model", tmp_path)
 
 
 @pytest.mark.parametrize(

@@ -12,20 +12,23 @@ import pytest
 import torch
 from click.testing import CliRunner
 
-from areal.api.cli_args import GRPOConfig, SFTConfig, load_expr_config
+from areal.api.cli_args import DPOConfig, GRPOConfig, RWConfig, SFTConfig, load_expr_config
 from areal.api.errors import ConfigError
 from areal.engine.training import engine as train_engine
 from areal.trainer import recover
 from areal.trainer.base import BaseTrainer
 from areal.trainer.cli import main
+from areal.trainer.dpo import DPOTrainer
 from areal.trainer.ppo import PPOTrainer
 from areal.trainer.recover import find_recover
+from areal.trainer.rw import RWTrainer
 from areal.trainer.sft import SFTTrainer
 from areal.utils.dataloader import SeededSampler
 from tests.tiny_archon import BACKENDS
 from tests.tiny_runs import (
     DigitWorkflow,
     get_digits_rl_dataset,
+    pairs_yaml,
     rl_yaml,
     sft_yaml,
     train_stats,
@@ -93,6 +96,17 @@ class MortalSFT(Mortal, SFTTrainer):
     """Dies too."""
 
 
+class MortalDPO(Mortal, DPOTrainer):
+    """Dies too."""
+
+
+class MortalRW(Mortal, RWTrainer):
+    """Dies too."""
+
+
+ON_PAIRS: dict[str, tuple[Any, Any]] = {"dpo": (MortalDPO, DPOConfig), "rw": (MortalRW, RWConfig)}
+
+
 def run_rl(folder: Path, dies_at: tuple[str, int] | None, *overrides: str) -> MortalPPO:
     path = rl_yaml(
         folder,
@@ -122,6 +136,21 @@ def run_sft(folder: Path, dies_at: tuple[str, int] | None, *overrides: str) -> M
     try:
         with trainer:
             trainer.train()
+    except Killed:
+        pass
+    return trainer
+
+
+def run_pairs(folder: Path, kind: str, dies_at: tuple[str, int] | None) -> Any:
+    path = pairs_yaml(folder, kind, total_train_steps=STEPS, recover={"freq_steps": 2})
+    size = f"train_dataset.dataset_kwargs={{size: {NUM_ROWS}}}"
+    trainer_class, config_class = ON_PAIRS[kind]
+    trainer = trainer_class(load_expr_config(["--config", str(path), size], config_class)[0])
+    trainer.dies_at = dies_at
+    try:
+        with trainer:
+            trainer.train()
+        assert dies_at is None
     except Killed:
         pass
     return trainer
@@ -210,6 +239,14 @@ def test_supervised_training_goes_on_bit_for_bit(
     run_sft(tmp_path, dies_at, *options)
     resumed = run_sft(tmp_path, None, *options)
     assert_same(resumed, expected, tmp_path, folder)
+
+
+@pytest.mark.parametrize("kind", ON_PAIRS)
+def test_training_on_pairs_goes_on_bit_for_bit(tmp_path: Path, kind: str) -> None:
+    expected = run_pairs(tmp_path / "whole", kind, None)
+    run_pairs(tmp_path / "killed", kind, ("after update", 5))
+    resumed = run_pairs(tmp_path / "killed", kind, None)
+    assert_same(resumed, expected, tmp_path / "killed", tmp_path / "whole")
 
 
 def test_dropout_goes_on_bit_for_bit(tmp_path: Path) -> None:

@@ -34,7 +34,6 @@ from areal.api.errors import ConfigError
 PACKAGE = Path(areal.__file__).parent
 YAMLS = Path(__file__).parent / "yamls"
 EXPERIMENTS = [GRPOConfig, PPOConfig, SFTConfig, RWConfig, DPOConfig]
-HAVE_TRAINERS = [GRPOConfig, SFTConfig]
 
 
 def sections(cls: type, found: dict[type, None] | None = None) -> dict[type, None]:
@@ -143,7 +142,7 @@ def put(config: Any, key: str, value: Any) -> Any:
     return config
 
 
-CASES = [(cls, key, value) for cls in HAVE_TRAINERS for key, value in refusals(cls())]
+CASES = [(cls, key, value) for cls in EXPERIMENTS for key, value in refusals(cls())]
 
 
 @pytest.mark.parametrize(("cls", "key", "value"), CASES)

@@ -125,7 +125,7 @@ def test_names_are_inherited_in_python_too() -> None:
         (["actor.behave_imp_weight_mode=token_mask"], "`action: mask`"),
         (["allocation_mode=sglang:d1+fsdp:d1"], "rollout.backend and actor.backend"),
         (["run.algorithm=grp"], "unknown run.algorithm 'grp'; did you mean 'grpo'?"),
-        (["run.algorithm=dpo"], "run.algorithm 'dpo' has no trainer here"),
+        (["run.algorithm=dpo"], "use DPOConfig (train_dataset.type dpo)"),
         (["run.algorithm=sft"], "run.algorithm 'sft' does not fit GRPOConfig"),
         (["seed"], "cannot read override 'seed'; write key=value"),
         (["~seed=1"], "cannot read override '~seed=1'"),

@@ -32,7 +32,7 @@ from areal.utils.data import (
 TOLERANCE = {"rtol": 1e-10, "atol": 1e-12}  # float64, a few hundred additions
 EPS = 1e-5  # NormConfig's default, which the papers leave out
 MAX_NEW_TOKENS = 9
-ALGORITHMS = sorted(set(PRESETS) - {"sft"})
+ALGORITHMS = sorted(set(PRESETS) - {"dpo", "rw", "sft"})
 
 
 @dataclass

@@ -48,6 +48,8 @@ def test_a_step_shows_what_a_person_watches_and_nothing_that_is_missing():
     assert text == "reward 0.500 (eval 0.250)  2,346 tok/s  staleness 0.5"
     assert stats_text({"loss": None}, {"loss": None}) == "loss nan"
     assert stats_text({}, {}) == ""
+    pairs = stats_text({"loss": 0.5, "accuracy": 0.75}, {"accuracy": 0.5})
+    assert pairs == "loss 0.500  accuracy 0.750 (eval 0.500)"
 
 
 @pytest.mark.parametrize("columns", [80, 100, 160])

@@ -201,6 +201,7 @@ def test_the_console_says_rows_and_sequences(tmp_path: Path, capsys: pytest.Capt
     ("config", "text"),
     [
         ({"train_dataset": {"batch_size": 4}}, "4 sequences a step"),
+        ({"train_dataset": {"batch_size": 4, "type": "dpo"}}, "4 pairs a step"),
         ({"train_dataset": {"batch_size": 4}, "gconfig": {"n_samples": 2}},
          "4 rows x 2 samples = 8 sequences a step"),
         ({}, ""),

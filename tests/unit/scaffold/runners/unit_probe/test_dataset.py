@@ -47,7 +47,7 @@ RW = [
 ]
 DPO = [
     ([masked()], ""),
-    ([masked(**BEGINNING)], ""),
+    ([masked(**BEGINNING)], "rejected_loss_mask of row 0 is 0 everywhere"),
     ([pair()], "it needs chosen_loss_mask and rejected_loss_mask"),
     ([masked(chosen_loss_mask=[0, 1])], "0 or 1 for each of its 3 tokens"),
     ([masked(chosen_loss_mask=[0, 2, 1])], "0 or 1 for each of its 3 tokens"),

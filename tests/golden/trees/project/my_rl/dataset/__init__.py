@@ -26,7 +26,7 @@ def get_loader(name: str, type: str) -> Callable[..., Any]:
 
     Args:
         name: A key of the table.
-        type: The kind of training: "sft" or "rl".
+        type: The kind of training: "sft", "rl", "rw" or "dpo".
 
     Raises:
         UnknownNameError: There is no such dataset, or it has no loader of this type.

@@ -1,0 +1,62 @@
+"""What `scaffold new` writes trains, on its own rows and on those of a dataset that is added."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.integration.areal.conftest import command, environment
+
+Scaffold = Callable[..., Any]
+SHORT = ["total_train_steps=3", "evaluator.freq_steps=3", "train_dataset.batch_size=2"]
+
+
+def train(project: Path, *argv: str) -> list[dict[str, Any]]:
+    """Trains in a project, and returns the statistics of the steps."""
+    done = subprocess.run(
+        command("train", *argv, "trial_name=tried"),
+        cwd=project,
+        env=environment(),
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    lines = (project / "runs" / "my_rl" / "tried" / "stats.jsonl").read_text().splitlines()
+    rows = [json.loads(line) for line in lines]
+    assert [row["kind"] for row in rows] == ["train"] * 3 + ["eval"]
+    assert {"loss", "accuracy", "margin"} <= rows[-1]["stats"].keys()
+    return [row["stats"] for row in rows[:3]]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["dpo", "rw"])
+def test_the_configuration_of_pairs_trains_on_both_rows(
+    scaffold: Scaffold, tmp_path: Path, kind: str
+) -> None:
+    assert scaffold(tmp_path, "new", "my_rl").status == 0
+    project = tmp_path / "my_rl"
+    warm = ["-c", "sft.yaml", "total_train_steps=2", "train_dataset.batch_size=4"]
+    subprocess.run(command("train", *warm), cwd=project, env=environment(), check=True, timeout=120)
+    assert len(train(project, "-c", f"{kind}.yaml", *SHORT)) == 3
+
+    source = tmp_path / "sums.jsonl"
+    sums = [{"prompt": f"{i}+{i}=", "chosen": f"{2 * i}", "rejected": "?"} for i in range(8)]
+    source.write_text("".join(json.dumps(row) + "\n" for row in sums))
+    added = scaffold(project, "add-dataset", "sums", "--type", kind, "--from", str(source))
+    assert added.status == 0, added.text
+    config = yaml.safe_load((project / f"{kind}.yaml").read_text())
+    for section in ("train_dataset", "valid_dataset"):
+        own = {"path": str(source), "dataset_kwargs": {"name": "my_rl.dataset.sums"}}
+        config[section].update(own)
+    (project / "own.yaml").write_text(yaml.safe_dump(config))
+    steps = train(project, "-c", "own.yaml", *SHORT, "recover.mode=disabled")
+    assert steps[0][f"{kind}/n_pairs"] == 2

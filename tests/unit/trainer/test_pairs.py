@@ -1,0 +1,62 @@
+"""Pairs of answers: which rows are trained on, and that no pair is parted."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+
+from areal.api.errors import DatasetError
+from areal.trainer.pairs import num_pairs, usable_pairs, whole_pairs
+
+RW = ("chosen_ids", "rejected_ids")
+DPO = (*RW, "chosen_loss_mask", "rejected_loss_mask")
+GOOD: dict[str, Any] = {
+    "chosen_ids": [1, 2, 3],
+    "rejected_ids": [1, 4],
+    "chosen_loss_mask": [0, 1, 1],
+    "rejected_loss_mask": [0, 1],
+}
+SAME = GOOD | {"rejected_ids": [1, 2, 3], "rejected_loss_mask": [0, 1, 1]}
+
+
+def usable(rows: list[dict[str, Any]], columns: tuple[str, ...] = DPO) -> Any:
+    return usable_pairs(rows, columns, "train_dataset", max_length=4)
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"chosen_ids": []}, "empty chosen_ids: an answer has at least its end token"),
+        ({"rejected_ids": [1, 2, 3, 4, 5]}, "5 tokens in rejected_ids, and the model takes 4"),
+        ({"chosen_loss_mask": [0, 1]}, "2 values in chosen_loss_mask for 3 tokens in chosen_ids"),
+        ({"rejected_loss_mask": [0, 0]}, "rejected_loss_mask of 0 everywhere: its answer is empty"),
+    ],
+)
+def test_a_row_that_cannot_be_trained_on_is_named(change: dict[str, Any], words: str) -> None:
+    with pytest.raises(DatasetError, match=f"^train_dataset: row 1 .*{words}"):
+        usable([GOOD, GOOD | change])
+
+
+def test_a_row_without_a_side_is_named() -> None:
+    with pytest.raises(DatasetError, match="row 1 has no rejected_ids; it has chosen_ids"):
+        usable([GOOD, {"chosen_ids": [1]}], RW)
+
+
+def test_pairs_that_do_not_differ_are_left_out_and_counted(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    kept = usable([SAME, GOOD, SAME, GOOD])
+    assert list(kept) == [GOOD, GOOD]
+    assert "left out 2 of 4 pairs" in caplog.text
+    rows = [GOOD, GOOD]
+    assert usable(rows) is rows
+    with pytest.raises(DatasetError, match="both sides of all 2 pairs are the same"):
+        usable([SAME, SAME])
+
+
+def test_a_pair_with_an_empty_side_does_not_count() -> None:
+    cu_seqlens = torch.tensor([0, 3, 5, 5, 9, 10, 12], dtype=torch.int32)
+    assert whole_pairs(cu_seqlens).tolist() == [True, False, True]
+    assert int(num_pairs({"cu_seqlens": cu_seqlens})) == 2
