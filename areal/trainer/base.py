@@ -43,6 +43,7 @@ logger = logging.getLogger("Trainer")
 # Where nothing is configured, a run that can be resumed writes a checkpoint this often.
 DEFAULT_RECOVER_SECONDS = 60
 MODEL_FOLDER = "model"
+ADAPTER_FOLDER = "adapter"
 CHECKPOINT_FOLDER = "checkpoints"
 RECOVER_FOLDER = "recover"
 EVAL_STATS = "eval-rollout"  # what workflow_context.stat_scope() says in an evaluation
@@ -184,10 +185,10 @@ class BaseTrainer(ABC):
                     break
         except EpisodeFailureError:
             # A grader that broke, or a task that is solved, is no reason to lose the training.
-            self._save_model(self.folder / MODEL_FOLDER)
+            self._save_final_model()
             raise
         # In this order: a trial that says it is complete has its model.
-        self._save_model(self.folder / MODEL_FOLDER)
+        self._save_final_model()
         self._save_recover(is_done=True)
 
     def _step_and_log(self, run_log: RunLog | NoLog, timers: dict[str, PeriodicTimer]) -> bool:
@@ -237,10 +238,18 @@ class BaseTrainer(ABC):
     # --- files
 
     def _save_model(self, path: Path) -> None:
-        meta = SaveLoadMeta(
+        self.actor.save(self._model_meta(path))
+
+    def _save_final_model(self) -> None:
+        """Save the whole model, and beside it the adapter where one was trained."""
+        self.actor.save_merged(self._model_meta(self.folder / MODEL_FOLDER))
+        if self.actor_config.use_lora:
+            self._save_model(self.folder / ADAPTER_FOLDER)
+
+    def _model_meta(self, path: Path) -> SaveLoadMeta:
+        return SaveLoadMeta(
             path=str(path), weight_format="hf", with_optim=False, tokenizer=self.tokenizer
         )
-        self.actor.save(meta)
 
     def _save_recover(self, is_done: bool) -> None:
         recover: RecoverConfig = self.config.recover

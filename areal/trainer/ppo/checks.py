@@ -6,6 +6,7 @@ from areal.api.cli_args import PPOConfig
 from areal.api.config.field_check import check_fields
 from areal.api.errors import ConfigError
 from areal.api.registry import import_from_string
+from areal.trainer.runtime import uses_servers
 
 
 def check_ppo_config(config: PPOConfig) -> None:
@@ -28,7 +29,31 @@ def check_ppo_config(config: PPOConfig) -> None:
             "close to; describe one in ref, "
             "or set actor.kl_ctl=0"
         )
+    _check_lora(config)
     _check_functions(config)
+
+
+def _check_lora(config: PPOConfig) -> None:
+    if not config.rollout.use_lora:
+        return
+    if not config.actor.use_lora:
+        raise ConfigError(
+            "rollout.use_lora has servers generate with the adapter that actor.use_lora trains, "
+            "which is false; set both"
+        )
+    mode = config.actor.weight_update_mode
+    if uses_servers(config) and mode != "disk":
+        raise ConfigError(
+            f"actor.weight_update_mode is {mode!r}, and servers take adapters from disk: set it to "
+            "disk, or rollout.use_lora to false, and they get merged weights"
+        )
+    assert config.eval_gconfig is not None
+    names = config.gconfig.lora_name, config.eval_gconfig.lora_name
+    if names[0] != names[1]:
+        raise ConfigError(
+            f"gconfig.lora_name is {names[0]!r} and eval_gconfig.lora_name {names[1]!r}: a run has "
+            "one adapter; set both to one name"
+        )
 
 
 def _check_functions(config: PPOConfig) -> None:

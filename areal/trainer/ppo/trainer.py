@@ -12,13 +12,15 @@ from typing import TYPE_CHECKING, Any
 
 import torch.distributed as dist
 
-from areal.api.cli_args import GenerationHyperparameters, PPOConfig
+from areal.api.cli_args import GenerationHyperparameters, PPOConfig, TrainEngineConfig
 from areal.api.config.defaults import ours
 from areal.api.engine_api import InferenceEngine
 from areal.api.errors import ConfigError, TrajectoryError
 from areal.api.io_struct import WeightUpdateMeta
 from areal.api.registry import resolve
 from areal.engine.local.engine import LocalInferenceEngine
+from areal.engine.model.lora import BaseOfLora, base_model_path
+from areal.engine.model.shared_weights import SharedWeights
 from areal.engine.processes import is_first
 from areal.engine.training.engine import PackedTrainEngine
 from areal.infra.workflow_resolution import is_agent, is_workflow, resolve_accept_fn
@@ -185,9 +187,11 @@ class PPOTrainer(BaseTrainer):
         """Return the engine of the frozen policy that the KL penalty keeps close to."""
         if self.config.ref is None or self.config.actor.kl_ctl <= 0:
             return None
-        settings = self.config.ref
+        settings = dataclasses.replace(self.config.ref, use_lora=False)
         if settings.backend == ours("actor.backend"):
             settings = dataclasses.replace(settings, backend=self.config.actor.backend)
+        if _is_beneath(self.config.actor, settings):
+            return make_train_engine(settings, SharedWeights(BaseOfLora(self.weights)))
         ref = make_train_engine(settings, make_weights(self.config, settings, self.tokenizer))
         if dist.is_initialized():
             ref.create_process_group()
@@ -360,7 +364,16 @@ class PPOTrainer(BaseTrainer):
     def _publish(self, version: int) -> None:
         """Give the rollout engine the new weights under a new version; episodes go on meanwhile."""
         mode: Any = self.config.actor.weight_update_mode
-        meta = WeightUpdateMeta(type=mode, path=str(self.folder / "weights" / "weight_update"))
+        rollout = self.config.rollout
+        meta = WeightUpdateMeta(
+            type=mode,
+            path=str(self.folder / "weights" / "weight_update"),
+            use_lora=rollout.use_lora,
+            lora_name=self.config.gconfig.lora_name,
+            base_model_name=self.config.actor.path,
+            # The versions that requests may still name, and one more.
+            lora_keep_versions=rollout.max_head_offpolicyness + 2,
+        )
         self.actor.update_weights(meta.with_version(version))
         self.actor.set_version(version)
         if self.rollout is not None:
@@ -480,6 +493,12 @@ class PPOTrainer(BaseTrainer):
         if self._agent_proxy is not None:
             self._agent_proxy.stop()
         return super().close(status)
+
+
+def _is_beneath(actor: TrainEngineConfig, ref: TrainEngineConfig) -> bool:
+    """Return whether a reference is the model that the actor's adapter leaves as it is."""
+    same = ref.dtype == actor.dtype and ref.backend == actor.backend
+    return actor.use_lora and same and ref.path == base_model_path(actor.path)
 
 
 def _constructor_parameters(workflow: type) -> list[str]:
