@@ -14,6 +14,7 @@ from torch import Tensor, nn
 
 from areal.api.cli_args import OptimizerConfig, TrainEngineConfig
 from areal.api.io_struct import FinetuneSpec
+from areal.engine.model.lora import LoraCausalLM, make_config
 from areal.engine.model.shared_weights import SharedWeights
 from areal.engine.training.engine import HFTrainEngine
 from areal.trainer.sft import num_loss_tokens, sft_loss_fn
@@ -25,6 +26,7 @@ from benchmarks.settings import Settings
 NUM_SEQUENCES = 32
 PADDED_LENGTH = 256
 LEARNING_RATE = 1e-4
+LORA_RANK = 32
 IGNORED_LABEL = -100  # what transformers leaves out of its loss
 # Batches of different lengths, so that no side sees the same shape every time.
 NUM_BATCHES = 4
@@ -32,7 +34,7 @@ FILLS = {"fill_30": 0.3, "fill_100": 1.0}
 
 
 def run(settings: Settings) -> list[Result]:
-    """Measure real tokens per CPU second of whole steps, at 30 % fill and at 100 %."""
+    """Measure real tokens per CPU second of whole steps: of all weights, and of an adapter."""
     use_one_thread()
     weights, tokenizer = make_reference()
     theirs = plain_transformers_copy(weights.module)
@@ -60,6 +62,28 @@ def run(settings: Settings) -> list[Result]:
                 note=ratio_spread(rates["packed"], rates["padded"]),
             )
         )
+    # The last batches: full ones.
+    adapted, _ = make_reference()
+    adapted.lm = LoraCausalLM(adapted.module, make_config("run.model", LORA_RANK, LORA_RANK, []))
+    adapted_step = _packed_step(adapted)
+    rates = interleaved_rates(
+        {
+            "adapter": lambda: _train_on(adapted_step, batches, num_tokens),
+            "all weights": lambda: _train_on(step, batches, num_tokens),
+        },
+        settings.repetitions,
+    )
+    results.append(
+        Result(
+            "packing.lora",
+            f"training step of a LoRA adapter, rank {LORA_RANK}, the same full batch",
+            statistics.median(rates["adapter"]),
+            "tok/CPU-s",
+            statistics.median(rates["all weights"]),
+            "all weights",
+            note=ratio_spread(rates["adapter"], rates["all weights"]),
+        )
+    )
     return results
 
 

@@ -8,6 +8,7 @@ import time
 import uuid
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from aiohttp import web
@@ -57,6 +58,7 @@ class FakeServer:
         disk_full: Weights cannot be loaded.
         claims_version: Generation names it, instead of the version held.
         seen: All requests that were well-formed.
+        adapters: What each loaded adapter's folder held at that moment, by the adapter's name.
     """
 
     def __init__(self, token_s: float = 0.0, load_s: float = 0.0) -> None:
@@ -70,6 +72,7 @@ class FakeServer:
         self.claims_version: int | None = None
         self.seen: list[Seen] = []
         self.version: int | None = None
+        self.adapters: dict[str, list[str]] = {}
         self.instance = ""
         self.port = 0
         self._aborts = 0
@@ -110,6 +113,7 @@ class FakeServer:
     async def _start(self) -> None:
         self.instance = uuid.uuid4().hex
         self.version = None
+        self.adapters = {}
         self._may_run.set()
         app = web.Application(client_max_size=64 << 20, middlewares=[self._guard])
         app.add_routes([web.get("/health", self._ok), *self.routes()])
@@ -225,6 +229,19 @@ class FakeServer:
         """Ends ``pause``."""
         self._may_run.set()
 
+    def load_adapter(self, body: dict[str, Any]) -> str | None:
+        """Takes an adapter; returns why it cannot: a name is given once."""
+        name, folder = body["lora_name"], Path(body["lora_path"])
+        if name in self.adapters:
+            return f"{name} is loaded already"
+        self.adapters[name] = sorted(path.name for path in folder.glob("*"))
+        return None
+
+    def check_adapter(self, name: str | None) -> None:
+        """Refuses a request for an adapter that is not loaded."""
+        if name is not None and name not in self.adapters:
+            raise self.refusal(f"{name} is not loaded")
+
     async def load(self, version: str | None, path: str = "") -> str | None:
         """Takes other weights; returns why it cannot. Below /nowhere there are none."""
         if self.hangs_on_load:
@@ -303,6 +320,7 @@ class FakeSGLang(FakeServer):
         )
         sampling = body["sampling_params"]
         self.check(sampling, _SGLANG_SAMPLING, {"max_new_tokens"})
+        self.check_adapter(body.get("lora_path"))
         context = body["input_ids"]
         tokens, versions, reason = await self.generate(
             len(context), sampling["max_new_tokens"], sampling.get("stop_token_ids", [])
@@ -390,12 +408,14 @@ class FakeSGLang(FakeServer):
 
     async def _load_lora(self, request: web.Request) -> web.Response:
         fields: Schema = {"lora_name": (str,), "lora_path": (str,)}
-        await self.body(request, fields, set(fields))
-        return self._loaded(await self.load(None))
+        body = await self.body(request, fields, set(fields))
+        version = body["lora_name"].rpartition("-v")[2] if self.names_instance else None
+        return self._loaded(self.load_adapter(body) or await self.load(version))
 
     async def _unload_lora(self, request: web.Request) -> web.Response:
-        await self.body(request, {"lora_name": (str,)}, {"lora_name"})
-        return self._loaded("no such adapter")
+        body = await self.body(request, {"lora_name": (str,)}, {"lora_name"})
+        found = self.adapters.pop(body["lora_name"], None)
+        return self._loaded("no such adapter" if found is None else None)
 
     async def _memory(self, request: web.Request) -> web.Response:
         await self.body(request, {"tags": (list,)}, set())
@@ -463,6 +483,7 @@ class FakeVLLM(FakeServer):
         left_out = {"temperature", "top_p", "top_k", "min_p", "repetition_penalty"} - body.keys()
         if left_out and "prompt_logprobs" not in body:
             raise self.refusal(f"no {', '.join(sorted(left_out))}")
+        self.check_adapter(body.get("model"))
         context = body["prompt"]
         tokens, _, reason = await self.generate(
             len(context), body["max_tokens"], body.get("stop_token_ids", [])
@@ -550,12 +571,16 @@ class FakeVLLM(FakeServer):
 
     async def _load_lora(self, request: web.Request) -> web.Response:
         fields: Schema = {"lora_name": (str,), "lora_path": (str,)}
-        await self.body(request, fields, set(fields))
+        body = await self.body(request, fields, set(fields))
+        if trouble := self.load_adapter(body):
+            raise self.refusal(trouble)
         return web.Response(text="Success")
 
     async def _unload_lora(self, request: web.Request) -> web.Response:
-        await self.body(request, {"lora_name": (str,)}, {"lora_name"})
-        raise self.refusal("no such adapter")
+        body = await self.body(request, {"lora_name": (str,)}, {"lora_name"})
+        if self.adapters.pop(body["lora_name"], None) is None:
+            raise self.refusal("no such adapter")
+        return web.Response(text="Success")
 
     async def _empty(self, request: web.Request) -> web.Response:
         await self.body(request, {}, set())

@@ -359,9 +359,10 @@ class RemoteInfEngine(InferenceEngine):
             finally:
                 self._pool.release(server, tokens)
             versions, is_sure = result.output_versions, True
-            if versions is None or self.config.use_lora:  # an adapter's version is in its name
+            if versions is None:
                 versions = [version] * len(result.output_tokens)
-                # Without a name it may have waited until the server had other weights.
+                # Without a name it may have waited until the server had other weights; a LoRA
+                # adapter's version is in its name.
                 is_sure = self.config.use_lora or (
                     result.stop_reason == "abort" or server.version == version
                 )

@@ -52,6 +52,7 @@ logger = logging.getLogger("Trainer")
 # Where nothing is configured, a run that can be resumed writes a checkpoint this often.
 DEFAULT_RECOVER_SECONDS = 60
 MODEL_FOLDER = "model"
+ADAPTER_FOLDER = "adapter"
 CHECKPOINT_FOLDER = "checkpoints"
 RECOVER_FOLDER = "recover"
 EVAL_STATS = "eval-rollout"  # what workflow_context.stat_scope() says in an evaluation
@@ -221,10 +222,10 @@ class BaseTrainer(ABC):
                     break
         except EpisodeFailureError:
             # A grader that broke, or a task that is solved, is no reason to lose the training.
-            self._save_model(self.folder / MODEL_FOLDER)
+            self._save_final_model()
             raise
         # In this order: a trial that says it is complete has its model.
-        self._save_model(self.folder / MODEL_FOLDER)
+        self._save_final_model()
         self._save_recover(is_done=True)
 
     def _step_and_log(self, run_log: RunLog | NoLog, timers: dict[str, PeriodicTimer]) -> bool:
@@ -278,10 +279,21 @@ class BaseTrainer(ABC):
         # The actor last: where it is, the others are.
         for name, engine in reversed(self.trained.items()):
             target = path if engine is self.actor else path.with_name(f"{path.name}_{name}")
-            meta = SaveLoadMeta(
-                path=str(target), weight_format="hf", with_optim=False, tokenizer=self.tokenizer
-            )
-            engine.save(meta)
+            engine.save(self._model_meta(target))
+
+    def _save_final_model(self) -> None:
+        """Save what is trained, an adapter merged into its model and by itself."""
+        path = self.folder / MODEL_FOLDER
+        if self.actor_config.use_lora:
+            self._save_model(self.folder / ADAPTER_FOLDER)
+            self.actor.save_merged(self._model_meta(path))
+        else:
+            self._save_model(path)
+
+    def _model_meta(self, path: Path) -> SaveLoadMeta:
+        return SaveLoadMeta(
+            path=str(path), weight_format="hf", with_optim=False, tokenizer=self.tokenizer
+        )
 
     def _save_recover(self, is_done: bool) -> None:
         recover: RecoverConfig = self.config.recover

@@ -15,6 +15,7 @@ from rich.table import Table
 from areal.api.alloc_mode import ModelAllocation
 from areal.api.cli_args import PPOConfig, choose_config_class, load_expr_config
 from areal.api.errors import ConfigError
+from areal.engine.model.lora import ADAPTER_CONFIG
 from areal.infra.launch import SERVERS_VARIABLE
 from areal.trainer.base import CHECKPOINT_FOLDER, MODEL_FOLDER
 from areal.trainer.ppo import PPOTrainer
@@ -146,7 +147,8 @@ def find_checkpoint(run: Path) -> str:
     """Return the final model of a run, else its newest checkpoint; "" where there is none."""
     if (run / MODEL_FOLDER / "config.json").is_file():
         return str(run / MODEL_FOLDER)
-    kept = [path.parent for path in (run / CHECKPOINT_FOLDER).glob("**/config.json")]
+    names = ("config.json", ADAPTER_CONFIG)
+    kept = [path.parent for name in names for path in (run / CHECKPOINT_FOLDER).rglob(name)]
     newest = max(kept, key=lambda folder: folder.stat().st_mtime, default=None)
     return "" if newest is None else str(newest)
 
@@ -156,7 +158,8 @@ def _without_training(config: PPOConfig, checkpoint: str, asks_servers: bool) ->
     name = ModelAllocation.from_str(config.actor.backend).backend
     actor = dataclasses.replace(config.actor, backend=f"{name}:d1", kl_ctl=0.0)
     if checkpoint:
-        actor = dataclasses.replace(actor, path=checkpoint, init_from_scratch=False)
+        # An adapter is evaluated merged.
+        actor = dataclasses.replace(actor, path=checkpoint, init_from_scratch=False, use_lora=False)
     rollout = config.rollout
     if not asks_servers:
         rollout = dataclasses.replace(rollout, backend="local:d1")

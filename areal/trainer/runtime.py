@@ -23,6 +23,7 @@ from areal.api.config.defaults import ours
 from areal.api.errors import ConfigError, DatasetError
 from areal.dataset import get_custom_dataset
 from areal.engine.loading.huggingface import resolve_dtype
+from areal.engine.model.lora import base_model_path
 from areal.engine.model.shared_weights import SharedWeights
 from areal.engine.processes import resolve_device
 from areal.engine.training.backends import refuse_unavailable, train_engine_class
@@ -101,6 +102,7 @@ def make_tokenizer(
     path = config.tokenizer_path or actor.path
     if path:
         check_local_path(path)
+        path = base_model_path(path)
         try:
             return load_hf_tokenizer(path)
         except (OSError, ValueError) as error:

@@ -22,6 +22,7 @@ from areal.api.reward_pool.worker import die_with
 from areal.engine.loading.huggingface import resolve_dtype
 from areal.engine.local.engine import LocalInferenceEngine
 from areal.engine.local.server import InferenceServer, require_key
+from areal.engine.model.lora import base_model_path
 from areal.engine.model.shared_weights import SharedWeights
 from areal.engine.processes import resolve_device
 from areal.engine.training.backends import train_engine_class
@@ -81,7 +82,7 @@ def _from_checkpoint(path: str, backend: str) -> tuple[SharedWeights, Any, int]:
         experiment_name="serve", trial_name="serve", path=path, backend=backend
     )
     try:
-        tokenizer = load_hf_tokenizer(path)
+        tokenizer = load_hf_tokenizer(base_model_path(path))
     except (OSError, ValueError) as error:
         raise ConfigError(f"cannot load the tokenizer of {path!r}: {error}") from error
     device = resolve_device()
@@ -98,7 +99,8 @@ def _from_config(argv: Sequence[str], backend: str) -> tuple[SharedWeights, Any,
     config = load_expr_config(argv, kind)[0]
     # However many processes train it, a server holds the whole model.
     family = ModelAllocation.from_str(backend or config.actor.backend).backend
-    actor = dataclasses.replace(config.actor, backend=f"{family}:d1")
+    # A trainer's adapter comes with its first update, alone or merged.
+    actor = dataclasses.replace(config.actor, backend=f"{family}:d1", use_lora=False)
     tokenizer = make_tokenizer(config, actor)
     weights = make_weights(config, actor, tokenizer)
     weights.lm.turn_off_dropout()

@@ -62,7 +62,8 @@ IMPORT_NAMES |= {"markdown-it-py": "markdown_it", "pyyaml": "yaml", "tomli-w": "
 # Comes with torch, transformers or aiohttp and is imported beside them.
 COMES_WITH = {"tokenizers", "huggingface_hub", "triton", "yaml", "yarl"}
 OPTIONAL = {"sglang", "vllm", "swanlab", "trackio", "wandb", "trl", "flash_attn", "psutil"}
-OPTIONAL |= {"agents", "anthropic", "langchain_core", "langchain_openai", "openai", "tree_sitter"}
+OPTIONAL |= {"agents", "anthropic", "langchain_core", "langchain_openai", "openai"}
+OPTIONAL |= {"peft", "tree_sitter"}
 
 
 def third_party_imports(package: str) -> dict[str, Path]:

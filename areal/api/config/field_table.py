@@ -71,7 +71,7 @@ _WARMUP = Read("areal.utils.lr_scheduler")
 _NO_TEACHER = Refused("there is no distillation; leave teacher null")
 
 _CLUSTER = Ignored("placement on a cluster; processes are started on this machine")
-_LORA = Ignored("of LoRA, which is refused by use_lora")
+_LORA = Read("areal.engine.loading.lora")
 _NAMES = Ignored("a run has one name and one folder: experiment_name, trial_name, cluster.fileroot")
 _NO_LOOKUP = Ignored("no address is looked up: the launcher passes them on")
 _NO_RPC = Ignored("of worker processes that are called over HTTP; there are none")
@@ -307,11 +307,11 @@ FIELD_TABLE: dict[str, dict[str, Entry]] = {
         "archon": Read("areal.engine.training.archon"),
         "megatron": Refused("there is no Megatron engine; use archon or fsdp"),
         "offload": Ignored("saves memory; models stay on their devices"),
-        "use_lora": Refused("all weights are trained; set it to false"),
+        "use_lora": _TRAIN_ENGINE,
         "lora_rank": _LORA,
         "lora_alpha": _LORA,
         "target_modules": _LORA,
-        "peft_type": _LORA,
+        "peft_type": Read("areal.engine.training.backends"),
         "enable_tree_training": Refused("there is no tree attention; set it to false"),
         "scheduling_spec": _CLUSTER,
         "backend": _RUNTIME,
@@ -457,7 +457,7 @@ FIELD_TABLE: dict[str, dict[str, Entry]] = {
         "stop": _DECODER,
         "frequency_penalty": _SAMPLING,
         "seed": _LOCAL_ENGINE,
-        "lora_name": _LORA,
+        "lora_name": _PPO,
         "use_beam_search": _SAMPLING,
         "reward_normalization": _PPO,
         "drop_incomplete_group": _PPO,
@@ -484,8 +484,8 @@ FIELD_TABLE: dict[str, dict[str, Entry]] = {
         "scheduling_spec": _CLUSTER,
         "backend": _RUNTIME,
         "scheduling_strategy": _CLUSTER,
-        "use_lora": Refused("all weights are trained; set it to false"),
-        "lora_name": _LORA,
+        "use_lora": _PPO,
+        "lora_name": Ignored("servers know the adapter by gconfig.lora_name"),
         "agent": _PPO,
         "return_routed_experts": Refused("routing is not replayed in training; set it to false"),
         "_version": Refused("the only one is v1"),

@@ -21,6 +21,7 @@ from areal.engine.model.causal_lm import HFCausalLM
 from areal.engine.model.checkpoint import quiet_progress
 from areal.engine.model.cpu_kernels import use_cpu_kernels
 from areal.engine.model.fused_linear import fuse_siblings
+from areal.engine.model.lora import base_model_path, merge_adapter
 from areal.experimental.models.archon.state_dict.adapter import fresh_head
 
 if TYPE_CHECKING:
@@ -122,7 +123,7 @@ def load_model(
     """Load a causal language model from a checkpoint folder or a hub id.
 
     Args:
-        path: The folder or id.
+        path: The folder or id. The folder of an adapter gives the model with the adapter merged.
         dtype: Of the parameters.
         device: Where they go.
         fresh_seed: Takes the configuration alone, and random weights of this seed.
@@ -136,9 +137,10 @@ def load_model(
     from transformers import AutoConfig
 
     require_path(path)
+    base = base_model_path(path)
     found: dict[str, Any] = {"missing_keys": ()}
     try:
-        config = AutoConfig.from_pretrained(path)
+        config = AutoConfig.from_pretrained(base)
         if is_critic:
             make_scalar(config)
         auto_class = _auto_class(config, is_critic)
@@ -150,7 +152,7 @@ def load_model(
             own = {"config": config} if is_critic else {}
             with quiet_progress(), _quiet_report() if is_critic else nullcontext():
                 model, found = auto_class.from_pretrained(
-                    path, dtype=dtype, output_loading_info=True, **own
+                    base, dtype=dtype, output_loading_info=True, **own
                 )
     except (OSError, ValueError, RuntimeError, SafetensorError) as error:
         raise ConfigError(f"cannot load actor.path {path!r}: {error}") from error
@@ -166,7 +168,8 @@ def load_model(
             f"the checkpoint actor.path {path!r} lacks weights: {', '.join(sorted(missing))}"
         )
     try:
-        return prepare_model(model, device, stays_whole)
+        model = prepare_model(model, device, stays_whole)
+        return model if base == path else merge_adapter(model, path)
     except ConfigError as error:
         raise ConfigError(f"actor.path {path!r}: {error}") from error
 

@@ -20,6 +20,7 @@ from areal.api.errors import ArealError, ConfigError
 from areal.api.io_struct import ModelRequest, ModelResponse, WeightUpdateMeta
 from areal.engine.local.decoder import Decoder, FinishedRow, Row
 from areal.engine.local.sampling import check_generation
+from areal.engine.model.lora import put_adapter
 from areal.engine.model.shared_weights import SharedWeights
 from areal.infra import workflow_context
 from areal.infra.episode_gauge import EpisodeGauge
@@ -415,12 +416,15 @@ class LocalInferenceEngine(InferenceEngine):
         return self.weights.version
 
     def update_weights_from_disk(self, meta: WeightUpdateMeta) -> Future[None]:
-        """Load safetensors of the same model from ``meta.path`` into the running one."""
+        """Load safetensors of the same model from ``meta.path``, or a LoRA adapter, into it."""
         if meta.path is None:
             raise ConfigError("a weight update from disk needs meta.path")
         future: Future[None] = Future()
-        with self.weights.writing():
-            self.weights.lm.read(meta.path)
+        if meta.use_lora:
+            put_adapter(self.weights, meta.path)
+        else:
+            with self.weights.writing():
+                self.weights.lm.read(meta.path)
         if meta.version is not None:
             self.set_version(meta.version)
         future.set_result(None)

@@ -13,6 +13,7 @@ import torch
 from safetensors.torch import save_file
 from torch import Tensor
 
+from areal.engine.model.lora import put_adapter
 from areal.engine.model.shared_weights import SharedWeights
 from areal.engine.weight_sync import (
     MANIFEST,
@@ -51,7 +52,7 @@ class WeightReceiver:
         self._headers = {"Authorization": f"Bearer {api_key}"} if api_key else {}
         self._groups: dict[str, WeightGroup] = {}
         self._received: dict[str, Tensor] = {}
-        self._num_bytes = {"disk": 0, "group": 0, "http": 0}
+        self._num_bytes = {"adapter": 0, "disk": 0, "group": 0, "http": 0}
 
     def counts(self) -> dict[str, int]:
         """Return how many bytes came by each way."""
@@ -66,6 +67,17 @@ class WeightReceiver:
         """Load a folder of safetensors after comparing it with its manifest."""
         self._num_bytes["disk"] += check_manifest(folder)
         self._swap(folder, version)
+
+    def load_adapter(self, folder: Path, version: int | None) -> None:
+        """Load a LoRA adapter, in the place of the last one, after comparing it with its manifest.
+
+        Raises:
+            ConfigError: It does not fit the model.
+        """
+        self._num_bytes["adapter"] += check_manifest(folder)
+        with self._weights.writing():
+            put_adapter(self._weights, folder)
+            self._on_swapped(version)
 
     def _swap(self, folder: Path, version: int | None) -> None:
         with self._weights.writing():

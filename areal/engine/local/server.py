@@ -2,6 +2,9 @@
 
 Beyond SGLang's fields an answer of ``/generate`` holds ``meta_info.output_token_versions``, the
 weight version of every output token: an update in the middle of an answer changes it in place.
+
+One LoRA adapter at a time is live in the model, the one that was loaded last. All names that were
+loaded and not unloaded lead to it, as an update in the middle of answers would have it.
 """
 
 from __future__ import annotations
@@ -11,6 +14,7 @@ import contextlib
 import hmac
 import ipaddress
 import logging
+import re
 import secrets
 from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
@@ -51,6 +55,7 @@ _GENERATE_FIELDS = frozenset(
     {
         "input_ids",
         "logprob_start_len",
+        "lora_path",
         "return_logprob",
         "rid",
         "sampling_params",
@@ -116,6 +121,7 @@ class InferenceServer:
         self._place = (host, port)
         self._api_key = api_key
         self._updating = asyncio.Lock()
+        self._adapters: list[str] = []  # their names; the last one is live
         self._thread = LoopThread("areal-serve")
         self._runner: web.AppRunner | None = None
         self.url = ""
@@ -169,6 +175,8 @@ class InferenceServer:
                 web.post("/continue_generation", self._continue),
                 web.post("/update_weights_from_disk", self._update_from_disk),
                 web.post("/pull_weights", self._pull),
+                web.post("/load_lora_adapter", self._load_adapter),
+                web.post("/unload_lora_adapter", self._unload_adapter),
                 web.post("/init_weights_update_group", self._init_group),
                 web.post("/update_weights_from_distributed", self._update_from_group),
                 web.post("/finish_weight_update", self._finish_update),
@@ -237,6 +245,10 @@ class InferenceServer:
             raise BadRequestError(f"{', '.join(unknown)}: not available here; leave it out")
         if body.get("stream"):
             raise BadRequestError("stream: not available here; set it to false")
+        adapter = body.get("lora_path")
+        if adapter is not None and adapter not in self._adapters:
+            known = ", ".join(self._adapters) or "none"
+            raise BadRequestError(f"lora_path: found {adapter!r}, loaded are: {known}")
         prompt, rid = await self._prompt(body), str(body.get("rid") or "")
         answer = await self._answer(prompt, self._sampling(_object(body, "sampling_params")), rid)
         found = self._to_sglang(answer, rid)
@@ -383,6 +395,31 @@ class InferenceServer:
         if not isinstance(url, str) or not url.startswith(("http://", "https://")):
             raise BadRequestError(f"url: found {url!r}, name where the weights are served")
         return await self._update(body, lambda version: self._receiver.pull(url, version))
+
+    async def _load_adapter(self, request: web.Request) -> web.Response:
+        body = await _body(request)
+        name, folder = body.get("lora_name"), body.get("lora_path")
+        if not isinstance(name, str) or not isinstance(folder, str) or not name or not folder:
+            raise BadRequestError("lora_name, lora_path: name the adapter and its folder")
+        # Trainers put the version behind the name, as ``get_versioned_lora_name`` does.
+        found = re.search(r"-v(\d{1,18})$", name)
+        version = int(found[1]) if found else None
+
+        def load() -> None:
+            self._receiver.load_adapter(Path(folder), version)
+            self._adapters = [*(each for each in self._adapters if each != name), name]
+
+        return await self._try(load)
+
+    async def _unload_adapter(self, request: web.Request) -> web.Response:
+        name = (await _body(request)).get("lora_name")
+        if name not in self._adapters[:-1]:
+            raise BadRequestError(
+                f"lora_name: found {name!r}; of {', '.join(self._adapters) or 'no adapters'} all "
+                "but the last one, which is live, can be unloaded"
+            )
+        self._adapters = [each for each in self._adapters if each != name]
+        return web.json_response({"success": True, "message": "ok"})
 
     async def _init_group(self, request: web.Request) -> web.Response:
         body = await _body(request)

@@ -185,6 +185,10 @@ class CausalLM(ABC):
     def write(self, folder: Path, tokenizer: Any = None) -> None:
         """Write weights, configuration and tokenizer so that transformers reads the folder."""
 
+    def write_merged(self, folder: Path, tokenizer: Any = None) -> None:
+        """Write the whole model as ``write`` does, with an adapter merged into its weights."""
+        self.write(folder, tokenizer)
+
     @abstractmethod
     def read(self, folder: str | Path) -> None:
         """Copy the weights of a checkpoint folder into the module in place, all or nothing.

@@ -132,13 +132,25 @@ def save_hf_model(module: nn.Module, path: str | Path, tokenizer: Any = None) ->
         write_hf_model(module, folder, tokenizer)
 
 
-def write_hf_model(module: nn.Module, folder: Path, tokenizer: Any = None) -> None:
+def write_hf_model(
+    module: nn.Module,
+    folder: Path,
+    tokenizer: Any = None,
+    tensors: Iterable[tuple[str, Tensor]] | None = None,
+) -> None:
     """Write what ``save_hf_model`` puts in place into a folder that nobody reads yet.
 
     All processes that share the model call it; the first one gathers the weights and writes.
+
+    Args:
+        module: The model.
+        folder: Where to write.
+        tokenizer: Is written too.
+        tensors: What to write under the model's own names; None takes ``whole_tensors``.
     """
     model: Any = module
-    whole = {name: tensor.cpu() for name, tensor in _whole_tensors(module) if is_first()}
+    tensors = whole_tensors(module) if tensors is None else tensors
+    whole = {name: tensor.cpu() for name, tensor in tensors if is_first()}
     if not is_first():
         return
     with quiet_progress():
@@ -149,7 +161,11 @@ def write_hf_model(module: nn.Module, folder: Path, tokenizer: Any = None) -> No
 
 
 @torch.no_grad()
-def hub_tensors(module: nn.Module, dtype: torch.dtype | None) -> Iterator[tuple[str, Tensor]]:
+def hub_tensors(
+    module: nn.Module,
+    dtype: torch.dtype | None,
+    tensors: Iterable[tuple[str, Tensor]] | None = None,
+) -> Iterator[tuple[str, Tensor]]:
     """Yield the tensors of a Hugging Face model under their names on the Hub, layer by layer.
 
     All processes that share the model iterate.
@@ -157,11 +173,13 @@ def hub_tensors(module: nn.Module, dtype: torch.dtype | None) -> Iterator[tuple[
     Args:
         module: The model.
         dtype: Of floating-point tensors; None keeps what they have.
+        tensors: Under the model's own names; None takes ``whole_tensors``.
     """
     from transformers.core_model_loading import revert_weight_conversion
 
     model: Any = module
-    for _, bucket in itertools.groupby(_whole_tensors(module), lambda item: _layer_of(item[0])):
+    tensors = whole_tensors(module) if tensors is None else tensors
+    for _, bucket in itertools.groupby(tensors, lambda item: _layer_of(item[0])):
         # Experts, for one, are one block in the model and single matrices on the Hub.
         for name, tensor in revert_weight_conversion(model, dict(bucket)).items():
             yield name, tensor.to(dtype) if dtype and tensor.is_floating_point() else tensor
@@ -173,7 +191,7 @@ def _layer_of(name: str) -> str:
     return found.group() if found else name
 
 
-def _whole_tensors(module: nn.Module) -> Iterator[tuple[str, Tensor]]:
+def whole_tensors(module: nn.Module) -> Iterator[tuple[str, Tensor]]:
     """Yield what a checkpoint holds under the model's own names, gathered one by one."""
     tied = _tied_names(module)
     for name, tensor in module.state_dict().items():
@@ -218,7 +236,7 @@ def load_hf_weights(module: nn.Module, path: str | Path) -> None:
     """
     state = dict(module.state_dict())
     tied = _tied_names(module)
-    loaded = _read_tensors(Path(path))
+    loaded = read_tensors(Path(path))
     if set(state) - set(loaded) - tied or set(loaded) - set(state):
         loaded = _converted(module, path)
     missing = sorted(set(state) - set(loaded) - tied)
@@ -238,7 +256,12 @@ def load_hf_weights(module: nn.Module, path: str | Path) -> None:
                 target.copy_(tensor)
 
 
-def _read_tensors(folder: Path) -> dict[str, torch.Tensor]:
+def read_tensors(folder: Path) -> dict[str, torch.Tensor]:
+    """Return all tensors of a folder's safetensors.
+
+    Raises:
+        ConfigError: There are none, or a file is damaged.
+    """
     files = sorted(folder.glob("*.safetensors"))
     if not files:
         raise ConfigError(f"no *.safetensors in {folder}")

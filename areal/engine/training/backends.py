@@ -35,10 +35,29 @@ def refuse_unavailable(actor: TrainEngineConfig) -> None:
         ConfigError: It names the key.
     """
     if actor.use_lora:
-        raise ConfigError(
-            "actor.use_lora is not available here; set it to false to train all weights"
-        )
+        _check_lora(actor)
     if actor.weight_update_mode == "awex":
         raise ConfigError(
             "actor.weight_update_mode awex is not available here; use disk, http or xccl"
+        )
+
+
+def _check_lora(actor: TrainEngineConfig) -> None:
+    allocation = ModelAllocation.from_str(actor.backend)
+    if allocation.backend != "fsdp" or allocation.world_size > 1:
+        raise ConfigError(
+            f"actor.use_lora trains in one process on a model of transformers, and actor.backend "
+            f"is {actor.backend!r}; set it to fsdp:d1"
+        )
+    if actor.peft_type.lower() != "lora":
+        raise ConfigError(f"actor.peft_type {actor.peft_type!r} is not available here; set lora")
+    if not actor.path or actor.init_from_scratch:
+        raise ConfigError(
+            "actor.use_lora adds to a model that has been trained; name it in actor.path, and set "
+            "actor.init_from_scratch to false"
+        )
+    if actor.is_critic:
+        raise ConfigError(
+            "actor.use_lora is not available for a critic, whose head is new and trained as a "
+            "whole; set use_lora to false"
         )

@@ -22,6 +22,7 @@ from areal.api.engine_api import InferenceEngine, TrainEngine, Trajectory
 from areal.api.errors import ConfigError
 from areal.api.io_struct import FinetuneSpec, SaveLoadMeta, WeightUpdateMeta
 from areal.engine.loading.huggingface import load_model, make_model
+from areal.engine.loading.lora import load_with_adapter
 from areal.engine.loading.suitability import apart_logits, check_equal
 from areal.engine.model.causal_lm import CausalLM, HFCausalLM, PackedInputs, T
 from areal.engine.model.checkpoint import (
@@ -456,8 +457,9 @@ class PackedTrainEngine(TrainEngine):
             from areal.engine.weight_sync import WeightPublisher
 
             inference: Any = self._inference
+            write = self.lm.write if meta.use_lora else self.lm.write_merged
             self._publisher = WeightPublisher(
-                self.lm.write, self.lm.full_parameters, inference, self.device
+                write, self.lm.full_parameters, inference, self.device
             )
         self._publisher.publish(meta)
 
@@ -491,13 +493,21 @@ class PackedTrainEngine(TrainEngine):
         return self.weights.version
 
     def save(self, meta: SaveLoadMeta) -> None:
-        """Save the model as Hugging Face safetensors, and beside it the optimiser where asked."""
+        """Save the model as Hugging Face safetensors, and beside it the optimiser where asked.
+
+        Of a model that has an adapter, the adapter alone is saved, as peft does it.
+        """
         with atomic_folder(meta.path) as folder:
             self.lm.write(folder, meta.tokenizer)
             if meta.with_optim:
                 save_training_state(
                     folder, self.lm.named_parameters(), self._require_optimizer(), self.lr_scheduler
                 )
+
+    def save_merged(self, meta: SaveLoadMeta) -> None:
+        """Save the whole model, with an adapter merged into its weights."""
+        with atomic_folder(meta.path) as folder:
+            self.lm.write_merged(folder, meta.tokenizer)
 
     def load(self, meta: SaveLoadMeta) -> None:
         """Load what ``save`` saved."""
@@ -551,10 +561,18 @@ class HFTrainEngine(PackedTrainEngine):
         device: torch.device,
         fresh_seed: int | None = None,
     ) -> CausalLM:
+        if config.use_lora:
+            return load_with_adapter(config, dtype, device)
         where, is_whole = model_device(config, device)
         return HFCausalLM(
             load_model(config.path, dtype, where, fresh_seed, is_whole, config.is_critic)
         )
+
+    def get_lora_adapter_info(self) -> dict[str, tuple[int, ...]]:
+        """Return the shape of each matrix of the adapter by its name in the file; {} without."""
+        if not self.config.use_lora:
+            return {}
+        return {name: tuple(each.shape) for name, each in self.lm.named_parameters()}
 
     def _check_backend(self) -> None:
         allocation = ModelAllocation.from_str(self.config.backend)

@@ -10,6 +10,7 @@ from areal.api.config.presets import CRITIC_ALGORITHMS
 from areal.api.errors import ConfigError, TrainingError
 from areal.api.registry import import_from_string
 from areal.trainer.base import check_actor
+from areal.trainer.runtime import uses_servers
 from areal.utils.hf_utils import load_hf_tokenizer
 
 if TYPE_CHECKING:
@@ -40,6 +41,7 @@ def check_ppo_config(config: PPOConfig) -> None:
             "or set actor.kl_ctl=0"
         )
     _check_critic(config)
+    _check_lora(config)
     _check_functions(config)
 
 
@@ -99,6 +101,29 @@ def check_values(values: Tensor) -> None:
             f"{num_bad} of {values.numel()} values of the critic are NaN or infinite: its weights "
             "have diverged, or critic.path holds such weights. Lower critic.optimizer.lr, and go "
             "on from the last checkpoint"
+        )
+
+
+def _check_lora(config: PPOConfig) -> None:
+    if not config.rollout.use_lora:
+        return
+    if not config.actor.use_lora:
+        raise ConfigError(
+            "rollout.use_lora has servers generate with the adapter that actor.use_lora trains, "
+            "which is false; set both"
+        )
+    mode = config.actor.weight_update_mode
+    if uses_servers(config) and mode != "disk":
+        raise ConfigError(
+            f"actor.weight_update_mode is {mode!r}, and servers take adapters from disk: set it to "
+            "disk, or rollout.use_lora to false, and they get merged weights"
+        )
+    assert config.eval_gconfig is not None
+    names = config.gconfig.lora_name, config.eval_gconfig.lora_name
+    if names[0] != names[1]:
+        raise ConfigError(
+            f"gconfig.lora_name is {names[0]!r} and eval_gconfig.lora_name {names[1]!r}: a run has "
+            "one adapter; set both to one name"
         )
 
 

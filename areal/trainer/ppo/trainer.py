@@ -12,12 +12,20 @@ from typing import TYPE_CHECKING, Any
 
 import torch.distributed as dist
 
-from areal.api.cli_args import GenerationHyperparameters, PPOConfig, PPOCriticConfig
+from areal.api.cli_args import (
+    GenerationHyperparameters,
+    PPOConfig,
+    PPOCriticConfig,
+    TrainEngineConfig,
+)
+from areal.api.config.defaults import ours
 from areal.api.engine_api import InferenceEngine
 from areal.api.errors import ConfigError, TrajectoryError
 from areal.api.io_struct import WeightUpdateMeta
 from areal.api.registry import resolve
 from areal.engine.local.engine import LocalInferenceEngine
+from areal.engine.model.lora import BaseOfLora, base_model_path
+from areal.engine.model.shared_weights import SharedWeights
 from areal.engine.processes import is_first
 from areal.engine.training.engine import PackedTrainEngine
 from areal.infra.workflow_resolution import is_agent, is_workflow, resolve_accept_fn
@@ -33,7 +41,8 @@ from areal.trainer.ppo.outputs import next_token_outputs
 from areal.trainer.ppo.policy_loss import needs_prox_logp
 from areal.trainer.ppo.stats import batch_statistics
 from areal.trainer.report import EpisodeSample, ReportPaths
-from areal.trainer.runtime import make_colocated_engine, uses_servers
+from areal.trainer.runtime import make_colocated_engine,
+    make_train_engine, uses_servers
 from areal.trainer.scores import RowScore, by_source, source_of, summarize
 from areal.utils.data import TrajBatchMeta, concat_batch
 from areal.utils.dataloader import create_dataloader
@@ -196,7 +205,12 @@ class PPOTrainer(BaseTrainer):
         """Return the engine of the frozen policy that the KL penalty keeps close to."""
         if self.config.ref is None or self.config.actor.kl_ctl <= 0:
             return None
-        ref = make_colocated_engine(self.config, self.config.ref, "ref", self.tokenizer)
+        settings = dataclasses.replace(self.config.ref, use_lora=False)
+        if settings.backend == ours("actor.backend"):
+            settings = dataclasses.replace(settings, backend=self.config.actor.backend)
+        if _is_beneath(self.config.actor, settings):
+            return make_train_engine(settings, SharedWeights(BaseOfLora(self.weights)))
+        ref = make_colocated_engine(self.config, settings, "ref", self.tokenizer)
         if dist.is_initialized():
             ref.create_process_group()
             ref.initialize()
@@ -394,7 +408,16 @@ class PPOTrainer(BaseTrainer):
     def _publish(self, version: int) -> None:
         """Give the rollout engine the new weights under a new version; episodes go on meanwhile."""
         mode: Any = self.config.actor.weight_update_mode
-        meta = WeightUpdateMeta(type=mode, path=str(self.folder / "weights" / "weight_update"))
+        rollout = self.config.rollout
+        meta = WeightUpdateMeta(
+            type=mode,
+            path=str(self.folder / "weights" / "weight_update"),
+            use_lora=rollout.use_lora,
+            lora_name=self.config.gconfig.lora_name,
+            base_model_name=self.config.actor.path,
+            # The versions that requests may still name, and one more.
+            lora_keep_versions=rollout.max_head_offpolicyness + 2,
+        )
         self.actor.update_weights(meta.with_version(version))
         for engine in self.trained.values():
             engine.set_version(version)
@@ -515,6 +538,12 @@ class PPOTrainer(BaseTrainer):
         if self._agent_proxy is not None:
             self._agent_proxy.stop()
         return super().close(status)
+
+
+def _is_beneath(actor: TrainEngineConfig, ref: TrainEngineConfig) -> bool:
+    """Return whether a reference is the model that the actor's adapter leaves as it is."""
+    same = ref.dtype == actor.dtype and ref.backend == actor.backend
+    return actor.use_lora and same and ref.path == base_model_path(actor.path)
 
 
 def _constructor_parameters(workflow: type) -> list[str]:

@@ -64,8 +64,8 @@ class Mortal:
         super()._save_recover(is_done)  # type: ignore[misc]
         self._die_if("after save")
 
-    def _save_model(self, path: Path) -> None:
-        super()._save_model(path)  # type: ignore[misc]
+    def _save_final_model(self) -> None:
+        super()._save_final_model()  # type: ignore[misc]
         self._die_if("after model")
 
     def _train_step(self) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -26,9 +27,10 @@ Serve = Callable[..., list[InferenceServer]]
 
 
 @contextmanager
-def running_server(path: Path, key: str = "") -> Iterator[InferenceServer]:
+def running_server(path: Path, key: str = "", **actor: Any) -> Iterator[InferenceServer]:
     config, _ = load_expr_config(["--config", str(path), "seed=9"], GRPOConfig)
     config.run.model.seed = 77  # other weights than the trainer's
+    config.actor = dataclasses.replace(config.actor, **actor)
     tokenizer = make_tokenizer(config, config.actor)
     weights = make_weights(config, config.actor, tokenizer)
     engine = LocalInferenceEngine(InferenceEngineConfig(), weights, seed=5)

@@ -153,18 +153,18 @@ def test_what_would_change_the_run_is_refused(cls: Any, key: str, value: Any) ->
 
 def test_the_refused_keys_are_those_that_were_silent() -> None:
     keys = {key for _, key, _ in CASES}
-    assert {"teacher", "actor.use_lora", "actor.enable_tree_training"} <= keys
+    assert {"teacher", "actor.enable_tree_training"} <= keys
     assert {"critic.use_lora", "critic.optimizer_dtype", "critic.optimizer.type"} <= keys
     assert {"actor.optimizer_dtype", "cluster.n_nodes", "actor.optimizer.type"} <= keys
 
 
 def test_all_refusals_come_in_one_message() -> None:
-    config = put(put(GRPOConfig(), "cluster.n_nodes", 4), "actor.use_lora", True)
+    config = put(put(GRPOConfig(), "cluster.n_nodes", 4), "actor.is_critic", True)
     with pytest.raises(ConfigError) as caught:
         check_fields(config)
     first, second = str(caught.value).splitlines()
     assert first.startswith("cluster.n_nodes 4 is not available here")
-    assert second.startswith("actor.use_lora True is not available here")
+    assert second.startswith("actor.is_critic True is not available here")
 
 
 @pytest.mark.parametrize("cls", EXPERIMENTS)
@@ -184,14 +184,14 @@ def test_single_node_files_of_areal_are_accepted(name: str, cls: Any) -> None:
     check_fields(config)
 
 
-def test_a_file_that_asks_for_lora_is_refused_by_its_key() -> None:
+def test_a_file_that_asks_for_another_prompt_is_refused_by_its_key() -> None:
     path = str(YAMLS / "gsm8k_multi_turn.yaml")
     config, _ = load_expr_config(["--config", path], GRPOConfig)
     with pytest.raises(ConfigError) as caught:
         check_fields(config)
     named = [problem.partition(" ")[0] for problem in str(caught.value).splitlines()]
-    assert named == ["rollout.agent.message_preprocessors", "actor.use_lora"]
-    # The file's critic is none of them: it is trained.
+    assert named == ["rollout.agent.message_preprocessors"]
+    # The file's critic and its adapter are none of them: they are trained.
     assert config.critic is not None
     assert config.critic.path == config.actor.path
 

@@ -18,6 +18,7 @@ from areal.api.errors import ConfigError
 from areal.engine.loading.huggingface import prepare_model
 from areal.engine.local.engine import LocalInferenceEngine
 from areal.engine.local.server import InferenceServer
+from areal.engine.model.lora import ADAPTER_WEIGHTS, LoraCausalLM, make_config
 from areal.engine.model.shared_weights import SharedWeights
 from areal.engine.weight_sync import MANIFEST, WeightGroup, write_manifest
 from areal.utils.hf_utils import character_tokenizer
@@ -280,6 +281,76 @@ def test_damaged_weights_are_refused_and_the_old_ones_go_on(
     for name, tensor in engine.weights.module.state_dict().items():
         assert torch.equal(tensor, before[name])
     assert client.generate(max_new_tokens=1)["meta_info"]["output_token_versions"] == [0]
+
+
+def write_adapter(folder: Path, seed: int, rank: int = 4) -> LocalInferenceEngine:
+    """Writes an adapter that changes the served model, and returns an engine that has it."""
+    torch.manual_seed(seed)
+    engine = make_engine()
+    lm = LoraCausalLM(engine.weights.module, make_config("base", rank, 8, ["q_proj", "up_proj"]))
+    with torch.no_grad():
+        for _, parameter in lm.named_parameters():
+            parameter.normal_()
+    folder.mkdir()
+    lm.write(folder)
+    write_manifest(folder)
+    engine.weights.lm = lm
+    return engine
+
+
+def test_an_adapter_is_loaded_under_names_with_versions(served: Any, tmp_path: Path) -> None:
+    engine, client = served
+    plain = client.generate(max_new_tokens=6, temperature=0)
+    for version in (1, 2):
+        expected = write_adapter(tmp_path / f"v{version}", seed=version)
+        body = {"lora_name": f"x-v{version}", "lora_path": str(tmp_path / f"v{version}")}
+        assert client.post("/load_lora_adapter", body)[0] == 200
+        assert client.post("/load_lora_adapter", body)[0] == 200  # a second attempt
+        tokens = torch.tensor(PROMPT)
+        arguments = (tokens, torch.arange(3), [3])
+        with torch.no_grad():
+            found = engine.weights.lm.logits(*arguments)
+            torch.testing.assert_close(found, expected.weights.lm.logits(*arguments))
+    sampling = {"max_new_tokens": 6, "temperature": 0, "ignore_eos": True}
+    body = {"input_ids": PROMPT, "sampling_params": sampling, "lora_path": "x-v2"}
+    status, answer = client.post("/generate", body)
+    assert status == 200
+    assert answer["output_ids"] != plain["output_ids"]
+    assert answer["meta_info"]["output_token_versions"] == [2] * 6
+    assert client.updates()["weight_version"] == "2"
+    files = [path for v in (1, 2) for path in (tmp_path / f"v{v}").iterdir()]
+    size = sum(path.stat().st_size for path in files if path.name != MANIFEST)
+    assert client.updates()["updates"]["adapter"] == 2 * size
+    # The older name leads to what is live, until it is unloaded.
+    assert client.post("/generate", body | {"lora_path": "x-v1"})[0] == 200
+    assert client.post("/unload_lora_adapter", {"lora_name": "x-v1"})[0] == 200
+    status, refusal = client.post("/generate", body | {"lora_path": "x-v1"})
+    assert (status, "loaded are: x-v2" in str(refusal)) == (400, True)
+    assert client.post("/unload_lora_adapter", {"lora_name": "x-v2"})[0] == 400
+
+
+def test_an_adapter_that_does_not_fit_leaves_the_last_one(served: Any, tmp_path: Path) -> None:
+    engine, client = served
+    write_adapter(tmp_path / "good", seed=1)
+    write_adapter(tmp_path / "larger", seed=2, rank=8)
+    write_adapter(tmp_path / "damaged", seed=3)
+    with (tmp_path / "damaged" / ADAPTER_WEIGHTS).open("r+b") as file:
+        file.seek(-1, 2)
+        file.write(b"!")
+    load = {"lora_name": "x-v1", "lora_path": str(tmp_path / "good")}
+    assert client.post("/load_lora_adapter", load)[0] == 200
+    before = {name: each.clone() for name, each in engine.weights.lm.named_parameters()}
+    for name, words in (
+        ("larger", "its r is 8, here 4"),
+        ("damaged", "differs from its manifest"),
+        ("nowhere", "there is no LoRA adapter"),
+    ):
+        body = {"lora_name": "x-v2", "lora_path": str(tmp_path / name)}
+        status, answer = client.post("/load_lora_adapter", body)
+        assert (status, words in answer["message"]) == (400, True), answer
+    for name, tensor in engine.weights.lm.named_parameters():
+        assert torch.equal(tensor, before[name])
+    assert client.updates()["weight_version"] == "1"
 
 
 @pytest.mark.parametrize(

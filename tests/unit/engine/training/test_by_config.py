@@ -67,8 +67,8 @@ def test_an_engine_needs_no_configuration_file(
 
 
 def test_what_no_engine_has_is_refused(checkpoint: str) -> None:
-    with pytest.raises(ConfigError, match="use_lora"):
-        FSDPEngine(TrainEngineConfig(path=checkpoint, use_lora=True))
+    with pytest.raises(ConfigError, match="weight_update_mode awex"):
+        FSDPEngine(TrainEngineConfig(path=checkpoint, weight_update_mode="awex"))
 
 
 def test_a_parameter_has_its_name_and_values_on_the_hub(checkpoint: str) -> None:
