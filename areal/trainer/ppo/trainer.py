@@ -41,8 +41,7 @@ from areal.trainer.ppo.outputs import next_token_outputs
 from areal.trainer.ppo.policy_loss import needs_prox_logp
 from areal.trainer.ppo.stats import batch_statistics
 from areal.trainer.report import EpisodeSample, ReportPaths
-from areal.trainer.runtime import make_colocated_engine,
-    make_train_engine, uses_servers
+from areal.trainer.runtime import make_colocated_engine, make_train_engine, uses_servers
 from areal.trainer.scores import RowScore, by_source, source_of, summarize
 from areal.utils.data import TrajBatchMeta, concat_batch
 from areal.utils.dataloader import create_dataloader
