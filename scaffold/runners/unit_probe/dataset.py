@@ -246,7 +246,7 @@ def _train_on(rows: Any, kind: str, tokenizer: Any) -> str:
     losses = [step["loss"] for step in steps]
     if len(losses) != STEPS or not all(step["update_successful"] for step in steps):
         raise ValueError(f"{len(losses)} of {STEPS} training steps changed the model: {steps}")
-    return f"trained for {STEPS} steps, loss {losses[0]:.3f} to {losses[-1]:.3f}"
+    return f"trained for {STEPS} steps"
 
 
 _COLUMN_CHECKS = {"sft": _check_sft, "rl": _check_rl, "rw": _check_rw, "dpo": _check_dpo}

@@ -15,6 +15,7 @@ from transformers import AutoModelForCausalLM
 
 from areal.api.cli_args import DPOConfig, load_expr_config
 from areal.trainer.dpo import DPOTrainer, compute_dpo_loss, dpo_modeling_collate_fn
+from areal.trainer.runtime import load_rows, make_tokenizer
 from areal.utils import stats_tracker
 from tests.tiny_runs import get_digits_dpo_dataset, pairs_yaml, train_stats
 
@@ -30,6 +31,9 @@ LOSS_TYPES = ["sigmoid", "ipo"]
 
 def trained(path: Path, *overrides: str, **kwargs: Any) -> DPOTrainer:
     config, _ = load_expr_config(["--config", str(path), *overrides], DPOConfig)
+    if config.valid_dataset is not None:
+        tokenizer = make_tokenizer(config, config.actor)
+        kwargs["valid_dataset"] = load_rows(config.valid_dataset, tokenizer)
     with DPOTrainer(config, **kwargs) as trainer:
         trainer.train()
     return trainer

@@ -12,6 +12,7 @@ import torch
 from transformers import AutoModelForTokenClassification
 
 from areal.api.cli_args import RWConfig, load_expr_config
+from areal.trainer.runtime import load_rows, make_tokenizer
 from areal.trainer.rw import RWTrainer, compute_rw_loss, rw_modeling_collate_fn
 from areal.utils import stats_tracker
 from tests.tiny_archon import BACKENDS
@@ -28,6 +29,9 @@ VALID = {
 
 def trained(path: Path, *overrides: str, **kwargs: Any) -> RWTrainer:
     config, _ = load_expr_config(["--config", str(path), *overrides], RWConfig)
+    if config.valid_dataset is not None:
+        tokenizer = make_tokenizer(config, config.actor)
+        kwargs["valid_dataset"] = load_rows(config.valid_dataset, tokenizer)
     with RWTrainer(config, **kwargs) as trainer:
         trainer.train()
     return trainer

@@ -154,17 +154,17 @@ def test_what_would_change_the_run_is_refused(cls: Any, key: str, value: Any) ->
 def test_the_refused_keys_are_those_that_were_silent() -> None:
     keys = {key for _, key, _ in CASES}
     assert {"teacher", "actor.enable_tree_training"} <= keys
-    assert {"critic.use_lora", "critic.optimizer_dtype", "critic.optimizer.type"} <= keys
+    assert {"critic.optimizer_dtype", "critic.optimizer.type"} <= keys
     assert {"actor.optimizer_dtype", "cluster.n_nodes", "actor.optimizer.type"} <= keys
 
 
 def test_all_refusals_come_in_one_message() -> None:
-    config = put(put(GRPOConfig(), "cluster.n_nodes", 4), "actor.is_critic", True)
+    config = put(put(GRPOConfig(), "cluster.n_nodes", 4), "actor.optimizer_dtype", "bfloat16")
     with pytest.raises(ConfigError) as caught:
         check_fields(config)
     first, second = str(caught.value).splitlines()
     assert first.startswith("cluster.n_nodes 4 is not available here")
-    assert second.startswith("actor.is_critic True is not available here")
+    assert second.startswith("actor.optimizer_dtype 'bfloat16' is not available here")
 
 
 @pytest.mark.parametrize("cls", EXPERIMENTS)
