@@ -1,4 +1,4 @@
-"""Tools of ``my_rl.workflow.plain_calls``: plain functions, each called in a process of its own."""
+"""Tools of ``my_rl.workflow.plain_calls``."""
 
 from __future__ import annotations
 
