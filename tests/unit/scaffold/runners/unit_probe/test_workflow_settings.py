@@ -219,9 +219,11 @@ def test_a_fault_is_seen(
 
 
 def test_the_tiny_model_calls_tools(episodes: Episodes) -> None:
-    assert "tools" not in {row["check"] for row in episodes("plain_calls")}
+    found = episodes("plain_calls", engine="target")
+    assert "tools" not in {row["check"] for row in found}
     # Of one turn, no call is run.
-    found = episodes("plain_calls", "self.max_turns = max_turns", "self.max_turns = 1")
+    once = ("plain_calls", "self.max_turns = max_turns", "self.max_turns = 1")
+    found = episodes(*once, engine="target")
     assert "tools" in {row["check"] for row in found if row["status"] == "warning"}
 
 
