@@ -49,6 +49,7 @@ EVERY_STYLE: list[Case] = [
     ("workflow", "plain_sight", ("vision",), {}),
     ("workflow", "plain_play", ("env",), {}),
     ("workflow", "plain_agent", ("agent",), {}),
+    ("workflow", "plain_calls", ("tools",), {}),
 ]
 EVERY_CHOICE: list[Case] = [
     ("reward", "last_number", ("exact",), {"take": "last_number"}),
@@ -67,6 +68,7 @@ EVERY_CHOICE: list[Case] = [
     ("workflow", "fed_back", ("multi-turn",), {"feedback": HOSTILE, "max_turns": 5}),
     ("workflow", "told_agent", ("agent",), {"system_prompt": HOSTILE, "feedback": HOSTILE}),
     ("workflow", "paid_play", ("env",), {"reward": "per_step", "system_prompt": HOSTILE}),
+    ("workflow", "told_calls", ("tools",), {"system_prompt": HOSTILE, "tool_timeout": 2.5}),
     ("workflow", "frozen_lake", ("env",), {"env": "FrozenLake-v1", "turn_discount": 0.9}),
 ]
 TESTED = [
@@ -179,14 +181,15 @@ def importable(made: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """Makes the modules of a tree findable by each other, and forgets them afterwards."""
     before = set(sys.modules)
     if made.name == "areal-tree":
-        package = importlib.import_module("areal.reward")
-        folders = [*package.__path__, str(made / "areal" / "reward")]
-        monkeypatch.setattr(package, "__path__", folders)
+        for room in ("reward", "workflow"):
+            package = importlib.import_module(f"areal.{room}")
+            folders = [*package.__path__, str(made / "areal" / room)]
+            monkeypatch.setattr(package, "__path__", folders)
     else:
         monkeypatch.syspath_prepend(made)
     yield made
     for name in set(sys.modules) - before:
-        if name.startswith(("my_rl", "areal.reward.plain_")):
+        if name.startswith(("my_rl", "areal.reward.plain_", "areal.workflow.plain_")):
             del sys.modules[name]
 
 
@@ -210,9 +213,8 @@ def test_units_are_small(made: Path) -> None:
         is_longer = path.name.startswith("test_") or path.parent.name == "dataset"
         is_longer = is_longer or path.stem in games
         limit = 150 if is_longer else 120
-        limit = {"endpoint": 220, "contract": 200, "sandbox": 770}.get(
-            path.stem.rpartition("_")[2], limit
-        )
+        limits = {"endpoint": 220, "contract": 200, "sandbox": 770, "toolbox": 220}
+        limit = limits.get(path.stem.rpartition("_")[2], limit)
         count = len(path.read_text(encoding="utf-8").splitlines())
         assert count <= limit, f"{path} has {count} lines"
 

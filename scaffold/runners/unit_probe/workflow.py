@@ -15,6 +15,7 @@ from typing import Any
 from unit_probe import agent_setting, kit
 from unit_probe import trajectory as checks
 from unit_probe.episode_setting import TextSetting
+from unit_probe.tools_setting import ToolsSetting
 
 
 class Recorder:
@@ -88,7 +89,7 @@ def _setting(workflow_class: Any) -> TextSetting:
         from unit_probe.env_setting import EnvSetting  # needs gymnasium
 
         return EnvSetting(has_own=parameters["env"].default is not inspect.Parameter.empty)
-    setting = TextSetting()
+    setting = ToolsSetting() if "tools" in parameters else TextSetting()
     setting.deaf = setting.deaf if "reward_fn" in parameters else ""
     return setting
 

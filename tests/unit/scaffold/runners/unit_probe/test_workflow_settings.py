@@ -1,4 +1,4 @@
-"""Runs the reviewed workflows of the styles vision and env, sound and with faults put in."""
+"""Runs the reviewed workflows of the styles vision, env and tools, sound and with faults put in."""
 
 from __future__ import annotations
 
@@ -19,9 +19,11 @@ pytest.importorskip("gymnasium")
 reward_api = pytest.importorskip("areal.api.reward_api")
 
 ROOT = Path(__file__).parents[5]
-REVIEWED = ROOT / "tests" / "golden" / "trees" / "project" / "my_rl" / "workflow"
+PROJECT = ROOT / "tests" / "golden" / "trees" / "project"
+REVIEWED = PROJECT / "my_rl" / "workflow"
 RUNNERS = ROOT / "scaffold" / "runners"
 CLASSES = {
+    "plain_calls": "PlainCallsWorkflow",
     "plain_sight": "PlainSightWorkflow",
     "plain_play": "PlainPlayWorkflow",
     "paid_play": "PaidPlayWorkflow",
@@ -127,6 +129,20 @@ FAULTS: dict[str, tuple[str, str, str, str, str]] = {
         "loss_mask",
         "tokens that the engine did not generate there",
     ),
+    "results trained on": (
+        "plain_calls",
+        "(turn_ids_t >= 0)",
+        "(turn_ids_t >= -1)",
+        "loss_mask",
+        "tokens that the engine did not generate there",
+    ),
+    "results of nothing": (
+        "plain_calls",
+        "self.toolbox.run(calls,",
+        "self.toolbox.run(['{}'] * len(calls),",
+        "tools",
+        "that the call gave",
+    ),
     "an environment of another kind": (
         "plain_play",
         "return str(observation)",
@@ -141,17 +157,19 @@ FAULTS: dict[str, tuple[str, str, str, str, str]] = {
 def runner() -> Iterator[ModuleType]:
     """Imports the runner as its process does, by its folder; rewards stay in this process."""
     before = set(sys.modules)
-    sys.path.insert(0, str(RUNNERS))
+    places = str(RUNNERS), str(PROJECT)
+    sys.path[:0] = places
     try:
         probes = importlib.import_module("unit_probe.probe_rewards")
         for probe in (probes.right, probes.wrong, probes.mixed):
             reward_api.inline_reward(probe)
         yield importlib.import_module("unit_probe.workflow")
     finally:
-        sys.path.remove(str(RUNNERS))
+        for place in places:
+            sys.path.remove(place)
         for name in set(sys.modules) - before:
             file = getattr(sys.modules[name], "__file__", None)
-            if (file or "").startswith(str(RUNNERS)):
+            if (file or "").startswith(places):
                 del sys.modules[name]
 
 
@@ -198,6 +216,15 @@ def test_a_fault_is_seen(
     failed = [row for row in episodes(style, was, now) if row["status"] == "failed"]
     assert {row["check"] for row in failed} == {check}, failed
     assert message in failed[0]["message"]
+
+
+def test_the_tiny_model_calls_tools(episodes: Episodes) -> None:
+    found = episodes("plain_calls", engine="target")
+    assert "tools" not in {row["check"] for row in found}
+    # Of one turn, no call is run.
+    once = ("plain_calls", "self.max_turns = max_turns", "self.max_turns = 1")
+    found = episodes(*once, engine="target")
+    assert "tools" in {row["check"] for row in found if row["status"] == "warning"}
 
 
 def test_an_environment_in_the_event_loop_is_told(episodes: Episodes) -> None:

@@ -12,12 +12,14 @@ WORKFLOWS: dict[str, str] = {
     "frozen_lake": "my_rl.workflow.frozen_lake:FrozenLakeWorkflow",
     "paid_play": "my_rl.workflow.paid_play:PaidPlayWorkflow",
     "plain_agent": "my_rl.workflow.plain_agent:PlainAgentWorkflow",
+    "plain_calls": "my_rl.workflow.plain_calls:PlainCallsWorkflow",
     "plain_play": "my_rl.workflow.plain_play:PlainPlayWorkflow",
     "plain_sight": "my_rl.workflow.plain_sight:PlainSightWorkflow",
     "plain_turn": "my_rl.workflow.plain_turn:PlainTurnWorkflow",
     "plain_turns": "my_rl.workflow.plain_turns:PlainTurnsWorkflow",
     "told": "my_rl.workflow.told:ToldWorkflow",
     "told_agent": "my_rl.workflow.told_agent:ToldAgentWorkflow",
+    "told_calls": "my_rl.workflow.told_calls:ToldCallsWorkflow",
 }
 
 
