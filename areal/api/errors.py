@@ -45,5 +45,9 @@ class EpisodeFailureError(ArealError, RuntimeError):
     """More than half of at least 64 consecutive episodes failed: training stops with the cause."""
 
 
+class NoRoomError(ArealError, RuntimeError):
+    """A prompt leaves no room for an answer, in the model's context or below ``max_tokens``."""
+
+
 class RankError(ArealError, RuntimeError):
     """One of several processes failed or is missing; starting all of them again may help."""

@@ -17,7 +17,7 @@ import torch
 
 from areal.api.cli_args import GenerationHyperparameters, InferenceEngineConfig
 from areal.api.engine_api import InferenceEngine
-from areal.api.errors import ConfigError
+from areal.api.errors import ConfigError, NoRoomError
 from areal.api.io_struct import (
     HttpGenerationResult,
     HttpRequest,
@@ -276,7 +276,8 @@ class RemoteInfEngine(InferenceEngine):
 
         Raises:
             ValueError: More than one sample is asked for, or the prompt is empty.
-            RuntimeError: The prompt leaves no room for an answer, or the engine is not running.
+            NoRoomError: The prompt leaves no room for an answer.
+            RuntimeError: The engine is not running.
             RequestRefusedError: A server refuses the request as wrong.
             ServerFaultError: ``rollout.request_retries`` servers answered with a failure, or no
                 server survives the request.
@@ -332,7 +333,7 @@ class RemoteInfEngine(InferenceEngine):
             raise ValueError("input_ids is empty; an answer needs at least one prompt token")
         room = min(gconfig.max_tokens - num_prompt, gconfig.max_new_tokens)
         if room <= 0:
-            raise RuntimeError(
+            raise NoRoomError(
                 f"the prompt has {num_prompt} tokens and leaves no room to answer: max_tokens is "
                 f"{gconfig.max_tokens}, max_new_tokens {gconfig.max_new_tokens}"
             )

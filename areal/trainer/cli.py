@@ -61,12 +61,13 @@ def evaluate(arguments: tuple[str, ...], config: str, threshold: float, column: 
     sys.path.insert(0, str(Path.cwd()))
     from areal.trainer.evaluation import print_scores, run_evaluation
 
-    checkpoint = None
-    if arguments and "=" not in arguments[0]:
-        checkpoint, *rest = arguments
-        arguments = tuple(rest)
+    named = [word for word in arguments if "=" not in word]
+    overrides = [word for word in arguments if "=" in word]
+    if len(named) > 1:
+        raise click.UsageError(f"name one CHECKPOINT, not {len(named)}: {', '.join(named)}")
+    checkpoint = named[0] if named else None
     try:
-        found = run_evaluation(["--config", config, *arguments], checkpoint, threshold, column)
+        found = run_evaluation(["--config", config, *overrides], checkpoint, threshold, column)
     except ArealError as error:
         click.echo(f"error: {error}", err=True)
         sys.exit(1)

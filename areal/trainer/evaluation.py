@@ -14,7 +14,7 @@ from rich.table import Table
 
 from areal.api.alloc_mode import ModelAllocation
 from areal.api.cli_args import PPOConfig, choose_config_class, load_expr_config
-from areal.api.errors import ConfigError
+from areal.api.errors import ConfigError, EpisodeFailureError
 from areal.engine.model.lora import ADAPTER_CONFIG
 from areal.infra.launch import SERVERS_VARIABLE
 from areal.trainer.base import CHECKPOINT_FOLDER, MODEL_FOLDER
@@ -34,6 +34,8 @@ logger = logging.getLogger("Evaluation")
 
 SCORES_FILE = "scores.json"
 EPISODES_FILE = "episodes.jsonl"
+# Episodes at once, where rollout.max_concurrent_rollouts leaves it open.
+_CONCURRENCY = 64
 PAGE_FILE = "index.html"
 
 
@@ -83,7 +85,7 @@ def run_evaluation(
     Raises:
         ConfigError: The configuration is wrong or has no validation set, or the rows lack the
             column.
-        EpisodeFailureError: Most episodes fail.
+        EpisodeFailureError: Most episodes fail, or all of a few.
     """
     kind = choose_config_class(argv)
     if not issubclass(kind, PPOConfig):
@@ -110,6 +112,11 @@ def run_evaluation(
     sources = _sources(rows, source_column)
     with PPOTrainer(config, train_dataset=rows, valid_dataset=rows) as trainer:
         scores, episodes = trainer.evaluate()
+    if not episodes:
+        raise EpisodeFailureError(
+            f"none of {sum(score.num_failed for score in scores)} episodes ended with a reward; "
+            "what the first one failed with is above"
+        )
     for score in scores:
         score.source = sources[score.index]
     data = config.valid_dataset
@@ -122,7 +129,9 @@ def run_evaluation(
         threshold=threshold,
         scores=summarize(scores, threshold),
         sources=by_source(scores, threshold),
-        folder=run / "eval" / (Path(found).name or ("servers" if asks_servers else "start")),
+        folder=run
+        / "eval"
+        / (_folder_name(found, run) or ("servers" if asks_servers else "start")),
     )
     _write(result, scores, episodes)
     return result
@@ -160,11 +169,18 @@ def _without_training(config: PPOConfig, checkpoint: str, asks_servers: bool) ->
     if checkpoint:
         # An adapter is evaluated merged.
         actor = dataclasses.replace(actor, path=checkpoint, init_from_scratch=False, use_lora=False)
-    rollout = config.rollout
+    # The same checkpoint gets the same answers again, whatever else the machine does.
+    rollout = dataclasses.replace(
+        config.rollout,
+        deterministic_sampling=True,
+        max_concurrent_rollouts=config.rollout.max_concurrent_rollouts or _CONCURRENCY,
+    )
     if not asks_servers:
         rollout = dataclasses.replace(rollout, backend="local:d1")
     return dataclasses.replace(
         config,
+        # Nothing is trained, so no row is too few for a batch.
+        train_dataset=dataclasses.replace(config.train_dataset, batch_size=1),
         actor=actor,
         ref=None,
         critic=None,
@@ -173,13 +189,24 @@ def _without_training(config: PPOConfig, checkpoint: str, asks_servers: bool) ->
     )
 
 
+def _folder_name(checkpoint: str, run: Path) -> str:
+    """Return a name that other checkpoints do not have: the path in the run, or the whole one."""
+    path = Path(checkpoint)
+    if path.resolve().is_relative_to(run.resolve()):
+        path = path.resolve().relative_to(run.resolve())
+    return "-".join(part for part in path.parts if part not in ("/", ".", ".."))
+
+
 def _sources(rows: Sequence[dict[str, object]], column: str | None) -> list[str]:
-    try:
-        return [source_of(rows[i], column) for i in range(len(rows))]
-    except KeyError as error:
-        raise ConfigError(
-            f"the rows of valid_dataset have no column {column!r}; they have: {', '.join(rows[0])}"
-        ) from error
+    found = []
+    for i in range(len(rows)):
+        try:
+            found.append(source_of(rows[i], column))
+        except KeyError as error:
+            raise ConfigError(
+                f"row {i} of valid_dataset has no column {column!r}; it has: {', '.join(rows[i])}"
+            ) from error
+    return found
 
 
 def _write(result: Evaluation, rows: list[RowScore], episodes: list[EpisodeSample]) -> None:

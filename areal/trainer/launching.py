@@ -79,7 +79,8 @@ def launch_script(config: BaseExperimentConfig) -> None:
         SystemExit: The processes that were started have ended, and so has the script's work.
     """
     main = sys.modules["__main__"]
-    if getattr(main, "__file__", None) and "--config" in sys.argv:
+    has_config = any(word.partition("=")[0] == "--config" for word in sys.argv[1:])
+    if getattr(main, "__file__", None) and has_config:
         spec = getattr(main, "__spec__", None)
         program = ["-m", spec.name] if spec else [sys.argv[0]]
         if launch(config, [*program, *sys.argv[1:]]):

@@ -16,7 +16,7 @@ import torch
 
 from areal.api.cli_args import InferenceEngineConfig
 from areal.api.engine_api import InferenceEngine
-from areal.api.errors import ArealError, ConfigError
+from areal.api.errors import ConfigError, NoRoomError
 from areal.api.io_struct import ModelRequest, ModelResponse, WeightUpdateMeta
 from areal.engine.local.decoder import Decoder, FinishedRow, Row
 from areal.engine.local.sampling import check_generation
@@ -33,10 +33,6 @@ logger = logging.getLogger("LocalInferenceEngine")
 MAX_RUNNING_ROWS = 1024
 # Keys and values cached at most before new requests have to wait, in bytes.
 MAX_CACHE_BYTES = 4 << 30
-
-
-class NoRoomError(ArealError, RuntimeError):
-    """A prompt leaves no room for an answer, in the model's context or below ``max_tokens``."""
 
 
 @dataclass

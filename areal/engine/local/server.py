@@ -23,9 +23,9 @@ from typing import Any
 from aiohttp import web
 
 from areal.api.config.generation import GenerationHyperparameters
-from areal.api.errors import ArealError, ConfigError
+from areal.api.errors import ArealError, ConfigError, NoRoomError
 from areal.api.io_struct import ModelRequest, ModelResponse
-from areal.engine.local.engine import LocalInferenceEngine, NoRoomError
+from areal.engine.local.engine import LocalInferenceEngine
 from areal.engine.local.receiver import WeightReceiver
 from areal.engine.local.sampling import check_generation
 from areal.infra.loop_thread import LoopThread

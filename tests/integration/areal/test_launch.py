@@ -55,7 +55,7 @@ def start(folder: Path, *overrides: str) -> subprocess.Popen[str]:
 
 def start_script(folder: Path, *overrides: str) -> subprocess.Popen[str]:
     (folder / "train.py").write_text(SCRIPT)
-    return run_in(folder, sys.executable, "train.py", "--config", "config.yaml", *overrides)
+    return run_in(folder, sys.executable, "train.py", "--config=config.yaml", *overrides)
 
 
 def run_in(folder: Path, *argv: str) -> subprocess.Popen[str]:

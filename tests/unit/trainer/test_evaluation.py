@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
 import pytest
 from click.testing import CliRunner
 
-from areal.api.errors import ConfigError
+from areal.api.errors import ConfigError, EpisodeFailureError
 from areal.api.reward_api import inline_reward
 from areal.trainer.cli import main
 from areal.trainer.evaluation import run_evaluation
@@ -103,7 +104,7 @@ def test_the_command_prints_a_table(tmp_path: Path) -> None:
     [
         (["no/such/folder"], "no/such/folder"),
         (["valid_dataset=null"], "there is nothing to evaluate on"),
-        (["--by", "subject"], "no column 'subject'; they have: row, messages, topic"),
+        (["--by", "subject"], "row 0 of valid_dataset has no column 'subject'; it has: row,"),
         (["seeed=1"], "seeed"),
     ],
 )
@@ -122,3 +123,38 @@ def test_a_checkpoint_beside_named_servers_is_refused(
     monkeypatch.setenv("AREAL_LLM_SERVER_ADDRS", "127.0.0.1:9")
     with pytest.raises(ConfigError, match="leave the checkpoint out"):
         run_evaluation(["--config", str(configuration(tmp_path))], "model")
+
+
+class Failing(RLVRWorkflow):
+    """Ends without a reward."""
+
+    async def arun_episode(self, engine: Any, data: dict[str, Any]) -> Any:
+        raise KeyError("gold")
+
+
+def test_an_evaluation_without_any_reward_is_an_error(tmp_path: Path) -> None:
+    path = configuration(tmp_path, workflow=f"{HERE}.Failing")
+    with pytest.raises(EpisodeFailureError, match="none of 12 episodes ended with a reward"):
+        run_evaluation(["--config", str(path)])
+    assert not (tmp_path / "e/t/eval").exists()
+
+
+def test_fewer_rows_than_a_training_batch_are_evaluated_alike_each_time(tmp_path: Path) -> None:
+    path = configuration(tmp_path)
+    found = [
+        run_evaluation(["--config", str(path), f"train_dataset.batch_size={size}"])
+        for size in (8, 50)
+    ]
+    episodes = [(each.folder / "episodes.jsonl").read_text() for each in found]
+    assert found[0].scores["n_rows"] == 6
+    assert episodes[0] == episodes[1]
+
+
+def test_every_checkpoint_has_a_folder_of_its_own(tmp_path: Path) -> None:
+    path = configuration(tmp_path)
+    run_training(["--config", str(path)])
+    other = shutil.copytree(tmp_path / "e/t/model", tmp_path / "other/model")
+    own = run_evaluation(["--config", str(path)])
+    theirs = run_evaluation(["--config", str(path)], str(other))
+    assert own.folder == tmp_path / "e/t/eval/model"
+    assert theirs.folder.name.endswith("other-model")

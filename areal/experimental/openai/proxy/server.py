@@ -12,6 +12,7 @@ from typing import Any
 
 from aiohttp import web
 
+from areal.api.errors import NoRoomError
 from areal.experimental.openai.errors import RequestError, refusing_malformed
 from areal.experimental.openai.proxy import anthropic
 from areal.experimental.openai.proxy.sessions import (
@@ -324,6 +325,8 @@ async def _answer_errors(request: web.Request, handler: Handler) -> web.StreamRe
         return await handler(request)
     except RequestError as error:
         return _error(request, str(error), error.status, error.param, error.code)
+    except NoRoomError as error:
+        return _error(request, str(error), 400, "messages", "context_length_exceeded")
     except web.HTTPException as error:  # no such route, a body too large
         where = f"{request.method} {request.path}"
         return _error(request, f"{where}: {error.reason}", error.status)

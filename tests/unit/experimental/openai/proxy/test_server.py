@@ -15,6 +15,7 @@ import httpx
 import openai
 import pytest
 
+from areal.api.errors import NoRoomError
 from areal.api.io_struct import ModelRequest, ModelResponse
 from areal.experimental.openai.proxy import ProxyServer
 from areal.experimental.openai.recorder import Recorder
@@ -40,6 +41,8 @@ class Engine(ScriptedEngine):
         self.is_asked.set()
         if self.texts[0] == "?":
             raise RuntimeError("the engine broke")
+        if self.texts[0] == "full":
+            raise NoRoomError("the prompt leaves no room to answer")
         if self.texts[0] == "...":
             try:
                 await asyncio.sleep(60)
@@ -318,6 +321,13 @@ def test_an_engine_that_breaks_is_not_asked_again(
         client.chat.completions.create(model="m", messages=[USER])
     assert len(proxy.engine.episodes) == 1
     assert "/chat/completions failed" in caplog.text
+
+
+def test_a_prompt_that_fills_the_context_is_its_senders_fault(proxy: Proxy) -> None:
+    proxy.engine.texts = ["full"]
+    answer = proxy.post("/chat/completions", proxy.start()["api_key"], messages=[USER])
+    assert answer.status_code == 400
+    assert answer.json()["error"]["code"] == "context_length_exceeded"
 
 
 def test_who_hangs_up_stops_the_generation(proxy: Proxy) -> None:
