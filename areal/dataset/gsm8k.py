@@ -62,9 +62,7 @@ def get_gsm8k_rl_dataset(
     rows = RowDataset(SOURCE.read(path, split)).map(_rl_row)
     if max_length is not None:
         require_tokenizer(tokenizer, origin)
-    return keep_short(
-        rows, max_length, lambda row: len(tokenizer.encode(row["messages"][0]["content"])), origin
-    )
+    return keep_short(rows, max_length, lambda row: len(tokenizer.encode(_content(**row))), origin)
 
 
 def _sft_row(tokenizer: Any, row: Row) -> Row:
@@ -75,6 +73,10 @@ def _sft_row(tokenizer: Any, row: Row) -> Row:
         "input_ids": input_ids,
         "loss_mask": [0] * num_given + [1] * (len(input_ids) - num_given),
     }
+
+
+def _content(messages: list[dict[str, str]], **_: Any) -> str:
+    return messages[0]["content"]
 
 
 def _rl_row(row: Row) -> Row:

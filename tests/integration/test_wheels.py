@@ -101,7 +101,8 @@ def test_the_unpacked_training_package_imports(training_wheel: Path, tmp_path: P
     code = (
         "import areal.api, areal.reward, areal.dataset\n"
         "from areal.trainer.report import page\n"
-        "page._template(); print(areal.api.__file__)"
+        "page.load_template('report.html.jinja'); page.load_template('eval.html.jinja')\n"
+        "print(areal.api.__file__)"
     )
     result = run_unpacked(training_wheel, tmp_path, code)
     assert result.returncode == 0, result.stderr

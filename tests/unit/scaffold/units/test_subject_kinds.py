@@ -42,7 +42,7 @@ SHIPPED = [
             "class_name": "VisionRLVRWorkflow",
             "arguments": "reward_fn gconfig tokenizer enable_thinking",
             "unknown": "processor",
-            "columns": "images",
+            "columns": "",  # a row may lack images
         },
     ),
     (
@@ -66,7 +66,8 @@ SHIPPED = [
     (
         "dataset/arithmetic",
         {
-            "loaders": "get_arithmetic_sft_dataset get_arithmetic_rl_dataset",
+            "loaders": "get_arithmetic_sft_dataset get_arithmetic_rw_dataset "
+            "get_arithmetic_dpo_dataset get_arithmetic_rl_dataset",
             "columns": "",
             "is_generated": True,
             "has_processor": False,
