@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import os
 import shlex
 from collections.abc import Sequence
 from pathlib import PurePosixPath
@@ -16,9 +15,9 @@ from areal.api.cli_args import BaseExperimentConfig, PPOConfig
 from areal.api.config.field_check import refusals
 from areal.api.errors import ConfigError
 from areal.engine.training.backends import TRAIN_ENGINES
-from areal.infra.launch import SERVERS_VARIABLE
 from areal.infra.platforms import current_platform
 from areal.reward import REWARDS
+from areal.trainer.launching import missing_servers
 from areal.workflow import WORKFLOWS
 
 
@@ -39,13 +38,8 @@ def refuse_misfit(config: BaseExperimentConfig, argv: Sequence[str]) -> None:
         if not dataclasses.is_dataclass(refusal.default):
             overrides[refusal.key] = refusal.default
     if isinstance(config, PPOConfig):
-        backend = config.rollout.backend
-        is_local = ModelAllocation.from_str(backend).backend == "local"
-        if not is_local and not os.environ.get(SERVERS_VARIABLE):
-            obstacles.append(
-                f"rollout.backend {backend!r}: name the servers that run already in "
-                f"{SERVERS_VARIABLE}, as host:port separated by commas"
-            )
+        if (trouble := missing_servers(config)) is not None:
+            obstacles.append(trouble)
             overrides["rollout.backend"] = "local:d1"
         if _lacks_reward(config):
             obstacles.append(

@@ -107,15 +107,24 @@ def _settle_in(config: BaseExperimentConfig) -> None:
         os.dup2(log, 2)
 
 
+def missing_servers(config: PPOConfig) -> str | None:
+    """Return what is wrong where ``rollout.backend`` takes servers that nobody has named."""
+    backend = config.rollout.backend
+    is_local = ModelAllocation.from_str(backend).backend == "local"
+    if is_local or os.environ.get(SERVERS_VARIABLE):
+        return None
+    return (
+        f"rollout.backend {backend!r}: name the servers that run already in {SERVERS_VARIABLE}, "
+        "as host:port separated by commas"
+    )
+
+
 def _server_commands(config: PPOConfig, logs: Path) -> list[list[str]]:
-    allocation = ModelAllocation.from_str(config.rollout.backend)
-    if allocation.backend != "local":
-        raise ConfigError(
-            f"rollout.backend {config.rollout.backend!r}: name the servers that run already in "
-            f"{SERVERS_VARIABLE}, as host:port separated by commas"
-        )
+    if (trouble := missing_servers(config)) is not None:
+        raise ConfigError(trouble)
+    count = ModelAllocation.from_str(config.rollout.backend).parallel.dp_size
     command = [sys.executable, "-m", "areal.trainer.cli", "serve", "--port", PORT]
-    return [[*command, "--config", str(logs / _SERVED)]] * allocation.parallel.dp_size
+    return [[*command, "--config", str(logs / _SERVED)]] * count
 
 
 def _report(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
