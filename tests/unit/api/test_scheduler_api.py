@@ -51,7 +51,7 @@ def test_a_job_begins_with_its_role() -> None:
         "scheduling_strategy",
     ]
     with pytest.raises(TypeError, match="role"):
-        Job()  # type: ignore[call-arg]
+        Job()  # type: ignore[call-arg]  # that it takes arguments is tested
 
 
 @pytest.mark.parametrize("num_specs", [0, 1, 3])

@@ -61,7 +61,7 @@ class Mortal:
             raise Killed
 
     def _save_recover(self, is_done: bool) -> None:
-        super()._save_recover(is_done)  # type: ignore[misc]
+        super()._save_recover(is_done)  # type: ignore[misc]  # of the trainer it is mixed into
         self._die_if("after save")
 
     def _save_final_model(self) -> None:

@@ -64,7 +64,7 @@ def controller() -> Iterator[RolloutController]:
     host, _, port = server.start().partition(":")
     controller = RemoteSGLangEngine.as_controller(settings("sglang:d1"), None)
     # The process is the business of whoever started it.
-    info = LocalInfServerInfo(host, int(port), process=None)  # type: ignore[arg-type]
+    info = LocalInfServerInfo(host, int(port), process=None)  # type: ignore[arg-type]  # runs elsewhere
     controller.initialize("rollout", server_infos=[info])
     yield controller
     controller.destroy()
