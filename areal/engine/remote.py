@@ -8,6 +8,7 @@ from functools import partial
 
 from areal.api.alloc_mode import ModelAllocation
 from areal.api.cli_args import InferenceEngineConfig
+from areal.engine.model.shared_weights import SharedWeights
 from areal.engine.sglang_remote import SGLangBackend
 from areal.engine.vllm_remote import VLLMBackend
 from areal.infra.launch import KEY_VARIABLE
@@ -21,10 +22,17 @@ _BACKENDS: dict[str, Callable[[], RemoteInfBackendProtocol]] = {
 }
 
 
-def make_remote_engine(config: InferenceEngineConfig, seed: int) -> RemoteInfEngine:
+def make_remote_engine(
+    config: InferenceEngineConfig, weights: SharedWeights | None = None, seed: int = 1
+) -> RemoteInfEngine:
     """Return an engine over the servers of ``config.backend``.
 
     The servers' key is that of the environment, where there is one.
+
+    Args:
+        config: Rollout settings.
+        weights: Not used: servers hold their own.
+        seed: Of the sampling streams.
     """
     name = ModelAllocation.from_str(config.backend).backend
     key = os.environ.get(KEY_VARIABLE) or config.provider_api_key

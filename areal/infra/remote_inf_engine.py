@@ -201,6 +201,11 @@ class RemoteInfEngine(InferenceEngine):
             self._pool.stop()
             raise
 
+    @property
+    def addresses(self) -> list[str]:
+        """The servers that answer, each as "host:port"; empty before ``initialize``."""
+        return self._pool.reachable()
+
     def _find_addresses(self, addr: str | list[str] | None) -> list[str]:
         if addr:
             return [addr] if isinstance(addr, str) else list(addr)

@@ -62,7 +62,14 @@ IMPORT_NAMES |= {"markdown-it-py": "markdown_it", "pyyaml": "yaml", "tomli-w": "
 # Comes with torch, transformers or aiohttp and is imported beside them.
 COMES_WITH = {"tokenizers", "huggingface_hub", "triton", "yaml", "yarl"}
 OPTIONAL = {"sglang", "vllm", "swanlab", "trackio", "wandb", "trl", "flash_attn", "psutil"}
-OPTIONAL |= {"agents", "anthropic", "langchain_core", "langchain_openai", "openai"}
+OPTIONAL |= {
+    "agents",
+    "anthropic",
+    "claude_agent_sdk",
+    "langchain_core",
+    "langchain_openai",
+    "openai",
+}
 OPTIONAL |= {"peft", "tree_sitter"}
 
 

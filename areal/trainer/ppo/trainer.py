@@ -23,6 +23,7 @@ from areal.api.engine_api import InferenceEngine
 from areal.api.errors import ConfigError, TrajectoryError
 from areal.api.io_struct import WeightUpdateMeta
 from areal.api.registry import resolve
+from areal.engine.inference import make_inference_engine
 from areal.engine.local.engine import LocalInferenceEngine
 from areal.engine.model.lora import BaseOfLora, base_model_path
 from areal.engine.model.shared_weights import SharedWeights
@@ -107,6 +108,11 @@ class PPOTrainer(BaseTrainer):
         self._filter: Callable[..., bool] | None = None
         self._saved_rollout_state: dict[str, Any] = {}
         self._agent_proxy: AgentProxy | None = None
+
+    @property
+    def eval_rollout(self) -> InferenceEngine | None:
+        """The engine of evaluations: that of rollouts, which keeps the two apart by workflow."""
+        return self.rollout
 
     def train(
         self,
@@ -232,13 +238,9 @@ class PPOTrainer(BaseTrainer):
         self._num_tokens = min(self._num_tokens, critic.lm.num_embeddings)
 
     def _make_rollout_engine(self) -> InferenceEngine:
-        config = self._rollout_config()
-        if not uses_servers(self.config):
-            return LocalInferenceEngine(config, self.weights, seed=self.config.seed)
-        # A run in one process has no use for HTTP.
-        from areal.engine.remote import make_remote_engine
-
-        return make_remote_engine(config, seed=self.config.seed)
+        return make_inference_engine(
+            self._rollout_config(), self.weights, self.config.seed, uses_servers(self.config)
+        )
 
     def _rollout_config(self) -> Any:
         config, batch_size = self.config.rollout, self.config.train_dataset.batch_size

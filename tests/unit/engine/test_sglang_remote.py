@@ -160,7 +160,7 @@ def test_a_disk_update_names_its_version_but_to_servers_of_areal() -> None:
 def test_our_own_servers_go_on_with_their_answers_after_an_update(
     backend: str, interrupts: bool
 ) -> None:
-    engine = make_remote_engine(InferenceEngineConfig(backend=backend), seed=1)
+    engine = make_remote_engine(InferenceEngineConfig(backend=backend))
     (request,) = engine.backend.build_disk_weight_update_requests(meta()).requests
     assert request.payload["abort_all_requests"] is interrupts
 

@@ -14,6 +14,8 @@ from areal.api.cli_args import GRPOConfig, InferenceEngineConfig, load_expr_conf
 from areal.engine.local.engine import LocalInferenceEngine
 from areal.engine.local.server import InferenceServer
 from areal.infra.launch import KEY_VARIABLE, SERVERS_VARIABLE
+from areal.infra.remote_inf_engine import RemoteInfEngine
+from areal.trainer.ppo import PPOTrainer
 from areal.trainer.run import run_training
 from areal.trainer.runtime import make_tokenizer, make_weights
 from tests.tiny_runs import rl_yaml, train_stats
@@ -86,6 +88,16 @@ def test_a_run_over_two_servers_is_that_over_none(
         assert server._receiver.counts()[way] > 10_000
 
 
+def test_subclasses_of_the_trainer_find_its_servers(tmp_path: Path, serve: Serve) -> None:
+    path = rl_yaml(tmp_path)
+    servers = serve(path, count=2)
+    with PPOTrainer(load_expr_config(["--config", str(path)], GRPOConfig)[0]) as trainer:
+        assert isinstance(trainer.eval_rollout, RemoteInfEngine)
+        trainer.eval_rollout.initialize()
+        urls = [f"http://{address}" for address in trainer.eval_rollout.addresses]
+    assert sorted(urls) == sorted(server.url for server in servers)
+
+
 def test_served_log_probabilities_have_the_temperature(tmp_path: Path, serve: Serve) -> None:
     path = rl_yaml(tmp_path, total_train_steps=1)
     serve(path)
@@ -104,8 +116,6 @@ def test_a_run_over_servers_resumes_with_its_weights(
         raise RuntimeError("enough")
 
     with pytest.MonkeyPatch.context() as patch:
-        from areal.trainer.ppo import PPOTrainer
-
         train_step = PPOTrainer._train_step
         patch.setattr(
             PPOTrainer,
