@@ -28,6 +28,7 @@ GROUPS: dict[str, tuple[str, str]] = {
         "benchmarks.packing",
         "Training step on packed sequences (CPU seconds, 1 thread)",
     ),
+    "pairs": ("benchmarks.pairs", "Training on pairs, beside TRL (CPU seconds, 1 thread)"),
     "archon": (
         "benchmarks.archon.table",
         "Archon models beside Hugging Face's (CPU seconds, 1 thread)",

@@ -38,6 +38,8 @@ class Settings:
         sft_config: Warm-up, as ``areal train`` takes it.
         grpo_config: GRPO on the model that it leaves.
         ppo_config: PPO with a critic on the same model.
+        dpo_config: Preferences on the same model.
+        rw_config: A reward model of it.
     """
 
     repetitions: int = 7
@@ -67,6 +69,8 @@ class Settings:
     sft_config: Path = ROOT / "examples" / "arithmetic" / "sft.yaml"
     grpo_config: Path = ROOT / "examples" / "arithmetic" / "grpo.yaml"
     ppo_config: Path = ROOT / "examples" / "arithmetic" / "ppo.yaml"
+    dpo_config: Path = ROOT / "examples" / "arithmetic" / "dpo.yaml"
+    rw_config: Path = ROOT / "examples" / "arithmetic" / "rw.yaml"
 
 
 QUICK = Settings(

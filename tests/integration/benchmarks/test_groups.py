@@ -98,5 +98,17 @@ def test_a_grpo_step_is_measured_on_both_sides(tmp_path: Path) -> None:
     assert all(row["ratio"] > 0 for row in rows)
 
 
+@needs_trl
+@pytest.mark.slow
+def test_losses_of_pairs_are_those_of_trl(tmp_path: Path) -> None:
+    rows = run_group("pairs", tmp_path)
+    assert verdicts(rows) == {
+        "pairs.dpo.step": "",
+        "pairs.dpo.loss": "pass",
+        "pairs.rw.step": "",
+        "pairs.rw.loss": "pass",
+    }
+
+
 def test_every_target_belongs_to_a_group() -> None:
     assert {key.split(".")[0] for key in TARGETS} <= GROUPS.keys()
