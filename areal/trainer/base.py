@@ -22,7 +22,6 @@ from areal.api.cli_args import (
     TrainEngineConfig,
     save_config,
 )
-from areal.api.config.defaults import ours
 from areal.api.config.field_check import check_fields, ignored_keys
 from areal.api.errors import ConfigError, EpisodeFailureError
 from areal.api.io_struct import FinetuneSpec, SaveLoadMeta
@@ -397,7 +396,7 @@ def _check_sizes(config: Any) -> None:
     num_processes = ModelAllocation.from_str(actor).parallel.world_size
     for name in ("ref", "critic"):
         section = getattr(config, name, None)
-        if section is None or section.backend == ours("actor.backend"):  # then the actor's
+        if section is None:
             continue
         found = ModelAllocation.from_str(section.backend).parallel.world_size
         if found != num_processes:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import fcntl
 import logging
 import os
@@ -19,7 +18,6 @@ from areal.api.cli_args import (
     TrainEngineConfig,
     _DatasetConfig,
 )
-from areal.api.config.defaults import ours
 from areal.api.errors import ConfigError, DatasetError
 from areal.dataset import get_custom_dataset
 from areal.engine.loading.huggingface import resolve_dtype
@@ -165,15 +163,13 @@ def make_colocated_engine(
 
     Args:
         config: Of the run.
-        settings: Of the model; the default backend is the actor's.
+        settings: Of the model.
         section: Its key in the configuration, for messages.
         tokenizer: Of the run.
 
     Raises:
         ConfigError: The model cannot be made.
     """
-    if settings.backend == ours("actor.backend"):
-        settings = dataclasses.replace(settings, backend=config.actor.backend)
     try:
         return make_train_engine(settings, make_weights(config, settings, tokenizer))
     except ConfigError as error:

@@ -30,6 +30,8 @@ _CLASS_OF_TYPE: dict[str, type[experiment.BaseExperimentConfig]] = {
     "rw": experiment.RWConfig,
     "sft": experiment.SFTConfig,
 }
+# Models beside the actor, whose backend is the actor's unless it is named.
+_ON_THE_ACTORS_PROCESSES = ("ref", "critic")
 _SECRET_KEYS = ("api_key", "provider_api_key", "wandb_api_key")
 
 
@@ -165,6 +167,10 @@ def _merge(
         OmegaConf.update(preset, key, value)
     merged = OmegaConf.merge(base, preset, *layers)
     assert isinstance(merged, DictConfig)
+    for name in _ON_THE_ACTORS_PROCESSES:
+        is_own = name in merged and not OmegaConf.is_interpolation(merged, name)
+        if is_own and merged[name] is not None and f"{name}.backend" not in explicit_keys:
+            merged[name].backend = "${actor.backend}"
     return merged
 
 

@@ -18,7 +18,6 @@ from areal.api.cli_args import (
     PPOCriticConfig,
     TrainEngineConfig,
 )
-from areal.api.config.defaults import ours
 from areal.api.engine_api import InferenceEngine
 from areal.api.errors import ConfigError, TrajectoryError
 from areal.api.io_struct import WeightUpdateMeta
@@ -211,8 +210,6 @@ class PPOTrainer(BaseTrainer):
         if self.config.ref is None or self.config.actor.kl_ctl <= 0:
             return None
         settings = dataclasses.replace(self.config.ref, use_lora=False)
-        if settings.backend == ours("actor.backend"):
-            settings = dataclasses.replace(settings, backend=self.config.actor.backend)
         if _is_beneath(self.config.actor, settings):
             return make_train_engine(settings, SharedWeights(BaseOfLora(self.weights)))
         ref = make_colocated_engine(self.config, settings, "ref", self.tokenizer)

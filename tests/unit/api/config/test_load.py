@@ -241,3 +241,14 @@ def test_saving_leaves_api_keys_out_and_replaces_whole_files(
     assert config.stats_logger.wandb.wandb_api_key == "s3cret"
     assert load(target).rollout.api_url == "http://x"
     assert sorted(path.name for path in tmp_path.iterdir()) == ["config.yaml", "grpo.yaml"]
+
+
+@pytest.mark.parametrize("name", ["ref", "critic"])
+@pytest.mark.parametrize("written", ["", "fsdp:d1"])
+def test_a_model_beside_the_actor_has_its_backend_unless_one_is_named(
+    yaml_file: Path, name: str, written: str
+) -> None:
+    own = [f"{name}.backend={written}"] if written else []
+    config = load(yaml_file, "actor.backend=archon:d2", f"{name}={{path: /m}}", *own)
+    assert getattr(config, name).backend == (written or "archon:d2")
+    assert config.actor.backend == "archon:d2"
