@@ -169,8 +169,8 @@ class PPOCriticConfig(TrainEngineConfig):
     """Describes the value model and how it is optimised, on the processes of the actor.
 
     ``path`` names a language model, which gets a new head, or a critic. ``optimizer`` null is the
-    actor's, and so is a ``backend`` that the file does not name. A value moves by at most ``eps_clip`` from that of
-    the rollout before moving further gains nothing.
+    actor's, and so is a ``backend`` that the file does not name. A value moves by at most
+    ``eps_clip`` from that of the rollout before moving further gains nothing.
     """
 
     ppo_n_minibatches: int = 4
