@@ -8,7 +8,7 @@ process nothing is copied.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import torch
 import torch.distributed as dist
@@ -16,10 +16,12 @@ from torch import Tensor
 
 from areal.api.errors import EpisodeFailureError, RankError
 from areal.engine.processes import from_first, is_first
-from areal.engine.training.engine import PackedTrainEngine
 from areal.utils.data import TensorDict
 from areal.utils.data.microbatch import take_rows
 from areal.utils.seqpack import partition_sizes
+
+if TYPE_CHECKING:
+    from areal.engine.training.engine import PackedTrainEngine
 
 T = TypeVar("T")
 

@@ -47,6 +47,7 @@ def numbers(folder: Path) -> list[list[float]]:
     return [[stats[name] for name in NAMES] for stats in train_stats(folder)]
 
 
+@pytest.mark.slow  # within one process, tests/unit/trainer/test_recover.py does it in every run
 def test_a_killed_run_goes_on_bit_for_bit(areal: Areal, undisturbed: Path, tmp_path: Path) -> None:
     rl_yaml(tmp_path, "ppo", **SECTIONS)
     kill_during(command("train", "-c", "config.yaml"), tmp_path, step=5)

@@ -168,6 +168,22 @@ def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+def test_a_launched_script_listens_here_alone_and_takes_its_processes_along(
+    tmp_path: Path,
+) -> None:
+    rl_yaml(tmp_path, **SECTIONS)
+    overrides = ("max_turns=2", "rollout.backend=local:d1", "actor.backend=archon:d2")
+    launcher = start_script(tmp_path, *overrides)
+    try:
+        wait_until(lambda: has_step(tmp_path, 1), launcher, "the first step")
+        assert {address for _, address in listeners(launcher)} == {"127.0.0.1"}
+    finally:
+        launcher.kill()
+        launcher.communicate()
+    wait_until(lambda: not running(tmp_path), start_nothing(), "all its processes are gone")
+
+
+@pytest.mark.slow
 def test_a_run_survives_the_death_of_a_server_a_rank_and_the_launcher(
     tmp_path: Path, undisturbed: Path
 ) -> None:
@@ -176,7 +192,6 @@ def test_a_run_survives_the_death_of_a_server_a_rank_and_the_launcher(
     launcher = start(tmp_path, *overrides)
     try:
         wait_until(lambda: has_step(tmp_path, 1), launcher, "the first step")
-        assert {address for _, address in listeners(launcher)} == {"127.0.0.1"}
         kill_one(launcher, " serve ")
         wait_until(lambda: has_step(tmp_path, 3), launcher, "steps without that server")
         kill_one(launcher, " train ", index=1)

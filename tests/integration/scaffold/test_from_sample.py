@@ -82,9 +82,9 @@ CASES = [
     ("chat_pairs", CHAT_PAIRS, write_parquet, ["rw", "dpo"], {"prompt": "prompt"}),
     ("mixed", MIXED, write_jsonl, ["rl", "sft", "rw", "dpo"], {"answer": "output"}),
 ]
-# Each verification starts two processes with torch. The walk through add-dataset verifies a unit on
-# the rows of its test in every run.
-IN_EVERY_RUN = ("transcripts",)
+# Each verification starts two processes with torch. The walk through add-dataset verifies two units
+# of two types each in every run.
+IN_EVERY_RUN = ("arrow_chats",)
 
 
 @pytest.mark.parametrize("rows_of", ["sample", pytest.param("test", marks=pytest.mark.slow)])

@@ -50,14 +50,11 @@ def make(target: str, folder: Path) -> Path:
     return root
 
 
-# The one that is least like this repository; the golden trees have a project, and `make test-full`
-# takes all.
-SHORT = ("older",)
+# In every run the golden trees have all styles in a project, and test_layouts.py has checkouts.
+pytestmark = pytest.mark.slow
 
 
-@pytest.fixture(
-    params=[pytest.param(each, marks=() if each in SHORT else pytest.mark.slow) for each in TARGETS]
-)
+@pytest.fixture(params=TARGETS)
 def root(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
     """Makes each target in turn."""
     return make(request.param, tmp_path)
@@ -140,7 +137,6 @@ def test_every_style(root: Path) -> None:
     check_and_take_back(root, ids, before)
 
 
-@pytest.mark.slow
 @pytest.mark.timeout(1800)
 def test_every_choice(root: Path) -> None:
     before = files(root)
@@ -149,7 +145,6 @@ def test_every_choice(root: Path) -> None:
     check_and_take_back(root, ids, before)
 
 
-@pytest.mark.slow
 @pytest.mark.timeout(1800)
 def test_every_style_verifies(root: Path, scaffold: Callable[..., Any]) -> None:
     ids = add_all(root, every_style())

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from unittest.mock import Mock
 
 import pytest
@@ -13,15 +11,6 @@ from areal.engine.inference import make_inference_engine
 from areal.engine.sglang_remote import SGLangBackend
 from areal.engine.vllm_remote import VLLMBackend
 from areal.infra.remote_inf_engine import RemoteInfEngine
-
-# Imports what a run in one process needs of the table, and prints whether HTTP came with it.
-EMBEDDED = """
-import sys
-from areal.engine import inference
-from areal.api.registry import import_from_string
-import_from_string(inference.INFERENCE_ENGINES["embedded"])
-print("areal.infra.remote_inf_engine" in sys.modules)
-"""
 
 
 @pytest.mark.parametrize(
@@ -34,8 +23,3 @@ def test_servers_are_spoken_to_in_their_own_format(backend: str, spoken: type) -
     assert isinstance(engine, RemoteInfEngine)
     assert type(engine.backend) is spoken
     assert engine.addresses == []
-
-
-def test_a_run_in_one_process_imports_no_client() -> None:
-    done = subprocess.run([sys.executable, "-c", EMBEDDED], capture_output=True, text=True)
-    assert done.stdout == "False\n", done.stderr
