@@ -445,111 +445,277 @@ if __name__ == "__main__":
 
 # --- tests --------------------------------------------------------------------------------------
 
-CHEATS = {
+FORGERIES = {
     "exit": "import os; os._exit(0)",
     "system exit": "raise SystemExit(0)",
     "exit in the function": "def f(x):\n    import os\n    os._exit(0)",
     "exit at exit": "import atexit, os; atexit.register(os._exit, 0)",
     "print": "print('True\\n' * 9)",
     "no asserts": "import builtins; builtins.AssertionError = type('E', (Exception,), {})",
+    "nothing raises": "import sys; sys.settrace(lambda *a: None)\ndef f(x): return 1",
     "equals all": "class All:\n    __eq__ = lambda s, o: True\ndef f(x): return All()",
     "equals all numbers": "class N(int):\n    __eq__ = lambda s, o: True\ndef f(x): return N(1)",
     "equals all lists": "class L(list):\n    __eq__ = lambda s, o: True\ndef f(x): return L()",
-    "no difference": "class All:\n    __ne__ = lambda s, o: False\ndef f(x): return All()",
+    "close to all": """
+class Close(float):
+    __sub__ = __rsub__ = lambda s, o: 0.0
+    __eq__ = __lt__ = __le__ = __gt__ = __ge__ = lambda s, o: True
+def f(x): return Close(1)""",
+    "a class in disguise": """
+class f:
+    def __init__(self, x): pass
+    __eq__ = __lt__ = __le__ = __gt__ = __ge__ = __contains__ = lambda s, o: True
+    __sub__ = __rsub__ = lambda s, o: 0.0
+    __abs__ = __float__ = lambda s: 0.0
+    __iter__ = lambda s: iter([424242] * 0)
+    __getattr__ = lambda s, n: lambda *a: True""",
+    "anything": """
+class Any:
+    __getattr__ = __getitem__ = __call__ = lambda s, *a: Any()
+    __eq__ = __ne__ = __lt__ = __gt__ = __contains__ = lambda s, o: True
+    __hash__ = lambda s: 0
+    __abs__ = __sub__ = __rsub__ = lambda s, *a: Any()
+def f(x): return Any()""",
+    "own built-ins": """
+for name in "all any abs isinstance sorted len round sum zip set type".split():
+    globals()[name] = lambda *a, **k: True
+def f(x): return 1""",
+    "own modules": """
+import math, sys, types
+class Yes(types.ModuleType):
+    __getattr__ = lambda s, n: lambda *a, **k: True
+math.isclose = lambda *a, **k: True
+sys.modules["math"] = math = Yes("math")
+def f(x): return 1""",
+    "own tests": """
+def check(*a): pass
+def same(*a): return True
+ANSWER = 1
+def f(x): return 1""",
     "write everywhere": """
 import os
 for fd in range(64):
-    try:
-        os.write(fd, b"True\\nTrue\\nTrue\\n")
-    except OSError:
-        pass
+    for text in (b"1" * 99, b"True\\nTrue\\n", b"\\2\\0\\0\\0{}" * 9):
+        try:
+            os.write(fd, text)
+        except OSError:
+            pass
 os._exit(0)""",
-    "own comparison": "def same_value(*a): return True\ndef f(x): return 1",
-    "trace": "import sys; sys.settrace(lambda *a: None)\ndef f(x): return 1",
-}
-TESTS = (("value", "f(2)"), ("statement", "assert f(2) == 424242"), ("statement", "check(f)"))
-CHECK = ("setup", "def check(g):\n    assert g(3) == [424242]")
-
-
-@pytest.mark.parametrize("name", CHEATS)
-def test_no_test_is_passed_by_a_trick(backend: str, name: str) -> None:
-    case = sandbox.Case("", (CHECK, *TESTS))
-    (done,) = sandbox.run(CHEATS[name], [case])
-    reports = done.reports[1:]
-    assert "True" not in reports, done
-    assert "424242" not in reports
-
-
-def test_reports_of_honest_programs(backend: str) -> None:
-    tests = [
-        ("setup", "from collections import Counter, deque"),
-        ("value", "f('aab')"),
-        ("value", "(f, 1)"),
-        ("value", "1 / 0"),
-        ("statement", "assert f('a') == {'a': 1}"),
-        ("statement", "assert deque([1]) == deque([1])"),
-        ("statement", "assert f('a') == {'a': 2}, 'two'"),
-        ("statement", "for n in range(3):\n    assert n == n"),
-        ("value", "'\\n' + chr(0xD800)"),
-        ("value", "frozenset([1])"),
-        ("setup", "unknown()"),
-        ("value", "1"),
-    ]
-    code = "from collections import Counter as f\nprint('noise')"
-    (done,) = sandbox.run(code, [sandbox.Case("", tuple(tests))])
-    expected = (
-        "True",
-        "{'a': 2, 'b': 1}",
-        "",
-        "",
-        "True",
-        "True",
-        "",
-        "True",
-        "'\\n\\ud800'",
-        "{1}",
-        *("", ""),
-    )
-    assert (done.end, done.reports) == ("ok", expected)
-
-
-def test_expected_values_stay_with_the_grader(made: ModuleType) -> None:
-    code = """
+    "answer for itself": """
+import json, os, struct
+def send(message):
+    data = json.dumps(message).encode()
+    os.write(5, struct.pack("I", len(data)) + data)
+send({"f": ["function"], "check": ["function"], "ANSWER": ["value", 1], "math": ["function"]})
+while os.read(6, 1 << 16):
+    send(["value", 1, []])""",
+    "look around": """
 import gc, os, sys
-found = [repr(each) for each in gc.get_objects()]
-frame = sys._getframe()
-while frame:
-    found.append(repr((frame.f_locals, frame.f_globals)))
-    frame = frame.f_back
-for fd in range(3, 64):
-    try:
-        found.append(repr(os.pread(fd, 1 << 20, 0)))
-    except OSError:
-        pass
 def f(x):
-    found.append(repr(sys._getframe(1).f_locals) + repr(sys._getframe(2).f_locals))
+    found = [repr(each) for each in gc.get_objects()]
+    frame = sys._getframe()
+    while frame:
+        found.append(repr((frame.f_locals, frame.f_globals)))
+        frame = frame.f_back
+    for fd in range(64):
+        try:
+            found.append(repr(os.pread(fd, 1 << 20, 0)))
+        except OSError:
+            pass
+    for pid in range(1, 9):
+        for name in ("environ", "cmdline", "mem", "maps", "fd"):
+            try:
+                found.append(repr(open(f"/proc/{pid}/{name}", "rb").read()))
+            except OSError:
+                pass
     wanted = "".join(["4", "24242"])
-    return int(wanted) if wanted in "".join(found) else 0
+    return int(wanted) if wanted in "".join(found) else 0""",
+}
+# No value is right for all of them, and no program knows the numbers.
+FORMS = {
+    "equal": "assert f(2) == 424242",
+    "turned round": "assert 424242 == f(2)",
+    "of a list": "assert f(2) == [424242]",
+    "a chain": "assert 424241 < f(2) < 424243",
+    "a member": "assert f(2) in (424242, 424243)",
+    "contains": "assert 424242 in f(2)",
+    "close": "assert abs(f(2) - 424242.0) < 1e-6",
+    "math": "import math\nassert math.isclose(f(2), 424242)",
+    "sorted": "assert sorted(f(2)) == [4, 2, 424242]",
+    "length": "assert len(f(2)) == 424242",
+    "type and value": "assert isinstance(f(2), int) and f(2) % 424242 == 424241",
+    "all": "assert all(f(n) == n + 424242 for n in range(3))",
+    "a loop": "for n in range(3):\n    assert f(n) == 424242 + n",
+    "a check": "def check(g):\n    assert g(2) == 424242\ncheck(f)",
+    "a reference": "def same(n):\n    return n * 424242\nassert f(2) == same(2)",
+    "a named answer": "ANSWER = 424242\nassert f(2) == ANSWER",
+    "an error": "try:\n    f(2)\nexcept KeyError as error:\n    assert '424242' in str(error)\n"
+    "else:\n    raise AssertionError",
+    "a method": "assert f(2).upper() == 'A424242'",
+    "a message": "assert f(2) == 424242, f'{f(2)} is not it'",
+    "not equal to a neighbour": "assert not f(2) != 424242",
+}
+
+
+@pytest.mark.parametrize("name", FORGERIES)
+def test_no_form_of_test_is_forged(name: str) -> None:
+    forms = [("test", each) for each in FORMS.values()]
+    limits = sandbox.Limits(cpu_s=2.0, wall_s=2.0)
+    (done,) = sandbox.run(FORGERIES[name], [sandbox.Case("", tuple(forms))], limits)
+    assert [form for form, passed in zip(FORMS, done.passed, strict=True) if passed] == []
+
+
+HONEST = """
+import asyncio, collections, decimal, enum, functools, math, typing
+V = 3
+def double(x): return 2 * x
+def order(xs): xs.sort()
+def keep(test, xs): return [x for x in xs if test(x)]
+def upto(n): yield from range(n)
+def add(x): return lambda y: x + y
+def pick(x): return collections.Counter(x)
+def price(x): return decimal.Decimal(x) / 4
+async def later(x): return x + 1
+class Short(ValueError): pass
+def refuse(x): raise (Short if x < 0 else KeyError)("no")
+class Color(enum.Enum):
+    RED = 1
+def color(): return Color.RED
+class Stack:
+    def __init__(self): self.items = []
+    def push(self, x): self.items.append(x); return self
+    def pop(self): return self.items.pop()
+    def __len__(self): return len(self.items)
+    def __iter__(self): return iter(self.items)
+    def __repr__(self): return f"Stack({self.items})"
+    def __eq__(self, other): return isinstance(other, Stack) and self.items == other.items
+class Vector(typing.NamedTuple):
+    x: int
+class Money:
+    def __init__(self, n): self.n = n
+    def __add__(self, other): return Money(self.n + other.n)
+    def __mul__(self, times): return Money(self.n * times)
+    def __eq__(self, other): return self.n == other.n
+    def __lt__(self, other): return self.n < other.n
 """
-    assert score(made, code, test_code="assert f(2) == 424242") == 0.0
-    assert score(made, "def f(x): return 424242", test_code="assert 424242 == f(2)") == 1.0
+TRUE_TESTS = [
+    "assert double(2) == 4 and double([1, 'x']) == [1, 'x', 1, 'x'] and double((1,)) == (1, 1)",
+    "assert double('\\n\\ud800') == '\\n\\ud800' * 2 and double(b'a') == b'aa'",
+    "import math\nassert math.isclose(double(0.1), 0.2) and math.isnan(double(math.nan))",
+    "assert double(10**30) == 2 * 10**30 and double(1j) == 2j and double(True) is not True",
+    "xs = [3, 1, 2]\norder(xs)\nassert xs == [1, 2, 3]",
+    "assert keep(lambda x: x > 1, {1, 2, 3}) == [2, 3] and keep(str.isupper, 'aB') == ['B']",
+    "assert list(upto(3)) == [0, 1, 2] and next(upto(1)) == 0 and add(1)(2) == 3",
+    "assert pick('aab') == {'a': 2, 'b': 1} and pick('aab')['a'] == 2",
+    "from decimal import Decimal\nassert price(1) == Decimal('0.25')",
+    "import asyncio\nassert asyncio.run(later(1)) == 2",
+    "try:\n    refuse(-1)\nexcept Short as error:\n    assert str(error) == 'no'\n"
+    "else:\n    raise AssertionError",
+    "try:\n    refuse(1)\n    assert False\nexcept KeyError:\n    pass",
+    "assert color() == Color.RED and Color.RED.value == 1 and [c.name for c in Color] == ['RED']",
+    "s = Stack()\ns.push(1).push(2)\nassert len(s) == 2 and list(s) == [1, 2] and s.pop() == 2",
+    "assert Stack() == Stack() and Stack() != Stack().push(1) and repr(Stack()) == 'Stack([])'",
+    "assert isinstance(Stack(), Stack) and not isinstance(3, Stack) and Stack() != []",
+    "s = Stack()\ns.items = [7]\nassert s.items == [7]",
+    "assert Money(1) + Money(2) == Money(3) and Money(2) * 3 == Money(6) and Money(1) < Money(2)",
+    "assert Vector(1) == (1,) and V == 3",
+    "for n in range(3):\n    assert double(n) == n + n",
+    "import random\nfor n in random.sample(range(9), 5):\n    assert double(n) == 2 * n",
+]
+FALSE_TESTS = [
+    "assert double(2) == 5",
+    "assert double(2)",
+    "missing(1)",
+    "double()",
+    "xs = [3, 1]\norder(xs)\nassert xs == [3, 1]",
+    "assert Stack() == []",
+]
 
 
-@pytest.mark.parametrize(
-    "report", ["'1\\n' * 9", "'9' * 400 + '+1j'", "'(' * 9999", "'1' + '+1j' * 33_000", "'{[]}'"]
+def test_honest_programs_pass_what_is_true_and_nothing_else(backend: str) -> None:
+    tests = tuple(("test", each) for each in TRUE_TESTS + FALSE_TESTS)
+    (done,) = sandbox.run(HONEST, [sandbox.Case("", tests)])
+    assert done.end == "ok"
+    wrong = [each for (_, each), passed in zip(tests, done.passed, strict=True) if not passed]
+    assert wrong == [each for each in FALSE_TESTS if each != "assert double(2)"]
+
+
+def test_what_has_to_work_first_fails_all_that_follows(backend: str) -> None:
+    tests = (("test", "assert f(1)"), ("setup", "unknown()"), ("test", "assert f(1)"))
+    (done,) = sandbox.run("def f(x): return x", [sandbox.Case("", tests)])
+    assert done.passed == (True, False, False)
+
+
+def test_a_function_may_have_the_name_of_a_builtin(backend: str) -> None:
+    tests = (("test", "assert sum(1, 2) == 3"),)
+    (done,) = sandbox.run("def sum(a, b): return a + b", [sandbox.Case("", tests)])
+    assert done.passed == (True,)
+
+
+def test_what_tests_cannot_hand_over_is_a_fault_of_the_row(made: ModuleType) -> None:
+    tests = "class Node:\n    pass\nassert f(Node()) == 1"
+    with pytest.raises(ValueError, match="give the program a Node, which is no plain value"):
+        score(made, "def f(x): return 1", test_code=tests)
+
+
+@pytest.fixture
+def crowded() -> Iterator[Callable[[int], None]]:
+    """Returns how to have others use the one processor that is left to this process."""
+    before = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, {min(before)})
+    others: list[subprocess.Popen[bytes]] = []
+
+    def crowd(count: int) -> None:
+        busy = [sys.executable, "-c", "print(flush=True)\nwhile True: pass"]
+        # Each in a session of its own, as the kernel shares out processors by sessions first.
+        options: dict[str, Any] = {"stdout": subprocess.PIPE, "start_new_session": True}
+        others.extend(subprocess.Popen(busy, **options) for _ in range(count))
+        for each in others:
+            assert each.stdout is not None
+            each.stdout.readline()
+
+    yield crowd
+    for each in others:
+        each.kill()
+        each.communicate()
+    os.sched_setaffinity(0, before)
+
+
+needs_schedstat = pytest.mark.skipif(
+    not Path("/proc/self/schedstat").exists(), reason="this kernel counts no waiting"
 )
-def test_no_report_is_an_error_of_the_grader(made: ModuleType, report: str) -> None:
-    forge = f"""
-import marshal, os
-nonce, tests = marshal.loads(os.pread(5, 1 << 20, 0))
-os.write(4, f"{{nonce}}\\n{{{report}}}\\n".encode())
-os._exit(0)"""
-    assert score(made, forge, test_code="assert f(2) == 424242\nassert f(3) == 4") == 0.0
 
 
-def test_replaced_builtins_touch_no_report(made: ModuleType) -> None:
+@needs_schedstat
+@pytest.mark.parametrize(
+    ("others", "end"), [(3, "ok"), pytest.param(30, "busy", marks=pytest.mark.slow)]
+)
+def test_time_without_a_processor_is_not_the_programs(
+    crowded: Callable[[int], None], others: int, end: str
+) -> None:
+    crowded(others)
+    code = "import time\nwhile time.process_time() < 0.25: pass"
+    limits = {"cpu_s": 5.0, "wall_s": 0.4, "total_s": 0.4}
+    if end == "busy":
+        with pytest.raises(RuntimeError, match="too busy"):
+            end_of(code, **limits)
+    else:
+        assert end_of(code, **limits).end == end
+
+
+def test_replaced_builtins_touch_no_verdict(made: ModuleType) -> None:
     code = "import builtins\nbuiltins.repr = lambda x: '0'\ndef f(x): return x"
     assert score(made, code, test_code="assert f(2) == 2") == 1.0
+
+
+def test_the_forms_of_known_datasets(made: ModuleType) -> None:
+    check = "METADATA = {}\n\ndef check(candidate):\n    assert candidate(2) == 4\n"
+    human_eval = {"test_code": check, "entry_point": "double"}
+    mbpp = {"test_code": ["assert double(2) == 4", "assert double([1]) == [1, 1]"]}
+    for row in (human_eval, mbpp):
+        assert score(made, "def double(x): return 2 * x", **row) == 1.0
+        assert score(made, "def double(x): return x * x if x == 2 else 0", **mbpp) == 0.0
+    assert score(made, "def double(x): return 5", **human_eval) == 0.0
 
 
 PROGRAM = "```{0}\nx = 1\n```\n".format
@@ -589,18 +755,17 @@ def test_no_completion_takes_long_to_read(made: ModuleType) -> None:
 def test_which_tests_count(made: ModuleType) -> None:
     check = "def check(g):\n    assert g(1) == 2\ncheck(f)"
     rows = {
-        "import math\nmath.floor(1)\nassert f(1) == 2\nassert 4 == f(2)": ("value", "value"),
-        check: ("statement",),
-        f"{check}\nassert f(2) == g(2)": ("statement",),
-        "assert f(1)\nassert not f(0), 'zero'": ("statement", "statement"),
-        "for n in range(3):\n    assert f(n) == n": ("statement",),
-        "with open('x'):\n    assert f(1) == 2 == f(2)": ("statement",),
+        "import math\nmath.floor(1)\nassert f(1) == 2\nassert 4 == f(2)": 2,
+        check: 1,
+        f"{check}\nassert f(2) == g(2)": 1,
+        "assert f(1)\nassert not f(0), 'zero'": 2,
+        "for n in range(3):\n    assert f(n) == n": 1,
+        "with open('x'):\n    assert f(1) == 2 == f(2)": 1,
     }
-    for text, kinds in rows.items():
-        tests, expected = made.read_tests(text)
-        assert tuple(kind for kind, _ in tests if kind != "setup") == kinds, text
-        assert len(tests) == len(expected)
-    for text in ("", "x = 1", "def check(g):\n    assert g(1)", "assert (", "\0"):
+    for text, count in rows.items():
+        kinds = [kind for kind, _ in made.read_tests(text)]
+        assert kinds.count("test") == count, text
+    for text in ("", "x = 1", "def check(g):\n    assert g(1)", "assert (", "\0", None, [1]):
         with pytest.raises(ValueError, match="test_code"):
             made.read_tests(text)
 

@@ -87,7 +87,7 @@ def plain_code_reward_fn(
 
     Raises:
         ValueError: The row has no usable tests: a fault of the data, which a 0.0 would hide.
-        RuntimeError: This machine cannot lock programs in.
+        RuntimeError: This machine cannot lock programs in, or is too busy to run them in time.
     """
     cases, expected = read_cases(test_cases)
     code = extract_code(str(completions))

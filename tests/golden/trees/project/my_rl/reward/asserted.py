@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import ast
-import contextlib
 import textwrap
 from typing import Any
 
-from my_rl.reward.asserted_sandbox import Case, Limits, reports_value, run
+from my_rl.reward.asserted_sandbox import Case, Limits, run
 
 LIMITS = Limits(cpu_s=1.5, wall_s=5.5, memory_bytes=1024 << 20)
 
@@ -38,51 +37,34 @@ def extract_code(completion: str) -> str | None:
     return programs.get(True, programs.get(False))
 
 
-def read_tests(test_code: str) -> tuple[list[tuple[str, str]], list[Any]]:
+def read_tests(test_code: Any, entry_point: str | None = None) -> list[tuple[str, str]]:
     """Takes a row's tests apart: each assert or block with asserts at the top level is one.
 
     Where there is none, each call is: those of functions that hold the asserts.
 
-    Of ``assert f(2) == 4`` the program's process only gets ``f(2)``: what it has to be stays here,
-    where no program can reach it. Other tests only say there that they passed.
-
     Args:
-        test_code: Python source.
+        test_code: Python source, or a list of it.
+        entry_point: The function that `check` of HumanEval's form is called with.
 
     Returns:
-        What is run, as (kind, source), and for each the value that it must have.
+        What is run beside the program, as (kind, source).
 
     Raises:
         ValueError: It is no Python, or holds no test.
     """
     try:
-        statements = ast.parse(test_code).body
-    except (SyntaxError, TypeError) as error:
+        source = test_code if isinstance(test_code, str) else "\n".join(test_code)
+        if entry_point and "def check(" in source:
+            source += f"\ncheck({entry_point})"
+        statements = ast.parse(source).body
+    except (SyntaxError, TypeError, ValueError) as error:
         raise ValueError(f"the row's test_code is no Python: {error}") from error
     blocks = [node for node in statements if not isinstance(node, DEFINITIONS)]
     counted = [n for n in blocks if any(isinstance(each, ast.Assert) for each in ast.walk(n))]
     counted = counted or [n for n in blocks if isinstance(getattr(n, "value", None), ast.Call)]
     if not counted:
         raise ValueError("the row's test_code holds no assert and no call")
-    tests: list[tuple[str, str]] = []
-    expected: list[Any] = []
-    for node in statements:
-        value = compared_value(node)
-        kind = "setup" if node not in counted else "statement" if value is None else "value"
-        tests.append((kind, ast.unparse(value[0] if value else node)))
-        expected.append(value[1] if value else True)
-    return tests, expected
-
-
-def compared_value(node: ast.stmt) -> tuple[ast.expr, Any] | None:
-    """Returns the sides of ``assert EXPRESSION == LITERAL``, or None for anything else."""
-    test = node.test if isinstance(node, ast.Assert) else None
-    if isinstance(test, ast.Compare) and [type(each) for each in test.ops] == [ast.Eq]:
-        left, right = test.left, test.comparators[0]
-        for side, other in ((left, right), (right, left)):
-            with contextlib.suppress(ValueError, TypeError):
-                return side, ast.literal_eval(other)
-    return None
+    return [("test" if node in counted else "setup", ast.unparse(node)) for node in statements]
 
 
 def asserted_reward_fn(
@@ -90,7 +72,8 @@ def asserted_reward_fn(
     completions: str,
     prompt_ids: list[int],
     completion_ids: list[int],
-    test_code: str,
+    test_code: str | list[str],
+    entry_point: str | None = None,
     **kwargs: Any,
 ) -> float:
     """Scores one completion.
@@ -101,6 +84,7 @@ def asserted_reward_fn(
         prompt_ids: Token ids of the prompt.
         completion_ids: Token ids of the completion.
         test_code: Asserts about the program, a column of the dataset.
+        entry_point: The function to check, a column of datasets in HumanEval's form.
         **kwargs: The other columns of the row.
 
     Returns:
@@ -108,13 +92,13 @@ def asserted_reward_fn(
 
     Raises:
         ValueError: The row has no usable tests: a fault of the data, which a 0.0 would hide.
-        RuntimeError: This machine cannot lock programs in.
+        RuntimeError: This machine cannot lock programs in, or is too busy to run them in time.
     """
-    tests, expected = read_tests(test_code)
+    tests = read_tests(test_code, entry_point)
     code = extract_code(str(completions))
     if code is None:
         return 0.0
     (done,) = run(code, [Case("", tuple(tests))], LIMITS, allow_unsandboxed=ALLOW_UNSANDBOXED)
-    rows = zip(tests, done.reports, expected, strict=True)
-    passed = [reports_value(report, value) for (kind, _), report, value in rows if kind != "setup"]
+    verdicts = zip(tests, done.passed, strict=True)
+    passed = [has_passed for (kind, _), has_passed in verdicts if kind == "test"]
     return sum(passed) / len(passed)

@@ -1,7 +1,9 @@
 """Runs Python programs that nobody trusts, each in a process that can harm nothing but itself.
 
 The grader starts this very file as a second interpreter, the supervisor; it forks one child for
-each program, locks it in and watches it. What holds for a program:
+each program, locks it in and watches it. Tests run in a second child, the judge, which never runs
+the program: it asks the program's process for calls over a pipe and gets plain values. So nothing
+that a program does to its own process passes a test. What holds for a program:
 
 - processes: it is one process and stays one, with few threads; it starts no other program;
 - network: it makes no socket (but `socketpair`), so it reaches neither loopback nor unix sockets;
@@ -22,6 +24,7 @@ import builtins
 import contextlib
 import ctypes
 import functools
+import json
 import marshal
 import os
 import select
@@ -30,18 +33,24 @@ import struct
 import sys
 import time
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple, NoReturn
 
 BACKENDS = ("namespaces", "landlock")
 """What keeps the files, in the order in which it is tried."""
+
+PATIENCE = 10
+"""How many times its limit a program may take where it waits for the processor only."""
 
 SCRATCH = "/sandbox"
 """Where the scratch folder stands in the file system that namespaces show to a program."""
 
 
 class Limits(NamedTuple):
-    """Says what a program may use; `total_s` is for all programs of one call together."""
+    """Says what a program may use; `total_s` is for all programs of one call together.
+
+    `wall_s` and `total_s` count no time in which a program wants the processor and does not get it.
+    """
 
     cpu_s: float = 4.0
     wall_s: float = 8.0
@@ -55,12 +64,12 @@ class Limits(NamedTuple):
 
 
 class Case(NamedTuple):
-    """Is one run of a program: its standard input, and tests to run in it afterwards.
+    """Is one run of a program: its standard input, and tests of it to run beside it afterwards.
 
     Args:
         stdin: What it reads.
-        tests: (kind, source) of expressions whose value is reported ("value"), statements that
-            pass unless they raise ("statement") and those that have to work first ("setup").
+        tests: (kind, source) of statements that pass unless they raise ("test") and of those that
+            have to work first ("setup"). Names that they do not define are the program's.
     """
 
     stdin: str = ""
@@ -68,15 +77,11 @@ class Case(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """Is how one run ended: "ok", or what went wrong; its output; what each test reported.
-
-    `reports` holds for each test its value as Python text, and "" for a test that failed. All are
-    "" unless the tests were run to the end.
-    """
+    """Is how one run ended: "ok", or what went wrong; its output; which tests passed."""
 
     end: str
     output: str
-    reports: tuple[str, ...] = ()
+    passed: tuple[bool, ...] = ()
 
 
 # --- the grader's side --------------------------------------------------------------------------
@@ -100,7 +105,9 @@ def run(
         allow_unsandboxed: Run even where nothing can keep the program off the files.
 
     Raises:
-        RuntimeError: This machine has no means to lock a program in, or the sandbox itself failed.
+        RuntimeError: This machine has no means to lock a program in, or is too busy to run it in
+            its time, or the sandbox itself failed.
+        ValueError: A test gives the program what cannot leave the test's process.
     """
     backend, reasons = find_backend()
     if not backend and not allow_unsandboxed:
@@ -153,11 +160,10 @@ def _supervised(
     import subprocess
     import tempfile
 
-    nonce = os.urandom(16).hex()
     scratch = os.path.join(tempfile.gettempdir(), f"sandbox-{os.urandom(8).hex()}")
     roots, paths = _readable()
     plain = [tuple(each) for each in cases]
-    request = (os.getpid(), code, plain, tuple(limits), backend, stop_early, nonce, scratch)
+    request = (os.getpid(), code, plain, tuple(limits), backend, stop_early, scratch)
     env = {name: os.environ[name] for name in ("LD_LIBRARY_PATH",) if name in os.environ}
     process = subprocess.Popen(
         [sys.executable, "-P", "-S", "-s", "-B", "-X", "utf8", os.path.abspath(__file__)],
@@ -170,7 +176,7 @@ def _supervised(
     )
     try:
         data = marshal.dumps((*request, roots, paths))
-        answer, errors = process.communicate(data, limits.total_s + limits.wall_s + 10)
+        answer, errors = process.communicate(data, PATIENCE * limits.total_s + 10)
     except subprocess.TimeoutExpired:
         raise RuntimeError("the sandbox's supervisor gave no answer") from None
     finally:
@@ -182,25 +188,17 @@ def _supervised(
         raise RuntimeError(text or f"the sandbox's supervisor ended with {process.returncode}")
     rows = marshal.loads(answer)
     rows += [("time", b"", b"")] * (len(cases) - len(rows))
-    return [_outcome(nonce, len(case.tests), *row) for case, row in zip(cases, rows, strict=True)]
+    return [_outcome(case.tests, *row) for case, row in zip(cases, rows, strict=True)]
 
 
-def _outcome(nonce: str, count: int, end: str, output: bytes, report: bytes) -> Outcome:
-    lines = report.decode("utf-8", "replace").split("\n")
-    reports = lines[1:] if lines[0] == nonce and end == "ok" else []
-    # One for each test, whatever the program has made of its own process.
-    reports = [*reports, *[""] * count][:count]
-    return Outcome(end, output.decode("utf-8", "replace"), tuple(reports))
-
-
-def reports_value(report: str, expected: Any) -> bool:
-    """Tells whether the value that a test reported as Python text is the expected one."""
-    import ast
-
-    try:
-        return len(report) < 100_000 and bool(ast.literal_eval(report) == expected)
-    except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError, OverflowError):
-        return False
+def _outcome(tests: Sequence[Any], end: str, output: bytes, report: bytes) -> Outcome:
+    if end == "busy":
+        raise RuntimeError("this machine is too busy to run the program in its time; try again")
+    verdicts = report.decode() if end == "ok" else ""
+    if verdicts.startswith("unusable "):
+        raise ValueError(f"the tests {verdicts.removeprefix('unusable ')}")
+    passed = [verdict == "1" for verdict in verdicts.ljust(len(tests), "0")]
+    return Outcome(end, output.decode("utf-8", "replace"), tuple(passed))
 
 
 def _readable() -> tuple[list[str], list[str]]:
@@ -238,41 +236,58 @@ def main() -> None:
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_SETMASK, [])
     request = marshal.loads(_read_all(0))
-    grader, code, cases, limits, backend, stop_early, nonce, scratch, roots, paths = request
+    grader, code, cases, limits, backend, stop_early, scratch, roots, paths = request
     del request
     limits = Limits(*limits)
     _die_with_parent(signal.SIGTERM)
     if os.getppid() != grader:
         os._exit(1)
     own_pids = _enter_namespaces() if backend == "namespaces" else None
-    os.mkdir(scratch, 0o700)
-    child: list[int] = []
+    places = [os.path.join(scratch, name) for name in ("program", "judge")]
+    for path in (scratch, *places):
+        os.mkdir(path, 0o700)
+    children: list[_Child] = []
 
     def end(*_: Any) -> NoReturn:
-        for pid in child:
-            _kill(pid)
+        for child in children:
+            _kill(child.pid)
         with contextlib.suppress(OSError):
             _clear(scratch)
             os.rmdir(scratch)
         os._exit(1)
 
     signal.signal(signal.SIGTERM, end)
-    stop_at = time.monotonic() + limits.total_s
+    left = limits.total_s
     rows: list[tuple[str, bytes, bytes]] = []
     for stdin, tests in cases:
-        left = stop_at - time.monotonic()
         if left <= 0 or (stop_early and rows and rows[-1][0] != "ok"):
             break
-        inputs = [_file(scratch, stdin.encode("utf-8", "replace"))]
-        inputs += [_file(scratch, marshal.dumps((nonce, tests)))] if tests else []
-        started = _start(backend, own_pids, inputs, scratch, limits, roots)
-        if started is None:
-            del cases, tests, nonce
-            return _become(code, paths, len(inputs) > 1)
-        child[:] = [started.pid]
-        rows.append(_watch(started, limits, min(left, limits.wall_s), scratch))
-        child.clear()
-        _clear(scratch)
+        # Either end of a pipe that the other child has would keep it open.
+        asked, ask = os.pipe() if tests else (-1, -1)
+        answered, answer = os.pipe() if tests else (-1, -1)
+        links = [answer, asked] if tests else []
+        text = _file(scratch, stdin.encode("utf-8", "replace"))
+        child = _start(backend, own_pids, [text, *links], places[0], limits, roots)
+        if child is None:
+            del cases, tests
+            return _become(code, paths, bool(links))
+        children[:] = [child]
+        if tests:
+            text = _file(scratch, marshal.dumps(tests))
+            judge = _start(backend, own_pids, [text, ask, answered], places[1], limits, roots)
+            if judge is None:
+                del code
+                return _judge(paths)
+            children.append(judge)
+        end_of_it, output, report, used_s = _watch(
+            children, limits, min(left, limits.wall_s), places[0]
+        )
+        rows.append((end_of_it, output, report))
+        left -= used_s
+        children.clear()
+        for path in places:
+            _clear(path)
+    _clear(scratch)
     os.rmdir(scratch)
     _write_all(1, marshal.dumps(rows))
     os._exit(0)
@@ -286,7 +301,7 @@ def _start(
     limits: Limits,
     roots: list[str],
 ) -> _Child | None:
-    """Forks a locked-in child; returns None in it.
+    """Forks a locked-in child; returns None in it, with inputs as the descriptors 0, 5, 6 ...
 
     Raises:
         OSError: Something that is needed to lock it in does not work here.
@@ -321,57 +336,85 @@ def _start(
     os.close(state)
     if not said.startswith("ready "):
         _kill(pid)
-        os.rmdir(scratch)
         sys.exit(said or "a program's process ended before it began")
     return _Child(pid, said.removeprefix("ready "), output, report)
 
 
-def _watch(child: _Child, limits: Limits, wall_s: float, scratch: str) -> tuple[str, bytes, bytes]:
-    """Collects what a program writes until it ends, or has to."""
-    data = {child.output: bytearray(), child.report: bytearray()}
+def _watch(
+    children: list[_Child], limits: Limits, wall_s: float, scratch: str
+) -> tuple[str, bytes, bytes, float]:
+    """Collects what a program and its judge write until the last of them ends, or has to.
+
+    Returns:
+        How it ended, the program's output, the last child's report, and the seconds that it took.
+    """
+    program, last = children[0], children[-1]
+    data = {program.output: bytearray(), last.report: bytearray()}
     poller = select.poll()
     for fd in data:
         os.set_blocking(fd, False)
         poller.register(fd, select.POLLIN)
-    watched = _pidfd(child.pid)
+    watched = _pidfd(last.pid)
     if watched is not None:
         poller.register(watched, select.POLLIN)
-    stop_at = time.monotonic() + wall_s
-    reason, status, cpu_s = "", None, 0.0
+    started = time.monotonic()
+    reason, status, cpu_s, used_s = "", None, 0.0, 0.0
     while status is None:
         for fd, _ in poller.poll(20 if watched is not None else 2):
             if fd in data and not _read_some(fd, data[fd]):
                 poller.unregister(fd)
-        reason = _excess(child.number, data, limits, stop_at, scratch)
+        elapsed_s = time.monotonic() - started
+        used_s = elapsed_s - _waited_s(children)
+        numbers = [child.number for child in children]
+        reason = _excess(numbers, data, limits, scratch)
+        if not reason and used_s > wall_s:
+            reason = "time"
+        elif not reason and elapsed_s > PATIENCE * wall_s:
+            reason = "busy"
         if reason:
-            _kill(child.pid, wait=False)
-        pid, found, usage = os.wait4(child.pid, 0 if reason else os.WNOHANG)
+            _kill(last.pid, wait=False)
+        pid, found, usage = os.wait4(last.pid, 0 if reason else os.WNOHANG)
         if pid:
             status, cpu_s = os.waitstatus_to_exitcode(found), usage.ru_utime + usage.ru_stime
-    _kill(child.pid, wait=False)  # what it may have left where nothing locks programs in
+    for child in children:
+        _kill(child.pid, wait=False)  # and what it may have left where nothing locks it in
+    if program is not last:
+        # With a judge the program's own end is no news: what it no longer answers has failed.
+        usage = os.wait4(program.pid, 0)[2]
+        cpu_s = max(cpu_s, usage.ru_utime + usage.ru_stime)
     for fd in data:
         while len(data[fd]) <= limits.output_bytes and _read_some(fd, data[fd]):
             pass
+    for fd in {fd for child in children for fd in (child.output, child.report)}:
         os.close(fd)
     if watched is not None:
         os.close(watched)
     if not reason:
-        reason = "time" if cpu_s > limits.cpu_s else _excess("", data, limits, stop_at, "")
+        reason = "time" if cpu_s > limits.cpu_s else _excess([], data, limits, "")
     end = reason or ("ok" if status == 0 else f"status {status}")
-    return end, bytes(data[child.output]), bytes(data[child.report])
+    return end, bytes(data[program.output]), bytes(data[last.report]), used_s
 
 
-def _excess(
-    number: str, data: dict[int, bytearray], limits: Limits, stop_at: float, scratch: str
-) -> str:
-    """Returns what a program has too much of, if anything."""
+def _waited_s(children: list[_Child]) -> float:
+    """Returns for how long processes wanted a processor and got none, 0.0 where nothing tells."""
+    waited_ns = 0
+    for child in children:
+        folder = f"/proc/{child.number}/task"
+        with contextlib.suppress(OSError, ValueError, IndexError):
+            for thread in os.listdir(folder):
+                with open(f"{folder}/{thread}/schedstat") as file:
+                    waited_ns += int(file.read().split()[1])
+    return waited_ns / 1e9
+
+
+def _excess(numbers: list[str], data: dict[int, bytearray], limits: Limits, scratch: str) -> str:
+    """Returns what a program or its judge has too much of, if anything."""
     if any(len(part) > limits.output_bytes for part in data.values()):
         return "output"
-    if number and time.monotonic() > stop_at:
-        return "time"
-    with contextlib.suppress(OSError):
-        if number and len(os.listdir(f"/proc/{number}/task")) > limits.threads:
-            return "threads"
+    for number in numbers:
+        with contextlib.suppress(OSError):
+            if len(os.listdir(f"/proc/{number}/task")) > limits.threads:
+                return "threads"
     with contextlib.suppress(OSError):
         found = os.scandir(scratch) if scratch else ()
         sizes = (entry.stat(follow_symlinks=False).st_size for entry in found)
@@ -671,91 +714,523 @@ def _filter_program(machine: str) -> list[tuple[int, int, int, int]]:
     return [*rows, (give, 0, 0, no_call)]
 
 
+# --- values between the program and its judge ---------------------------------------------------
+
+MESSAGE_BYTES = 1 << 20
+MAX_ITEMS = 10_000  # of an iterator, which is read before it travels
+READ_FD, WRITE_FD = 6, 5  # of either side
+RAW = (bool, str, float)
+GROUPS: dict[str, type] = {"list": list, "tuple": tuple, "set": set, "frozenset": frozenset}
+
+# Types beyond literals whose values are rebuilt from plain ones.
+REBUILT: dict[tuple[str, str], Callable[[Any], Iterable[Any]]] = {
+    ("collections", "deque"): lambda value: [list(value)],
+    ("datetime", "date"): lambda value: value.timetuple()[:3],
+    ("datetime", "datetime"): lambda value: (*value.timetuple()[:6], value.microsecond),
+    ("datetime", "time"): lambda value: (value.hour, value.minute, value.second),
+    ("datetime", "timedelta"): lambda value: (value.days, value.seconds, value.microseconds),
+    ("decimal", "Decimal"): lambda value: [str(value)],
+    ("fractions", "Fraction"): lambda value: (value.numerator, value.denominator),
+}
+
+Pack = Callable[[Any], Any]
+
+
+class _Wire(NamedTuple):
+    """Carries messages, each JSON after its length."""
+
+    reads: int
+    writes: int
+
+    def send(self, message: Any) -> None:
+        data = json.dumps(message).encode()
+        if len(data) > MESSAGE_BYTES:
+            raise ValueError("a value is too large")
+        _write_all(self.writes, struct.pack("I", len(data)) + data)
+
+    def receive(self) -> Any:
+        """Waits for a message.
+
+        Raises:
+            EOFError: The other side has ended, or sends what is no message.
+        """
+        (size,) = struct.unpack("I", self._exactly(4))
+        if size > MESSAGE_BYTES:
+            raise EOFError("a message is too long")
+        try:
+            return json.loads(self._exactly(size))
+        except (ValueError, RecursionError) as error:
+            raise EOFError("no message") from error
+
+    def _exactly(self, size: int) -> bytes:
+        data = b""
+        while len(data) < size:
+            part = os.read(self.reads, size - len(data))
+            if not part:
+                raise EOFError("the other side has ended")
+            data += part
+        return data
+
+
+def _pack(value: Any, other: Pack) -> Any:
+    """Returns a value as JSON: scalars as they are, all else as a list that begins with its kind.
+
+    What is a subclass of a plain type travels as that type; `other` packs what is none.
+    """
+    if hasattr(value, "tolist"):
+        value = value.tolist()
+    if value is None or type(value) in RAW:
+        return value
+    for kind in (int, str, float):
+        if isinstance(value, kind):
+            return kind(value)
+    if isinstance(value, bytes | bytearray):
+        return ["bytes", bytes(value).hex()]
+    if isinstance(value, complex):
+        return ["complex", value.real, value.imag]
+    if isinstance(value, dict):
+        return ["dict", [[_pack(k, other), _pack(v, other)] for k, v in value.items()]]
+    for name, group in GROUPS.items():
+        if isinstance(value, group):
+            return [name, [_pack(each, other) for each in value]]
+    if isinstance(value, range):
+        return ["range", value.start, value.stop, value.step]
+    key = (type(value).__module__, type(value).__qualname__)
+    if key in REBUILT:
+        return ["rebuilt", *key, [_pack(each, other) for each in REBUILT[key](value)]]
+    if isinstance(value, type({}.keys()) | type({}.values()) | type({}.items())):
+        return _pack(list(value), other)
+    return other(value)
+
+
+def _unpack(data: Any, other: Callable[[str, list[Any]], Any]) -> Any:
+    """Returns what `_pack` packed; `other` takes kinds that are not plain."""
+    if not isinstance(data, list):
+        return data
+    kind, *rest = data
+    if kind in GROUPS:
+        return GROUPS[kind](_unpack(each, other) for each in rest[0])
+    if kind == "dict":
+        return {_unpack(k, other): _unpack(v, other) for k, v in rest[0]}
+    if kind == "bytes":
+        return bytes.fromhex(rest[0])
+    if kind == "complex":
+        return complex(*rest)
+    if kind == "range":
+        return range(*rest)
+    if kind == "iterator":
+        return iter([_unpack(each, other) for each in rest[0]])
+    if kind == "rebuilt" and (rest[0], rest[1]) in REBUILT:
+        import importlib
+
+        made = getattr(importlib.import_module(rest[0]), rest[1])
+        return made(*(_unpack(each, other) for each in rest[2]))
+    return other(kind, rest)
+
+
+def _pack_iterator(value: Any, pack: Pack) -> Any:
+    import itertools
+
+    return ["iterator", [pack(each) for each in itertools.islice(value, MAX_ITEMS)]]
+
+
+def _error_message(error: BaseException) -> list[Any]:
+    return ["error", [each.__name__ for each in type(error).__mro__], str(error)[:1000]]
+
+
+def _error_of(names: Any, text: Any, known: dict[str, Any]) -> Exception:
+    """Returns an exception of the first type that has a name here."""
+    for name in names:
+        kind = known.get(name) or getattr(builtins, str(name), None)
+        if isinstance(kind, type) and issubclass(kind, Exception):
+            with contextlib.suppress(TypeError):  # UnicodeDecodeError takes more
+                return kind(str(text))
+    return RuntimeError(str(text))
+
+
 # --- the program's side -------------------------------------------------------------------------
 
 
-def _become(code: str, paths: list[str], has_tests: bool) -> None:
-    """Runs the program as the main module, or as another one where tests follow."""
+def _become(code: str, paths: list[str], has_judge: bool) -> None:
+    """Runs the program as the main module, or as another one that then answers its judge."""
     sys.path += [path for path in paths if path not in sys.path]
     sys.argv = ["program.py"]
     builtins.exit = builtins.quit = sys.exit  # which -S leaves out
-    trusted = (repr, eval, exec, os._exit)
-    name = "program" if has_tests else "__main__"
+    name = "program" if has_judge else "__main__"
     module = types.ModuleType(name)
     sys.modules[name] = module
     exec(compile(code, "program.py", "exec", dont_inherit=True), module.__dict__)
-    if has_tests:
-        _run_tests(module.__dict__, *trusted)
+    if has_judge:
+        _Answering(module.__dict__, _Wire(READ_FD, WRITE_FD)).attend()
 
 
-def _run_tests(scope: dict[str, Any], *trusted: Callable[..., Any]) -> NoReturn:
-    """Runs the tests and writes their reports with the secret that came with the tests.
+class _Answering:
+    """Does what the judge asks for, with the names of the program.
 
-    This process has run the program, so none of it is proof: values are judged by the grader, who
-    alone knows the right ones; a statement can be faked by a program written against this file.
+    Nothing here is trusted: a program can answer in its own way whatever it likes.
     """
-    show, evaluate, execute, leave = trusted
-    tests_fd, report_fd = 5, 4
-    nonce, tests = marshal.loads(_read_all(tests_fd))
-    secret_name = f"same_{nonce}"
-    scope[secret_name] = _same_value
-    lines = [nonce]
-    for kind, source in tests:
-        line = ""
-        try:
-            if kind == "value":
-                line = show(_plain(evaluate(source, scope)))
-            else:
-                execute(_compile_test(source, secret_name), scope)
-                line = "True"
-        except BaseException:
-            if kind == "setup":
-                break
-        lines.append(line)
-    _write_all(report_fd, "\n".join(lines).encode("utf-8", "replace"))
-    leave(0)
-    raise SystemExit
+
+    def __init__(self, scope: dict[str, Any], wire: _Wire) -> None:
+        self.scope = scope
+        self.wire = wire
+        self.kept: dict[int, Any] = {}
+
+    def attend(self) -> Any:
+        """Answers until the judge has ended, or until a function of the tests returned."""
+        while True:
+            try:
+                verb, *rest = self.wire.receive()
+            except EOFError:
+                os._exit(0)
+            if verb == "returned":
+                return self.unpack(rest[0])
+            if verb == "raised":
+                raise _error_of(*rest, {})
+            try:
+                answer = getattr(self, f"do_{verb}")(*rest)
+                self.wire.send(answer)
+            except BaseException as error:
+                self.wire.send(_error_message(error))
+
+    def do_names(self, names: list[str]) -> Any:
+        return {name: self.kind_of(self.scope[name]) for name in names if name in self.scope}
+
+    def kind_of(self, value: Any) -> Any:
+        if isinstance(value, type):
+            return ["exception"] if issubclass(value, BaseException) else ["class"]
+        if isinstance(value, types.ModuleType):
+            return ["module", value.__name__]
+        return ["function"] if callable(value) else ["value", self.pack(value)]
+
+    def do_call(self, target: Any, attribute: str, args: list[Any], named: Any) -> Any:
+        function = self.unpack(target)
+        if attribute:
+            function = getattr(function, attribute)
+        given = [self.unpack(each) for each in args]
+        result = function(*given, **{name: self.unpack(each) for name, each in named.items()})
+        if hasattr(result, "__await__"):
+            import asyncio
+
+            async def wait() -> Any:
+                return await result
+
+            packed = ["awaited", self.pack(asyncio.run(wait()))]
+        else:
+            packed = self.pack(result)
+        # What the function did to the lists and dictionaries that it was given.
+        now = [self.pack(each) if isinstance(each, list | dict | set) else None for each in given]
+        return ["value", packed, [n if n != w else None for n, w in zip(now, args, strict=True)]]
+
+    def do_get(self, target: Any, attribute: str) -> Any:
+        value = getattr(self.unpack(target), attribute)
+        return ["method"] if callable(value) else ["value", self.pack(value), []]
+
+    def do_set(self, target: Any, attribute: str, value: Any) -> Any:
+        setattr(self.unpack(target), attribute, self.unpack(value))
+        return ["value", None, []]
+
+    def pack(self, value: Any) -> Any:
+        return _pack(value, self.pack_other)
+
+    def pack_other(self, value: Any) -> Any:
+        if hasattr(value, "__next__") and type(value).__module__ != "program":
+            return _pack_iterator(value, self.pack)
+        self.kept[id(value)] = value
+        return ["object", id(value)]
+
+    def unpack(self, data: Any) -> Any:
+        return _unpack(data, self.unpack_other)
+
+    def unpack_other(self, kind: str, rest: list[Any]) -> Any:
+        if kind == "object":
+            return self.kept[rest[0]]
+        if kind == "name":
+            return self.scope[rest[0]]
+        if kind == "builtin":
+            return getattr(builtins, rest[0])
+        return functools.partial(self.call_back, rest[0])
+
+    def call_back(self, number: int, *args: Any, **named: Any) -> Any:
+        packed = {name: self.pack(each) for name, each in named.items()}
+        self.wire.send(["callback", number, [self.pack(each) for each in args], packed])
+        return self.attend()
 
 
-def _compile_test(source: str, compare: str) -> types.CodeType:
-    """Compiles a statement; in ``assert a == b`` no object of the program says what it equals."""
+# --- the judge's side ---------------------------------------------------------------------------
+
+
+class _UnusableError(Exception):
+    """A test gives the program what cannot leave the judge's process."""
+
+
+class _Gone(BaseException):
+    """The program's process has ended, or answers nonsense."""
+
+
+def _judge(paths: list[str]) -> None:
+    """Runs tests with the program's names in the other process, and reports which passed."""
     import ast
 
-    tree = ast.parse(source)
-    for node in ast.walk(tree):
-        test = node.test if isinstance(node, ast.Assert) else None
-        if isinstance(test, ast.Compare) and [type(each) for each in test.ops] == [ast.Eq]:
-            function = ast.Name(compare, ast.Load())
-            node.test = ast.Call(function, [test.left, *test.comparators], [])
-    return compile(ast.fix_missing_locations(tree), "tests.py", "exec", dont_inherit=True)
+    sys.path += [path for path in paths if path not in sys.path]
+    tests = marshal.loads(_read_all(0))
+    trees = [ast.parse(source) for _, source in tests]
+    asking = _Asking(_Wire(READ_FD, WRITE_FD))
+    scope: dict[str, Any] = {"__name__": "tests"}
+    verdicts = ""
+    try:
+        scope |= asking.find_names(trees)
+        for (kind, _), tree in zip(tests, trees, strict=True):
+            try:
+                exec(compile(tree, "tests.py", "exec", dont_inherit=True), scope)
+                verdicts += "1"
+            except _UnusableError as error:
+                verdicts = f"unusable {error}"
+                break
+            except Exception:
+                if kind == "setup":
+                    break
+                verdicts += "0"
+            if asking.unusable:  # and the test has caught the error
+                verdicts = f"unusable {asking.unusable}"
+                break
+    except (_Gone, SystemExit):
+        pass
+    _write_all(4, verdicts.encode())
+    os._exit(0)
 
 
-def _same_value(one: Any, other: Any) -> bool:
-    """Compares plain values as such; objects of classes of one's own only with each other."""
-    plain: list[Any] = []
-    for value in (one, other):
-        with contextlib.suppress(TypeError):
-            plain.append(_plain(value))
-    return bool(plain[0] == plain[1]) if len(plain) == 2 else not plain and bool(one == other)
+class _Asking:
+    """Has the program's process do what tests ask for, and trusts none of its answers."""
+
+    def __init__(self, wire: _Wire) -> None:
+        self.wire = wire
+        self.exceptions: dict[str, type[Exception]] = {}
+        self.functions: dict[int, Any] = {}  # of the tests, which the program may call
+        self.objects: dict[int, _Remote] = {}
+        self.has_classes = False
+        self.unusable = ""
+
+    def find_names(self, trees: list[Any]) -> dict[str, Any]:
+        """Returns what stands for the program's names that tests use.
+
+        A built-in name is the program's only where tests use no other: a program that brings its
+        own ``all`` or ``isinstance`` would pass whatever they guard.
+        """
+        import ast
+
+        nodes = [node for tree in trees for node in ast.walk(tree)]
+        used = sorted({node.id for node in nodes if isinstance(node, ast.Name)})
+        for are_builtin in (False, True):
+            names = [name for name in used if hasattr(builtins, name) is are_builtin]
+            found = self._ask("names", names)
+            if isinstance(found, dict) and found:
+                return {n: self._stand_in(n, *found[n]) for n in names if n in found}
+        return {}
+
+    def _stand_in(self, name: str, kind: str, *rest: Any) -> Any:
+        # By PEP 8 a class is a name in CapWords. Objects of the program answer for themselves, so
+        # a function that should give a number may not be a class in disguise.
+        if kind == "class" and name[:1].isupper():
+            self.has_classes = True
+            fields = {"_asking": self, "_target": ["name", name]}
+            return _RemoteClass(name, (_RemoteObject,), fields)
+        if kind == "exception":
+            self.exceptions[name] = type(name, (Exception,), {})
+            return self.exceptions[name]
+        if kind == "module":
+            import importlib
+
+            return importlib.import_module(rest[0])
+        return self.unpack(rest[0]) if kind == "value" else _Remote(self, ["name", name])
+
+    def call(self, target: Any, attribute: str, args: Any, named: dict[str, Any]) -> Any:
+        packed = [self.pack(each) for each in args]
+        named = {name: self.pack(each) for name, each in named.items()}
+        value, changes = self._ask_value("call", target, attribute, packed, named)
+        for given, change in zip(args, changes, strict=False):
+            if change is not None:
+                _overwrite(given, self.unpack(change))
+        return self.unpack(value)
+
+    def get(self, target: Any, attribute: str) -> Any:
+        answer = self._ask("get", target, attribute)
+        if answer == ["method"]:
+            return lambda *args, **named: self.call(target, attribute, args, named)
+        return self.unpack(_fields(answer, "value", 2)[0])
+
+    def set(self, target: Any, attribute: str, value: Any) -> None:
+        self._ask("set", target, attribute, self.pack(value))
+
+    def _ask_value(self, *request: Any) -> list[Any]:
+        return _fields(self._ask(*request), "value", 2)
+
+    def _ask(self, *request: Any) -> Any:
+        """Sends a request and returns the answer, after the calls of the tests' own functions.
+
+        Raises:
+            Exception: The program raised one of this name.
+            _Gone: There is no answer.
+        """
+        try:
+            self.wire.send(request)
+            while True:
+                answer = self.wire.receive()
+                if not (isinstance(answer, list) and answer and answer[0] == "callback"):
+                    break
+                self.wire.send(self._call_back(*_fields(answer, "callback", 3)))
+        except (EOFError, OSError) as error:
+            raise _Gone from error
+        if isinstance(answer, list) and answer and answer[0] == "error":
+            names, text = _fields(answer, "error", 2)
+            raise _error_of(names if isinstance(names, list) else [], text, self.exceptions)
+        return answer
+
+    def _call_back(self, number: Any, args: Any, named: Any) -> Any:
+        try:
+            given = [self.unpack(each) for each in args]
+            options = {str(name): self.unpack(each) for name, each in named.items()}
+            return ["returned", self.pack(self.functions[number](*given, **options))]
+        except Exception as error:
+            return ["raised", *_error_message(error)[1:]]
+
+    def pack(self, value: Any) -> Any:
+        if isinstance(value, _Remote | _RemoteClass):  # which has the attributes that it claims
+            return value._target
+        return _pack(value, self.pack_other)
+
+    def pack_other(self, value: Any) -> Any:
+        if hasattr(value, "__next__"):
+            return _pack_iterator(value, self.pack)
+        name = getattr(value, "__name__", "")
+        if getattr(builtins, str(name), None) is value:
+            return ["builtin", name]
+        if callable(value):
+            self.functions[id(value)] = value
+            return ["function", id(value)]
+        self.unusable = f"give the program a {type(value).__name__}, which is no plain value"
+        raise _UnusableError(self.unusable)
+
+    def unpack(self, data: Any) -> Any:
+        try:
+            return _unpack(data, self.unpack_other)
+        except Exception as error:  # whatever a program made up
+            raise _Gone from error
+
+    def unpack_other(self, kind: Any, rest: list[Any]) -> Any:
+        if kind == "awaited":
+            value = self.unpack(rest[0])
+
+            async def wait() -> Any:
+                return value
+
+            return wait()
+        if kind == "function":
+            return self.functions[rest[0]]
+        if kind != "object":
+            raise ValueError(f"no kind {kind!r}")
+        made = _RemoteObject if self.has_classes else _Remote
+        if rest[0] not in self.objects:
+            self.objects[rest[0]] = made(self, ["object", rest[0]])
+        return self.objects[rest[0]]
 
 
-def _plain(value: Any) -> Any:
-    """Returns a value in types that literals have, as far as it equals one: a Counter is a dict."""
-    if hasattr(value, "tolist"):
-        value = value.tolist()
-    if isinstance(value, dict):
-        return {_plain(key): _plain(each) for key, each in value.items()}
-    if isinstance(value, frozenset):
-        value = set(value)
-    for kind in (tuple, list, set):
-        if isinstance(value, kind):
-            return kind(_plain(each) for each in value)
-    for kind in (bool, int, float, complex, str, bytes):
-        if isinstance(value, kind):
-            return kind(value)
-    if value is None:
-        return None
-    raise TypeError("no plain value")
+def _fields(answer: Any, kind: str, count: int) -> list[Any]:
+    if not isinstance(answer, list) or len(answer) != count + 1 or answer[0] != kind:
+        raise _Gone
+    return answer[1:]
+
+
+def _overwrite(given: Any, value: Any) -> None:
+    """Gives a list, dictionary or set the content that it has in the program's process."""
+    if isinstance(given, list) and isinstance(value, list):
+        given[:] = value
+    elif isinstance(given, dict | set) and type(value) is type(given):
+        given.clear()
+        given.update(value)
+
+
+class _Remote:
+    """Stands for a function of the program: all that can be done with it is to call it."""
+
+    def __init__(self, asking: _Asking, target: list[Any]) -> None:
+        self.__dict__.update(_asking=asking, _target=target)
+
+    def __call__(self, *args: Any, **named: Any) -> Any:
+        return self._asking.call(self._target, "", args, named)
+
+
+class _RemoteClass(type):
+    """Stands for a class of the program that tests name."""
+
+    _asking: Any
+    _target: Any
+
+    def __call__(cls, *args: Any, **named: Any) -> Any:
+        if cls is _RemoteObject:
+            return super().__call__(*args, **named)
+        return cls._asking.call(cls._target, "", args, named)
+
+    def __getattr__(cls, name: str) -> Any:
+        if name.startswith("__") or cls is _RemoteObject:
+            raise AttributeError(name)
+        return cls._asking.get(cls._target, name)
+
+    def __iter__(cls) -> Any:
+        return cls._asking.call(["builtin", "iter"], "", (cls,), {})
+
+    def __instancecheck__(cls, value: Any) -> bool:
+        if cls is _RemoteObject or not isinstance(value, _Remote):
+            return type.__instancecheck__(cls, value)
+        return cls._asking.call(["builtin", "isinstance"], "", (value, cls), {}) is True
+
+
+class _RemoteObject(_Remote, metaclass=_RemoteClass):
+    """Stands for an object of a class of the program.
+
+    It equals nothing but other objects of the program, and its arithmetic with values of the tests
+    gives no plain value: an object that is close to any number would pass any tolerance.
+    """
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return self._asking.get(self._target, name)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        self._asking.set(self._target, name, value)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _RemoteObject) and (
+            self._asking.call(self._target, "__eq__", (other,), {}) is True
+        )
+
+    __hash__ = object.__hash__
+
+
+def _forward(name: str) -> Callable[..., Any]:
+    def method(self: Any, *args: Any) -> Any:
+        return self._asking.call(self._target, name, args, {})
+
+    return method
+
+
+def _operate(name: str) -> Callable[..., Any]:
+    def method(self: Any, other: Any) -> Any:
+        result = self._asking.call(self._target, name, (other,), {})
+        is_remote = isinstance(result, _RemoteObject) or isinstance(other, _RemoteObject)
+        return result if is_remote else NotImplemented
+
+    return method
+
+
+_FORWARDED = "len getitem setitem delitem contains iter next str repr enter exit neg abs"
+_OPERATORS = "add sub mul truediv floordiv mod pow matmul and or xor"
+for _name in _FORWARDED.split():
+    setattr(_RemoteObject, f"__{_name}__", _forward(f"__{_name}__"))
+for _name in [*_OPERATORS.split(), *(f"r{each}" for each in _OPERATORS.split())]:
+    setattr(_RemoteObject, f"__{_name}__", _operate(f"__{_name}__"))
+for _name in ("lt", "le", "gt", "ge"):
+    setattr(_RemoteObject, f"__{_name}__", _operate(f"__{_name}__"))
 
 
 if __name__ == "__main__":
