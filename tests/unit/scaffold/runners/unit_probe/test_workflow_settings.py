@@ -73,6 +73,13 @@ FAULTS: dict[str, tuple[str, str, str, str, str]] = {
         "vision",
         "pixel_values has 1 patches for 2 tokens",
     ),
+    "pixels without the places of their patches": (
+        "plain_sight",
+        "[features],",
+        '[{n: x for n, x in features.items() if n != "image_grid_thw"}],',
+        "training",
+        "gave a trajectory to train on",
+    ),
     "images called text": (
         "plain_sight",
         TYPES,
