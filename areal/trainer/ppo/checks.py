@@ -49,6 +49,8 @@ def check_ppo_config(config: PPOConfig) -> None:
     _check_critic(config)
     _check_lora(config)
     _check_functions(config)
+    if not config.actor.path and config.run.model is not None and config.run.model.vision:
+        check_sight_of_all(config)
 
 
 def _check_critic(config: PPOConfig) -> None:
@@ -106,6 +108,11 @@ def check_sight_of_all(config: PPOConfig) -> None:
             "critic is not available beside a model that takes images, as transformers has no "
             "value model that sees; set critic=null and an algorithm without one, such as "
             "run.algorithm=grpo"
+        )
+    if ModelAllocation.from_str(config.actor.backend).world_size > 1:
+        raise ConfigError(
+            f"actor.backend {config.actor.backend!r} shares the model among processes, which a "
+            "model that takes images is not; set it to fsdp:d1"
         )
     if uses_servers(config) and ModelAllocation.from_str(config.rollout.backend).backend == "local":
         raise ConfigError(

@@ -140,6 +140,7 @@ def test_supervised_rows_may_have_images(tmp_path: Path) -> None:
         (["run.model.architecture=qwen3"], r"takes no images; set run\.model\.vision=null"),
         (["run.model.architecture=llava"], "cannot be made from scratch"),
         (["rollout.backend=local:d2"], "this package's own servers, which take no images"),
+        (["actor.backend=fsdp:t2"], r"'fsdp:t2' shares the model among processes"),
         (["actor.backend=archon:d1"], "no Archon model for model_type 'qwen2_vl'"),
     ],
 )
