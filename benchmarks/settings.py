@@ -38,6 +38,7 @@ class Settings:
         sft_config: Warm-up, as ``areal train`` takes it.
         grpo_config: GRPO on the model that it leaves.
         ppo_config: PPO with a critic on the same model.
+        images_config: GRPO with images on a small model of its own.
     """
 
     repetitions: int = 7
@@ -67,6 +68,7 @@ class Settings:
     sft_config: Path = ROOT / "examples" / "arithmetic" / "sft.yaml"
     grpo_config: Path = ROOT / "examples" / "arithmetic" / "grpo.yaml"
     ppo_config: Path = ROOT / "examples" / "arithmetic" / "ppo.yaml"
+    images_config: Path = ROOT / "examples" / "shapes" / "grpo.yaml"
 
 
 QUICK = Settings(

@@ -185,9 +185,11 @@ class ImageTextLM(HFCausalLM):
         """Return how many tokens images take.
 
         Raises:
-            ValueError: There are more or fewer pixels than the grids of patches have.
+            ValueError: There are no grids of patches, or more or fewer pixels than they have.
         """
         pixels, grid = features["pixel_values"], features.get("image_grid_thw")
+        if grid is None and "image_grid_thw" in self._takes:
+            raise ValueError("pixel_values come without image_grid_thw, the places of patches")
         if grid is not None:
             num_patches = int(grid.prod(-1).sum())
             if len(pixels) != num_patches:

@@ -116,6 +116,7 @@ def test_images_and_tokens_that_do_not_belong_together_are_named() -> None:
         "6 image tokens and no image": (ids, {"pixel_values": torch.empty(0)}),
         "and no image: pixel_values is empty": (ids, {}),
         "23 patches for grids of 24": (ids, {**features, "pixel_values": pixels[1:]}),
+        "without image_grid_thw": (ids, {"pixel_values": pixels}),
         "needs a token between two images": (image * 2, twice),
     }
     for message, spoilt in cases.items():
