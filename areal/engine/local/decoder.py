@@ -115,7 +115,7 @@ class Decoder:
         self._count_R = torch.zeros(0, dtype=torch.long, device=self.device)
         self._position_R = torch.zeros(0, dtype=torch.long, device=self.device)
         self._last_R = torch.zeros(0, dtype=torch.long, device=self.device)
-        # Only what shows an image stands for one.
+        # Of an answer they would be parts of images that nobody has shown.
         self._banned = self.lm.placeholders if isinstance(self.lm, ImageTextLM) else []
         self._shift_R: Tensor | None = None  # of positions from columns; None where no row has any
 

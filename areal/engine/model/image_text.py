@@ -20,7 +20,7 @@ from areal.engine.model.causal_lm import HFCausalLM, PackedInputs
 from areal.experimental.models.archon.parallel_dims import ArchonParallelDims
 from areal.utils.data import concat_padded_tensors
 
-# In configurations of transformers: what stands in a prompt for a part of an image or a video.
+# In configurations of transformers: what marks a part of an image or a video in a prompt.
 _PLACEHOLDERS = ("image_token_id", "video_token_id", "audio_token_id")
 
 
@@ -56,7 +56,8 @@ class ImageTextLM(HFCausalLM):
         module: A model that ``areal.engine.loading.huggingface`` made, loaded or prepared.
 
     Attributes:
-        image_token: What stands in a prompt for a part of an image.
+        image_token: Marks a part of an image in a prompt.
+        placeholders: All such tokens, which no answer may hold.
 
     Raises:
         ConfigError: Its configuration names no such token.
@@ -91,7 +92,7 @@ class ImageTextLM(HFCausalLM):
         """Return what a sequence looks at; None where it has no image.
 
         Args:
-            tokens: Of the sequence, with ``image_token`` wherever a part of an image stands.
+            tokens: Of the sequence, with ``image_token`` for each part of an image.
             features: What the processor gave; ``pixel_values`` are empty for no image.
 
         Raises:
