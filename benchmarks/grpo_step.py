@@ -1,6 +1,6 @@
 """One GRPO step, 16 prompts x 8 samples: this package's PPOTrainer beside TRL's GRPOTrainer.
 
-Beside it stands a step of PPO with a critic, of as many sequences.
+Beside it stand a step of PPO with a critic and one of GRPO with images, of as many sequences.
 
 Each trainer runs in processes of its own, in turn, from the same warmed-up model, on the same
 problems, with the same reward and limits, one thread. CPU seconds are those of whole steps, all
@@ -31,6 +31,7 @@ def run(settings: Settings) -> list[Result]:
     sides = {
         "ours": ("benchmarks.grpo_areal", settings.grpo_config),
         "critic": ("benchmarks.grpo_areal", settings.ppo_config),
+        "images": ("benchmarks.grpo_areal", settings.images_config),
     }
     if importlib.util.find_spec("trl") is not None:
         sides["trl"] = ("benchmarks.grpo_trl", settings.grpo_config)
@@ -40,11 +41,18 @@ def run(settings: Settings) -> list[Result]:
         for i in range(settings.grpo_rounds):
             for side, (module, config) in sides.items():
                 folder = Path(scratch) / f"{side}-{i}"
-                arguments = [str(model), str(config)]
+                # The pictures have a model of their own, made from scratch.
+                arguments = ["" if side == "images" else str(model), str(config)]
                 counts = [str(settings.warmup_steps), str(settings.train_steps)]
                 runs[side].append(run_for_json(module, [*arguments, *counts], folder))
     results = _results(runs["ours"], runs.get("trl", []))
-    return [*results, *_critic_results(runs["critic"], runs["ours"])]
+    beside = {
+        "critic": "one PPO step with a critic, 128 prompts x 1 sample",
+        "images": "one GRPO step with a picture a prompt, 16 prompts x 8 samples",
+    }
+    for side, title in beside.items():
+        results += _results_beside(side, title, runs[side], runs["ours"])
+    return results
 
 
 def _results(ours: list[dict[str, Any]], theirs: list[dict[str, Any]]) -> list[Result]:
@@ -89,12 +97,14 @@ def _results(ours: list[dict[str, Any]], theirs: list[dict[str, Any]]) -> list[R
     ]
 
 
-def _critic_results(critic: list[dict[str, Any]], ours: list[dict[str, Any]]) -> list[Result]:
-    steps = _steps(critic)
+def _results_beside(
+    side: str, title: str, runs: list[dict[str, Any]], ours: list[dict[str, Any]]
+) -> list[Result]:
+    steps = _steps(runs)
     return [
         Result(
-            "grpo_step.critic_cpu",
-            "one PPO step with a critic, 128 prompts x 1 sample",
+            f"grpo_step.{side}_cpu",
+            title,
             statistics.median(steps),
             "CPU-s",
             statistics.median(_steps(ours)),
@@ -103,9 +113,9 @@ def _critic_results(critic: list[dict[str, Any]], ours: list[dict[str, Any]]) ->
             note=spread(steps),
         ),
         Result(
-            "grpo_step.critic_memory",
+            f"grpo_step.{side}_memory",
             "peak memory of its process",
-            max(run["peak_memory_mb"] for run in critic),
+            max(run["peak_memory_mb"] for run in runs),
             "MB",
             max(run["peak_memory_mb"] for run in ours),
             GRPO,

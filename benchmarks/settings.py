@@ -40,6 +40,7 @@ class Settings:
         ppo_config: PPO with a critic on the same model.
         dpo_config: Preferences on the same model.
         rw_config: A reward model of it.
+        images_config: GRPO with images on a small model of its own.
     """
 
     repetitions: int = 7
@@ -71,6 +72,7 @@ class Settings:
     ppo_config: Path = ROOT / "examples" / "arithmetic" / "ppo.yaml"
     dpo_config: Path = ROOT / "examples" / "arithmetic" / "dpo.yaml"
     rw_config: Path = ROOT / "examples" / "arithmetic" / "rw.yaml"
+    images_config: Path = ROOT / "examples" / "shapes" / "grpo.yaml"
 
 
 QUICK = Settings(

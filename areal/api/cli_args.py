@@ -45,7 +45,7 @@ from areal.api.config.ppo import (
     TeacherConfig,
 )
 from areal.api.config.rollout import AgentConfig, InferenceEngineConfig
-from areal.api.config.run import ModelSpecConfig, RunConfig
+from areal.api.config.run import ModelSpecConfig, RunConfig, VisionSpecConfig
 from areal.api.config.servers import SGLangConfig, vLLMConfig
 from areal.api.config.timers import EvaluatorConfig, RecoverConfig, SaverConfig, _Timer
 from areal.api.config.train_engine import (
@@ -99,6 +99,7 @@ __all__ = [
     "TrainDatasetConfig",
     "TrainEngineConfig",
     "ValidDatasetConfig",
+    "VisionSpecConfig",
     "WandBConfig",
     "_DatasetConfig",
     "_Timer",

@@ -26,13 +26,21 @@ DATASETS: dict[str, str] = {
     "geometry3k": "areal.dataset.geometry3k",
     "gsm8k": "areal.dataset.gsm8k",
     "hh_rlhf": "areal.dataset.hh_rlhf",
+    "shapes": "areal.dataset.shapes",
     "torl_data": "areal.dataset.torl_data",
 }
 
 VALID_DATASETS: list[str] = list(DATASETS)
 DATASET_TYPES: tuple[str, ...] = ("sft", "rl", "rw", "dpo")
 
-__all__ = ["DATASETS", "DATASET_TYPES", "VALID_DATASETS", "get_custom_dataset", "get_loader"]
+__all__ = [
+    "DATASETS",
+    "DATASET_TYPES",
+    "VALID_DATASETS",
+    "get_custom_dataset",
+    "get_loader",
+    "takes_processor",
+]
 
 _LOADER_NAME = re.compile(rf"get_(\w+)_({'|'.join(DATASET_TYPES)})_dataset")
 _DOTTED = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*[.:][A-Za-z_]\w*")
@@ -95,6 +103,14 @@ def _get_custom_dataset(
     loader = get_loader(path, type, name)
     given = {"path": path, "split": split, "tokenizer": tokenizer, "processor": processor}
     return _call(loader, {**given, "max_length": max_length}, kwargs)
+
+
+def takes_processor(dataset_config: _DatasetConfig) -> bool:
+    """Return whether the loader that a configuration names takes a processor of images."""
+    path, name = dataset_config.path, dataset_config.dataset_kwargs.get("name")
+    if not path or (name is None and _is_saved_dataset(path)):
+        return False
+    return "processor" in inspect.signature(get_loader(path, dataset_config.type, name)).parameters
 
 
 def get_loader(path: str, type: str, name: str | None = None) -> Callable[..., Any]:
@@ -197,7 +213,10 @@ def _call(loader: Callable[..., Any], given: dict[str, Any], options: dict[str, 
         parameter = parameters.get(needed)
         is_required = parameter is not None and parameter.default is inspect.Parameter.empty
         if is_required and given[needed] is None:
-            raise DatasetError(f"{loader.__name__} needs a {needed}; set tokenizer_path")
+            advice = "set tokenizer_path"
+            if needed == "processor":
+                advice = "name an image model in actor.path, or describe one in run.model.vision"
+            raise DatasetError(f"{loader.__name__} needs a {needed}; {advice}")
     return loader(**standard, **options)
 
 

@@ -53,16 +53,24 @@ class VisionRows:
         return keep_short(rows, max_length, lambda row: len(row["input_ids"]), f"{path} ({split})")
 
     def _rl_row(self, processor: Any, row: Row) -> Row:
+        """Return a row, of broken images and marks too: its episodes fail, and not the run."""
         chat = self._chat(row)
         made = {
             "messages": _render(processor, chat),
-            "images": self._images(row),
+            "images": [self._encoded_or_as_it_is(image) for image in _images_of(row)],
             "answer": str(row["answer"]),
         }
         return {**made, "messages_chat": chat} if self.has_chat_column else made
 
     def _sft_row(self, processor: Any, row: Row) -> Row:
-        text = _render(processor, self._chat(row))
+        chat = self._chat(row)
+        num_marks = sum(part["type"] == "image" for part in chat[0]["content"])
+        if num_marks != (num_images := len(_images_of(row))):
+            raise DatasetError(
+                f"a problem has {num_marks} {_PLACEHOLDER} marks but {num_images} images: "
+                f"{row['problem'][:80]!r}"
+            )
+        text = _render(processor, chat)
         prompt = process_vision_prompt(processor, text, self._images(row))
         answer = completion_token_ids(processor.tokenizer, f"[{str(row['answer']).strip('[]')}]")
         return {
@@ -75,17 +83,19 @@ class VisionRows:
     def _images(self, row: Row) -> list[bytes]:
         return [to_jpeg_bytes(i, max_pixels=self.max_pixels) for i in _images_of(row)]
 
+    def _encoded_or_as_it_is(self, image: Any) -> Any:
+        try:
+            return to_jpeg_bytes(image, max_pixels=self.max_pixels)
+        except (OSError, TypeError):
+            # Whoever prepares it raises the same, and then it is known for which episode.
+            return image
+
     def _chat(self, row: Row) -> list[dict[str, Any]]:
         """Write the problem as one user message, an image part for each placeholder."""
         num_images = len(_images_of(row))
         parts = self.prompt.format(problem=row["problem"]).split(_PLACEHOLDER)
         if len(parts) == 1:  # no placeholder: the images come first
             parts = [""] * num_images + parts
-        if len(parts) - 1 != num_images:
-            raise DatasetError(
-                f"a problem has {len(parts) - 1} {_PLACEHOLDER} marks but {num_images} images: "
-                f"{row['problem'][:80]!r}"
-            )
         content: list[dict[str, str]] = []
         for position, text in enumerate(parts):
             if position:

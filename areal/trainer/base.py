@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import gc
 import logging
 import time
@@ -10,7 +11,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import torch.distributed as dist
 
@@ -34,9 +35,11 @@ from areal.trainer.report.no_log import NoLog
 from areal.trainer.runtime import (
     FolderLock,
     check_columns,
+    check_images,
     check_tokenizer,
     limit_threads,
     load_rows,
+    make_processor,
     make_tokenizer,
     make_train_engine,
     make_weights,
@@ -45,6 +48,9 @@ from areal.trainer.runtime import (
 from areal.trainer.timer import PeriodicTimer
 from areal.utils import perf_tracer, stats_tracker
 from areal.utils.seeding import set_random_seed
+
+if TYPE_CHECKING:
+    from transformers import ProcessorMixin
 
 logger = logging.getLogger("Trainer")
 
@@ -81,13 +87,17 @@ class BaseTrainer(ABC):
         self.tokenizer = make_tokenizer(config, self.actor_config)
         self.train_dataset = train_dataset
         if train_dataset is None:
-            self.train_dataset = load_rows(config.train_dataset, self.tokenizer)
+            self.train_dataset = load_rows(
+                config.train_dataset, self.tokenizer, lambda: self.processor
+            )
         self.valid_dataset = valid_dataset
         check_columns(self.train_dataset, self.columns, "train_dataset")
         if self.valid_dataset is not None:
             check_columns(self.valid_dataset, self.columns, "valid_dataset")
         self.weights = make_weights(config, self.actor_config, self.tokenizer)
         check_tokenizer(self.tokenizer, self.weights)
+        if self.weights.lm.takes_images:
+            check_images(self.weights, self.processor)
         limit_threads(self.weights)
         self.train_dataset = self._usable_rows(self.train_dataset, "train_dataset")
         if self.valid_dataset is not None:
@@ -105,6 +115,11 @@ class BaseTrainer(ABC):
         self.run_log: RunLog | NoLog | None = None
         self._lock: FolderLock | None = None
         self.report: ReportPaths | None = None
+
+    @functools.cached_property
+    def processor(self) -> ProcessorMixin | None:
+        """What prepares images; None for a model of text alone."""
+        return make_processor(self.config, self.actor_config, self.tokenizer)
 
     # --- what a trainer fills in
 
@@ -291,7 +306,11 @@ class BaseTrainer(ABC):
 
     def _model_meta(self, path: Path) -> SaveLoadMeta:
         return SaveLoadMeta(
-            path=str(path), weight_format="hf", with_optim=False, tokenizer=self.tokenizer
+            path=str(path),
+            weight_format="hf",
+            with_optim=False,
+            tokenizer=self.tokenizer,
+            processor=self.processor if self.weights.lm.takes_images else None,
         )
 
     def _save_recover(self, is_done: bool) -> None:

@@ -27,7 +27,7 @@ from areal.trainer.report.records import (
     plain_stats,
     write_json,
 )
-from areal.trainer.runtime import load_rows, make_tokenizer, run_folder
+from areal.trainer.runtime import load_rows, make_processor, make_tokenizer, run_folder
 from areal.trainer.scores import RowScore, by_source, source_of, summarize
 
 logger = logging.getLogger("Evaluation")
@@ -108,7 +108,10 @@ def run_evaluation(
     run = run_folder(config)
     found = "" if asks_servers else checkpoint or find_checkpoint(run)
     config = _without_training(config, found, asks_servers)
-    rows = load_rows(config.valid_dataset, make_tokenizer(config, config.actor))
+    tokenizer = make_tokenizer(config, config.actor)
+    rows = load_rows(
+        config.valid_dataset, tokenizer, lambda: make_processor(config, config.actor, tokenizer)
+    )
     sources = _sources(rows, source_column)
     with PPOTrainer(config, train_dataset=rows, valid_dataset=rows) as trainer:
         scores, episodes = trainer.evaluate()

@@ -21,6 +21,7 @@ from areal.engine.training.engine import LossFn, PackedTrainEngine
 from areal.trainer.supervised import SupervisedTrainer
 from areal.utils import stats_tracker
 from areal.utils.data import TensorDict
+from areal.utils.data.containers import MULTI_MODAL_PREFIX
 from areal.utils.stats_tracker import ReduceType
 
 logger = logging.getLogger("Trainer")
@@ -109,6 +110,11 @@ def usable_pairs(rows: Any, columns: Iterable[str], key: str, max_length: int) -
     Raises:
         DatasetError: A row cannot be trained on, or no pair differs.
     """
+    if MULTI_MODAL_PREFIX in rows[0]:
+        raise DatasetError(
+            f"{key}: its rows have images ({MULTI_MODAL_PREFIX}), which training on pairs does not "
+            "take; types sft and rl do"
+        )
     columns = tuple(columns)
     differing: list[int] = []
     for number, row in enumerate(rows):

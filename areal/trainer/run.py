@@ -19,7 +19,7 @@ from areal.infra.launch import is_launched
 from areal.trainer.fit import refuse_misfit
 from areal.trainer.launching import launch
 from areal.trainer.report import ReportPaths
-from areal.trainer.runtime import load_rows, make_tokenizer
+from areal.trainer.runtime import load_rows, make_processor, make_tokenizer
 
 
 class _Training(NamedTuple):
@@ -69,7 +69,11 @@ def run_training(argv: Sequence[str]) -> ReportPaths | None:
     valid_dataset = None
     if config.valid_dataset is not None:
         tokenizer = make_tokenizer(config, config.actor)
-        valid_dataset = load_rows(config.valid_dataset, tokenizer)
+        valid_dataset = load_rows(
+            config.valid_dataset,
+            tokenizer,
+            lambda: make_processor(config, config.actor, tokenizer),
+        )
     with import_from_string(training.trainer)(config, valid_dataset=valid_dataset) as trainer:
         trainer.train()
     report: ReportPaths | None = trainer.report

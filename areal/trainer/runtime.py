@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import logging
 import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,19 +20,30 @@ from areal.api.cli_args import (
     _DatasetConfig,
 )
 from areal.api.errors import ConfigError, DatasetError
-from areal.dataset import get_custom_dataset
+from areal.dataset import get_custom_dataset, takes_processor
 from areal.engine.loading.huggingface import resolve_dtype
+from areal.engine.loading.suitability import compare_images
+from areal.engine.model.image_text import ImageTextLM
 from areal.engine.model.lora import base_model_path
 from areal.engine.model.shared_weights import SharedWeights
 from areal.engine.processes import resolve_device
 from areal.engine.training.backends import refuse_unavailable, train_engine_class
 from areal.engine.training.engine import PackedTrainEngine
 from areal.infra.launch import SERVERS_VARIABLE
-from areal.utils.hf_utils import character_tokenizer, load_hf_tokenizer
+from areal.utils.hf_utils import (
+    character_tokenizer,
+    load_hf_processor_and_tokenizer,
+    load_hf_tokenizer,
+)
+from areal.utils.image_processors import (
+    IMAGE_CHAT_TEMPLATE,
+    IMAGE_TOKENS,
+    small_processor,
+)
 from areal.utils.seeding import derive_seed
 
 if TYPE_CHECKING:
-    from transformers import PreTrainedTokenizerBase
+    from transformers import PreTrainedTokenizerBase, ProcessorMixin
 
 
 SMALL_MODEL_PARAMETERS = 2_000_000
@@ -108,7 +120,35 @@ def make_tokenizer(
     spec = config.run.model
     if spec is None:
         raise ConfigError("no model is named: set actor.path, or describe one in run.model")
-    return character_tokenizer(spec.characters, model_max_length=spec.max_position_embeddings)
+    images = {}
+    if spec.vision is not None:
+        images = {
+            "chat_template": IMAGE_CHAT_TEMPLATE,
+            "special_tokens": IMAGE_TOKENS,
+        }
+    return character_tokenizer(
+        spec.characters, model_max_length=spec.max_position_embeddings, **images
+    )
+
+
+def make_processor(
+    config: BaseExperimentConfig, actor: TrainEngineConfig, tokenizer: PreTrainedTokenizerBase
+) -> ProcessorMixin | None:
+    """Make or load what prepares the images of a run; None for a model of text alone.
+
+    Raises:
+        ConfigError: It cannot be loaded.
+    """
+    path = config.tokenizer_path or actor.path
+    if path:
+        try:
+            return load_hf_processor_and_tokenizer(base_model_path(path))[0]
+        except (OSError, ValueError, ImportError) as error:
+            raise ConfigError(f"cannot load the processor {path!r}: {error}") from error
+    vision = config.run.model and config.run.model.vision
+    if not vision:
+        return None
+    return small_processor(tokenizer, vision.patch_size, vision.merge_size, vision.max_pixels)
 
 
 def check_local_path(path: str) -> None:
@@ -193,13 +233,26 @@ def limit_threads(weights: SharedWeights) -> None:
         torch.set_num_threads(1)
 
 
-def load_rows(dataset: _DatasetConfig, tokenizer: PreTrainedTokenizerBase) -> Any:
+def load_rows(
+    dataset: _DatasetConfig,
+    tokenizer: PreTrainedTokenizerBase,
+    processor: Callable[[], ProcessorMixin | None] | None = None,
+) -> Any:
     """Load the dataset of a configuration section.
+
+    Args:
+        dataset: The section.
+        tokenizer: For loaders of text.
+        processor: Makes that of the run, where the loader takes images.
 
     Raises:
         ConfigError: Nothing is left to train on.
     """
-    rows = get_custom_dataset(dataset_config=dataset, tokenizer=tokenizer)
+    rows = get_custom_dataset(
+        dataset_config=dataset,
+        tokenizer=tokenizer,
+        processor=processor() if processor is not None and takes_processor(dataset) else None,
+    )
     if not len(rows):
         raise ConfigError(
             f"dataset {dataset.path!r} has no rows; check split, max_length and the files"
@@ -219,6 +272,21 @@ def check_tokenizer(tokenizer: PreTrainedTokenizerBase, weights: SharedWeights) 
             f"the tokenizer has {len(tokenizer)} tokens and the model {num_embeddings}; "
             "tokenizer_path and actor.path do not belong together"
         )
+
+
+def check_images(weights: SharedWeights, processor: ProcessorMixin | None) -> None:
+    """Refuse an image model whose images the engines would show it otherwise than it sees them.
+
+    Raises:
+        ConfigError: It has no processor, or the engines do not run it with images.
+    """
+    if processor is None:
+        raise ConfigError(
+            f"{type(weights.module).__name__} takes images and has no processor to prepare them; "
+            "put its preprocessor_config.json into the folder of actor.path, or set tokenizer_path"
+        )
+    assert isinstance(weights.lm, ImageTextLM)
+    compare_images(weights.lm, processor)
 
 
 def check_columns(rows: Any, columns: tuple[str, ...], key: str) -> None:

@@ -9,9 +9,11 @@ from typing import Any
 from torch import Tensor
 
 from areal.api.cli_args import SFTConfig
+from areal.api.errors import DatasetError
 from areal.trainer.advantages import shift_to_next_token
 from areal.trainer.supervised import SupervisedTrainer
 from areal.utils.data import TensorDict, collate_samples_to_list, concat_padded_tensors
+from areal.utils.data.containers import MULTI_MODAL_PREFIX
 
 logger = logging.getLogger("Trainer")
 
@@ -46,6 +48,14 @@ class SFTTrainer(SupervisedTrainer):
     config: SFTConfig
     columns = ("input_ids", "loss_mask")
     collate = staticmethod(_collate)
+
+    def _usable_rows(self, rows: Any, key: str) -> Any:
+        if MULTI_MODAL_PREFIX in rows[0] and not self.weights.lm.takes_images:
+            raise DatasetError(
+                f"{key}: its rows have images ({MULTI_MODAL_PREFIX}), and the model takes text "
+                "alone; name an image model in actor.path, or describe one in run.model.vision"
+            )
+        return rows
 
     def _update(self, batch: TensorDict) -> dict[str, Any]:
         losses: list[Tensor] = []

@@ -6,6 +6,8 @@ import functools
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, overload
 
+from areal.utils.image_processors import load_processor
+
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerFast, ProcessorMixin
     from transformers.tokenization_utils_base import PreTrainedTokenizerBase
@@ -90,16 +92,8 @@ def load_hf_processor_and_tokenizer(
     Raises:
         OSError: There is no such model, or no tokenizer in the folder.
     """
-    from transformers import AutoProcessor, ProcessorMixin
-
     tokenizer = load_hf_tokenizer(model_name_or_path)
-    try:
-        processor = AutoProcessor.from_pretrained(model_name_or_path)
-    except (OSError, ValueError):
-        # A text-only model has no processor configuration; transformers says so in either way.
-        return None, tokenizer
-    # For some text-only models AutoProcessor answers with the tokenizer instead of an error.
-    return (processor if isinstance(processor, ProcessorMixin) else None), tokenizer
+    return load_processor(model_name_or_path), tokenizer
 
 
 def load_hf_or_local_file(path: str) -> str:
@@ -136,6 +130,7 @@ def character_tokenizer(
     *,
     chat_template: str = CONCATENATING_CHAT_TEMPLATE,
     model_max_length: int | None = None,
+    special_tokens: Sequence[str] = (),
 ) -> PreTrainedTokenizerFast:
     """Build a tokenizer with one token per character, for small models made from scratch.
 
@@ -148,6 +143,7 @@ def character_tokenizer(
         chat_template: Jinja; the default concatenates contents and ends an assistant's turn with
             ``<eos>``.
         model_max_length: In tokens; beyond it transformers warns. None is no limit.
+        special_tokens: Further tokens, each whole in the text; they follow the characters.
 
     Raises:
         ValueError: There is no character, or an entry is not exactly one character long.
@@ -167,7 +163,7 @@ def character_tokenizer(
     tokenizer.pre_tokenizer = pre_tokenizers.Split(Regex(r"[\s\S]"), behavior="isolated")
     tokenizer.decoder = decoders.Fuse()
     limit = {} if model_max_length is None else {"model_max_length": model_max_length}
-    return PreTrainedTokenizerFast(
+    made = PreTrainedTokenizerFast(
         tokenizer_object=tokenizer,
         pad_token=PAD_TOKEN,
         eos_token=EOS_TOKEN,
@@ -176,3 +172,6 @@ def character_tokenizer(
         clean_up_tokenization_spaces=False,
         **limit,
     )
+    if special_tokens:
+        made.add_special_tokens({"additional_special_tokens": list(special_tokens)})
+    return made

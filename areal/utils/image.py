@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import base64
+import functools
 import io
 import math
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -19,8 +21,8 @@ def to_pil(image: Any) -> Image:
     """Return an RGB image.
 
     Args:
-        image: A PIL image, encoded bytes (JPEG, PNG ...), or what ``datasets`` stores in Parquet:
-            a mapping with ``bytes`` or ``path``.
+        image: A PIL image, encoded bytes (JPEG, PNG ...), the path of a file, or what ``datasets``
+            stores in Parquet: a mapping with ``bytes`` or ``path``.
 
     Raises:
         TypeError: It is none of these.
@@ -29,11 +31,15 @@ def to_pil(image: Any) -> Image:
     from PIL import Image as PILImage
 
     if isinstance(image, Mapping):
-        image = image["bytes"] if image.get("bytes") else PILImage.open(image["path"])
+        image = image.get("bytes") or image["path"]
+    if isinstance(image, (str, os.PathLike)):
+        image = PILImage.open(image)
     if isinstance(image, (bytes, bytearray, memoryview)):
         image = PILImage.open(io.BytesIO(image))
     if not isinstance(image, PILImage.Image):
-        raise TypeError(f"no image: {type(image).__name__}; give a PIL image or encoded bytes")
+        raise TypeError(
+            f"no image: {type(image).__name__}; give a PIL image, encoded bytes or a path"
+        )
     return image.convert("RGB")
 
 
@@ -98,7 +104,16 @@ def process_vision_prompt(processor: Any, text: str, images: Sequence[Any]) -> V
         processor: A transformers processor.
         text: The prompt with the model's image placeholders.
         images: As many as there are placeholders; anything that ``to_pil`` takes.
+
+    Returns:
+        What may be shared with other callers: do not change it.
     """
+    if all(isinstance(image, bytes) for image in images):
+        return _process_bytes(processor, text, tuple(images))
+    return _process(processor, text, images)
+
+
+def _process(processor: Any, text: str, images: Sequence[Any]) -> VisionPrompt:
     # Processors take None for no images, and an empty list for a mistake.
     pictures = [to_pil(image) for image in images] or None
     prepared = dict(processor(images=pictures, text=[text], padding=False, return_tensors="pt"))
@@ -110,6 +125,10 @@ def process_vision_prompt(processor: Any, text: str, images: Sequence[Any]) -> V
         image_token_id = getattr(processor, "image_token_id", None)
         token_types = [int(token == image_token_id) for token in input_ids]
     return VisionPrompt(input_ids, token_types, _tensors(prepared))
+
+
+# The samples of a group ask one after the other, with the same prompt.
+_process_bytes = functools.lru_cache(maxsize=8)(_process)
 
 
 def _first_row(batch: Any) -> list[int]:

@@ -94,7 +94,7 @@ class VisionRLVRWorkflow(RLVRWorkflow):
         tensors["input_ids"] = tensors["input_ids"].long()
         token_types = prompt.mm_token_type_ids + [0] * len(response.output_tokens)
         tensors["mm_token_type_ids"] = torch.tensor([token_types], dtype=torch.int64)
-        tensors["multi_modal_input"] = [prompt.features]
+        tensors["multi_modal_input"] = [dict(prompt.features)]
         return tensors
 
     def _prompt_text(self, data: dict[str, Any]) -> str:

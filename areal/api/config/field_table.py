@@ -147,6 +147,15 @@ FIELD_TABLE: dict[str, dict[str, Entry]] = {
         "tie_word_embeddings": _MODEL_MADE,
         "characters": _RUNTIME,
         "seed": _MODEL_MADE,
+        "vision": _RUNTIME,
+    },
+    "VisionSpecConfig": {
+        "hidden_size": _MODEL_MADE,
+        "num_hidden_layers": _MODEL_MADE,
+        "num_attention_heads": _MODEL_MADE,
+        "patch_size": _MODEL_MADE,
+        "merge_size": _MODEL_MADE,
+        "max_pixels": _RUNTIME,
     },
     "_DatasetConfig": {
         "split": Read("areal.dataset"),

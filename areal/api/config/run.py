@@ -17,8 +17,38 @@ LOSS_AGGREGATIONS = (
 
 
 @dataclass
+class VisionSpecConfig:
+    """Describes what a small model sees with: patches of an image, and squares of them as tokens.
+
+    Args:
+        patch_size: Side of a patch, in pixels.
+        merge_size: Side of the square of patches that becomes one token, in patches.
+        max_pixels: Larger images are shrunk to this area.
+    """
+
+    hidden_size: int = 64
+    num_hidden_layers: int = 2
+    num_attention_heads: int = 4
+    patch_size: int = 8
+    merge_size: int = 2
+    max_pixels: int = 4096
+
+    def __post_init__(self) -> None:
+        at_least(self, 1, "num_hidden_layers", "num_attention_heads", "patch_size", "merge_size")
+        at_least(self, (self.patch_size * self.merge_size) ** 2, "max_pixels")
+        # The angles of rows and of columns each take half of a head, in pairs.
+        if self.hidden_size % (4 * self.num_attention_heads):
+            rule = f"be a multiple of 4 * num_attention_heads={4 * self.num_attention_heads}"
+            fail(self, "hidden_size", rule, self.hidden_size)
+
+
+@dataclass
 class ModelSpecConfig:
-    """Describes a small model, and a tokenizer of single characters, that are made from scratch."""
+    """Describes a small model, and a tokenizer of single characters, that are made from scratch.
+
+    Args:
+        vision: For architectures that see, such as "qwen2_vl"; null for others.
+    """
 
     architecture: str = "qwen3"
     hidden_size: int = 128
@@ -31,6 +61,7 @@ class ModelSpecConfig:
     tie_word_embeddings: bool = True
     characters: str = "0123456789+-*/=() ?."
     seed: int = 1
+    vision: VisionSpecConfig | None = None
 
     def __post_init__(self) -> None:
         at_least(self, 1, "hidden_size", "intermediate_size", "num_hidden_layers", "head_dim")

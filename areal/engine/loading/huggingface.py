@@ -13,16 +13,18 @@ import torch
 from safetensors import SafetensorError
 from torch import nn
 
-from areal.api.cli_args import ModelSpecConfig
+from areal.api.cli_args import ModelSpecConfig, VisionSpecConfig
 from areal.api.errors import ConfigError
 from areal.engine.loading.suitability import check_declared, check_equal, own_logits, planned_logits
 from areal.engine.model.attention import IMPLEMENTATION
-from areal.engine.model.causal_lm import HFCausalLM
+from areal.engine.model.causal_lm import CausalLM, HFCausalLM
 from areal.engine.model.checkpoint import quiet_progress
 from areal.engine.model.cpu_kernels import use_cpu_kernels
 from areal.engine.model.fused_linear import fuse_siblings
+from areal.engine.model.image_text import ImageTextLM
 from areal.engine.model.lora import base_model_path, merge_adapter
 from areal.experimental.models.archon.state_dict.adapter import fresh_head
+from areal.utils.image_processors import IMAGE_END, IMAGE_START, IMAGE_TOKEN, VIDEO_TOKEN
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
@@ -64,18 +66,108 @@ def make_config(spec: ModelSpecConfig, tokenizer: PreTrainedTokenizerBase) -> An
         raise ConfigError(
             f"run.model.architecture {spec.architecture!r} is no model type of transformers{guess}"
         )
-    sizes = {name: getattr(spec, name) for name in _SIZES}
-    try:
-        return AutoConfig.for_model(
-            spec.architecture,
-            vocab_size=len(tokenizer),
-            eos_token_id=tokenizer.eos_token_id,
-            pad_token_id=tokenizer.pad_token_id,
-            bos_token_id=None,
-            **sizes,
+    text = {name: getattr(spec, name) for name in _SIZES}
+    text |= {
+        "vocab_size": len(tokenizer),
+        "eos_token_id": tokenizer.eos_token_id,
+        "pad_token_id": tokenizer.pad_token_id,
+        "bos_token_id": None,
+    }
+    config_class = CONFIG_MAPPING[spec.architecture]
+    takes_images = "vision_config" in config_class.sub_configs
+    if takes_images != (spec.vision is not None):
+        raise ConfigError(
+            f"run.model.architecture {spec.architecture!r} takes {'' if takes_images else 'no '}"
+            f"images; set run.model.vision={'{}' if takes_images else 'null'}"
         )
+    if spec.vision is not None:
+        usual: Any = config_class()
+        text = _with_vision(spec, spec.vision, usual.vision_config, text, tokenizer)
+    try:
+        return AutoConfig.for_model(spec.architecture, **text)
     except (ValueError, KeyError, RuntimeError) as error:
         raise _cannot_be_made(spec, error) from error
+
+
+def _with_vision(
+    spec: ModelSpecConfig,
+    vision: VisionSpecConfig,
+    usual: Any,
+    text: dict[str, Any],
+    tokenizer: PreTrainedTokenizerBase,
+) -> dict[str, Any]:
+    """Return what the configuration of a model that sees is made of.
+
+    Args:
+        spec: The model.
+        vision: What it sees with.
+        usual: The usual configuration of that part, which shows its names.
+        text: Settings of the language model.
+        tokenizer: Has the tokens for images.
+
+    Raises:
+        ConfigError: Its images do not become patches that are merged.
+    """
+    if not all(hasattr(usual, name) for name in ("depth", "patch_size", "spatial_merge_size")):
+        raise ConfigError(
+            f"run.model.architecture {spec.architecture!r} cannot be made from scratch: images "
+            "become tokens by merging patches in qwen2_vl, qwen2_5_vl, qwen3_vl and their like; "
+            "choose one of these, or load a model by actor.path"
+        )
+    # The width of what sees, and that of what it hands on, are called by turns hidden_size.
+    widths = ("hidden_size", "out_hidden_size")
+    width, handed_on = widths if hasattr(usual, "out_hidden_size") else ("embed_dim", widths[0])
+    depth = vision.num_hidden_layers
+    sizes = {
+        "depth": depth,
+        width: vision.hidden_size,
+        handed_on: spec.hidden_size,
+        "intermediate_size": 2 * vision.hidden_size,
+        "mlp_ratio": 2,
+        "num_heads": vision.num_attention_heads,
+        "patch_size": vision.patch_size,
+        "spatial_merge_size": vision.merge_size,
+        "temporal_patch_size": 1,
+        "fullatt_block_indexes": list(range(depth)),
+        "deepstack_visual_indexes": [0],
+    }
+    # Time, rows and columns share the angles of a head, as in the models that are trained.
+    angles = spec.head_dim // 2
+    rows = (angles - angles // 4) // 2
+    rope = {
+        "rope_type": "default",
+        "rope_theta": 10000.0,
+        "mrope_section": [angles - 2 * rows, rows, rows],
+    }
+    return {
+        "text_config": {**text, "rope_parameters": rope},
+        "vision_config": {name: size for name, size in sizes.items() if hasattr(usual, name)},
+        "image_token_id": tokenizer.convert_tokens_to_ids(IMAGE_TOKEN),
+        "video_token_id": tokenizer.convert_tokens_to_ids(VIDEO_TOKEN),
+        "vision_start_token_id": tokenizer.convert_tokens_to_ids(IMAGE_START),
+        "vision_end_token_id": tokenizer.convert_tokens_to_ids(IMAGE_END),
+        "tie_word_embeddings": spec.tie_word_embeddings,
+    }
+
+
+def as_causal_lm(module: nn.Module) -> CausalLM:
+    """Return how the engines run a prepared model.
+
+    Raises:
+        ConfigError: The model takes images in a way that they do not know.
+    """
+    model: Any = module
+    return ImageTextLM(module) if _sees(model.config) else HFCausalLM(module)
+
+
+def _sees(config: Any) -> bool:
+    """Return whether a configuration is that of a language model that takes images."""
+    if getattr(config, "vision_config", None) is None:
+        return False
+    # Models of text alone need not pay for this import.
+    from transformers.models.auto.modeling_auto import MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING
+
+    return type(config) in MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING
 
 
 def make_model(
@@ -194,11 +286,15 @@ def _auto_class(config: Any, is_critic: bool) -> Any:
     Raises:
         ConfigError: transformers has no critic of the model's type.
     """
-    from transformers import AutoModelForCausalLM, AutoModelForTokenClassification
+    from transformers import (
+        AutoModelForCausalLM,
+        AutoModelForImageTextToText,
+        AutoModelForTokenClassification,
+    )
     from transformers.models.auto import MODEL_FOR_TOKEN_CLASSIFICATION_MAPPING
 
     if not is_critic:
-        return AutoModelForCausalLM
+        return AutoModelForImageTextToText if _sees(config) else AutoModelForCausalLM
     if type(config) not in MODEL_FOR_TOKEN_CLASSIFICATION_MAPPING:
         raise ConfigError(
             f"transformers has no model for token classification of type {config.model_type!r}, "
@@ -256,12 +352,17 @@ def prepare_model(model: Any, device: torch.device, stays_whole: bool = True) ->
     expected = own_logits(model)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        model.set_attn_implementation(IMPLEMENTATION)
+        text = model.config.get_text_config()
+        has_parts = text is not model.config
+        # What sees attends in its own way, and not by plans.
+        model.set_attn_implementation(
+            {_part_of_text(model.config): IMPLEMENTATION} if has_parts else IMPLEMENTATION
+        )
     if device.type == "cpu" and stays_whole:
         use_cpu_kernels(model)
         fuse_siblings(model)
     try:
-        found = planned_logits(HFCausalLM(model))
+        found = planned_logits(as_causal_lm(model))
     except (ConfigError, RuntimeError, TypeError) as error:
         raise ConfigError(
             f"{type(model).__name__} does not run in the embedded engine: {error}"
@@ -269,3 +370,9 @@ def prepare_model(model: Any, device: torch.device, stays_whole: bool = True) ->
     check_equal(model, expected, found)
     model.train(was_training)
     return model
+
+
+def _part_of_text(config: Any) -> str:
+    """Return under which name a configuration of several parts has that of its language model."""
+    text = config.get_text_config()
+    return next(name for name in config.sub_configs if getattr(config, name) is text)

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import inspect
 from typing import Any
 
+import numpy as np
 import torch
+from PIL import Image
 from torch import Tensor, nn
 
 from areal.api.errors import ConfigError
 from areal.engine.local.slots import DecodePlan, PrefillPlan, SlotCache
-from areal.engine.model.causal_lm import CausalLM
+from areal.engine.model.causal_lm import CausalLM, PackedInputs
+from areal.engine.model.image_text import ImageTextLM
+from areal.utils.image import VisionPrompt, process_vision_prompt
 
 # Anything else (convolutions, state spaces, chunks) mixes tokens in ways that no plan controls.
 _KNOWN_LAYER_TYPES = {"full_attention", "sliding_attention"}
@@ -84,6 +89,91 @@ def planned_logits(lm: CausalLM) -> Tensor:
     )
     pairs = zip(first.split(lengths), last, strict=True)
     return torch.cat([torch.cat([rows, row[None]]) for rows, row in pairs]).float()
+
+
+@torch.no_grad()
+def compare_images(lm: ImageTextLM, processor: Any) -> None:
+    """Refuse a model that computes something else of images in an engine than by itself.
+
+    Args:
+        lm: The model.
+        processor: Its own.
+
+    Raises:
+        ConfigError: The logits of a trial with an image differ, or one of both fails.
+    """
+    model: Any = lm.module
+    noise = np.random.default_rng(0).integers(0, 256, (48, 64, 3), dtype=np.uint8)
+    was_training = model.training
+    model.eval()
+    try:
+        shown = process_vision_prompt(
+            processor, f"{processor.image_token} 1 2 3", [Image.fromarray(noise)]
+        )
+        own = _own_image_logits(lm, shown)
+        found = _planned_image_logits(lm, shown)
+    # Anything, as the code of a hundred models runs here for the first time.
+    except Exception as error:
+        raise ConfigError(
+            f"{type(model).__name__} does not run with images in the embedded engine: "
+            f"{type(error).__name__}: {error}"
+        ) from error
+    finally:
+        model.train(was_training)
+    check_equal(
+        model,
+        own,
+        found,
+        why="its images need what the engines do not have, such as tokens that "
+        "attend to later ones",
+    )
+
+
+def _own_image_logits(lm: ImageTextLM, shown: VisionPrompt) -> Tensor:
+    """Return the logits [L, V] of a prompt with an image as the model itself computes them."""
+    model: Any = lm.module
+    text = model.config.get_text_config()
+    planned, text._attn_implementation = text._attn_implementation, "sdpa"
+    try:
+        ids = torch.tensor([shown.input_ids], device=lm.device)
+        inputs = {name: x.to(lm.device) for name, x in shown.features.items()}
+        inputs["mm_token_type_ids"] = torch.tensor([shown.mm_token_type_ids], device=lm.device)
+        taken = inspect.signature(model.forward).parameters
+        inputs = {name: x for name, x in inputs.items() if name in taken}
+        if "pixel_values" in inputs:
+            inputs["pixel_values"] = inputs["pixel_values"].to(lm.dtype)
+        logits: Tensor = model(input_ids=ids, use_cache=False, **inputs).logits[0]
+        return logits.float()
+    finally:
+        text._attn_implementation = planned
+
+
+def _planned_image_logits(lm: ImageTextLM, shown: VisionPrompt) -> Tensor:
+    """Return the same by the plans, in a batch with a sequence of text."""
+    device, image_ids = lm.device, torch.tensor(shown.input_ids, device=lm.device)
+    rows = [_trial(lm.num_embeddings, device)[0], image_ids]
+    rows[0] = rows[0].masked_fill(torch.isin(rows[0], torch.tensor(lm.placeholders)), 0)
+    cache = SlotCache(lm.num_layers, device)
+    lengths = [len(ids) - 1 for ids in rows]
+    sight = lm.see(shown.input_ids, shown.features)
+    assert sight is not None
+    batch = PackedInputs(
+        torch.cat([ids[:-1] for ids in rows]),
+        torch.cat([torch.arange(n) for n in lengths]).to(device),
+        lengths,
+        torch.arange(sum(lengths), device=device),
+        [None, sight],
+    )
+    first = lm.packed_logits(batch, PrefillPlan(cache, lengths, range(len(lengths)), 0))
+    columns = torch.tensor(lengths, device=device)
+    cache.reserve(len(lengths), max(lengths) + 1)
+    last = lm.logits(
+        torch.stack([ids[-1] for ids in rows]),
+        columns + torch.tensor([0, sight.shift], device=device),
+        [1] * len(rows),
+        DecodePlan(cache, columns, max(lengths) + 1),
+    )
+    return torch.cat([first[lengths[0] :], last[1:]]).float()
 
 
 def check_equal(

@@ -18,7 +18,8 @@ from areal.api.cli_args import GenerationHyperparameters
 from areal.api.io_struct import StopReason
 from areal.engine.local.sampling import SamplingBatch, sample_tokens
 from areal.engine.local.slots import DecodePlan, PrefillPlan, SlotCache
-from areal.engine.model.causal_lm import CausalLM, HFCausalLM
+from areal.engine.model.causal_lm import CausalLM, HFCausalLM, PackedInputs
+from areal.engine.model.image_text import ImageTextLM, Sight
 from areal.infra.sampling_seeds import stream_seed
 
 FIRST_WIDTH = 16
@@ -38,6 +39,8 @@ class Row:
         rid: Names the request, so that it can be aborted.
         number: In the order in which requests came.
         episode: Names the episode that asked, if one did.
+        sight: The images of the prompt, where it has any.
+        look: Names these images: rows of equal prompts and equal names are prefilled once.
         handle: Whatever the owner wants back with the result.
     """
 
@@ -49,6 +52,8 @@ class Row:
     rid: str = ""
     number: int = 0
     episode: tuple[int, int] | None = None
+    sight: Sight | None = None
+    look: tuple[str, ...] = ()
     handle: Any = None
     is_dropped: bool = False
     started: float = field(default_factory=time.perf_counter)
@@ -110,6 +115,9 @@ class Decoder:
         self._count_R = torch.zeros(0, dtype=torch.long, device=self.device)
         self._position_R = torch.zeros(0, dtype=torch.long, device=self.device)
         self._last_R = torch.zeros(0, dtype=torch.long, device=self.device)
+        # Of an answer they would be parts of images that nobody has shown.
+        self._banned = self.lm.placeholders if isinstance(self.lm, ImageTextLM) else []
+        self._shift_R: Tensor | None = None  # of positions from columns; None where no row has any
 
     # --- the outside
 
@@ -185,16 +193,26 @@ class Decoder:
         """Run the sequences of rows from ``first_row`` on, equal ones once, and samples."""
         logits = []
         for start, stop in _chunks(sequences, self.max_prefill_tokens):
-            distinct: dict[tuple[int, ...], int] = {}
-            row_prompts = [
-                distinct.setdefault(tuple(s), len(distinct)) for s in sequences[start:stop]
-            ]
-            lengths = [len(s) for s in distinct]
+            rows = self.rows[first_row + start : first_row + stop]
+            distinct: dict[tuple[int | str, ...], int] = {}
+            prompts: list[list[int]] = []
+            sights: list[Sight | None] = []
+            row_prompts: list[int] = []
+            for sequence, row in zip(sequences[start:stop], rows, strict=True):
+                row_prompts.append(distinct.setdefault((*sequence, *row.look), len(distinct)))
+                if len(distinct) > len(prompts):
+                    prompts.append(sequence)
+                    sights.append(row.sight)
+            lengths = [len(s) for s in prompts]
             plan = PrefillPlan(self.cache, lengths, row_prompts, first_row + start)
-            tokens = torch.tensor([t for s in distinct for t in s], device=self.device)
-            positions = torch.cat([torch.arange(n) for n in lengths]).to(self.device)
-            ends = torch.tensor(lengths).cumsum(0).to(self.device) - 1
-            last = self.lm.logits(tokens, positions, lengths, plan, ends)
+            batch = PackedInputs(
+                torch.tensor([t for s in prompts for t in s], device=self.device),
+                torch.cat([torch.arange(n) for n in lengths]).to(self.device),
+                lengths,
+                torch.tensor(lengths).cumsum(0).to(self.device) - 1,
+                sights,
+            )
+            last = self.lm.packed_logits(batch, plan)
             logits.append(last[torch.tensor(row_prompts, device=self.device)])
         rows = slice(first_row, first_row + len(sequences))
         self._position_R[rows] = torch.tensor([len(s) - 1 for s in sequences], device=self.device)
@@ -207,6 +225,8 @@ class Decoder:
         self.cache.reserve(num_rows, columns)
         positions_R = self._position_R[:num_rows]
         plan = DecodePlan(self.cache, positions_R, columns)
+        if self._shift_R is not None:
+            positions_R = positions_R + self._shift_R
         logits_RV = self.lm.logits(self._last_R[:num_rows], positions_R, [1] * num_rows, plan)
         self._sample(slice(0, num_rows), logits_RV)
 
@@ -248,15 +268,16 @@ class Decoder:
         return shared
 
     def _adjust(self, rows: slice, running: list[Row], logits_RV: Tensor) -> Tensor | None:
-        """Return logits without early stop tokens and with penalties; None where no row asks."""
+        """Return logits to draw from: no early stop tokens or images, penalties; None for all."""
         wanted = [
             (i, row)
             for i, row in enumerate(running)
             if row.gconfig.frequency_penalty or row.num_generated < row.gconfig.min_new_tokens
         ]
-        if not wanted:
+        if not wanted and not self._banned:
             return None
         adjusted_RV = logits_RV.float().clone()
+        adjusted_RV[:, self._banned] = float("-inf")
         for i, row in wanted:
             if row.gconfig.frequency_penalty:
                 seen = self._tokens_RW[rows.start + i, : row.num_generated]
@@ -353,6 +374,8 @@ class Decoder:
         self._stop_ids_RS = torch.tensor(padded, device=self.device)
         self._limit_R = torch.tensor([row.limit for row in self.rows], device=self.device)
         self._string_rows = [i for i, row in enumerate(self.rows) if row.gconfig.stop]
+        shifts = [row.sight.shift if row.sight else 0 for row in self.rows]
+        self._shift_R = torch.tensor(shifts, device=self.device) if any(shifts) else None
 
     def _widen(self, width: int) -> None:
         if width <= self._tokens_RW.shape[1]:

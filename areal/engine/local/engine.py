@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import base64
+import functools
 import itertools
 import logging
 import threading
@@ -20,12 +22,14 @@ from areal.api.errors import ConfigError, NoRoomError
 from areal.api.io_struct import ModelRequest, ModelResponse, WeightUpdateMeta
 from areal.engine.local.decoder import Decoder, FinishedRow, Row
 from areal.engine.local.sampling import check_generation
+from areal.engine.model.image_text import ImageTextLM, Sight
 from areal.engine.model.lora import put_adapter
 from areal.engine.model.shared_weights import SharedWeights
 from areal.infra import workflow_context
 from areal.infra.episode_gauge import EpisodeGauge
 from areal.infra.sampling_seeds import SamplingSeeds
 from areal.infra.workflow_executor import WorkflowExecutor
+from areal.utils.image import process_vision_prompt
 
 logger = logging.getLogger("LocalInferenceEngine")
 
@@ -75,6 +79,8 @@ class LocalInferenceEngine(InferenceEngine):
         self._condition = threading.Condition()
         self._waiting: list[Row] = []
         self._inboxes: dict[asyncio.AbstractEventLoop, _Inbox] = {}
+        # The samples of a group ask one after the other, with the same images.
+        self._see = functools.lru_cache(maxsize=8)(self._prepare_images)
         self._seeds = SamplingSeeds(seed, config.deterministic_sampling)
         self._is_paused = False
         self._num_rows = itertools.count()
@@ -167,7 +173,8 @@ class LocalInferenceEngine(InferenceEngine):
         """Generate one answer.
 
         Raises:
-            ValueError: More than one sample is asked for, the prompt is empty or has images.
+            ValueError: More than one sample is asked for, the prompt is empty, or it and the images
+                do not belong together.
             ConfigError: A sampling option is out of range or unknown here.
             RuntimeError: The prompt leaves no room for an answer, or the engine is not running.
         """
@@ -189,6 +196,7 @@ class LocalInferenceEngine(InferenceEngine):
             output_versions=done.versions,
             stop_reason=done.stop_reason,
             tokenizer=req.tokenizer,
+            input_images=list(req.image_data or ()),
             processor=req.processor,
             latency=time.perf_counter() - row.started,
             ttft=row.first_token_at - row.started,
@@ -201,10 +209,6 @@ class LocalInferenceEngine(InferenceEngine):
         if gconfig.n_samples != 1:
             raise ValueError(
                 f"agenerate makes one sample, n_samples is {gconfig.n_samples}; call it for each"
-            )
-        if req.image_data:
-            raise ValueError(
-                "the embedded engine has no vision models; use a server engine for image prompts"
             )
         check_generation(gconfig)
         prompt = list(req.input_ids)
@@ -219,6 +223,7 @@ class LocalInferenceEngine(InferenceEngine):
             )
         if gconfig.stop and req.tokenizer is None:
             raise ConfigError("gconfig.stop needs ModelRequest.tokenizer to look for stop strings")
+        sight = self._sight(req, prompt)
         room = min(gconfig.max_tokens, self._max_length) - len(prompt)
         if room <= 0:
             raise NoRoomError(
@@ -234,7 +239,39 @@ class LocalInferenceEngine(InferenceEngine):
             rid=req.rid,
             number=next(self._num_rows),
             episode=_current_episode(),
+            sight=sight,
+            look=tuple(req.image_data or ()),
         )
+
+    def _sight(self, req: ModelRequest, prompt: list[int]) -> Sight | None:
+        """Return the images of a request, as its processor prepares them for the model.
+
+        Raises:
+            ValueError: The model takes none, or they and the prompt do not belong together.
+        """
+        lm = self.weights.lm
+        if not isinstance(lm, ImageTextLM):
+            if req.image_data:
+                raise ValueError(
+                    "the request has images and the model takes text alone; name an image model "
+                    "in actor.path, or leave image_data out"
+                )
+            return None
+        if not req.image_data:
+            return lm.see(prompt, {})
+        if req.processor is None:
+            raise ValueError("image_data needs ModelRequest.processor, which prepares it")
+        return self._see(req.processor, tuple(prompt), tuple(req.image_data))
+
+    def _prepare_images(
+        self, processor: Any, prompt: tuple[int, ...], image_data: tuple[str, ...]
+    ) -> Sight | None:
+        lm = self.weights.lm
+        assert isinstance(lm, ImageTextLM)
+        images = [base64.b64decode(data) for data in image_data]
+        # One placeholder an image; the prompt itself has been through the processor already.
+        text = processor.image_token * len(images)
+        return lm.see(prompt, process_vision_prompt(processor, text, images).features)
 
     def _enqueue(self, loop: asyncio.AbstractEventLoop, row: Row) -> None:
         inbox = self._inboxes.setdefault(loop, _Inbox())

@@ -101,7 +101,9 @@ def require_planned_attention(model: nn.Module) -> None:
     Raises:
         ConfigError: It says how to prepare the model.
     """
-    found = getattr(getattr(model, "config", None), "_attn_implementation", None)
+    config = getattr(model, "config", None)
+    # Of a model with parts, that of the one that makes text.
+    found = config and getattr(config.get_text_config(), "_attn_implementation", None)
     if found != IMPLEMENTATION:
         raise ConfigError(
             f"{type(model).__name__} has the attention implementation {found!r}; pass it through "

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import inspect
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -29,6 +29,9 @@ from areal.engine.model.shared_row import SharedRow
 from areal.engine.model.tensor_plan import split_by_plan
 from areal.experimental.models.archon.parallel_dims import ArchonParallelDims
 
+if TYPE_CHECKING:
+    from areal.engine.model.image_text import Sight
+
 UNLIMITED = 1 << 30
 
 T = TypeVar("T")
@@ -45,12 +48,14 @@ class PackedInputs:
         positions_T: Of each token in its own sequence.
         lengths: Tokens of each sequence, in packed order.
         keep_N: Indices of the tokens whose logits are wanted, ascending.
+        sights: What each sequence looks at; () where none has images.
     """
 
     tokens_T: Tensor
     positions_T: Tensor
     lengths: list[int]
     keep_N: Tensor
+    sights: Sequence[Sight | None] = ()
 
 
 class CausalLM(ABC):
@@ -65,6 +70,7 @@ class CausalLM(ABC):
         num_embeddings: Tokens that a prompt may hold.
         max_length: Tokens of a sequence, at most.
         dims: How several processes share the model; None before ``split``, and for one process.
+        takes_images: Whether it is an ``ImageTextLM``.
     """
 
     num_layers: int
@@ -72,6 +78,7 @@ class CausalLM(ABC):
     num_embeddings: int
     max_length: int
     dims: ArchonParallelDims | None = None
+    takes_images: ClassVar[bool] = False
 
     def __init__(self, module: nn.Module) -> None:
         self.module = module
@@ -105,6 +112,10 @@ class CausalLM(ABC):
             keep_N: Indices into the batch; None keeps all.
         """
 
+    def packed_logits(self, batch: PackedInputs, plan: AttentionPlan | None = None) -> Tensor:
+        """Return the logits [N, V] of what a packed batch keeps."""
+        return self.logits(batch.tokens_T, batch.positions_T, batch.lengths, plan, batch.keep_N)
+
     @abstractmethod
     def require_plans(self) -> None:
         """Refuse a model that plans cannot steer; the embedded engine needs one that they can.
@@ -126,10 +137,7 @@ class CausalLM(ABC):
         """
         for number, batch in enumerate(batches):
             with torch.set_grad_enabled(not forward_only):
-                logits = self.logits(
-                    batch.tokens_T, batch.positions_T, batch.lengths, keep_N=batch.keep_N
-                )
-                loss = process(number, logits)
+                loss = process(number, self.packed_logits(batch))
             if not forward_only and loss is not None:
                 loss.backward()
 
@@ -250,19 +258,21 @@ class HFCausalLM(CausalLM):
         lengths: Sequence[int],
         plan: AttentionPlan | None = None,
         keep_N: Tensor | None = None,
+        images: Mapping[str, Tensor] | None = None,
     ) -> Tensor:
-        kwargs: dict[str, Any] = {}
-        if keep_N is not None and self._takes_logits_to_keep:
+        kwargs: dict[str, Any] = dict(images or {})
+        is_kept = keep_N is not None and self._takes_logits_to_keep
+        if is_kept:
             kwargs["logits_to_keep"] = keep_N
         out = self.module(
             input_ids=tokens_T[None],
-            position_ids=positions_T[None],
+            position_ids=positions_T.unsqueeze(-2),  # [1, T], or [A, 1, T] of several axes
             use_cache=False,
             attention_plan=PackedPlan(lengths, tokens_T.device) if plan is None else plan,
             **kwargs,
         )
         logits = out.logits[0]
-        return logits[keep_N] if keep_N is not None and not kwargs else logits
+        return logits[keep_N] if keep_N is not None and not is_kept else logits
 
     def _shared_logits(
         self,

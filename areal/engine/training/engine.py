@@ -21,16 +21,17 @@ from areal.api.cli_args import ModelSpecConfig, TrainEngineConfig
 from areal.api.engine_api import InferenceEngine, TrainEngine, Trajectory
 from areal.api.errors import ConfigError
 from areal.api.io_struct import FinetuneSpec, SaveLoadMeta, WeightUpdateMeta
-from areal.engine.loading.huggingface import load_model, make_model
+from areal.engine.loading.huggingface import as_causal_lm, load_model, make_model
 from areal.engine.loading.lora import load_with_adapter
 from areal.engine.loading.suitability import apart_logits, check_equal
-from areal.engine.model.causal_lm import CausalLM, HFCausalLM, PackedInputs, T
+from areal.engine.model.causal_lm import CausalLM, PackedInputs, T
 from areal.engine.model.checkpoint import (
     atomic_folder,
     load_training_state,
     save_training_state,
 )
 from areal.engine.model.cpu_kernels import even_size
+from areal.engine.model.image_text import ImageTextLM, Sight
 from areal.engine.model.shared_weights import SharedWeights
 from areal.engine.processes import (
     is_first,
@@ -47,7 +48,9 @@ from areal.utils.data import (
     concat_padded_tensors,
     pack_mb_list,
     split_padded_tensor_dict_into_mb_list,
+    unpack_sequence,
 )
+from areal.utils.data.containers import MULTI_MODAL_PREFIX
 from areal.utils.functional import gather_logprobs_entropy
 
 if TYPE_CHECKING:
@@ -408,7 +411,16 @@ class PackedTrainEngine(TrainEngine):
             # model has only so many.
             tokens_T, positions_T = (F.pad(x, (0, padding)) for x in (tokens_T, positions_T))
             lengths.append(padding)
-        return PackedInputs(tokens_T, positions_T, lengths, keep_N)
+        return PackedInputs(tokens_T, positions_T, lengths, keep_N, self._sights(mb))
+
+    def _sights(self, mb: dict[str, Any]) -> list[Sight | None]:
+        """Return what each sequence of a packed micro-batch looks at; [] for text alone."""
+        inputs = mb.get(MULTI_MODAL_PREFIX)
+        if not inputs or not isinstance(self.lm, ImageTextLM):
+            return []
+        sequences = unpack_sequence(mb["input_ids"], mb["cu_seqlens"])
+        lm, pairs = self.lm, zip(sequences, inputs, strict=True)
+        return [lm.see(tokens.tolist(), features) for tokens, features in pairs]
 
     def _outputs(self, logits_NV: Tensor, mb: dict[str, Any]) -> tuple[Tensor, ...]:
         """Return log-probabilities and entropies, or a critic's values, [T], 0.0 at no loss."""
@@ -498,7 +510,8 @@ class PackedTrainEngine(TrainEngine):
         Of a model that has an adapter, the adapter alone is saved, as peft does it.
         """
         with atomic_folder(meta.path) as folder:
-            self.lm.write(folder, meta.tokenizer)
+            # A processor writes its tokenizer too.
+            self.lm.write(folder, meta.processor or meta.tokenizer)
             if meta.with_optim:
                 save_training_state(
                     folder, self.lm.named_parameters(), self._require_optimizer(), self.lr_scheduler
@@ -507,7 +520,7 @@ class PackedTrainEngine(TrainEngine):
     def save_merged(self, meta: SaveLoadMeta) -> None:
         """Save the whole model, with an adapter merged into its weights."""
         with atomic_folder(meta.path) as folder:
-            self.lm.write_merged(folder, meta.tokenizer)
+            self.lm.write_merged(folder, meta.processor or meta.tokenizer)
 
     def load(self, meta: SaveLoadMeta) -> None:
         """Load what ``save`` saved."""
@@ -551,7 +564,7 @@ class HFTrainEngine(PackedTrainEngine):
         device: torch.device,
     ) -> CausalLM:
         where, is_whole = model_device(config, device)
-        return HFCausalLM(make_model(spec, tokenizer, dtype, where, is_whole, config.is_critic))
+        return as_causal_lm(make_model(spec, tokenizer, dtype, where, is_whole, config.is_critic))
 
     @classmethod
     def load_model(
@@ -564,7 +577,7 @@ class HFTrainEngine(PackedTrainEngine):
         if config.use_lora:
             return load_with_adapter(config, dtype, device)
         where, is_whole = model_device(config, device)
-        return HFCausalLM(
+        return as_causal_lm(
             load_model(config.path, dtype, where, fresh_seed, is_whole, config.is_critic)
         )
 

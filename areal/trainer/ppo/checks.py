@@ -5,12 +5,17 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import torch
+
+from areal.api.alloc_mode import ModelAllocation
 from areal.api.cli_args import PPOConfig, PPOCriticConfig
 from areal.api.config.presets import CRITIC_ALGORITHMS
-from areal.api.errors import ConfigError, TrainingError
+from areal.api.errors import ConfigError, TrainingError, TrajectoryError
 from areal.api.registry import import_from_string
+from areal.engine.model.image_text import ImageTextLM
 from areal.trainer.base import check_actor
 from areal.trainer.runtime import uses_servers
+from areal.utils.data.containers import MULTI_MODAL_PREFIX
 from areal.utils.hf_utils import load_hf_tokenizer
 
 if TYPE_CHECKING:
@@ -18,6 +23,7 @@ if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
     from areal.engine.model.causal_lm import CausalLM
+    from areal.utils.data import TensorDict
 
 
 def check_ppo_config(config: PPOConfig) -> None:
@@ -43,6 +49,8 @@ def check_ppo_config(config: PPOConfig) -> None:
     _check_critic(config)
     _check_lora(config)
     _check_functions(config)
+    if not config.actor.path and config.run.model is not None and config.run.model.vision:
+        check_sight_of_all(config)
 
 
 def _check_critic(config: PPOConfig) -> None:
@@ -87,6 +95,61 @@ def check_critic_model(
             f"critic.path {config.path!r} has another tokenizer than the run: its tokens mean "
             "something else; choose a critic of the actor's family"
         )
+
+
+def check_sight_of_all(config: PPOConfig) -> None:
+    """Refuse what would not see the images that an image model is trained on.
+
+    Raises:
+        ConfigError: It names the key.
+    """
+    if config.critic is not None:
+        raise ConfigError(
+            "critic is not available beside a model that takes images, as transformers has no "
+            "value model that sees; set critic=null and an algorithm without one, such as "
+            "run.algorithm=grpo"
+        )
+    if ModelAllocation.from_str(config.actor.backend).world_size > 1:
+        raise ConfigError(
+            f"actor.backend {config.actor.backend!r} shares the model among processes, which a "
+            "model that takes images is not; set it to fsdp:d1"
+        )
+    if uses_servers(config) and ModelAllocation.from_str(config.rollout.backend).backend == "local":
+        raise ConfigError(
+            f"rollout.backend {config.rollout.backend!r} generates on this package's own servers, "
+            "which take no images; set it to local:d1 for one process, or to sglang or vllm"
+        )
+
+
+def check_sights(lm: CausalLM, trajectory: TensorDict) -> None:
+    """Refuse a trajectory whose images and tokens do not belong together, or with no use for them.
+
+    Raises:
+        TrajectoryError: It names the sequence.
+    """
+    ids_BL, mask_BL = trajectory["input_ids"], trajectory["attention_mask"]
+    inputs = trajectory.get(MULTI_MODAL_PREFIX)
+    if inputs is None:
+        if not isinstance(lm, ImageTextLM):
+            return
+        inputs = [{}] * len(ids_BL)
+    if not isinstance(inputs, list) or len(inputs) != len(ids_BL):
+        raise TrajectoryError(
+            f"the workflow returned {MULTI_MODAL_PREFIX} as {type(inputs).__name__}, expected a "
+            f"list of {len(ids_BL)} mappings, one for each sequence"
+        )
+    for number, features in enumerate(inputs):
+        try:
+            if isinstance(lm, ImageTextLM):
+                tokens = ids_BL[number][mask_BL[number].bool()].tolist()
+                lm.taken_features(tokens, features)
+            elif features.get("pixel_values", torch.empty(0)).numel():
+                raise ValueError("there are pixel_values, and the model takes text alone")
+        except (AttributeError, KeyError, TypeError, ValueError, RuntimeError) as error:
+            raise TrajectoryError(
+                f"the images of sequence {number} that the workflow returned cannot be trained on: "
+                f"{type(error).__name__}: {error}"
+            ) from error
 
 
 def check_values(values: Tensor) -> None:

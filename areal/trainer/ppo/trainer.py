@@ -34,7 +34,13 @@ from areal.trainer.advantages import truncated_rows
 from areal.trainer.base import BaseTrainer
 from areal.trainer.hub import Hub
 from areal.trainer.ppo.actor import PPOActor
-from areal.trainer.ppo.checks import check_critic_model, check_ppo_config, check_values
+from areal.trainer.ppo.checks import (
+    check_critic_model,
+    check_ppo_config,
+    check_sight_of_all,
+    check_sights,
+    check_values,
+)
 from areal.trainer.ppo.critic import PPOCritic
 from areal.trainer.ppo.minibatches import scattered_minibatches
 from areal.trainer.ppo.outputs import next_token_outputs
@@ -84,7 +90,14 @@ class PPOTrainer(BaseTrainer):
         super().__init__(config, train_dataset, valid_dataset)
         # Rollouts and updates must see one policy; a dropped unit would make it another.
         self.weights.lm.turn_off_dropout()
+        if self.weights.lm.takes_images:
+            check_sight_of_all(config)
         self.ref = self._make_reference()
+        if self.ref is not None and self.ref.lm.takes_images != self.weights.lm.takes_images:
+            raise ConfigError(
+                "of ref.path and actor.path one is a model that takes images and the other is not; "
+                "set ref.path to ${actor.path}"
+            )
         self.hub = Hub(self.actor)
         self._num_tokens = self.weights.lm.num_embeddings
         self.critic: PackedTrainEngine | None = None
@@ -273,6 +286,8 @@ class PPOTrainer(BaseTrainer):
         if isinstance(given.get("reward_fn"), str):
             given["reward_fn"] = resolve(REWARDS, "reward", given["reward_fn"])
         taken = _constructor_parameters(workflow)
+        if "processor" in taken:
+            offered["processor"] = self.processor
         filled = {name: value for name, value in offered.items() if name in taken} | given
         try:
             return workflow(**filled)
@@ -367,6 +382,7 @@ class PPOTrainer(BaseTrainer):
             raise TrajectoryError(
                 f"the workflow returned token {largest}, the model has {self._num_tokens} tokens"
             )
+        check_sights(self.weights.lm, trajectory)
         return self._filter is None or bool(self._filter(trajectory))
 
     def _with_model_outputs(self, batch: dict[str, Any] | None) -> dict[str, Any] | None:

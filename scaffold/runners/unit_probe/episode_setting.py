@@ -100,5 +100,8 @@ class TextSetting:
             return ""
         return f"; the row had the columns {', '.join(row)}; give rows of your own with --data FILE"
 
+    def check_training(self, findings: kit.Findings, workflow_class: Any) -> None:
+        """Train on episodes where they alone do not show that the trainer can."""
+
     def check_scenario(self, findings: kit.Findings, rows: list[dict[str, Any]]) -> None:
         """Check what the episodes of a scenario left behind."""

@@ -7,9 +7,14 @@ it from the request. Where the two differ, or their places do, so do the log-pro
 from __future__ import annotations
 
 import base64
+import inspect
 import io
+import json
+import os
+import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from importlib.util import find_spec
 from types import SimpleNamespace
 from typing import Any
 
@@ -20,6 +25,8 @@ from unit_probe import episode_setting, kit
 from unit_probe import trajectory as checks
 
 PLACE = "<image>"
+MOST_DRIFT = 1e-4
+"""Log-probabilities of trainer and rollout differ by rounding alone, in fp32."""
 PATCH = 8
 """Pixels of a patch's side; each patch of an image is one token."""
 CHAT_TEMPLATE = (
@@ -199,6 +206,25 @@ class VisionSetting(episode_setting.TextSetting):
         processor = PatchProcessor(self.tokenizer, has_token_types=temperature == 1.0)
         return {**super().arguments(judge, temperature), "processor": processor}
 
+    def check_training(self, findings: kit.Findings, workflow_class: Any) -> None:
+        """Take a training step with images, where the target's own engines take them."""
+        if find_spec("areal") is None or not kit.has_embedded_engine():
+            return
+        if find_spec("areal.engine.model.image_text") is None:
+            return
+        _, judge, temperature = self.scenarios[0]
+        known = self.arguments(judge, temperature)
+        filled = ("gconfig", "tokenizer", "processor")
+        asked = inspect.signature(workflow_class).parameters
+        kwargs = {n: v for n, v in known.items() if n in asked and n not in filled}
+        with findings.guard("training", "a training step of a small model that sees"):
+            largest = _train(workflow_class, kwargs)
+            if largest > MOST_DRIFT:
+                raise ValueError(
+                    f"the trainer's log-probabilities differ by {largest:.2g} from the rollout's: "
+                    "multi_modal_input must hold what the processor gave for the request's images"
+                )
+
     def read_rows(self, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
         """Return rows of one's own with the images, which are base64 text in JSON, as bytes."""
         return [{**row, "images": [base64.b64decode(x) for x in row["images"]]} for row in rows]
@@ -214,6 +240,47 @@ class VisionSetting(episode_setting.TextSetting):
         pixels = tensors["multi_modal_input"][0]["pixel_values"]
         seeing = SeeingModel(self.model, pixels, tensors["mm_token_type_ids"][0].tolist())
         return checks.problems(tensors, turns, seeing)
+
+
+def _train(workflow_class: Any, kwargs: dict[str, Any]) -> float:
+    """Train for a step and return how far log-probabilities of trainer and rollout are apart."""
+    from areal.api import cli_args
+    from areal.trainer.ppo import PPOTrainer
+
+    optimizer = cli_args.OptimizerConfig(lr=1e-3, warmup_steps=0)
+    small = {"hidden_size": 32, "num_hidden_layers": 1, "num_attention_heads": 2}
+    vision = cli_args.VisionSpecConfig(**small)
+    model = cli_args.ModelSpecConfig(
+        **small, num_key_value_heads=1, head_dim=16, architecture="qwen2_vl", vision=vision
+    )
+    config = cli_args.PPOConfig(
+        experiment_name="verify",
+        trial_name="images",
+        total_train_epochs=1,
+        gconfig=cli_args.GenerationHyperparameters(n_samples=2, max_new_tokens=4),
+        actor=cli_args.PPOActorConfig(optimizer=optimizer, kl_ctl=0.0),
+        run=cli_args.RunConfig(model=model),
+    )
+    config.recover.mode = "disabled"
+    config.stats_logger.tensorboard.path = None
+    config.train_dataset = cli_args.TrainDatasetConfig(path="verify", type="rl", batch_size=2)
+    image = {"type": "image"}
+    text = {"type": "text", "text": "1?"}
+    # No row without: it would be trained on in the place of those that fail.
+    chats = [[image, text], [image, image]]
+    images = [[RED], [RED, BLUE]]
+    rows = [
+        {"messages": [{"role": "user", "content": chat}], "images": shown, "answer": "1"}
+        for chat, shown in zip(chats, images, strict=True)
+    ]
+    with tempfile.TemporaryDirectory() as folder:
+        config.cluster.fileroot = folder
+        with PPOTrainer(config, rows) as trainer:
+            trainer.train(workflow_class, workflow_kwargs=kwargs)
+        path = os.path.join(folder, "verify", "images", "stats.jsonl")
+        with open(path, encoding="utf-8") as file:
+            (step,) = (row["stats"] for row in map(json.loads, file) if row["kind"] == "train")
+    return float(step["logp_abs_diff_max"])
 
 
 def _vision_problems(

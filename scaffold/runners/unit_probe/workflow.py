@@ -67,6 +67,8 @@ def main(request: dict[str, Any], findings: kit.Findings) -> None:
         if hasattr(engine, "rollout_batch"):
             _check_executor(findings, setting, engine, workflow, rows)
         setting.close()
+    if not findings.failures:
+        setting.check_training(findings, workflow_class)
     _check_together(findings, trajectories, setting.deaf)
 
 

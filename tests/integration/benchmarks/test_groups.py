@@ -93,7 +93,7 @@ def test_servers_agree_with_the_trainer_and_lose_no_row(tmp_path: Path) -> None:
 def test_a_grpo_step_is_measured_on_both_sides(tmp_path: Path) -> None:
     rows = run_group("grpo_step", tmp_path)
     keys = {key for key in TARGETS if key.startswith("grpo_step.")}
-    keys |= {"grpo_step.critic_cpu", "grpo_step.critic_memory"}
+    keys |= {f"grpo_step.{side}_{x}" for side in ("critic", "images") for x in ("cpu", "memory")}
     assert {row["key"] for row in rows} == keys
     assert all(row["ratio"] > 0 for row in rows)
 

@@ -1,9 +1,9 @@
 from __future__ import annotations
 
-import base64
 import io
 import json
 from pathlib import Path
+from typing import Any
 
 import datasets
 import pytest
@@ -14,6 +14,7 @@ from areal.dataset.clevr_count_70k import (
     get_clevr_count_70k_sft_dataset,
 )
 from areal.reward.clevr_count_70k import clevr_count_70k_reward_fn
+from areal.utils.image import process_vision_prompt
 from tests.fakes import TinyVisionProcessor
 
 
@@ -50,9 +51,18 @@ def test_sft_rows_teach_the_bracketed_count(folder: str) -> None:
     assert sum(row["mm_token_type_ids"]) == row["multi_modal_input"][0]["pixel_values"].shape[0]
 
 
-def test_a_picture_that_is_none_is_an_error(tmp_path: Path) -> None:
-    row = {"images": [base64.b64encode(b"no").decode()], "problem": "How many?", "answer": "1"}
+@pytest.mark.parametrize(
+    ("image", "error"),
+    [("no.png", FileNotFoundError), (7, TypeError), ({"path": "no.png"}, FileNotFoundError)],
+)
+def test_a_picture_that_is_none_fails_the_episode_and_not_the_run(
+    tmp_path: Path, image: Any, error: type[Exception]
+) -> None:
+    row = {"images": [image], "problem": "How many?", "answer": "1"}
     (tmp_path / "train.jsonl").write_text(json.dumps(row) + "\n", encoding="utf-8")
-    rows = get_clevr_count_70k_rl_dataset(str(tmp_path), "train", TinyVisionProcessor())
-    with pytest.raises(TypeError, match="no image: str"):
+    (made,) = get_clevr_count_70k_rl_dataset(str(tmp_path), "train", TinyVisionProcessor())
+    with pytest.raises(error):
+        process_vision_prompt(TinyVisionProcessor(), made["messages"], made["images"])
+    rows = get_clevr_count_70k_sft_dataset(str(tmp_path), "train", TinyVisionProcessor())
+    with pytest.raises(error):
         rows[0]

@@ -15,6 +15,7 @@ from areal.dataset.geometry3k import get_geometry3k_rl_dataset, get_geometry3k_s
 from areal.dataset.rows import RowDataset
 from areal.reward.geometry3k import geometry3k_reward_fn
 from areal.utils.data import collate_samples_to_list, concat_padded_tensors
+from areal.utils.image import process_vision_prompt
 from tests.fakes import TinyVisionProcessor
 
 PROBLEM = "<image>Find x."
@@ -88,11 +89,14 @@ def test_images_without_marks_come_first(tmp_path: Path) -> None:
 
 
 def test_marks_and_images_must_agree(tmp_path: Path) -> None:
-    rows = get_geometry3k_rl_dataset(
-        write(tmp_path, "<image><image>Find x."), "train", TinyVisionProcessor()
-    )
+    path = write(tmp_path, "<image><image>Find x.")
+    rows = get_geometry3k_sft_dataset(path, "train", TinyVisionProcessor())
     with pytest.raises(DatasetError, match="2 <image> marks but 1 images"):
         rows[0]
+    # The episode of such a row fails, and the run goes on.
+    (row,) = get_geometry3k_rl_dataset(path, "train", TinyVisionProcessor())
+    with pytest.raises(AssertionError, match="as many placeholders as images"):
+        process_vision_prompt(TinyVisionProcessor(), row["messages"], row["images"])
 
 
 @pytest.mark.parametrize("load", [get_geometry3k_rl_dataset, get_geometry3k_sft_dataset])

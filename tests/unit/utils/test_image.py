@@ -34,12 +34,14 @@ def test_bytes_and_parquet_cells_are_pictures(tmp_path: Path) -> None:
         bytearray(png()),
         {"bytes": png(), "path": None},
         {"bytes": None, "path": str(tmp_path / "a.png")},
+        str(tmp_path / "a.png"),
+        tmp_path / "a.png",
     ]
     for cell in cells:
         assert to_pil(cell).size == (42, 28)
 
 
-@pytest.mark.parametrize("image", ["picture.png", 3, None])
+@pytest.mark.parametrize("image", [3, None, ["a.png"]])
 def test_what_is_no_picture_is_refused(image: Any) -> None:
     with pytest.raises(TypeError, match="no image"):
         to_pil(image)

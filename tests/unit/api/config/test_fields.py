@@ -15,7 +15,7 @@ from areal.api import cli_args, constants
 from areal.api.config.defaults import DIFFERENT_DEFAULTS
 
 EXPERIMENTS = ["GRPOConfig", "PPOConfig", "SFTConfig", "RWConfig", "DPOConfig"]
-OUR_CLASSES = {"ModelSpecConfig", "RunConfig"}
+OUR_CLASSES = {"ModelSpecConfig", "RunConfig", "VisionSpecConfig"}
 OUR_FIELDS = {"BaseExperimentConfig": {"run"}}
 # Which class a key of the table of differences belongs to.
 CLASS_OF_SECTION = {

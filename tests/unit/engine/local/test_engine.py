@@ -122,7 +122,7 @@ BAD_REQUESTS: list[tuple[Callable[[], ModelRequest], type[Exception], str]] = [
     (lambda: ModelRequest(input_ids=[]), ValueError, "input_ids"),
     (lambda: request([3, VOCAB_SIZE]), ValueError, str(VOCAB_SIZE)),
     (lambda: request([3, -1]), ValueError, "-1"),
-    (lambda: request(image_data=[base64.b64encode(b"x").decode()]), ValueError, "vision"),
+    (lambda: request(image_data=[base64.b64encode(b"x").decode()]), ValueError, "takes text alone"),
     (lambda: request(use_beam_search=True), ConfigError, "use_beam_search"),
     (lambda: request(seed=-4), ConfigError, "seed"),
     (lambda: request(stop=["x"]), ConfigError, "tokenizer"),

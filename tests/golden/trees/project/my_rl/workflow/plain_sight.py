@@ -76,7 +76,8 @@ class PlainSightWorkflow(RolloutWorkflow):
         """
         images = [Image.open(io.BytesIO(image)).convert("RGB") for image in data["images"]]
         text = self.prompt_text(data)
-        features = dict(self.processor(images=images, text=[text], return_tensors="pt"))
+        # Processors take None for no images, and some an empty list for a mistake.
+        features = dict(self.processor(images=images or None, text=[text], return_tensors="pt"))
         features.pop("attention_mask", None)
         prompt_ids = features.pop("input_ids")
         if "mm_token_type_ids" not in features:  # as with processors of transformers 4
