@@ -776,7 +776,7 @@ def test_verify_says_what_could_not_be_run(
 ) -> None:
     done = scaffold(project, "add-reward", "unlocked", "--style=code")
     assert done.status == 0, done.text
-    path = project / "my_rl" / "reward" / "unlocked_sandbox.py"
+    path = project / "my_rl" / "reward" / "code_sandbox.py"
     text = path.read_text()
     path.write_text(text.replace('BACKENDS = ("namespaces", "landlock")', "BACKENDS = ()"))
     done = scaffold(project, "verify", "unlocked", "--json")

@@ -295,7 +295,7 @@ def made(scaffold: Callable[..., Any], project: Path) -> Iterator[ModuleType]:
     sys.path.insert(0, str(project))
     try:
         yield importlib.import_module("my_rl.reward.judged")
-        sys.modules["my_rl.reward.judged_endpoint"]._client(os.getpid()).close()
+        sys.modules["my_rl.reward.judge_endpoint"]._client(os.getpid()).close()
     finally:
         sys.path.remove(str(project))
         for name in [name for name in sys.modules if name.partition(".")[0] == "my_rl"]:

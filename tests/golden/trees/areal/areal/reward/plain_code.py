@@ -6,7 +6,7 @@ import json
 import textwrap
 from typing import Any
 
-from areal.reward.plain_code_sandbox import Case, Limits, run
+from areal.reward.code_sandbox import Case, Limits, run
 
 LIMITS = Limits(cpu_s=4.0, wall_s=8.0, memory_bytes=1024 << 20)
 

@@ -6,7 +6,7 @@ import hashlib
 import re
 from typing import Any
 
-from areal.reward.plain_judge_endpoint import Endpoint
+from areal.reward.judge_endpoint import Endpoint
 
 JUDGE = Endpoint(
     base_url="http://localhost:8000/v1",

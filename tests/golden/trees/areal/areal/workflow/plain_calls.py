@@ -13,8 +13,8 @@ from areal.api.cli_args import GenerationHyperparameters
 from areal.utils import stats_tracker
 from areal.utils.dynamic_import import import_from_string
 from areal.utils.hf_utils import apply_chat_template, load_hf_tokenizer
-from areal.workflow.plain_calls_toolbox import Toolbox
 from areal.workflow.plain_calls_tools import TOOLS
+from areal.workflow.toolbox import Toolbox
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase

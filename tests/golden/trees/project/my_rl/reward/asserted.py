@@ -6,7 +6,7 @@ import ast
 import textwrap
 from typing import Any
 
-from my_rl.reward.asserted_sandbox import Case, Limits, run
+from my_rl.reward.code_sandbox import Case, Limits, run
 
 LIMITS = Limits(cpu_s=1.5, wall_s=5.5, memory_bytes=1024 << 20)
 

@@ -6,7 +6,7 @@ import hashlib
 import re
 from typing import Any
 
-from my_rl.reward.plain_judge_endpoint import Endpoint
+from my_rl.reward.judge_endpoint import Endpoint
 
 JUDGE = Endpoint(
     base_url="http://localhost:8000/v1",

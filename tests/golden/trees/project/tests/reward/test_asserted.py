@@ -8,7 +8,7 @@ import pytest
 
 from my_rl.reward.asserted import LIMITS, extract_code
 from my_rl.reward.asserted import asserted_reward_fn as reward_fn
-from my_rl.reward.asserted_sandbox import find_backend
+from my_rl.reward.code_sandbox import find_backend
 
 TESTS = """
 import math

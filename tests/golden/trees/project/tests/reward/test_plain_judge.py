@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-import my_rl.reward.plain_judge_endpoint as endpoint
+import my_rl.reward.judge_endpoint as endpoint
 from my_rl.reward.plain_judge import make_messages, read_verdict
 from my_rl.reward.plain_judge import plain_judge_reward_fn as reward_fn
 

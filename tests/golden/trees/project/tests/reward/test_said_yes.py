@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-import my_rl.reward.said_yes_endpoint as endpoint
+import my_rl.reward.judge_endpoint as endpoint
 from my_rl.reward.said_yes import make_messages, read_verdict
 from my_rl.reward.said_yes import said_yes_reward_fn as reward_fn
 

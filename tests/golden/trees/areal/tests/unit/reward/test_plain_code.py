@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from areal.reward.code_sandbox import find_backend
 from areal.reward.plain_code import LIMITS, extract_code
 from areal.reward.plain_code import plain_code_reward_fn as reward_fn
-from areal.reward.plain_code_sandbox import find_backend
 
 TESTS = [{"input": f"{n}\n", "output": f"{2 * n}\n"} for n in (1, 2, 40, -7)]
 RIGHT = "print(2 * int(input()))"

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-import areal.reward.plain_judge_endpoint as endpoint
+import areal.reward.judge_endpoint as endpoint
 from areal.reward.plain_judge import make_messages, read_verdict
 from areal.reward.plain_judge import plain_judge_reward_fn as reward_fn
 
