@@ -209,6 +209,21 @@ def eject(template: str, **values: Any) -> Report:
 
 
 @command(
+    "trust", click.Option(["--revoke"], is_flag=True, help="Allow nothing of it any more."), DRY_RUN
+)
+def trust(revoke: bool, **values: Any) -> Report:
+    """Allow formatters that are the repository's own programs.
+
+    These are the ones in its .venv, and commands of [tool.scaffold].format that
+    are no known formatter. Read them first: they can be any program. What is
+    allowed is remembered outside of the repository, command by command.
+    """
+    from scaffold.units.maintain import trust_target
+
+    return trust_target(revoke, options_of(values))
+
+
+@command(
     "recover",
     click.Option(["--keep-edited"], is_flag=True, help="Leave files alone that changed since."),
     DRY_RUN,
@@ -228,4 +243,6 @@ def uninstall(**values: Any) -> Report:
     return maintain.uninstall(options_of(values))
 
 
-COMMANDS = (init, list_, target, status, show, verify, remove, update, eject, recover, uninstall)
+COMMANDS = (
+    init, list_, target, status, show, verify, remove, update, eject, trust, recover, uninstall,
+)  # fmt: skip

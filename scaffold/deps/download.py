@@ -208,20 +208,10 @@ def unreachable(said: str) -> ScaffoldError:
 
 
 def _cache_folder() -> Path:
-    """Return the folder of unpacked releases: one for each set of indexes in pip's configuration.
+    """Return the folder of unpacked releases, one for each set of indexes that pip uses."""
+    import platformdirs  # few commands fetch anything
 
-    Source:
-        The XDG Base Directory Specification, and the folders that Windows and macOS have for it.
-    """
     # Two indexes may serve different files under one name and version.
     told = sorted((key, value) for key, value in os.environ.items() if key.startswith("PIP_"))
     asked = hashlib.sha256(repr(told).encode()).hexdigest()[:12]
-    if given := os.environ.get("XDG_CACHE_HOME"):
-        base = Path(given)
-    elif sys.platform == "win32":
-        base = Path(os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local")
-    elif sys.platform == "darwin":
-        base = Path.home() / "Library" / "Caches"
-    else:
-        base = Path.home() / ".cache"
-    return base / "areal-scaffold" / "deps" / asked
+    return platformdirs.user_cache_path("areal-scaffold", appauthor=False) / "deps" / asked

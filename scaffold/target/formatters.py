@@ -1,7 +1,9 @@
 """The target's own formatters and import sorters, run on files before they are written.
 
-They run on copies in a folder of their own, beside copies of the target's configuration, so that
-nothing of the target is touched and what they would do to its other files does not matter.
+They run in a folder of links to the target's files, in which what is to be written is a real file.
+So they see the target's configuration and all of its packages, the new modules too, without which
+import sorters take it for third-party, and nothing of the target changes. What only the repository
+names, such as a script of its own, does not run before somebody trusts it.
 """
 
 from __future__ import annotations
@@ -10,25 +12,24 @@ import os
 import re
 import sys
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any, cast
+
+from scaffold.target.trust import Trust
 
 TIMEOUT_S = 60.0
 PYPROJECT = "pyproject.toml"
+VENV = ".venv"
 MAX_SAID = 300
 """How much is repeated of what a formatter says when it fails."""
 
 PYTHON = (".py", ".pyi")
 MARKDOWN = (".md", ".markdown")
 
-CONFIG_NAMES = (
-    "pyproject.toml", "setup.cfg", "tox.ini", "ruff.toml", ".ruff.toml", ".isort.cfg",
-    ".style.yapf", ".editorconfig", ".mdformat.toml", ".prettierrc", ".prettierrc.json",
-    ".prettierrc.yaml", ".flake8",
-)  # fmt: skip
-"""Files in which formatters look for their configuration."""
+KNOWN = ("black", "isort", "mdformat", "ruff", "yapf")
+"""Formatters that run unasked: by these names they are no code of the repository's."""
 
 HOOKS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "black": (("black", "-q"), PYTHON),
@@ -62,9 +63,20 @@ class Formatter:
     suffixes: tuple[str, ...]
     why: str
 
+    @property
+    def text(self) -> str:
+        """The command as one line."""
+        return " ".join(self.argv)
+
+    @property
+    def is_known(self) -> bool:
+        return self.argv[0] in KNOWN
+
     def takes(self, path: str) -> bool:
         """Return whether it is for a file."""
-        return not self.suffixes or path.endswith(self.suffixes)
+        if self.suffixes or not self.is_known:
+            return not self.suffixes or path.endswith(self.suffixes)
+        return path.endswith(MARKDOWN if self.argv[0] == "mdformat" else PYTHON)
 
 
 def find_formatters(root: Path, configured: Sequence[Sequence[str]] = ()) -> tuple[Formatter, ...]:
@@ -92,11 +104,11 @@ def format_files(
 
     Args:
         root: The target's folder.
-        files: Path, relative to the root, to bytes; nothing needs to stand there yet.
+        files: Path, relative to the root, to bytes; nothing needs to be there yet.
         formatters: What runs.
 
     Returns:
-        The files, and warnings about what could not be run; such files come back as they were.
+        The files, and warnings about what was not run; such files come back as they were.
     """
     wanted = [each for each in formatters if any(each.takes(path) for path in files)]
     if not wanted:
@@ -104,69 +116,75 @@ def format_files(
     import tempfile  # 3 ms, and so with the other imports below
 
     warnings: list[str] = []
+    is_asked = (root / VENV).is_dir() or not all(each.is_known for each in wanted)
+    trust = Trust.read(root) if is_asked else Trust()
     with tempfile.TemporaryDirectory(prefix="scaffold-format-") as name:
-        copy = _Copy(root, Path(name))
-        copy.write(files)
+        overlay = _Overlay(root, Path(name), files)
         for formatter in wanted:
-            problem = copy.run(formatter, [path for path in files if formatter.takes(path)])
+            problem = overlay.run(
+                formatter, [path for path in files if formatter.takes(path)], trust
+            )
             if problem:
-                argv = " ".join(formatter.argv)
-                warnings.append(f"`{argv}` ({formatter.why}) {problem}; run it yourself")
-        return copy.read(files), tuple(warnings)
+                warnings.append(f"`{formatter.text}` ({formatter.why}) {problem}")
+        return overlay.read(files), tuple(warnings)
 
 
-class _Copy:
-    """A folder that looks to a formatter as the target does."""
+class _Overlay:
+    """A folder that looks to a formatter as the target does, with some files written over it."""
 
-    def __init__(self, root: Path, folder: Path) -> None:
+    def __init__(self, root: Path, folder: Path, files: Mapping[str, bytes]) -> None:
         self.root = root
         # Formatters look for their configuration upwards, as far as the git root.
-        self.top = _up_to_git(root)[-1]
-        self.folder = folder
-        self.at = folder / root.relative_to(self.top)
-
-    def write(self, files: Mapping[str, bytes]) -> None:
+        top = _up_to_git(root)[-1]
+        inside = root.relative_to(top)
+        self.at = folder / inside
+        own = {(inside / path).as_posix() for path in files}
+        folders = {parent for path in own for parent in PurePosixPath(path).parents}
+        for each in sorted(folders):
+            (folder / each).mkdir(exist_ok=True)
+            self._link(top / each, folder / each, {str(path) for path in folders} | own, each)
         for path, data in files.items():
-            (self.at / path).parent.mkdir(parents=True, exist_ok=True)
             (self.at / path).write_bytes(data)
-        inside = {parent for path in files for parent in (self.root / path).parents}
-        for folder in (each for each in inside if each.is_relative_to(self.top)):
-            for name in CONFIG_NAMES:
-                if (folder / name).is_file():
-                    place = self.folder / folder.relative_to(self.top) / name
-                    place.parent.mkdir(parents=True, exist_ok=True)
-                    place.write_bytes((folder / name).read_bytes())
-        # Import sorters tell first-party packages by their folders.
-        for base in (self.root, self.root / "src"):
-            for package in base.glob("*/__init__.py"):
-                twin = self.at / package.parent.relative_to(self.root)
-                twin.mkdir(parents=True, exist_ok=True)
 
-    def run(self, formatter: Formatter, paths: list[str]) -> str:
+    def _link(self, real: Path, twin: Path, own: set[str], place: PurePosixPath) -> None:
+        if not real.is_dir():
+            return
+        for entry in os.scandir(real):
+            # No git: nobody shall take this folder for a work tree.
+            if (place / entry.name).as_posix() not in own and entry.name != ".git":
+                os.symlink(entry.path, twin / entry.name)
+
+    def run(self, formatter: Formatter, paths: list[str], trust: Trust) -> str:
         """Run one formatter; returns what went wrong, or ""."""
         import subprocess
 
-        program = _find_program(formatter.argv[0], self.root)
+        if not formatter.is_known and formatter.text not in trust.commands:
+            return (
+                "is not run: this repository names it, and it may be any program. Read it, then "
+                "`scaffold trust`, or leave it out with --no-format"
+            )
+        program = _find_program(formatter.argv[0], self.root, trust)
         if program is None:
             # A table in pyproject.toml is a guess; the other places name what has to run.
-            return "" if formatter.why == PYPROJECT else "is not installed"
+            return "" if formatter.why == PYPROJECT else "is not installed; run it yourself"
         before = self.read(paths)
         argv = [program, *formatter.argv[1:], *paths]
         try:
-            done = subprocess.run(
+            subprocess.run(
                 argv, cwd=self.at, stdin=subprocess.DEVNULL, capture_output=True,
-                timeout=TIMEOUT_S, check=False,
+                timeout=TIMEOUT_S, check=True,
             )  # fmt: skip
+            return ""
+        except subprocess.CalledProcessError as error:
+            said = " ".join((error.stderr or error.output).decode("utf-8", "replace").split())
+            problem = said[:MAX_SAID] or f"status {error.returncode}"
         except (OSError, subprocess.TimeoutExpired) as error:
-            self.write(before)
-            return f"failed: {error}"
-        if done.returncode:
-            self.write(before)
-            said = " ".join((done.stderr or done.stdout).decode("utf-8", "replace").split())
-            return f"failed: {said[:MAX_SAID] or f'status {done.returncode}'}"
-        return ""
+            problem = str(error)
+        for path, data in before.items():
+            (self.at / path).write_bytes(data)
+        return f"failed: {problem}; run it yourself"
 
-    def read(self, paths: Mapping[str, bytes] | Sequence[str]) -> dict[str, bytes]:
+    def read(self, paths: Iterable[str]) -> dict[str, bytes]:
         return {path: (self.at / path).read_bytes() for path in paths}
 
 
@@ -180,18 +198,17 @@ def _up_to_git(root: Path) -> list[Path]:
     return [root]
 
 
-def _find_program(name: str, root: Path) -> str | None:
-    """Return a program of the target's environment, of this one, or of PATH."""
+def _find_program(name: str, root: Path, trust: Trust) -> str | None:
+    """Return a program of a trusted environment of the target, of this one, or of PATH."""
     import shutil
 
-    folders = [root / ".venv" / ("Scripts" if os.name == "nt" else "bin")]
+    folders = [root / VENV / ("Scripts" if os.name == "nt" else "bin")] if trust.venv else []
     # Installed beside this tool, a formatter need not be on PATH.
     folders.append(Path(sys.executable).parent)
-    for folder in folders:
-        found = shutil.which(name, path=str(folder))
-        if found:
-            return found
-    return shutil.which(name)
+    # A relative folder on PATH would be one of the repository's.
+    folders += [Path(part) for part in os.get_exec_path() if os.path.isabs(part)]
+    found = (shutil.which(name, path=str(folder)) for folder in folders)
+    return next((program for program in found if program), None)
 
 
 def _from_hooks(path: Path) -> tuple[Formatter, ...]:

@@ -1,4 +1,4 @@
-"""Eject a template, settle an interrupted run, leave a repository."""
+"""Eject a template, trust a repository, settle an interrupted run, leave a repository."""
 
 from __future__ import annotations
 
@@ -6,7 +6,9 @@ from pathlib import Path
 
 from scaffold.errors import ConflictError
 from scaffold.report import Report, Step
+from scaffold.target.formatters import VENV, find_formatters
 from scaffold.target.target import describe
+from scaffold.target.trust import Trust, trust_file
 from scaffold.templating.sources import OWN_TEMPLATES
 from scaffold.transaction.apply import settle
 from scaffold.transaction.backup import backups_folder
@@ -48,6 +50,23 @@ def eject_template(name: str, options: Options) -> Report:
         )
         work.report.next = (Step(f"{OWN_TEMPLATES}/{kind}/{inside}{manifest}", 1, why),)
     return work.report
+
+
+def trust_target(is_revoked: bool, options: Options) -> Report:
+    """Let the programs run that the target names, or no longer; remembered outside of it."""
+    target = options.find()
+    report = Report("trust", describe(target), dry_run=options.dry_run)
+    found = [each for each in find_formatters(target.root, target.format) if not each.is_known]
+    has_venv = (target.root / VENV).is_dir()
+    trust = Trust() if is_revoked else Trust(frozenset(each.text for each in found), has_venv)
+    if not options.dry_run:
+        trust.write(target.root)
+    rows = [f"`{each.text}` ({each.why})" for each in found if each.text in trust.commands]
+    rows += [f"formatters of {VENV}"] if trust.venv else []
+    lines = [f"trusted    {row}" for row in rows or ["nothing of this repository"]]
+    report.text = "\n".join([*lines, f"file       {trust_file()}", ""])
+    report.extra = {"trusted": rows}
+    return report
 
 
 def recover_target(keep_edited: bool, options: Options) -> Report:

@@ -135,7 +135,7 @@ def test_a_registry_on_one_line_is_broken_as_its_formatter_would(
     [
         ('format = ["ruff", "format", "--isolated", "--line-length", "60"]', []),
         ('format = [["ruff", "check", "--fix", "--isolated"], ["ruff", "format"]]', []),
-        ('format = ["no-such-program"]', ["is not installed"]),
+        ('format = ["no-such-program"]', ["is not run", "scaffold trust"]),
         ('format = ["ruff", "no-such-command"]', ["failed"]),
     ],
 )
@@ -159,6 +159,50 @@ def test_the_configured_formatter_is_the_one(
         assert subprocess.run(argv, cwd=root, capture_output=True, check=False).returncode == 0
     bare = scaffold(root, "add-reward", "more", "--no-format", "--json")
     assert bare.report["warnings"] == []
+
+
+HOSTILE = "import sys\nfor path in sys.argv[1:]:\n    open(path, 'a').write('# by it\\n')\n"
+
+
+def test_programs_of_the_repository_run_once_they_are_trusted(
+    scaffold: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Neither a command of its configuration nor a formatter in its .venv, dry or not."""
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    assert scaffold(tmp_path, "new", "my_rl").status == 0
+    root = tmp_path / "my_rl"
+    (root / "mine.py").write_text(HOSTILE)
+    tool = root / ".venv" / "bin" / "ruff"
+    tool.parent.mkdir(parents=True)
+    only_files = "sys.argv[1:] = [each for each in sys.argv if each.endswith('.py')]"
+    tool.write_text(f"#!{sys.executable}\nimport sys\n{only_files}\n{HOSTILE}")
+    tool.chmod(0o755)
+    path = root / "pyproject.toml"
+    config = f'format = [["{sys.executable}", "mine.py"], ["ruff", "format"]]'
+    text = path.read_text().replace("[tool.scaffold]\n", f"[tool.scaffold]\n{config}\n", 1)
+    path.write_text(text)
+
+    def marks(name: str, *options: str) -> tuple[int, int]:
+        """Returns how often a program of the repository ran, and how many were refused."""
+        added = scaffold(root, "add-reward", name, "--json", *options)
+        assert added.status == 0, added.text
+        refused = [each for each in added.report["warnings"] if "is not run" in each]
+        made = root / "my_rl" / "reward" / f"{name}.py"
+        text = made.read_text() if made.exists() else added.report["changes"][0]["diff"]
+        return text.count("# by it"), len(refused)
+
+    assert marks("one", "--dry-run") == (0, 1)
+    assert scaffold(root, "trust", "--dry-run").status == 0
+    assert marks("one") == (0, 1)
+    command, folder = scaffold(root, "trust", "--json").report["trusted"]
+    assert "mine.py` ([tool.scaffold].format)" in command
+    assert folder == "formatters of .venv"
+    assert marks("two") == (2, 0)
+    # Another argument is another command.
+    path.write_text(text.replace('"mine.py"', '"mine.py", "pyproject.toml"'))
+    assert marks("three") == (1, 1)
+    assert scaffold(root, "trust", "--revoke").status == 0
+    assert marks("four") == (0, 1)
 
 
 @pytest.mark.parametrize("config", ["format = 3", "format = [1]", "format = [[]]"])

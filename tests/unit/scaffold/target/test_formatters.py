@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
-from scaffold.target.formatters import find_formatters, format_files
+from scaffold.target.formatters import Formatter, find_formatters, format_files
 from scaffold.templating.manifests import load_kind
 from scaffold.units.add import add_unit
 from scaffold.units.context import Options
@@ -45,6 +47,41 @@ def test_a_failing_formatter_is_quoted_and_changes_nothing(tmp_path: Path) -> No
     assert files == {"a.py": b"x  =  1\n"}
     assert len(warnings) == 1
     assert "line-length" in warnings[0]
+
+
+def run_in(root: Path, *argv: str) -> str:
+    done = subprocess.run(
+        [sys.executable, "-m", *argv], cwd=root, capture_output=True, text=True, check=False
+    )
+    return done.stdout + done.stderr
+
+
+def test_imports_of_the_repository_are_first_party(tmp_path: Path) -> None:
+    """What the tool writes has to pass the repository's own lint, which sees the real tree."""
+    (tmp_path / "pyproject.toml").write_text("[tool.ruff.lint]\nselect = ['I']\n")
+    for package in ("src/ours", "ours_too", "lib"):
+        (tmp_path / package).mkdir(parents=True)
+        (tmp_path / package / "__init__.py").touch()
+    (tmp_path / "ours_too/there.py").touch()
+    text = b"import ours_too.there\nimport requests\nimport os\nfrom ours.rewards.sums import a\n"
+    given = {"src/ours/rewards/sums.py": b"a = 1\n", "tests/new/test_sums.py": text}
+    files, warnings = format_files(tmp_path, given, find_formatters(tmp_path))
+    assert warnings == ()
+    assert not (tmp_path / "tests").exists()
+    for path, data in files.items():
+        (tmp_path / path).parent.mkdir(parents=True)
+        (tmp_path / path).write_bytes(data)
+    assert b"import os\n\nimport requests\n\nimport ours_too.there\n" in data
+    assert "All checks passed" in run_in(tmp_path, "ruff", "check", "--no-cache", ".")
+    assert "already formatted" in run_in(tmp_path, "ruff", "format", "--no-cache", "--check", ".")
+
+
+def test_what_the_repository_excludes_stays_as_it_is(tmp_path: Path) -> None:
+    (tmp_path / "pyproject.toml").write_text("[tool.ruff]\nextend-exclude = ['made']\n")
+    text = {"made/a.py": b"x  =  1\n", "b.py": b"x  =  1\n"}
+    argv = ("ruff", "format", "-q", "--no-cache", "--force-exclude")
+    files, _ = format_files(tmp_path, text, [Formatter(argv, (), "")])
+    assert files == {"made/a.py": b"x  =  1\n", "b.py": b"x = 1\n"}
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="this system has no named pipes")
