@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from scaffold.errors import ConflictError
+from scaffold.errors import ConflictError, ScaffoldError
 from scaffold.report import Report, Step
 from scaffold.target.formatters import VENV, find_formatters
-from scaffold.target.target import describe
+from scaffold.target.target import describe, find_target
 from scaffold.target.trust import Trust, trust_file
 from scaffold.templating.sources import OWN_TEMPLATES
 from scaffold.transaction.apply import settle
 from scaffold.transaction.backup import backups_folder
 from scaffold.transaction.change import FOLDER, Change
+from scaffold.transaction.state import has_journal
 from scaffold.units.context import Options, leftover_warning
 from scaffold.units.ledger import ATTRIBUTES
 from scaffold.units.work import at_work
@@ -70,17 +71,34 @@ def trust_target(is_revoked: bool, options: Options) -> Report:
 
 
 def recover_target(keep_edited: bool, options: Options) -> Report:
-    """Settle a run that was cut short: it is finished, or undone."""
-    target = options.find()
-    report = Report("recover", describe(target), dry_run=options.dry_run)
+    """Settle a run that was cut short: it is finished, or undone.
+
+    Such a run need not have been in a target: ``init`` and the commands of skills write to any
+    repository.
+    """
+    root, described = _where_cut_short(options)
+    report = Report("recover", described, dry_run=options.dry_run)
     if options.dry_run:
-        report.warnings = leftover_warning(target.root)
+        report.warnings = leftover_warning(root)
         report.text = "" if report.warnings else "nothing to recover\n"
         return report
-    settled = settle(target.root, "recover", keep_edited=keep_edited)
+    settled = settle(root, "recover", keep_edited=keep_edited)
     report.extra["recovered"] = settled or "nothing"
     report.text = f"the interrupted run was {settled}\n" if settled else "nothing to recover\n"
     return report
+
+
+def _where_cut_short(options: Options) -> tuple[Path, dict[str, str] | None]:
+    """Return the nearest folder upwards with a journal, else the target; and its description."""
+    start = (options.folder / (options.target or ".")).resolve()
+    for folder in (start,) if options.target else (start, *start.parents):
+        if has_journal(folder):
+            try:
+                return folder, describe(find_target(folder, exact=True))
+            except ScaffoldError:
+                return folder, None
+    target = options.find()
+    return target.root, describe(target)
 
 
 def uninstall(options: Options) -> Report:

@@ -76,6 +76,8 @@ def new_project(
     report = Report(kind.command, target, dry_run=options.dry_run)
     made = existing_unit(root, request)
     if made is not None:
+        if with_git and not options.dry_run:  # the command may have been killed just before it
+            report.warnings += _git_init(root)
         return nothing_to_do(report, root, request, made, options)
     _check_free(root)
     # A new folder has no neighbours to take a style from, and nobody to lock out.

@@ -18,7 +18,9 @@ from typing import NamedTuple
 
 import pytest
 
+from scaffold.transaction import disk
 from scaffold.transaction.state import has_journal
+from tests.faulty_disk import FaultyDisk
 
 pytestmark = [
     pytest.mark.skipif(sys.platform == "win32", reason="no fork, no SIGKILL"),
@@ -267,3 +269,53 @@ def test_a_killed_process_leaves_all_or_nothing(case_of: Callable[[str], Case], 
             assert left in case.allowed, (number, [different(left, each) for each in case.allowed])
     print(dict(seen))
     assert seen["killed"] > 0
+
+
+SKILL = "---\nname: {0}\ndescription: Use when testing.\n---\n\n# {0}\n\nDo it.\n"
+
+
+@pytest.mark.parametrize("command", [["skills", "sync"], ["skills", "install", "../source"]])
+def test_recover_needs_a_journal_and_no_target(
+    tmp_path: Path, command: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Commands of skills write to any repository, and one of them may be killed there."""
+    for folder, name in (("base", "one"), ("source", "two")):
+        skill = tmp_path / folder / ".agents" / "skills" / name / "SKILL.md"
+        skill.parent.mkdir(parents=True)
+        skill.write_text(SKILL.format(name))
+    subprocess.run(["git", "init", "-q", tmp_path / "base"], check=True)
+    before, ends = tree(tmp_path / "base"), set[str]()
+    root = tmp_path / "base"
+    for at in (*range(1, 60, 6), 10_000):
+        root = shutil.copytree(tmp_path / "base", tmp_path / f"at{at}")
+        monkeypatch.chdir(root)
+        child = os.fork()
+        if child == 0:
+            kill_at(at, command)
+        finish(child)
+        if has_journal(root):
+            monkeypatch.chdir(root / ".agents" / "skills")
+            argv = [sys.executable, "-m", "scaffold", "recover"]
+            done = subprocess.run(argv, capture_output=True, text=True, check=True)
+            ends.add(done.stdout.split()[-1])
+    whole = tree(root)
+    assert ends == {"undone", "finished"}
+    assert whole != before
+    for made in tmp_path.glob("at*"):
+        assert tree(made) in (before, whole), different(tree(made), whole)
+
+
+def kill_at(at: int, command: list[str]) -> None:
+    """Runs a command in this process, which kills itself at a step of writing."""
+    from scaffold.cli.main import main
+
+    silence = os.open(os.devnull, os.O_RDWR)
+    for stream in range(3):
+        os.dup2(silence, stream)
+    disk.DISK = FaultyDisk(at, lambda: os.kill(os.getpid(), signal.SIGKILL))
+    try:
+        main(command)
+    except SystemExit:
+        pass
+    finally:
+        os._exit(0)

@@ -476,6 +476,13 @@ def test_a_dry_run_of_a_project_makes_no_folder(tmp_path: Path):
     assert any(change.path == "my_rl/reward/__init__.py" for change in report.changes)
 
 
+def test_a_project_whose_git_was_not_begun_gets_it_by_the_same_command(tmp_path: Path) -> None:
+    new_project(load_kind("project"), "my_rl", (), {}, Options(tmp_path))
+    assert not (tmp_path / "my_rl" / ".git").exists()
+    new_project(load_kind("project"), "my_rl", (), {}, Options(tmp_path), with_git=True)
+    assert (tmp_path / "my_rl" / ".git" / "HEAD").is_file()
+
+
 def test_a_project_can_be_a_git_repository(tmp_path: Path):
     new_project(load_kind("project"), "my_rl", (), {}, Options(tmp_path), with_git=True)
     assert (tmp_path / "my_rl/.git/HEAD").is_file()
