@@ -40,8 +40,8 @@ class AuxiliaryModel:
             # Optional, and needed only where there is such a model.
             from openai import AsyncOpenAI
 
-            client = AsyncOpenAI(base_url=self.base_url, api_key=self.api_key)
-            client.model_path = self.model_path  # type: ignore[attr-defined]
+            client: Any = AsyncOpenAI(base_url=self.base_url, api_key=self.api_key)
+            client.model_path = self.model_path
             self._async_clients[loop] = client
         return self._async_clients[loop]
 

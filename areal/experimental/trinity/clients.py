@@ -207,8 +207,11 @@ class _Models:
         return self._found
 
 
-class _AsyncModels(_Models):
-    async def list(self) -> _ModelList:  # type: ignore[override]
+class _AsyncModels:
+    def __init__(self, model_path: str) -> None:
+        self._found = _ModelList(model_path)
+
+    async def list(self) -> _ModelList:
         return self._found
 
 

@@ -137,10 +137,6 @@ class EpisodeModel:
             "max_tokens": config.max_new_tokens,
         }
 
-    def set_api_key(self, api_key: str) -> None:
-        """Keep the key; nothing here asks for it."""
-        self.api_key = api_key
-
     # --- asking
 
     async def chat_async(self, messages: Sequence[dict[str, Any]], **kwargs: Any) -> list[Any]:
@@ -495,6 +491,14 @@ class EpisodeModel:
             response_text=text,
             prompt_text=self.tokenizer.decode(tokens[:start]),
         )
+
+
+class KeyedEpisodeModel(EpisodeModel):
+    """The same for the development line after 0.6.0, whose tasks have keys of their own."""
+
+    def set_api_key(self, api_key: str) -> None:
+        """Keep the key; nothing here asks for it."""
+        self.api_key = api_key
 
 
 def _running_loop() -> asyncio.AbstractEventLoop | None:

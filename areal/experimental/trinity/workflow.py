@@ -14,7 +14,7 @@ from areal.api.registry import nearest_names
 from areal.api.workflow_api import GenerationEngine, RolloutWorkflow
 from areal.experimental.trinity.auxiliary import AuxiliaryModel
 from areal.experimental.trinity.loading import load_reward_fn, load_workflow
-from areal.experimental.trinity.model import EpisodeModel
+from areal.experimental.trinity.model import EpisodeModel, KeyedEpisodeModel
 from areal.experimental.trinity.package import load_package
 from areal.experimental.trinity.rows import to_trajectory
 from areal.experimental.trinity.threads import EpisodeThreads
@@ -157,7 +157,9 @@ class TrinityWorkflow(RolloutWorkflow):
         )
 
     def _make_model(self, is_eval: bool) -> EpisodeModel:
-        return EpisodeModel(
+        has_keys = any(field.name == "api_key" for field in fields(self._package.Task))
+        kind = KeyedEpisodeModel if has_keys else EpisodeModel
+        return kind(
             self.tokenizer,
             self.gconfig,
             self._package.Experience,

@@ -1,4 +1,4 @@
-"""`areal trinity` as a person runs it, with a YAML and plugins of Trinity-RFT, one of them broken."""
+"""`areal trinity` as a person runs it, with a YAML and two plugins, one of them broken."""
 
 from __future__ import annotations
 
