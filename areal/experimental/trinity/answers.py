@@ -64,38 +64,28 @@ class AnswerBook:
                 return answer
         return None
 
-    def versions(
-        self, tokens: np.ndarray[Any, Any], mask: np.ndarray[Any, Any], current: int
-    ) -> np.ndarray[Any, Any]:
-        """Return the weight version of every token of a response [response].
+    def versions(self, said: np.ndarray[Any, Any], current: int) -> Any:
+        """Return the weight versions of tokens that the model said in one go.
 
         Args:
-            tokens: Of the response.
-            mask: What the model said of them.
-            current: Of the weights now, which a span that no answer has is taken to be of.
-
-        Returns:
-            Versions where the mask is true, -1 elsewhere.
+            said: Token ids.
+            current: Version of the weights now, which tokens of no answer are taken to be of.
         """
-        found = np.full(len(tokens), -1, np.int32)
-        for start, end in spans(mask):
-            answer = self.find(tokens[start:end].tolist())
-            if answer is None:
-                self.num_misses += 1
-                found[start:end] = current
-            else:
-                found[start:end] = answer.versions
-        return found
+        answer = self.find(said.tolist())
+        if answer is None:
+            self.num_misses += 1
+            return current
+        return answer.versions
 
     def logprobs(
-        self, tokens: np.ndarray[Any, Any], mask: np.ndarray[Any, Any]
+        self, tokens: np.ndarray[Any, Any], said: Sequence[tuple[int, int]]
     ) -> np.ndarray[Any, Any] | None:
-        """Return the log-probability of every token of a response, 0 where the mask is false.
+        """Return the log-probability of every token of a response, 0 where nothing was said.
 
         None where a span is no answer's.
         """
         found = np.zeros(len(tokens), np.float32)
-        for start, end in spans(mask):
+        for start, end in said:
             answer = self.find(tokens[start:end].tolist())
             if answer is None:
                 return None

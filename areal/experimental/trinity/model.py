@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import concurrent.futures
 import contextlib
 from collections.abc import Coroutine, Mapping, Sequence
 from typing import Any, TypeVar
@@ -16,6 +15,7 @@ from areal.api.io_struct import ModelRequest, ModelResponse
 from areal.api.workflow_api import GenerationEngine
 from areal.experimental.openai.left_out import leave_out
 from areal.experimental.trinity.answers import Answer, AnswerBook
+from areal.experimental.trinity.threads import LoopPost
 from areal.utils.hf_utils import apply_chat_template
 from areal.utils.perf_tracer import atrace_session_phase
 
@@ -78,8 +78,8 @@ class EpisodeModel:
         self._template_kwargs = dict(template_kwargs or {})
         self._history: list[Any] = []
         self._engine: GenerationEngine | None = None
-        self._loop: asyncio.AbstractEventLoop | None = None
-        self._pending: set[concurrent.futures.Future[Any]] = set()
+        self._post: LoopPost | None = None
+        self._tasks: set[asyncio.Task[Any]] = set()
         self._clients: dict[str, Any] = {}
         self._stops = frozenset(
             token for token in (tokenizer.eos_token_id, tokenizer.pad_token_id) if token is not None
@@ -87,10 +87,15 @@ class EpisodeModel:
 
     # --- one episode
 
-    def open(self, engine: GenerationEngine) -> None:
-        """Begin an episode of the running loop on an engine."""
+    def open(self, engine: GenerationEngine, post: LoopPost | None = None) -> None:
+        """Begin an episode of the running loop on an engine.
+
+        Args:
+            engine: Generates.
+            post: Of the running loop; None makes one.
+        """
         self._engine = engine
-        self._loop = asyncio.get_running_loop()
+        self._post = post or LoopPost(asyncio.get_running_loop())
         self._history = []
         self.book = AnswerBook()
         for client in self._clients.values():
@@ -99,8 +104,8 @@ class EpisodeModel:
     def close(self) -> None:
         """End the episode: what its thread still waits for is cancelled, and further calls fail."""
         self._engine = None
-        for future in list(self._pending):
-            future.cancel()
+        for task in list(self._tasks):
+            task.cancel()
 
     @property
     def engine(self) -> GenerationEngine:
@@ -247,12 +252,12 @@ class EpisodeModel:
             WrongThreadError: This thread is the loop's, which would wait for itself.
             EpisodeOverError: The episode has ended.
         """
-        loop = self._loop
+        post = self._post
         try:
-            if loop is None or self._engine is None:
+            if post is None or self._engine is None:
                 _ = self.engine
-            assert loop is not None
-            if _running_loop() is loop:
+            assert post is not None
+            if _running_loop() is post.loop:
                 raise WrongThreadError(
                     f"{name} would block the event loop and with it every episode; await "
                     f"{name}_async, or let the class be synchronous (is_async = False), which runs "
@@ -261,14 +266,10 @@ class EpisodeModel:
         except ArealError:
             work.close()
             raise
-        future = asyncio.run_coroutine_threadsafe(work, loop)
-        self._pending.add(future)
         try:
-            return future.result()
-        except concurrent.futures.CancelledError as error:
+            return post.wait_for(work, self._tasks)
+        except asyncio.CancelledError as error:
             raise EpisodeOverError(f"{name}: the episode was stopped meanwhile") from error
-        finally:
-            self._pending.discard(future)
 
     # --- OpenAI's clients
 

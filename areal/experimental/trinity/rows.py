@@ -52,6 +52,7 @@ class Row:
     mask: Array
     logprobs: Array
     versions: Array
+    turns: Array
     steps: list[Step]
     info: dict[str, Any]
 
@@ -134,25 +135,34 @@ def _row(experience: Any, name: str, book: AnswerBook, version: int) -> Row:
             "or raise where there is none"
         )
     logprobs = _response(experience, "logprobs", length, name, np.float32)
+    said = spans(mask)
     if logprobs is None:
-        logprobs = book.logprobs(tokens[start:], mask)
+        logprobs = book.logprobs(tokens[start:], said)
     if logprobs is None:
         raise TrajectoryError(
             f"workflow {name} returned an experience without logprobs, and no answer of this "
             "episode has its tokens; take the experience that model.chat returns"
         )
-    before = np.zeros(start, np.float32)
     if token_rewards is not None:
-        token_rewards = np.concatenate((before, token_rewards))
-    versions = book.versions(tokens[start:], mask, version)
-    return Row(
+        token_rewards = np.concatenate((np.zeros(start, np.float32), token_rewards))
+    length = len(tokens)
+    row = Row(
         tokens,
-        np.concatenate((before.astype(bool), mask)),
-        np.concatenate((before, np.where(mask, logprobs, np.float32(0)))),
-        np.concatenate((np.full(start, -1, np.int32), versions)),
-        [Step(len(tokens), float(reward), token_rewards)],
+        np.zeros(length, bool),
+        np.zeros(length, np.float32),
+        np.full(length, -1, np.int32),
+        np.full(length, -1, np.int32),
+        [Step(length, float(reward), token_rewards)],
         dict(experience.info or {}),
     )
+    response = tokens[start:]
+    for turn, (first, last) in enumerate(said):
+        place = slice(start + first, start + last)
+        row.mask[place] = True
+        row.logprobs[place] = logprobs[first:last]
+        row.turns[place] = turn
+        row.versions[place] = book.versions(response[first:last], version)
+    return row
 
 
 def _response(experience: Any, field: str, length: int, name: str, dtype: Any) -> Array | None:
@@ -181,7 +191,9 @@ def _join(last: Row, row: Row) -> bool:
     if not is_prompt or not np.array_equal(row.tokens[:length], last.tokens):
         return False
     last.tokens = row.tokens
-    for name in ("mask", "logprobs", "versions"):
+    num_turns = int(last.turns.max()) + 1
+    row.turns[row.turns >= 0] += num_turns
+    for name in ("mask", "logprobs", "versions", "turns"):
         setattr(last, name, np.concatenate((getattr(last, name), getattr(row, name)[length:])))
     last.steps += row.steps
     last.info |= row.info
@@ -195,8 +207,8 @@ def _tensors(rows: Sequence[Row], merges_steps: bool) -> Tensors:
         "loss_mask": _stack([row.mask for row in rows], length, np.int32),
         "logprobs": _stack([row.logprobs for row in rows], length, np.float32),
         "versions": _stack([row.versions for row in rows], length, np.int32),
-        "turn_ids": _stack([_turns(row.mask) for row in rows], length, np.int32),
-        "attention_mask": _stack([np.ones(len(row.tokens), bool) for row in rows], length, bool),
+        "turn_ids": _stack([row.turns for row in rows], length, np.int32),
+        "attention_mask": _attention(rows, length),
         "rewards": torch.from_numpy(np.array([row.reward for row in rows], np.float32)),
     }
     # A batch needs the same keys of all episodes: steps that are merged may earn differently.
@@ -206,17 +218,16 @@ def _tensors(rows: Sequence[Row], merges_steps: bool) -> Tensors:
     return found
 
 
+def _attention(rows: Sequence[Row], length: int) -> torch.Tensor:
+    if len(rows) == 1:
+        return torch.ones((1, length), dtype=torch.bool)
+    return _stack([np.ones(len(row.tokens), bool) for row in rows], length, bool)
+
+
 def _stack(arrays: Sequence[Array], length: int, dtype: Any) -> torch.Tensor:
     if len(arrays) == 1:
-        return torch.from_numpy(np.ascontiguousarray(arrays[0], dtype)[None])
+        return torch.from_numpy(arrays[0].astype(dtype, copy=False)[None])
     out = np.zeros((len(arrays), length), dtype)
     for row, array in zip(out, arrays, strict=True):
         row[: len(array)] = array
     return torch.from_numpy(out)
-
-
-def _turns(mask: Array) -> Array:
-    turns = np.full(len(mask), -1, np.int32)
-    for turn, (start, end) in enumerate(spans(mask)):
-        turns[start:end] = turn
-    return turns

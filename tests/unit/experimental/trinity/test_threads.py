@@ -6,7 +6,7 @@ from contextvars import ContextVar
 
 import pytest
 
-from areal.experimental.trinity.threads import EpisodeThreads
+from areal.experimental.trinity.threads import EpisodeThreads, LoopPost
 
 _number: ContextVar[int] = ContextVar("number")
 
@@ -14,7 +14,8 @@ _number: ContextVar[int] = ContextVar("number")
 def test_a_function_runs_in_another_thread_with_the_context_of_its_task() -> None:
     async def run() -> tuple[int, int]:
         _number.set(7)
-        return await EpisodeThreads().run(lambda: (_number.get(), threading.get_ident()))
+        post = LoopPost(asyncio.get_running_loop())
+        return await EpisodeThreads().run(lambda: (_number.get(), threading.get_ident()), post)
 
     number, thread = asyncio.run(run())
     assert number == 7
@@ -23,8 +24,8 @@ def test_a_function_runs_in_another_thread_with_the_context_of_its_task() -> Non
 
 def test_a_free_thread_is_used_again() -> None:
     async def run() -> set[int]:
-        threads = EpisodeThreads()
-        return {await threads.run(threading.get_ident) for _ in range(5)}
+        threads, post = EpisodeThreads(), LoopPost(asyncio.get_running_loop())
+        return {await threads.run(threading.get_ident, post) for _ in range(5)}
 
     assert len(asyncio.run(run())) == 1
 
@@ -34,5 +35,8 @@ def test_what_a_function_raises_reaches_whoever_waits(error: BaseException) -> N
     def fail() -> None:
         raise error
 
+    async def run() -> None:
+        await EpisodeThreads().run(fail, LoopPost(asyncio.get_running_loop()))
+
     with pytest.raises((ValueError, RuntimeError), match=r"x|SystemExit: 3|StopIteration"):
-        asyncio.run(EpisodeThreads().run(fail))
+        asyncio.run(run())
