@@ -31,6 +31,8 @@ from areal.api.cli_args import GenerationHyperparameters, InferenceEngineConfig
 from areal.api.io_struct import ModelRequest, ModelResponse
 from areal.api.reward_api import AsyncRewardWrapper
 from areal.api.workflow_api import RolloutWorkflow
+from areal.experimental.trinity import TrinityWorkflow
+from areal.experimental.trinity.package import load_package
 from areal.infra import WorkflowExecutor
 from areal.utils.hf_utils import character_tokenizer
 from areal.workflow.rlvr import RLVRWorkflow
@@ -39,6 +41,7 @@ _ROUNDS = 3
 _CONCURRENCIES = (1, 8, 64, 256, 1024)
 _POOL_SIZE = 2
 _ANSWER = "42"
+_SLEEP_S = 0.05
 
 
 @dataclass(frozen=True)
@@ -121,6 +124,43 @@ class SleepingWorkflow(RolloutWorkflow):
 
     async def arun_episode(self, engine: Any, data: dict[str, Any]) -> None:
         await asyncio.sleep(0.02)
+
+
+def trinity_workflow(kind: str, tokenizer: Any, gconfig: GenerationHyperparameters) -> Any:
+    """Return a workflow of Trinity-RFT that does what RLVRWorkflow does: "sync" or "async".
+
+    "sleeping" takes 50 ms in its thread and asks nothing.
+    """
+    package = load_package()
+    prompt = [{"role": "user", "content": "17+25="}]
+
+    class Blocking(package.Workflow):
+        can_reset = True
+
+        def reset(self, task: Any) -> None:
+            self.task = task
+
+        def run(self) -> list[Any]:
+            return self.scored(self.model.chat(prompt))
+
+        def scored(self, answers: list[Any]) -> list[Any]:
+            answers[0].reward = float(answers[0].response_text == _ANSWER)
+            return answers
+
+    class Awaiting(Blocking):
+        is_async = True
+
+        async def run_async(self) -> list[Any]:
+            return self.scored(await self.model.chat_async(prompt))
+
+    class Sleeping(Blocking):
+        def run(self) -> list[Any]:
+            time.sleep(_SLEEP_S)
+            made = package.Experience(tokens=[1, 2], logprobs=[-0.5], reward=1.0)
+            return [made]
+
+    kinds = {"sync": Blocking, "async": Awaiting, "sleeping": Sleeping}
+    return TrinityWorkflow(kinds[kind], gconfig, tokenizer)
 
 
 @dataclass(frozen=True)
@@ -207,6 +247,8 @@ def measure(scale: float) -> Iterator[Figure]:
         yield Figure(name, pace.cpu_us, "us CPU", 245, is_ceiling=True)
         yield Figure("", pace.per_s, "episodes/s", 4000)
 
+    yield from measure_trinity(tokenizer, engine, gconfig, count)
+
     workflow = RLVRWorkflow(rewards.pooled_match, gconfig, tokenizer)
     for concurrency in _CONCURRENCIES:
         pace = best_pace(lambda c=concurrency: time_episodes(workflow, engine, count, c))
@@ -234,6 +276,24 @@ def measure(scale: float) -> Iterator[Figure]:
     yield Figure(name, 100 * pace.per_s / ideal, "% of ideal", 97)
 
     yield Figure("from areal.api import ..., whole process", time_import(), "s", 0.3, True, "6.4")
+
+
+def measure_trinity(
+    tokenizer: Any, engine: InstantEngine, gconfig: GenerationHyperparameters, count: int
+) -> Iterator[Figure]:
+    """Yield what a workflow of Trinity-RFT costs above RLVRWorkflow, both 64 at once."""
+    plain = RLVRWorkflow(rewards.inline_match, gconfig, tokenizer)
+    base = best_pace(lambda: time_episodes(plain, engine, count, 64))
+    for kind in ("async", "sync"):
+        workflow = trinity_workflow(kind, tokenizer, gconfig)
+        pace = best_pace(lambda w=workflow: time_episodes(w, engine, count, 64))
+        name = f"Trinity workflow, {kind}, above RLVR"
+        yield Figure(name, pace.cpu_us - base.cpu_us, "us CPU", 150, is_ceiling=True)
+    sleeping = trinity_workflow("sleeping", tokenizer, gconfig)
+    pace = best_pace(lambda: time_episodes(sleeping, engine, 64, 64))
+    one_s = 1 / best_pace(lambda: time_episodes(sleeping, engine, 1, 1)).per_s
+    name = "64 sync Trinity episodes of 50 ms, beside one"
+    yield Figure(name, 64 / pace.per_s / one_s, "x", 1.2, is_ceiling=True)
 
 
 def ideal_rate(reward_fn: Callable[..., float]) -> float:

@@ -54,8 +54,9 @@ def compute_advantages(
 
     Args:
         batch: ``input_ids``, ``attention_mask``, ``loss_mask``, ``logprobs`` [B, L] and ``rewards``
-            [B]; where needed ``versions``, ``turn_ids``, ``prox_logp``, ``ref_logp``, ``values``
-            [B, L] and ``seq_no_eos_mask`` [B] (True = cut off).
+            [B]; where needed ``versions``, ``turn_ids``, ``token_rewards`` (whose sums are the
+            rewards), ``prox_logp``, ``ref_logp``, ``values`` [B, L] and ``seq_no_eos_mask`` [B]
+            (True = cut off).
         config: How rewards and advantages are made.
         group_sizes: Rows of each group of samples of one prompt, in order; None for groups of the
             ``group_size`` of the normalisations.
@@ -83,7 +84,7 @@ def compute_advantages(
     if config.mask_no_eos_with_zero:
         rewards = torch.where(is_truncated, 0.0, rewards)
     kl_rewards = _kl_rewards(out, config, kl_in_reward)
-    tot_rewards = kl_rewards + _paid_at_last_token(rewards, mask)
+    tot_rewards = kl_rewards + _paid(rewards, out, config)
     advantages = _estimate(out, tot_rewards, config)
     returns = advantages + torch.where(mask, out["values"], 0.0) if "values" in out else advantages
     if config.adv_norm is not None:
@@ -176,6 +177,19 @@ def _kl_rewards(batch: TensorDict, config: PPOActorConfig, kl_in_reward: bool) -
         logprobs = batch["prox_logp"].to(logprobs.dtype)
     kl = KLEstimator(config.kl_estimator)(logprobs, batch["ref_logp"])
     return torch.where(mask, -config.kl_ctl * kl, 0.0)
+
+
+def _paid(rewards: torch.Tensor, batch: TensorDict, config: PPOActorConfig) -> torch.Tensor:
+    """Return what is paid at each token [B, L].
+
+    Rewards of tokens are paid where they were earned, and what shaping makes of their sum at the
+    end. A normalised reward compares whole answers, and is paid at the end.
+    """
+    mask = batch["loss_mask"]
+    if "token_rewards" not in batch or config.reward_norm is not None:
+        return _paid_at_last_token(rewards, mask)
+    earned = torch.where(mask, shift_to_next_token(batch["token_rewards"]), 0.0)
+    return earned + _paid_at_last_token(rewards - earned.sum(1), mask)
 
 
 def _paid_at_last_token(rewards: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:

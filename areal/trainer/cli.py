@@ -107,5 +107,68 @@ def serve(
         sys.exit(1)
 
 
+@main.group()
+def trinity() -> None:
+    """Run the configurations and the workflows of Trinity-RFT on our engines."""
+
+
+_TRINITY_CONFIG = click.option(
+    "-c", "--config", required=True, type=click.Path(), help="A YAML file of Trinity-RFT."
+)
+_PLUGIN_DIR = click.option(
+    "--plugin-dir", type=click.Path(), help="A folder whose files register workflows and rewards."
+)
+
+
+@trinity.command("run", context_settings={"ignore_unknown_options": True})
+@_TRINITY_CONFIG
+@_PLUGIN_DIR
+@click.argument("overrides", nargs=-1, type=click.UNPROCESSED)
+def run_trinity(config: str, plugin_dir: str | None, overrides: tuple[str, ...]) -> None:
+    """Train what a Trinity-RFT YAML describes.
+
+    OVERRIDES are written key=value, in Trinity-RFT's keys. Every key is printed with what became of
+    it; one that would make another algorithm of it here is refused. The configuration of areal is
+    left in the run's folder.
+    """
+    sys.path.insert(0, str(Path.cwd()))
+    from areal.trainer.trinity.command import run
+
+    try:
+        run(config, overrides, plugin_dir)
+    except ArealError as error:
+        click.echo(f"error: {error}", err=True)
+        sys.exit(1)
+    except KeyboardInterrupt:
+        click.echo("interrupted; the same command resumes from the last checkpoint", err=True)
+        sys.exit(130)
+
+
+@trinity.command("debug", context_settings={"ignore_unknown_options": True})
+@_TRINITY_CONFIG
+@_PLUGIN_DIR
+@click.option("--index", default=0, show_default=True, help="The row of the taskset.")
+@click.argument("overrides", nargs=-1, type=click.UNPROCESSED)
+def debug_trinity(
+    config: str, plugin_dir: str | None, index: int, overrides: tuple[str, ...]
+) -> None:
+    """Run one task, and show messages, tokens, masks and reward as a page.
+
+    OVERRIDES are written key=value, in Trinity-RFT's keys. Nothing is trained.
+    """
+    sys.path.insert(0, str(Path.cwd()))
+    from areal.trainer.trinity.debugging import debug, summary
+
+    try:
+        task, page = debug(config, overrides, plugin_dir, index)
+    except ArealError as error:
+        click.echo(f"error: {error}", err=True)
+        sys.exit(1)
+    click.echo(summary(task))
+    click.echo(f"page: {page}")
+    if task.trajectory is None:
+        sys.exit(1)
+
+
 if __name__ == "__main__":  # torchrun -m areal.trainer.cli
     main()

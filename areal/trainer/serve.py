@@ -63,7 +63,7 @@ def serve(
     if model is not None:
         weights, tokenizer, seed = _from_checkpoint(model, backend or "fsdp:d1")
     else:
-        weights, tokenizer, seed = _from_config(argv, backend)
+        weights, tokenizer, seed = load_from_config(argv, backend)
     limit_threads(weights)
     engine = LocalInferenceEngine(InferenceEngineConfig(backend="local:d1"), weights, seed)
     server = InferenceServer(engine, tokenizer, model or "", host, port, key)
@@ -92,7 +92,12 @@ def _from_checkpoint(path: str, backend: str) -> tuple[SharedWeights, Any, int]:
     return SharedWeights(model), tokenizer, 1
 
 
-def _from_config(argv: Sequence[str], backend: str) -> tuple[SharedWeights, Any, int]:
+def load_from_config(argv: Sequence[str], backend: str = "") -> tuple[SharedWeights, Any, int]:
+    """Return the model of a configuration whole, its tokenizer and the run's seed.
+
+    Raises:
+        ConfigError: The configuration is of a training without rollouts, or names no model.
+    """
     kind = choose_config_class(argv)
     if not issubclass(kind, PPOConfig):
         raise ConfigError(f"{kind.__name__} has no rollouts to serve; train_dataset.type rl has")

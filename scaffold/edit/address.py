@@ -1,8 +1,9 @@
 """Where a registry is written: from an address in a file's syntax tree to the parts of its value.
 
-An address is ``NAME``, ``Class.NAME`` or ``NAME["key"]``, in any depth. It is looked for among the
-statements of the module or class, those in ``if``, ``try`` and ``with`` blocks too, and inside
-dictionary literals. A list may have several parts: what it is assigned, and what it grows by.
+An address is ``NAME``, ``Class.NAME``, ``NAME["key"]`` or ``NAME(keyword)``, in any depth; the last
+one means the argument of the call that the name is assigned. It is looked for among the statements
+of the module or class, those in ``if``, ``try`` and ``with`` blocks too, and inside dictionary
+literals. A list may have several parts: what it is assigned, and what it grows by.
 """
 
 from __future__ import annotations
@@ -59,6 +60,9 @@ def _find(body: Sequence[ast.stmt], address: ast.expr) -> Iterator[Part]:
             # An item that is appended, "extended" here, is no dictionary to look the key up in.
             if part.value is not None and part.how in ("assigned", "grown"):
                 yield from _in_dict(part, ast.dump(address.slice))
+    elif isinstance(address, ast.Call):
+        for part in _find(body, address.func):
+            yield from _in_call(part, address)
     elif not isinstance(address, ast.Name):
         raise SyntaxError(f"{ast.unparse(address)} is no address of a registry")
 
@@ -68,6 +72,15 @@ def _in_dict(part: Part, key: str) -> Iterator[Part]:
         for each, value in zip(display.keys, display.values, strict=True):
             if each is not None and ast.dump(each) == key:
                 yield Part("assigned", value, value.lineno, part.is_conditional)
+
+
+def _in_call(part: Part, address: ast.Call) -> Iterator[Part]:
+    keyword = address.args[0] if len(address.args) == 1 and not address.keywords else None
+    if not isinstance(keyword, ast.Name):
+        raise SyntaxError(f"{ast.unparse(address)} names no keyword of a call")
+    for each in part.value.keywords if isinstance(part.value, ast.Call) else ():
+        if each.arg == keyword.id:
+            yield Part("assigned", each.value, each.value.lineno, part.is_conditional)
 
 
 def _class_bodies(body: Sequence[ast.stmt], name: ast.expr) -> Iterator[list[ast.stmt]]:

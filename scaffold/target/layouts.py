@@ -30,7 +30,7 @@ class Condition(NamedTuple):
     """Where one of the files exists and its text matches.
 
     Args:
-        files: Paths relative to the root, any of which may do.
+        files: Paths relative to the root, any of which may do; ``*.py`` stands for all such files.
         matches: A regular expression, searched with ``^`` and ``$`` at lines; empty for existence.
         absent: The same, which must not be found.
     """
@@ -41,7 +41,14 @@ class Condition(NamedTuple):
 
     def holds(self, root: Path) -> bool:
         """Return whether the condition holds in a repository."""
-        return any(self._fits(root / file) for file in self.files)
+        return any(self._fits(path) for path in self._paths(root))
+
+    def _paths(self, root: Path) -> list[Path]:
+        return [
+            path
+            for file in self.files
+            for path in (sorted(root.glob(file)) if "*" in file else [root / file])
+        ]
 
     def _fits(self, path: Path) -> bool:
         if not path.exists():
@@ -54,11 +61,28 @@ class Condition(NamedTuple):
         return is_wanted and not (self.absent and re.search(self.absent, text, re.MULTILINE))
 
 
+EVERY_FILE = "*.py"
+"""The name of a registry's file where each unit registers itself, as plugins do."""
+
+
 class Registry(NamedTuple):
     """A table in a file of the target; ``file`` is relative to the root."""
 
     file: str
     table: str
+
+    @property
+    def is_in_units(self) -> bool:
+        """Whether every file of the folder registers what it defines."""
+        return self.file.rpartition("/")[2] == EVERY_FILE
+
+
+PLUGIN_NAMES = {
+    "registers": "decorator",
+    "registered_as": "{key}",
+    "symbol": "{source}:{class_name}",
+}
+"""What is called otherwise where units register themselves; they are imported by their file."""
 
 
 class KindPlace(NamedTuple):
@@ -68,11 +92,13 @@ class KindPlace(NamedTuple):
         registry: The table that names them; its folder is where their modules go.
         rules: The lines that register a unit; none for those of the kind's manifest.
         names: What is called otherwise than the kind's manifest says ("source", "test", ...).
+        framework: What units here are written for, as styles say it; "" for the training package.
     """
 
     registry: Registry
     rules: tuple[RegistryRule, ...]
     names: Mapping[str, str]
+    framework: str = ""
 
 
 class LayoutPlace(NamedTuple):
@@ -126,12 +152,16 @@ def load_layouts(folder: Path) -> tuple[Layout, ...]:
 def registry_address(where: str, kind: str, row: str) -> Registry:
     """Read ``folder/file.py:TABLE``, or ``docs/index.md:Heading`` for a file of another format.
 
+    ``folder/*.py:TABLE.register`` names what registers units in their own files.
+
     Raises:
         FieldError: It does not read so.
     """
     file, _, table = row.partition(":")
     # A heading of a page or a path in YAML is any text.
-    is_sound = table.isidentifier() if file.endswith(".py") else bool(file and table.strip())
+    parts = re.sub(r"\(\w+\)$", "", table).split(".")
+    is_python = file.endswith(".py")
+    is_sound = all(map(str.isidentifier, parts)) if is_python else bool(file and table.strip())
     if not is_sound:
         raise FieldError(f'{where}: registry {kind} = "{row}" must read "folder/file.py:TABLE"')
     return Registry(file, table)
@@ -163,10 +193,13 @@ def _read_condition(row: Fields) -> Condition:
 def _read_places(fields: Fields) -> Iterator[LayoutPlace]:
     for row in fields.tables("places"):
         kind = row.text("kind")
+        registry = registry_address(row.where, kind, row.text("registry"))
+        own = PLUGIN_NAMES if registry.is_in_units else {}
         place = KindPlace(
-            registry_address(row.where, kind, row.text("registry")),
+            registry,
             tuple(read_registry(line) for line in row.tables("lines")),
-            row.text_map("names"),
+            {**own, **row.text_map("names")},
+            row.text("framework", ""),
         )
         when = tuple(_read_condition(each) for each in row.tables("when"))
         row.done()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import re
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import Any, cast
@@ -15,6 +15,7 @@ from scaffold.config import FieldError, Fields
 from scaffold.errors import TargetError
 from scaffold.target.layouts import (
     DOCSTRING_FORMS,
+    PLUGIN_NAMES,
     KindPlace,
     Registry,
     load_layouts,
@@ -22,10 +23,13 @@ from scaffold.target.layouts import (
 )
 from scaffold.templating.manifests import Catalogue, catalogue_for, read_registry, templates_folder
 from scaffold.templating.names import pascal
-from scaffold.templating.spec import Kind, RegistryRule, fill
+from scaffold.templating.spec import Kind, RegistryRule, Style, fill
 
 CONFIG_SCHEMA = 1
 """The newest format of [tool.scaffold] that this version reads."""
+
+TRINITY = "trinity"
+"""Trinity-RFT, as styles and places name what units are written for."""
 
 MAX_SHOWN = 300
 """How much of a path that does not exist is repeated."""
@@ -170,6 +174,7 @@ def unit_names(
     key: str,
     style: str = "",
     otherwise: Mapping[str, str] | None = None,
+    own: Mapping[str, str] | None = None,
 ) -> dict[str, str]:
     """Return every variable that a kind's manifest and its templates may use for one unit.
 
@@ -179,6 +184,7 @@ def unit_names(
         key: The canonical name.
         style: The one chosen style; empty for kinds that allow several.
         otherwise: What is called otherwise than the manifest and the target say.
+        own: What the style calls otherwise than the kind; a target has the last word.
     """
     place = target.place(kind)
     names = key_names(key) | {
@@ -194,19 +200,30 @@ def unit_names(
             "registry": place.registry.file,
             "table": place.registry.table,
         }
-        if place.registry.file.endswith(".py"):
+        if place.registry.is_in_units:
+            # A plugin is loaded by its file, and knows no package around it.
+            names |= {"registry_module": key, "module": key}
+        elif place.registry.file.endswith(".py"):
             # Only a registry in Python has a module; a page of documentation has none.
             module = _module_of(target, folder)
             names |= {"registry_module": module, "module": f"{module}.{key}"}
-    named = {**({} if place is None else place.names), **(otherwise or {})}
+    named = {**(own or {}), **({} if place is None else place.names), **(otherwise or {})}
     return with_kind_names(kind, names, named)
 
 
-def registry_rules(target: Target, kind: Kind) -> tuple[RegistryRule, ...]:
-    """Return the lines that register a unit of a kind, each with its file and table."""
+def registry_rules(
+    target: Target, kind: Kind, styles: Iterable[Style] = ()
+) -> tuple[RegistryRule, ...]:
+    """Return the lines that register a unit of a kind, each with its file and table.
+
+    There are none where the file of a unit registers it, and for styles that are written for
+    another framework than the target's registry, which are found by their dotted path.
+    """
     place = target.place(kind)
     if place is None:
         return kind.registry
+    if place.registry.is_in_units or any(each.framework != place.framework for each in styles):
+        return ()
     file, table = place.registry.file, place.registry.table
     # A layout may register a unit in several files, each of which it names.
     if place.rules:
@@ -307,7 +324,7 @@ def _kind_places(rows: Fields) -> dict[str, KindPlace]:
     found: dict[str, KindPlace] = {}
     for kind in rows.names():
         if isinstance(rows.value(kind), str):
-            place = KindPlace(registry_address(rows.where, kind, rows.text(kind)), (), {})
+            place = _own_place(rows, kind)
         else:
             rules = tuple(read_registry(row) for row in rows.tables(kind))
             if not rules or not all(rule.file for rule in rules):
@@ -317,6 +334,14 @@ def _kind_places(rows: Fields) -> dict[str, KindPlace]:
             _check_inside(rows.where, f"registry {kind}", file)
         found[kind] = place
     return found
+
+
+def _own_place(rows: Fields, kind: str) -> KindPlace:
+    registry = registry_address(rows.where, kind, rows.text(kind))
+    if not registry.is_in_units:
+        return KindPlace(registry, (), {})
+    # The only framework whose plugins register themselves.
+    return KindPlace(registry, (), PLUGIN_NAMES, TRINITY)
 
 
 def _formatters(table: Fields) -> tuple[tuple[str, ...], ...]:

@@ -38,10 +38,23 @@ def complete_answers(
     if missing:
         options = ", ".join(f"{row.option} ({row.help})" for row in missing)
         raise RequestError(f"an answer is missing: {options}", code="answer_missing")
-    return {
+    answers = {
         name: check_answer(question, _given_or_default(question, given))
         for name, question in questions.items()
     }
+    _check_exclusions(questions, answers)
+    return answers
+
+
+def _check_exclusions(questions: Mapping[str, Answer], answers: Mapping[str, AnswerValue]) -> None:
+    for name, question in questions.items():
+        both = [each for each in question.excludes if answers[name] and answers.get(each)]
+        if both:
+            raise RequestError(
+                f"{question.option} and {questions[both[0]].option} exclude each other",
+                code="usage",
+                hint=f"{question.option}: {question.help}",
+            )
 
 
 def missing_answers(

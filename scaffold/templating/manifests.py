@@ -26,7 +26,7 @@ MANIFEST_SCHEMA = 1
 
 ANSWER_TYPES: tuple[AnswerType, ...] = ("str", "int", "float", "bool")
 CHECKS = ("", "regex", "identifier", "dotted", "rows")
-SAMPLED = ("question", "answer", "prompt", "chosen", "rejected", "rows")
+SAMPLED = ("question", "answer", "prompt", "chosen", "rejected", "rows", "tasks")
 """What a sample of the data can answer; see `scaffold.units.columns`."""
 
 DEFAULT_SOURCES = ("", "training_package", *(f"sample:{name}" for name in SAMPLED))
@@ -102,7 +102,12 @@ class Catalogue:
             path, origin = found
             try:
                 fields = _open_manifest(path)
-                style = Style(**_common(name, path, origin, fields, prefix=f"{name}/"))
+                style = Style(
+                    **_common(name, path, origin, fields, prefix=f"{name}/"),
+                    framework=fields.text("framework", ""),
+                    names=fields.text_map("names"),
+                    verify=fields.table("verify"),
+                )
                 fields.done()
             except (FieldError, tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
                 raise _broken(path, error) from error
@@ -299,6 +304,7 @@ def _read_answer(name: str, parent: Fields, table: dict[str, Any]) -> Answer:
         maximum=row.value("max", None),
         option=row.text("option", "--" + name.replace("_", "-")),
         default_from=row.text("default_from", ""),
+        excludes=row.texts("excludes", ()),
     )
     row.done()
     if answer.check not in CHECKS:

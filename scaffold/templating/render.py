@@ -120,6 +120,15 @@ def rows_literal(text: Any) -> str:
     return _exploded(json.loads(str(text)), "")
 
 
+def rows_lines(text: Any) -> str:
+    """Return the JSON text of a list of objects as JSONL.
+
+    Args:
+        text: What an answer with the check "rows" holds.
+    """
+    return "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in json.loads(str(text)))
+
+
 def _exploded(value: Any, indent: str) -> str:
     """Return a value as ruff formats it where every list and object ends in a comma."""
     inner = indent + "    "
@@ -208,6 +217,7 @@ def _environment(sources: Mapping[str, bytes], package: str) -> Sandbox:
     environment.filters["py"] = python_literal
     environment.filters["doc"] = doc_text
     environment.filters["rows"] = rows_literal
+    environment.filters["jsonl"] = rows_lines
     environment.filters["toml"] = toml_literal
     environment.filters["sh"] = shell_word
     environment.filters["imports"] = imports

@@ -29,6 +29,7 @@ class Answer:
     maximum: float | None = None
     option: str = ""
     default_from: str = ""
+    excludes: tuple[str, ...] = ()
 
     @property
     def is_free_text(self) -> bool:
@@ -90,8 +91,17 @@ class Manifest:
     next: tuple[NextStep, ...]
 
 
+@dataclass(frozen=True)
 class Style(Manifest):
-    """One template of a kind: a folder ``templates/<kind>/<style>``."""
+    """One template of a kind: a folder ``templates/<kind>/<style>``.
+
+    ``framework`` says what its units are written for, "" for the training package; where a target's
+    registry is another's, they are not registered. ``names`` and ``verify`` win over the kind's.
+    """
+
+    framework: str = ""
+    names: Mapping[str, str] = field(default_factory=dict[str, str])
+    verify: Mapping[str, Any] = field(default_factory=dict[str, Any])
 
 
 @dataclass(frozen=True)

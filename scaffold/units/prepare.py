@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from scaffold.errors import RequestError
 from scaffold.report import Report
 from scaffold.target.target import Target, describe, registry_rules, unit_names
 from scaffold.templating.answers import complete_answers
@@ -53,6 +54,7 @@ def prepare(
     command = kind.command or f"add {kind.name}"
     target, settled = options.find_settled(command)
     chosen = target.catalogue.styles(kind, styles)
+    _check_framework(target, kind, chosen)
     key = canonical_key(typed, kind.suffixes, kind.reserved)
     given, columns = _sampled(kind, chosen, given, options)
     request = replace(
@@ -84,7 +86,7 @@ def request_for(
     """Return the request for one unit in a target, its answers checked and its names derived."""
     names = names_of(target, kind, key, styles, otherwise)
     answers = complete_answers(all_answers(kind, styles), given)
-    return Request(kind, styles, key, answers, names, registry_rules(target, kind))
+    return Request(kind, styles, key, answers, names, registry_rules(target, kind, styles))
 
 
 def names_of(
@@ -95,7 +97,24 @@ def names_of(
     otherwise: Mapping[str, str] | None,
 ) -> dict[str, str]:
     """Return the names of a unit; of several styles none has a say in them."""
-    return unit_names(target, kind, key, "" if kind.multiple else styles[0].name, otherwise)
+    own = None if kind.multiple or not styles else styles[0].names
+    return unit_names(target, kind, key, "" if kind.multiple else styles[0].name, otherwise, own)
+
+
+def _check_framework(target: Target, kind: Kind, styles: tuple[Style, ...]) -> None:
+    """Refuse what is written for the training package where another framework loads it."""
+    place = target.place(kind)
+    wanted = "" if place is None else place.framework
+    wrong = [style.name for style in styles if wanted and style.framework != wanted]
+    if wrong:
+        names = target.catalogue.style_names(kind.name)
+        fitting = [n for n in names if target.catalogue.style(kind.name, n).framework == wanted]
+        raise RequestError(
+            f"a {kind.name} of style {wrong[0]} is written for areal, and {target.root} is a "
+            f"place for those of {wanted}",
+            code="usage",
+            hint=f"give --{kind.option} {' or '.join(fitting)}",
+        )
 
 
 def _sampled(
@@ -104,6 +123,14 @@ def _sampled(
     """Return the answers, completed from the sample if there is one."""
     if options.sample is None:
         return given, None
+    questions = all_answers(kind, styles)
+    if not any(row.default_from.startswith("sample:") for row in questions.values()):
+        names = ", ".join(style.name for style in styles)
+        raise RequestError(
+            f"--from shows nothing that the {kind.option} {names} asks for",
+            code="usage",
+            hint="leave --from out",
+        )
     from scaffold.units.sample import answers_from_sample  # brings readers of data
 
     path = Path(options.sample)

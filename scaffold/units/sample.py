@@ -19,6 +19,10 @@ NUM_ROWS = 64
 """How many rows of the data are looked at."""
 
 NUM_KEPT = 2
+NUM_TASKS = 16
+MAX_TASKS_TEXT = 30_000
+"""How many rows, and characters of them, become a file of tasks to begin with."""
+
 MAX_TEXT = 72
 """Longest text of a row that goes into a test; its middle is left out."""
 
@@ -43,7 +47,7 @@ def answers_from_sample(
     Args:
         path: The data.
         questions: Name to what is accepted; ``default_from = "sample:question"`` asks for a role,
-            ``"sample:rows"`` for a few rows.
+            ``"sample:rows"`` for a few rows cut for a test, ``"sample:tasks"`` for whole ones.
         styles: The chosen styles.
         given: What was given; it wins.
 
@@ -55,7 +59,7 @@ def answers_from_sample(
         for name, question in questions.items()
         if question.default_from.startswith(SOURCE)
     }
-    rows_answer = asked.pop("rows", "")
+    rows_answer, tasks_answer = asked.pop("rows", ""), asked.pop("tasks", "")
     rows = read_sample(path)
     named = {role: str(given[name]) for role, name in asked.items() if given.get(name)}
     # Supervised fine-tuning learns the answer word for word; for RL it is only compared.
@@ -65,6 +69,8 @@ def answers_from_sample(
     if rows_answer and not filled.get(rows_answer):
         used = dict.fromkeys(match.name for match in columns.matches if match.name)
         filled[rows_answer] = rows_for_test(rows, tuple(used))
+    if tasks_answer and not filled.get(tasks_answer):
+        filled[tasks_answer] = rows_for_tasks(rows)
     return filled, columns
 
 
@@ -104,6 +110,17 @@ def rows_for_test(rows: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> 
     # there.
     kept = [row for row in cut if _is_good(row)] or [row for row in whole if _is_good(row)] or cut
     return json.dumps(kept[:NUM_KEPT], ensure_ascii=False) if kept else ""
+
+
+def rows_for_tasks(rows: Sequence[Mapping[str, Any]]) -> str:
+    """Return the first rows as JSON, whole, as many as make a small file."""
+    kept: list[str] = []
+    for row in rows[:NUM_TASKS]:
+        kept.append(json.dumps(row, ensure_ascii=False, allow_nan=False, default=str))
+        if sum(map(len, kept)) > MAX_TASKS_TEXT:
+            kept.pop()
+            break
+    return f"[{', '.join(kept)}]" if kept else ""
 
 
 def _is_good(row: Row) -> bool:

@@ -225,6 +225,9 @@ def _request(bench: Bench, unit: Unit) -> dict[str, Any] | str:
         return _dataset_request(bench, unit)
     return {
         "symbol": unit.symbol,
+        "name": unit.name,
+        "files": {file.role: file.path for file in unit.files},
+        "is_registered": bool(unit.entries),
         "answers": dict(unit.answers),
         "rows": _own_rows(bench.data),
         "engine": bench.engine,

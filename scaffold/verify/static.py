@@ -13,6 +13,7 @@ from scaffold.syntax import parse
 from scaffold.target.target import Target
 from scaffold.units.ledger import Unit
 from scaffold.units.todos import find_todos
+from scaffold.verify import trinity
 from scaffold.verify.checks import Check, Level, failed, judged, warning
 
 FORBIDDEN = ("areal.engine", "areal.trainer", "scaffold", "tests")
@@ -57,6 +58,8 @@ def check_static(target: Target, unit: Unit, contract: str) -> Level:
         if roles[path] == "source" and contract:
             findings += _imports(target, contract, path, tree)
             findings += CONTRACTS[contract](unit, path, tree)
+    if contract.startswith("trinity-"):
+        findings += trinity.check_configs(target.root, unit)
     proven = "files, registry, imports and contract" if contract else "files"
     return judged("static", findings, proven)
 
@@ -273,6 +276,8 @@ CONTRACTS: dict[str, Callable[[Unit, str, ast.Module], Iterator[Check]]] = {
     "dataset": _dataset,
     "model": _model,
     "reward": _reward,
+    "trinity-reward": trinity.check_reward,
+    "trinity-workflow": trinity.check_workflow,
     "workflow": _workflow,
 }
 

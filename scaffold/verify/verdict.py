@@ -116,9 +116,14 @@ def _verify(bench: Bench, unit: Unit, allow_stub: bool, log: Callable[[str], Non
 
 
 def _rules(target: Target, unit: Unit) -> Mapping[str, Any]:
-    """Return the [verify] table of a unit's kind; a kind that is gone has none."""
-    known = unit.kind in target.catalogue.kind_names()
-    return target.catalogue.kind(unit.kind).verify if known else {}
+    """Return the [verify] table of a unit's kind and style; a kind that is gone has none."""
+    catalogue = target.catalogue
+    if unit.kind not in catalogue.kind_names():
+        return {}
+    kind = catalogue.kind(unit.kind)
+    known = [name for name in unit.styles if name in catalogue.style_names(kind.name)]
+    own = [catalogue.style(kind.name, name).verify for name in known]
+    return {**kind.verify, **(own[0] if len(own) == 1 else {})}
 
 
 def _run_levels(bench: Bench, unit: Unit, rules: Mapping[str, Any]) -> tuple[Level, Level]:

@@ -290,8 +290,12 @@ class LocalInferenceEngine(InferenceEngine):
         self._fail(inbox.rows, _shut_down())
 
     @torch.inference_mode()
-    def score(self, tokens: Sequence[int]) -> list[float]:
+    def score(self, tokens: Sequence[int], temperature: float = 1.0) -> list[float]:
         """Return the log-probability of each token but the first, given those before it.
+
+        Args:
+            tokens: Of one sequence.
+            temperature: Divides the logits.
 
         Raises:
             ValueError: The model has no such token, or no room for so many.
@@ -308,7 +312,7 @@ class LocalInferenceEngine(InferenceEngine):
         ids = torch.tensor(tokens, device=lm.device)
         with self.weights.reading():
             logits = lm.logits(ids, torch.arange(len(ids), device=lm.device), [len(ids)])
-        logprobs = logits[:-1].float().log_softmax(-1)
+        logprobs = (logits[:-1].float() / temperature).log_softmax(-1)
         return logprobs.gather(-1, ids[1:, None]).squeeze(-1).tolist()
 
     def pause_generation(self) -> None:

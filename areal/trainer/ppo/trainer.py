@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
+import json
 import logging
 import time
 from collections import deque
@@ -485,6 +486,7 @@ class PPOTrainer(BaseTrainer):
             reward=float(batch["rewards"][i]),
             version=version,
             stop_reason="length" if is_cut else "stop",
+            info=_plain(batch["info"][i]) if batch.get("info") else None,
         )
 
     # --- evaluation, the end, resuming
@@ -552,6 +554,12 @@ class PPOTrainer(BaseTrainer):
         if self._agent_proxy is not None:
             self._agent_proxy.stop()
         return super().close(status)
+
+
+def _plain(info: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what a workflow noted of an episode as JSON has it."""
+    plain: dict[str, Any] = json.loads(json.dumps(info, default=str))
+    return plain
 
 
 def _is_beneath(actor: TrainEngineConfig, ref: TrainEngineConfig) -> bool:

@@ -30,6 +30,7 @@ class EpisodeSample:
         version: The weight version that sampled its last token.
         stop_reason: Why sampling ended: ``"stop"``, ``"length"`` or another word of the engine's.
         answer: The gold answer, where the dataset has one.
+        info: What the workflow noted of it.
     """
 
     step: int
@@ -40,6 +41,7 @@ class EpisodeSample:
     version: int
     stop_reason: str | None
     answer: str | None = None
+    info: dict[str, Any] | None = None
 
 
 def plain_number(value: Any) -> int | float | None:

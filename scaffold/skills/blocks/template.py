@@ -62,9 +62,10 @@ def _request(block: Block, root: Path, kind: Kind, styles: tuple[Style, ...]) ->
         if name not in OWN_KEYS:
             known = questions.get(name)
             given[name] = text if known is None else parse_answer(known, text)
-    names = unit_names(target, kind, key, "" if kind.multiple else styles[0].name)
+    style, own = ("", None) if kind.multiple else (styles[0].name, styles[0].names)
+    names = unit_names(target, kind, key, style, own=own)
     answers = complete_answers(questions, given)
-    return Request(kind, styles, key, answers, names, registry_rules(target, kind))
+    return Request(kind, styles, key, answers, names, registry_rules(target, kind, styles))
 
 
 def _target(block: Block, root: Path, kind: Kind) -> Target:

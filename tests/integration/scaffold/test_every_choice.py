@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from scaffold.templating.manifests import load_kind, load_style, style_names
+from scaffold.templating.spec import Answer
 
 QUOTES = 'it\'s "quoted", {{ braced }} {% raw %}\\n\\\nand \N{GRINNING FACE} \'\'\'"""'
 TEXTS: dict[str, list[str]] = {
@@ -27,7 +28,14 @@ TEXTS: dict[str, list[str]] = {
     "base_url": [QUOTES],
     "model": [QUOTES],
     "cache_dir": [QUOTES],
+    "tasks": [""],
 }
+TRINITY: dict[str, list[Any]] = {
+    "question_column": [QUOTES],
+    "answer_column": ["a\\b"],
+    "reward_fn": ["", "math_boxed_reward"],
+}
+"""Fewer texts, as the style has many choices that go together."""
 
 
 def choices(kind: str, style: str) -> list[dict[str, Any]]:
@@ -40,8 +48,17 @@ def choices(kind: str, style: str) -> list[dict[str, Any]]:
         elif question.choices:
             values[name] = list(question.choices)
         elif question.type == "str":
-            values[name] = TEXTS[name]
-    return [dict(zip(values, row, strict=True)) for row in product(*values.values())]
+            values[name] = (TRINITY if style == "trinity" and name in TRINITY else TEXTS)[name]
+    found = [dict(zip(values, row, strict=True)) for row in product(*values.values())]
+    return [each for each in found if not _excluded(questions, each)]
+
+
+def _excluded(questions: dict[str, Answer], answers: dict[str, Any]) -> bool:
+    return any(
+        answers[name] and answers[other]
+        for name, question in questions.items()
+        for other in question.excludes
+    )
 
 
 def requests() -> list[list[str]]:
@@ -51,12 +68,13 @@ def requests() -> list[list[str]]:
             for answers in choices(kind, style):
                 name = f"{kind}_{style}_{len(found)}".replace("-", "_")
                 options = [f"--{load_kind(kind).option}={style}"]
+                questions = {**load_kind(kind).answers, **load_style(kind, style).answers}
                 for key, value in answers.items():
-                    flag = key.replace("_", "-")
+                    flag = questions[key].option
                     if isinstance(value, bool):
-                        options.append(f"--{flag}" if value else f"--no-{flag}")
+                        options.append(flag if value else f"--no-{flag[2:]}")
                     else:
-                        options.append(f"--{flag}={value}")
+                        options.append(f"{flag}={value}")
                 found.append([f"add-{kind}", name, *options])
     return found
 

@@ -218,3 +218,22 @@ def test_statistics_of_a_batch() -> None:
     assert {k: stats[k] for k in expected} == pytest.approx(expected)
     assert stats["reward_std"] == pytest.approx(float(out["rewards"].std(correction=0)))
     assert "n_groups" not in batch_statistics(out)
+
+
+def test_rewards_of_tokens_are_paid_where_they_were_earned() -> None:
+    earned = torch.tensor([[9.0, 0, 0.25, 0, 0.75], [0, 0, 0.5, 0, 0], [0, 0, -1, 0, 0]])
+    batch = {**make_batch(), "token_rewards": earned}
+    paid = compute_advantages(batch, config())["tot_rewards"]
+    assert paid.tolist() == [[0, 0.25, 0, 0.75, 0], [0, 0.5, 0, 0, 0], [0, -1, 0, 0, 0]]
+    # What shaping adds to their sum comes at the end.
+    paid = compute_advantages(batch, config(reward_bias=1.0))["tot_rewards"]
+    assert paid.tolist() == [[0, 0.25, 0, 1.75, 0], [0, 0.5, 1, 0, 0], [0, 0, 0, 0, 0]]
+
+
+def test_a_normalised_reward_compares_sums_and_is_paid_at_the_end() -> None:
+    norm = NormConfig(mean_level="batch", std_level=None)
+    batch = make_batch()
+    earned = {"token_rewards": torch.full(batch["logprobs"].shape, 1 / 3)}
+    with_tokens = compute_advantages({**batch, **earned}, config(reward_norm=norm))
+    without = compute_advantages(batch, config(reward_norm=norm))
+    assert torch.equal(with_tokens["tot_rewards"], without["tot_rewards"])

@@ -91,7 +91,8 @@ def test_a_model_is_registered_by_an_import(form: str, line: str) -> None:
 
 def test_every_layout_that_ships_can_be_read() -> None:
     layouts = load_layouts(templates_folder() / "layouts")
-    assert [layout.name for layout in layouts] == ["areal-checkout", "areal"]
+    names = ["areal-checkout", "areal", "trinity-checkout", "trinity-plugins"]
+    assert [layout.name for layout in layouts] == names
     for layout in layouts:
         for condition in (*layout.detect, *(each for row in layout.places for each in row.when)):
             assert re.compile(condition.matches)

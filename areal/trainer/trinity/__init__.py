@@ -1,0 +1,1 @@
+"""Configurations of Trinity-RFT on our engines: the commands ``areal trinity``."""

@@ -1,0 +1,68 @@
+"""Plain guest: a workflow for Trinity-RFT 0.6.0 and its development line."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+from trinity.common.workflows import Task, Workflow
+
+if TYPE_CHECKING:
+    # At run time this import needs vllm, which no workflow has to.
+    from trinity.common.experience import Experience
+    from trinity.common.models.model import ModelWrapper
+
+
+class PlainGuestWorkflow(Workflow):
+    """Asks once and scores the answer."""
+
+    can_reset = True
+
+    def __init__(
+        self,
+        *,
+        task: Task,
+        model: ModelWrapper,
+        auxiliary_models: list[ModelWrapper] | None = None,
+    ) -> None:
+        super().__init__(task=task, model=model, auxiliary_models=auxiliary_models)
+        self.reset(task)
+
+    def reset(self, task: Task) -> None:
+        """Makes the object ready for another task; runners keep it."""
+        # The reset of 0.6.0 leaves the former task, which scoring must not see.
+        self.task = task
+        # The development line has a key for each task, and 0.6.0 none.
+        if hasattr(self.model, "set_api_key"):
+            self.model.set_api_key(task.api_key)
+        row = task.raw_task or {}
+        self.question = row[task.format_args.prompt_key]
+        self.truth = row.get(task.format_args.response_key)
+
+    def build_messages(self) -> list[dict[str, Any]]:
+        """Returns the conversation that the model is to continue."""
+        asked = self.question
+        messages = list(asked) if isinstance(asked, list) else [{"role": "user", "content": asked}]
+        system = self.task.format_args.system_prompt
+        return [{"role": "system", "content": system}, *messages] if system else messages
+
+    def sampling(self) -> dict[str, Any]:
+        """Returns how to sample; what is left out is sampled as the YAML says for the model."""
+        # Without n: runs are repeated by the runner, and n in each would square their number.
+        given = asdict(self.task.rollout_args)
+        return {name: value for name, value in given.items() if name != "n" and value is not None}
+
+    def score(self, response: str) -> dict[str, float]:
+        """Returns named scores of a response; their sum is its reward, and they become metrics."""
+        # YOURS: score the response; compare it with self.truth as your task asks for
+        return {"accuracy": float(response.strip() == str(self.truth))}
+
+    def run(self) -> list[Experience]:
+        """Runs the task once; the runner repeats it."""
+        answers = self.model.chat(self.build_messages(), **self.sampling())
+        for index, answer in enumerate(answers):
+            scores = self.score(answer.response_text or "")
+            answer.reward = sum(scores.values())
+            answer.metrics = {**(answer.metrics or {}), **scores}
+            answer.eid.run = self.run_id_base + index
+        return answers
