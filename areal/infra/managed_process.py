@@ -17,6 +17,15 @@ _GRACE_S = 10.0
 _TAIL_BYTES = 4096
 
 
+def read_end(log_path: Path) -> str:
+    """Return the last few thousand bytes of a log; "" where there is none."""
+    if not log_path.is_file():
+        return ""
+    with log_path.open("rb") as log:
+        log.seek(max(0, log_path.stat().st_size - _TAIL_BYTES))
+        return log.read().decode(errors="replace").strip()
+
+
 class ManagedProcess:
     """One command in a process group of its own, so that it can be ended with all it started.
 
@@ -77,11 +86,7 @@ class ManagedProcess:
 
     def last_words(self) -> str:
         """Return the end of its log."""
-        if self._log_path is None or not self._log_path.is_file():
-            return ""
-        with self._log_path.open("rb") as log:
-            log.seek(max(0, self._log_path.stat().st_size - _TAIL_BYTES))
-            return log.read().decode(errors="replace").strip()
+        return "" if self._log_path is None else read_end(self._log_path)
 
     def signal(self, number: int) -> None:
         """Send a signal to the command and all of its group that is left."""

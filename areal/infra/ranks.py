@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import os
 import sys
+from pathlib import Path
 
 from torch.distributed.elastic.multiprocessing import SignalException
 from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
 from torch.distributed.run import parse_args, run
 
 from areal.api.reward_pool.worker import die_with
-from areal.infra.managed_process import PARENT_VARIABLE
+from areal.infra.launch import VERDICT_VARIABLE
+from areal.infra.managed_process import PARENT_VARIABLE, read_end
 
 
 def main() -> None:
@@ -30,6 +32,11 @@ def main() -> None:
         # The rank has said why; where in torch it was noticed helps nobody.
         rank, failure = error.get_first_failure()
         print(f"rank {rank} ended with exit code {failure.exitcode}", file=sys.stderr)
+        verdict = os.environ.get(VERDICT_VARIABLE)
+        # All but the first rank write to a log beside the launcher's files.
+        words = read_end(Path(verdict).with_name(f"rank-{rank}.log")) if verdict and rank else ""
+        if words:
+            print(f"its log ends with:\n{words}", file=sys.stderr)
         sys.exit(failure.exitcode if failure.exitcode > 0 else 128 - failure.exitcode)
 
 

@@ -184,6 +184,19 @@ def test_a_launched_script_listens_here_alone_and_takes_its_processes_along(
 
 
 @pytest.mark.slow
+def test_a_mistake_on_another_rank_is_shown(tmp_path: Path) -> None:
+    rl_yaml(tmp_path, **SECTIONS)
+    mistake = "if __import__('os').environ.get('RANK') == '1':"
+    mistake += "\n            raise KeyError('mine')\n        trainer.train()"
+    (tmp_path / "train.py").write_text(SCRIPT.replace("trainer.train()", mistake))
+    argv = (sys.executable, "train.py", "--config=config.yaml", "actor.backend=archon:d2")
+    launcher = run_in(tmp_path, *argv, "rollout.backend=local:d1")
+    output = launcher.communicate(timeout=TIMEOUT_S)[0]
+    assert launcher.returncode == 1
+    assert "KeyError: 'mine'" in output, output
+
+
+@pytest.mark.slow
 def test_a_run_survives_the_death_of_a_server_a_rank_and_the_launcher(
     tmp_path: Path, undisturbed: Path
 ) -> None:
