@@ -14,11 +14,13 @@ from scaffold.target.target import Target
 from scaffold.templating.render import RenderedFile, render_request
 from scaffold.templating.request import Request
 from scaffold.templating.spec import Kind
+from scaffold.transaction.change import Change
+from scaffold.transaction.digest import digest
 from scaffold.transaction.snapshot import Snapshot, take_snapshot
 from scaffold.transaction.state import has_journal
 from scaffold.units.context import Options, reported_changes, settled_warning
 from scaffold.units.existing import existing_unit, nothing_to_do
-from scaffold.units.ledger import read_units, record_path
+from scaffold.units.ledger import LedgerFile, base_path, dump_unit, read_units, record_path
 from scaffold.units.plan import Plan, make_plan, paths_to_list, paths_to_read
 from scaffold.units.prepare import Prepared, names_of, prepare
 
@@ -112,9 +114,22 @@ def file_style_for(target: Target, request: Request) -> FileStyle:
 
 
 def _tidied(target: Target, request: Request, plan: Plan, options: Options) -> Plan:
+    """Return the plan with registries formatted; what these were before is kept for removal."""
     if not options.with_format:
         return plan
-    return replace(plan, changes=tidy(target, plan.changes, request.edited()))
+    tidied = tidy(target, plan.changes, request.edited())
+    anew = [now for was, now in zip(plan.changes, tidied, strict=True) if was.after != now.after]
+    if not anew:
+        return plan
+    files = tuple(LedgerFile(each.path, "registry", digest(each.after or b"")) for each in anew)
+    unit = replace(plan.unit, reformatted=files)
+    record = record_path(unit.kind, unit.name)
+    changes = [replace(c, after=dump_unit(unit)) if c.path == record else c for c in tidied]
+    changes += [
+        Change(base_path(unit.kind, unit.name, each.path), "record", None, each.before)
+        for each in anew
+    ]
+    return replace(plan, unit=unit, changes=tuple(changes))
 
 
 def take_look(request: Request, root: Path) -> Snapshot:

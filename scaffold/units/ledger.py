@@ -52,6 +52,8 @@ class Unit:
 
     ``symbol`` says how it is imported ("pkg.reward.sums:sums_reward_fn"), where it can be.
     ``proof`` is "proven" or "unproven" for a kind that is proven when it is added, else "".
+    ``reformatted`` are registries that a formatter laid out anew because of the unit's lines; what
+    they were before is kept beside the bases.
     """
 
     kind: str
@@ -64,6 +66,7 @@ class Unit:
     todos: tuple[Todo, ...] = field(default=())
     symbol: str = ""
     proof: str = ""
+    reformatted: tuple[LedgerFile, ...] = ()
 
     @property
     def id(self) -> str:
@@ -97,6 +100,7 @@ def dump_unit(unit: Unit) -> bytes:
         "files": [row._asdict() for row in unit.files],
         "entries": [_dump_entry(row) for row in unit.entries],
         "places": [row._asdict() for row in unit.todos],
+        "reformatted": [row._asdict() for row in unit.reformatted],
     }
     # TOML has no null, and a reader takes what is missing for empty.
     data = {key: value for key, value in data.items() if value not in ([], "")}
@@ -222,10 +226,7 @@ def _read_unit(fields: Fields) -> Unit:
             TemplateUse(row.text("id"), row.integer("version"), row.text("origin"))
             for row in fields.tables("templates")
         ),
-        files=tuple(
-            LedgerFile(_inside(row, "path"), row.text("role"), row.text("sha256"))
-            for row in fields.tables("files")
-        ),
+        files=_read_files(fields, "files"),
         entries=tuple(
             Entry(
                 _inside(row, "file"),
@@ -238,9 +239,17 @@ def _read_unit(fields: Fields) -> Unit:
             Todo(_inside(row, "file"), row.text("symbol"), row.text("why"))
             for row in fields.tables("places")
         ),
+        reformatted=_read_files(fields, "reformatted"),
     )
     fields.done()
     return unit
+
+
+def _read_files(fields: Fields, key: str) -> tuple[LedgerFile, ...]:
+    return tuple(
+        LedgerFile(_inside(row, "path"), row.text("role"), row.text("sha256"))
+        for row in fields.tables(key)
+    )
 
 
 def _dump_entry(entry: Entry) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,6 +12,7 @@ from scaffold.errors import ConflictError, RegistryError, RequestError
 from scaffold.report import Report
 from scaffold.transaction.backup import back_up
 from scaffold.transaction.change import Change
+from scaffold.transaction.digest import digest
 from scaffold.units.context import Options
 from scaffold.units.ledger import (
     ATTRIBUTES,
@@ -68,10 +69,13 @@ def plan_remove(root: Path, unit: Unit, units: Iterable[Unit], *, discard: bool)
         for path, state in states.items()
         if state in deleted
     ]
-    entries, changed = _without_entries(root, unit)
+    former = _as_before(root, unit)
+    entries, changed = _without_entries(root, unit, {change.path for change in former})
     records = _records(root, unit, is_last=not others)
     lost = edited if discard else ()
-    return RemovePlan((*files, *entries, *records), () if discard else edited, lost, changed)
+    return RemovePlan(
+        (*files, *former, *entries, *records), () if discard else edited, lost, changed
+    )
 
 
 def _check_not_needed(unit: Unit, others: Iterable[Unit]) -> None:
@@ -94,11 +98,23 @@ def _states(root: Path, unit: Unit, others: Iterable[Unit]) -> dict[str, FileSta
     return {file.path: file_status(root, unit, file) for file in own}
 
 
-def _without_entries(root: Path, unit: Unit) -> tuple[list[Change], tuple[Entry, ...]]:
+def _as_before(root: Path, unit: Unit) -> list[Change]:
+    """Return the registries that a formatter laid out anew for the unit, if nobody wrote since."""
+    changes: list[Change] = []
+    for file in unit.reformatted:
+        place, base = root / file.path, root / base_path(unit.kind, unit.name, file.path)
+        if place.is_file() and base.is_file() and digest(place.read_bytes()) == file.sha256:
+            changes.append(Change(file.path, "edited", place.read_bytes(), base.read_bytes()))
+    return changes
+
+
+def _without_entries(
+    root: Path, unit: Unit, done: Container[str]
+) -> tuple[list[Change], tuple[Entry, ...]]:
     edits = RegistryEdits(lambda entry: (root / entry.file).read_bytes())
     changed: list[Entry] = []
     # The last one first: what stood between two of them comes back as it was.
-    for entry in reversed(unit.entries):
+    for entry in reversed([each for each in unit.entries if each.file not in done]):
         # A registry that is gone has lost the line as well.
         if not (root / entry.file).is_file():
             continue
@@ -127,7 +143,9 @@ def _by_hand(unit: Unit, entry: Entry, error: RegistryError) -> str:
 
 def _records(root: Path, unit: Unit, *, is_last: bool) -> list[Change]:
     paths = [record_path(unit.kind, unit.name)]
-    paths += [base_path(unit.kind, unit.name, file.path) for file in unit.files]
+    paths += [
+        base_path(unit.kind, unit.name, file.path) for file in (*unit.files, *unit.reformatted)
+    ]
     found = [path for path in paths if (root / path).is_file()]
     if is_last and (root / ATTRIBUTES).is_file():
         # With the last unit goes what was written for all of them, if nobody has added to it.
