@@ -28,6 +28,13 @@ MAX_SAID = 300
 PYTHON = (".py", ".pyi")
 MARKDOWN = (".md", ".markdown")
 
+CONFIG_NAMES = (
+    "pyproject.toml", "setup.cfg", "tox.ini", "ruff.toml", ".ruff.toml", ".isort.cfg",
+    ".style.yapf", ".editorconfig", ".mdformat.toml", ".prettierrc", ".prettierrc.json",
+    ".prettierrc.yaml", ".flake8",
+)  # fmt: skip
+"""Files above the target in which formatters look for their configuration."""
+
 KNOWN = ("black", "isort", "mdformat", "ruff", "yapf")
 """Formatters that run unasked: by these names they are no code of the repository's."""
 
@@ -147,12 +154,16 @@ class _Overlay:
             (self.at / path).write_bytes(data)
 
     def _link(self, real: Path, twin: Path, own: set[str], place: PurePosixPath) -> None:
-        if not real.is_dir():
-            return
-        for entry in os.scandir(real):
+        names: Iterable[str] = ()
+        if not real.is_relative_to(self.root):
+            # Beside a target there may be a whole company.
+            names = [name for name in CONFIG_NAMES if (real / name).is_file()]
+        elif real.is_dir():
+            names = os.listdir(real)
+        for name in names:
             # No git: nobody shall take this folder for a work tree.
-            if (place / entry.name).as_posix() not in own and entry.name != ".git":
-                os.symlink(entry.path, twin / entry.name)
+            if (place / name).as_posix() not in own and name != ".git":
+                os.symlink(real / name, twin / name)
 
     def run(self, formatter: Formatter, paths: list[str], trust: Trust) -> str:
         """Run one formatter; returns what went wrong, or ""."""

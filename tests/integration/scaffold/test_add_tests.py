@@ -35,6 +35,7 @@ SHIPPED = [
 FOR_THE_AUTHOR = [
     "areal/dataset/clevr_count_70k.py",
     "areal/dataset/geometry3k.py",
+    "areal/dataset/shapes.py",
     "areal/dataset/torl_data.py",
     "areal/workflow/vision_rlvr.py",
 ]
