@@ -164,6 +164,9 @@ def ours_there(model_path: str = "") -> dict[str, Any]:
         async def clean_workflow_state(self) -> None:
             """Has none."""
 
+        def clone_with_isolated_history(self) -> Wrapper:
+            return self
+
         def get_openai_async_client(self) -> Any:
             client: Any = AsyncOpenAI(base_url=f"{url}/v1", api_key="none")
             client.model_path = model_path
