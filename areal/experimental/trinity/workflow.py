@@ -89,7 +89,7 @@ class TrinityWorkflow(RolloutWorkflow):
         self._threads = EpisodeThreads()
         self._post: LoopPost | None = None
         # Objects that can be reset, each with the model that it was made with.
-        self._free: dict[type, list[tuple[Any, EpisodeModel]]] = {}
+        self._free: dict[tuple[type, bool], list[tuple[Any, EpisodeModel]]] = {}
 
     @property
     def name_in_messages(self) -> str:
@@ -110,7 +110,9 @@ class TrinityWorkflow(RolloutWorkflow):
         """
         task = self._task(data, workflow_context.get())
         name = task.workflow.__name__
-        idle = self._free.get(task.workflow)
+        # In evaluation any temperature may be sampled at, which the model decides.
+        place = (task.workflow, task.is_eval)
+        idle = self._free.get(place)
         workflow, model = idle.pop() if idle else (None, self._make_model(task.is_eval))
         post = self._post_of_loop()
         model.open(engine, post)
@@ -130,7 +132,7 @@ class TrinityWorkflow(RolloutWorkflow):
         _report(experiences, trajectory, model.book.num_misses)
         if workflow.can_reset:
             # An episode that failed or was stopped leaves its object in no known state.
-            self._free.setdefault(task.workflow, []).append((workflow, model))
+            self._free.setdefault(place, []).append((workflow, model))
         return trajectory
 
     # --- one episode

@@ -173,6 +173,8 @@ def _run_in(
     runner.Allocator = Allocator
     config = importlib.import_module("trinity.common.config").Config()
     config.explorer.concurrent_mode = mode
+    # With it each run has a history of its own, as workflows of several steps need.
+    config.explorer.rollout_model.enable_history = True
     made = runner.WorkflowRunner(config, 0)
     made.auxiliary_model_wrappers = judges
     task = package.Task(

@@ -361,3 +361,27 @@ def test_an_episode_that_ours_rejects_is_an_error_for_trinity() -> None:
     kind = as_trinity_workflow(Rejecting, reward_fn=arithmetic_reward_fn)
     with pytest.raises(TrajectoryError, match="workflow Rejecting rejected this episode"):
         run(kind, row={"messages": ASK, "answer": "46"})
+
+
+def test_evaluation_samples_at_any_temperature_and_training_at_its_own() -> None:
+    class Cool(Sync):
+        can_reset = True
+
+        def reset(self, task: Any) -> None:
+            self.task = task
+
+        def run(self) -> list[Any]:
+            answer = self.model.chat(ASK, temperature=0.5)[0]
+            answer.reward = 1.0
+            return [answer]
+
+    engine = answering()
+    workflow = TrinityWorkflow(Cool, GCONFIG, TOKENIZER)
+
+    async def episodes() -> None:
+        for is_eval in (False, True, False):
+            workflow_context.set(workflow_context.WorkflowContext(is_eval=is_eval))
+            await workflow.arun_episode(engine, ROW)
+
+    asyncio.run(episodes())
+    assert [request.gconfig.temperature for request in engine.requests] == [1.0, 0.5, 1.0]

@@ -1,0 +1,272 @@
+"""What runs in the interpreter that has trinity-rft, and beside it in the one that has not.
+
+    python -m tests.integration.areal.trinity_scripts NAME [ARGUMENT]
+
+Each prints one JSON value as its last line.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import importlib
+import json
+import sys
+import threading
+import typing
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from areal.api.cli_args import GenerationHyperparameters, InferenceEngineConfig
+from areal.experimental.trinity import TrinityWorkflow, as_trinity_workflow
+from areal.experimental.trinity.model import EpisodeModel
+from areal.experimental.trinity.package import load_package
+from areal.reward.arithmetic import arithmetic_reward_fn
+from areal.workflow import RLVRWorkflow
+from tests.fakes import InstantEngine, tiny_tokenizer
+
+TOKENIZER = tiny_tokenizer("0123456789+-*/=() ?.")
+GCONFIG = GenerationHyperparameters(max_new_tokens=8)
+REPEATS = 3
+MODES = ("sequential", "asynchronous", "multi-threading")
+ROWS = [{"prompt": "1+1=", "response": "2"}, {"prompt": "12+34=", "response": "46"}]
+
+
+def keys() -> list[str]:
+    """Returns every key of the package's configuration, entries of lists as ``name[]``."""
+    config = importlib.import_module("trinity.common.config")
+    return sorted(set(_keys(config.Config, "", ())))
+
+
+def _keys(kind: Any, prefix: str, above: tuple[Any, ...]) -> Iterator[str]:
+    hints = typing.get_type_hints(kind)
+    for field in dataclasses.fields(kind):
+        key = f"{prefix}{field.name}"
+        yield key
+        for part in (hints[field.name], *typing.get_args(hints[field.name])):
+            if dataclasses.is_dataclass(part) and part not in above:
+                is_list = typing.get_origin(hints[field.name]) is list
+                yield from _keys(part, f"{key}{'[]' if is_list else ''}.", (*above, part))
+
+
+def _workflows(package: Any) -> dict[str, Any]:
+    step_wise = importlib.import_module("trinity.common.workflows.step_wise_workflow")
+    base = importlib.import_module("trinity.common.workflows.workflow")
+
+    class Steps(step_wise.RewardPropagationWorkflow):
+        max_step_num = 3
+
+        def step(self, step_num: int) -> bool:
+            asked = [{"role": "user", "content": self.task.raw_task["prompt"]}]
+            client = self.client
+            answer = client.chat.completions.create(model=client.model_path, messages=asked)
+            return answer.choices[0].message.content != "2"
+
+        def reward(self, exps: list[Any]) -> float:
+            return len(exps) / 4
+
+    class Turns(base.MultiTurnWorkflow):
+        is_async = True
+
+        async def run_async(self) -> list[Any]:
+            said = [{"role": "user", "content": self.task.raw_task["prompt"]}]
+            for more in ("3+3=", None):
+                text = (await self.model.chat_async(said))[0].response_text
+                said.append({"role": "assistant", "content": text})
+                if more:
+                    said.append({"role": "user", "content": more})
+            info = {"turns": 2, "note": "x"}
+            return [await self.process_messages_to_experience_async(said, 0.5, info)]
+
+    return {
+        "math": "math_workflow",
+        "async_math": "async_math_workflow",
+        "steps": Steps,
+        "turns": Turns,
+    }
+
+
+def trajectories() -> dict[str, Any]:
+    """Returns what each workflow gives for each row, on an engine that says 2."""
+    package = load_package()
+    engine = InstantEngine(lambda _: [*TOKENIZER.encode("2"), TOKENIZER.eos_token_id], 3)
+    found: dict[str, Any] = {}
+    for name, kind in _workflows(package).items():
+        workflow = TrinityWorkflow(kind, GCONFIG, TOKENIZER)
+        for i, row in enumerate(ROWS):
+            tensors = asyncio.run(workflow.arun_episode(engine, dict(row)))
+            assert tensors is not None
+            found[f"{name}/{i}"] = {
+                key: value if key == "info" else value.tolist() for key, value in tensors.items()
+            }
+    return {"version": package.version, "found": found}
+
+
+def squares() -> dict[str, int]:
+    """Returns how many experiences the package's runner gets of three repeats of a task.
+
+    "guide" is what its guide shows, n of rollout_args in every run; "ours" leaves n out.
+    """
+    package = load_package()
+
+    class Guide(package.Workflow):
+        def run(self) -> list[Any]:
+            asked = [{"role": "user", "content": "1+1="}]
+            answers = self.model.chat(asked, n=self.task.rollout_args.n)
+            for answer in answers:
+                answer.reward = 1.0
+            return answers
+
+    class Ours(Guide):
+        def run(self) -> list[Any]:
+            answers = self.model.chat([{"role": "user", "content": "1+1="}])
+            answers[0].reward = 1.0
+            return answers
+
+    model = runner_model(package)
+    kinds = {"guide": Guide, "ours": Ours}
+    ran = {
+        name: run_in("sequential", package, kind, model, ROWS[0]) for name, kind in kinds.items()
+    }
+    return {name: len(experiences) for name, experiences in ran.items()}
+
+
+def ours_there(model_path: str = "") -> dict[str, Any]:
+    """Returns an arithmetic episode of ours, here and in the package's runner, on one server."""
+    from openai import AsyncOpenAI  # the interpreter under test has it
+
+    from areal.engine.local.engine import LocalInferenceEngine
+    from areal.engine.local.server import InferenceServer
+    from areal.trainer.serve import _from_checkpoint
+    from areal.utils.hf_utils import load_hf_tokenizer
+
+    package = load_package()
+    tokenizer = load_hf_tokenizer(model_path)
+    weights, _, seed = _from_checkpoint(model_path, "fsdp:d1")
+    engine = LocalInferenceEngine(InferenceEngineConfig(backend="local:d1"), weights, seed)
+    engine.initialize()
+    server = InferenceServer(engine, tokenizer, model_path)
+    url = server.start()
+    row = {"messages": [{"role": "user", "content": "7+8="}], "answer": "15"}
+    greedy = GenerationHyperparameters(max_new_tokens=8, greedy=True)
+
+    class Wrapper:
+        model_version = 5
+        enable_history = True
+
+        def __init__(self) -> None:
+            self.model_path = model_path
+
+        @property
+        async def model_version_async(self) -> int:
+            return 5
+
+        async def clean_workflow_state(self) -> None:
+            """Has none."""
+
+        def clone_with_isolated_history(self) -> Wrapper:
+            return self
+
+        def get_openai_async_client(self) -> Any:
+            client: Any = AsyncOpenAI(base_url=f"{url}/v1", api_key="none")
+            client.model_path = model_path
+            return client
+
+    try:
+        ours = RLVRWorkflow(arithmetic_reward_fn, greedy, tokenizer)
+        here = asyncio.run(ours.arun_episode(engine, dict(row)))
+        kind = as_trinity_workflow(RLVRWorkflow, reward_fn=arithmetic_reward_fn)
+        there = {
+            mode: [
+                [each.tokens.tolist(), each.prompt_length, each.reward]
+                for each in run_in(mode, package, kind, Wrapper(), row, temperature=0.0)
+            ]
+            for mode in MODES
+        }
+    finally:
+        server.stop()
+        engine.destroy()
+    assert here is not None
+    start = int(here["loss_mask"][0].argmax())
+    return {
+        "here": [here["input_ids"][0].tolist(), start, float(here["rewards"][0])],
+        "there": there,
+    }
+
+
+def on_ray() -> list[int]:
+    """Returns the runs that the package's runner makes of a task in an actor of Ray."""
+    import ray  # the interpreter under test has it
+
+    @ray.remote
+    class Actor:
+        def run(self) -> list[int]:
+            package = load_package()
+            kind = importlib.import_module("trinity.common.workflows.workflow").MathWorkflow
+            ran = run_in("asynchronous", package, kind, runner_model(package), ROWS[0])
+            return sorted(each.eid.run for each in ran)
+
+    ray.init(num_cpus=1, include_dashboard=False, log_to_driver=False, configure_logging=False)
+    try:
+        runs: list[int] = ray.get(Actor.remote().run.remote(), timeout=120)
+    finally:
+        ray.shutdown()
+    return runs
+
+
+def run_in(
+    mode: str, package: Any, kind: Any, model: Any, row: dict[str, Any], temperature: float = 1.0
+) -> list[Any]:
+    """Returns the experiences of a task that the package's own runner repeats."""
+    runner = importlib.import_module("trinity.explorer.workflow_runner")
+    config = importlib.import_module("trinity.common.config").Config()
+    config.explorer.concurrent_mode = mode
+    config.explorer.rollout_model.enable_history = True
+
+    class Allocator:
+        def __init__(self, *args: Any, **kwargs: Any) -> None:
+            pass
+
+        def get_model(self, *args: Any, **kwargs: Any) -> Any:
+            return model
+
+    runner.Allocator = Allocator
+    sampling = package.GenerationConfig(temperature=temperature, max_tokens=8, n=REPEATS)
+    task = package.Task(
+        workflow=kind, repeat_times=REPEATS, raw_task=row, rollout_args=sampling, batch_id="0"
+    )
+    status, data = asyncio.run(runner.WorkflowRunner(config, 0).run_task(task, "0", REPEATS, 0))
+    assert status.completed_runs == REPEATS, status.message
+    return list(package.Experience.deserialize_many(data))
+
+
+def runner_model(package: Any) -> Any:
+    """Returns a model for the package's runner, which calls from several threads and loops."""
+    loop = asyncio.new_event_loop()
+    threading.Thread(target=loop.run_forever, daemon=True).start()
+
+    class Model(EpisodeModel):
+        async def clean_workflow_state(self) -> None:
+            """Has none."""
+
+        def chat(self, messages: Any, **kwargs: Any) -> Any:
+            work = EpisodeModel.chat_async(self, messages, **kwargs)
+            return asyncio.run_coroutine_threadsafe(work, loop).result()
+
+    gconfig = GCONFIG.new_with_stop_and_pad_token_ids(TOKENIZER)
+    model = Model(TOKENIZER, gconfig, package.Experience)
+    engine = InstantEngine(lambda _: [*TOKENIZER.encode("2"), TOKENIZER.eos_token_id], 3)
+
+    async def begin() -> None:
+        model.open(engine)
+
+    asyncio.run_coroutine_threadsafe(begin(), loop).result()
+    return model
+
+
+SCRIPTS: dict[str, Callable[..., Any]] = {
+    each.__name__: each for each in (keys, trajectories, squares, ours_there, on_ray)
+}
+
+if __name__ == "__main__":
+    print(json.dumps(SCRIPTS[sys.argv[1]](*sys.argv[2:])))
