@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 from pathlib import Path
@@ -8,15 +7,15 @@ from pathlib import Path
 import pytest
 import torch
 
-from areal.experimental.trinity.package import load_package
+from areal.api.errors import ConfigError
+from areal.experimental.trinity.package import _is_installed, load_package
 
 PACKAGE = load_package()
 
 
-def run_python(code: str, **environment: str) -> str:
+def run_python(code: str) -> str:
     done = subprocess.run(
         [sys.executable, "-c", code],
-        env={**os.environ, **environment},
         capture_output=True,
         text=True,
         timeout=120,
@@ -49,12 +48,18 @@ for line in ("import trinity.explorer", "from trinity.common.workflows import Gy
     assert "Task, WORKFLOWS, Workflow" in lines[3]
 
 
-def test_another_package_of_this_name_is_refused(tmp_path: Path) -> None:
+def test_another_package_of_this_name_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "trinity").mkdir()
     (tmp_path / "trinity" / "__init__.py").touch()
-    code = "from areal.experimental.trinity.package import load_package; load_package()"
-    found = run_python(code, PYTHONPATH=f"{tmp_path}{os.pathsep}{Path.cwd()}")
-    assert "is called trinity and is not Trinity-RFT" in found
+    monkeypatch.syspath_prepend(tmp_path)
+    # As in a process that has not loaded the stand-ins yet.
+    finders = [each for each in sys.meta_path if not type(each).__module__.startswith("areal.")]
+    monkeypatch.setattr(sys, "meta_path", finders)
+    monkeypatch.delitem(sys.modules, "trinity")
+    with pytest.raises(ConfigError, match="is called trinity and is not Trinity-RFT"):
+        _is_installed()
 
 
 def test_a_task_is_falsy_as_a_dict_without_items() -> None:
