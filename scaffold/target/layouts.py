@@ -119,6 +119,11 @@ class Layout(NamedTuple):
     detect: tuple[Condition, ...]
     places: tuple[LayoutPlace, ...]
 
+    @property
+    def lists_files(self) -> bool:
+        """Whether it is recognised by files of any name."""
+        return any("*" in file for each in self.detect for file in each.files)
+
     def recognises(self, root: Path) -> bool:
         """Return whether a folder is the root of such a repository."""
         return all(each.holds(root) for each in self.detect)

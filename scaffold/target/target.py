@@ -113,7 +113,7 @@ def find_target(start: Path, *, exact: bool = False) -> Target:
     found: list[Target] = []
     for folder in (start, *start.parents):
         looked.append(folder)
-        target = target_at(folder)
+        target = target_at(folder, is_asked=folder == start)
         if target is not None:
             found.append(target)
         # Two repositories, one inside the other, are never mixed.
@@ -150,8 +150,13 @@ def existing_folder(place: Path) -> Path:
     )
 
 
-def target_at(folder: Path) -> Target | None:
+def target_at(folder: Path, *, is_asked: bool = True) -> Target | None:
     """Return the target that a folder is the root of, or None.
+
+    Args:
+        folder: Is looked at.
+        is_asked: Whether it is the folder that was named, whose files may be listed. Nothing is
+            listed above it: there may be a whole company.
 
     Raises:
         TargetError: The folder has a [tool.scaffold] table that is wrong.
@@ -160,7 +165,7 @@ def target_at(folder: Path) -> Target | None:
     if table is not None:
         return _configured(folder, table)
     for layout in load_layouts(templates_folder() / "layouts"):
-        if layout.recognises(folder):
+        if (is_asked or not layout.lists_files) and layout.recognises(folder):
             kinds = layout.kinds(folder)
             return Target(
                 folder, layout.name, layout.package, layout.tests, kinds, why=layout.title
