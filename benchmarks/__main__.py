@@ -38,6 +38,7 @@ GROUPS: dict[str, tuple[str, str]] = {
     "learning": ("benchmarks.learning", "Learning (wall seconds)"),
     "cli": ("benchmarks.cli.table", "The command line (CPU time as a multiple of python -c pass)"),
     "skills": ("benchmarks.skills.table", "Checking skills, beside other checkers"),
+    "truth": ("benchmarks.skills.truth", "Findings on public repositories, each read by hand"),
     "commits": ("benchmarks.commits", "Type and scope of commits, beside the most frequent ones"),
     "scale": ("benchmarks.scale.table", "Rollouts from servers, training on several ranks"),
     "overhead": ("benchmarks.overhead_table", "Overhead of episodes, rewards and imports"),
@@ -76,6 +77,7 @@ def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--sft-config", metavar="YAML", help="the warm-up; default examples/")
     parser.add_argument("--grpo-config", metavar="YAML", help="GRPO after it; default examples/")
     parser.add_argument("--repo", metavar="DIR", help="commits: whose history; default this one")
+    parser.add_argument("--corpus", metavar="DIR", help="truth: the folder of the clones")
     return parser.parse_args(argv)
 
 
@@ -83,7 +85,7 @@ def _settings(options: argparse.Namespace) -> Settings:
     settings = QUICK if options.quick else Settings()
     paths = {
         name: Path(value).resolve()
-        for name in ("sft_config", "grpo_config", "repo")
+        for name in ("sft_config", "grpo_config", "repo", "corpus")
         if (value := getattr(options, name)) is not None
     }
     return dataclasses.replace(settings, **paths)
@@ -108,7 +110,7 @@ def _run_apart(name: str, options: argparse.Namespace) -> list[Result]:
             "--no-fail",
         ]
         command += ["--quick"] if options.quick else []
-        for flag in ("sft_config", "grpo_config", "repo"):
+        for flag in ("sft_config", "grpo_config", "repo", "corpus"):
             if value := getattr(options, flag):
                 command += [f"--{flag.replace('_', '-')}", str(Path(value).resolve())]
         run_to_end(command, Path(scratch) / "process")

@@ -34,6 +34,7 @@ class Settings:
         scale_steps: Of a launched run.
         scale_waves: How often each slot of a server is used in a round.
         repo: The repository whose history that is; None means this one.
+        corpus: The folder of the public repositories that guidance is checked in.
         is_quick: Whether these are the tiny counts.
         sft_config: Warm-up, as ``areal train`` takes it.
         grpo_config: GRPO on the model that it leaves.
@@ -66,6 +67,7 @@ class Settings:
     scale_steps: int = 12
     scale_waves: int = 20
     repo: Path | None = None
+    corpus: Path | None = None
     is_quick: bool = False
     sft_config: Path = ROOT / "examples" / "arithmetic" / "sft.yaml"
     grpo_config: Path = ROOT / "examples" / "arithmetic" / "grpo.yaml"

@@ -7,13 +7,16 @@ that the tests run.
 from __future__ import annotations
 
 import sys
+from collections import Counter
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
 
 # The tests are no installed package; the path has to be set before.
-from scaffold.skills.check.rules import RULES  # noqa: E402
+from benchmarks.skills.truth import FOLDER as JUDGED  # noqa: E402
+from benchmarks.skills.truth import read_judged  # noqa: E402 - as above
+from scaffold.skills.check.rules import GONE, RULES  # noqa: E402 - as above
 from tests.skill_fixtures import RuleFixture, Tree, read_fixtures  # noqa: E402 - as above
 
 FOLDER = ROOT / "docs" / "en" / "rules"
@@ -37,13 +40,39 @@ def index() -> str:
     ]
     head = ["| rule | severity | asks for |", "|---|---|---|"]
     intro = "What `scaffold skills check` finds; a page shows an example and what only looks alike."
-    return "\n".join([MARK, "", "# Rules", "", intro, "", *head, *rows]) + "\n"
+    gone = ", ".join(f"`{name}`" for name in sorted(GONE))
+    notes = [
+        "## Release notes",
+        "",
+        "Findings are decided by evidence now, and each has the class of its evidence. These rules",
+        f"read sentences and are gone: {gone}.",
+        "`select`, `ignore` and baselines may still name them; a comment that allows",
+        "one can go. What they found of files and names is found by `path-missing`,",
+        "`symbol-missing` and `parameter-unknown`. New are `default-differs` and `link-from-root`.",
+    ]
+    return "\n".join([MARK, "", "# Rules", "", intro, "", *head, *rows, "", *notes]) + "\n"
+
+
+def precision(name: str) -> str:
+    """Return what people judged of the findings of a rule on public repositories."""
+    counts = Counter(
+        row.judgement
+        for each in read_judged(JUDGED).values()
+        for row in each.rows
+        if row.rule == name and not row.judgement.startswith("missed")
+    )
+    if not counts:
+        return "On the public repositories that were read it found nothing."
+    words = [f"{counts[each]} {each}" for each in ("right", "wrong", "arguable") if counts[each]]
+    shown = ", ".join(words)
+    return f"Of {counts.total()} findings on public repositories, each read by hand: {shown}."
 
 
 def page(name: str, fixture: RuleFixture) -> str:
     """Return the page of one rule."""
     rule = RULES[name]
     parts = [MARK, "", f"# {name}", "", f"Severity: {rule.severity}.", "", rule.asks, "", rule.why]
+    parts += ["", precision(name)]
     parts += ["", "## Found", "", *shown(fixture.bad, fixture.bad.places)]
     parts += ["", "## Left alone", "", *shown(fixture.near_miss, ())]
     parts += ["", "## Allow it", "", "On the line itself, or alone on the line above a block:", ""]

@@ -55,6 +55,7 @@ class Finding(NamedTuple):
         severity: "error" makes the command fail.
         confidence: How certain it is.
         fix: The edit that mends it.
+        reason: The class of the evidence ("removed", "moved"), where there are classes, or empty.
     """
 
     path: str
@@ -68,6 +69,7 @@ class Finding(NamedTuple):
     severity: Severity = "error"
     confidence: Confidence = "high"
     fix: Fix | None = None
+    reason: str = ""
 
     def at(self, severity: Severity) -> Finding:
         """Return the same finding with another severity."""
@@ -155,7 +157,8 @@ def write_failure(form: str, command: str, error: ScaffoldError) -> str:
 def human_rows(finding: Finding) -> Iterator[str]:
     """Yield the lines of a finding as people read it."""
     place = f"{finding.path}:{finding.line}:{finding.column}"
-    yield f"{place}  {finding.severity}  {finding.rule}  {finding.message}"
+    reason = f"  [{finding.reason}]" if finding.reason else ""
+    yield f"{place}  {finding.severity}  {finding.rule}  {finding.message}{reason}"
     if finding.evidence:
         yield f"    {finding.evidence}"
     if finding.now:
@@ -218,7 +221,8 @@ def _sarif_result(finding: Finding, index: int) -> dict[str, Any]:
         "message": {"text": _sentence(finding)},
         "locations": [{"physicalLocation": place}],
         "partialFingerprints": {"claim/v1": finding.fingerprint},
-        "properties": {"confidence": finding.confidence},
+        "properties": {"confidence": finding.confidence}
+        | ({"reason": finding.reason} if finding.reason else {}),
     }
 
 

@@ -85,12 +85,6 @@ class RuleFixture:
     before: Tree | None = None
 
 
-def read_sentences(name: str) -> list[str]:
-    """Returns the texts of a file of tests/fixtures/skill_sentences; `%%` stands between them."""
-    text = (FOLDER.parent / "skill_sentences" / name).read_text(encoding="utf-8")
-    return text.rstrip("\n").split("\n%%\n")
-
-
 def read_fixtures(folder: Path = FOLDER) -> dict[str, RuleFixture]:
     """Returns the fixtures of a folder by their rules."""
     return {path.stem: read_fixture(path) for path in sorted(folder.glob("*.txt"))}

@@ -36,6 +36,7 @@ def add_skill_commands(
         group.add_command(click.Command(name, params=options, callback=body, help=help_text))
 
     add("check", skills_check, _CHECK, writes=True)
+    add("report", skills_report, _REPORT, writes=True)
     add("list", skills_list, [], writes=False)
     add("new", skills_new, _NEW, writes=True)
     add("sync", skills_sync, _SYNC, writes=True)
@@ -76,6 +77,34 @@ def skills_check(**values: Any) -> Report:
 
     given = {key: value for key, value in values.items() if key not in ("target", "as_json")}
     return check_skills(CheckWish(start_folder(values["target"]), **given))
+
+
+_REPORT: list[click.Parameter] = [
+    click.Argument(["path"], required=False),
+    click.Option(
+        ["--format", "form"],
+        type=click.Choice(["html", "markdown"]),
+        default="html",
+        show_default=True,
+        help="A page that needs no other file, or the text of an issue.",
+    ),
+    click.Option(["--output"], metavar="FILE", help="Where to. [default: skills-report.html]"),
+    click.Option(
+        ["--cache/--no-cache"], default=True, help="Use what earlier checks found. [default: yes]"
+    ),
+]
+
+
+def skills_report(path: str | None, **values: Any) -> Report:
+    """Write a page of what guidance for agents says of its repository that is not so.
+
+    PATH is a repository, or a part of one. The page has the claims, the evidence with links to
+    lines and commits, the fixes, and what was not judged: it is made to be sent to maintainers.
+    """
+    from scaffold.skills.check.command import ReportWish, report_skills
+
+    given = {key: value for key, value in values.items() if key not in ("target", "as_json")}
+    return report_skills(ReportWish(start_folder(values["target"]), path, **given))
 
 
 _SYNC: list[click.Parameter] = [

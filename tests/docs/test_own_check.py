@@ -8,7 +8,7 @@ import pytest
 
 from scaffold.analysis.repository import Repository
 from scaffold.skills.check.checking import Outcome, check_repository
-from scaffold.skills.check.output.human import to_text
+from scaffold.skills.check.report.human import to_text
 
 ROOT = Path(__file__).parents[2]
 
@@ -38,6 +38,6 @@ def test_most_of_what_the_skills_claim_is_decided(outcome: Outcome) -> None:
         if path.startswith(".agents/skills/")
         for row in judged
     ]
-    decided = sum(row.verdict.state == "true" for row in rows)
+    decided = sum(row.verdict.reason == "true" for row in rows)
     assert len(rows) > 200
     assert decided > 0.5 * len(rows)

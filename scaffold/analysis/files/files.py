@@ -7,11 +7,11 @@ import os
 import stat
 from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import cached_property
 from pathlib import Path
 
-from scaffold.analysis.files.git import git_output
+from scaffold.analysis.files.git import git_output, run_git
 from scaffold.analysis.lazy_re import lazy_re
 
 MAX_BYTES = 4_000_000
@@ -131,11 +131,30 @@ class Files:
     def is_ignored(self, path: str) -> bool:
         """Return whether git would ignore a path, which need not exist."""
         if path not in self._ignored:
-            self._ignored[path] = self.has_git and bool(
-                # --no-index: patterns count for files that are tracked as well.
-                git_output(self.root, "check-ignore", "--no-index", "--", path)
-            )
+            # --no-index: patterns count for files that are tracked as well. A pattern of folders,
+            # `build/`, does not fit what is not there, but fits what would be in it.
+            words = ("check-ignore", "--no-index", "--", path, f"{path.rstrip('/')}/x")
+            self._ignored[path] = self.has_git and bool(git_output(self.root, *words))
         return self._ignored[path]
+
+    def ignored(self, paths: Iterable[str]) -> set[str]:
+        """Return those of some paths, which need not exist, that git would ignore; in one call."""
+        wanted = [
+            each for each in paths if each and "\0" not in each and not self._is_below_link(each)
+        ]
+        if not self.has_git or not wanted:
+            return set()
+        # As in `is_ignored`: the path, and what would be in a folder of the name.
+        feed = "\0".join(each for path in wanted for each in (path, f"{path.rstrip('/')}/x"))
+        argv = ("check-ignore", "--no-index", "-z", "--stdin")
+        out = run_git(self.root, *argv, feed=os.fsencode(feed)).stdout
+        found = {os.fsdecode(each) for each in out.split(b"\0")}
+        return {each for each in wanted if each in found or f"{each.rstrip('/')}/x" in found}
+
+    def _is_below_link(self, path: str) -> bool:
+        """Return whether a listed path, a link or a module of its own, is above: git ends there."""
+        parts = path.split("/")
+        return any("/".join(parts[:count]) in self.paths for count in range(1, len(parts)))
 
     def text(self, path: str) -> str | None:
         """Return a file's text; None where it is missing, binary, too long or unreadable.
@@ -218,6 +237,10 @@ class Files:
         if path not in self._real:
             self._real[path] = self._find_real(path)
         return self._real[path]
+
+    def is_link(self, path: str) -> bool:
+        """Return whether a path is a symbolic link itself."""
+        return os.path.islink(os.path.join(self.root, path))
 
     def _find_real(self, path: str) -> str:
         if path.count("/") > MAX_DEPTH or _UNCLEAN.search(path):

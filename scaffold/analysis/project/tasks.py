@@ -89,6 +89,25 @@ def just_tasks(path: str, files: Files) -> Tasks | None:
     return Tasks(path, frozenset(names), (), "it takes in other files" if opens else "")
 
 
+def session_tasks(path: str, files: Files) -> Tasks | None:
+    """Return the environments of tox, or the sessions of nox; None where a file has neither."""
+    text = files.text(path)
+    if text is None:
+        return None
+    if path.endswith("noxfile.py"):
+        named = re.findall(r"^@nox\.session\([^)]*name=[\"']([\w.-]+)", text, re.MULTILINE)
+        plain = re.findall(r"^@nox\.session.*\n(?:@.*\n)*def (\w+)", text, re.MULTILINE)
+        # `tests-3.12` is a session of `tests`.
+        sessions = {*named, *plain}
+        patterns = tuple(sorted(f"{each}-%" for each in sessions))
+        return Tasks(path, frozenset(sessions), patterns, "" if sessions else "it computes them")
+    if "envlist" not in text and "env_list" not in text:
+        return None
+    names = set(re.findall(r"^\[testenv:([\w.,{}-]+)\]", text, re.MULTILINE))
+    # Any factor of a generated name makes an environment of its own: `py312-dbt160`.
+    return Tasks(path, frozenset(names), (), "environments are made of factors")
+
+
 def task_tasks(path: str, files: Files) -> Tasks | None:
     """Return the tasks of a Taskfile."""
     import yaml  # costs 20 ms; only Taskfiles need it

@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 
 from scaffold.analysis.lazy_re import lazy_re
 from scaffold.findings import Finding
-from scaffold.skills.check.documents import Document
-from scaffold.skills.check.rules import RULES
+from scaffold.skills.check.read.documents import Document
+from scaffold.skills.check.rules import GONE, RULES
 
 _ALLOW = lazy_re(r"<!--\s*scaffold:\s*allow\s+(?P<rule>[\w-]+)[ \t]*(?P<reason>.*?)\s*-->")
 
@@ -71,7 +71,10 @@ def apply_allowances(
 def faults(document: Document, allowances: Sequence[Allowance]) -> Iterator[Finding]:
     """Yield what is wrong with the comments themselves; call it when all findings are known."""
     for each in allowances:
-        if each.rule not in RULES:
+        if each.rule in GONE:
+            message = f"the rule {each.rule} is gone: the comment can go, too"
+            yield _finding(document, each, "allow-unused", message)
+        elif each.rule not in RULES:
             yield _finding(document, each, "allow-unknown", f"there is no rule {each.rule!r}")
         elif not each.reason:
             message = f"the comment that allows {each.rule} gives no reason"

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple, cast
 
 from scaffold.errors import RequestError
 from scaffold.findings import Finding
+from scaffold.skills.check.rules import RULES
 
 SCHEMA = 1
 
@@ -24,11 +25,13 @@ class Sifted(NamedTuple):
         new: The findings that it does not know.
         num_known: How many it hid.
         stale: The claims of its entries that nothing breaks any more.
+        unknown: The rules of its entries that do not exist, or not any more.
     """
 
     new: list[Finding]
     num_known: int
     stale: list[str]
+    unknown: list[str]
 
 
 def baseline_text(findings: Sequence[Finding]) -> str:
@@ -82,8 +85,12 @@ def sift(findings: Sequence[Finding], rows: Sequence[dict[str, str]]) -> Sifted:
             known[key] -= 1
         else:
             new.append(finding)
-    stale = [f"{row['path']}: {row['claim']}" for row in rows if _take(known, row["fingerprint"])]
-    return Sifted(new, len(findings) - len(new), stale)
+    current = [row for row in rows if row.get("rule") in RULES]
+    stale = [
+        f"{row['path']}: {row['claim']}" for row in current if _take(known, row["fingerprint"])
+    ]
+    unknown = sorted({str(row.get("rule")) for row in rows if row.get("rule") not in RULES})
+    return Sifted(new, len(findings) - len(new), stale, unknown)
 
 
 def _take(known: Counter[str], key: str) -> bool:

@@ -1,27 +1,32 @@
-"""The check itself: documents -> claims -> verdicts -> findings."""
+"""The check itself: documents -> references -> verdicts -> findings."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from scaffold.analysis.files.globs import matches
+from scaffold.analysis.files.history import History
 from scaffold.analysis.repository import Repository
 from scaffold.findings import Finding
-from scaffold.skills.check.claim import Judged
-from scaffold.skills.check.documents import Document, Unreadable, find_documents
+from scaffold.skills.check.allowing import apply_allowances, faults, read_allowances
+from scaffold.skills.check.decide import decide
 from scaffold.skills.check.memory import (
     Memory,
     Remembered,
     document_key,
+    history_file,
     identity_of,
     recall_memory,
     stamps,
 )
 from scaffold.skills.check.pack_form import check_pack, copies
+from scaffold.skills.check.read.documents import Document, Unreadable, find_documents
+from scaffold.skills.check.reference import HELD, Judged
 from scaffold.skills.check.settings import Settings, read_settings
+from scaffold.skills.check.settle import Settled, settle
 from scaffold.skills.check.sharing import work_through
 
 
@@ -31,25 +36,40 @@ class Outcome:
 
     Args:
         findings: Everything to report, by path and line.
-        judged: The claims of each document with their verdicts.
+        judged: The references of each document with their verdicts.
         num_documents: How many documents were read, copies too.
         num_fresh: How many of them were checked now; the others are known from an earlier check.
+        uncompared: Why each document that speaks of another place was not compared.
+        notes: What of the history was not asked, in sentences.
     """
 
     findings: list[Finding] = field(default_factory=list[Finding])
     judged: dict[str, list[Judged]] = field(default_factory=dict[str, list[Judged]])
     num_documents: int = 0
     num_fresh: int = 0
+    uncompared: dict[str, str] = field(default_factory=dict[str, str])
+    notes: tuple[str, ...] = ()
 
     @property
     def states(self) -> Counter[str]:
-        """How many claims are true, false and undecided."""
-        return Counter(each.verdict.state for rows in self.judged.values() for each in rows)
+        """How many references are true, false and undecided."""
+        return sum((states_of(rows, path) for path, rows in self.judged.items()), Counter[str]())
 
     @property
     def is_clean(self) -> bool:
         """Whether no finding is an error."""
         return all(finding.severity != "error" for finding in self.findings)
+
+
+def states_of(rows: Iterable[Judged], path: str) -> Counter[str]:
+    """Return how many references of a document are true, false and undecided.
+
+    What is refuted and not asserted, as a file that the text says is gone, is undecided.
+    """
+    return Counter(
+        "true" if each.verdict.reason in HELD else "false" if decide(each, path) else "undecided"
+        for each in rows
+    )
 
 
 class Task(NamedTuple):
@@ -97,18 +117,60 @@ def check_repository(
         Task(each, tuple(row for row in across if row.path == each.path), each.path in twice)
         for each in documents
     ]
+    rows: dict[str, Remembered] = {}
     for task, known in _remembered(tasks, memory, repository, settings):
-        found += known.findings
-        if not task.is_copy:
-            outcome.judged[task.document.path] = known.judged
+        rows[task.document.path] = known
     outcome.num_fresh = memory.num_new
     if remember:
         memory.write(identity)
+    history = History(repository.files, history_file(repository.root) if remember else None)
+    by_path = {each.document.path: each for each in tasks}
+    found += _settled(rows, by_path, repository, history, outcome)
     paths = {document.path for document in documents}
     found += [each for each in across if each.path not in paths]
     wanted = [each for each in found if settings.wants(each.rule)]
     outcome.findings = sorted(wanted, key=lambda each: (each.path, each.line, each.column))
     return outcome
+
+
+def _settled(
+    rows: Mapping[str, Remembered],
+    tasks: Mapping[str, Task],
+    repository: Repository,
+    history: History,
+    outcome: Outcome,
+) -> Iterator[Finding]:
+    """Yield the findings of all documents, once the history was asked."""
+    documents = {path: task.document for path, task in tasks.items()}
+    judged = {path: known.judged for path, known in rows.items() if not tasks[path].is_copy}
+    settled = settle(judged, documents, repository, history)
+    for path, known in rows.items():
+        here = settled.get(path)
+        findings = [*known.findings, *(_decided(here, path) if here is not None else ())]
+        if here is not None:
+            outcome.judged[path] = here.judged
+            if here.why_not:
+                outcome.uncompared[path] = here.why_not
+        allowances = read_allowances(documents[path])
+        yield from list(apply_allowances(documents[path], findings, allowances))
+        if not tasks[path].is_copy:
+            yield from faults(documents[path], allowances)
+    history.keep()
+    asked = any(each.verdict.asked for every in judged.values() for each in every)
+    outcome.notes = (*history.notes, *([history.why_not] if asked and history.why_not else ()))
+
+
+def _decided(settled: Settled, path: str) -> Iterator[Finding]:
+    """Yield what is reported of one document; of links from the root, the first is the warning."""
+    has_warned = False
+    for judged in settled.judged:
+        finding = decide(judged, path)
+        if finding is None:
+            continue
+        if judged.verdict.reason == "written from the root":
+            finding = finding.at("note") if has_warned else finding
+            has_warned = True
+        yield finding
 
 
 def _remembered(

@@ -15,8 +15,8 @@ from scaffold.errors import RequestError
 from scaffold.findings import RuleText, write_findings
 from scaffold.report import Report, ReportedChange, unified_diff
 from scaffold.skills.check.checking import Outcome, check_repository
-from scaffold.skills.check.output.human import to_text
-from scaffold.skills.check.output.json import to_json
+from scaffold.skills.check.report.human import summary, to_text
+from scaffold.skills.check.report.json import to_json
 from scaffold.skills.check.rules import RULES
 from scaffold.skills.check.settings import Settings, check_rule_names, read_settings
 
@@ -98,6 +98,56 @@ def check_skills(wish: CheckWish) -> Report:
     )
 
 
+class ReportWish(NamedTuple):
+    """What a report is asked for.
+
+    Args:
+        start: The folder it was started in, absolute.
+        path: The repository, or a part of it; None stands for the folder.
+        form: "html" or "markdown".
+        output: Where it is written; None stands for `skills-report` with the form's ending.
+        dry_run: Whether nothing is written.
+        cache: Whether what earlier checks found is used.
+    """
+
+    start: Path
+    path: str | None = None
+    form: str = "html"
+    output: str | None = None
+    dry_run: bool = False
+    cache: bool = True
+
+
+def report_skills(wish: ReportWish) -> Report:
+    """Write a page of what the guidance of a repository says that is not so.
+
+    Raises:
+        RequestError: There is no such path, the file cannot be written, or settings are wrong.
+    """
+    from scaffold.skills.check.report.page import page
+
+    paths = (wish.path,) if wish.path is not None else ()
+    asked = CheckWish(wish.start, paths, cache=wish.cache)
+    root, chosen = find_root(asked)
+    repository = Repository(list_files(root))
+    outcome = _outcome(asked, repository, chosen)
+    form = "markdown" if wish.form == "markdown" else "html"
+    place = wish.start / (wish.output or f"skills-report.{'md' if form == 'markdown' else 'html'}")
+    report = Report("skills report", dry_run=wish.dry_run)
+    if not wish.dry_run:
+        try:
+            place.write_text(page(outcome, repository.files, form), encoding="utf-8")
+        except OSError as error:
+            raise RequestError(
+                f"the report {place} cannot be written: {error.strerror}",
+                code="write_failed",
+                hint="name a file in a folder that exists",
+            ) from error
+    report.extra = {**to_json(outcome), "page": str(place)}
+    report.text = f"{'would be' if wish.dry_run else 'is'} written: {place}\n{summary(outcome)}\n"
+    return report
+
+
 def _outcome(wish: CheckWish, repository: Repository, chosen: Sequence[str]) -> Outcome:
     settings = _settings(wish, read_settings(repository.files))
     remember = wish.cache and wish.since is None and wish.python is None
@@ -161,7 +211,11 @@ def _sifted(report: Report, wish: CheckWish, outcome: Outcome) -> Outcome:
     report.warnings += tuple(
         f"{wish.baseline} knows a finding that is gone: {each}" for each in sifted.stale
     )
-    return Outcome(sifted.new, outcome.judged, outcome.num_documents)
+    report.warnings += tuple(
+        f"{wish.baseline} has entries of the rule {each}, which does not exist"
+        for each in sifted.unknown
+    )
+    return replace(outcome, findings=sifted.new)
 
 
 def rule_texts() -> dict[str, RuleText]:
@@ -231,4 +285,6 @@ def narrowed(outcome: Outcome, chosen: Sequence[str]) -> Outcome:
 
     judged = {path: rows for path, rows in outcome.judged.items() if counts(path)}
     findings = [each for each in outcome.findings if counts(each.path)]
-    return Outcome(findings, judged, len({*judged, *(each.path for each in findings)}))
+    uncompared = {path: why for path, why in outcome.uncompared.items() if counts(path)}
+    count = len({*judged, *(each.path for each in findings)})
+    return Outcome(findings, judged, count, outcome.num_fresh, uncompared, outcome.notes)

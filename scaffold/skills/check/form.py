@@ -9,7 +9,7 @@ from typing import Any, cast
 
 from scaffold.analysis.lazy_re import lazy_re
 from scaffold.findings import Finding, Fix
-from scaffold.skills.check.documents import Document, Unreadable
+from scaffold.skills.check.read.documents import Document, Unreadable
 from scaffold.skills.check.rules import RULES
 from scaffold.skills.check.settings import Settings
 
@@ -18,11 +18,14 @@ MAX_COMPATIBILITY = 500
 SPEC_KEYS = frozenset(
     {"name", "description", "license", "compatibility", "metadata", "allowed-tools"}
 )
-# Keys that Claude Code takes beside those of the specification.
-CLAUDE_KEYS = frozenset(
+# Keys that some client takes beside those of the specification; a file may be read by several.
+CLIENT_KEYS = frozenset(
     {"argument-hint", "arguments", "disable-model-invocation", "user-invocable", "model", "context"}
     | {"agent", "hooks", "when_to_use", "version", "effort", "paths", "shell", "disallowed-tools"}
+    | {"tools", "mode", "globs", "alwaysApply", "applyTo", "color", "permissionMode", "skills"}
 )
+_CLOSE = 0.85
+"""Above it two keys are one with a slip of the fingers."""
 _NAME = lazy_re(r"[a-z0-9]+(?:-[a-z0-9]+)*")
 # Zero-width, bidirectional controls, tags and invisible operators: Unicode's format characters
 # that change what is read and not what is seen. Joiners stay: emoji and scripts need them.
@@ -55,7 +58,8 @@ def _skill(document: Document, settings: Settings) -> Iterator[Finding]:
     matter = document.front_matter
     if not matter.is_there:
         message = "the skill has no front matter"
-        yield _at(document, 1, "frontmatter-missing", "SKILL.md", message, "line 1 is not ---")
+        found = _at(document, 1, "frontmatter-missing", "SKILL.md", message, "line 1 is not ---")
+        yield found.at("warning") if _is_lenient(document) else found
     elif matter.problem is not None and not matter.fields:
         yield _broken(document)
     else:
@@ -79,8 +83,8 @@ def _name(document: Document) -> Iterator[Finding]:
     line = matter.lines.get("name", 1)
     folder = document.folder.rpartition("/")[2]
     if name is None or name == "":
-        fix = None
-        yield _at(document, line, "name-missing", "name", "the skill has no name", "", fix)
+        if not _is_lenient(document):
+            yield _at(document, line, "name-missing", "name", "the skill has no name", "")
         return
     if not isinstance(name, str):
         yield _wrong_type(document, "name", name, "a text")
@@ -100,7 +104,8 @@ def _description(document: Document, budget: int) -> Iterator[Finding]:
     line = matter.lines.get("description", 1)
     if text is None or (isinstance(text, str) and not text.strip()):
         message = "the skill has no description"
-        yield _at(document, line, "description-missing", "description", message, "")
+        found = _at(document, line, "description-missing", "description", message, "")
+        yield found.at("warning") if _is_lenient(document) else found
     elif not isinstance(text, str):
         yield _wrong_type(document, "description", text, "a text")
     elif len(text) > budget:
@@ -108,16 +113,27 @@ def _description(document: Document, budget: int) -> Iterator[Finding]:
         yield _at(document, line, "description-length", "description", message, "")
 
 
+def _is_lenient(document: Document) -> bool:
+    """Return whether only Claude Code reads a skill, which takes the folder for the name."""
+    return document.clients == frozenset({".claude"})
+
+
 def _other_fields(document: Document) -> Iterator[Finding]:
     matter = document.front_matter
-    known = SPEC_KEYS | (frozenset[str]() if document.path.startswith(".agents/") else CLAUDE_KEYS)
+    known = SPEC_KEYS | CLIENT_KEYS
     for key, value in matter.fields.items():
         if key not in known:
-            from scaffold.errors import nearest
+            from difflib import get_close_matches
 
-            message = f"the key {key!r} does nothing{nearest(key, known)}"
-            line = matter.lines.get(key, 1)
-            yield _at(document, line, "frontmatter-unknown-key", key, message, "")
+            # Any client may have keys of its own; one that is nearly a known one is a slip.
+            near = get_close_matches(key, known - matter.fields.keys(), 1, _CLOSE)
+            if near:
+                message = f"the key {key!r} is nearly {near[0]!r}"
+                line, fix = (
+                    matter.lines.get(key, 1),
+                    Fix(matter.lines.get(key, 1), key, near[0], False),
+                )
+                yield _at(document, line, "frontmatter-unknown-key", key, message, "", fix)
         elif key == "compatibility" and isinstance(value, str) and len(value) > MAX_COMPATIBILITY:
             message = f"`compatibility` has {len(value)} characters; at most 500 are allowed"
             line = matter.lines.get(key, 1)
@@ -133,8 +149,7 @@ def _other_fields(document: Document) -> Iterator[Finding]:
 def _is_tools(value: object, document: Document) -> bool:
     if isinstance(value, str):
         return True
-    is_claude = not document.path.startswith(".agents/")
-    return is_claude and isinstance(value, list)
+    return document.clients != frozenset({".agents"}) and isinstance(value, list)
 
 
 def _metadata(document: Document, value: object) -> Iterator[Finding]:
@@ -159,6 +174,8 @@ def _agent(document: Document) -> Iterator[Finding]:
         message = "the subagent has no description"
         line = matter.lines.get("description", 1)
         yield _at(document, line, "agent-description-missing", "description", message, "")
+    if document.path.startswith(".github/"):
+        return  # its name is a title for people
     name = matter.fields.get("name")
     stem = document.path.rpartition("/")[2].removesuffix(".md")
     if name is None and ".opencode/" in document.path:

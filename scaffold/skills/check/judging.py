@@ -1,25 +1,22 @@
-"""One document: its form, its claims with their verdicts, and the findings that follow.
+"""One document: its form, its references with what the files alone say of them.
 
 Nothing of this is imported where every document is known from an earlier check.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import zlib
 
 from scaffold.analysis.repository import Repository
 from scaffold.findings import Finding, Fix
-from scaffold.skills.check.allowing import apply_allowances, faults, read_allowances
-from scaffold.skills.check.claim import Claim, Judged, Verdict
-from scaffold.skills.check.claims.config_key import CONFIG_KEYS
-from scaffold.skills.check.claims.symbols import SYMBOLS
-from scaffold.skills.check.documents import Document
 from scaffold.skills.check.form import check_form
-from scaffold.skills.check.kinds import KINDS
+from scaffold.skills.check.intent import intent
+from scaffold.skills.check.kinds import FINDERS, KINDS
 from scaffold.skills.check.memory import Remembered
-from scaffold.skills.check.rules import RULES
+from scaffold.skills.check.read.documents import Document
+from scaffold.skills.check.reference import Judged, Reference, Verdict
+from scaffold.skills.check.resolve.scope import Scope
 from scaffold.skills.check.settings import Settings
-from scaffold.skills.check.written import unless_written
 
 
 def check_document(
@@ -34,11 +31,7 @@ def check_document(
         across: What was found in it beside the others.
     """
     findings = [*check_form(document, settings), *across]
-    judged = judge_document(document, repository)
-    findings += [finding_of(each, document) for each in judged if each.verdict.state == "false"]
-    allowances = read_allowances(document)
-    kept = list(apply_allowances(document, findings, allowances))
-    return Remembered([*kept, *faults(document, allowances)], judged)
+    return Remembered(findings, judge_document(document, repository))
 
 
 def check_copy(document: Document, settings: Settings, across: tuple[Finding, ...]) -> Remembered:
@@ -47,82 +40,59 @@ def check_copy(document: Document, settings: Settings, across: tuple[Finding, ..
 
 
 def judge_document(document: Document, repository: Repository) -> list[Judged]:
-    """Return every claim of a document with its verdict."""
+    """Return every reference of a document with its verdict and its intent."""
+    scope = Scope(document, repository)
     rows: list[Judged] = []
     seen: set[tuple[str, str, int, int]] = set()
-    for kind in KINDS:
-        for claim in kind.find(document):
-            key = (claim.kind, claim.text, claim.line, claim.column)
+    for find in FINDERS:
+        for reference in find(document):
+            key = (reference.kind, reference.text, reference.line, reference.column)
             if key not in seen:
                 seen.add(key)
-                verdict = kind.judge(claim, document, repository)
-                rows.append(Judged(claim, unless_written(claim, verdict, document)))
-    return list(_told_once(list(_once(rows))))
+                verdict = _placed(KINDS[reference.kind](reference, scope), reference)
+                rows.append(_judged(reference, verdict))
+    return rows
 
 
-# The rules of a file that is missing; the general one gives way to what says more.
-_GENERAL = "path-missing"
-_SPECIAL = frozenset({"link-missing", "requirements-missing", "script-missing", "test-missing"})
+def _judged(reference: Reference, verdict: Verdict) -> Judged:
+    group = _group(reference)
+    if verdict.reason == "true":  # what holds is meant as it is
+        return Judged(reference, verdict, group=group)
+    near, wide = intent(reference)
+    right = verdict.fix.after if verdict.fix is not None else verdict.now.rpartition(" ")[2]
+    if right and _names(reference, right):
+        near = wide = "denies"  # "`new.py`, formerly `old.py`": the text has both
+    return Judged(reference, verdict, near, wide, group)
 
 
-def _told_once(rows: list[Judged]) -> Iterator[Judged]:
-    """Yield the claims; of two that miss one file on one line, the more special is refuted."""
-    special = {(row.claim.line, _file_of(row)): row for row in rows if row.verdict.rule in _SPECIAL}
-    for row in rows:
-        other = special.get((row.claim.line, _file_of(row)))
-        if other is not None and row.verdict.rule == _GENERAL:
-            yield Judged(row.claim, Verdict.open(f"{other.verdict.rule} tells it already"))
-        else:
-            yield row
+def _names(reference: Reference, right: str) -> bool:
+    """Return whether what would be right stands beside a reference, in the same paragraph."""
+    span = reference.span
+    if span is None:
+        return False
+    beside = "\0".join([span.before, span.after, *(each for each in span.block.row)])
+    last = right if "/" in right else right.rpartition(".")[2]
+    return f"`{right}`" in beside or f".{last}`" in beside
 
 
-def _file_of(row: Judged) -> str:
-    name = (row.claim.text.split() or [""])[-1]
-    return name.removeprefix("./").partition("#")[0].partition("::")[0]
+def _group(reference: Reference) -> int:
+    """Return a number that all references of one list, table, paragraph or block share."""
+    if reference.block is not None:
+        return reference.block.line
+    block = reference.span.block if reference.span is not None else None
+    if block is None:
+        return reference.line
+    if block.kind in ("item", "cell"):
+        key = "\0".join(
+            [*block.headings, "\1", *block.intros, block.lead if block.kind == "cell" else ""]
+        )
+        return -zlib.crc32(key.encode("utf-8", "surrogateescape")) - 1
+    return block.line
 
 
-def _once(rows: list[Judged]) -> Iterator[Judged]:
-    """Yield the claims without those that another kind decides.
-
-    A dotted name may be of code or a key of a configuration, and its text does not say which.
-    """
-    either = (SYMBOLS.name, CONFIG_KEYS.name)
-    decided = {
-        (row.claim.line, row.claim.column)
-        for row in rows
-        if row.claim.kind in either and row.verdict.state != "undecided"
-    }
-    for row in rows:
-        is_open = row.claim.kind in either and row.verdict.state == "undecided"
-        if not is_open or (row.claim.line, row.claim.column) not in decided:
-            yield row
-
-
-def finding_of(judged: Judged, document: Document) -> Finding:
-    """Return what is reported of a refuted claim."""
-    claim, verdict = judged.claim, judged.verdict
-    assert verdict.rule in RULES, f"no rule {verdict.rule!r}"
-    severity = RULES[verdict.rule].severity
-    if verdict.confidence == "low" and severity == "error":
-        severity = "warning"
-    return Finding(
-        document.path,
-        claim.line,
-        claim.column,
-        verdict.rule,
-        claim.text,
-        verdict.message,
-        verdict.reason,
-        verdict.now,
-        severity,
-        verdict.confidence,
-        _placed(verdict, claim),
-    )
-
-
-def _placed(verdict: Verdict, claim: Claim) -> Fix | None:
-    """Return the fix of a verdict at the line of its claim, where it names none."""
+def _placed(verdict: Verdict, reference: Reference) -> Verdict:
+    """Return a verdict with its fix at the line of its reference, where it names none."""
     fix = verdict.fix
     if fix is None or fix.line:
-        return fix
-    return Fix(claim.line, fix.before, fix.after, fix.is_safe)
+        return verdict
+    return verdict._replace(fix=Fix(reference.line, fix.before, fix.after, fix.is_safe))

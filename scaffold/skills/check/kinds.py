@@ -1,63 +1,67 @@
-"""The kinds of claims, in the order in which they are looked for."""
+"""The kinds of references: what finds them, and what resolves each."""
 
 from __future__ import annotations
 
-from scaffold.skills.check.claims.called_upon import CALLED_UPON
-from scaffold.skills.check.claims.calls import CALLS
-from scaffold.skills.check.claims.command import COMMANDS
-from scaffold.skills.check.claims.compose import SERVICES
-from scaffold.skills.check.claims.config_key import CONFIG_KEYS
-from scaffold.skills.check.claims.count import COUNTS
-from scaffold.skills.check.claims.count_in_file import COUNTS_IN_FILES
-from scaffold.skills.check.claims.data_block import DATA_BLOCKS
-from scaffold.skills.check.claims.file_key import FILE_KEYS
-from scaffold.skills.check.claims.fixtures import FIXTURES
-from scaffold.skills.check.claims.generated import GENERATED
-from scaffold.skills.check.claims.image import IMAGES
-from scaffold.skills.check.claims.imports import IMPORTS, PYTHON_BLOCKS
-from scaffold.skills.check.claims.kind import Kind
-from scaffold.skills.check.claims.link import LINKS
-from scaffold.skills.check.claims.listed import LISTED
-from scaffold.skills.check.claims.markers import MARKERS
-from scaffold.skills.check.claims.named_in_file import NAMED_IN_FILE
-from scaffold.skills.check.claims.names import NAMES
-from scaffold.skills.check.claims.option import OPTIONS
-from scaffold.skills.check.claims.parameter import PARAMETERS
-from scaffold.skills.check.claims.path import PATHS
-from scaffold.skills.check.claims.shell_syntax import SHELL_BLOCKS
-from scaffold.skills.check.claims.shell_task import TASKS
-from scaffold.skills.check.claims.symbols import SYMBOLS
-from scaffold.skills.check.claims.tree import TREES
-from scaffold.skills.check.claims.version import VERSIONS
-from scaffold.skills.check.claims.workflow_job import WORKFLOW_JOBS
+from collections.abc import Callable, Iterable
 
-KINDS: tuple[Kind, ...] = (
-    LINKS,
-    PATHS,
-    TREES,
-    PYTHON_BLOCKS,
-    IMPORTS,
-    NAMES,
-    CALLS,
-    SYMBOLS,
-    DATA_BLOCKS,
-    NAMED_IN_FILE,
-    PARAMETERS,
-    CALLED_UPON,
-    MARKERS,
-    FIXTURES,
-    COUNTS,
-    COUNTS_IN_FILES,
-    LISTED,
-    VERSIONS,
-    IMAGES,
-    WORKFLOW_JOBS,
-    CONFIG_KEYS,
-    FILE_KEYS,
-    GENERATED,
-    SHELL_BLOCKS,
-    COMMANDS,
-    OPTIONS,
-    TASKS,
-    SERVICES,
+from scaffold.skills.check.read.documents import Document
+from scaffold.skills.check.reference import Reference, Verdict
+from scaffold.skills.check.references.data import find_data
+from scaffold.skills.check.references.generated import find_generated
+from scaffold.skills.check.references.links import find_links
+from scaffold.skills.check.references.numbers import find_numbers
+from scaffold.skills.check.references.python import find_python
+from scaffold.skills.check.references.shell import find_shell
+from scaffold.skills.check.references.spans import find_shown, find_spans
+from scaffold.skills.check.references.trees import find_trees
+from scaffold.skills.check.resolve.calls import resolve_call, resolve_import, resolve_python
+from scaffold.skills.check.resolve.commands import resolve_command, resolve_option
+from scaffold.skills.check.resolve.data import resolve_data, resolve_shell
+from scaffold.skills.check.resolve.generated import resolve_generated
+from scaffold.skills.check.resolve.lines import resolve_line
+from scaffold.skills.check.resolve.links import resolve_link, resolve_own_link
+from scaffold.skills.check.resolve.names import resolve_name, resolve_node, resolve_value
+from scaffold.skills.check.resolve.numbers import resolve_count, resolve_version
+from scaffold.skills.check.resolve.paths import resolve_path
+from scaffold.skills.check.resolve.scope import Scope
+from scaffold.skills.check.resolve.shown import resolve_default, resolve_definition
+from scaffold.skills.check.resolve.tasks import resolve_marker, resolve_task
+from scaffold.skills.check.resolve.trees import resolve_tree
+
+FINDERS: tuple[Callable[[Document], Iterable[Reference]], ...] = (
+    find_links,
+    find_spans,
+    find_shown,
+    find_trees,
+    find_python,
+    find_data,
+    find_shell,
+    find_numbers,
+    find_generated,
 )
+
+KINDS: dict[str, Callable[[Reference, Scope], Verdict]] = {
+    "call": resolve_call,
+    "command": resolve_command,
+    "count": resolve_count,
+    "data": resolve_data,
+    "default": resolve_default,
+    "definition": resolve_definition,
+    "generated": resolve_generated,
+    "image": resolve_version,
+    "import": resolve_import,
+    "line": resolve_line,
+    "link": resolve_link,
+    "marker": resolve_marker,
+    "name": resolve_name,
+    "node": resolve_node,
+    "option": resolve_option,
+    "own link": resolve_own_link,
+    "path": resolve_path,
+    "python": resolve_python,
+    "shell": resolve_shell,
+    "task": resolve_task,
+    "tree": resolve_tree,
+    "value": resolve_value,
+    "version": resolve_version,
+}

@@ -22,8 +22,8 @@ from typing import Any, NamedTuple, cast
 import scaffold
 from scaffold.analysis.files.files import Files
 from scaffold.findings import Finding, Fix
-from scaffold.skills.check.claim import Claim, Judged, Verdict
-from scaffold.skills.check.documents import Document
+from scaffold.skills.check.read.documents import Document
+from scaffold.skills.check.reference import Asked, Judged, Reference, Verdict
 from scaffold.skills.check.settings import Settings
 
 # Any module of the tool may have a say in a verdict, and one that is added, too.
@@ -34,8 +34,8 @@ class Remembered(NamedTuple):
     """What was found in one document.
 
     Args:
-        findings: Everything to report of it.
-        judged: Its claims.
+        findings: The faults of its form.
+        judged: Its references, as the files alone answer them.
     """
 
     findings: list[Finding]
@@ -143,6 +143,11 @@ def memory_file(root: Path) -> Path:
     return _cache_folder() / "areal-scaffold" / "skills-check" / f"{name}.json"
 
 
+def history_file(root: Path) -> Path:
+    """Return the file for what the history of a repository answered, beside `memory_file`."""
+    return memory_file(root).with_suffix(".history.json")
+
+
 def _cache_folder() -> Path:
     if given := os.environ.get("XDG_CACHE_HOME"):
         return Path(given)
@@ -210,10 +215,20 @@ def _finding(row: dict[str, Any]) -> Finding:
 
 
 def _row(judged: Judged) -> list[Any]:
-    claim, verdict = judged.claim, judged.verdict
-    return [claim.kind, claim.text, claim.line, claim.column, verdict.state, verdict.reason]
+    reference, verdict, *rest = judged
+    fix = list(verdict.fix) if verdict.fix is not None else None
+    asked = [list(verdict.asked.paths), *verdict.asked[1:]] if verdict.asked is not None else None
+    said = [*verdict[:5], fix, asked, *verdict[7:]]
+    return [list(reference[:4]), said, *rest]
 
 
 def _judged(row: list[Any]) -> Judged:
-    kind, text, line, column, state, reason = row
-    return Judged(Claim(kind, text, line, column), Verdict(state, reason))
+    reference, said, near, wide, group = row
+    reason, evidence, rule, message, now, fix, asked, *others = said
+    verdict = Verdict(
+        reason, evidence, rule, message, now,
+        Fix(*fix) if fix is not None else None,
+        Asked(tuple(asked[0]), *asked[1:]) if asked is not None else None,
+        *others,
+    )  # fmt: skip
+    return Judged(Reference(*reference), verdict, near, wide, group)

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 
 from scaffold.analysis.files.files import Files
+from scaffold.analysis.lazy_re import lazy_re
 from scaffold.findings import Finding
-from scaffold.skills.check.documents import CLIENT_FOLDERS, Document
+from scaffold.skills.check.read.documents import CLIENT_FOLDERS, Document
+from scaffold.skills.check.references.links import unquoted
 from scaffold.skills.check.rules import RULES
+
+_TOKEN = lazy_re(r"[\w.*-]*(?:/[\w.*-]+)*[/.][\w.*-]*/?")
 
 
 def check_pack(documents: Sequence[Document], files: Files) -> Iterator[Finding]:
@@ -59,10 +64,9 @@ def _copies(skills: Sequence[Document]) -> Iterator[Finding]:
             places[_place(skill)].append(skill)
     for first, *others in places.values():
         for other in others:
-            if _body(other) != _body(first):
-                line = _first_difference(first, other)
-                message = f"the copy differs from {first.path}, from line {line} on"
-                yield _finding(other.path, "copy-differs", other.folder, message, line)
+            for line, text in _differences(first, other):
+                message = f"the copy differs from {first.path} here"
+                yield _finding(other.path, "copy-differs", text or other.folder, message, line)
 
 
 def _place(document: Document) -> str:
@@ -75,34 +79,54 @@ def _body(document: Document) -> str:
     return "\n".join(document.lines[document.front_matter.body_line - 1 :]).strip()
 
 
-def _first_difference(first: Document, other: Document) -> int:
+def _differences(first: Document, other: Document) -> Iterator[tuple[int, str]]:
+    """Yield the line and the first words of each part in which a copy differs."""
+    if _body(first) == _body(other):
+        return
+    from difflib import SequenceMatcher
+
     start = other.front_matter.body_line
-    ours = other.lines[start - 1 :]
-    theirs = first.lines[first.front_matter.body_line - 1 :]
-    for number, (a, b) in enumerate(zip(ours, theirs, strict=False), start):
-        if a != b:
-            return number
-    return min(len(ours), len(theirs)) + start
+    ours = [line.rstrip() for line in other.lines[start - 1 :]]
+    theirs = [line.rstrip() for line in first.lines[first.front_matter.body_line - 1 :]]
+    for kind, _, _, low, _ in SequenceMatcher(None, theirs, ours, autojunk=False).get_opcodes():
+        if kind != "equal":
+            at = min(low, len(ours) - 1)
+            yield start + at, ours[at].strip()[:80] if ours else ""
 
 
 def _orphans(documents: Sequence[Document], files: Files) -> Iterator[Finding]:
-    """Yield the references that no text of their skill names."""
-    texts: dict[str, dict[str, str]] = defaultdict(dict)
+    """Yield the references that no text of their skill names by their path."""
+    texts: dict[str, list[Document]] = defaultdict(list)
     for document in documents:
         if document.kind in ("skill", "reference"):
-            texts[document.folder][document.path] = document.text
+            texts[document.folder].append(document)
     for folder, own in texts.items():
+        tokens = {each.path: frozenset(_named(each)) for each in own}
         for path in sorted(files.below(f"{folder}/references")):
-            name = path.rpartition("/")[2]
-            inside = path.removeprefix(f"{folder}/references/")
-            parent = inside.rpartition("/")[0]
-            others = (text for other, text in own.items() if other != path)
-            if name.startswith(".") or any(
-                name in text or name.rpartition(".")[0] in text or (parent and f"{parent}/" in text)
-                for text in others
-            ):
+            if path.rpartition("/")[2].startswith("."):
                 continue
-            yield _finding(path, "reference-orphaned", inside, f"nothing in {folder} names it")
+            others = (each for other, found in tokens.items() if other != path for each in found)
+            if not any(_is_named(path, each, folder) for each in others):
+                inside = path.removeprefix(f"{folder}/references/")
+                yield _finding(path, "reference-orphaned", inside, f"nothing in {folder} names it")
+
+
+def _named(document: Document) -> Iterator[str]:
+    words = (found.group() for found in _TOKEN.finditer(document.text))
+    links = (unquoted(link.text.partition("#")[0]) for link in document.markdown.links)
+    for each in (*words, *links):
+        yield re.sub(r"^(?:\.{1,2}/)+", "", each).rstrip(".")
+
+
+def _is_named(path: str, token: str, folder: str) -> bool:
+    """Return whether a word of a text is the path of a file, or of a folder that it is in."""
+    if "*" in token:
+        return token.startswith("references/") or "/references/" in token
+    clean = token.rstrip("/")
+    if path == clean or path.endswith(f"/{clean}"):
+        return True
+    is_folder = token.endswith("/") or "/" in clean
+    return is_folder and f"{path}/".startswith(f"{folder}/{clean}/")
 
 
 def _is_skill_folder(path: str) -> bool:

@@ -8,7 +8,7 @@ from scaffold.analysis.files.files import Files
 from scaffold.analysis.project.tool_table import project_text, read_tool_table, settings_errors
 from scaffold.config import Fields
 from scaffold.errors import RequestError, nearest
-from scaffold.skills.check.rules import RULES
+from scaffold.skills.check.rules import GONE, RULES
 
 
 @dataclass(frozen=True)
@@ -67,7 +67,7 @@ def check_rule_names(names: tuple[str, ...], where: str) -> None:
         RequestError: One is not.
     """
     for name in names:
-        if not any(_covers(name, rule) for rule in RULES):
+        if not any(_covers(name, rule) for rule in (*RULES, *GONE)):
             raise RequestError(
                 f"{where} names the rule {name!r}, which does not exist{nearest(name, RULES)}",
                 code="target_invalid",

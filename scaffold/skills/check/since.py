@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import NamedTuple
 
 from scaffold.analysis.files.git import git_output
@@ -15,8 +16,9 @@ from scaffold.analysis.lazy_re import lazy_re
 from scaffold.analysis.repository import Repository
 from scaffold.findings import Finding
 from scaffold.skills.check.checking import Outcome
-from scaffold.skills.check.documents import Document, find_documents
 from scaffold.skills.check.judging import judge_document
+from scaffold.skills.check.read.documents import Document, find_documents
+from scaffold.skills.check.reference import REFUTED
 from scaffold.skills.check.rules import RULES
 
 _DEFINITION = lazy_re(
@@ -77,15 +79,15 @@ def _since(outcome: Outcome, repository: Repository, before: Repository, revisio
         if (finding.path, finding.line) not in told
     ]
     kept.sort(key=lambda each: (each.path, each.line, each.column))
-    return Outcome(kept, outcome.judged, outcome.num_documents)
+    return replace(outcome, findings=kept)
 
 
 def _not_false(document: Document, before: Repository) -> frozenset[tuple[str, int, int]]:
     """Return the claims of a document that the earlier repository does not refute."""
     return frozenset(
-        (each.claim.text, each.claim.line, each.claim.column)
+        each.reference[1:4]
         for each in judge_document(document, before)
-        if each.verdict.state != "false"
+        if each.verdict.reason not in REFUTED | {"absent"}
     )
 
 

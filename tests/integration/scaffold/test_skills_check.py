@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -18,7 +19,7 @@ name: tidy
 description: Tidies the package. Use when it is untidy.
 ---
 
-Read `pkg/gone.py` first.
+Read `pkg/__init__.py` and `pkg/gone.py` first.
 
 Then run `pkg/Tidy.py` on [the notes](notes.md).
 """
@@ -33,7 +34,10 @@ def repository(tmp_path: Path) -> Path:
     write(root, ".agents/skills/tidy/notes.md", "# Notes\n")
     write(root, "pkg/__init__.py", "")
     write(root, "pkg/tidy.py", "def tidy(rows):\n    return rows\n")
+    write(root, "pkg/gone.py", "def gone():\n    return 1\n")
     git(root, "init", "--quiet")
+    commit(root)
+    (root / "pkg/gone.py").unlink()
     commit(root)
     return root
 
@@ -83,14 +87,17 @@ def rules(loaded: dict[str, Any]) -> list[str]:
 def test_people_see_the_place_the_claim_and_what_is_true_now(repository: Path) -> None:
     done = check(repository)
     assert done.returncode == 1
+    commit = re.search(r"commit (\w{10}) of (\d{4}-\d\d-\d\d)", done.stdout)
+    assert commit is not None, done.stdout
     assert done.stdout == (
-        f"{PATH}:6:7  error  path-missing  'pkg/gone.py' does not exist\n"
-        "    pkg has no 'gone.py'\n"
-        f"{PATH}:8:11  error  path-case  'pkg/Tidy.py' is spelled in another case\n"
+        f"{PATH}:6:29  error  path-missing  'pkg/gone.py' does not exist  [removed]\n"
+        f"    pkg has no 'gone.py'; {commit.group()} removed it from pkg/gone.py\n"
+        f"{PATH}:8:11  error  path-case  'pkg/Tidy.py' is spelled in another way"
+        "  [other spelling]\n"
         "    git lists pkg/tidy.py\n"
-        "    now: pkg/tidy.py\n"
+        "    now: it is pkg/tidy.py\n"
         "    fix: pkg/Tidy.py -> pkg/tidy.py (--fix writes it)\n"
-        "3 claims in 2 documents: 1 true, 2 false, 0 undecided\n"
+        "4 claims in 2 documents: 2 true, 2 false, 0 undecided\n"
         "2 errors\n"
     )
 
@@ -98,7 +105,8 @@ def test_people_see_the_place_the_claim_and_what_is_true_now(repository: Path) -
 def test_json_has_every_finding_with_a_fingerprint(repository: Path) -> None:
     loaded = checked_json(repository)
     assert rules(loaded) == ["path-missing", "path-case"]
-    assert loaded["claims"] == {"true": 1, "false": 2}
+    assert loaded["claims"] == {"true": 2, "false": 2}
+    assert [each["reason"] for each in loaded["findings"]] == ["removed", "other spelling"]
     assert len({each["fingerprint"] for each in loaded["findings"]}) == 2
     same = json.loads(check(repository, "--format", "json").stdout)
     assert same["findings"] == loaded["findings"]
@@ -109,12 +117,13 @@ def test_sarif_names_rules_and_places(repository: Path) -> None:
     assert [each["id"] for each in run["tool"]["driver"]["rules"]] == ["path-case", "path-missing"]
     place = run["results"][0]["locations"][0]["physicalLocation"]
     assert place["artifactLocation"]["uri"] == PATH
-    assert place["region"] == {"startLine": 6, "startColumn": 7}
+    assert place["region"] == {"startLine": 6, "startColumn": 29}
+    assert run["results"][0]["properties"]["reason"] == "removed"
 
 
 def test_github_gets_one_annotation_a_finding(repository: Path) -> None:
     first, second = check(repository, "--format", "github").stdout.splitlines()
-    assert first.startswith(f"::error file={PATH},line=6,col=7,title=path-missing::'pkg/gone.py'")
+    assert first.startswith(f"::error file={PATH},line=6,col=29,title=path-missing::'pkg/gone.py'")
     assert second.startswith(f"::error file={PATH},line=8,col=11,title=path-case::")
 
 
@@ -130,10 +139,13 @@ def test_fix_writes_what_is_certain_and_nothing_else(repository: Path) -> None:
 
 def test_a_baseline_leaves_only_new_findings(repository: Path) -> None:
     assert check(repository, "--write-baseline", "known.json").returncode == 0
-    moved = SKILL.replace("Read", "A line above.\n\nRead") + "\nSee `pkg/also_gone.py`.\n"
+    moved = (
+        SKILL.replace("Read", "A line above.\n\nRead")
+        + "\nSee `pkg/__init__.py`, `pkg/also_gone.py`.\n"
+    )
     (repository / PATH).write_text(moved)
     done = check(repository, "--baseline", "known.json")
-    assert done.returncode == 1
+    assert done.returncode == 0
     assert "also_gone" in done.stdout
     assert "pkg/Tidy.py" not in done.stdout
     (repository / PATH).write_text(SKILL.replace("`pkg/Tidy.py`", "it"))
@@ -209,7 +221,7 @@ def test_what_is_remembered_stays_out_of_the_tree(repository: Path) -> None:
 
 
 def test_a_page_that_is_pointed_at_is_checked(repository: Path) -> None:
-    write(repository, "docs/use.md", "Open `pkg/lost.py`.\n")
+    write(repository, "docs/use.md", "Open `pkg/tidy.py`, `pkg/lost.py`.\n")
     assert rules(checked_json(repository, "docs")) == ["path-missing"]
     assert rules(checked_json(repository, "docs/use.md")) == ["path-missing"]
     done = check(repository, "docs/none.md", "--json")
@@ -219,9 +231,13 @@ def test_a_page_that_is_pointed_at_is_checked(repository: Path) -> None:
 def test_without_git_the_folder_is_the_repository(tmp_path: Path) -> None:
     root = tmp_path / "plain"
     write(root, PATH, SKILL)
-    write(root, "pkg/here.py", "")
+    write(root, "pkg/__init__.py", "")
+    write(root, "pkg/tidy.py", "")
     found = rules(checked_json(root))
-    assert "path-missing" in found
+    assert found == ["path-missing", "path-case", "link-missing"]
+    assert checked_json(root)["notes"] == [
+        "there is no git repository, so the history was not asked"
+    ]
 
 
 def test_nothing_to_check_is_clean(tmp_path: Path) -> None:
@@ -307,9 +323,9 @@ def test_options_that_do_not_go_together_are_refused(repository: Path) -> None:
 
 
 def test_names_from_elsewhere_count_when_an_interpreter_is_named(repository: Path) -> None:
-    text = SKILL.replace("Read `pkg/gone.py` first.", "Call `click.commando()`.").replace(
-        "`pkg/Tidy.py`", "it"
-    )
+    text = SKILL.replace(
+        "Read `pkg/__init__.py` and `pkg/gone.py` first.", "Call `click.commando()`."
+    ).replace("`pkg/Tidy.py`", "it")
     code = "\n```python\nimport click\nfrom click import Group, Groop\n\nGroup(name='x')\n```\n"
     (repository / PATH).write_text(text + code)
     assert rules(checked_json(repository)) == []
@@ -318,3 +334,63 @@ def test_names_from_elsewhere_count_when_an_interpreter_is_named(repository: Pat
     assert f"those that {sys.executable} has installed" in loaded["warnings"][0]
     done = check(repository, "--python", "/no/python", "--json")
     assert json.loads(done.stdout)["error"]["code"] == "interpreter_lacks"
+
+
+def test_a_report_is_one_page_beside_nothing(repository: Path) -> None:
+    known = {"XDG_CACHE_HOME": str(repository.parent / "cache"), "PYTHONPATH": str(ROOT)}
+
+    def report(*argv: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [sys.executable, "-m", "scaffold", "skills", "report", *argv],
+            cwd=repository,
+            env={**os.environ, **known},
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+
+    shown = report("--dry-run")
+    assert shown.returncode == 0
+    assert not (repository / "skills-report.html").exists()
+    assert report("--output", "page.html").returncode == 0
+    text = (repository / "page.html").read_text()
+    assert "pkg/gone.py" in text
+    assert "<script" not in text
+    assert report("--format", "markdown", "--output", "page.md").returncode == 0
+    assert "path-missing (removed)" in (repository / "page.md").read_text()
+    done = report("--output", "no/folder/page.html", "--json")
+    assert json.loads(done.stdout)["error"]["code"] == "write_failed"
+
+
+def test_a_baseline_with_a_rule_that_is_gone_is_told_and_not_refused(repository: Path) -> None:
+    assert check(repository, "--write-baseline", "known.json").returncode == 0
+    loaded = json.loads((repository / "known.json").read_text())
+    old = {"fingerprint": "0" * 16, "rule": "skill-unknown", "path": PATH, "claim": "a"}
+    (repository / "known.json").write_text(
+        json.dumps({**loaded, "findings": [*loaded["findings"], old]})
+    )
+    done = check(repository, "--baseline", "known.json")
+    assert done.returncode == 0
+    assert "has entries of the rule skill-unknown, which does not exist" in done.stderr
+
+
+def test_a_repository_without_a_commit_is_checked_and_the_history_named(tmp_path: Path) -> None:
+    root = tmp_path / "fresh"
+    write(root, PATH, SKILL)
+    write(root, "pkg/__init__.py", "")
+    write(root, "pkg/tidy.py", "")
+    git(root, "init", "--quiet")
+    loaded = checked_json(root)
+    assert "path-missing" in rules(loaded)
+    assert loaded["notes"] == ["the repository has no commit, so the history was not asked"]
+
+
+def test_sixteen_thousand_spans_in_one_sentence_come_to_an_end(repository: Path) -> None:
+    spans = ", ".join(f"`pkg/step_{number}.py`" for number in range(8_000))
+    names = ", ".join(f"`name_{number}`" for number in range(8_000))
+    write(repository, "AGENTS.md", f"They are {spans} and {names}.\n")
+    loaded = checked_json(repository)
+    (page,) = [each for each in loaded["documents"] if each["path"] == "AGENTS.md"]
+    assert sum(page["claims"].values()) == 16_000
+    assert page["compared"] is False

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from scaffold.skills.check.markdown import NEAR, parse_markdown
+from scaffold.skills.check.read.markdown import NEAR, parse_markdown
 
 _TEXT = """\
 # Head `a`

@@ -42,7 +42,7 @@ def test_nothing_is_judged_again_where_nothing_changed(root: Path) -> None:
 
 def test_a_skill_that_changed_is_judged_alone(root: Path) -> None:
     checked(root)
-    write(root, skill("fourth"), HEAD.format("fourth") + "Read `pkg/gone.py`.\n")
+    write(root, skill("fourth"), HEAD.format("fourth") + "Read `pkg/code.py`, `pkg/gone.py`.\n")
     outcome = checked(root)
     assert outcome.num_fresh == 1
     assert [each.rule for each in outcome.findings] == ["path-missing"]
@@ -194,7 +194,7 @@ def checked(root: Path) -> Outcome:
 def _told(outcome: Outcome) -> dict[str, list[tuple[object, ...]]]:
     """Returns each claim with its verdict, without what its finder knew."""
     return {
-        path: [(*claim[:4], verdict.state, verdict.reason) for claim, verdict in rows]
+        path: [(*each.reference[:4], each.verdict, each.near, each.wide) for each in rows]
         for path, rows in outcome.judged.items()
     }
 

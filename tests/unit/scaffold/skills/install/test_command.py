@@ -9,7 +9,7 @@ import pytest
 from scaffold.analysis.repository import Repository
 from scaffold.errors import ConflictError
 from scaffold.skills.check.checking import check_repository
-from scaffold.skills.check.output.human import to_text
+from scaffold.skills.check.report.human import to_text
 from scaffold.skills.install.command import InstallOptions, install_skills, update_skills
 from scaffold.skills.install.run import Options
 from tests.unit.scaffold.skills.install.conftest import SKILL, write

@@ -1,0 +1,194 @@
+"""What a command line runs, behind `sudo`, `uv run` and other programs that start programs."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Literal, NamedTuple
+
+from scaffold.analysis.cli.shell_words import Word
+from scaffold.analysis.lazy_re import lazy_re
+
+CallKind = Literal["script", "module", "interpreted", "name"]
+
+_PYTHON = lazy_re(r"^(?:.*/)?(?:python|pypy)(?:\d(?:\.\d+)?)?$")
+_STARTERS: dict[str, frozenset[str]] = {
+    "sudo": frozenset({"-u", "-g"}),
+    "nohup": frozenset(),
+    "exec": frozenset({"-a"}),
+    "command": frozenset(),
+    "env": frozenset({"-u"}),
+    "nice": frozenset({"-n"}),
+    "xvfb-run": frozenset(),
+    "timeout": frozenset({"-s", "-k"}),
+    "stdbuf": frozenset({"-o", "-e", "-i"}),
+    "watch": frozenset({"-n"}),
+}
+_RUNNERS: dict[str, frozenset[str]] = {
+    "uv": frozenset(
+        {"--with", "--extra", "--group", "--python", "-p", "--project", "--directory", "--package"}
+        | {"--env-file", "--index", "--with-requirements", "--with-editable", "--only-group"}
+        | {"--no-group", "--no-extra", "--index-url", "--default-index", "--color", "--config-file"}
+    ),
+    "poetry": frozenset({"-C", "-P", "--directory", "--project"}),
+    "pdm": frozenset({"-p", "--project", "--venv"}),
+    "hatch": frozenset({"-e", "--env"}),
+    "pipenv": frozenset(),
+    "rye": frozenset(),
+    "pixi": frozenset({"-e", "--environment", "--manifest-path"}),
+}
+_PYTHON_VALUES = frozenset({"-W", "-X", "--check-hash-based-pycs"})
+_INTERPRETERS = frozenset(
+    {"bash", "sh", "zsh", "source", ".", "node", "ruby", "perl", "deno"} | {"tsx"}
+)
+_LAUNCHERS = frozenset({"torchrun", "deepspeed"})
+# Programs that machines and their owners bring; those that a Python project may be itself are not
+# among them.
+_FOREIGN = """
+    [ [[ alias apk apt apt-get awk aws az base64 basename brew bun bunx bzip2 cargo cat cd chmod
+    chown claude clear cmake code codex cp crontab curl cut date dd declare df diff dig dirname
+    docker docker-compose dnf dotnet du echo ed egrep eval exit export false fd fgrep ffmpeg
+    find flyctl fmt gcc gcloud gem gh git go gpg grep gunzip gzip head helm heroku history
+    hostname htop id ifconfig install ip java javac jq kill killall kubectl less let ln local ls
+    lsof man mkdir mktemp more mv mvn mysql nano netstat npx nvidia-smi nvm open opencode
+    openssl pgrep ping pip pip3 pipx pkill pnpx podman popd printenv printf ps psql pushd pwd
+    read readlink realpath redis-cli reset return rg rm rmdir rsync rustc rustup scp sed seq set
+    sha256sum shift sleep sort split sqlite3 ssh stat su sysctl systemctl tail tar tee telnet
+    terraform test time tmux top touch tr trap tree true type ulimit umask uname unalias uniq
+    unset unzip uvx vercel vi vim wait wc wget whereis which whoami xargs xcodebuild yq zip nvcc
+    conda mamba micromamba huggingface- cli eslint prettier tsc vite jest vitest playwright
+    cypress next turbo nx lerna rspec rails rake bundle php composer artisan swift xcrun adb
+    gradle vagrant packer pulumi sam cdk serverless netlify
+"""
+FOREIGN = frozenset(_FOREIGN.split())
+
+
+class Call(NamedTuple):
+    """What a command line runs.
+
+    Args:
+        kind: "script" for a file that is run itself, "interpreted" for a file that another
+            program reads, "module" for `python -m`, "name" for a program by its name.
+        target: The word that names it.
+        words: The words from that one on.
+        runner: What starts it in the project's environment: "uv", "poetry" or "".
+        interpreter: Who reads it, for "interpreted".
+    """
+
+    kind: CallKind
+    target: Word
+    words: Sequence[Word]
+    runner: str = ""
+    interpreter: str = ""
+
+    @property
+    def args(self) -> tuple[Word, ...]:
+        """The words behind the target."""
+        return tuple(self.words[1:])
+
+
+def call_of(words: Sequence[Word]) -> Call | None:
+    """Return what a command line runs; None where it runs nothing of a repository."""
+    runner = ""
+    for _ in range(6):
+        if not words:
+            return None
+        name = words[0].text.rpartition("/")[2]
+        if name in _STARTERS and words[0].is_sure:
+            words = _without_options(words[1:], _STARTERS[name])
+            words = [*words][1:] if name == "timeout" else _without_assignments(words)
+        elif name in _RUNNERS and [each.text for each in words[1:2]] == ["run"]:
+            runner = name
+            module = _option_value(words[2:], ("-m", "--module")) if name == "uv" else None
+            if module is not None:
+                return Call("module", module[0], module, runner)
+            words = _without_options(words[2:], _RUNNERS[name])
+        else:
+            break
+    return _call(words, runner)
+
+
+def _call(words: Sequence[Word], runner: str) -> Call | None:
+    if not words:
+        return None
+    first = words[0]
+    name = first.text.rpartition("/")[2]
+    if _PYTHON.match(first.text) and first.is_sure:
+        return _python(words[1:], runner)
+    if name in _INTERPRETERS and first.is_sure:
+        rest = _without_options(words[1:], frozenset({"-r", "--require", "-O", "-o"}))
+        if len(rest) < len(words) - 1 and any(w.text in ("-c", "-e", "-p") for w in words[1:]):
+            return None
+        if name == "deno":
+            if not rest or rest[0].text != "run":
+                return None
+            rest = rest[1:]
+        return _file("interpreted", rest, runner, name)
+    if name in _LAUNCHERS and first.is_sure:
+        return _launched(words[1:], runner)
+    if first.text in FOREIGN:
+        return None
+    if "/" in first.raw or first.text.startswith(("$", "<", "{")):
+        if first.text.startswith(("http:", "https:", "/")) and first.is_sure:
+            return None
+        interpreter = "uv" if runner and first.text.endswith(".py") else ""
+        kind: CallKind = "interpreted" if interpreter else "script"
+        return _file(kind, words, runner, interpreter)
+    if runner and first.text.endswith(".py"):
+        return _file("interpreted", words, runner, runner)
+    if not first.is_sure or not re.fullmatch(r"[a-zA-Z][\w.+-]*", first.text):
+        return None
+    return Call("name", first, words, runner)
+
+
+def _python(words: Sequence[Word], runner: str) -> Call | None:
+    module = _option_value(words, ("-m",))
+    if module is not None:
+        if module[0].text in ("torch.distributed.run", "torch.distributed.launch"):
+            return _launched(module[1:], runner)
+        return Call("module", module[0], module, runner)
+    if any(re.fullmatch(r"-\w*c|-", each.text) for each in words[:3]):
+        return None
+    return _file("interpreted", _without_options(words, _PYTHON_VALUES), runner, "python")
+
+
+def _launched(words: Sequence[Word], runner: str) -> Call | None:
+    """Return the script behind a launcher's own options, which often take a word each."""
+    for index, each in enumerate(words):
+        if each.text in ("-m", "--module"):
+            return None
+        if each.text.endswith(".py") and not each.text.startswith("-"):
+            return _file("interpreted", words[index:], runner, "python")
+    return None
+
+
+def _file(kind: CallKind, words: Sequence[Word], runner: str, interpreter: str) -> Call | None:
+    if not words or words[0].text.startswith("-"):
+        return None
+    return Call(kind, words[0], words, runner, interpreter)
+
+
+def _option_value(words: Sequence[Word], names: tuple[str, ...]) -> Sequence[Word] | None:
+    """Return the words from an option's value on, where it stands before any other word."""
+    for index, each in enumerate(words):
+        if each.text in names:
+            return words[index + 1 :] or None
+        if not each.text.startswith("-"):
+            return None
+    return None
+
+
+def _without_options(words: Sequence[Word], with_value: frozenset[str]) -> Sequence[Word]:
+    index = 0
+    while index < len(words) and words[index].text.startswith("-") and len(words[index].text) > 1:
+        if words[index].text == "--":
+            return words[index + 1 :]
+        index += 2 if words[index].text in with_value else 1
+    return words[index:]
+
+
+def _without_assignments(words: Sequence[Word]) -> Sequence[Word]:
+    index = 0
+    while index < len(words) and re.match(r"[A-Za-z_]\w*=", words[index].raw):
+        index += 1
+    return words[index:]

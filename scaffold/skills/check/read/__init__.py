@@ -1,0 +1,1 @@
+"""Documents and their blocks: what is read before anything is looked for."""

@@ -1,0 +1,210 @@
+"""The texts that guide agents: skills with their references, subagents, commands, rules, guides."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Literal, NamedTuple
+
+from scaffold.analysis.files.files import Files
+from scaffold.analysis.files.front_matter import FrontMatter, read_front_matter
+from scaffold.analysis.lazy_re import lazy_re
+from scaffold.config import FieldError, Fields
+from scaffold.skills.check.read.markdown import Markdown, parse_markdown
+
+Kind = Literal["skill", "reference", "agent", "command", "rules", "guide", "page"]
+
+GUIDES = frozenset({"AGENTS.md", "CLAUDE.md", "GEMINI.md", "copilot-instructions.md"})
+CLIENT_FOLDERS = (".agents/", ".claude/", ".codex/", ".opencode/", ".cursor/", ".github/")
+"""Folders of a client at the top of a repository."""
+# As `scaffold skills install` writes it; what reads all of it would cost every check its imports.
+LOCK = ".scaffold/skills-lock.toml"
+
+# What others wrote is kept there, often without the parts that nobody here needs.
+_VENDORED = frozenset({"vendor", "_vendor", "vendored", "third_party", "node_modules"})
+
+_AGENT = lazy_re(r"(?:^|/)\.(?:agents|claude|opencode|github)/agents?/(?:.+/)?[^/]+\.md$")
+_COMMAND = lazy_re(r"(?:^|/)\.(?:claude|opencode|agents)/commands?/(?:.+/)?[^/]+\.md$")
+_RULES = lazy_re(
+    r"(?:^|/)(?:\.(?:agents|claude|codex|cursor|gemini|opencode|windsurf)/.+\.mdc?"
+    r"|\.github/(?:instructions|prompts|chatmodes)/.+\.md)$"
+)
+_HIDDEN = lazy_re(r"(?:^|.*?/)(?P<folder>\.(?!git(?:hub|lab)?/)\w[^/]*)/")
+_IMPORT = lazy_re(r"(?:^|\s)@(?P<path>[\w./-]+\.md)\b")
+
+
+@dataclass(frozen=True)
+class Document:
+    """One text.
+
+    Args:
+        path: Relative to the root, with forward slashes.
+        kind: What it is to agents.
+        folder: The skill's folder for a skill and its references, else the document's own.
+        text: Its content; lines end in a line feed.
+        is_installed: Whether its skill was installed, and so was written for another repository.
+        clients: The client folders that it is read from, as itself or through a link.
+    """
+
+    path: str
+    kind: Kind
+    folder: str
+    text: str
+    is_installed: bool = False
+    clients: frozenset[str] = frozenset()
+
+    @cached_property
+    def lines(self) -> list[str]:
+        """The lines without their ends; line 1 is at index 0."""
+        return self.text.split("\n")
+
+    @cached_property
+    def front_matter(self) -> FrontMatter:
+        """The keys at its top."""
+        return read_front_matter(self.text)
+
+    @cached_property
+    def markdown(self) -> Markdown:
+        """The body's blocks, code spans and links, with the lines of the whole text."""
+        return parse_markdown(self.lines, self.front_matter.body_line)
+
+    @property
+    def is_foreign(self) -> bool:
+        """Whether it was written elsewhere: its skill was installed, or its folder is vendored."""
+        return self.is_installed or bool(_VENDORED.intersection(self.path.split("/")))
+
+
+class Unreadable(NamedTuple):
+    """A document that could not be read, and why."""
+
+    path: str
+    reason: str
+
+
+def find_documents(
+    files: Files, pages: Iterable[str] = ()
+) -> tuple[list[Document], list[Unreadable]]:
+    """Return all guidance of a repository, each text once though links lead to it twice.
+
+    Args:
+        files: The repository's files.
+        pages: Further Markdown files that are to be checked, relative to the root.
+    """
+    kinds = _kinds(files)
+    kinds.update({page: ("page", _parent(page)) for page in pages if page not in kinds})
+    documents: list[Document] = []
+    unreadable: list[Unreadable] = []
+    seen: set[str] = set()
+    installed = _installed(files)
+    clients = _clients(kinds, files)
+    # The sources come first: a link to them, from a client's folder for example, is their copy.
+    for path in sorted(kinds, key=lambda path: (not path.startswith(".agents/"), path)):
+        real = files.real(path)
+        if real in seen:
+            continue
+        seen.add(real)
+        # Of a document its text is known itself, to whoever keeps what was found in it.
+        text = files.look_into(path)
+        if text is None:
+            unreadable.append(Unreadable(path, files.why_unreadable(path)))
+            continue
+        kind, folder = kinds[path]
+        text = text.replace("\r\n", "\n")
+        is_installed = folder in installed
+        documents.append(Document(path, kind, folder, text, is_installed, clients[real]))
+    return documents, unreadable
+
+
+def _clients(paths: Iterable[str], files: Files) -> dict[str, frozenset[str]]:
+    """Return the client folders that each document is read from, by where it really is."""
+    links = {
+        files.real(path): path.partition("/")[0]
+        for path in files.paths
+        if path.startswith(CLIENT_FOLDERS) and path.count("/") < 4 and files.is_link(path)
+    }
+    found: dict[str, set[str]] = {}
+    for path in paths:
+        real = files.real(path)
+        own = found.setdefault(real, set())
+        if path.startswith(CLIENT_FOLDERS):
+            own.add(path.partition("/")[0])
+        own.update(name for place, name in links.items() if real.startswith(f"{place}/"))
+    return {real: frozenset(own) for real, own in found.items()}
+
+
+def _installed(files: Files) -> set[str]:
+    """Return the folders of the skills that the lock file names; a broken one names none."""
+    text = files.text(LOCK) if LOCK in files.paths else None
+    try:
+        fields = Fields(tomllib.loads(text or ""), LOCK)
+        return {
+            f"{root}/{each.text('name')}"
+            for each in fields.tables("skills")
+            for root in each.texts("roots")
+        }
+    except (ValueError, FieldError):
+        return set()
+
+
+def _kinds(files: Files) -> dict[str, tuple[Kind, str]]:
+    skills = {_parent(path) for path in files.by_name.get("SKILL.md", ())}
+    # A hidden folder with a skill in it is a client's, whatever its name.
+    hidden = {inside.group() for each in skills if (inside := _HIDDEN.match(f"{each}/"))}
+    found: dict[str, tuple[Kind, str]] = {}
+    for path in files.paths:
+        if path.endswith((".md", ".mdc")):
+            kind = _kind(path, skills)
+            if kind is None and hidden and (inside := _HIDDEN.match(path)):
+                kind = ("rules", _parent(path)) if inside.group() in hidden else None
+            if kind is not None:
+                found[path] = kind
+    for path in [each for each, (kind, _) in found.items() if kind == "guide"]:
+        for each in _taken_in(path, files):
+            found.setdefault(each, ("rules", _parent(each)))
+    return found
+
+
+def _taken_in(path: str, files: Files) -> Iterator[str]:
+    """Yield the Markdown that a guide takes in with ``@path``."""
+    text = files.look_into(path) or ""
+    for each in _IMPORT.finditer(text) if "@" in text else ():
+        for base in (_parent(path), ""):
+            place = f"{base}/{each['path']}".removeprefix("/").replace("/./", "/")
+            if place in files.paths:
+                yield place
+                break
+
+
+def _kind(path: str, skills: set[str]) -> tuple[Kind, str] | None:
+    folder, _, name = path.rpartition("/")
+    if name == "SKILL.md":
+        return "skill", folder
+    if name in GUIDES:
+        return "guide", folder
+    for parent in _parents(folder):
+        if parent in skills:
+            return "reference", parent
+    for kind, pattern in _PATTERNS:
+        if pattern.search(path):
+            return kind, folder
+    return None
+
+
+_PATTERNS: tuple[tuple[Kind, re.Pattern[str]], ...] = (
+    ("agent", _AGENT),
+    ("command", _COMMAND),
+    ("rules", _RULES),
+)
+
+
+def _parents(folder: str) -> Iterator[str]:
+    while folder:
+        yield folder
+        folder = folder.rpartition("/")[0]
+
+
+def _parent(path: str) -> str:
+    return path.rpartition("/")[0]

@@ -1,0 +1,49 @@
+"""What references carry: a path, lines of a file, a name of code."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class Named(NamedTuple):
+    """A path as a text names it.
+
+    Args:
+        path: The path itself.
+        rule: The rule that is broken where it is missing.
+    """
+
+    path: str
+    rule: str = "path-missing"
+
+
+class Anchor(NamedTuple):
+    """Lines of a file.
+
+    Args:
+        path: The file as the text names it.
+        line: The first line.
+        end: The last line.
+        symbol: What the text says is there, or empty.
+        shown: The code that the text shows of it, or empty.
+    """
+
+    path: str
+    line: int
+    end: int
+    symbol: str
+    shown: str
+
+
+class Symbol(NamedTuple):
+    """A name of code.
+
+    Args:
+        name: The name, dotted or not.
+        call: The parentheses behind it with what is in them, or empty.
+        file: The file that it is said to be in, or empty.
+    """
+
+    name: str
+    call: str = ""
+    file: str = ""

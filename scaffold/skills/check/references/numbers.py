@@ -1,0 +1,145 @@
+"""Numbers beside what can be counted, lowest versions, exact pins, tags of images."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from scaffold.analysis.lazy_re import lazy_re
+from scaffold.skills.check.read.documents import Document
+from scaffold.skills.check.read.markdown import Block, Span
+from scaffold.skills.check.reference import Reference
+from scaffold.skills.check.references.placeholders import is_placeholder
+from scaffold.skills.check.references.shell import shell_of
+
+_WORDS = [
+    "two",
+    "three",
+    "four",
+    "five",
+    "six",
+    "seven",
+    "eight",
+    "nine",
+    "ten",
+    "eleven",
+    "twelve",
+]
+_NUMBER = rf"(?P<number>\d{{1,4}}|{'|'.join(_WORDS)})"
+_ENTRIES = r"(?:entries|items|elements|keys|members|options|choices|rows|values|variants)"
+_FILES = (
+    r"(?:\w+\s+)?(?:files|modules|skills|folders|subfolders|directories|packages|tests|scripts"
+    r"|examples|templates|workflows|agents|commands|pages|migrations|rules|benchmarks)"
+)
+_VERB = r"(?:has|have|holds?|contains?|lists?|defines?|registers?|includes?)"
+_BEHIND = lazy_re(
+    rf"^\s*(?:\(|(?:currently\s+|now\s+)?{_VERB}\s+)(?:exactly\s+)?{_NUMBER}\s+"
+    rf"(?:(?P<entries>{_ENTRIES})|(?P<files>{_FILES}))\b"
+    r"(?!\s*/|\s+(?:per|each|or more|or fewer))",
+    re.IGNORECASE,
+)
+_AHEAD = lazy_re(
+    rf"(?:^|[.:(;,]\s*|\b(?:the|all|are|these|of|is)\s+){_NUMBER}\s+"
+    rf"(?:(?P<entries>{_ENTRIES})|(?P<files>{_FILES}))\s+(?:in|of|under|inside)\s+(?:the\s+)?\Z",
+    re.IGNORECASE,
+)
+_VARIABLE = lazy_re(r"(?:[A-Za-z_]\w*\.)*_*[A-Z][A-Za-z0-9_]+")
+_FOLDER = lazy_re(r"\.{0,2}/?[\w.@-]+(?:/[\w.@-]+)*/?")
+# "Python 3.10+", "Python >= 3.10"; a word behind it makes it that of a feature.
+_FLOOR = lazy_re(
+    r"\b(?P<tool>Python|Node(?:\.js)?|Go|Rust)\**:?\**\s*(?P<sign>>=|≥)?\s*v?"
+    r"(?P<version>\d+(?:\.\d+){0,2})(?![\d.]*[A-Za-z\d])\s*"
+    r"(?P<more>\+|or (?:newer|later|higher|above))?"
+    r"(?=\**\s*(?:$|[.,;:)|]|\n|—|-\s))",
+    re.MULTILINE,
+)
+_TOOLS = {"Python": "python", "Node": "node", "Node.js": "node", "Go": "go", "Rust": "rust"}
+_PIN = lazy_re(
+    r"(?<![\w./@-])(?P<name>[A-Za-z][\w.-]*)(?:\[[\w,.-]+\])?==(?P<version>\d[\w.!+]*)(?![\w.*])"
+)
+_IMAGE = lazy_re(
+    r"(?P<name>[a-z0-9][\w.-]*(?::\d{2,5})?(?:/[a-z0-9][\w-]*)+):(?P<tag>[A-Za-z0-9_][\w.-]*)"
+)
+# Without a slash it may be anything, except behind `docker run`.
+_SHORT = lazy_re(r"(?P<name>[a-z][a-z0-9-]*):(?P<tag>v?\d[\w.-]*)")
+_INSTALLERS = frozenset({"pip", "pip3", "uv", "poetry", "pdm", "conda", "mamba", "pipx"})
+_MAKERS = frozenset({"build", "push", "tag"})
+
+
+class Count(NamedTuple):
+    """A number with what it counts: a variable, or a folder."""
+
+    number: int
+    written: str
+    of: str
+    is_folder: bool
+
+
+class Given(NamedTuple):
+    """A version: the lowest of a tool ("floor"), a pin ("pin") or a tag ("image")."""
+
+    what: str
+    name: str
+    version: str
+
+
+def find_numbers(document: Document) -> Iterator[Reference]:
+    """Yield the counts, versions and tags of a document."""
+    for span in document.markdown.codes:
+        yield from _count(span)
+        if found := _PIN.fullmatch(span.text):
+            data = Given("pin", found["name"], found["version"])
+            yield Reference("version", span.text, span.line, span.column, data, span=span)
+        elif (found := _IMAGE.fullmatch(span.text)) and not is_placeholder(span.text):
+            data = Given("image", found["name"], found["tag"])
+            yield Reference("image", span.text, span.line, span.column, data, span=span)
+    for block in document.markdown.blocks:
+        if block.kind in ("paragraph", "item", "cell"):
+            yield from _floors(block)
+    for line in shell_of(document).invocations:
+        if line.span is not None:
+            continue
+        texts = [word.text for word in line.words]
+        installs = not _INSTALLERS.isdisjoint(texts[:4]) and "upgrade" not in " ".join(texts)
+        takes = texts[0] in ("docker", "podman") and texts[1:2] in (["pull"], ["run"])
+        for index, word in enumerate(line.words):
+            pin = _PIN.fullmatch(word.text) if installs and word.is_sure else None
+            image = None if pin or _MAKERS & set(texts) else _IMAGE.fullmatch(word.text)
+            if takes and image is None:
+                image = _SHORT.fullmatch(word.text)
+                takes = image is None  # what follows is for the program in it
+            if pin or (image and word.is_sure and not is_placeholder(word.text)):
+                found = pin or image
+                assert found is not None, "one of the two is there"
+                what = "pin" if pin else "image"
+                data = Given(what, found["name"], found["version" if pin else "tag"])
+                place = (line.line_of(index), line.columns[index])
+                yield Reference(
+                    "version" if pin else "image", found.group(), *place, data, line.block
+                )
+
+
+def _count(span: Span) -> Iterator[Reference]:
+    found = _BEHIND.match(span.after) or _AHEAD.search(span.before[-60:])
+    if found is None or "each" in span.before[-30:].lower() or is_placeholder(span.text):
+        return
+    is_folder = bool(found["files"])
+    if not (_FOLDER if is_folder else _VARIABLE).fullmatch(span.text):
+        return
+    written = found["number"]
+    number = int(written) if written.isdigit() else _WORDS.index(written.lower()) + 2
+    text = f"{span.text}: {written} {found['files'] or found['entries']}"
+    data = Count(number, written, span.text, is_folder)
+    yield Reference("count", text, span.line, span.column, data, span=span)
+
+
+def _floors(block: Block) -> Iterator[Reference]:
+    for found in _FLOOR.finditer(block.text):
+        if found["sign"] or found["more"]:
+            line = block.line + block.text.count("\n", 0, found.start())
+            text = found.group().strip().strip("*")
+            before, after = block.text[: found.start()], block.text[found.end() :]
+            span = Span(text, line, 1, block, before[-400:], after[:400])
+            data = Given("floor", _TOOLS[found["tool"]], found["version"])
+            yield Reference("version", text, line, 1, data, span=span)

@@ -1,0 +1,342 @@
+"""The command lines of a document, and what they name: programs, options, tasks."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
+from typing import NamedTuple
+
+from scaffold.analysis.cli.argument_check import Input
+from scaffold.analysis.cli.calls import Call, call_of
+from scaffold.analysis.cli.shell_words import Script, Simple, Word, read_shell
+from scaffold.analysis.lazy_re import lazy_re
+from scaffold.skills.check.read.documents import Document
+from scaffold.skills.check.read.markdown import Block, Span
+from scaffold.skills.check.reference import Reference
+from scaffold.skills.check.references.placeholders import is_invented
+from scaffold.skills.check.references.tasks import RUNNERS, Task, tasks_of
+
+LANGUAGES = frozenset({"bash", "sh", "shell", "zsh", "ksh"})
+CONSOLES = frozenset({"console", "shell-session", "shellsession", "terminal", "sh-session"})
+_PROMPT = lazy_re(r"^(?P<lead>\s*(?:\([\w.-]+\)\s*)?(?:[\w.@:~/-]*[$%❯➜]|>)\s)(?P<rest>\S.*)$")
+_DOLLAR = lazy_re(r"^\s*(?:\([\w.-]+\)\s*)?[$❯➜]\s+\S", re.MULTILINE)
+_KEYWORDS = frozenset(
+    {"if", "then", "else", "elif", "fi", "do", "done", "while", "until", "esac", "{", "}", "!"}
+    | {"time"}
+)
+_ENDS = frozenset({"for", "select", "case", "function", "in"})
+_ASSIGNMENT = lazy_re(r"^[A-Za-z_]\w*\+?=")
+_NAMED = lazy_re(r"[\w.-]+(?:/[\w.-]+)+")
+_OPTION = lazy_re(r"--?[A-Za-z][\w-]*")
+_CAPITALS = lazy_re(r"^[A-Z][A-Z0-9_]*$")
+# Words of languages that begin a line of code, and no command.
+_CODE = """
+    return import from class def async await const let var function type interface select insert
+    update create raise yield lambda true false none null and or not for with public private
+    static new throw export use fn mod struct enum the a an
+"""
+_NO_COMMANDS = frozenset(_CODE.split())
+_INLINE = lazy_re(r"(?:\$ )?(?:[A-Z_]+=\S* )*(?P<first>[\w./${}~<>-]+) \S")
+_LINE_SHELL = lazy_re(
+    r"^\s*(?:\$ )?(?:[A-Z_]+=\S+ )*(?:(?:uv|poetry|pdm|hatch|rye) run |python3? |bash |sh |make "
+    r"|just |task |npm |pnpm |yarn |npx |pytest |pre-commit |pip3? |\./|scripts/)"
+)
+
+
+class Invocation(NamedTuple):
+    """One command line of a document.
+
+    Args:
+        words: Its words, without assignments and keywords of the shell in front.
+        line: The line of the first word in the document, from 1.
+        columns: The columns of the words in the document, from 1.
+        is_whole: Whether it is meant to be run as it stands.
+        folders: The folders that commands before it change to.
+        made: What commands before it write.
+        left: The folders that earlier blocks of the document end in.
+        allowed: What commands before it make executable.
+        span: The inline code it stands in.
+        block: The fenced code it stands in.
+        has_fallback: Whether another command follows for the case that it fails.
+    """
+
+    words: tuple[Word, ...]
+    line: int
+    columns: tuple[int, ...]
+    is_whole: bool
+    folders: tuple[str, ...] = ()
+    made: frozenset[str] = frozenset()
+    left: tuple[str, ...] = ()
+    allowed: frozenset[str] = frozenset()
+    span: Span | None = None
+    block: Block | None = None
+    has_fallback: bool = False
+
+    @property
+    def text(self) -> str:
+        """The line as one text."""
+        return " ".join(word.raw for word in self.words)
+
+    def line_of(self, index: int) -> int:
+        """Return the line of a word in the document."""
+        return self.line + self.words[index].line - self.words[0].line
+
+    def from_word(self, words: Sequence[Word]) -> Invocation:
+        """Return the same command line with other words in front taken off."""
+        skipped = len(self.words) - len(words)
+        line = self.line_of(skipped) if words else self.line
+        return self._replace(words=tuple(words), columns=self.columns[skipped:], line=line)
+
+
+class Shell(NamedTuple):
+    """What a document says in shell.
+
+    Args:
+        invocations: Its command lines.
+        fences: The blocks that are shell for certain, each with what was read of it.
+    """
+
+    invocations: tuple[Invocation, ...]
+    fences: tuple[tuple[Block, Script], ...]
+
+
+class Run(NamedTuple):
+    """What a command line runs, with the line from there on, and the option it is about, if any."""
+
+    call: Call
+    line: Invocation
+    option: int = -1
+
+
+class Asked(NamedTuple):
+    """A word that a runner is given, with its command line."""
+
+    task: Task
+    line: Invocation
+
+
+def find_shell(document: Document) -> Iterator[Reference]:
+    """Yield what the command lines of a document run, their options, and what they are given."""
+    for each in shell_of(document).invocations:
+        call = call_of(each.words)
+        line = each.from_word(call.words) if call is not None else each
+        if call is not None and call.target.text not in RUNNERS and _is_command(call, each):
+            yield _reference("command", each.text, line, 0, Run(call, line))
+            yield from _options(call, line)
+        is_wrapped = call is None or call.kind in ("script", "interpreted")
+        words = each.words if is_wrapped else line.words
+        whole = each if is_wrapped else line
+        for task in tasks_of(words):
+            at = next((n for n, one in enumerate(words) if one.column == task.word.column
+                       and one.line == task.word.line), 0)  # fmt: skip
+            text = f"{words[0].text} {task.name}"
+            yield _reference("task", text, whole, at, Asked(task, whole))
+    for block, script in shell_of(document).fences:
+        yield Reference("shell", block.text.strip().split("\n", 1)[0], block.line, 1, script, block)
+
+
+def _reference(kind: str, text: str, line: Invocation, index: int, data: object) -> Reference:
+    place = (line.line_of(index), line.columns[index])
+    return Reference(kind, text, *place, data, line.block, line.span)
+
+
+def _options(call: Call, line: Invocation) -> Iterator[Reference]:
+    for index, word in enumerate(call.args):
+        if word.text == "--":
+            return
+        if _OPTION.match(word.text) and not word.is_quoted:
+            yield _reference("option", word.raw, line, index + 1, Run(call, line, index))
+
+
+def _is_command(call: Call, line: Invocation) -> bool:
+    """Return whether inline code that begins with any word looks like a command line."""
+    if call.kind != "name" or line.span is None:
+        return True
+    rest = call.args
+    return bool(rest) and all(re.fullmatch(r"[\w./:=<>\[\]|,@{}$-]+", each.raw) for each in rest)
+
+
+@lru_cache(maxsize=8)
+def shell_of(document: Document) -> Shell:
+    """Return the command lines of a document."""
+    found: list[Invocation] = []
+    fences: list[tuple[Block, Script]] = []
+    left: list[str] = []
+    made: frozenset[str] = frozenset()
+    allowed: frozenset[str] = frozenset()
+    for block in document.markdown.fences:
+        text, is_whole = _shell_text(block)
+        if text is None:
+            continue
+        script = read_shell(text)
+        fences += [(block, script)] if is_whole and text == block.text else []
+        folders, made, allowed = _block(
+            block, script, document, is_whole, (tuple(left), made, allowed), found
+        )
+        left += folders
+    behind = tuple(left)
+    for span in document.markdown.codes:
+        found += _inline(span, behind, made, allowed)
+    return Shell(tuple(found), tuple(fences))
+
+
+def _shell_text(block: Block) -> tuple[str | None, bool]:
+    """Return what of a block is shell, with empty lines for the rest, and whether to trust it."""
+    language = re.split(r"[\s{,:]", block.info.strip().lower(), maxsplit=1)[0]
+    if language in CONSOLES or (
+        language in LANGUAGES | {"", "text"} and _DOLLAR.search(block.text)
+    ):
+        return _prompted(block.text), True
+    if language in LANGUAGES:
+        return block.text, True
+    if language == "":
+        lines = [each if _LINE_SHELL.match(each) else "" for each in block.text.split("\n")]
+        return ("\n".join(lines), False) if any(lines) else (None, False)
+    return None, False
+
+
+def _prompted(text: str) -> str:
+    """Return the lines behind a prompt; where there is no prompt at all, every line."""
+    if not any(_PROMPT.match(line) for line in text.split("\n")):
+        return text
+    lines: list[str] = []
+    goes_on = False
+    has_dollars = _DOLLAR.search(text) is not None
+    for line in text.split("\n"):
+        found = _PROMPT.match(line)
+        if found and not ((goes_on or has_dollars) and line.lstrip().startswith(">")):
+            shown = " " * len(found["lead"]) + found["rest"]
+        else:
+            shown = re.sub(r"^> ?", "", line) if goes_on else ""
+        goes_on = shown.endswith("\\")
+        lines.append(shown)
+    return "\n".join(lines)
+
+
+def _block(
+    block: Block,
+    script: Script,
+    document: Document,
+    is_whole: bool,
+    before: tuple[tuple[str, ...], frozenset[str], frozenset[str]],
+    found: list[Invocation],
+) -> tuple[list[str], frozenset[str], frozenset[str]]:
+    """Collect the command lines of one block.
+
+    Returns:
+        The folders it ends in, what was written up to there, what was made executable.
+    """
+    left, made, allowed = before
+    folders: list[str] = []
+    inner = 0
+    for index, simple in enumerate(script.commands):
+        if simple.before == "(":
+            inner = len(folders) + 1
+        elif inner and simple.before not in ("&&", "||", "|", ";"):
+            folders, inner = folders[: inner - 1], 0
+        words = _command_words(simple)
+        if words:
+            line = block.line + words[0].line
+            columns = tuple(_column(document, block.line + each.line, each) for each in words)
+            is_safe = index + 1 < len(script.commands) and script.commands[index + 1].before == "||"
+            found.append(
+                Invocation(
+                    tuple(words), line, columns, is_whole, tuple(folders), made, left,
+                    allowed, None, block, is_safe,
+                )
+            )  # fmt: skip
+            if words[0].text in ("cd", "pushd", "popd"):
+                folders.append(words[1].text if len(words) > 1 and words[1].is_sure else "?")
+            if words[0].text == "chmod":
+                allowed |= {each.text for each in words[2:]}
+        made |= _made(simple, words)
+    return folders, made, allowed
+
+
+def _column(document: Document, line: int, word: Word) -> int:
+    source = document.lines[line - 1] if line <= len(document.lines) else ""
+    first = word.raw.split("\n")[0]
+    at = source.find(first, min(word.column, len(source)))
+    return (at if at >= 0 else max(source.find(first), 0)) + 1
+
+
+def _command_words(simple: Simple) -> list[Word]:
+    """Return a command's words without keywords and assignments; none where it is no command."""
+    words = list(simple.words)
+    while words and (
+        (words[0].text in _KEYWORDS and not words[0].is_quoted) or _ASSIGNMENT.match(words[0].raw)
+    ):
+        words.pop(0)
+    if not words or words[0].text in _ENDS or words[0].is_quoted:
+        return []
+    if words[0].text.endswith((":", ",", ";")) or words[0].text.startswith(("-", "#", "+")):
+        return []
+    return words
+
+
+def _made(simple: Simple, words: Sequence[Word]) -> set[str]:
+    """Return the files that a command writes."""
+    made = {each.text for each in simple.outputs}
+    if not words:
+        return made
+    program, rest = words[0].text.rpartition("/")[2], [each.text for each in words[1:]]
+    plain = [each for each in rest if not each.startswith("-")]
+    if program in ("touch", "tee", "mkdir", "test", "make"):  # what is tested for may be missing
+        made.update(plain)
+    elif words[0].text.startswith("["):
+        made.update(_NAMED.findall(words[0].text))
+    elif "-c" in rest[:-1]:  # code that may write anything that it names
+        made.update(_NAMED.findall(rest[rest.index("-c") + 1]))
+    elif program in ("cp", "mv", "ln", "install", "rsync", "scp") and plain:
+        made.add(plain[-1])
+    elif program == "git" and rest[:1] == ["clone"] and len(plain) > 1:
+        made.add(plain[-1].rpartition("/")[2].removesuffix(".git"))
+    elif program in ("curl", "wget", "unzip", "tar"):
+        made.update(plain)
+        made.update(each.rpartition("/")[2] for each in plain)
+    for index, each in enumerate(rest):
+        name, is_set, value = each.partition("=")
+        if re.fullmatch(r"-o|-O|--out(?:put)?(?:-\w+)*|--dest|--file", name):
+            made.add(value if is_set else rest[index + 1] if index + 1 < len(rest) else "")
+    return {re.sub(r"^\./", "", each) for each in made if each}
+
+
+def _inline(
+    span: Span, left: tuple[str, ...], made: frozenset[str], allowed: frozenset[str]
+) -> Iterator[Invocation]:
+    """Yield the command line that inline code is."""
+    text = span.text.removeprefix("$ ")
+    first = _INLINE.match(text)
+    is_direct = re.fullmatch(r"\./[\w./-]+", text) is not None
+    if first is None and not is_direct:
+        return
+    if first is not None and (first["first"].lower() in _NO_COMMANDS or first["first"][:1] == "-"):
+        return
+    if re.search(r"[(){}=;]{2}|^\w+\(|\s[=:+*/<>-]\s|,\s|:\s", text) or text[0].isupper():
+        return
+    script = read_shell(text)
+    if script.faults:
+        return
+    for simple in script.commands:
+        words = _command_words(simple)
+        if words:
+            columns = tuple(span.column + each.column for each in words)
+            yield Invocation(tuple(words), span.line, columns, False, (), made, left, allowed, span)
+
+
+def inputs(words: Sequence[Word]) -> list[Input]:
+    """Return words as they are fitted: those that stand for others are marked."""
+    return [_input(word) for word in words]
+
+
+def _input(word: Word) -> Input:
+    text = word.text
+    sure = word.is_sure
+    if text.startswith("-"):
+        name, is_set, value = text.partition("=")
+        sure = sure and not (is_set and not word.is_quoted and is_invented(value))
+        sure = sure and re.fullmatch(r"--?[\w-]*", name.partition(":")[0]) is not None
+    elif not word.is_quoted:
+        sure = sure and not is_invented(text) and not _CAPITALS.match(text)
+    return Input(text, sure, word.is_many)

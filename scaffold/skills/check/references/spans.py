@@ -1,0 +1,232 @@
+"""What inline code names: paths, places in files, names of code, and a name with its file."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from scaffold.analysis.lazy_re import lazy_re
+from scaffold.skills.check.read.documents import Document
+from scaffold.skills.check.read.markdown import Block, Span
+from scaffold.skills.check.reference import Reference
+from scaffold.skills.check.references.named import Anchor, Named, Symbol
+from scaffold.skills.check.references.placeholders import is_placeholder
+
+_EXTENSIONS = (
+    "py|pyi|pyx|pxd|md|mdc|rst|toml|ya?ml|json|jsonl|jsonc|sh|bash|zsh|ps1|bat|js|mjs|cjs|ts|tsx|jsx"
+    "|css|scss|html|txt|cfg|ini|lock|rs|go|java|kt|c|cc|cpp|h|hpp|cu|cuh|rb|php|sql|proto|tf|xml"
+    "|csv|ipynb|j2|jinja2?|svg|png|jpg|pdf|conf|service|dockerfile|mk|cmake|swift|lua|in|gradle"
+)
+_PATH = lazy_re(
+    r"(?P<path>\.{0,2}/?[\w@.+~<>{}$*\[\]-]+(?:/[\w@.+~<>{}$*\[\]-]+)*/?)"
+    r"(?:(?::|#L)(?P<line>\d+)(?:[-–:]L?(?P<end>\d+))?)?(?P<node>(?:::[\w\[\]-]+)*)"
+)
+_HAS_EXTENSION = lazy_re(rf"[\w>}}\])*-]\.(?:{_EXTENSIONS})$", re.IGNORECASE)
+_NO_PATH = lazy_re(r"^(?:https?:|[a-z]+://|~|/|@|\$|-|\d+/\d+$|[\w-]+\.(?:com|org|io|dev|ai)\b)")
+# A path of two parts and the end of a file's name, between blanks or brackets.
+_WORDS = lazy_re(
+    rf"(?<![\w./@:~$#<>{{}}*-])(?P<path>\.?[\w-]+(?:/[\w.-]+)*/[\w.-]+\.(?:{_EXTENSIONS}))(?![\w/*<{{-]|\.\w)"
+)
+_MARKED = lazy_re(r"`[^`]*`|\]\([^()]*\)|<[^<>]*>|https?://\S+", re.DOTALL)
+_COMMENT = lazy_re(r"(?:^|\s)(?:#|//)(?=\s)")
+_IMPORT = lazy_re(r"(?<!\S)@(?P<path>[\w./-]+\.\w+)(?!\S)")
+_SYMBOL = lazy_re(r"(?P<name>[A-Za-z_]\w*(?:(?:\.|::)[A-Za-z_]\w*)*)(?P<call>\(.*\))?", re.DOTALL)
+# A name that is a word of two parts at least, and so nobody's by chance.
+_TELLING = lazy_re(r"[A-Za-z][a-z0-9]+(?:[A-Z][A-Za-z0-9]*)+|_*[A-Za-z0-9]+(?:_[A-Za-z0-9]+)+")
+_MARK = lazy_re(r"@?pytest\.mark\.(?P<name>\w+)")
+# "lines 10-20" or "line 7" beside a path, in front of it or behind.
+_NUMBERS = r"(?:lines?|L)\.?\s*~?(?P<line>\d+)(?:\s*(?:-|–|to|and)\s*L?(?P<end>\d+))?"
+_BEHIND = lazy_re(rf"^[\s,(]{{0,3}}(?:(?:at|on|near|around)\s+)?{_NUMBERS}\b", re.IGNORECASE)
+_AHEAD = lazy_re(rf"\b{_NUMBERS}\s+(?:of|in)\s+(?:the\s+)?$", re.IGNORECASE)
+# Between a name and its file: "`NAME` in `FILE`", "`FILE`: `NAME`", "`FILE` (`NAME`, lines 1-2)".
+_NAME_FILE = lazy_re(
+    r"^\s*(?:\(|,?\s*(?:is |are )?(?:defined |declared |found |lives |located )?(?:in|from|inside)"
+    r"\s+(?:the\s+)?|(?:at|@)\s+)$"
+)
+_FILE_NAME = lazy_re(r"^(?:\s*\(|'s\s+|’s\s+|\s*:\s*|\s*→\s*|\s+[—–-]{1,2}\s+)$")
+_NEXT = lazy_re(r"^\s*,\s*(?:and\s+)?$")
+_DEFAULT = lazy_re(
+    r"^\s*\((?:[^()`]{0,20},\s*)?default(?:s to)?:?\s*`(?P<value>[^`]+)`", re.IGNORECASE
+)
+_FENCE = lazy_re(r"^(?P<line>\d+):(?P<end>\d+):(?P<path>[\w./@-]+)$")
+
+
+class Place(NamedTuple):
+    """A span that names a path, with the lines that are given with it.
+
+    Args:
+        span: The span.
+        path: The path.
+        line: The first line, or 0.
+        end: The last line, or 0.
+        node: What stands behind ``::``.
+    """
+
+    span: Span
+    path: str
+    line: int
+    end: int
+    node: str
+
+
+def find_spans(document: Document) -> Iterator[Reference]:
+    """Yield what the inline code of a document names, and the words of tables that are paths."""
+    rows: dict[int, list[Span]] = {}
+    for span in document.markdown.codes:
+        rows.setdefault(id(span.block), []).append(span)
+    for spans in rows.values():
+        yield from _of_block(spans)
+    for block in document.markdown.blocks:
+        if "/" in block.text and block.kind in ("paragraph", "item", "cell"):
+            yield from _in_words(block)
+        elif "/" in block.text and block.kind == "fence":
+            yield from _in_comments(block)
+    if document.path.endswith((".md", ".mdc")) and document.kind in ("guide", "rules"):
+        yield from _imports(document)
+
+
+def _in_words(block: Block) -> Iterator[Reference]:
+    """Yield the paths that running text names without marks around them."""
+    plain = _MARKED.sub(lambda found: re.sub(r"[^\n]", " ", found.group()), block.text)
+    for found in _WORDS.finditer(plain):
+        line = block.line + plain.count("\n", 0, found.start())
+        text = found["path"]
+        before, after = block.text[: found.start()][-400:], block.text[found.end() :][:400]
+        span = Span(text, line, 1, block, before, after)
+        yield Reference("path", text, line, 1, Named(text), span=span)
+
+
+def _in_comments(fence: Block) -> Iterator[Reference]:
+    """Yield the paths that comments of code name."""
+    for number, row in enumerate(fence.text.split("\n"), fence.line):
+        comment = _COMMENT.search(row)
+        for found in _WORDS.finditer(row, comment.end()) if comment else ():
+            column = found.start("path") + 1
+            yield Reference("path", found["path"], number, column, Named(found["path"]), fence)
+
+
+def find_shown(document: Document) -> Iterator[Reference]:
+    """Yield the fenced code that says which lines of which file it shows."""
+    for fence in document.markdown.fences:
+        found = _FENCE.match(fence.info)
+        if found is not None:
+            anchor = Anchor(found["path"], int(found["line"]), int(found["end"]), "", fence.text)
+            yield Reference("line", fence.info, fence.line - 1, 4, anchor, block=fence)
+
+
+def _of_block(spans: Sequence[Span]) -> Iterator[Reference]:
+    places = [place_of(span) for span in spans]
+    file = ""
+    for index, (span, place) in enumerate(zip(spans, places, strict=True)):
+        if place is not None:
+            yield from _of_place(place, spans, places, index)
+            continue
+        found = _SYMBOL.fullmatch(span.text)
+        if marked := _MARK.match(span.text):
+            yield Reference("marker", span.text, span.line, span.column, marked["name"], span=span)
+            continue
+        if found is None or is_placeholder(found["name"]):
+            continue
+        name, call = found["name"].replace("::", "."), found["call"] or ""
+        if (given := _DEFAULT.match(span.after)) and "." not in name and not call:
+            text = f"{name} (default: {given['value']})"
+            data = (name, given["value"])
+            yield Reference("default", text, span.line, span.column, data, span=span)
+        # "`FILE`: `NAME`, `OTHER`": the others of a list are in it, too.
+        is_next = index > 0 and _NEXT.match(_gap(spans[index - 1], span)) is not None
+        file = _file_of(spans, places, index) or (file if is_next else "")
+        if "." in name or call or _TELLING.fullmatch(name) or (file and len(name) > 3):
+            data = Symbol(name, call, file)
+            yield Reference("name", span.text, span.line, span.column, data, span=span)
+
+
+def _of_place(
+    place: Place, spans: Sequence[Span], places: Sequence[Place | None], index: int
+) -> Iterator[Reference]:
+    span = place.span
+    text, line, column = span.text, span.line, span.column
+    if place.line:
+        symbol = _symbol_beside(spans, places, index)
+        anchor = Anchor(place.path, place.line, place.end or place.line, symbol, "")
+        yield Reference("line", text, line, column, anchor, span=span)
+        return
+    if place.node:
+        yield Reference("node", text, line, column, place.path + place.node, span=span)
+        return
+    yield Reference("path", text, line, column, Named(place.path), span=span)
+
+
+def place_of(span: Span) -> Place | None:
+    """Return the path that inline code is, with the lines in it or beside it, or None."""
+    found = _PATH.fullmatch(span.text)
+    if found is None or not is_path(found["path"]):
+        return None
+    line, end = found["line"], found["end"]
+    if line is None and not found["path"].endswith("/"):
+        beside = _BEHIND.match(span.after) or _AHEAD.search(span.before[-40:])
+        # Behind a name in brackets: "`f.py` (`sym`, lines 10-20)".
+        beside = beside or re.match(rf"^\s*\(`[^`]+`,?\s+{_NUMBERS}", span.after)
+        line, end = (beside["line"], beside["end"]) if beside else (None, None)
+    numbers = [int(each) if each and len(each) < 8 else 0 for each in (line, end)]
+    return Place(span, found["path"], numbers[0], numbers[1], found["node"])
+
+
+def is_path(text: str) -> bool:
+    """Return whether a word has the form of a path: a slash in it, or the end of a file's name."""
+    if _NO_PATH.match(text) or " " in text or not re.search(r"[a-z_]", text, re.IGNORECASE):
+        return False
+    return "/" in text or bool(_HAS_EXTENSION.search(text))
+
+
+def _symbol_beside(spans: Sequence[Span], places: Sequence[Place | None], index: int) -> str:
+    """Return the name that stands beside a path in the same clause, or nothing."""
+    for other, gap in _neighbours(spans, index):
+        found = _SYMBOL.fullmatch(spans[other].text)
+        if found and places[other] is None and (_NAME_FILE.match(gap) or _FILE_NAME.match(gap)):
+            return found["name"]
+    return ""
+
+
+def _file_of(spans: Sequence[Span], places: Sequence[Place | None], index: int) -> str:
+    """Return the file that a name is said to be in, or nothing."""
+    if index + 1 < len(spans):
+        place, gap = places[index + 1], _gap(spans[index], spans[index + 1])
+        # A list of files, "`x` in `a.py` or `b.py`", is not said of the first alone.
+        is_one = re.match(r"\s*(?:,|or\b|and\b|/)\s*`", spans[index + 1].after) is None
+        if place is not None and _NAME_FILE.match(gap) and is_one and not place.line:
+            return place.path
+    if index:
+        place, gap = places[index - 1], _gap(spans[index - 1], spans[index])
+        if place is not None and _FILE_NAME.match(gap) and not place.path.endswith("/"):
+            return place.path
+    return ""
+
+
+def _neighbours(spans: Sequence[Span], index: int) -> Iterator[tuple[int, str]]:
+    if index:
+        yield index - 1, _gap(spans[index - 1], spans[index])
+    if index + 1 < len(spans):
+        yield index + 1, _gap(spans[index], spans[index + 1])
+
+
+def _gap(first: Span, second: Span) -> str:
+    """Return what stands between two spans of a block."""
+    end = first.after.find(f"`{second.text}`")
+    return first.after[:end] if 0 <= end < 60 else "\n\n"
+
+
+def _imports(document: Document) -> Iterator[Reference]:
+    """Yield what a guide takes in: a word that begins with @ and is a path."""
+    for block in document.markdown.blocks:
+        if block.kind in ("paragraph", "item") and "@" in block.text:
+            for found in _IMPORT.finditer(block.text):
+                line = block.line + block.text.count("\n", 0, found.start())
+                if is_path(found["path"]):
+                    yield Reference(
+                        "path", found["path"], line, 1, Named(found["path"]), _whole(block)
+                    )
+
+
+def _whole(block: Block) -> Block:
+    return block._replace(lead="", headings=())

@@ -1,0 +1,267 @@
+"""What programs of the trade are given: targets, scripts, extras, hooks, tests, markers."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple
+
+from scaffold.analysis.cli.shell_words import Word
+from scaffold.analysis.lazy_re import lazy_re
+from scaffold.skills.check.references.placeholders import is_placeholder
+
+RUNNERS = frozenset(
+    {"make", "gmake", "npm", "pnpm", "yarn", "bun", "just", "task", "pytest", "py.test"}
+    | {"pre-commit", "prek", "uv", "pip", "pip3", "poetry", "pdm", "tox", "nox"}
+)
+_MAKE_VALUES = frozenset({"-j", "-f", "-C", "-o", "-W", "-I", "-l"})
+TEST = lazy_re(r"^(?P<path>[\w./-]+\.py)(?P<node>(?:::[\w.-]+)*)(?:\[.*\])?$", re.DOTALL)
+_CALLED = lazy_re(r"\([^()]*=[^()]*\)")
+_WORD = lazy_re(r"[A-Za-z_]\w*")
+_COMPOSE = frozenset(
+    {"up", "start", "stop", "restart", "build", "logs", "exec", "run", "rm", "pull"}
+)
+_COMPOSE_TAKES = frozenset(
+    {"-f", "--file", "-p", "--project-name", "--profile", "--env-file", "-e", "--env", "-v", "-u"}
+    | {"--user", "-w", "--workdir", "--name", "--entrypoint", "--scale", "-t", "--tail", "-n"}
+)
+_EXTRA = lazy_re(r"^(?P<base>[\w./-]*)\[(?P<extras>[\w.,\s-]+)\]$")
+
+
+class Task(NamedTuple):
+    """One word that a runner is given.
+
+    Args:
+        family: What it is: "make", "npm", "just", "task", "hook", "extra", "group", "file", "test",
+            "marker", "service".
+        word: The word.
+        name: The name within the word.
+        folder: The folder, or the project, that the line names with it, or "".
+    """
+
+    family: str
+    word: Word
+    name: str
+    folder: str = ""
+
+
+def tasks_of(words: Sequence[Word]) -> Iterator[Task]:
+    """Yield what the words of a command line name, from the runner on."""
+    reader = _READERS.get(words[0].text.rpartition("/")[2]) if words else None
+    for task in reader(words) if reader is not None else ():
+        is_sure = task.word.is_sure or task.family in ("extra", "marker")
+        if is_sure and not is_placeholder(task.name):
+            yield task
+
+
+def _make(line: Sequence[Word]) -> Iterator[Task]:
+    folder, skip = "", False
+    found: list[Word] = []
+    words = line[1:]
+    for index, each in enumerate(words):
+        text = each.text
+        if skip:
+            skip = False
+        elif text.startswith("-"):
+            skip = text in _MAKE_VALUES
+            if text in ("-j", "-l") and not re.match(r"\d", _text(words, index + 1)):
+                skip = False
+            if text in ("-f", "--file"):
+                return
+            folder = _text(words, index + 1) if text == "-C" else folder
+            folder = text.partition("=")[2] if text.startswith("--directory=") else folder
+        elif "=" not in text:
+            found.append(each)
+    for each in found:
+        if re.fullmatch(r"[\w./-]+", each.text) and not each.text.isupper():
+            yield Task("make", each, each.text, folder)
+
+
+def _text(words: Sequence[Word], index: int) -> str:
+    return words[index].text if index < len(words) else ""
+
+
+def _npm(line: Sequence[Word]) -> Iterator[Task]:
+    program, words = line[0].text, line[1:]
+    folder = ""
+    index = 0
+    while index < len(words) and words[index].text.startswith("-"):
+        if words[index].text in ("--prefix", "-C", "--cwd", "--dir"):
+            folder = _text(words, index + 1)
+            index += 1
+        elif words[index].text in ("-w", "--workspace", "--filter", "-F"):
+            index += 1
+        index += 1
+    if index >= len(words):
+        return
+    verb = words[index]
+    if verb.text in ("run", "run-script"):
+        rest = words[index + 1 :]
+        while rest and rest[0].text.startswith("-"):
+            takes = rest[0].text in ("-w", "--workspace", "--filter", "-F", "--prefix")
+            rest = rest[2 if takes else 1 :]
+        if rest and program in ("npm", "pnpm") and re.fullmatch(r"[\w:.@/-]+", rest[0].text):
+            yield Task("npm", rest[0], rest[0].text, folder)
+    elif program == "npm" and verb.text in ("test", "stop", "restart"):
+        yield Task("npm", verb, verb.text, folder)
+
+
+def _just(line: Sequence[Word]) -> Iterator[Task]:
+    words = line[1:]
+    if words and re.fullmatch(r"[A-Za-z_][\w-]*", words[0].text):
+        yield Task("just", words[0], words[0].text)
+
+
+def _task(line: Sequence[Word]) -> Iterator[Task]:
+    for each in line[1:]:
+        if each.text == "--":
+            return
+        if re.fullmatch(r"[A-Za-z_][\w:-]*", each.text):
+            yield Task("task", each, each.text)
+
+
+def _hook(line: Sequence[Word]) -> Iterator[Task]:
+    words = line[1:]
+    if _text(words, 0) != "run":
+        return
+    with_value = {"-c", "--config", "--hook-stage", "--from-ref", "--to-ref", "-s", "-o"}
+    index = 1
+    while index < len(words) and words[index].text.startswith("-"):
+        if words[index].text in ("-c", "--config", "--files"):
+            return
+        index += 2 if words[index].text in with_value else 1
+    if index < len(words) and re.fullmatch(r"[\w.+-]+", words[index].text):
+        yield Task("hook", words[index], words[index].text)
+
+
+def _pip(line: Sequence[Word]) -> Iterator[Task]:
+    words = line[1:]
+    if _text(words, 0) == "pip":  # uv pip install
+        words = words[1:]
+    if _text(words, 0) in ("install", "add", "sync", "compile", "wheel", "download"):
+        yield from _requirements(line, words[1:])
+
+
+def _requirements(line: Sequence[Word], words: Sequence[Word]) -> Iterator[Task]:
+    for index, each in enumerate(words):
+        name, is_set, value = each.text.partition("=")
+        if name in ("-r", "--requirement", "-c", "--constraint"):
+            if is_set:
+                yield Task("file", each, value)
+            elif index + 1 < len(words):
+                yield Task("file", words[index + 1], words[index + 1].text)
+            continue
+        raw = each.raw.strip("'\"").removeprefix("--editable=")
+        found = _EXTRA.match(raw)
+        if found:
+            for extra in found["extras"].split(","):
+                yield Task("extra", each, extra.strip(), found["base"])
+
+
+def _uv(line: Sequence[Word]) -> Iterator[Task]:
+    verb = _text(line, 1)
+    if verb == "pip":
+        yield from _pip(line)
+    elif verb in ("sync", "run", "export", "lock"):
+        yield from _named_options(line, ("--extra",), ("--group", "--only-group", "--no-group"))
+
+
+def _poetry(line: Sequence[Word]) -> Iterator[Task]:
+    if _text(line, 1) in ("install", "sync"):
+        yield from _named_options(line, ("--extras", "-E"), ("--with", "--without", "--only"))
+
+
+def _pdm(line: Sequence[Word]) -> Iterator[Task]:
+    if _text(line, 1) in ("install", "sync"):
+        yield from _named_options(line, (), ())
+
+
+def _named_options(
+    line: Sequence[Word], extras: Sequence[str], groups: Sequence[str]
+) -> Iterator[Task]:
+    words = line[2:]
+    for index, each in enumerate(words):
+        name, is_set, value = each.text.partition("=")
+        if each.text == "--" or not (name.startswith("-") or line[1].text != "run"):
+            return
+        family = "extra" if name in extras else "group" if name in groups else ""
+        word = each if is_set else words[index + 1] if index + 1 < len(words) else None
+        if family and word is not None and word.is_sure:
+            for part in re.split(r"[,\s]+", value if is_set else word.text):
+                if re.fullmatch(r"[\w.-]+", part):
+                    yield Task(family, word, part)
+
+
+def _pytest(line: Sequence[Word]) -> Iterator[Task]:
+    words = line[1:]
+    for index, each in enumerate(words):
+        before = words[index - 1].text if index else ""
+        if before == "-m":
+            expression = _CALLED.sub("", each.text)
+            for name in _WORD.findall(expression) if each.is_sure else ():
+                if name not in ("and", "or", "not", "True", "False"):
+                    yield Task("marker", each, name)
+        elif not each.text.startswith("-") and TEST.match(each.text) and each.is_sure:
+            yield Task("test", each, each.text)
+        elif not each.is_sure and (found := TEST.match(each.raw.strip("'\""))) and found["node"]:
+            bare = Word(f"{found['path']}{found['node']}", each.line, each.column, raw=each.raw)
+            yield Task("test", bare, bare.text)
+
+
+def _tox(line: Sequence[Word]) -> Iterator[Task]:
+    words = line[1:]
+    for index, each in enumerate(words):
+        name, is_set, value = each.text.partition("=")
+        if name in ("-e", "-s", "--session", "--sessions") and (is_set or index + 1 < len(words)):
+            given = value if is_set else words[index + 1].text
+            word = each if is_set else words[index + 1]
+            for part in given.split(","):
+                if re.fullmatch(r"[\w.-]+", part):
+                    yield Task("session", word, part, line[0].text.rpartition("/")[2])
+
+
+def _compose(line: Sequence[Word]) -> Iterator[Task]:
+    if line[0].text == "docker" and _text(line, 1) != "compose":
+        return
+    words = list(line[1:] if line[0].text == "docker-compose" else line[2:])
+    verb = file = ""
+    while words:
+        word = words.pop(0)
+        if word.text.startswith("-"):
+            if word.text in ("-f", "--file") and words and not verb:
+                file = words[0].text
+            # Behind the command `-f` follows the log, and `-t` has no value.
+            takes = _COMPOSE_TAKES if not verb else _COMPOSE_TAKES - {"-f", "-t"}
+            if word.text in takes and words:
+                words.pop(0)
+        elif not verb:
+            verb = word.text
+            if verb not in _COMPOSE:
+                return
+        elif re.fullmatch(r"[a-z][\w-]*", word.text):
+            yield Task("service", word, word.text, file)
+            if verb in ("exec", "run"):
+                return
+
+
+_READERS: dict[str, Callable[[Sequence[Word]], Iterator[Task]]] = {
+    "make": _make,
+    "gmake": _make,
+    "npm": _npm,
+    "pnpm": _npm,
+    "just": _just,
+    "task": _task,
+    "pre-commit": _hook,
+    "prek": _hook,
+    "pip": _pip,
+    "pip3": _pip,
+    "uv": _uv,
+    "poetry": _poetry,
+    "pdm": _pdm,
+    "pytest": _pytest,
+    "py.test": _pytest,
+    "tox": _tox,
+    "nox": _tox,
+    "docker": _compose,
+    "docker-compose": _compose,
+}

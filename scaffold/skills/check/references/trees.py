@@ -1,0 +1,66 @@
+"""Drawn trees of files."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from scaffold.analysis.lazy_re import lazy_re
+from scaffold.skills.check.read.documents import Document
+from scaffold.skills.check.read.markdown import Block
+from scaffold.skills.check.reference import Reference
+from scaffold.skills.check.references.placeholders import is_placeholder
+
+_ENTRY = lazy_re(r"^(?P<lead>[\s│|]*)(?:[├└|`+][─-]{1,3}\s?)(?P<name>\S+)(?P<rest>.*)$")
+_ROOT = lazy_re(r"^(?P<name>[\w./@-]+/?)\s*(?:#.*|←.*)?$")
+_NEW = lazy_re(r"\b(?:new|creat|generat|optional|your|output|todo|written)", re.IGNORECASE)
+
+
+class Entry(NamedTuple):
+    """An entry of a drawing.
+
+    Args:
+        path: From the root of the drawing.
+        root: What the drawing begins with, or empty.
+        every: All entries of the drawing.
+    """
+
+    path: str
+    root: str
+    every: tuple[str, ...]
+
+
+def find_trees(document: Document) -> Iterator[Reference]:
+    """Yield the entries of drawn trees."""
+    for fence in document.markdown.fences:
+        yield from _entries(fence)
+
+
+def _entries(fence: Block) -> Iterator[Reference]:
+    lines = fence.text.split("\n")
+    if sum(_ENTRY.match(line) is not None for line in lines) < 2:
+        return
+    root, stack = "", list[tuple[int, str]]()
+    found: list[tuple[int, str, str]] = []
+    for number, line in enumerate(lines, fence.line):
+        entry = _ENTRY.match(line)
+        if entry is None:
+            start = _ROOT.match(line)
+            if start and not found:
+                root = start["name"].strip("/")
+            continue
+        depth = len(entry["lead"])
+        stack = [each for each in stack if each[0] < depth]
+        name = entry["name"].rstrip("/,#:")
+        path = "/".join([*(each for _, each in stack), name])
+        if name[:1] in "├└│|":
+            continue
+        stack.append((depth, name))
+        is_open = is_placeholder(path) or _NEW.search(entry["rest"]) or name in (".", "..")
+        if not is_open and "," not in entry["rest"].partition("#")[0]:
+            found.append((number, path, entry["name"]))
+    every = tuple(path for _, path, _ in found)
+    for number, path, name in found:
+        column = lines[number - fence.line].find(name) + 1
+        yield Reference("tree", path, number, column, Entry(path, root, every), fence)

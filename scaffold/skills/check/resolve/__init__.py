@@ -1,0 +1,1 @@
+"""What the repository says of a reference: a module for each family."""

@@ -1,0 +1,240 @@
+"""Whether the Python of a block fits the sources: its imports, its calls, its syntax."""
+
+from __future__ import annotations
+import __future__
+
+import ast
+from typing import NamedTuple
+
+from scaffold.analysis.python.lookup_result import Found
+from scaffold.analysis.python.signatures import Signature
+from scaffold.findings import Fix
+from scaffold.skills.check.reference import Asked, Reason, Reference, Verdict
+from scaffold.skills.check.references.placeholders import is_invented
+from scaffold.skills.check.references.python import (
+    Called,
+    Imported,
+    defined_names,
+    imported_names,
+    written_names,
+)
+from scaffold.skills.check.resolve.scope import Scope
+
+RULES = {
+    "missing": "argument-missing",
+    "unknown": "argument-unknown",
+    "too-many": "argument-surplus",
+    "twice": "argument-unknown",
+}
+
+
+class Gone(NamedTuple):
+    """The verdict of a name that is certainly missing, in three words.
+
+    Args:
+        rule: The rule that is broken.
+        message: What is wrong.
+        written: What the text writes, for a fix.
+    """
+
+    rule: str
+    message: str
+    written: str
+
+
+def resolve_python(reference: Reference, scope: Scope) -> Verdict:
+    """Resolve a block of Python: was it parsed?"""
+    if reference.data is True:
+        return Verdict.holds("it can be parsed")
+    if not reference.data:
+        return Verdict.unknown("it is a sketch, or needs another Python to be parsed")
+    lines = scope.document.lines
+    line = lines[reference.line - 1].strip() if reference.line <= len(lines) else ""
+    message = f"the Python here is wrong: {reference.data}"
+    return Verdict("contradicts", f"at {line!r}", "python-syntax", message)
+
+
+def resolve_import(reference: Reference, scope: Scope) -> Verdict:
+    """Resolve an import: is the module there, and the name in it?"""
+    given: Imported = reference.data
+    module, name = given
+    repository = scope.repository
+    if module == "__future__" and name in __future__.all_feature_names:
+        return Verdict.holds("Python brings it")
+    index = repository.index_for(module)
+    found = index.find(module)
+    if found.kind == "third_party":
+        evidence = f"{module.split('.')[0]!r} is not of this repository"
+        return Verdict.unknown(evidence, "third party not installed")
+    if found.exists and name:
+        found = index.find(f"{module}.{name}")
+    if found.exists:
+        return Verdict.holds(found.evidence or f"it is in {found.path}", found.path or "")
+    if not found.is_missing:
+        return Verdict.unknown(found.evidence or "the sources leave it open")
+    is_inside = found.name == f"{module}.{name}"
+    if is_inside and name in written_names(scope.document):
+        return Verdict.unknown("the text writes it out", "generated")
+    if is_invented(module.replace(".", "/")) or "placeholder_" in reference.text:
+        return Verdict.unknown("it is a name for others", "placeholder")
+    if scope.makes(module.replace(".", "/")):
+        return Verdict.unknown("the text has its reader make it", "generated")
+    if not is_surely_ours(module, scope):
+        evidence = f"{module.split('.')[0]!r} may also be a package from elsewhere"
+        return Verdict.unknown(evidence, "another namespace")
+    is_name = bool(name) and found.name == f"{module}.{name}"
+    if is_name:
+        gone = Gone("import-name-missing", f"{module!r} has no {name!r}", reference.text)
+    else:
+        gone = Gone("import-missing", f"there is no module {module!r}", module)
+    return missing_name(found, gone)
+
+
+def missing_name(found: Found, gone: Gone, *, otherwise: Reason = "contradicts") -> Verdict:
+    """Return the verdict of a dotted name that the sources certainly lack.
+
+    Args:
+        found: What the index says of it.
+        gone: What is wrong.
+        otherwise: The class of the reason where neither a near name nor the history says more.
+    """
+    last = found.name.rpartition(".")[2]
+    near = found.near or ""
+    now = f"there is {near}" if near else ""
+    is_moved = near.rpartition(".")[2] == last and near.split(".")[0] == found.name.split(".")[0]
+    if near and is_moved:
+        fix = _moved(gone.written, found.name, near)
+        return Verdict("moved", found.evidence, gone.rule, gone.message, now, fix)
+    lacking = _lacking(found)
+    if near and _differs_in_spelling(near.rpartition(".")[2], lacking):
+        fix = Fix(0, lacking, near.rpartition(".")[2]) if lacking in gone.written else None
+        return Verdict("other spelling", found.evidence, gone.rule, gone.message, now, fix)
+    asked = Asked(name=lacking, otherwise=otherwise)
+    return Verdict("absent", found.evidence, gone.rule, gone.message, now, asked=asked)
+
+
+def _lacking(found: Found) -> str:
+    """Return the part of a name that is not there, which every sentence about one ends with."""
+    text = found.evidence.rpartition("'")[0].rpartition("'")[2]
+    return text if text in found.name.split(".") else found.name.rpartition(".")[2]
+
+
+def _moved(written: str, old: str, new: str) -> Fix | None:
+    is_safe = not any(part.startswith("_") for part in new.split("."))
+    if written == old:
+        return Fix(0, old, new, is_safe)
+    home, _, name = old.rpartition(".")
+    if written == f"from {home} import {name}":
+        return Fix(
+            0, f"from {home} import {name}", f"from {new.rpartition('.')[0]} import {name}", is_safe
+        )
+    return Fix(0, written, new, is_safe) if written and old.startswith(written) else None
+
+
+def _differs_in_spelling(near: str, name: str) -> bool:
+    """Return whether two names are one but for case, underscores and a plural."""
+    plain = [each.lower().replace("_", "").removesuffix("s") for each in (near, name)]
+    return plain[0] == plain[1]
+
+
+def is_surely_ours(dotted: str, scope: Scope) -> bool:
+    """Return whether the first part of a name is a package of this repository and of no other.
+
+    A folder without ``__init__.py`` may share its name with something that is installed.
+    """
+    repository = scope.repository
+    if repository.index_for(dotted) is repository.installed:
+        return True
+    top, *rest = dotted.split(".")
+    for root in repository.python.roots:
+        folder = f"{root}/{top}" if root else top
+        if f"{folder}/__init__.py" in repository.files.paths:
+            return True
+        if rest and f"{folder}/{rest[0]}" in repository.files.folders:
+            return True
+    return False
+
+
+def resolve_call(reference: Reference, scope: Scope) -> Verdict:
+    """Resolve a call: is there such a thing, and does it take these arguments?"""
+    called: Called = reference.data
+    if called.dotted.startswith("?."):
+        return _bare(called, scope)
+    index = scope.repository.index_for(called.dotted)
+    found = index.find(called.dotted)
+    if found.kind == "third_party":
+        return Verdict.unknown("it is not of this repository", "third party not installed")
+    if found.kind == "undecided":
+        return Verdict.unknown(found.evidence or "the sources leave it open")
+    if found.is_missing:
+        return _missing(reference, called, found, scope)
+    if called.call is None:
+        return Verdict.holds(found.evidence or f"it is in {found.path}", found.path or "")
+    return bound(called, index.signature(called.dotted), scope)
+
+
+def _bare(called: Called, scope: Scope) -> Verdict:
+    name = called.dotted[2:]
+    index = scope.repository.python
+    paths = sorted({path for path, _ in index.defined(name)}) if "_" in name else []
+    if len(paths) != 1 or name in defined_names(scope.document):
+        return Verdict.unknown("nothing in the text says what it is")
+    found = index.find_in(paths[0], name)
+    signature = index.signature_of(found) if found.exists else None
+    return bound(called, signature, scope)
+
+
+def bound(called: Called, signature: Signature | None, scope: Scope) -> Verdict:
+    """Return whether a call binds to a signature."""
+    assert called.call is not None, "only a call is bound"
+    if signature is None:
+        return Verdict.unknown("what it takes is not certain")
+    problem = scope.repository.python.bind(signature, called.call)
+    if problem is None:
+        return Verdict.holds(f"{signature.path}:{signature.line}: {signature}", signature.path)
+    if _takes_more(called, signature, scope):
+        return Verdict.unknown("the text writes it out with other parameters", "generated")
+    if problem.rule == "missing" and _leaves_out(called):
+        return Verdict.unknown("the call leaves arguments out")
+    evidence = f"{signature.path}:{signature.line}"
+    message = f"{called.dotted.rpartition('.')[2]!r} cannot be called so: {problem.text}"
+    return Verdict(
+        "contradicts", evidence, RULES[problem.rule], message, f"it is {signature}",
+        place=signature.path,
+    )  # fmt: skip
+
+
+def _missing(reference: Reference, called: Called, found: Found, scope: Scope) -> Verdict:
+    owner, _, last = called.dotted.rpartition(".")
+    index = scope.repository.index_for(owner)
+    holder = index.find(owner)
+    if not holder.exists or called.dotted in imported_names(scope.document).values():
+        return Verdict.unknown("what it is taken from is missing, which is reported already")
+    parts = 1 if holder.kind == "module" else 2
+    if ".".join(called.dotted.split(".")[-parts:]) in written_names(scope.document):
+        return Verdict.unknown("the text writes it out", "generated")
+    if holder.kind not in ("class", "module") or not is_surely_ours(owner, scope):
+        return Verdict.unknown("its owner may hold more than is seen")
+    rule = "method-missing" if holder.kind == "class" else "symbol-missing"
+    message = f"{owner.rpartition('.')[2]!r} has no {last!r}"
+    return missing_name(found, Gone(rule, message, reference.text))
+
+
+def _takes_more(called: Called, signature: Signature, scope: Scope) -> bool:
+    """Return whether the text writes out what is called, and lets it take more than it does now."""
+    *owner, name = called.dotted.split(".")[-2:]
+    written = written_names(scope.document)
+    taken = written.get(".".join([*owner, name]), written.get(name, frozenset[str]()))
+    return not taken <= {each.name for each in (*signature.parameters, signature.receiver) if each}
+
+
+def _leaves_out(called: Called) -> bool:
+    """Return whether a call shows that it is not complete: by an ellipsis, or by nothing at all.
+
+    Empty parentheses are meant where the block around them is whole, and says nothing more of them.
+    """
+    assert called.call is not None, "only a call is asked"
+    values = [*called.call.args, *(each.value for each in called.call.keywords)]
+    if not values:
+        return not called.is_whole
+    return any(isinstance(each, ast.Constant) and each.value is Ellipsis for each in values)

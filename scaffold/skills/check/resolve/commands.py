@@ -1,0 +1,169 @@
+"""Whether what a command line runs exists, and takes these commands, options and arguments."""
+
+from __future__ import annotations
+
+import re
+
+from scaffold.analysis.cli.argument_check import Fit, Problem, fit
+from scaffold.analysis.cli.commands import Command
+from scaffold.analysis.cli.programs import Program
+from scaffold.analysis.lazy_re import lazy_re
+from scaffold.findings import Fix
+from scaffold.skills.check.reference import Asked, Reference, Verdict
+from scaffold.skills.check.references.shell import Invocation, Run, inputs
+from scaffold.skills.check.resolve.folders import find_file, has_left, run_folders
+from scaffold.skills.check.resolve.scope import Scope
+
+_SHELL_RUNS_IT = (".sh", ".bash", ".zsh")
+_PLAIN_MODULE = lazy_re(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*")
+
+
+def resolve_command(reference: Reference, scope: Scope) -> Verdict:
+    """Resolve a command line: the program exists, can run, and takes the words it is given."""
+    run: Run = reference.data
+    found = _program(run, scope)
+    if isinstance(found, Verdict):
+        return found
+    call = run.call
+    if found is None:
+        evidence = f"{call.target.text!r} is no program of this repository"
+        return Verdict.unknown(evidence, "third party not installed")
+    if found.fault:
+        message = f"{call.target.text!r} cannot start"
+        now = f"there is {found.near}" if found.near else ""
+        evidence = f"{found.evidence}; {found.fault}"
+        return Verdict("contradicts", evidence, "console-script-missing", message, now)
+    place = found.evidence.removeprefix("git lists ")
+    if found.command is None or not call.args:
+        return Verdict.holds(found.evidence, place)
+    result = _fitted(run, found.command)
+    for problem in result.problems:
+        if problem.option < 0:
+            return _problem(problem, run)
+    if result.unsure and not result.known:
+        return Verdict.unknown(next(iter(result.unsure.values())))
+    return Verdict.holds(found.evidence, place)
+
+
+def resolve_option(reference: Reference, scope: Scope) -> Verdict:
+    """Resolve an option: does the program have it, and is its value one of the choices?"""
+    run: Run = reference.data
+    found = _program(run, scope)
+    if isinstance(found, Verdict) or found is None:
+        return Verdict.unknown("the program is not of this repository", "third party not installed")
+    if found.command is None:
+        return Verdict.unknown(f"what {run.call.target.text} takes cannot be read from its text")
+    result = _fitted(run, found.command)
+    for problem in result.problems:
+        if problem.option == run.option:
+            return _problem(problem, run)
+    if run.option in result.known:
+        return Verdict.holds(result.known[run.option])
+    return Verdict.unknown(result.unsure.get(run.option) or "it may be another option's value")
+
+
+def _program(run: Run, scope: Scope) -> Program | Verdict | None:
+    """Return the program that a call runs, or the verdict of one that cannot; None: another's."""
+    if run.call.kind in ("script", "interpreted"):
+        return _script(run, scope)
+    if run.call.kind == "module":
+        return _module(run, scope)
+    return _named(run, scope)
+
+
+def _fitted(run: Run, command: Command) -> Fit:
+    named = Command(
+        run.call.target.text.rpartition("/")[2], command.help, command.options, command.arguments,
+        command.commands, command.is_open, command.why_open, command.place, command.abbreviates,
+    )  # fmt: skip
+    return fit(named, inputs(run.call.args), is_whole=run.line.is_whole)
+
+
+def _problem(problem: Problem, run: Run) -> Verdict:
+    now = f"there is {problem.near}" if problem.near else ""
+    fix = None
+    if problem.near and problem.index >= 0:
+        word = run.call.args[problem.index]
+        before = word.raw.partition("=")[0] if word.raw.startswith("-") else word.raw
+        line = run.line.line_of(problem.index + 1)
+        fix = Fix(line, before, problem.near, is_safe=False)
+    return Verdict("contradicts", problem.evidence, problem.kind, problem.message, now, fix)
+
+
+def _script(run: Run, scope: Scope) -> Program | Verdict | None:
+    call = run.call
+    if call.kind == "interpreted" and not re.search(r"[./]", call.target.text):
+        return Verdict.unknown("it may be no file")
+    found = find_file(call.target, run.line, scope, "script-missing")
+    if found.reason != "true":
+        return found
+    programs, place = scope.repository.programs, found.place
+    if place not in scope.files.paths:
+        if call.kind == "interpreted" and f"{place}/__main__.py" in scope.files.paths:
+            return programs.script(f"{place}/__main__.py")
+        return Verdict.unknown("it is a folder")
+    if call.kind == "script" and (verdict := _not_runnable(run, place, scope)):
+        return verdict
+    return programs.script(place)
+
+
+def _not_runnable(run: Run, path: str, scope: Scope) -> Verdict | None:
+    """Return the verdict of a file that cannot be run itself; None where it can."""
+    programs, text = scope.repository.programs, run.call.target.text
+    is_named = text.startswith("./") and (run.call.args or text.endswith(_SHELL_RUNS_IT))
+    if not run.line.is_whole and not is_named:
+        return None  # it may be meant as a file, or as what another program is given
+    if not programs.is_executable(path):
+        if _made_executable(run.line, path):
+            return None
+        now = f"`git update-index --chmod=+x {path}` sets it"
+        evidence, message = f"the mode of {path} is 644", f"{text!r} has no run bit"
+        return Verdict("contradicts", evidence, "script-not-executable", message, now)
+    if not programs.has_shebang(path) and not path.endswith(_SHELL_RUNS_IT):
+        evidence = f"line 1 of {path} does not begin with #!"
+        message = f"{text!r} does not name what runs it"
+        return Verdict("contradicts", evidence, "script-no-shebang", message)
+    return None
+
+
+def _made_executable(line: Invocation, path: str) -> bool:
+    """Return whether a command before it sets the run bit."""
+    name = path.rpartition("/")[2]
+    return any(each.rpartition("/")[2] in (name, "*.sh", "*.py", "*") for each in line.allowed)
+
+
+def _module(run: Run, scope: Scope) -> Program | Verdict | None:
+    dotted, line = run.call.target.text, run.line
+    if not run.call.target.is_sure or not _PLAIN_MODULE.fullmatch(dotted):
+        return Verdict.unknown("the module stands for others", "placeholder")
+    for base in run_folders(line, scope) or []:
+        stem = "/".join([*([base] if base else []), *dotted.split(".")])
+        for path in (f"{stem}.py", f"{stem}/__main__.py"):
+            if path in scope.files.paths:
+                return scope.repository.programs.script(path)
+    program = scope.repository.programs.module(dotted)
+    if program is None or not program.fault:
+        return program
+    if line.made or has_left(line, scope):
+        return Verdict.unknown("it may be made before, or run in another folder")
+    near = program.near if program.near.partition(".")[0] == dotted.partition(".")[0] else ""
+    now = f"there is {near}" if near else ""
+    fix = Fix(line.line, dotted, near, is_safe=False) if near else None
+    message = f"`python -m {dotted}` has nothing to run"
+    places = tuple(f"{dotted.replace('.', '/')}{end}" for end in (".py", "/__main__.py"))
+    asked = Asked(places, otherwise="contradicts")
+    return Verdict("absent", program.fault, "module-missing", message, now, fix, asked)
+
+
+def _named(run: Run, scope: Scope) -> Program | Verdict | None:
+    programs, name = scope.repository.programs, run.call.target.text
+    program = programs.console(name)
+    if program is not None or not run.call.runner or not programs.is_own_name(name):
+        return program
+    owners = [each for each in programs.projects.all if each.name]
+    if any(each.has_more_scripts for each in owners) or has_left(run.line, scope):
+        return Verdict.unknown("its scripts are computed, or it runs in another folder")
+    scripts = sorted(programs.projects.scripts)
+    message = f"`{run.call.runner} run {name}`: the project has no such script"
+    evidence = f"its scripts: {', '.join(scripts) or 'none'}"
+    return Verdict("contradicts", evidence, "console-script-missing", message)

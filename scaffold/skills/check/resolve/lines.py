@@ -1,0 +1,110 @@
+"""Whether lines of a file hold what a text says of them."""
+
+from __future__ import annotations
+
+import re
+
+from scaffold.findings import Fix
+from scaffold.skills.check.reference import Reference, Verdict
+from scaffold.skills.check.references.named import Anchor
+from scaffold.skills.check.references.placeholders import is_placeholder
+from scaffold.skills.check.resolve.paths import missing
+from scaffold.skills.check.resolve.scope import Scope
+
+_RULE = "line-number"
+_NEAR = 2
+"""A definition so many lines from the one that is named is meant by it."""
+
+
+def resolve_line(reference: Reference, scope: Scope) -> Verdict:
+    """Resolve a line or a range: is there such a line, and does it hold the symbol or the code?"""
+    anchor: Anchor = reference.data
+    path = anchor.path.removeprefix("./")
+    if is_placeholder(path):
+        return Verdict.unknown("the path is for others", "placeholder")
+    place = scope.locate(path)
+    if place is None:
+        return missing(path, "path-missing", scope)
+    text = scope.text(place)
+    if text is None or ("/" not in path and len(scope.files.by_name.get(path, ())) > 1):
+        return Verdict.unknown(f"which lines of {path} are meant is open")
+    rows = text.split("\n")
+    count = len(rows) - (not rows[-1])
+    if anchor.shown:
+        return _shown(reference, anchor, place, rows)
+    if anchor.symbol:
+        return _symbol(reference, anchor, place, rows)
+    if anchor.end <= count:
+        return Verdict.unknown(f"{place} has {count} lines; what is at these is not said")
+    message = f"{reference.text!r} names a line that does not exist"
+    return Verdict("wrong line", f"{place} has {count} lines", _RULE, message, place=place)
+
+
+def _symbol(reference: Reference, anchor: Anchor, place: str, rows: list[str]) -> Verdict:
+    last = anchor.symbol.rpartition(".")[2]
+    word = re.compile(rf"(?<!\w){re.escape(last)}(?!\w)")
+    held = [number for number, row in enumerate(rows, 1) if word.search(row)]
+    low, high = anchor.line - _NEAR, anchor.end + _NEAR
+    if any(low <= number <= high for number in held):
+        return Verdict.holds(f"{place}:{anchor.line} holds {last}", place)
+    message = f"{anchor.symbol!r} is not at {_range(anchor)} of {anchor.path}"
+    if not held:
+        return Verdict.unknown(f"{place} does not hold {last}")
+    define = re.compile(
+        rf"\b(?:def|class|fn|func|function|struct|enum|trait|interface|const|type)\s+{re.escape(last)}\b"
+        rf"|^\s*{re.escape(last)}\s*[:=]"
+    )
+    there = [number for number in held if define.search(rows[number - 1])] or held
+    # A line inside of what is defined above it belongs to it.
+    if any(number <= anchor.line <= _end(rows, number) for number in there):
+        return Verdict.holds(f"{place}:{anchor.line} is inside of {last}", place)
+    now = ", ".join(map(str, there[:3]))
+    fix = None
+    if len(there) == 1 and str(anchor.line) in reference.text:
+        fix = _moved(reference, anchor, there[0])
+    evidence = f"{place} has {last} at line {now}"
+    return Verdict("wrong line", evidence, _RULE, message, f"line {now}", fix, place=place)
+
+
+def _shown(reference: Reference, anchor: Anchor, place: str, rows: list[str]) -> Verdict:
+    shown = [row.strip() for row in anchor.shown.strip("\n").split("\n")]
+    plain = [row.strip() for row in rows]
+    size = len(shown)
+    if plain[anchor.line - 1 : anchor.line - 1 + size] == shown:
+        return Verdict.holds(f"{place}:{anchor.line} is what is shown", place)
+    found = [at + 1 for at in range(len(plain) - size + 1) if plain[at : at + size] == shown]
+    if len(found) != 1:
+        return Verdict.unknown(f"{place} has the code that is shown {len(found)} times")
+    message = f"the code is not at {_range(anchor)} of {anchor.path}"
+    fix = _moved(reference, anchor, found[0])
+    evidence = f"{place} has it at line {found[0]}"
+    return Verdict("wrong line", evidence, _RULE, message, f"line {found[0]}", fix, place=place)
+
+
+def _range(anchor: Anchor) -> str:
+    same = anchor.end == anchor.line
+    return f"line {anchor.line}" if same else f"lines {anchor.line}-{anchor.end}"
+
+
+def _moved(reference: Reference, anchor: Anchor, line: int) -> Fix:
+    """Return the fix that moves a range to where it begins now."""
+    text = reference.text
+    count = 0 if anchor.end == anchor.line else 1
+    after = re.sub(rf"(?<!\d){anchor.line}(?!\d)", str(line), text, count=count)
+    if anchor.end != anchor.line:
+        end = line + anchor.end - anchor.line
+        head, sign, tail = after.rpartition(str(anchor.end))
+        after = f"{head}{end}{tail}" if sign else after
+    return Fix(reference.line, text, after)
+
+
+def _end(rows: list[str], number: int) -> int:
+    """Return the last line of a block that begins at a line: until its indentation ends."""
+    first = rows[number - 1]
+    depth = len(first) - len(first.lstrip())
+    for at in range(number, len(rows)):
+        row = rows[at]
+        closes = row.strip()[:1] in (")", "}", "]")
+        if row.strip() and len(row) - len(row.lstrip()) <= depth and not closes:
+            return at
+    return len(rows)

@@ -1,0 +1,108 @@
+"""Whether counts, versions and tags are those of the repository's own files."""
+
+from __future__ import annotations
+
+from scaffold.analysis.counts import Counted, count_collection, count_folder
+from scaffold.analysis.project.project import as_version, normal_name
+from scaffold.findings import Fix
+from scaffold.skills.check.reference import Reference, Verdict
+from scaffold.skills.check.references.numbers import Count, Given
+from scaffold.skills.check.resolve.scope import Scope
+
+_MOVING = frozenset({"latest", "main", "master", "nightly", "dev", "edge", "stable", "local"})
+
+
+def resolve_count(reference: Reference, scope: Scope) -> Verdict:
+    """Resolve a number: does any way of counting give it?"""
+    count: Count = reference.data
+    counted = _counted(count, scope)
+    if counted is None:
+        return Verdict.unknown("nothing of this name can be counted")
+    if count.number in counted.numbers:
+        return Verdict.holds(f"{counted.place} has {count.number}")
+    plain = counted.numbers[0]
+    is_digit = count.written.isdigit() and not count.is_folder
+    fix = Fix(reference.line, count.written, str(plain), is_safe=False) if is_digit else None
+    message = f"the number in {reference.text!r} is another"
+    evidence = f"{counted.place} has {plain}"
+    now = f"there are {plain}"
+    return Verdict("contradicts", evidence, "count-differs", message, now, fix, is_sure=False)
+
+
+def _counted(count: Count, scope: Scope) -> Counted | None:
+    if not count.is_folder:
+        return count_collection(count.of.rpartition(".")[2], None, scope.repository)
+    clean = count.of.rstrip("/")
+    place = scope.locate(clean)
+    if place is None or place not in scope.files.folders:
+        return None
+    # A folder that is named by its last part only may be any of several.
+    if place != clean and len(scope.ending_in(clean)) > 1:
+        return None
+    return count_folder(place, scope.files)
+
+
+def resolve_version(reference: Reference, scope: Scope) -> Verdict:
+    """Resolve a version: is it that of the project's own files?"""
+    given: Given = reference.data
+    if given.what == "image":
+        return _image(reference, given, scope)
+    if given.what == "floor":
+        return _floor(reference, given, scope)
+    project = scope.repository.project
+    known = project.pins.get(normal_name(given.name), {})
+    asked = as_version(given.version)
+    for version, path in known.items():
+        if version == given.version or as_version(version) == asked:
+            return Verdict.holds(f"{path} has it", path)
+    document = scope.document
+    known = {
+        version: path
+        for version, path in known.items()
+        if project.is_general(path, document.path) or path in document.text
+    }
+    if not known:
+        return Verdict.unknown(f"no file of the project pins {given.name} for all of it")
+    version, path = next(iter(known.items()))
+    return _differs(reference, f"{path} has {version}", given, version if len(known) == 1 else "")
+
+
+def _floor(reference: Reference, given: Given, scope: Scope) -> Verdict:
+    floors = scope.repository.project.floors(given.name)
+    asked = as_version(given.version)
+    for path, floor in floors.items():
+        # "Node 20" is said of 20.11, and "Python 3.11" of 3.11.4.
+        if asked == floor[: len(asked)] or floor == asked[: len(floor)]:
+            return Verdict.holds(f"{path} has it", path)
+    if not floors or any(floor < asked for floor in floors.values()):
+        return Verdict.unknown("the project's files ask for no more than that")
+    path, floor = min(floors.items(), key=lambda each: (each[1], each[0].count("/")))
+    now = ".".join(map(str, floor))
+    return _differs(reference, f"{path} asks for {now}", given, now)
+
+
+def _image(reference: Reference, given: Given, scope: Scope) -> Verdict:
+    tags = scope.repository.images.tags(given.name)
+    tag = given.version
+    if tag in tags:
+        return Verdict.holds(f"{tags[tag]} has it", tags[tag])
+    if any(each.startswith((f"{tag}-", f"{tag}.")) for each in tags):
+        return Verdict.holds(f"a tag of the repository begins with {tag}")
+    if not tags or tag in _MOVING or any("$" in each or each in _MOVING for each in tags):
+        return Verdict.unknown("no file of the repository has one fixed tag of this image")
+    now, path = next(iter(tags.items()))
+    message = f"{given.name} has another tag than {tag!r}"
+    one = len(tags) == 1
+    fix = Fix(reference.line, reference.text, f"{given.name}:{now}", is_safe=False) if one else None
+    shown = f"the tag is {now}" if one else ""
+    return Verdict(
+        "contradicts", f"{path} uses {now}", "image-tag-differs", message, shown, fix, is_sure=False
+    )
+
+
+def _differs(reference: Reference, evidence: str, given: Given, now: str) -> Verdict:
+    message = f"{reference.text!r} is another version than the project's"
+    fix = Fix(reference.line, given.version, now, is_safe=False) if now else None
+    return Verdict(
+        "contradicts", evidence, "version-differs", message, evidence, fix, is_sure=False
+    )

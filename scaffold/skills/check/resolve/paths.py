@@ -1,0 +1,221 @@
+"""Whether a path is there, and what became of one that is not."""
+
+from __future__ import annotations
+
+import os
+import re
+from bisect import bisect_left
+
+from scaffold.analysis.lazy_re import lazy_re
+from scaffold.findings import Fix
+from scaffold.skills.check.reference import Asked, Reason, Reference, Verdict
+from scaffold.skills.check.references.named import Named
+from scaffold.skills.check.references.placeholders import is_invented, is_placeholder
+from scaffold.skills.check.resolve.scope import Scope
+
+_WILD = lazy_re(r"<[^<>]+>|\{[^{}]+\}|\*\*/?|\*|\?|\.\.\.|…|\[[^\[\]]+\]")
+# Folders that tools make, beside those that git ignores.
+_MADE = frozenset(
+    {"node_modules", "__pycache__", ".venv", "venv", "dist", "build", "target", "htmlcov", ".git"}
+    | {"tmp", "temp", "coverage", ".cache", "logs", "outputs", "output", "results"}
+)
+_MADE_END = lazy_re(r"\.(?:log|env|local|lock|pyc|tmp|bak)$|(?:^|/)\.env(?:\.[\w.]+)?$")
+_FILE_END = lazy_re(r"\.[A-Za-z0-9]{1,6}$")
+_SIGNS = str.maketrans({"-": "_", ".": "_"})
+# So long a stem, or one of several words, is nobody's by chance.
+_TELLING = lazy_re(r"[a-z0-9]+[_-][a-z0-9]+|[A-Za-z0-9]{8,}")
+
+
+def resolve_path(reference: Reference, scope: Scope) -> Verdict:
+    """Resolve a path; one with placeholders holds where anything fits it."""
+    named: Named = reference.data
+    path = named.path.removeprefix("./")
+    if is_placeholder(path):
+        return _pattern(path, named, scope)
+    found = scope.locate(path)
+    if found is not None:
+        return Verdict.holds(f"git lists {found}" if found else "it is the root", found)
+    return missing(path, named.rule, scope)
+
+
+def missing(path: str, rule: str, scope: Scope, *, before: str = "") -> Verdict:
+    """Return the verdict of a path that nothing in the repository has.
+
+    Args:
+        path: As the text names it, without placeholders.
+        rule: The rule that is broken.
+        scope: Where it is named.
+        before: What the text writes, where that is more than the path.
+    """
+    files, clean = scope.files, path.strip("/")
+    places = list(dict.fromkeys(scope.from_bases(clean, scope.wider_bases)))
+    anchored = [each for each in places if _is_anchored(each, clean, scope)]
+    whole = anchored[0] if anchored else places[0] if places else clean
+    if _MADE.intersection(clean.split("/")) or _MADE_END.search(clean):
+        return Verdict.unknown("such files are made on each machine", "generated")
+    if why := _why_not_kept(anchored or places[:1], scope):
+        return why
+    # What is asked of the history: a word with a slash in it is often no path at all.
+    is_file = "." in clean.rpartition("/")[2] or path.endswith("/")
+    places = anchored or ([*places[:1], clean] if is_file else [])
+    message = f"{path!r} does not exist"
+    deepest = next((part for part in prefixes(whole) if part in files.folders), "")
+    evidence = f"{deepest or 'the root'} has no {whole[len(deepest) :].strip('/')!r}"
+    written = before or path
+    if same := _other_spelling(anchored, scope):
+        fix = Fix(0, written, _as_written(same, whole, clean, path))
+        message = f"{path!r} is spelled in another way"
+        other = "path-case" if same.lower() in {each.lower() for each in anchored} else rule
+        return Verdict("other spelling", f"git lists {same}", other, message, f"it is {same}", fix)
+    if "/" not in clean:
+        if same := _one_spelling(clean, scope):
+            now = f"there is {same}"
+            fix = Fix(0, written, same.rpartition("/")[2])
+            return Verdict("other spelling", f"git lists {same}", rule, message, now, fix)
+        asked = Asked(tuple(places), otherwise="open")
+        return Verdict("absent", evidence, rule, message, asked=asked)
+    elsewhere = _elsewhere(clean, scope)
+    if elsewhere and anchored:
+        fix = Fix(0, written, _as_written(elsewhere, whole, clean, path))
+        now, asked = f"it is {elsewhere}", Asked(tuple(places))
+        return Verdict("moved", evidence, rule, message, now, fix, asked)
+    # Without the form of a file it may be a branch, a model or a name in a module.
+    is_plain = path.endswith("/") or _FILE_END.search(clean) is not None
+    otherwise: Reason = "never here" if anchored and is_plain else "another namespace"
+    if is_invented(clean):
+        otherwise = "placeholder"
+    elif scope.makes(clean):
+        otherwise = "generated"
+    asked = Asked(tuple(places), otherwise=otherwise)
+    place = whole.rpartition("/")[0] if anchored else ""
+    return Verdict("absent", evidence, rule, message, asked=asked, place=place)
+
+
+def _pattern(path: str, named: Named, scope: Scope) -> Verdict:
+    if found := fitting(path, scope):
+        return Verdict.holds(f"{found} fits it", found)
+    folder = literal_part(path)
+    if not folder or scope.locate(folder) is not None:
+        return Verdict.unknown("nothing fits its placeholders yet", "placeholder")
+    verdict = missing(folder, named.rule, scope)
+    if verdict.reason == "absent" and verdict.asked is not None:
+        return verdict._replace(asked=verdict.asked._replace(otherwise="placeholder"))
+    return verdict
+
+
+def fitting(pattern: str, scope: Scope) -> str | None:
+    """Return a file or folder that a path with placeholders fits, or None."""
+    clean = pattern.strip("/")
+    expression, certain = _expression(clean), literal_part(clean)
+    places = scope.files.sorted_places
+    for base in scope.bases:
+        lead = f"{base}/" if base else ""
+        start = lead + (f"{certain}/" if certain else "")
+        # Only what begins with the certain folders can fit; it is adjacent.
+        for index in range(bisect_left(places, start), len(places)):
+            if not places[index].startswith(start):
+                break
+            if expression.fullmatch(places[index][len(lead) :]):
+                return places[index]
+    return None
+
+
+def literal_part(pattern: str) -> str:
+    """Return the folders of a path before its first placeholder, without a slash at the end."""
+    parts: list[str] = []
+    for part in pattern.split("/")[:-1]:
+        if is_placeholder(part):
+            break
+        parts.append(part)
+    return "/".join(parts)
+
+
+def prefixes(path: str) -> list[str]:
+    """Return the folders above a path, the deepest first."""
+    parts = path.split("/")[:-1]
+    return ["/".join(parts[:count]) for count in range(len(parts), 0, -1)]
+
+
+def _expression(pattern: str) -> re.Pattern[str]:
+    wild = {"**": ".*", "**/": "(?:.*/)?", "...": ".*", "…": ".*", "?": "[^/]"}
+    pieces: list[str] = []
+    at = 0
+    for found in _WILD.finditer(pattern):
+        pieces += [re.escape(pattern[at : found.start()]), wild.get(found.group(), "[^/]+")]
+        at = found.end()
+    return re.compile("".join([*pieces, re.escape(pattern[at:])]))
+
+
+def _is_anchored(whole: str, clean: str, scope: Scope) -> bool:
+    """Return whether the first part of a path is a folder here, so that the rest is meant here."""
+    inside = "/" in clean
+    first = whole.removesuffix(clean) + clean.split("/")[0]
+    return inside and first in scope.files.folders
+
+
+def _why_not_kept(places: list[str], scope: Scope) -> Verdict | None:
+    files = scope.files
+    for whole in places:
+        if outer := next((part for part in prefixes(whole) if part in files.paths), None):
+            evidence = f"{outer} is a link or a module of its own, not listed here"
+            return Verdict.unknown(evidence, "another namespace")
+    return None
+
+
+def _other_spelling(places: list[str], scope: Scope) -> str:
+    """Return the one path that differs by case, by a hyphen or by a plural alone, or nothing."""
+    for whole in places:
+        if same := scope.files.by_lower.get(whole.lower()):
+            return same
+        stem, dot, end = (
+            whole.rpartition(".") if "." in whole.rpartition("/")[2] else (whole, "", "")
+        )
+        folder, _, name = stem.rpartition("/")
+        lead = f"{folder}/" if folder else ""
+        others = {
+            name.replace("-", "_"),
+            name.replace("_", "-"),
+            f"{name}s",
+            name.removesuffix("s"),
+        }
+        found = [f"{lead}{each}{dot}{end}" for each in others - {name, ""}]
+        if len(there := [each for each in found if scope.files.has(each)]) == 1:
+            return there[0]
+    return ""
+
+
+def _one_spelling(name: str, scope: Scope) -> str:
+    """Return the one file whose name differs from a bare name by its signs alone, or nothing."""
+    plain = _plain(name)
+    found = [
+        path
+        for other, paths in scope.files.by_name.items()
+        if len(other) == len(name) and _plain(other) == plain
+        for path in paths
+    ]
+    return found[0] if len(found) == 1 and len(plain) > 6 else ""
+
+
+def _plain(name: str) -> str:
+    return name.lower().translate(_SIGNS)
+
+
+def _elsewhere(clean: str, scope: Scope) -> str:
+    """Return the one other place of a file or folder that is known by its name, or nothing."""
+    folder, _, name = clean.rpartition("/")
+    files = scope.files
+    found = [*files.by_name.get(name, ()), *files.folders_by_name.get(name, ())]
+    if len(found) != 1:
+        return ""
+    # Its own folder, or all of its folders, are above it there, too: no other is meant.
+    above = found[0].split("/")[:-1]
+    folders = folder.split("/")
+    is_kin = folders[-1] in above or (_TELLING.search(name) and set(folders) <= set(above))
+    return found[0] if is_kin else ""
+
+
+def _as_written(same: str, whole: str, clean: str, path: str) -> str:
+    """Return a place as the text would write it: from the base that the text writes from."""
+    base = whole.removesuffix(clean)
+    after = same.removeprefix(base) if same.startswith(base) else os.path.relpath(same, base or ".")
+    return after.replace(os.sep, "/") + ("/" if path.endswith("/") else "")

@@ -1,0 +1,181 @@
+"""Whether the targets, scripts, extras, hooks, tests and markers that a runner is given exist."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from difflib import get_close_matches
+
+from scaffold.analysis.cli.shell_words import Word
+from scaffold.analysis.project import tasks
+from scaffold.analysis.project.project import normal_name
+from scaffold.analysis.project.pytest_names import KNOWN_MARKERS
+from scaffold.analysis.project.tasks import Tasks
+from scaffold.findings import Fix
+from scaffold.skills.check.reference import Reference, Verdict
+from scaffold.skills.check.references.shell import Asked
+from scaffold.skills.check.references.tasks import TEST, Task
+from scaffold.skills.check.resolve.folders import find_file, has_left, run_folders
+from scaffold.skills.check.resolve.names import test_node
+from scaffold.skills.check.resolve.scope import Scope
+
+_LISTS: dict[str, tuple[str, tuple[str, ...], Callable[..., Tasks | None], str]] = {
+    "make": ("make-target-missing", tasks.MAKEFILES, tasks.make_tasks, "target"),
+    "npm": ("npm-script-missing", ("package.json",), tasks.npm_tasks, "script"),
+    "just": ("just-recipe-missing", tasks.JUSTFILES, tasks.just_tasks, "recipe"),
+    "task": ("task-missing", tasks.TASKFILES, tasks.task_tasks, "task"),
+    "session": ("task-missing", ("tox.ini", "noxfile.py", "pyproject.toml"), tasks.session_tasks,
+                "environment"),
+}  # fmt: skip
+
+
+def resolve_task(reference: Reference, scope: Scope) -> Verdict:
+    """Resolve a word that a runner is given."""
+    asked: Asked = reference.data
+    task = asked.task
+    if task.family == "file":
+        word = Word(task.name, task.word.line, task.word.column, task.word.is_sure)
+        return find_file(word, asked.line, scope, "requirements-missing")
+    if task.family == "test":
+        return _test(asked, reference.text, scope)
+    verdict = _RESOLVERS[task.family](task, asked, scope)
+    if verdict.reason == "contradicts" and (asked.line.has_fallback or has_left(asked.line, scope)):
+        return Verdict.unknown("it may run in another folder, or may fail", "another namespace")
+    return verdict
+
+
+def _listed(task: Task, asked: Asked, scope: Scope) -> Verdict:
+    rule, names, read, what = _LISTS[task.family]
+    files = scope.files
+    paths = [path for name in names for path in files.by_name.get(name, ())]
+    every = [(path, each) for path in paths if (each := read(path, files)) is not None]
+    for path, each in every:
+        if each.has(task.name):
+            return Verdict.holds(f"{path} has the {what} {task.name}", path)
+    if task.family == "make" and scope.locate(task.name) is not None:
+        return Verdict.holds("a file has this name")
+    folders = run_folders(asked.line, scope)
+    if task.folder or folders is None:
+        return Verdict.unknown("it runs in a folder of its own", "another namespace")
+    here = [(path, each) for path, each in every if path.rpartition("/")[0] in folders]
+    if not here or any(each.why_open for _, each in here):
+        return Verdict.unknown(f"no file here lists every {what}")
+    path, own = here[0]
+    known = sorted(own.names)
+    message = f"{path} has no {what} {task.name!r}"
+    return _unlisted(task.name, rule, message, f"{path} has {_shown(known)}", known)
+
+
+def _hook(task: Task, asked: Asked, scope: Scope) -> Verdict:
+    hooks = scope.repository.programs.projects.hooks
+    if hooks is None:
+        return Verdict.unknown("there is no .pre-commit-config.yaml that can be read")
+    if task.name in hooks:
+        path = ".pre-commit-config.yaml"
+        return Verdict.holds(f"{path} has the hook {task.name}", path)
+    message = f"pre-commit has no hook {task.name!r}"
+    evidence = f".pre-commit-config.yaml has {_shown(sorted(hooks))}"
+    return _unlisted(task.name, "hook-missing", message, evidence, sorted(hooks))
+
+
+def _extra(task: Task, asked: Asked, scope: Scope) -> Verdict:
+    programs = scope.repository.programs
+    base = task.folder.rstrip("/")
+    is_named = task.family == "extra" and base not in ("", ".")
+    if is_named and not programs.is_own_name(base) and not scope.files.has(base):
+        evidence = f"{base} is none of this repository's projects"
+        return Verdict.unknown(evidence, "third party not installed")
+    projects = programs.projects.all
+    if not projects:
+        return Verdict.unknown("there is no project file")
+    name = normal_name(task.name)
+    known: set[str] = set()
+    for each in projects:
+        own = each.extras if task.family == "extra" else each.groups
+        if own is None:
+            return Verdict.unknown("its extras are computed")
+        known |= {normal_name(one) for one in own}
+    if name in known:
+        return Verdict.holds(f"a project file has the {task.family} {task.name}", projects[0].path)
+    if task.family == "group" and name in ("main", "dev", "all", "default"):
+        return Verdict.unknown("it may be a group of the tool's own")
+    message = f"there is no {task.family} {task.name!r}"
+    near = min(projects, key=lambda each: each.path.count("/")).path
+    evidence = f"{near} and others have {_shown(sorted(known))}"
+    rule = "pip-extra-missing" if task.family == "extra" else "dependency-group-missing"
+    return _unlisted(task.name, rule, message, evidence, sorted(known))
+
+
+def resolve_marker(reference: Reference, scope: Scope) -> Verdict:
+    """Resolve ``pytest.mark.slow``: is it registered, or does any test carry it?"""
+    return _marked(str(reference.data), scope)
+
+
+def _marker(task: Task, asked: Asked, scope: Scope) -> Verdict:
+    return _marked(task.name, scope)
+
+
+def _marked(name: str, scope: Scope) -> Verdict:
+    names = scope.repository.pytest
+    # The cheap answers first: the last two read all tests, and all sources.
+    if name in names.in_settings:
+        return Verdict.holds(f"{names.in_settings[name]} registers it")
+    if name in KNOWN_MARKERS:
+        return Verdict.unknown("pytest or one of its plugins brings it")
+    if name in names.used or name in names.registered:
+        return Verdict.holds(f"{names.used.get(name) or names.registered[name]} has it")
+    own = {*names.registered, *names.used} - KNOWN_MARKERS
+    if not own or names.is_dynamic or name in names.words or names.why_foreign(name):
+        return Verdict.unknown("markers may be registered while tests run, or by a plugin")
+    message = f"there is no marker {name!r}"
+    evidence = f"{len(names.registered)} are registered, and no test has this one"
+    return _unlisted(name, "marker-missing", message, evidence, sorted(own))
+
+
+def _service(task: Task, asked: Asked, scope: Scope) -> Verdict:
+    services = scope.repository.services
+    if task.folder and task.folder.removeprefix("./") not in services.by_file:
+        return Verdict.unknown(f"{task.folder} is no compose file of the repository")
+    if task.name in services.by_name:
+        path = services.by_name[task.name]
+        return Verdict.holds(f"{path} defines it", path)
+    if not services.by_name or services.why_open:
+        return Verdict.unknown(services.why_open or "the repository has no compose file")
+    known = sorted(services.by_name)
+    message = f"no compose file has the service {task.name!r}"
+    evidence = f"the services are {_shown(known)}"
+    return _unlisted(task.name, "compose-service-missing", message, evidence, known)
+
+
+_RESOLVERS: dict[str, Callable[[Task, Asked, Scope], Verdict]] = {
+    **dict.fromkeys(_LISTS, _listed),
+    "hook": _hook,
+    "extra": _extra,
+    "group": _extra,
+    "marker": _marker,
+    "service": _service,
+}
+
+
+def _unlisted(name: str, rule: str, message: str, evidence: str, known: Sequence[str]) -> Verdict:
+    near = get_close_matches(name, known, n=1, cutoff=0.6)
+    fix = Fix(0, name, near[0], is_safe=False) if near else None
+    now = f"there is {near[0]}" if near else ""
+    return Verdict("contradicts", evidence, rule, message, now, fix)
+
+
+def _test(asked: Asked, text: str, scope: Scope) -> Verdict:
+    found = TEST.match(asked.task.name)
+    assert found is not None, "only such words are tests"
+    word = asked.task.word
+    bare = Word(found["path"], word.line, word.column, raw=found["path"])
+    spot = find_file(bare, asked.line, scope, "test-missing")
+    if spot.reason != "true":
+        return spot
+    parts = [each for each in found["node"].split("::") if each]
+    return test_node(spot.place, parts, text.partition(" ")[2], scope)
+
+
+def _shown(names: Sequence[str]) -> str:
+    if len(names) > 12:
+        return f"{', '.join(names[:12])} and {len(names) - 12} more"
+    return ", ".join(names) or "none"

@@ -1,0 +1,55 @@
+"""Whether the entries of a drawn tree are where most of the drawing is."""
+
+from __future__ import annotations
+
+from scaffold.skills.check.reference import Asked, Reference, Verdict
+from scaffold.skills.check.references.trees import Entry
+from scaffold.skills.check.resolve.paths import missing
+from scaffold.skills.check.resolve.scope import Scope
+
+_MOST = 0.6
+"""A drawing of which less exists is of another place, or of one that is yet to be."""
+
+
+def resolve_tree(reference: Reference, scope: Scope) -> Verdict:
+    """Resolve an entry of a tree."""
+    entry: Entry = reference.data
+    base = _base(entry, scope)
+    if base is None:
+        evidence = "most of the drawing does not exist: it may show another place"
+        return Verdict.unknown(evidence, "another namespace")
+    whole = f"{base}/{entry.path}" if base else entry.path
+    if scope.files.has(whole):
+        return Verdict.holds(f"git lists {whole}", whole)
+    parent = whole.rpartition("/")[0]
+    if parent and not scope.files.has(parent):
+        return Verdict.unknown(f"{parent} is missing, which is reported already")
+    name = entry.path.rpartition("/")[2]
+    verdict = missing(whole, "tree-missing", scope, before=name)
+    if verdict.reason not in ("absent", "moved", "other spelling"):
+        return verdict
+    fix = verdict.fix
+    if fix is not None:
+        # A line of a drawing is mended where the name alone is another one.
+        near = fix.after.rpartition("/")[2]
+        is_beside = fix.after.rpartition("/")[0].endswith(parent) and near != name
+        fix = fix._replace(before=name, after=near) if is_beside else None
+    asked = Asked((whole,), otherwise="contradicts")
+    message = f"the tree shows {entry.path!r}"
+    evidence = f"there is no {whole}"
+    # A drawing of what is to be made shows what is there, too.
+    return verdict._replace(message=message, fix=fix, asked=asked, evidence=evidence, is_sure=False)
+
+
+def _base(entry: Entry, scope: Scope) -> str | None:
+    """Return the folder in which most of a drawing exists, or None."""
+    starts = list(scope.wider_bases)
+    if entry.root not in ("", "."):
+        found = scope.ending_in(entry.root)
+        starts = [f"{base}/{entry.root}".strip("/") for base in starts] + found[:3] + starts
+    best, most = None, 0.0
+    for start in dict.fromkeys(starts):
+        there = sum(scope.files.has(f"{start}/{path}" if start else path) for path in entry.every)
+        if there >= 2 and there / len(entry.every) > most:
+            best, most = start, there / len(entry.every)
+    return best if most >= _MOST else None

@@ -1,0 +1,331 @@
+"""What the history, the neighbours and the whole page make of what the files alone leave absent."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+from scaffold.analysis.files.history import History, Removal, is_test
+from scaffold.analysis.files.words import files_with
+from scaffold.analysis.repository import Repository
+from scaffold.findings import Fix
+from scaffold.skills.check.read.documents import CLIENT_FOLDERS, Document
+from scaffold.skills.check.reference import HELD, REFUTED, Judged, Verdict
+
+_PLACES = frozenset(
+    {"path", "line", "node", "tree", "import", "call", "name", "command", "task", "own link"}
+)
+"""The kinds whose references are of one repository; links inside of a skill are of any."""
+
+_OF_PROJECTS = frozenset(
+    {"count", "default", "definition", "marker", "option", "task", "value", "version"}
+)
+"""The kinds whose names any project has: they count where something else is of this one."""
+
+_HALF = 0.5
+_MOST = 0.8
+_SEVERAL = 5
+_FAMILY = 3
+_LONG = 5
+_HOLDS = "holds the word"
+_GENERAL = frozenset({"path-case", "path-missing", "symbol-missing"})
+"""Rules that give way to one that says more of the same line."""
+
+
+class Share(NamedTuple):
+    """How many of a page's references are of this repository, and how many there are."""
+
+    here: int
+    total: int
+
+    @property
+    def is_elsewhere(self) -> bool:
+        """Whether the page speaks of another place."""
+        return self.total > 1 and self.here < _HALF * self.total
+
+
+class Settled(NamedTuple):
+    """One document after the history was asked.
+
+    Args:
+        judged: Its references; the verdicts of a page that was not compared are open.
+        share: How much of it is of this repository.
+        why_not: Why it was not compared, or empty.
+    """
+
+    judged: list[Judged]
+    share: Share
+    why_not: str = ""
+
+
+def settle(
+    rows: Mapping[str, Sequence[Judged]],
+    documents: Mapping[str, Document],
+    repository: Repository,
+    history: History,
+) -> dict[str, Settled]:
+    """Return the documents with every absent reference settled.
+
+    Args:
+        rows: The references of each document, as the files alone answer them.
+        documents: The documents by their paths.
+        repository: The repository.
+        history: What it had before.
+    """
+    asked = [each.verdict.asked for every in rows.values() for each in every if _is_open(each)]
+    names = {each.name for each in asked if each and each.name}
+    bare = {each.name for each in asked if each and each.name and each.is_bare}
+    held = files_with(bare, repository.files, documents.keys())
+    projects = [each.name for each in repository.programs.projects.all] if bare else []
+    own = frozenset(each.lower().replace("-", "").replace("_", "") for each in projects if each)
+    paths = {path for each in asked if each for path in each.paths}
+    ignored = repository.files.ignored(sorted(paths))
+    gone = _Gone(
+        history.removed_paths(paths - ignored),
+        history.removed_names(names - held.keys()),
+        held,
+        own,
+        ignored,
+    )
+    return {path: _document(every, documents[path], gone) for path, every in rows.items()}
+
+
+class _Gone(NamedTuple):
+    paths: Mapping[str, Removal]
+    names: Mapping[str, Removal]
+    held: Mapping[str, str]
+    own: frozenset[str]
+    ignored: set[str]
+
+
+def _is_open(judged: Judged) -> bool:
+    return judged.verdict.asked is not None
+
+
+def _document(rows: Sequence[Judged], document: Document, gone: _Gone) -> Settled:
+    settled = [
+        each._replace(verdict=_verdict(each, gone)) if _is_open(each) else each for each in rows
+    ]
+    inside = f"{document.folder}/" if document.kind in ("skill", "reference") else "\0"
+    share = _share(settled, inside)
+    why = ""
+    if document.is_foreign:
+        why = "it was written for another repository"
+    elif share.is_elsewhere:
+        why = f"{share.here} of {share.total} references are of this repository"
+    if why:
+        return Settled([_uncompared(each, inside) for each in settled], share, why)
+    if not share.here:
+        # Any project may have such a name, unless one of this project is nearly the same.
+        settled = [
+            _uncompared(each, inside)
+            if each.reference.kind in _OF_PROJECTS and not _is_near(each)
+            else each
+            for each in settled
+        ]
+    return Settled(list(_told_once(_with_neighbours(settled, share, gone.own))), share)
+
+
+def _is_near(judged: Judged) -> bool:
+    return judged.reference.kind != "version" and judged.verdict.fix is not None
+
+
+def _verdict(judged: Judged, gone: _Gone) -> Verdict:
+    verdict = judged.verdict
+    asked = verdict.asked
+    assert asked is not None, "only what is asked comes here"
+    if not gone.ignored.isdisjoint(asked.paths):
+        return Verdict.unknown("git ignores it: it is made, not kept", "ignored by git")
+    removal = next((gone.paths[each] for each in asked.paths if each in gone.paths), None)
+    removal = removal or gone.names.get(asked.name)
+    if asked.is_bare and asked.name in gone.held:
+        return verdict._replace(reason="open", evidence=f"{gone.held[asked.name]} {_HOLDS}")
+    if removal is None:
+        settled = asked.otherwise if verdict.reason == "absent" else verdict.reason
+        return verdict._replace(reason=settled)
+    if asked.is_bare and is_test(removal.was):
+        return verdict._replace(reason="open", evidence=f"{removal.evidence}, which is a test")
+    if removal.was.startswith(CLIENT_FOLDERS):
+        return verdict._replace(reason="open", evidence="clients come and go with their folders")
+    evidence = f"{verdict.evidence}; {removal.evidence}" if verdict.evidence else removal.evidence
+    if verdict.reason == "moved":
+        return verdict._replace(evidence=evidence)
+    if removal.successor:
+        fix = verdict.fix or _fix(judged, removal)
+        now = f"it is {removal.successor}"
+        return verdict._replace(reason="moved", evidence=evidence, now=now, fix=fix)
+    return verdict._replace(reason="removed", evidence=evidence)
+
+
+def _fix(judged: Judged, removal: Removal) -> Fix | None:
+    """Return the fix that writes a successor as the text writes the path that it follows."""
+    text = judged.reference.text
+    parts = removal.was.split("/")
+    tails = ("/".join(parts[start:]) for start in range(len(parts)))
+    clean = next((each for each in tails if each in text), "")
+    base = removal.was.removesuffix(clean).rstrip("/")
+    if not clean:
+        return None
+    after = os.path.relpath(removal.successor, base or ".").replace(os.sep, "/")
+    return Fix(judged.reference.line, clean, after) if not after.startswith("..") else None
+
+
+def _share(rows: Iterable[Judged], inside: str) -> Share:
+    counted = [
+        each
+        for each in rows
+        if each.reference.kind in _PLACES and not each.verdict.place.startswith(inside)
+    ]
+    decided = HELD | REFUTED - {"never here"}
+    here = {_key(each) for each in counted if each.verdict.reason in decided and _is_of_one(each)}
+    other = {
+        _key(each)
+        for each in counted
+        if each.verdict.reason in ("never here", "another namespace")
+        and _is_of_files(each)
+        and not each.verdict.place.endswith(".py")
+    }
+    return Share(len(here), len(here | other))
+
+
+def _is_of_one(judged: Judged) -> bool:
+    # A builtin, or a name that the text itself binds, holds anywhere.
+    if judged.reference.kind == "definition":
+        return False
+    if judged.verdict.reason in HELD:
+        return bool(judged.verdict.place)
+    return judged.verdict.reason != "contradicts" or judged.reference.kind not in _OF_PROJECTS
+
+
+def _is_of_files(judged: Judged) -> bool:
+    """Return whether a reference can be nothing but a file: `owner/model` is a name of many."""
+    text = judged.reference.text
+    return "/" in text and ("." in text.rpartition("/")[2] or text.endswith("/"))
+
+
+def _key(judged: Judged) -> str:
+    return judged.reference.text
+
+
+def _uncompared(judged: Judged, inside: str) -> Judged:
+    verdict = judged.verdict
+    if verdict.reason not in REFUTED or judged.reference.kind not in _PLACES | _OF_PROJECTS:
+        return judged
+    own = verdict.asked.paths if verdict.asked is not None else ()
+    if any(each.startswith(inside) for each in own):
+        return judged  # a skill's own files are its own, whatever it speaks of
+    evidence = "the page speaks of another place"
+    return judged._replace(verdict=Verdict("another namespace", evidence))
+
+
+def _with_neighbours(
+    rows: Sequence[Judged], share: Share, names_here: Collection[str]
+) -> Iterator[Judged]:
+    """Yield the references; what was never here counts only among neighbours that are here.
+
+    A bare name needs neighbours even where it was removed: a word of another place may have been
+    one of this, too.
+    """
+    near = {
+        each.group
+        for each in rows
+        if each.verdict.reason in HELD and each.verdict.place and each.reference.kind in _PLACES
+    }
+    names = _names_by_group(rows)
+    families = _families(rows)
+    is_here = share.here >= _SEVERAL and share.here >= _MOST * share.total
+    for each in rows:
+        reason = each.verdict.reason
+        if _is_bare(each) and reason == "removed":
+            held, total = names[each.group]
+            # A class is known by its name; a plain function may be one of any place.
+            is_class = not _asked_name(each).islower()
+            is_kept = is_class or total == 1 or (held > 0 and held >= _HALF * total)
+        elif _is_bare(each) and reason == "never here":
+            is_family = families[_family(each)] >= _FAMILY and _is_own(_family(each), names_here)
+            is_kept = is_family or _bears_name(_asked_name(each), names_here)
+        else:
+            is_kept = reason != "never here" or is_here or each.group in near
+        if is_kept:
+            yield each
+            continue
+        evidence = "nothing is here by this name, and its neighbours are not here either"
+        yield each._replace(verdict=Verdict("another namespace", evidence))
+
+
+def _asked_name(judged: Judged) -> str:
+    """Return the name that the history was asked for, or nothing."""
+    return judged.verdict.asked.name if judged.verdict.asked is not None else ""
+
+
+def _is_bare(judged: Judged) -> bool:
+    asked, place = judged.verdict.asked, judged.verdict.place
+    return asked is not None and asked.is_bare and not place
+
+
+def _families(rows: Iterable[Judged]) -> Counter[str]:
+    """Return how many names of a page that are here begin with the same word in capitals."""
+    held = {each.reference.text: _family(each) for each in rows if _is_known(each)}
+    return Counter(family for family in held.values() if family)
+
+
+def _is_own(family: str, own: Iterable[str]) -> bool:
+    """Return whether words in capitals are of this project: `DD_...` of ddtrace."""
+    return any(each.startswith(family.lower()) for each in own)
+
+
+def _bears_name(name: str, own: Iterable[str]) -> bool:
+    """Return whether a class bears the name of this project: `XtunerLayer` of xtuner."""
+    plain = name.lower()
+    return any(len(each) >= _LONG and plain.startswith(each) and plain != each for each in own)
+
+
+def _family(judged: Judged) -> str:
+    head, sign, _ = judged.reference.text.partition("_")
+    return head if sign and judged.reference.text.isupper() else ""
+
+
+def _is_known(judged: Judged) -> bool:
+    return judged.verdict.reason in HELD or judged.verdict.evidence.endswith(_HOLDS)
+
+
+def _names_by_group(rows: Iterable[Judged]) -> dict[int, tuple[int, int]]:
+    """Return for each group how many of its names are here, and how many there are."""
+    found: dict[int, tuple[int, int]] = {}
+    for each in rows:
+        if each.reference.kind == "name":
+            held, total = found.get(each.group, (0, 0))
+            is_here = each.verdict.reason in HELD and bool(each.verdict.place)
+            found[each.group] = held + is_here, total + (each.verdict.reason not in HELD or is_here)
+    return found
+
+
+def _told_once(rows: Iterable[Judged]) -> Iterator[Judged]:
+    """Yield the references; of two on a line about one thing, the one that says more is refuted."""
+    every = list(rows)
+    special: dict[tuple[int, str], str] = {}
+    for each in every:
+        if each.verdict.reason in REFUTED and each.verdict.rule not in _GENERAL:
+            for key in _things(each):
+                special.setdefault(key, each.verdict.rule)
+    seen: set[tuple[int, str, str]] = set()
+    for each in every:
+        verdict = each.verdict
+        if verdict.reason in REFUTED:
+            keys = _things(each)
+            again = any((*key, verdict.rule) in seen for key in keys)
+            covered = verdict.rule in _GENERAL and any(key in special for key in keys)
+            if again or covered:
+                yield each._replace(verdict=Verdict("open", "it is told already"))
+                continue
+            seen.update((*key, verdict.rule) for key in keys)
+        yield each
+
+
+def _things(judged: Judged) -> list[tuple[int, str]]:
+    line, asked = judged.reference.line, judged.verdict.asked
+    if asked is None:
+        return [(line, judged.reference.text)]
+    return [(line, each) for each in (*asked.paths, *([asked.name] if asked.name else ()))]

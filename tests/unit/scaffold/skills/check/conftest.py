@@ -1,0 +1,49 @@
+"""Small repositories with one page of guidance, for the tests of the check."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from scaffold.analysis.repository import Repository
+from scaffold.skills.check.checking import Outcome, check_repository
+
+Checked = Callable[..., Outcome]
+
+
+@pytest.fixture
+def checked(tmp_path: Path) -> Checked:
+    """Return the check of a page ``AGENTS.md`` among other files, committed in steps.
+
+    The files of ``before`` are committed first, and are gone afterwards where the others lack them.
+    """
+
+    def check(page: str, files: dict[str, str], before: dict[str, str] | None = None) -> Outcome:
+        root = tmp_path / "repository"
+        root.mkdir()
+        _git(root, "init", "--quiet")
+        for state in (before or {}, {**files, "AGENTS.md": page}):
+            for path in [each for each in root.rglob("*") if ".git" not in each.parts]:
+                if path.is_file():
+                    path.unlink()
+            for path, text in state.items():
+                (root / path).parent.mkdir(parents=True, exist_ok=True)
+                (root / path).write_text(text)
+            _git(root, "add", "--all")
+            _git(root, "commit", "--quiet", "--allow-empty", "--message", "state")
+        return check_repository(Repository.at(root))
+
+    return check
+
+
+def _git(root: Path, *argv: str) -> None:
+    who = ["-c", "user.name=A", "-c", "user.email=a@example.org", "-c", "core.hooksPath=/dev/null"]
+    subprocess.run(["git", *who, *argv], cwd=root, check=True, capture_output=True)
+
+
+def told(outcome: Outcome) -> list[tuple[str, str, int]]:
+    """Return the rule, the class of the reason and the line of every finding."""
+    return [(each.rule, each.reason, each.line) for each in outcome.findings]
