@@ -162,7 +162,9 @@ def _supervised(
 
     scratch = os.path.join(tempfile.gettempdir(), f"sandbox-{os.urandom(8).hex()}")
     roots, paths = _readable()
-    plain = [tuple(each) for each in cases]
+    # Tests pass through the supervisor as descriptors only: its memory is copied into programs.
+    files = [_memory_file(marshal.dumps(each.tests)) if each.tests else -1 for each in cases]
+    plain = [(each.stdin, fd) for each, fd in zip(cases, files, strict=True)]
     request = (os.getpid(), code, plain, tuple(limits), backend, stop_early, scratch)
     env = {name: os.environ[name] for name in ("LD_LIBRARY_PATH",) if name in os.environ}
     process = subprocess.Popen(
@@ -173,7 +175,11 @@ def _supervised(
         cwd="/",
         env={**env, "PYTHONHASHSEED": "0", "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"},
         start_new_session=True,
+        pass_fds=[fd for fd in files if fd >= 0],
     )
+    for fd in files:
+        if fd >= 0:
+            os.close(fd)
     try:
         data = marshal.dumps((*request, roots, paths))
         answer, errors = process.communicate(data, PATIENCE * limits.total_s + 10)
@@ -194,11 +200,25 @@ def _supervised(
 def _outcome(tests: Sequence[Any], end: str, output: bytes, report: bytes) -> Outcome:
     if end == "busy":
         raise RuntimeError("this machine is too busy to run the program in its time; try again")
-    verdicts = report.decode() if end == "ok" else ""
+    verdicts = report.decode("utf-8", "replace") if end == "ok" else ""
     if verdicts.startswith("unusable "):
         raise ValueError(f"the tests {verdicts.removeprefix('unusable ')}")
-    passed = [verdict == "1" for verdict in verdicts.ljust(len(tests), "0")]
+    passed = [verdict == "1" for verdict in verdicts.ljust(len(tests), "0")[: len(tests)]]
     return Outcome(end, output.decode("utf-8", "replace"), tuple(passed))
+
+
+def _memory_file(data: bytes) -> int:
+    """Returns a file without a name that holds the data."""
+    import tempfile
+
+    if hasattr(os, "memfd_create"):
+        fd = os.memfd_create("tests")
+    else:
+        with tempfile.TemporaryFile() as file:
+            fd = os.dup(file.fileno())
+    _write_all(fd, data)
+    os.lseek(fd, 0, os.SEEK_SET)
+    return fd
 
 
 def _readable() -> tuple[list[str], list[str]]:
@@ -216,6 +236,73 @@ def _readable() -> tuple[list[str], list[str]]:
             roots.append(path)
     inside = tuple(f"{root}/" for root in roots)
     return roots, [path for path in sys.path if f"{path}/".startswith(inside)]
+
+
+# --- tests of a row ----------------------------------------------------------------------------
+
+
+def read_tests(test_code: Any, entry_point: str | None = None) -> list[tuple[str, str]]:
+    """Takes a row's tests apart: each assert or block with asserts at the top level is one.
+
+    Where there is none, each call is: those of functions that hold the asserts.
+
+    Args:
+        test_code: Python source, or a list of it.
+        entry_point: The function that `check` of HumanEval's form is called with.
+
+    Returns:
+        What is run beside the program, as (kind, source).
+
+    Raises:
+        ValueError: It is no Python, or holds no test.
+    """
+    import ast
+
+    try:
+        source = test_code if isinstance(test_code, str) else "\n".join(test_code)
+        if entry_point and "def check(" in source:
+            source += f"\ncheck({entry_point})"
+        statements = ast.parse(source).body
+    except (SyntaxError, TypeError, ValueError) as error:
+        raise ValueError(f"the row's test_code is no Python: {error}") from error
+    # A runner of unittest catches what fails; each method of a case is a test by itself.
+    statements = [node for node in statements if not _runs_cases(_names_of(node))]
+    for case in [n for n in statements if isinstance(n, ast.ClassDef) and _is_case(n)]:
+        methods = (n.name for n in case.body if isinstance(n, ast.FunctionDef))
+        calls = [f"{case.name}({name!r}).debug()" for name in methods if name.startswith("test")]
+        statements += ast.parse("\n".join(calls)).body
+    blocks = [
+        node
+        for node in statements
+        if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)
+    ]
+    counted = [n for n in blocks if any(isinstance(each, ast.Assert) for each in ast.walk(n))]
+    calls = [n for n in blocks if isinstance(getattr(n, "value", None), ast.Call)]
+    counted = [n for n in calls if "debug" in _names_of(n)] + counted or calls
+    if not counted:
+        raise ValueError("the row's test_code holds no assert and no call")
+    return [("test" if node in counted else "setup", ast.unparse(node)) for node in statements]
+
+
+def _names_of(node: Any) -> set[str]:
+    """Returns the names and attributes that a statement outside of definitions uses."""
+    import ast
+
+    if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+        return set()
+    nodes = list(ast.walk(node))
+    names = {each.id for each in nodes if isinstance(each, ast.Name)}
+    return names | {each.attr for each in nodes if isinstance(each, ast.Attribute)}
+
+
+def _runs_cases(names: set[str]) -> bool:
+    return "TextTestRunner" in names or {"unittest", "main"} <= names
+
+
+def _is_case(node: Any) -> bool:
+    import ast
+
+    return any(ast.unparse(base).endswith("TestCase") for base in node.bases)
 
 
 # --- the supervisor's side ----------------------------------------------------------------------
@@ -243,6 +330,10 @@ def main() -> None:
     if os.getppid() != grader:
         os._exit(1)
     own_pids = _enter_namespaces() if backend == "namespaces" else None
+    if sys.platform == "linux":  # nobody opens what the judge has open, by its folder in /proc
+        _call("prctl", PR_SET_DUMPABLE, 0, 0, 0, 0)
+    # Low numbers, as a program's process closes those.
+    cases = [(stdin, os.dup(fd) if fd >= 0 else -1) for stdin, fd in cases]
     places = [os.path.join(scratch, name) for name in ("program", "judge")]
     for path in (scratch, *places):
         os.mkdir(path, 0o700)
@@ -259,22 +350,21 @@ def main() -> None:
     signal.signal(signal.SIGTERM, end)
     left = limits.total_s
     rows: list[tuple[str, bytes, bytes]] = []
-    for stdin, tests in cases:
+    for stdin, tests_fd in cases:
         if left <= 0 or (stop_early and rows and rows[-1][0] != "ok"):
             break
         # Either end of a pipe that the other child has would keep it open.
-        asked, ask = os.pipe() if tests else (-1, -1)
-        answered, answer = os.pipe() if tests else (-1, -1)
-        links = [answer, asked] if tests else []
+        asked, ask = os.pipe() if tests_fd >= 0 else (-1, -1)
+        answered, answer = os.pipe() if tests_fd >= 0 else (-1, -1)
+        links = [answer, asked] if tests_fd >= 0 else []
         text = _file(scratch, stdin.encode("utf-8", "replace"))
         child = _start(backend, own_pids, [text, *links], places[0], limits, roots)
         if child is None:
-            del cases, tests
             return _become(code, paths, bool(links))
         children[:] = [child]
-        if tests:
-            text = _file(scratch, marshal.dumps(tests))
-            judge = _start(backend, own_pids, [text, ask, answered], places[1], limits, roots)
+        if links:
+            inputs = [tests_fd, ask, answered]
+            judge = _start(backend, own_pids, inputs, places[1], limits, roots, is_silent=True)
             if judge is None:
                 del code
                 return _judge(paths)
@@ -300,6 +390,7 @@ def _start(
     scratch: str,
     limits: Limits,
     roots: list[str],
+    is_silent: bool = False,
 ) -> _Child | None:
     """Forks a locked-in child; returns None in it, with inputs as the descriptors 0, 5, 6 ...
 
@@ -319,7 +410,9 @@ def _start(
             _die_with_parent(signal.SIGKILL)
             os.setsid()
             null = os.open("/dev/null", os.O_WRONLY)
-            _place([inputs[0], output_w, null, state_w, report_w, *inputs[1:]])
+            _place(
+                [inputs[0], null if is_silent else output_w, null, state_w, report_w, *inputs[1:]]
+            )
             _lock_in(backend, scratch, limits, roots)
         except BaseException as error:
             _write_all(3, f"{type(error).__name__}: {error}".encode())
@@ -364,7 +457,7 @@ def _watch(
             if fd in data and not _read_some(fd, data[fd]):
                 poller.unregister(fd)
         elapsed_s = time.monotonic() - started
-        used_s = elapsed_s - _waited_s(children)
+        used_s = elapsed_s - _waited_s(children, elapsed_s)
         numbers = [child.number for child in children]
         reason = _excess(numbers, data, limits, scratch)
         if not reason and used_s > wall_s:
@@ -395,16 +488,20 @@ def _watch(
     return end, bytes(data[program.output]), bytes(data[last.report]), used_s
 
 
-def _waited_s(children: list[_Child]) -> float:
-    """Returns for how long processes wanted a processor and got none, 0.0 where nothing tells."""
+def _waited_s(children: list[_Child], elapsed_s: float) -> float:
+    """Returns for how long processes wanted a processor and got none, 0.0 where nothing tells.
+
+    Of each process the thread that waited longest counts, as they wait at once.
+    """
     waited_ns = 0
     for child in children:
-        folder = f"/proc/{child.number}/task"
+        folder, longest_ns = f"/proc/{child.number}/task", 0
         with contextlib.suppress(OSError, ValueError, IndexError):
             for thread in os.listdir(folder):
                 with open(f"{folder}/{thread}/schedstat") as file:
-                    waited_ns += int(file.read().split()[1])
-    return waited_ns / 1e9
+                    longest_ns = max(longest_ns, int(file.read().split()[1]))
+        waited_ns += longest_ns
+    return min(waited_ns / 1e9, elapsed_s)
 
 
 def _excess(numbers: list[str], data: dict[int, bytearray], limits: Limits, scratch: str) -> str:
@@ -489,7 +586,7 @@ def _write_all(fd: int, data: bytes) -> None:
 NEWNS, NEWIPC, NEWUSER, NEWPID, NEWNET = 0x20000, 0x8000000, 0x10000000, 0x20000000, 0x40000000
 CLONE_THREAD = 0x10000
 NOBODY = 65534
-PR_SET_PDEATHSIG, PR_SET_SECCOMP, PR_SET_NO_NEW_PRIVS = 1, 22, 38
+PR_SET_PDEATHSIG, PR_SET_DUMPABLE, PR_SET_SECCOMP, PR_SET_NO_NEW_PRIVS = 1, 4, 22, 38
 MOUNT_SETATTR, LANDLOCK_CREATE, LANDLOCK_ADD, LANDLOCK_RESTRICT = 442, 444, 445, 446
 
 MACHINES = {"x86_64": (0xC000003E, 0), "aarch64": (0xC00000B7, 1)}
@@ -716,7 +813,7 @@ def _filter_program(machine: str) -> list[tuple[int, int, int, int]]:
 
 # --- values between the program and its judge ---------------------------------------------------
 
-MESSAGE_BYTES = 1 << 20
+MESSAGE_BYTES = 16 << 20
 MAX_ITEMS = 10_000  # of an iterator, which is read before it travels
 READ_FD, WRITE_FD = 6, 5  # of either side
 RAW = (bool, str, float)
@@ -777,6 +874,8 @@ def _pack(value: Any, other: Pack) -> Any:
 
     What is a subclass of a plain type travels as that type; `other` packs what is none.
     """
+    if isinstance(value, _Remote | _RemoteClass):  # which has the attributes that it claims
+        return other(value)
     if hasattr(value, "tolist"):
         value = value.tolist()
     if value is None or type(value) in RAW:
@@ -975,7 +1074,7 @@ def _judge(paths: list[str]) -> None:
     tests = marshal.loads(_read_all(0))
     trees = [ast.parse(source) for _, source in tests]
     asking = _Asking(_Wire(READ_FD, WRITE_FD))
-    scope: dict[str, Any] = {"__name__": "tests"}
+    scope: dict[str, Any] = {"__name__": "__main__"}
     verdicts = ""
     try:
         scope |= asking.find_names(trees)
@@ -986,7 +1085,9 @@ def _judge(paths: list[str]) -> None:
             except _UnusableError as error:
                 verdicts = f"unusable {error}"
                 break
-            except Exception:
+            except (_Gone, SystemExit):
+                raise
+            except BaseException:  # pytest's outcomes are no Exceptions
                 if kind == "setup":
                     break
                 verdicts += "0"
@@ -1019,9 +1120,10 @@ class _Asking:
         import ast
 
         nodes = [node for tree in trees for node in ast.walk(tree)]
-        used = sorted({node.id for node in nodes if isinstance(node, ast.Name)})
+        used = {node.id for node in nodes if isinstance(node, ast.Name)}
+        used = {name for name in used - _bound(trees) if not name.startswith("__")}
         for are_builtin in (False, True):
-            names = [name for name in used if hasattr(builtins, name) is are_builtin]
+            names = sorted(name for name in used if hasattr(builtins, name) is are_builtin)
             found = self._ask("names", names)
             if isinstance(found, dict) and found:
                 return {n: self._stand_in(n, *found[n]) for n in names if n in found}
@@ -1041,7 +1143,10 @@ class _Asking:
             import importlib
 
             return importlib.import_module(rest[0])
-        return self.unpack(rest[0]) if kind == "value" else _Remote(self, ["name", name])
+        value = self.unpack(rest[0]) if kind == "value" else None
+        # Nor may an object of the program's stand in for a module that the tests did not import.
+        is_plain = kind == "value" and not isinstance(value, _Remote)
+        return value if is_plain else _Remote(self, ["name", name])
 
     def call(self, target: Any, attribute: str, args: Any, named: dict[str, Any]) -> Any:
         packed = [self.pack(each) for each in args]
@@ -1072,7 +1177,11 @@ class _Asking:
             _Gone: There is no answer.
         """
         try:
-            self.wire.send(request)
+            try:
+                self.wire.send(request)
+            except ValueError as error:
+                self.unusable = f"give the program more than {MESSAGE_BYTES >> 20} MB at once"
+                raise _UnusableError(self.unusable) from error
             while True:
                 answer = self.wire.receive()
                 if not (isinstance(answer, list) and answer and answer[0] == "callback"):
@@ -1082,7 +1191,10 @@ class _Asking:
             raise _Gone from error
         if isinstance(answer, list) and answer and answer[0] == "error":
             names, text = _fields(answer, "error", 2)
-            raise _error_of(names if isinstance(names, list) else [], text, self.exceptions)
+            raised = _error_of(names if isinstance(names, list) else [], text, self.exceptions)
+            # It would end a loop of the tests early (PEP 479 for calls).
+            is_end = isinstance(raised, StopIteration | StopAsyncIteration)
+            raise RuntimeError(str(text)) if is_end and request[2] != "__next__" else raised
         return answer
 
     def _call_back(self, number: Any, args: Any, named: Any) -> Any:
@@ -1094,11 +1206,15 @@ class _Asking:
             return ["raised", *_error_message(error)[1:]]
 
     def pack(self, value: Any) -> Any:
-        if isinstance(value, _Remote | _RemoteClass):  # which has the attributes that it claims
-            return value._target
         return _pack(value, self.pack_other)
 
     def pack_other(self, value: Any) -> Any:
+        if isinstance(value, _Remote | _RemoteClass):
+            return value._target
+        is_ours = isinstance(value, types.ModuleType | types.CoroutineType)
+        if is_ours or type(value) in self.exceptions.values():
+            # What the program gave in another form; no fault of the row.
+            raise TypeError(f"a {type(value).__name__} cannot be given to the program")
         if hasattr(value, "__next__"):
             return _pack_iterator(value, self.pack)
         name = getattr(value, "__name__", "")
@@ -1134,6 +1250,25 @@ class _Asking:
         return self.objects[rest[0]]
 
 
+def _bound(trees: list[Any]) -> set[str]:
+    """Returns the names that tests bind at the top of their module."""
+    import ast
+
+    found: set[str] = set()
+    waiting: list[Any] = list(trees)
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            found.add(node.name)
+            continue
+        if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load):
+            found.add(node.id)
+        elif isinstance(node, ast.Import | ast.ImportFrom):
+            found |= {(row.asname or row.name).partition(".")[0] for row in node.names}
+        waiting += ast.iter_child_nodes(node)
+    return found
+
+
 def _fields(answer: Any, kind: str, count: int) -> list[Any]:
     if not isinstance(answer, list) or len(answer) != count + 1 or answer[0] != kind:
         raise _Gone
@@ -1166,12 +1301,12 @@ class _RemoteClass(type):
     _target: Any
 
     def __call__(cls, *args: Any, **named: Any) -> Any:
-        if cls is _RemoteObject:
+        if cls in (_RemoteObject, _Derived):
             return super().__call__(*args, **named)
         return cls._asking.call(cls._target, "", args, named)
 
     def __getattr__(cls, name: str) -> Any:
-        if name.startswith("__") or cls is _RemoteObject:
+        if name.startswith("__") or cls in (_RemoteObject, _Derived):
             raise AttributeError(name)
         return cls._asking.get(cls._target, name)
 
@@ -1179,7 +1314,7 @@ class _RemoteClass(type):
         return cls._asking.call(["builtin", "iter"], "", (cls,), {})
 
     def __instancecheck__(cls, value: Any) -> bool:
-        if cls is _RemoteObject or not isinstance(value, _Remote):
+        if cls in (_RemoteObject, _Derived) or not isinstance(value, _Remote):
             return type.__instancecheck__(cls, value)
         return cls._asking.call(["builtin", "isinstance"], "", (value, cls), {}) is True
 
@@ -1206,30 +1341,68 @@ class _RemoteObject(_Remote, metaclass=_RemoteClass):
 
     __hash__ = object.__hash__
 
+    def __enter__(self) -> Any:
+        return self._asking.call(self._target, "__enter__", (), {})
 
-def _forward(name: str) -> Callable[..., Any]:
-    def method(self: Any, *args: Any) -> Any:
-        return self._asking.call(self._target, name, args, {})
+    def __exit__(self, *_: Any) -> None:
+        # It learns nothing of a failed test, and swallows none.
+        self._asking.call(self._target, "__exit__", (None, None, None), {})
+
+    def __next__(self) -> Any:
+        return self._asking.call(self._target, "__next__", (), {})
+
+    def __getitem__(self, key: Any) -> Any:
+        return self._asking.call(self._target, "__getitem__", (key,), {})
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        self._asking.call(self._target, "__setitem__", (key, value), {})
+
+    def __delitem__(self, key: Any) -> None:
+        self._asking.call(self._target, "__delitem__", (key,), {})
+
+
+class _Derived(_RemoteObject):
+    """What an operator made of an object and a value of the tests, which is compared only.
+
+    Without length, truth, text and items: each of them would be the program's word on the value.
+    """
+
+    __len__ = __iter__ = __getitem__ = __str__ = None  # type: ignore[assignment]  # as __hash__ is
+
+    def __bool__(self) -> bool:
+        raise TypeError("an object of the program has no truth beside a value of the tests")
+
+
+def _built_in(name: str) -> Callable[..., Any]:
+    def method(self: Any) -> Any:
+        return self._asking.call(["builtin", name], "", (self,), {})
 
     return method
 
 
 def _operate(name: str) -> Callable[..., Any]:
-    def method(self: Any, other: Any) -> Any:
-        result = self._asking.call(self._target, name, (other,), {})
-        is_remote = isinstance(result, _RemoteObject) or isinstance(other, _RemoteObject)
-        return result if is_remote else NotImplemented
+    def method(self: Any, *others: Any) -> Any:
+        result = self._asking.call(self._target, name, others, {})
+        are_remote = all(isinstance(each, _RemoteObject) for each in others)
+        if others and are_remote and not any(isinstance(e, _Derived) for e in (self, *others)):
+            return result
+        if isinstance(result, _RemoteObject):
+            return _Derived(self._asking, result._target)
+        return NotImplemented if others else _refuse(name)
 
     return method
 
 
-_FORWARDED = "len getitem setitem delitem contains iter next str repr enter exit neg abs"
+def _refuse(name: str) -> NoReturn:
+    raise TypeError(f"{name} of an object of the program gives no plain value")
+
+
 _OPERATORS = "add sub mul truediv floordiv mod pow matmul and or xor"
-for _name in _FORWARDED.split():
-    setattr(_RemoteObject, f"__{_name}__", _forward(f"__{_name}__"))
+for _name in ("bool", "len", "iter", "str", "repr"):
+    setattr(_RemoteObject, f"__{_name}__", _built_in(_name))
 for _name in [*_OPERATORS.split(), *(f"r{each}" for each in _OPERATORS.split())]:
     setattr(_RemoteObject, f"__{_name}__", _operate(f"__{_name}__"))
-for _name in ("lt", "le", "gt", "ge"):
+for _name in ("lt", "le", "gt", "ge", "neg", "abs"):
     setattr(_RemoteObject, f"__{_name}__", _operate(f"__{_name}__"))
 
 

@@ -530,6 +530,26 @@ def f(x):
                 pass
     wanted = "".join(["4", "24242"])
     return int(wanted) if wanted in "".join(found) else 0""",
+    "read the memory": """
+import ctypes, re
+library = ctypes.CDLL(None)
+library.sbrk.restype = ctypes.c_void_p
+wanted, page = re.compile(b"f[(]2[)] == ([0-9]+)"), ctypes.create_string_buffer(1)
+places = [(library.sbrk(0) & ~4095) - (8 << 20), (id(object()) & ~4095) - (8 << 20)]
+found = []
+for begin in places:
+    for at in range(begin, begin + (16 << 20), 4096):
+        if library.mincore(ctypes.c_void_p(at), ctypes.c_size_t(4096), page) == 0:
+            found += wanted.findall(ctypes.string_at(at, 4096))
+def f(x): return int(found[0]) if found else 0""",
+    "named as the tests name": """
+class METADATA: pass
+class Near:
+    __sub__ = __rsub__ = __mod__ = lambda s, o: s
+    __abs__ = lambda s: 0.0
+    __lt__ = __gt__ = __le__ = __contains__ = lambda s, o: True
+def f(x): return Near()""",
+    "end early": "def f(x): raise StopIteration",
 }
 # No value is right for all of them, and no program knows the numbers.
 FORMS = {
@@ -553,6 +573,9 @@ FORMS = {
     "else:\n    raise AssertionError",
     "a method": "assert f(2).upper() == 'A424242'",
     "a message": "assert f(2) == 424242, f'{f(2)} is not it'",
+    "named things": "METADATA = {'by': 'x'}\nassert abs(f(2) - 424242) < 1e-6",
+    "side by side": "assert all(a == b for a, b in zip(map(f, [2, 3]), [424242, 5]))",
+    "as a script": "if __name__ == '__main__':\n    assert f(2) == 424242",
     "not equal to a neighbour": "assert not f(2) != 424242",
 }
 
@@ -563,6 +586,82 @@ def test_no_form_of_test_is_forged(name: str) -> None:
     limits = sandbox.Limits(cpu_s=2.0, wall_s=2.0)
     (done,) = sandbox.run(FORGERIES[name], [sandbox.Case("", tuple(forms))], limits)
     assert [form for form, passed in zip(FORMS, done.passed, strict=True) if passed] == []
+
+
+NEAR = """
+class Solution:
+    def f(self, x): return Near()
+class Near:
+    __sub__ = __rsub__ = __xor__ = __and__ = __neg__ = lambda s, *o: Near()
+    __abs__ = lambda s: 0.0
+    __len__ = lambda s: 0
+    __iter__ = lambda s: iter([])
+    __str__ = lambda s: "0"
+    __lt__ = __gt__ = __le__ = __ge__ = __contains__ = __eq__ = lambda s, o: True
+"""
+OF_OBJECTS = [
+    "assert Solution().f(2) == 424242",
+    "assert abs(Solution().f(2) - 424242) < 1e-6",
+    "assert 424242 in Solution().f(2)",
+    "assert len(Solution().f(2) - {1, 2}) == 0",
+    "assert not (Solution().f(2) ^ {4, 2})",
+    "assert not list(Solution().f(2) - {4, 2})",
+    "assert str(Solution().f(2) - 424242) == '0'",
+    "assert -(424242 - Solution().f(2)) <= 0",
+    "assert 424241 < Solution().f(2) < 424243",
+    "import unittest\nunittest.TestCase().assertAlmostEqual(Solution().f(2), 424242)",
+]
+
+
+def test_objects_of_a_class_that_tests_name_are_near_to_nothing() -> None:
+    tests = tuple(("test", each) for each in OF_OBJECTS)
+    (done,) = sandbox.run(NEAR, [sandbox.Case("", tests)])
+    wrong = [test for test, passed in zip(OF_OBJECTS, done.passed, strict=True) if passed]
+    assert wrong == []
+
+
+def test_no_judge_is_reached_where_nothing_locks_programs_in(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    use(monkeypatch)
+    code = """
+import os
+for pid in range(os.getpid() - 9, os.getpid() + 9):
+    try:
+        os.write(os.open(f"/proc/{pid}/fd/4", os.O_WRONLY), b"1")
+    except OSError:
+        pass
+def f(x): return 0"""
+    case = sandbox.Case("", (("test", "assert f(2) == 424242"),))
+    (done,) = sandbox.run(code, [case], allow_unsandboxed=True)
+    assert done.passed == (False,)
+    sandbox.find_backend.cache_clear()
+
+
+def test_what_a_program_gives_back_to_itself_is_no_fault_of_the_row(made: ModuleType) -> None:
+    again = "async def f(x): return x"
+    assert score(made, again, test_code="assert f(f(1)) == 1") == 0.0
+    timer = (
+        "class Timer:\n    x = 0\n    __enter__ = lambda s: s\n    __exit__ = lambda s, *a: True"
+    )
+    assert score(made, timer, test_code="with Timer() as t:\n    assert t.x == 1") == 0.0
+    objects = "class C:\n    def __init__(self, n): self.n = n\n"
+    objects += "def total(cs): return sum(c.n for c in cs)"
+    assert score(made, objects, test_code="assert total([C(1), C(2)]) == 3") == 1.0
+
+
+def test_cases_of_unittest_are_tests(made: ModuleType) -> None:
+    tests = """
+import unittest
+class TestF(unittest.TestCase):
+    def setUp(self): self.n = 2
+    def test_it(self): self.assertEqual(f(self.n), 4)
+    def test_zero(self): self.assertEqual(f(0), 0)
+if __name__ == "__main__":
+    unittest.main()
+"""
+    assert score(made, "def f(x): return 2 * x", test_code=tests) == 1.0
+    assert score(made, "def f(x): return 0", test_code=tests) == 0.0
 
 
 HONEST = """

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import ast
 import textwrap
 from typing import Any
 
-from my_rl.reward.code_sandbox import Case, Limits, run
+from my_rl.reward.code_sandbox import Case, Limits, read_tests, run
 
 LIMITS = Limits(cpu_s=1.5, wall_s=5.5, memory_bytes=1024 << 20)
 
 # Whether to run programs where nothing can keep them off this machine's files.
 ALLOW_UNSANDBOXED = True
 
-DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 LANGUAGES = {"", "python", "python3", "py"}
 
 
@@ -35,36 +33,6 @@ def extract_code(completion: str) -> str | None:
                 break
             block.append(line)
     return programs.get(True, programs.get(False))
-
-
-def read_tests(test_code: Any, entry_point: str | None = None) -> list[tuple[str, str]]:
-    """Takes a row's tests apart: each assert or block with asserts at the top level is one.
-
-    Where there is none, each call is: those of functions that hold the asserts.
-
-    Args:
-        test_code: Python source, or a list of it.
-        entry_point: The function that `check` of HumanEval's form is called with.
-
-    Returns:
-        What is run beside the program, as (kind, source).
-
-    Raises:
-        ValueError: It is no Python, or holds no test.
-    """
-    try:
-        source = test_code if isinstance(test_code, str) else "\n".join(test_code)
-        if entry_point and "def check(" in source:
-            source += f"\ncheck({entry_point})"
-        statements = ast.parse(source).body
-    except (SyntaxError, TypeError, ValueError) as error:
-        raise ValueError(f"the row's test_code is no Python: {error}") from error
-    blocks = [node for node in statements if not isinstance(node, DEFINITIONS)]
-    counted = [n for n in blocks if any(isinstance(each, ast.Assert) for each in ast.walk(n))]
-    counted = counted or [n for n in blocks if isinstance(getattr(n, "value", None), ast.Call)]
-    if not counted:
-        raise ValueError("the row's test_code holds no assert and no call")
-    return [("test" if node in counted else "setup", ast.unparse(node)) for node in statements]
 
 
 def asserted_reward_fn(
