@@ -177,7 +177,25 @@ class History:
             if is_whole:
                 known.update(dict.fromkeys(fresh))
             known.update(rows)
-        return {each: Removal(*row) for each in paths if (row := known.get(each))}
+        wanted = list(paths)
+        found = {each: Removal(*row) for each in wanted if (row := known.get(each))}
+        return found | self._dropped_now([each for each in wanted if each not in found])
+
+    def _dropped_now(self, paths: list[str]) -> dict[str, Removal]:
+        """Return those that HEAD has: what is about to be committed takes them away.
+
+        Not kept, as the next change of the work tree may bring them back.
+        """
+        chosen = [each for each in paths[:MAX_PATHS] if "\0" not in each]
+        if not chosen:
+            return {}
+        there = git_output(self._files.root, "ls-tree", "-z", "--name-only", "HEAD", "--", *chosen)
+        names = set((there or b"").decode("utf-8", "replace").split("\0")) & set(chosen)
+        if not names:
+            return {}
+        date = git_output(self._files.root, "log", "-1", "--format=%cs", "HEAD") or b""
+        last = Removal(self.head, date.decode().strip(), "", is_last=True)
+        return {each: last._replace(was=each) for each in names}
 
     def _bounded(self, words: list[str], most: int, what: str) -> list[str]:
         if len(words) > most:

@@ -147,3 +147,18 @@ def test_words_are_looked_for_in_files_other_than_prose(root: Path) -> None:
         "step_1": "pkg/circle.py",
     }
     assert "OldLoop" not in files_with(["OldLoop"], files, ["settings.toml"])
+
+
+def test_what_the_next_commit_takes_away_is_removed(root: Path, tmp_path: Path) -> None:
+    """A hook runs before that commit is made."""
+    place = tmp_path / "kept.json"
+    asked = ["pkg/circle.py", "pkg/stages", "pkg/never.py"]
+    kept = history(root, place)
+    assert kept.removed_paths(["pkg/never.py"]) == {}
+    kept.keep()
+    git(root, "rm", "-rq", "pkg/circle.py", "pkg/stages")
+    found = history(root, place).removed_paths(asked)
+    assert {path: each.was for path, each in found.items()} == {each: each for each in asked[:2]}
+    assert all(
+        each.is_last and each.commit == git(root, "rev-parse", "HEAD") for each in found.values()
+    )
