@@ -12,7 +12,6 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import sys
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -134,28 +133,17 @@ def recall_memory(files: Files, identity: str) -> Memory:
 
 
 def memory_file(root: Path) -> Path:
-    """Return the file for a repository, in the user's cache folder.
+    """Return the file for a repository, in the user's cache folder."""
+    import platformdirs  # not needed with --no-cache
 
-    Source:
-        The XDG Base Directory Specification, and the folders that Windows and macOS have for it.
-    """
     name = hashlib.sha256(os.fsencode(os.path.realpath(root))).hexdigest()[:24]
-    return _cache_folder() / "areal-scaffold" / "skills-check" / f"{name}.json"
+    cache = platformdirs.user_cache_path("areal-scaffold", appauthor=False)
+    return cache / "skills-check" / f"{name}.json"
 
 
 def history_file(root: Path) -> Path:
     """Return the file for what the history of a repository answered, beside `memory_file`."""
     return memory_file(root).with_suffix(".history.json")
-
-
-def _cache_folder() -> Path:
-    if given := os.environ.get("XDG_CACHE_HOME"):
-        return Path(given)
-    if sys.platform == "win32":
-        return Path(os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local")
-    if sys.platform == "darwin":
-        return Path.home() / "Library" / "Caches"
-    return Path.home() / ".cache"
 
 
 def identity_of(files: Files, settings: Settings) -> str:

@@ -163,7 +163,8 @@ def _supervised(
     scratch = os.path.join(tempfile.gettempdir(), f"sandbox-{os.urandom(8).hex()}")
     roots, paths = _readable()
     # Tests pass through the supervisor as descriptors only: its memory is copied into programs.
-    files = [_memory_file(marshal.dumps(each.tests)) if each.tests else -1 for each in cases]
+    place = tempfile.gettempdir()
+    files = [_file(place, marshal.dumps(each.tests)) if each.tests else -1 for each in cases]
     plain = [(each.stdin, fd) for each, fd in zip(cases, files, strict=True)]
     request = (os.getpid(), code, plain, tuple(limits), backend, stop_early, scratch)
     env = {name: os.environ[name] for name in ("LD_LIBRARY_PATH",) if name in os.environ}
@@ -205,20 +206,6 @@ def _outcome(tests: Sequence[Any], end: str, output: bytes, report: bytes) -> Ou
         raise ValueError(f"the tests {verdicts.removeprefix('unusable ')}")
     passed = [verdict == "1" for verdict in verdicts.ljust(len(tests), "0")[: len(tests)]]
     return Outcome(end, output.decode("utf-8", "replace"), tuple(passed))
-
-
-def _memory_file(data: bytes) -> int:
-    """Returns a file without a name that holds the data."""
-    import tempfile
-
-    if hasattr(os, "memfd_create"):
-        fd = os.memfd_create("tests")
-    else:
-        with tempfile.TemporaryFile() as file:
-            fd = os.dup(file.fileno())
-    _write_all(fd, data)
-    os.lseek(fd, 0, os.SEEK_SET)
-    return fd
 
 
 def _readable() -> tuple[list[str], list[str]]:
@@ -547,13 +534,14 @@ def _clear(scratch: str) -> None:
             shutil.rmtree(entry.path, ignore_errors=True)
 
 
-def _file(scratch: str, data: bytes) -> int:
+def _file(folder: str, data: bytes) -> int:
     """Returns a file without a name that holds the data."""
     if hasattr(os, "memfd_create"):
         fd = os.memfd_create("input")
     else:
-        fd = os.open(f"{scratch}/input", os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
-        os.unlink(f"{scratch}/input")
+        path = os.path.join(folder, f"sandbox-input-{os.urandom(8).hex()}")
+        fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
+        os.unlink(path)
     _write_all(fd, data)
     os.lseek(fd, 0, os.SEEK_SET)
     return fd

@@ -18,7 +18,7 @@ from scaffold.skills.check.reference import HELD
 
 Form = Literal["html", "markdown"]
 
-_TEMPLATES = {"html": "page.html.j2", "markdown": "page.md.j2"}
+_TEMPLATES = {"html": "page.html.jinja", "markdown": "page.md.jinja"}
 # `https://host/owner/name.git`, `git@host:owner/name`.
 _ADDRESS = lazy_re(
     r"(?:https?://|ssh://(?:\w+@)?|\w+@)(?P<host>[\w.-]+)[/:](?P<slug>[\w./-]+?)(?:\.git)?/?$"
