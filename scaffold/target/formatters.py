@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import sys
 import tomllib
 from collections.abc import Iterable, Mapping, Sequence
@@ -72,8 +73,8 @@ class Formatter:
 
     @property
     def text(self) -> str:
-        """The command as one line."""
-        return " ".join(self.argv)
+        """The command as one line, from which its arguments can be told apart."""
+        return shlex.join(self.argv)
 
     @property
     def is_known(self) -> bool:
