@@ -91,3 +91,7 @@ def test_only_plain_files_are_read_to_learn_from(project: Path) -> None:
     (project / "my_rl/reward/circle.py").symlink_to("circle.py")
     report = add_unit(load_kind("reward"), "sums", ["exact"], {}, Options(project))
     assert report.changes
+
+
+def test_another_split_of_the_same_words_is_another_command() -> None:
+    assert Formatter(("sh", "a b"), (), "").text != Formatter(("sh", "a", "b"), (), "").text
