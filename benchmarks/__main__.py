@@ -39,7 +39,7 @@ GROUPS: dict[str, tuple[str, str]] = {
     "cli": ("benchmarks.cli.table", "The command line (CPU time as a multiple of python -c pass)"),
     "skills": ("benchmarks.skills.table", "Checking skills, beside other checkers"),
     "truth": ("benchmarks.skills.truth", "Findings on public repositories, each read by hand"),
-    "commits": ("benchmarks.commits", "Type and scope of commits, beside the most frequent ones"),
+    "commits": ("benchmarks.commits", "Types given to commits, beside those of their authors"),
     "scale": ("benchmarks.scale.table", "Rollouts from servers, training on several ranks"),
     "overhead": ("benchmarks.overhead_table", "Overhead of episodes, rewards and imports"),
 }

@@ -26,7 +26,7 @@ class Settings:
         cli_units: Units that ``scaffold status`` looks at; ``cli_more_units`` the second time.
         cli_entries: Of the long registry.
         cli_files: Beside the target in the large repository.
-        commits: The newest of a history, whose type and scope are inferred; None means all.
+        commits: The newest of a history, whose types are compared; None means all.
         scale_kills: Of servers, while rows are generated.
         scale_prompts: Whose answers are compared with the trainer.
         scale_requests: Of one round in which the client's CPU time is taken.

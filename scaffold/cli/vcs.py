@@ -45,9 +45,9 @@ _COMMIT_MSG: list[click.Parameter] = [
 def commit_msg(check: str | None, form: str, target: str | None, **_: Any) -> Report:
     """Draft a commit message, or check some.
 
-    The draft is for what is staged: a Conventional Commit, with the evidence for its type and
-    scope; the why is yours. Git's hook commit-msg passes --check a file. Messages that git writes
-    itself are accepted.
+    The draft lists what is staged, in the form that the repository's settings and history ask
+    for; the sentence and the why are yours. Git's hook commit-msg passes --check a file. Messages
+    that git writes itself are accepted.
     """
     if check is not None:
         from pathlib import Path
@@ -120,6 +120,7 @@ _PR: list[click.Parameter] = [
         is_flag=True,
         help="With --push: replace commits that only the remote has, if it is as last fetched.",
     ),
+    click.Option(["--no-verify"], is_flag=True, help="Do not run the hook pre-push."),
     click.Option(["--yes", "agreed"], is_flag=True, help="Agree to the plan."),
     click.Option(["--no-input"], is_flag=True, help="Never ask; implied without a terminal."),
     click.Option(["--dry-run"], is_flag=True, help="Change nothing, here or anywhere."),

@@ -9,7 +9,8 @@ from scaffold.analysis.files.git import git_output
 from scaffold.errors import RequestError
 from scaffold.findings import Finding, RuleText, write_findings
 from scaffold.report import Report
-from scaffold.vcs.commit.conventional import DEFAULT_RULES, PROBLEMS, Problem, Rules, check_bytes
+from scaffold.vcs.commit.convention import Convention, learn_convention
+from scaffold.vcs.commit.conventional import DEFAULT_RULES, PROBLEMS, Problem, check_bytes
 from scaffold.vcs.commit.settings import read_commit_settings
 
 COMMAND = "commit-msg"
@@ -42,11 +43,17 @@ def check_message_file(file: str, target: str | None = None, form: str = "human"
             code="usage",
             hint="name the file that holds it, such as .git/COMMIT_EDITMSG, or a range of commits",
         ) from error
-    problems = check_bytes(data, comment_mark(target), _rules_at(target))
+    convention = _convention_at(target)
+    problems = check_bytes(data, comment_mark(target), convention.rules)
     rows = [{"file": file, **problem._asdict()} for problem in problems]
     text = "".join(shown(file, problem, data) for problem in problems)
+    if problems:
+        text += form_line(convention)
     report = Report(
-        COMMAND, ok=not problems, text=text + _rescue(file, problems), extra={"problems": rows}
+        COMMAND,
+        ok=not problems,
+        text=text + _rescue(file, problems),
+        extra={"problems": rows, "convention": list(convention.evidence)},
     )
     return write_findings(report, form, list(findings_of(file, problems, data)), RULE_TEXTS)
 
@@ -66,13 +73,18 @@ def findings_of(path: str, problems: Sequence[Problem], data: bytes) -> Iterator
         yield Finding(path, each.line, each.column, each.rule, claim, each.message)
 
 
-def _rules_at(target: str | None) -> Rules:
-    """Return the rules of the repository that a folder lies in; the usual ones where none is."""
+def _convention_at(target: str | None) -> Convention:
+    """Return the convention of the repository that a folder lies in; the usual one without."""
     here = Path(target or ".").resolve()
     for folder in (here, *here.parents):
         if (folder / ".git").exists():
-            return read_commit_settings(folder).rules
-    return DEFAULT_RULES
+            return learn_convention(folder, read_commit_settings(folder))
+    return Convention(DEFAULT_RULES, ("the default: Conventional Commits",))
+
+
+def form_line(convention: Convention) -> str:
+    """Return what the form is that messages are held to, and how that is known."""
+    return f"form: {'; '.join(convention.evidence)}\n"
 
 
 def comment_mark(folder: str | None = None) -> str:

@@ -9,7 +9,8 @@ import git
 from scaffold.errors import RequestError
 from scaffold.findings import Finding, write_findings
 from scaffold.report import Report
-from scaffold.vcs.commit.check import COMMAND, RULE_TEXTS, findings_of, shown
+from scaffold.vcs.commit.check import COMMAND, RULE_TEXTS, findings_of, form_line, shown
+from scaffold.vcs.commit.convention import learn_convention
 from scaffold.vcs.commit.conventional import check_bytes
 from scaffold.vcs.commit.settings import read_commit_settings
 from scaffold.vcs.repository import commit_at, is_empty, open_repository, root_of
@@ -29,14 +30,16 @@ def check_range(span: str, folder: Path, form: str = "human") -> Report:
     """
     repository = open_repository(folder)
     try:
-        rules = read_commit_settings(root_of(repository)).rules
+        root = root_of(repository)
         rows: list[dict[str, str | int]] = []
         findings: list[Finding] = []
         text = ""
-        names = _commits_of(repository, span)
+        names, start = _commits_of(repository, span)
+        # The history before the range: what is checked does not set the form itself.
+        convention = learn_convention(root, read_commit_settings(root), start)
         for name in names:
             data = _stored_message(repository, name)
-            problems = check_bytes(data, None, rules)
+            problems = check_bytes(data, None, convention.rules)
             rows += [{"commit": name, **problem._asdict()} for problem in problems]
             findings += findings_of(name, problems, data)
             text += "".join(shown(name[:9], problem, data) for problem in problems)
@@ -45,11 +48,14 @@ def check_range(span: str, folder: Path, form: str = "human") -> Report:
         repository.close()
     wrong = len({row["commit"] for row in rows})
     text += f"{len(names)} commits checked, {wrong} of them with problems\n"
-    report = Report(COMMAND, ok=not rows, text=text, extra={"problems": rows})
+    text += form_line(convention)
+    extra = {"problems": rows, "convention": list(convention.evidence)}
+    report = Report(COMMAND, ok=not rows, text=text, extra=extra)
     return write_findings(report, form, findings, RULE_TEXTS)
 
 
-def _commits_of(repository: git.Repo, span: str) -> list[str]:
+def _commits_of(repository: git.Repo, span: str) -> tuple[list[str], str]:
+    """Return the commits of a range, and the one where it begins."""
     if is_empty(repository):
         raise RequestError(
             "the repository has no commit yet", code="revision_unknown", hint="commit something"
@@ -59,7 +65,7 @@ def _commits_of(repository: git.Repo, span: str) -> list[str]:
     # "A...B" was split at its first two dots.
     dots += "." * last.startswith(".")
     found: str = repository.git.rev_list("--reverse", "--no-merges", dots.join(ends), "--")
-    return found.split()
+    return found.split(), ends[0]
 
 
 def _stored_message(repository: git.Repo, name: str) -> bytes:

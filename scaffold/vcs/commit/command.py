@@ -8,19 +8,14 @@ from typing import TYPE_CHECKING, Any
 from scaffold.errors import RequestError
 from scaffold.report import Report
 from scaffold.vcs.changes import FileChange, staged_changes
-from scaffold.vcs.commit.draft import Draft, draft_message
+from scaffold.vcs.commit.convention import Convention, learn_convention
+from scaffold.vcs.commit.draft import MAX_LISTED, draft_message
 from scaffold.vcs.commit.history import past_commits
-from scaffold.vcs.commit.inference import (
-    Guess,
-    SubjectHabits,
-    infer_scope,
-    infer_type,
-    learn_habits,
-)
 from scaffold.vcs.commit.issue_references import branch_references
 from scaffold.vcs.commit.key_changes import KeyChanges, key_changes
 from scaffold.vcs.commit.settings import CommitSettings, read_commit_settings
-from scaffold.vcs.repository import is_empty, is_shallow, open_repository, root_of
+from scaffold.vcs.commit.type_evidence import Word, find_type, from_table
+from scaffold.vcs.repository import is_shallow, open_repository, root_of
 
 if TYPE_CHECKING:
     import git
@@ -38,27 +33,62 @@ def draft_commit_message(folder: Path) -> Report:
     """
     repository = open_repository(folder)
     try:
-        settings = read_commit_settings(root_of(repository))
+        root = root_of(repository)
+        settings = read_commit_settings(root)
         changes = staged_changes(repository)
         _confirm(changes)
-        habits = known_habits(repository)
+        convention = learn_convention(root, settings)
+        words = _words(root, changes, settings, convention)
         key = key_changes(repository, changes)
-        guesses = infer_type(changes, key, habits, settings), infer_scope(changes, habits, settings)
         references = branch_references(branch_of(repository) or "")
-        draft = draft_message(changes, key, guesses, references, settings.rules)
-        warnings = tuple(_warnings(repository, key, habits))
-        return _report(draft, settings, changes, key, guesses, warnings)
+        warnings = tuple(_warnings(repository, key))
     finally:
         repository.close()
+    draft = draft_message(key, words[0].word, words[1].word, references, convention.rules)
+    message = draft.text(convention.rules.max_body)
+    extra = {
+        "message": message,
+        "type": words[0]._asdict(),
+        "scope": words[1]._asdict(),
+        "convention": {
+            "is_conventional": convention.rules.is_conventional,
+            "evidence": list(convention.evidence),
+            "unasked": sorted(convention.rules.unasked),
+        },
+        "key_changes": key_changes_json(key),
+        "may_break": [each._asdict() for each in key.breaking],
+        "references": list(draft.references),
+        "files": [{"path": each.path, "status": each.status} for each in changes],
+    }
+    text = f"{message}\n{_comments(words, convention, key)}"
+    return Report(COMMAND, text=text, warnings=warnings, extra={"commit_message": extra})
 
 
-def known_habits(repository: git.Repo, start: str = "HEAD") -> SubjectHabits:
-    """Return what the subjects before a commit teach; nothing in an empty repository."""
-    return (
-        SubjectHabits()
-        if is_empty(repository)
-        else learn_habits(past_commits(repository, start=start))
-    )
+def _words(
+    root: Path, changes: tuple[FileChange, ...], settings: CommitSettings, convention: Convention
+) -> tuple[Word, Word]:
+    if not convention.rules.is_conventional:
+        return Word(None, ""), Word(None, "")
+    past = past_commits(root)
+    type_ = find_type(changes, past, settings.paths, convention.rules)
+    return type_, from_table(changes, settings.paths, "scope")
+
+
+def _comments(words: tuple[Word, Word], convention: Convention, key: KeyChanges) -> str:
+    """Return the evidence for a draft, as comment lines that git leaves out."""
+    rows = [("form", line) for line in convention.evidence]
+    if not convention.rules.is_conventional:
+        rows += [("newest", line) for line in convention.examples]
+    for label, word in zip(("type", "scope"), words, strict=True):
+        if word.why:
+            rows.append((label, f"{word.word}: {word.why}" if word.word else word.why))
+    rows += [("breaks?", f"{each.breaks} ({each.path})") for each in key.breaking[:MAX_LISTED]]
+    if len(key.breaking) > MAX_LISTED:
+        rows.append(("breaks?", f"{len(key.breaking) - MAX_LISTED} more public definitions"))
+    if key.breaking:
+        rows.append(("", "if callers outside of this commit rely on it: '!' before the colon, and"))
+        rows.append(("", "a footer 'BREAKING CHANGE: ' with what they have to do"))
+    return "".join(f"# {label:<8} {line}\n" for label, line in rows)
 
 
 def branch_of(repository: git.Repo) -> str | None:
@@ -74,11 +104,6 @@ def key_changes_json(key: KeyChanges) -> dict[str, Any]:
         "dependencies": [each._asdict() for each in key.dependencies],
         "unread": [each._asdict() for each in key.unread],
     }
-
-
-def guess_json(guess: Guess) -> dict[str, Any]:
-    """Return an inferred word as the JSON report has it."""
-    return {**guess._asdict(), "share": round(guess.share, 3), "evidence": list(guess.evidence)}
 
 
 def unread_warning(key: KeyChanges) -> str | None:
@@ -107,57 +132,13 @@ def _confirm(changes: tuple[FileChange, ...]) -> None:
         )
 
 
-def _warnings(repository: git.Repo, key: KeyChanges, habits: SubjectHabits) -> list[str]:
+def _warnings(repository: git.Repo, key: KeyChanges) -> list[str]:
     found = [unread_warning(key)]
     if is_shallow(repository):
-        found.append(
-            f"this clone is shallow: type and scope were learned from {habits.types.count} commits"
-        )
+        found.append("this clone is shallow: the convention was learned from what it has")
     if (Path(repository.git_dir) / "MERGE_HEAD").is_file():
         found.append(
             "a merge is in progress, for which git has a message already; `git commit --no-edit` "
             "takes it"
         )
     return [each for each in found if each]
-
-
-def _report(
-    draft: Draft,
-    settings: CommitSettings,
-    changes: tuple[FileChange, ...],
-    key: KeyChanges,
-    guesses: tuple[Guess, Guess],
-    warnings: tuple[str, ...],
-) -> Report:
-    message = draft.text(settings.rules.max_body)
-    extra = {
-        "message": message,
-        "type": guess_json(guesses[0]),
-        "scope": guess_json(guesses[1]),
-        "key_changes": key_changes_json(key),
-        "breaking": [each._asdict() for each in key.breaking],
-        "references": list(draft.references),
-        "files": [{"path": each.path, "status": each.status} for each in changes],
-    }
-    text = f"{message}\n{evidence_text(*guesses)}"
-    return Report(COMMAND, text=text, warnings=warnings, extra={"commit_message": extra})
-
-
-def evidence_text(type_: Guess, scope: Guess) -> str:
-    """Return why type and scope are as they are, as comment lines that git leaves out."""
-    rows = [f"# type     {_shown(type_)}", *(f"#          {line}" for line in type_.evidence)]
-    rows += [f"# scope    {_shown(scope)}", *(f"#          {line}" for line in scope.evidence)]
-    return "\n".join(rows) + "\n"
-
-
-def _shown(guess: Guess) -> str:
-    where = {
-        "table": "from the path table",
-        "history": "from earlier subjects",
-        "structure": "from the diff",
-        "layout": "from the folders",
-        "none": "left out",
-    }[guess.source]
-    # Votes never prove a word, so no share is shown as 100 %.
-    sure = f", {min(guess.share, 0.99):.0%} of the votes" if guess.source == "history" else ""
-    return f"{guess.word or '(none)'}  {where}{sure}"

@@ -1,7 +1,7 @@
-"""The form of a commit message: Conventional Commits, checked as text and nothing else.
+"""The form of a commit message, checked as text and nothing else.
 
-Source: Conventional Commits 1.0.0 for the first line and the footers; git's own `Merge`, `Revert`,
-`fixup!` and `squash!` subjects are left to git.
+Source: Conventional Commits 1.0.0 for the first line and the footers, where a repository keeps it;
+git's own `Merge`, `Revert`, `fixup!` and `squash!` subjects are left to git.
 """
 
 from __future__ import annotations
@@ -22,16 +22,24 @@ FORM = "type(scope)!: subject"
 MAX_SUBJECT = 72
 MAX_BODY = 100
 WHY = "WHY: write here why it changes; the diff shows what."
-"""Stands in a draft where the author is to write; a message that still holds it is unfinished."""
+TYPE_GAP, SUBJECT_GAP = "<type>", "<what this commit does>"
+"""With `WHY`, the places of a draft that are its author's; a message that holds one is refused."""
 
 
 class Rules(NamedTuple):
-    """What a repository may set of the form; without scopes any word is one."""
+    """What a repository asks of its messages."""
 
     types: tuple[str, ...] = TYPES
     scopes: tuple[str, ...] = ()
+    """The only scopes; without any, every word is one."""
     max_subject: int = MAX_SUBJECT
     max_body: int = MAX_BODY
+    is_conventional: bool = True
+    """Whether the first line is that of a Conventional Commit."""
+    unasked: frozenset[str] = frozenset()
+    """Names of `PROBLEMS` that the repository does not care about."""
+    pattern: str | None = None
+    """A regular expression that the message has to match from its start, instead of the form."""
 
 
 DEFAULT_RULES = Rules()
@@ -54,6 +62,14 @@ _SCOPE_WORD = re.compile(r"[^\W_][\w./,@+-]*")
 _COLON = re.compile(r"(?P<before>[ !]*)(:|(?P<wide>\N{FULLWIDTH COLON}))(?P<behind>\s*)")
 _REST = re.compile(rf"(\([^()]*\))?!?{_COLON.pattern}")
 _MARK = "\N{ZERO WIDTH NO-BREAK SPACE}"
+# `(#123)`, which the button of a forge puts behind the subject.
+_SUFFIX = re.compile(r" \(#\d+\)$")
+# `feat(api)!: add x`.
+_HEADER = re.compile(
+    r"(?P<type>[A-Za-z]+)(?:\((?P<scope>[^()]*)\))?(?P<mark>!?): +(?P<subject>\S.*)"
+)
+# `core: `, `[Feature] `, `feat(api): `.
+_LABEL = re.compile(r"(\[[^\]]+\]\s*)+:?\s*|[\w./-]+(\([^()]*\))?!?: +")
 # A URL or a piece of code, which cannot be broken.
 _LONG_BY_NATURE = re.compile(r"\w[\w+.-]*://\S+|(`+)[^`]+\1")
 # `Refs: x`, `Co-authored-by: y`, `Fixes #12`; the two spellings of a breaking change.
@@ -79,6 +95,27 @@ PROBLEMS = {
     "type": "The type is one that is known.",
 }
 """The rules of a message, with what each asks for."""
+
+HEADER_RULES = frozenset({"form", "scope", "separator", "subject-empty", "type"})
+"""The rules that make a first line a Conventional Commit's."""
+
+
+class Header(NamedTuple):
+    """The first line of a Conventional Commit, taken apart."""
+
+    type: str
+    scope: str | None
+    is_breaking: bool
+    subject: str
+
+
+def read_header(line: str) -> Header | None:
+    """Return the parts of a first line; None where it is no Conventional Commit."""
+    match = _HEADER.fullmatch(line.strip())
+    if match is None:
+        return None
+    scope = (match["scope"] or "").strip() or None
+    return Header(match["type"].lower(), scope, bool(match["mark"]), match["subject"])
 
 
 class Problem(NamedTuple):
@@ -125,11 +162,13 @@ def check_message(
     """
     rows = kept_rows(text, comment)
     if not rows:
-        return [Problem(1, 1, "empty", f"the message is empty; write {FORM!r}")]
+        how = f"; write {FORM!r}" if rules.is_conventional else ""
+        return [Problem(1, 1, "empty", f"the message is empty{how}")]
     # git writes these subjects itself, and tools such as autosquash depend on their form.
     if _BY_GIT.match(rows[0].text):
         return []
-    return [*_header_problems(rows[0], rules), *_body_problems(rows[1:], rules.max_body)]
+    found = [*_first_line_problems(rows, rules), *_body_problems(rows[1:], rules.max_body)]
+    return [each for each in found if each.rule not in rules.unasked]
 
 
 def check_bytes(
@@ -159,6 +198,33 @@ def kept_rows(text: str, comment: str | None = "#") -> list[Row]:
     return rows[filled[0] : filled[-1] + 1] if filled else []
 
 
+def _first_line_problems(rows: list[Row], rules: Rules) -> Iterator[Problem]:
+    """Yield what the first line gets wrong, whatever form it has."""
+    row = rows[0]
+    if any(gap in row.text for gap in (TYPE_GAP, SUBJECT_GAP)):
+        what = "this line of the draft is the author's; write the type and what the commit does"
+        yield Problem(row.number, 1, "draft", what)
+    elif rules.pattern is not None:
+        text = "\n".join(each.text for each in rows)
+        if not re.match(rules.pattern, text):
+            what = f"the message does not match {rules.pattern!r}, which the repository asks for"
+            yield Problem(row.number, 1, "form", what)
+    elif rules.is_conventional:
+        yield from _header_problems(row, rules)
+    else:
+        yield from _subject_problems(row, _subject_start(row.text))
+    length = len(_SUFFIX.sub("", row.text))
+    if length > rules.max_subject:
+        what = f"the first line has {length} characters; at most {rules.max_subject} are allowed"
+        yield Problem(row.number, rules.max_subject + 1, "subject-length", what)
+
+
+def _subject_start(text: str) -> int:
+    """Return where the subject begins behind a label such as "area: " or "[area] "."""
+    match = _LABEL.match(text)
+    return match.end() if match and match.end() < len(text) else 0
+
+
 def _header_problems(row: Row, rules: Rules) -> Iterator[Problem]:
     """Yield what the first line gets wrong, as far as its parts can be separated."""
     end: int | None = 0
@@ -168,12 +234,8 @@ def _header_problems(row: Row, rules: Rules) -> Iterator[Problem]:
         if fault is not None:
             yield Problem(row.number, fault.at + 1, fault.rule, fault.message)
         if end is None:
-            break
-    else:
-        yield from _subject_problems(row, end)
-    if len(row.text) > rules.max_subject:
-        what = f"the first line has {len(row.text)} characters; at most {rules.max_subject}"
-        yield Problem(row.number, rules.max_subject + 1, "subject-length", f"{what} are allowed")
+            return
+    yield from _subject_problems(row, end)
 
 
 def _read_type(text: str, start: int, rules: Rules) -> Part:
@@ -249,15 +311,15 @@ def _read_separator(text: str, start: int, _: Rules) -> Part:
 
 
 def _subject_problems(row: Row, start: int) -> Iterator[Problem]:
-    subject = row.text[start:]
+    subject = _SUFFIX.sub("", row.text[start:])
     wanted = imperative_of(subject)
     if wanted is not None:
-        said = subject.split()[0]
-        what = f"the subject is an order, what the commit does: {wanted!r}, not {said!r}"
+        what = f"the subject is an order, what the commit does: {wanted!r}, "
+        what += f"not {subject.split()[0]!r}"
         yield Problem(row.number, start + 1, "subject-mood", what)
     if subject.endswith((".", "\N{IDEOGRAPHIC FULL STOP}")):
         yield Problem(
-            row.number, len(row.text), "subject-period", "the subject ends with no period"
+            row.number, start + len(subject), "subject-period", "the subject ends with no period"
         )
 
 

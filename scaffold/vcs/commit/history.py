@@ -1,38 +1,31 @@
-"""What was committed before: subjects with the changes that they describe."""
+"""What was committed before: subjects with the files that they describe."""
 
 from __future__ import annotations
 
-import re
 import secrets
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import NamedTuple
 
-from scaffold.vcs.changes import PATCH_OPTIONS, FileChange, parse_changes
-
-if TYPE_CHECKING:
-    import git
+from scaffold.analysis.files.git import git_output
+from scaffold.vcs.changes import FileChange
+from scaffold.vcs.commit.conventional import Header, read_header
 
 DEPTH = 400
-"""How many commits back a repository's habits are learned from."""
+"""How many commits back a history is asked."""
 
 MAX_FILES = 300
 """Commits that touch more are imports and mass edits, whose subject describes no file."""
 
-# Files above this size are binary to git, so that no patch of them is made.
-_BIG_FILE = "core.bigFileThreshold=256k"
-# `feat(api)!: add x`.
-_HEADER = re.compile(
-    r"(?P<type>[A-Za-z]+)(?:\((?P<scope>[^()]*)\))?(?P<mark>!?): +(?P<subject>\S.*)"
-)
+_NO_BLOB = "0" * 40
 
 
-class Header(NamedTuple):
-    """The first line of a Conventional Commit, taken apart."""
+class Edit(NamedTuple):
+    """A path with git's names of its content before and after; zeros where it has none."""
 
-    type: str
-    scope: str | None
-    is_breaking: bool
-    subject: str
+    path: str
+    old: str
+    new: str
 
 
 class Past(NamedTuple):
@@ -40,7 +33,7 @@ class Past(NamedTuple):
 
     name: str
     subject: str
-    changes: tuple[FileChange, ...]
+    edits: frozenset[Edit]
 
     @property
     def header(self) -> Header | None:
@@ -48,40 +41,38 @@ class Past(NamedTuple):
         return read_header(self.subject)
 
 
-def read_header(line: str) -> Header | None:
-    """Return the parts of a first line; None where it is no Conventional Commit."""
-    match = _HEADER.fullmatch(line.strip())
-    if match is None:
-        return None
-    scope = (match["scope"] or "").strip() or None
-    return Header(match["type"].lower(), scope, bool(match["mark"]), match["subject"])
-
-
-def past_commits(
-    repository: git.Repo, limit: int | None = DEPTH, start: str = "HEAD"
-) -> Iterator[Past]:
-    """Yield commits from a start backwards, the newest first.
-
-    Merges are left out, and first commits, which a shallow clone invents where it was cut.
-
-    Args:
-        repository: The repository, which has a commit.
-        limit: How many commits at most; None means all.
-        start: Where to begin.
-    """
-    # Random, so that no patch in the output can contain the separator.
+def past_commits(root: Path, start: str = "HEAD", limit: int | None = DEPTH) -> Iterator[Past]:
+    """Yield commits from a start backwards, the newest first, without merges and first commits."""
+    # Random, so that no subject in the output can contain the separator.
     mark = secrets.token_hex(16)
-    options = ["--no-merges", f"--format={mark}%x00%H%x00%P%x00%s%x00"]
+    form = f"--format={mark}%x00%H%x00%P%x00%s%x00"
+    options = ["--raw", "-z", "--no-abbrev", "--no-renames", "--no-merges"]
     options += [f"--max-count={limit}"] if limit is not None else []
-    # A dump of data is one change of one file; its lines would only cost time.
-    runner = repository.git(c=_BIG_FILE)
-    output: bytes = runner.log(
-        *PATCH_OPTIONS, *options, start, "--", stdout_as_string=False, strip_newline_in_stdout=False
-    )
-    for part in output.split(mark.encode())[1:]:
-        _, name, parents, subject, rest = part.split(b"\0", 4)
-        if parents:
-            # `-z` puts a NUL, and the format a line end, in front of the raw lines.
-            changes = parse_changes(rest.lstrip(b"\0\n"))
-            if 0 < len(changes) <= MAX_FILES:
-                yield Past(name.decode(), subject.decode("utf-8", "replace"), changes)
+    output = git_output(root, "log", *options, form, start, "--") or b""
+    for part in output.decode("utf-8", "surrogateescape").split(mark)[1:]:
+        _, name, parents, subject, rest = part.split("\0", 4)
+        fields = rest.strip("\0\n").split("\0")
+        # A shallow clone makes first commits of those where it was cut.
+        if parents and len(fields) <= 2 * MAX_FILES:
+            yield Past(name, subject, frozenset(_edits(fields)))
+
+
+def edits_of(changes: Sequence[FileChange]) -> frozenset[Edit]:
+    """Return changes as edits of single paths; a renamed file goes and comes."""
+    found: set[Edit] = set()
+    for each in changes:
+        if each.old_path == each.new_path:
+            found.add(Edit(each.path, each.old_id, each.new_id))
+            continue
+        if each.old_path and each.status != "C":
+            found.add(Edit(each.old_path, each.old_id, _NO_BLOB))
+        if each.new_path:
+            found.add(Edit(each.new_path, _NO_BLOB, each.new_id))
+    return frozenset(found)
+
+
+def _edits(fields: list[str]) -> Iterator[Edit]:
+    # `:100644 100644 OLD NEW M`, and the path as a field of its own.
+    for head, path in zip(fields[0::2], fields[1::2], strict=False):
+        _, _, old, new, _ = head.split(" ")
+        yield Edit(path, old, new)

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import ast
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
-from scaffold.syntax import read
 from scaffold.vcs.changes import FileChange, new_text, old_text
 from scaffold.vcs.dependencies import DependencyChange, dependency_changes
 from scaffold.vcs.roles import is_manifest, role_of
@@ -18,7 +16,6 @@ if TYPE_CHECKING:
     import git
 
 Action = Literal["added", "removed", "changed", "moved"]
-Depth = Literal["layout", "docstrings", "code"]
 
 MAX_READ = 400
 """Files whose symbols are compared; in a larger diff the rest is named as not read."""
@@ -54,15 +51,12 @@ class KeyChanges:
         moved: Files at another path, as pairs of the old one and the new one.
         dependencies: Packages that manifests ask for.
         unread: Sources whose definitions could not be compared.
-        depth: How deep the change goes: layout and comments alone, docstrings too, or code; None
-            where not every file could be compared so.
     """
 
     symbols: tuple[SymbolChange, ...] = ()
     moved: tuple[tuple[str, str], ...] = ()
     dependencies: tuple[DependencyChange, ...] = ()
     unread: tuple[Unread, ...] = ()
-    depth: Depth | None = None
 
     @property
     def breaking(self) -> tuple[SymbolChange, ...]:
@@ -77,13 +71,11 @@ def key_changes(repository: git.Repo, changes: Sequence[FileChange]) -> KeyChang
     pairs: dict[str, str] = {}
     unread: list[Unread] = []
     dependencies: list[DependencyChange] = []
-    depths: list[Depth | None] = []
     for number, change in enumerate(changes):
         texts = (old_text(repository, change), new_text(repository, change))
         # Manifests first: some are sources too, and all may add dependencies.
         if is_manifest(change.path):
             dependencies += dependency_changes(change.path, *texts)
-        depths.append(_depth(change, *texts))
         if not is_api(change) or change.is_submodule or change.is_binary:
             continue
         if _is_missing(change, *texts):
@@ -103,7 +95,6 @@ def key_changes(repository: git.Repo, changes: Sequence[FileChange]) -> KeyChang
         tuple((old, new) for old, new in moved if old and new),
         tuple(dependencies),
         tuple(unread),
-        _deepest(depths),
     )
 
 
@@ -115,12 +106,6 @@ def _is_missing(change: FileChange, old: str | None, new: str | None) -> bool:
         text is None and bool(name.strip("0")) and mode.startswith("100")
         for text, name, mode in sides
     )
-
-
-def depth_of(repository: git.Repo, changes: Sequence[FileChange]) -> Depth | None:
-    """Return how deep a diff goes, without its other key changes."""
-    texts = ((old_text(repository, each), new_text(repository, each)) for each in changes)
-    return _deepest([_depth(each, *two) for each, two in zip(changes, texts, strict=True)])
 
 
 def is_api(change: FileChange) -> bool:
@@ -199,47 +184,3 @@ def _with_moves(
 
 def _digest(symbols: tuple[Symbol, ...], name: str) -> str:
     return _public(symbols)[name].digest
-
-
-def _depth(change: FileChange, old: str | None, new: str | None) -> Depth | None:
-    """Return how deep a change of one file goes; None where that is unclear."""
-    if change.status not in "MR" or old is None or new is None:
-        return "code" if change.status in "ADCT" else None
-    # In Python white space has meaning, so the trees are compared instead.
-    if old.split() == new.split() and not change.path.endswith((".py", ".pyi")):
-        return "layout"
-    if not change.path.endswith((".py", ".pyi")):
-        return None if role_of(change.path) in ("docs", "data") else "code"
-    try:
-        first, second = read(old), read(new)
-    except SyntaxError:
-        return None
-    if first.residue != second.residue:
-        return "code"
-    if ast.dump(first.tree) == ast.dump(second.tree):
-        return "layout"
-    bare = [ast.dump(_without_docstrings(each.tree)) for each in (first, second)]
-    return "docstrings" if bare[0] == bare[1] else "code"
-
-
-def _deepest(depths: list[Depth | None]) -> Depth | None:
-    if not depths or None in depths:
-        return "code" if "code" in depths else None
-    return max(depths, key=("layout", "docstrings", "code").index)
-
-
-def _without_docstrings(tree: ast.Module) -> ast.Module:
-    for node in ast.walk(tree):
-        if not isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
-            continue
-        # A string that is a statement is for readers, wherever it is.
-        node.body = [each for each in node.body if not _is_text(each)]
-    return tree
-
-
-def _is_text(node: ast.stmt) -> bool:
-    return (
-        isinstance(node, ast.Expr)
-        and isinstance(node.value, ast.Constant)
-        and isinstance(node.value.value, str)
-    )

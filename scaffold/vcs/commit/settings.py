@@ -29,10 +29,12 @@ class CommitSettings:
     Args:
         rules: What a message is held to.
         paths: The path table in its order; of two patterns that match a file the later one counts.
+        is_set: Whether the repository has the table at all.
     """
 
     rules: Rules = DEFAULT_RULES
     paths: tuple[PathRule, ...] = ()
+    is_set: bool = False
 
 
 def read_commit_settings(root: Path) -> CommitSettings:
@@ -53,6 +55,7 @@ def read_commit_settings(root: Path) -> CommitSettings:
 
 
 def _commit_settings(table: Fields) -> CommitSettings:
+    is_set = bool(table.names())
     rules = Rules(
         _words(table, "types", DEFAULT_RULES.types) or DEFAULT_RULES.types,
         _words(table, "scopes", ()),
@@ -61,7 +64,8 @@ def _commit_settings(table: Fields) -> CommitSettings:
     )
     paths = table.fields("paths")
     table.done()
-    return CommitSettings(rules, tuple(_path_rule(paths, each, rules) for each in paths.names()))
+    rows = tuple(_path_rule(paths, each, rules) for each in paths.names())
+    return CommitSettings(rules, rows, is_set)
 
 
 def _path_rule(paths: Fields, pattern: str, rules: Rules) -> PathRule:

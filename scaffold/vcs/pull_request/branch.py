@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from scaffold.errors import RequestError, nearest
-from scaffold.vcs.commit.history import Header, read_header
+from scaffold.vcs.commit.conventional import Header, read_header
 from scaffold.vcs.repository import is_empty
 
 if TYPE_CHECKING:
@@ -36,6 +36,11 @@ class Base(NamedTuple):
     remote: str | None
     ref: str
     commit: str
+
+    @property
+    def place(self) -> str:
+        """The branch as people call it, such as "origin/main"."""
+        return f"{self.remote}/{self.name}" if self.remote else self.name
 
 
 class BranchCommit(NamedTuple):
@@ -165,6 +170,8 @@ def find_remote(repository: git.Repo, name: str | None) -> str | None:
         RequestError: There is none of that name, or there are several and nothing chooses.
     """
     known = [each.name for each in repository.remotes]
+    # `gh repo set-default` remembers its answer so.
+    chosen = [each for each in known if _setting(repository, f"remote.{each}.gh-resolved")]
     if name is not None:
         if name not in known:
             raise RequestError(
@@ -173,6 +180,8 @@ def find_remote(repository: git.Repo, name: str | None) -> str | None:
                 hint="see `git remote -v`",
             )
         return name
+    if chosen:
+        return chosen[0]
     if "origin" in known or len(known) < 2:
         return "origin" if "origin" in known else (known or [None])[0]
     raise RequestError(
@@ -180,6 +189,39 @@ def find_remote(repository: git.Repo, name: str | None) -> str | None:
         code="remote_unknown",
         hint="name one with --remote",
     )
+
+
+def find_push_remote(repository: git.Repo, branch: str, base: Base) -> str | None:
+    """Return the remote that git pushes a branch to; None where there is no remote."""
+    for key in (f"branch.{branch}.pushRemote", "remote.pushDefault", f"branch.{branch}.remote"):
+        name = _setting(repository, key)
+        # A dot is this repository itself.
+        if name and name != ".":
+            return name
+    known = [each.name for each in repository.remotes]
+    return "origin" if "origin" in known else base.remote or (known or [None])[0]
+
+
+def merged_elsewhere(repository: git.Repo, branch: BranchState) -> tuple[str, int]:
+    """Return another remote's default branch that has commits of a branch, and how many.
+
+    A branch of a fork whose base is behind seems to hold what others committed upstream.
+    """
+    found = ("", 0)
+    for remote in repository.remotes:
+        for name in _likely(repository, remote.name) if remote.name != branch.base.remote else ():
+            ref = f"refs/remotes/{remote.name}/{name}"
+            common: str = repository.git.merge_base(ref, branch.head, with_exceptions=False)
+            if common:
+                span = f"{branch.base.commit}..{common.strip()}"
+                count = int(repository.git.rev_list("--count", "--no-merges", span, "--"))
+                found = max(found, (f"{remote.name}/{name}", count), key=lambda each: each[1])
+    return found
+
+
+def _setting(repository: git.Repo, key: str) -> str:
+    found: str = repository.git.config("--get", key, with_exceptions=False)
+    return found.strip()
 
 
 def find_uncommitted(repository: git.Repo) -> Uncommitted:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -11,16 +11,15 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from scaffold.errors import RequestError, ScaffoldError
 from scaffold.report import Report
 from scaffold.vcs.changes import changes_between
-from scaffold.vcs.commit.command import known_habits
-from scaffold.vcs.commit.conventional import check_message
-from scaffold.vcs.commit.draft import draft_message
-from scaffold.vcs.commit.inference import infer_scope, infer_type
+from scaffold.vcs.commit.convention import learn_convention
+from scaffold.vcs.commit.conventional import Rules, check_message, read_header
 from scaffold.vcs.commit.issue_references import branch_references
 from scaffold.vcs.commit.key_changes import key_changes
-from scaffold.vcs.commit.settings import CommitSettings, read_commit_settings
+from scaffold.vcs.commit.settings import read_commit_settings
 from scaffold.vcs.pull_request import github, remote
 from scaffold.vcs.pull_request.body import (
     Material,
+    all_references,
     breaking_lines,
     is_untouched,
     sections_of,
@@ -33,6 +32,7 @@ from scaffold.vcs.pull_request.branch import (
     BranchState,
     find_base,
     find_branch,
+    find_push_remote,
     find_uncommitted,
 )
 from scaffold.vcs.pull_request.git_process import confirm_version
@@ -40,7 +40,12 @@ from scaffold.vcs.pull_request.preflight import Actions, Check, preflight
 from scaffold.vcs.pull_request.report import Outcome, done_lines, report_of
 from scaffold.vcs.pull_request.rewrite import RefMove, TreeMove, move_refs
 from scaffold.vcs.pull_request.signals import Stopped, listening, stoppable, undisturbed
-from scaffold.vcs.pull_request.squash import ConflictError, squashed_tree, write_commit
+from scaffold.vcs.pull_request.squash import (
+    ConflictError,
+    scratch_store,
+    squashed_tree,
+    write_commit,
+)
 from scaffold.vcs.pull_request.template import fill_template, find_template
 from scaffold.vcs.repository import open_repository, root_of
 
@@ -65,6 +70,7 @@ class Options(NamedTuple):
     may_force: bool = False
     dry_run: bool = False
     agreed: bool = False
+    no_verify: bool = False
 
 
 def pull_request(folder: Path, options: Options, ask: Callable[[str], bool] | None) -> Report:
@@ -84,9 +90,12 @@ def pull_request(folder: Path, options: Options, ask: Callable[[str], bool] | No
         tell = partial(report_of, outcome, dry_run=options.dry_run, is_rewrite=options.rewrite)
         # All checks are reported at once, so that one run shows everything there is to mend.
         failed = [check for check in outcome.checks if check.state == "failed"]
-        if failed or options.dry_run or not (options.rewrite or options.push):
+        if failed or not (options.rewrite or options.push):
             return tell(failed)
         try:
+            if options.dry_run:
+                _rehearse(repository, outcome, options)
+                return tell([])
             with stoppable():
                 _carry_out(repository, outcome, options, ask)
         except ConflictError as error:
@@ -99,24 +108,24 @@ def pull_request(folder: Path, options: Options, ask: Callable[[str], bool] | No
 def _look(repository: git.Repo, options: Options) -> Outcome:
     """Read everything and word the texts; nothing is written and no network is used."""
     root = root_of(repository)
-    settings = read_commit_settings(root)
     base = find_base(repository, options.base, options.remote)
     branch = find_branch(repository, base)
+    rules = learn_convention(root, read_commit_settings(root), base.commit).rules
     how = Actions(options.rewrite, options.push)
     uncommitted = find_uncommitted(repository)
-    checks = preflight(repository, branch, uncommitted, settings.rules, how)
-    return _worded(repository, branch, checks, settings, options)
+    checks = preflight(repository, branch, uncommitted, rules, how)
+    return _worded(repository, branch, checks, rules, options)
 
 
 def _worded(
     repository: git.Repo,
     branch: BranchState,
     checks: tuple[Check, ...],
-    settings: CommitSettings,
+    rules: Rules,
     options: Options,
 ) -> Outcome:
     root = root_of(repository)
-    material = _material(repository, branch, settings)
+    material = _material(repository, branch, rules)
     template = find_template(root, options.template)
     message = _read_text(options.message, "the message") if options.message else None
     title = options.title or (message or "").strip().partition("\n")[0]
@@ -125,24 +134,23 @@ def _worded(
     if options.body is not None:
         body = _read_text(options.body, "the body")
     else:
-        word = material.guesses[0].word or ""
-        type_ = title.partition(":")[0].partition("(")[0].rstrip("!") or word
+        header = read_header(title)
+        type_ = header.type if header else ""
+        references = all_references(material)
         is_breaking = bool(breaking_lines(material))
-        body = fill_template(template.text, sections_of(material), type_, is_breaking=is_breaking)
+        body = fill_template(
+            template.text, sections_of(material), type_, references, is_breaking=is_breaking
+        )
     if options.rewrite and message is None and branch.commits:
         message = squash_message(material, title)
     return Outcome(branch, checks, title, body, message, template, material)
 
 
-def _material(repository: git.Repo, branch: BranchState, settings: CommitSettings) -> Material:
+def _material(repository: git.Repo, branch: BranchState, rules: Rules) -> Material:
     old = branch.merge_base or branch.base.commit
     changes = changes_between(repository, old, branch.head)
-    habits = known_habits(repository, old)
     key = key_changes(repository, changes)
-    references = branch_references(branch.name)
-    guesses = infer_type(changes, key, habits, settings), infer_scope(changes, habits, settings)
-    draft = draft_message(changes, key, guesses, references, settings.rules)
-    return Material(branch, changes, key, guesses, draft, references, settings.rules)
+    return Material(branch, changes, key, branch_references(branch.name), rules)
 
 
 def _read_text(path: str, what: str) -> str:
@@ -171,7 +179,9 @@ def _carry_out(
     if options.rewrite:
         confirm_version(repository)
         base = _fetched(repository, branch.base)
-        new = _squashed(repository, outcome, base)
+        tree = _merged(repository, outcome, base)
+        # Nothing points to the commit yet.
+        new = write_commit(repository, branch, base, tree, outcome.message or "")
     place = None
     if options.rewrite:
         place = TreeMove(repository, branch.name, branch.head, new)
@@ -184,14 +194,37 @@ def _carry_out(
     outcome.done.extend(done_lines(outcome))
 
 
+def _rehearse(repository: git.Repo, outcome: Outcome, options: Options) -> None:
+    """End as the real run would, as of the last fetch: the merge goes into a folder of its own.
+
+    Raises:
+        ScaffoldError: What the real run would raise.
+    """
+    branch = outcome.branch
+    if options.rewrite:
+        confirm_version(repository)
+        with scratch_store(repository) as env:
+            tree = _merged(repository, outcome, branch.base, env)
+            TreeMove(repository, branch.name, branch.head, tree, env)
+    if options.push:
+        name = find_push_remote(repository, branch.name, branch.base)
+        seen = _ref(repository, f"refs/remotes/{name}/{branch.name}")
+        new = branch.base.commit if options.rewrite else branch.head
+        if seen is not None:
+            lost = repository.git.log("--format=%h %s", f"{new}..{seen}", "--").splitlines()
+            _confirm_lost(f"{name}/{branch.name}", lost, options)
+
+
 def _fetched(repository: git.Repo, base: Base) -> Base:
     if base.remote is None:
         return base
     return base._replace(commit=remote.fetch_branch(repository, base.remote, base.name))
 
 
-def _squashed(repository: git.Repo, outcome: Outcome, base: Base) -> str:
-    """Write the one commit into git's store, where nothing points to it yet."""
+def _merged(
+    repository: git.Repo, outcome: Outcome, base: Base, env: dict[str, str] | None = None
+) -> str:
+    """Return the tree of the one commit, once its message has the form that is asked for."""
     message, rules = outcome.message or "", outcome.material.rules
     problems = check_message(message, None, rules)
     if problems:
@@ -201,7 +234,7 @@ def _squashed(repository: git.Repo, outcome: Outcome, base: Base) -> str:
             code="message_invalid",
             hint="give another --title, or the whole message with --message FILE",
         )
-    tree = squashed_tree(repository, outcome.branch, base)
+    tree = squashed_tree(repository, outcome.branch, base, env)
     # Equal trees mean an empty commit, whatever the histories are.
     if tree == repository.commit(base.commit).tree.hexsha:
         raise ScaffoldError(
@@ -209,25 +242,29 @@ def _squashed(repository: git.Repo, outcome: Outcome, base: Base) -> str:
             code="nothing_to_propose",
             hint="the work seems to be merged already",
         )
-    return write_commit(repository, outcome.branch, base, tree, message)
+    return tree
 
 
 def _planned_push(
     repository: git.Repo, outcome: Outcome, options: Options, new: str
 ) -> remote.Push:
-    name = outcome.branch.base.remote or repository.remotes[0].name
     branch = outcome.branch
+    name = find_push_remote(repository, branch.name, branch.base)
+    assert name is not None, "the preflight refuses a push without a remote"
     # The author has seen the remote's branch only as of the last fetch.
     seen = _ref(repository, f"refs/remotes/{name}/{branch.name}")
     plan = remote.plan_push(repository, name, branch.name, new, seen)
-    if plan.is_forced and not options.may_force:
+    _confirm_lost(f"{name}/{branch.name}", plan.lost, options)
+    return plan if options.no_verify else plan._replace(hooks=remote.hooks_folder(repository))
+
+
+def _confirm_lost(place: str, lost: Sequence[str], options: Options) -> None:
+    if lost and not options.may_force:
         raise ScaffoldError(
-            f"{name}/{branch.name} has {len(plan.lost)} commits that the push would replace: "
-            f"{'; '.join(plan.lost[:3])}",
+            f"{place} has {len(lost)} commits that the push would replace: {'; '.join(lost[:3])}",
             code="push_refused",
             hint="--force-with-lease replaces them, if the branch is still as it was fetched",
         )
-    return plan
 
 
 def _confirm(
@@ -287,8 +324,9 @@ def _send(
     try:
         if send.old != new:
             remote.push(repository, send)
-        outcome.request = _request(root_of(repository), outcome, options)
-        outcome.pushed = {**send._asdict(), "lost": list(send.lost)}
+        outcome.request = _request(repository, outcome, options, send.remote)
+        fields = ("remote", "branch", "old", "new")
+        outcome.pushed = {each: getattr(send, each) for each in fields} | {"lost": list(send.lost)}
         refs = _refs(repository, outcome, base if place else None, new, send)
         if place is not None:
             place.move(refs)
@@ -318,20 +356,26 @@ def _left_behind(error: ScaffoldError | Stopped, send: remote.Push) -> ScaffoldE
     )
 
 
-def _request(root: Path, outcome: Outcome, options: Options) -> dict[str, Any]:
-    branch = outcome.branch
-    there = github.open_request(root, branch.name)
+def _request(
+    repository: git.Repo, outcome: Outcome, options: Options, pushed_to: str
+) -> dict[str, Any]:
+    branch, root = outcome.branch, root_of(repository)
+    fork = github.Fork()
+    # With a fork, gh has to be told where the request goes and whose branch it is.
+    if branch.base.remote not in (None, pushed_to):
+        fork = github.fork_of(*(repository.remote(n).url for n in (branch.base.remote, pushed_to)))
+    there = github.open_request(root, branch.name, fork)
     if there is None:
         url = github.create_request(
             root, branch.name, branch.base.name, outcome.title,
-            with_mark(outcome.body), is_draft=options.is_draft,
+            with_mark(outcome.body), fork, is_draft=options.is_draft,
         )  # fmt: skip
         return {"action": "created", "number": None, "url": url}
     # What a person wrote there stays, unless a text is given.
     is_ours = is_untouched(there.body)
     body = with_mark(outcome.body) if options.body is not None or is_ours else None
     title = outcome.title if options.title is not None or is_ours else None
-    github.edit_request(root, there.number, base=branch.base.name, title=title, body=body)
+    github.edit_request(root, there.number, fork, base=branch.base.name, title=title, body=body)
     return {"action": "edited", "number": there.number, "url": there.url}
 
 

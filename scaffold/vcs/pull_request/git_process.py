@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from scaffold.analysis.files.git import git_environment, run_git
@@ -31,6 +32,7 @@ def ask_git(
     given: str = "",
     patience_s: float = 0.0,
     is_apart: bool = False,
+    settings: Sequence[str] = (),
 ) -> Answer:
     """Run git to its end; where this process is stopped, git is too.
 
@@ -44,6 +46,7 @@ def ask_git(
         patience_s: How long git may go on once this process is stopped, so that it is known what a
             remote has.
         is_apart: Whether Ctrl-C at the terminal does not reach it; then it can ask nothing there.
+        settings: Further settings of git, ``key=value``.
     """
     done = run_git(
         root_of(repository),
@@ -53,6 +56,7 @@ def ask_git(
         patience_s=patience_s,
         apart="group" if is_apart else "",
         waiting=listening,
+        settings=settings,
     )
     text = done.stdout.decode("utf-8", "surrogateescape")
     return Answer(done.returncode, text, _clean(done.stderr.decode("utf-8", "replace")))
@@ -64,13 +68,16 @@ def call_git(
     env: dict[str, str] | None = None,
     given: str = "",
     patience_s: float = 0.0,
+    settings: Sequence[str] = (),
 ) -> str:
     """Run git as `ask_git` does, and return its output.
 
     Raises:
         ScaffoldError: It failed.
     """
-    answer = ask_git(repository, *argv, env=env, given=given, patience_s=patience_s)
+    answer = ask_git(
+        repository, *argv, env=env, given=given, patience_s=patience_s, settings=settings
+    )
     if answer.status:
         raise failure(argv[0], answer)
     return answer.output

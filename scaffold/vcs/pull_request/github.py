@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import tempfile
 from collections.abc import Generator
@@ -15,7 +16,9 @@ from scaffold.errors import ScaffoldError
 from scaffold.vcs.pull_request.signals import listening
 
 TIMEOUT_S = 120.0
-_FIELDS = "number,url,isDraft,baseRefName,title,body"
+_FIELDS = "number,url,isDraft,baseRefName,title,body,headRepositoryOwner"
+# `git@github.com:owner/name.git`, `https://github.com/owner/name`.
+_ADDRESS = re.compile(r"[/:](?P<owner>[^/:]+)/(?P<name>[^/:]+?)(\.git)?/?$")
 
 
 class Request(NamedTuple):
@@ -26,6 +29,26 @@ class Request(NamedTuple):
     title: str
     body: str
     base: str
+
+
+class Fork(NamedTuple):
+    """Where a request goes and whose branch it is, if those are two repositories."""
+
+    base: str | None = None
+    """OWNER/NAME; None where gh is to find out."""
+    owner: str | None = None
+
+    def options(self) -> list[str]:
+        """Return the options of gh that name the repository."""
+        return ["--repo", self.base] if self.base else []
+
+
+def fork_of(base: str, pushed_to: str) -> Fork:
+    """Return what the addresses of two remotes name."""
+    there, own = _ADDRESS.search(base), _ADDRESS.search(pushed_to)
+    if there is None or own is None:
+        return Fork()
+    return Fork(f"{there['owner']}/{there['name']}", own["owner"])
 
 
 def confirm_login(root: Path) -> None:
@@ -41,12 +64,15 @@ def confirm_login(root: Path) -> None:
         )
 
 
-def open_request(root: Path, branch: str) -> Request | None:
+def open_request(root: Path, branch: str, fork: Fork) -> Request | None:
     """Return the open pull request of a branch; None where there is none."""
-    argv = ["pr", "list", "--head", branch, "--state", "open", "--json", _FIELDS, "--limit", "1"]
-    output = _call(root, *argv)
+    argv = ["pr", "list", "--head", branch, "--state", "open", "--json", _FIELDS]
+    output = _call(root, *argv, *fork.options())
     try:
         rows = cast("list[dict[str, Any]]", json.loads(output or "[]"))
+        # gh finds branches by name alone, in every fork.
+        if fork.owner:
+            rows = [row for row in rows if row["headRepositoryOwner"]["login"] == fork.owner]
         if not rows:
             return None
         row = rows[0]
@@ -66,12 +92,13 @@ def open_request(root: Path, branch: str) -> Request | None:
 
 
 def create_request(
-    root: Path, branch: str, base: str, title: str, body: str, *, is_draft: bool
+    root: Path, branch: str, base: str, title: str, body: str, fork: Fork, *, is_draft: bool
 ) -> str:
     """Open a pull request and return its address."""
     # A body on the command line has a limit, and would be seen in the list of processes.
     with _file(body) as path:
-        argv = ["pr", "create", "--head", branch, "--base", base, "--title", title]
+        head = f"{fork.owner}:{branch}" if fork.owner else branch
+        argv = ["pr", "create", *fork.options(), "--head", head, "--base", base, "--title", title]
         draft = ["--draft"] if is_draft else []
         output = _call(root, *argv, "--body-file", path, *draft)
     # gh prints the address last, behind its lines about the push.
@@ -79,11 +106,11 @@ def create_request(
 
 
 def edit_request(
-    root: Path, number: int, *, base: str, title: str | None, body: str | None
+    root: Path, number: int, fork: Fork, *, base: str, title: str | None, body: str | None
 ) -> None:
     """Update an open pull request; a value of None stays as it is there."""
     with _file(body or "") as path:
-        argv = ["pr", "edit", str(number), "--base", base]
+        argv = ["pr", "edit", str(number), *fork.options(), "--base", base]
         # gh changes only what it is given.
         argv += ["--title", title] if title is not None else []
         argv += ["--body-file", path] if body is not None else []

@@ -7,7 +7,12 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from scaffold.vcs.commit.conventional import Rules, check_message
-from scaffold.vcs.pull_request.branch import BranchState, Uncommitted
+from scaffold.vcs.pull_request.branch import (
+    BranchState,
+    Uncommitted,
+    find_push_remote,
+    merged_elsewhere,
+)
 from scaffold.vcs.repository import is_shallow
 
 if TYPE_CHECKING:
@@ -44,6 +49,7 @@ def preflight(
         _tree(uncommitted, how),
         *_uncommitted_files(uncommitted),
         *_base(repository, branch),
+        *_foreign(repository, branch),
         _messages(branch, rules, how),
         _remote(repository, branch, how),
         _gh(how),
@@ -91,7 +97,7 @@ def _uncommitted_files(uncommitted: Uncommitted) -> Iterator[Check]:
 
 def _base(repository: git.Repo, branch: BranchState) -> Iterator[Check]:
     base, ahead = branch.base, len(branch.commits)
-    place = f"{base.remote}/{base.name}" if base.remote else base.name
+    place = base.place
     if branch.merge_base is None:
         how = "name the branch that it came from with --base"
         if is_shallow(repository):
@@ -111,6 +117,17 @@ def _base(repository: git.Repo, branch: BranchState) -> Iterator[Check]:
         yield Check("base", "warning", f"no remote has {base.name}; the local branch counts")
 
 
+def _foreign(repository: git.Repo, branch: BranchState) -> Iterator[Check]:
+    place, count = merged_elsewhere(repository, branch)
+    if count:
+        base = (
+            f"{branch.base.remote}/{branch.base.name}" if branch.base.remote else branch.base.name
+        )
+        said = f"{count} of {len(branch.commits)} commits are on {place} already, and not on {base}"
+        how = f"--remote {place.partition('/')[0]} makes that the base, or update {base}"
+        yield Check("foreign", "failed", said, how)
+
+
 def _messages(branch: BranchState, rules: Rules, how: Actions) -> Check:
     wrong = [each for each in branch.commits if check_message(each.message, None, rules)]
     if not wrong:
@@ -127,7 +144,7 @@ def _remote(repository: git.Repo, branch: BranchState, how: Actions) -> Check:
     if not repository.remotes:
         state: State = "failed" if how.push else "warning"
         return Check("remote", state, "there is no remote", "git remote add origin ADDRESS")
-    remote = branch.base.remote or repository.remotes[0].name
+    remote = find_push_remote(repository, branch.name, branch.base)
     ref = f"refs/remotes/{remote}/{branch.name}"
     known: str = repository.git.rev_parse("--verify", "--quiet", ref, with_exceptions=False)
     if not known:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from scaffold.errors import ScaffoldError
 from scaffold.vcs.pull_request.git_process import call_git
+from scaffold.vcs.repository import root_of
 
 if TYPE_CHECKING:
     import git
@@ -24,6 +26,7 @@ class Push(NamedTuple):
         old: What it points to now; None where it is not there.
         new: What it is to point to.
         lost: Commits that only the remote's branch has: name and subject.
+        hooks: The folder of the hooks that git runs, `pre-push` among them; None runs none.
     """
 
     remote: str
@@ -31,6 +34,7 @@ class Push(NamedTuple):
     old: str | None
     new: str
     lost: tuple[str, ...]
+    hooks: str | None = None
 
     @property
     def is_forced(self) -> bool:
@@ -104,23 +108,35 @@ def push(repository: git.Repo, work: Push) -> None:
     Raises:
         ScaffoldError: The remote refused, or cannot be reached.
     """
-    _push(repository, work.remote, work.branch, work.old, work.new)
+    _push(repository, work, work.old, work.new, work.hooks)
 
 
 def take_back(repository: git.Repo, work: Push) -> bool:
     """Reset the remote's branch to its commit before a push; return whether that worked."""
     try:
-        _push(repository, work.remote, work.branch, work.new, work.old or "")
+        # A hook that refuses must not keep a push from being taken back.
+        _push(repository, work, work.new, work.old or "", None)
     except ScaffoldError:
         return False
     return True
 
 
-def _push(repository: git.Repo, remote: str, branch: str, expected: str | None, new: str) -> None:
-    ref = f"refs/heads/{branch}"
+def hooks_folder(repository: git.Repo) -> str:
+    """Return where git looks for the hooks of a repository."""
+    # Not by asking git, whose every call here is given a folder without hooks.
+    own = str(repository.config_reader().get_value("core", "hooksPath", ""))
+    root = root_of(repository)
+    return str(root / Path(own).expanduser()) if own else str(Path(repository.common_dir) / "hooks")
+
+
+def _push(
+    repository: git.Repo, work: Push, expected: str | None, new: str, hooks: str | None
+) -> None:
+    ref = f"refs/heads/{work.branch}"
     # An empty expectation means that the ref must not exist yet.
     lease = f"--force-with-lease={ref}:{expected or ''}"
     # Tags and submodules are not asked for, and could not be taken back.
-    argv = ["push", "--porcelain", "--no-verify", "--no-follow-tags", "--recurse-submodules=check"]
-    argv += [lease, "--", remote, f"{new}:{ref}"]
-    call_git(repository, *argv, patience_s=PATIENCE_S)
+    argv = ["push", "--porcelain", "--no-follow-tags", "--recurse-submodules=check"]
+    argv += ["--verify" if hooks else "--no-verify", lease, "--", work.remote, f"{new}:{ref}"]
+    settings = [f"core.hooksPath={hooks}"] if hooks else []
+    call_git(repository, *argv, patience_s=PATIENCE_S, settings=settings)

@@ -35,18 +35,26 @@ class TreeMove:
         repository: The repository, whose tracked files are as committed.
         branch: The branch that is checked out.
         old: Its commit.
-        new: The commit to be checked out.
+        new: The commit or tree to be checked out.
+        env: The environment in which git finds it.
 
     Raises:
         ScaffoldError: A file that is not tracked, or whose edits git ignores, is in the way.
     """
 
-    def __init__(self, repository: git.Repo, branch: str, old: str, new: str) -> None:
+    def __init__(
+        self,
+        repository: git.Repo,
+        branch: str,
+        old: str,
+        new: str,
+        env: dict[str, str] | None = None,
+    ) -> None:
         self._repository = repository
         self._branch = branch
         self._root = root_of(repository)
         self._old, self._new = old, new
-        self._paths = self._changed()
+        self._paths = self._changed(env)
         self._going = {path for status, path in self._paths if status in "DT"}
         self._index = Path(repository.git_dir) / "index"
         self._lock = self._index.with_name("index.lock")
@@ -108,10 +116,10 @@ class TreeMove:
                 hint="all is as it was; go back to the branch, and run the command again",
             )
 
-    def _changed(self) -> list[tuple[str, str]]:
+    def _changed(self, env: dict[str, str] | None) -> list[tuple[str, str]]:
         output = call_git(
             self._repository, "diff-tree", "-r", "-z", "--no-renames", "--name-status",
-            self._old, self._new,
+            self._old, self._new, env=env,
         )  # fmt: skip
         # With -z, status and path are fields of their own in turn.
         fields = output.split("\0")

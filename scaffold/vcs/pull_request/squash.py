@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import re
+import tempfile
+from collections.abc import Generator
+from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from scaffold.errors import ScaffoldError
-from scaffold.vcs.changes import blob_text
 from scaffold.vcs.pull_request.branch import Base, BranchState
 from scaffold.vcs.pull_request.git_process import ask_git, call_git, failure
 
@@ -52,8 +55,24 @@ class ConflictError(ScaffoldError):
         self.conflicts = conflicts
 
 
-def squashed_tree(repository: git.Repo, branch: BranchState, base: Base) -> str:
+@contextmanager
+def scratch_store(repository: git.Repo) -> Generator[dict[str, str]]:
+    """Yield an environment in which git reads the repository's objects and writes elsewhere."""
+    own = Path(repository.common_dir) / "objects"
+    with tempfile.TemporaryDirectory(prefix="scaffold-pr-") as store:
+        yield {"GIT_OBJECT_DIRECTORY": store, "GIT_ALTERNATE_OBJECT_DIRECTORIES": str(own)}
+
+
+def squashed_tree(
+    repository: git.Repo, branch: BranchState, base: Base, env: dict[str, str] | None = None
+) -> str:
     """Return the tree that the base has once the branch is merged into it.
+
+    Args:
+        repository: The repository.
+        branch: The branch.
+        base: The base.
+        env: The environment of git, such as that of `scratch_store`.
 
     Raises:
         ConflictError: Both changed the same places.
@@ -61,19 +80,23 @@ def squashed_tree(repository: git.Repo, branch: BranchState, base: Base) -> str:
     """
     # merge-tree works on objects alone: neither index nor files are touched.
     argv = ["merge-tree", "--write-tree", "-z", "--messages", base.commit, branch.head]
-    answer = ask_git(repository, *argv)
+    answer = ask_git(repository, *argv, env=env)
     tree, _, rest = answer.output.partition("\0")
     if answer.status == 0:
         return tree
     # Status 1 is a conflict; everything else is a failure of git.
     if answer.status != 1 or not tree:
         raise failure("merge-tree", answer)
-    place = f"{base.remote}/{base.name}" if base.remote else base.name
-    raise ConflictError(tuple(_conflicts(repository, branch, base, tree, rest)), place)
+    raise ConflictError(tuple(_conflicts(repository, branch, base, tree, rest, env)), base.place)
 
 
 def _conflicts(
-    repository: git.Repo, branch: BranchState, base: Base, tree: str, rest: str
+    repository: git.Repo,
+    branch: BranchState,
+    base: Base,
+    tree: str,
+    rest: str,
+    env: dict[str, str] | None,
 ) -> list[Conflict]:
     # An empty field ends the list of stages, and the messages follow.
     stages, _, messages = rest.partition("\0\0")
@@ -87,7 +110,7 @@ def _conflicts(
             whys.get(path, "both sides changed it"),
             _commits(repository, f"{merge_base}..{branch.head}", path),
             _commits(repository, f"{merge_base}..{base.commit}", path),
-            _hunks(repository, tree, path),
+            _hunks(repository, tree, path, env),
         )
         for path in paths
     ]
@@ -114,13 +137,18 @@ def _commits(repository: git.Repo, span: str, path: str) -> tuple[str, ...]:
     return tuple(output.splitlines())
 
 
-def _hunks(repository: git.Repo, tree: str, path: str) -> tuple[str, ...]:
-    found = call_git(repository, "ls-tree", "-z", tree, "--", f":(top,literal){path}")
+def _hunks(
+    repository: git.Repo, tree: str, path: str, env: dict[str, str] | None
+) -> tuple[str, ...]:
+    found = call_git(repository, "ls-tree", "-z", tree, "--", f":(top,literal){path}", env=env)
     if not found.strip("\0"):
         return ()
     mode, kind, name = found.partition("\t")[0].split(" ")
-    text = blob_text(repository, name, mode) if kind == "blob" else None
-    return tuple(_cut(match[0]) for match in _HUNK.finditer(text or ""))
+    # The content of a link is the path that it leads to.
+    if kind != "blob" or not mode.startswith("100"):
+        return ()
+    text = call_git(repository, "cat-file", "blob", name, env=env)
+    return tuple(_cut(match[0]) for match in _HUNK.finditer(text)) if "\0" not in text else ()
 
 
 def _cut(hunk: str) -> str:
@@ -143,6 +171,11 @@ def write_commit(
         "GIT_AUTHOR_DATE": first.authored_datetime.isoformat(),
     }
     argv = [tree, "-p", base.commit, "-F", "-"]
+    # Unlike `git commit`, commit-tree does not look at this setting itself.
+    key = ("--type=bool", "--get", "commit.gpgSign")
+    signs: str = repository.git.config(*key, with_exceptions=False)
+    if signs.strip() == "true":
+        argv.insert(0, "-S")
     # commit-tree stores the message as it is, without the clean-up of `git commit`.
     given = message.rstrip("\n") + "\n"
     return call_git(repository, "commit-tree", *argv, env=author, given=given).strip()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -53,6 +53,12 @@ _TYPE_WORDS: dict[str, re.Pattern[str]] = {
     "chore": re.compile(r"chore|mainten", re.I),
     "revert": re.compile(r"revert", re.I),
 }
+# `Fixes #(issue)`, `Closes: #<number>`, `Resolves #`: a place for the issue, which nobody filled.
+_GAP = re.compile(
+    r"(?P<lead>.*\b(?:fix(?:es|ed)?|close[sd]?|resolve[sd]?|refs?|related to|issue)\b:?\s*)"
+    r"#\s*(?:\([^)]*\)|<[^>]*>|\[[^\]]*\]|\{[^}]*\}|_+|x+|n+|issue\w*|number|\.\.\.)?\s*[.]?",
+    re.I,
+)
 _BREAKING_WORD = re.compile(r"breaking", re.I)
 _KIND = re.compile(r"\b(type|kind)\b", re.I)
 
@@ -121,16 +127,26 @@ def _read(root: Path, path: Path) -> Template:
         ) from error
 
 
-def fill_template(text: str, parts: Mapping[str, str], type_: str, *, is_breaking: bool) -> str:
-    """Return a template with what is known below its headings, all of its own lines kept.
+def fill_template(
+    text: str,
+    parts: Mapping[str, str],
+    type_: str,
+    references: Sequence[str] = (),
+    *,
+    is_breaking: bool,
+) -> str:
+    """Return a template with what is known below its headings, its own lines kept.
+
+    A line such as ``Fixes #(issue)`` names the issue of the branch, or goes.
 
     Args:
         text: The template.
         parts: Text for the sections of SECTIONS; what no heading asks for goes to the top.
         type_: The type of the change; boxes that name it are ticked.
+        references: Issues that the change is for.
         is_breaking: Whether boxes for breaking changes are ticked too.
     """
-    blocks = _blocks(text)
+    blocks = _blocks(_without_gaps(text, references))
     left = {key: part.strip() for key, part in parts.items() if part.strip()}
     rows: list[str] = []
     # The first heading that asks for a part gets it; a second one stays the author's.
@@ -149,6 +165,18 @@ def fill_template(text: str, parts: Mapping[str, str], type_: str, *, is_breakin
     if top:
         rows = [*top.split("\n"), "", *rows]
     return "\n".join(rows).strip("\n") + "\n"
+
+
+def _without_gaps(text: str, references: Sequence[str]) -> str:
+    rows: list[str] = []
+    is_comment = False
+    for line in text.replace("\r\n", "\n").split("\n"):
+        is_comment = is_comment or "<!--" in line
+        gap = None if is_comment else _GAP.fullmatch(line)
+        rows += [line] if gap is None else [f"{gap['lead']}{each}" for each in references]
+        # A comment that closes and opens again on one line is open at its end.
+        is_comment = is_comment and line.rfind("-->") <= line.rfind("<!--")
+    return "\n".join(rows)
 
 
 def _blocks(text: str) -> list[tuple[str, list[str]]]:

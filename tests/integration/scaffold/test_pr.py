@@ -21,6 +21,7 @@ import pytest
 from scaffold.cli.main import main
 from scaffold.errors import ScaffoldError
 from scaffold.vcs.pull_request.command import Options, pull_request
+from scaffold.vcs.pull_request.github import Fork, fork_of
 from tests.integration.scaffold.git_places import (
     ENV,
     ROOT,
@@ -110,6 +111,11 @@ def conflict(place: Place) -> None:
     git(place.other, "push", "-q")
 
 
+def contents(folder: Path) -> dict[str, str]:
+    """Return a digest of each file, git's own too; the time of an object that it meets changes."""
+    return {path: digest for path, (_, digest) in whole_tree(folder).items()}
+
+
 # --- reading ------------------------------------------------------------------------------------
 
 
@@ -133,11 +139,11 @@ def test_without_options_nothing_at_all_is_written(place: Place) -> None:
 
 
 def test_a_dry_run_of_all_of_it_writes_nothing_either(place: Place) -> None:
-    before = whole_tree(place.here)
+    before = contents(place.here)
     status, report = place.pr(*PUSH, "--dry-run")
     assert (status, report["dry_run"]) == (0, True)
-    assert report["pull_request"]["message"].startswith("feat(pkg): add two\n\n- feat(pkg)")
-    assert whole_tree(place.here) == before
+    assert report["pull_request"]["message"].startswith("feat(pkg): add two\n\n- test")
+    assert contents(place.here) == before
     assert gh_calls(place.bin) == []
 
 
@@ -307,7 +313,7 @@ def test_a_rewrite_makes_one_commit_on_the_fetched_base(place: Place) -> None:
     assert git(place.here, "rev-parse", "HEAD^") == git(place.bare, "rev-parse", "main")
     assert git(place.here, "rev-parse", "origin/main") == git(place.bare, "rev-parse", "main")
     message = git(place.here, "log", "-1", "--format=%an|%B")
-    assert message.startswith("Ada|feat(pkg): add two\n\n- feat(pkg): add two\n- test the two\n")
+    assert message.startswith("Ada|feat(pkg): add two\n\n- test the two\n")
     assert "Refs: #12" in message
     assert "Co-authored-by: Ben <ben@example.org>" in message
     assert message.count("Squashed: ") == 2
@@ -602,15 +608,119 @@ def test_a_gh_that_fails_takes_the_push_back(call: str, is_there: bool, place: P
     assert git(place.bare, "for-each-ref") == remote
 
 
-def test_hooks_of_the_repository_are_not_run(place: Place) -> None:
-    for name in ("pre-push", "commit-msg", "post-checkout", "reference-transaction"):
-        hook = place.here / ".git" / "hooks" / name
-        hook.parent.mkdir(exist_ok=True)
-        hook.write_text(f"#!/bin/sh\ntouch '{place.here}/ran'\nexit 1\n")
-        hook.chmod(0o755)
+def write_hook(place: Place, name: str, status: int) -> None:
+    """Write a hook of the repository that leaves a trace of its name."""
+    hook = place.here / ".git" / "hooks" / name
+    hook.parent.mkdir(exist_ok=True)
+    hook.write_text(f"#!/bin/sh\necho no >&2\ntouch '{place.here}/../{name}'\nexit {status}\n")
+    hook.chmod(0o755)
+
+
+def test_a_pre_push_hook_runs_and_may_refuse(place: Place) -> None:
+    for name in ("pre-push", "commit-msg", "post-checkout"):
+        write_hook(place, name, 1)
+    before, remote = everything(place.here), git(place.bare, "for-each-ref")
     status, report = place.pr(*PUSH)
+    assert (status, report["error"]["code"]) == (1, "git_failed")
+    assert everything(place.here) == before
+    assert git(place.bare, "for-each-ref") == remote
+    traces = {each.name for each in place.here.parent.iterdir()}
+    assert traces & {"pre-push", "commit-msg", "post-checkout"} == {"pre-push"}
+    status, report = place.pr(*PUSH, "--no-verify")
     assert status == 0, report["error"]
-    assert not (place.here / "ran").exists()
+
+
+def test_a_push_that_is_taken_back_does_not_ask_the_hook(place: Place) -> None:
+    make_gh(place.bin, fails="pr create")
+    # It lets the push pass, and refuses to let a branch go.
+    write_hook(place, "pre-push", 0)
+    hook = place.here / ".git" / "hooks" / "pre-push"
+    hook.write_text("#!/bin/sh\nwhile read a sha b c; do case $sha in 0000*) exit 1;; esac; done\n")
+    status, report = place.pr(*PUSH)
+    assert (status, report["error"]["code"]) == (1, "gh_failed")
+    assert "12-add-two" not in git(place.bare, "for-each-ref")
+
+
+def test_the_one_commit_is_signed_where_git_is_set_to(place: Place) -> None:
+    gpg = place.bin / "gpg"
+    gpg.write_text(
+        "#!/bin/sh\ncat > /dev/null\necho '[GNUPG:] SIG_CREATED ' >&2\n"
+        "echo '-----BEGIN PGP SIGNATURE-----'\necho '-----END PGP SIGNATURE-----'\n"
+    )
+    gpg.chmod(0o755)
+    git(place.here, "config", "gpg.program", str(gpg))
+    git(place.here, "config", "commit.gpgSign", "true")
+    status, report = place.pr(*REWRITE)
+    assert status == 0, report["error"]
+    assert "BEGIN PGP SIGNATURE" in git(place.here, "cat-file", "commit", "HEAD")
+
+
+def test_a_dry_run_ends_in_the_conflict_of_the_real_one(place: Place) -> None:
+    conflict(place)
+    git(place.here, "fetch", "-q")
+    before = contents(place.here)
+    dry = place.pr(*REWRITE, "--dry-run")
+    assert contents(place.here) == before
+    real = place.pr(*REWRITE)
+    assert (dry[0], dry[1]["error"]["code"]) == (1, "rebase_conflict")
+    assert dry[1]["pull_request"]["conflicts"] == real[1]["pull_request"]["conflicts"]
+
+
+def test_a_dry_run_refuses_what_the_real_push_would_replace(place: Place) -> None:
+    git(place.here, "push", "-q", "-u", "origin", "12-add-two")
+    git(place.here, "commit", "-q", "--amend", "-m", "test: amended")
+    before = contents(place.here)
+    ends = [place.pr("--push", "--yes", *extra) for extra in (("--dry-run",), ())]
+    assert [(status, report["error"]["code"]) for status, report in ends] == [
+        (1, "push_refused"), (1, "push_refused"),
+    ]  # fmt: skip
+    assert contents(place.here) == before
+
+
+# --- forks --------------------------------------------------------------------------------------
+
+
+def make_fork(place: Place) -> None:
+    """Let origin be a fork that is behind, and upstream have the branch's base."""
+    git(place.here.parent, "clone", "-q", "--bare", "bare.git", "up.git")
+    git(place.other, "remote", "set-url", "origin", str(place.bare.with_name("up.git")))
+    for number in range(3):
+        commit(place.other, f"feat!: drop part {number}", {"pkg/c.py": f"C = {number}\n"})
+    git(place.other, "push", "-q", "origin", "main")
+    git(place.here, "remote", "add", "upstream", str(place.bare.with_name("up.git")))
+    git(place.here, "fetch", "-q", "upstream")
+    git(place.here, "rebase", "-q", "upstream/main")
+
+
+def test_commits_of_another_remote_are_never_squashed(place: Place) -> None:
+    make_fork(place)
+    before = everything(place.here)
+    status, report = place.pr(*REWRITE)
+    assert (status, report["error"]["code"]) == (1, "not_ready")
+    # Three that were made upstream, and the one that the fork's base has not fetched either.
+    assert "4 of 6 commits are on upstream/main already" in report["error"]["message"]
+    assert "--remote upstream" in report["error"]["hint"]
+    assert everything(place.here) == before
+
+
+def test_a_fork_is_pushed_to_and_the_request_goes_upstream(place: Place) -> None:
+    make_fork(place)
+    status, report = place.pr(*PUSH, "--remote", "upstream")
+    assert status == 0, report["error"]
+    made = report["pull_request"]
+    assert [each["subject"] for each in made["commits"]] == ["feat(pkg): add two", "test the two"]
+    assert made["pushed"]["remote"] == "origin"
+    assert made["title"] == "feat(pkg): add two"
+    assert "12-add-two" in git(place.bare, "for-each-ref")
+    assert "12-add-two" not in git(place.bare.with_name("up.git"), "for-each-ref")
+    parents = git(place.here, "rev-parse", "HEAD^", "upstream/main").split()
+    assert parents[0] == parents[1]
+
+
+def test_gh_is_told_whose_branch_goes_where() -> None:
+    fork = fork_of("git@github.com:them/tool.git", "https://github.com/me/tool")
+    assert fork == Fork("them/tool", "me")
+    assert fork_of("them", "me") == Fork()
 
 
 # --- kept as it was -----------------------------------------------------------------------------

