@@ -9,8 +9,6 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple, cast
 
-import yaml
-
 from scaffold.vcs.commit.conventional import DEFAULT_RULES, Rules
 
 # What `@commitlint/config-conventional` sets, in the terms of `Rules`.
@@ -96,6 +94,8 @@ def _texts(root: Path, paths: tuple[str, ...]) -> Iterator[tuple[str, str]]:
 def _commitlint(path: str, text: str) -> Rules | None:
     if path.endswith(("js", "cjs", "mjs", "ts")):
         return _with_rules(_literal_rules(text), text)
+    import yaml  # the hook runs at every commit, and few repositories have such a file
+
     try:
         # YAML reads JSON too, which the file without a suffix may be.
         data = json.loads(text) if path == "package.json" else yaml.safe_load(text)
