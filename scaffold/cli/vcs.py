@@ -73,8 +73,12 @@ _REVIEW: list[click.Parameter] = [
     click.Option(["--staged"], is_flag=True, help="What the next commit would change."),
     click.Option(["--worktree"], is_flag=True, help="Also what is not committed, new files too."),
     click.Option(
-        ["--rules"], multiple=True, metavar="FILE", help="More rules, in TOML (repeatable)."
+        ["--pr", "request"],
+        type=click.IntRange(min=1),
+        metavar="N",
+        help="A pull request, which gh looks up and git fetches.",
     ),
+    click.Option(["--quick"], is_flag=True, help="Leave out pyright and ruff."),
     FORMAT,
 ]
 
@@ -84,21 +88,23 @@ def review(
     base: str | None,
     staged: bool,
     worktree: bool,
-    rules: tuple[str, ...],
+    request: int | None,
+    quick: bool,
     form: str,
     target: str | None,
     **_: Any,
 ) -> Report:
-    """Analyse what a change touches and can break.
+    """Analyse what a change touches and breaks.
 
     REV is a branch, tag or commit: what it adds to the branch that it goes to. Without one it is
-    HEAD. The report says what changed for whom, what is broken, and who should look at what.
+    HEAD. The report lists what pyright, ruff and the calls of this repository show to be broken,
+    changed defaults, callers and tests, and who should read what.
     """
     from scaffold.vcs.review.command import review as review_change
     from scaffold.vcs.review.revisions import Which
 
-    which = Which(revisions, base, staged, worktree)
-    return review_change(start_folder(target), which, rules, form)
+    which = Which(revisions, base, staged, worktree, request)
+    return review_change(start_folder(target), which, form, quick=quick)
 
 
 _PR: list[click.Parameter] = [

@@ -91,6 +91,32 @@ def open_request(root: Path, branch: str, fork: Fork) -> Request | None:
         ) from error
 
 
+class Wanted(NamedTuple):
+    """Where a pull request is and what it goes into."""
+
+    repository: str
+    """The address of the repository that has it."""
+    base: str
+
+
+def read_request(root: Path, number: int) -> Wanted:
+    """Return where a pull request is.
+
+    Raises:
+        ScaffoldError: gh fails, or there is none of that number.
+    """
+    output = _call(root, "pr", "view", str(number), "--json", "url,baseRefName")
+    try:
+        row = cast("dict[str, Any]", json.loads(output))
+        return Wanted(str(row["url"]).partition("/pull/")[0], str(row["baseRefName"]))
+    except (ValueError, KeyError, TypeError) as error:
+        raise ScaffoldError(
+            f"gh pr view answered something else than a pull request: {output[:80]!r}",
+            code="gh_failed",
+            hint="see `gh --version`; a newer one may be needed",
+        ) from error
+
+
 def create_request(
     root: Path, branch: str, base: str, title: str, body: str, fork: Fork, *, is_draft: bool
 ) -> str:

@@ -42,13 +42,12 @@ class Push(NamedTuple):
         return bool(self.lost)
 
 
-def remote_commit(repository: git.Repo, remote: str, branch: str) -> str | None:
-    """Return the commit of a remote's branch; None where it has no such branch.
+def remote_commit(repository: git.Repo, remote: str, ref: str) -> str | None:
+    """Return the commit of a ref of a remote; None where it has no such ref.
 
     Raises:
         ScaffoldError: It cannot be reached.
     """
-    ref = f"refs/heads/{branch}"
     # ls-remote matches by the end of a ref, so other refs may come along.
     rows = call_git(repository, "ls-remote", "--", remote, ref).splitlines()
     return next((row.split("\t")[0] for row in rows if row.split("\t")[1] == ref), None)
@@ -60,17 +59,26 @@ def fetch_branch(repository: git.Repo, remote: str, branch: str) -> str:
     Raises:
         ScaffoldError: The remote cannot be reached, or has no such branch.
     """
-    found = remote_commit(repository, remote, branch)
+    return fetch_commit(repository, remote, f"refs/heads/{branch}")
+
+
+def fetch_commit(repository: git.Repo, remote: str, ref: str) -> str:
+    """Fetch the commits of a ref of a remote, or of an address, and return the newest.
+
+    Raises:
+        ScaffoldError: The remote cannot be reached, or has no such ref.
+    """
+    found = remote_commit(repository, remote, ref)
     if found is None:
         raise ScaffoldError(
-            f"{remote} has no branch {branch!r}",
+            f"{remote} has no {ref.removeprefix('refs/heads/')!r}",
             code="base_unknown",
             hint="name another one with --base",
         )
     call_git(
         # Each option takes away a side effect; an empty --refmap keeps tracking refs.
         repository, "fetch", "--no-tags", "--no-write-fetch-head", "--no-recurse-submodules",
-        "--no-auto-maintenance", "--no-prune", "--refmap=", "--", remote, f"refs/heads/{branch}",
+        "--no-auto-maintenance", "--no-prune", "--refmap=", "--", remote, ref,
     )  # fmt: skip
     return found
 
@@ -88,7 +96,7 @@ def plan_push(repository: git.Repo, remote: str, branch: str, new: str, seen: st
     Raises:
         ScaffoldError: It has moved since, so there is something that nobody here has seen.
     """
-    old = remote_commit(repository, remote, branch)
+    old = remote_commit(repository, remote, f"refs/heads/{branch}")
     if old is not None and old not in (seen, new):
         raise ScaffoldError(
             f"{remote}/{branch} has moved to {old[:9]} since it was last fetched",

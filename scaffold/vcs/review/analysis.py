@@ -1,30 +1,34 @@
-"""The whole analysis of a change, from two states of a repository to readings and findings."""
+"""The whole analysis of a change, from two states of a repository to findings and readings."""
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from scaffold.analysis.files.files import Files
 from scaffold.analysis.python.index import PythonIndex
 from scaffold.findings import Finding
 from scaffold.vcs.dependencies import DependencyChange, dependency_changes
-from scaffold.vcs.review.changed_file import ChangedFile, Line, read_changed_files
-from scaffold.vcs.review.checklist import Reading, read_agents, readings
+from scaffold.vcs.review.changed_defaults import ChangedDefault, changed_defaults
+from scaffold.vcs.review.changed_file import ChangedFile, read_changed_files
 from scaffold.vcs.review.definition_changes import SymbolChange, symbol_changes
-from scaffold.vcs.review.findings import (
-    broken_calls,
-    lost_modules,
-    lost_names,
-    unread_syntax,
+from scaffold.vcs.review.diagnostics import new_diagnostics
+from scaffold.vcs.review.domains import (
+    SEVERITIES,
+    Domain,
+    Severity,
+    domains_of,
+    expert_for,
+    read_agents,
+    tests_of,
+    worst,
 )
+from scaffold.vcs.review.findings import broken_calls, broken_syntax, lost_modules, lost_names
 from scaffold.vcs.review.revisions import Comparison
 from scaffold.vcs.review.roles import SOURCE, role_of
-from scaffold.vcs.review.rule import RISKS, Risk, Rule, RuleSet, worst
-from scaffold.vcs.review.rule_matching import Matcher, Signal, is_at
-from scaffold.vcs.review.settings import Settings, passes_of, rules_of
-from scaffold.vcs.review.test_reach import Reach, reach_of
+from scaffold.vcs.review.settings import Settings
 from scaffold.vcs.review.uses import Use, Uses
 from scaffold.vcs.review.watched_definitions import Key, watched_definitions
 from scaffold.vcs.symbols import why_unread
@@ -34,54 +38,85 @@ _SOUGHT = (SOURCE, "manifest", "config", "ci", "other", "guidance")
 
 
 @dataclass(frozen=True)
+class Reading:
+    """One reading that the change wants.
+
+    Args:
+        domain: What it is about.
+        paths: The files that are read for it.
+        tests: Test files to run for it: those named after the files, then those of the domain.
+        agent: The subagent of the repository for it; None where it has nobody.
+        why: Why that one.
+    """
+
+    domain: Domain
+    paths: tuple[str, ...]
+    tests: tuple[str, ...]
+    agent: str | None
+    why: str
+
+
+@dataclass(frozen=True)
 class Analysis:
     """The whole analysis that a review begins with.
 
     Args:
         comparison: The two states.
         files: The changed files.
+        domains: What each of them is about, its own domain first.
         symbols: What happened to definitions.
         dependencies: What happened to dependencies.
         uses: Who uses the definitions that changed.
-        reach: How tests reach them.
+        tests: The test files that use each definition that changed, by the definition.
         findings: What is certainly broken.
-        signals: What the rules see, the gravest first.
-        readings: The passes that the change wants.
-        active: The names of the sets of rules that were asked.
+        defaults: Defaults that changed.
+        readings: The readings that the change wants, the gravest first.
         notes: What was not read, and why.
     """
 
     comparison: Comparison
     files: tuple[ChangedFile, ...]
+    domains: dict[str, tuple[Domain, ...]]
     symbols: tuple[SymbolChange, ...]
     dependencies: tuple[DependencyChange, ...]
     uses: tuple[Use, ...]
-    reach: dict[Key, Reach]
+    tests: dict[Key, tuple[str, ...]]
     findings: tuple[Finding, ...]
-    signals: tuple[Signal, ...]
+    defaults: tuple[ChangedDefault, ...]
     readings: tuple[Reading, ...]
-    active: tuple[str, ...]
     notes: tuple[str, ...]
 
     @property
-    def risk(self) -> Risk:
-        """The gravest risk that a rule names."""
-        return worst(each.rule.risk for each in self.signals)
+    def severity(self) -> Severity:
+        """The gravest severity of a file's own domain."""
+        return worst(each[0] for each in self.domains.values())
 
-    def risk_of(self, path: str) -> Risk:
-        """Return the gravest risk that a rule names for a file."""
-        return worst(each.rule.risk for each in self.signals if each.path == path)
+    @property
+    def untested(self) -> tuple[SymbolChange, ...]:
+        """The public callables of sources that changed and that no test is seen to use."""
+        return tuple(
+            each
+            for each in self.symbols
+            if each.role == SOURCE
+            and each.how in ("added", "head", "body")
+            and each.symbol.is_public
+            and each.symbol.kind != "constant"
+            # Python calls special methods itself, so no test names them.
+            and not each.last_name.startswith("__")
+            and not self.tests.get((each.path, each.name))
+        )
 
 
-def analyse(comparison: Comparison, settings: Settings) -> Analysis:
+def analyse(comparison: Comparison, settings: Settings, *, quick: bool = False) -> Analysis:
     """Return the analysis of a change.
 
     Args:
         comparison: The two states.
-        settings: The rules, and the repository's settings of them.
+        settings: The repository's settings of reviews.
+        quick: Whether pyright and ruff are left out.
     """
     files = read_changed_files(comparison, settings.roles)
-    symbols = _with_exports(symbol_changes(files), comparison)
+    symbols = symbol_changes(files)
     dependencies = tuple(
         change
         for each in files
@@ -92,47 +127,57 @@ def analyse(comparison: Comparison, settings: Settings) -> Analysis:
     sought = [each for each in symbols if each.role in _SOUGHT]
     wanted = watched_definitions([each for each in sought if each.how != "added"])
     # `lost` are places that still name what is gone.
-    found, lost = users.find(wanted)
+    uses, lost = users.find(wanted)
     # What is new can be in use only where something changed.
     fresh = watched_definitions([each for each in sought if each.how == "added"])
-    found += users.find(fresh, {each.path for each in files}.__contains__)[0]
-    reach = reach_of(sought, found, users, is_test)
-    findings = sorted(
-        {
-            *broken_calls(wanted, found, users.index, PythonIndex(comparison.old)),
-            *lost_names(lost),
-            *lost_modules(files, users, comparison.old),
-            *unread_syntax(files),
-        },
-        key=lambda each: (each.path, each.line, each.rule),
-    )
-    active = tuple(each for each in settings.sets if _is_active(each, comparison.new, files))
-    rules = rules_of(settings, active)
-    signals = list(Matcher(files, symbols, dependencies).signals(rules))
-    has_tests = any(is_test(path) for path in comparison.new.paths)
-    signals += _fact_signals(rules, findings, sought, reach, has_tests=has_tests)
-    notes = [*users.notes, *_unread(files)]
-    if not has_tests:
-        notes.append("tests: this repository has none that its path shows to be one")
-    # Gravest first; id and path make the order the same in every run.
-    signals.sort(key=lambda each: (RISKS.index(each.rule.risk), each.rule.id, each.path))
-    roles = {each.role for each in files}
-    chosen = settings.agents or {}
-    # From the old state, so that a change cannot appoint its own reviewer.
-    agents = read_agents(comparison.old)
+    uses += users.find(fresh, {each.path for each in files}.__contains__)[0]
+    own = {
+        *broken_calls(wanted, uses, users.index, PythonIndex(comparison.old)),
+        *lost_names(lost),
+        *lost_modules(files, users, comparison.old),
+        *broken_syntax(files),
+    }
+    near = dict.fromkeys(each.path for each in (*uses, *lost))
+    beside = list(dict.fromkeys((*near, *_importers(files, comparison.new))))
+    checked, notes = list[Finding](), ["pyright and ruff: --quick leaves them out"]
+    if not quick:
+        checked, notes = new_diagnostics(comparison.old, comparison.new, files, beside)
+    # One fault is one finding: what the reader of calls explains comes first.
+    for each in checked:
+        if (each.path, each.line) not in {(one.path, one.line) for one in own}:
+            own.add(each)
+    domains = {
+        file.path: domains_of(
+            file.path,
+            file.role,
+            [each.name for each in symbols if each.path == file.path],
+            settings.domains,
+        )
+        for file in files
+    }
     return Analysis(
         comparison,
         files,
+        domains,
         symbols,
         dependencies,
-        tuple(found),
-        reach,
-        tuple(findings),
-        tuple(signals),
-        readings(signals, roles, passes_of(settings), agents, chosen),
-        tuple(each.name for each in active),
-        tuple(dict.fromkeys(notes)),
+        tuple(uses),
+        _tests(sought, uses, is_test),
+        tuple(sorted(own, key=lambda each: (each.path, each.line, each.rule, each.claim))),
+        changed_defaults(files, uses, users.index),
+        tuple(_readings(comparison, domains, settings, is_test)),
+        tuple(dict.fromkeys([*users.notes, *notes, *_unread(files)])),
     )
+
+
+def _importers(files: Sequence[ChangedFile], new: Files) -> Iterator[str]:
+    """Yield the Python files that name a changed module, by its last word."""
+    stems = {each.path.removesuffix("/__init__.py").rpartition("/")[2] for each in files}
+    words = [re.escape(os.fsencode(stem.removesuffix(".py"))) for stem in sorted(stems)]
+    pattern = re.compile(rb"^[ \t]*(?:from|import)\b.*\b(?:%b)\b" % b"|".join(words), re.MULTILINE)
+    for path in new.python:
+        if pattern.search(new.data(path) or b""):
+            yield path
 
 
 def _test_teller(files: Files, settings: Settings) -> Callable[[str], bool]:
@@ -140,82 +185,33 @@ def _test_teller(files: Files, settings: Settings) -> Callable[[str], bool]:
     return lambda path: known.get(path, False)
 
 
-def _with_exports(
-    changes: Sequence[SymbolChange], comparison: Comparison
-) -> tuple[SymbolChange, ...]:
-    """Return changes of definitions, with those marked that their package offered before."""
-    index = PythonIndex(comparison.old)
-    return tuple(
-        replace(each, is_exported=_is_exported(each, comparison.old, index))
-        if each.how in ("removed", "head") and each.symbol.is_public and each.role == SOURCE
-        else each
-        for each in changes
-    )
+def _tests(
+    symbols: Sequence[SymbolChange], uses: Sequence[Use], is_test: Callable[[str], bool]
+) -> dict[Key, tuple[str, ...]]:
+    """Return the test files that use each definition; an import alone runs none."""
+    found: dict[Key, set[str]] = {(each.path, each.name): set() for each in symbols}
+    for use in uses:
+        if use.how != "import" and is_test(use.path):
+            found.setdefault(use.key, set()).add(use.path)
+    return {key: tuple(sorted(paths)) for key, paths in found.items()}
 
 
-def _is_exported(change: SymbolChange, files: Files, index: PythonIndex) -> bool:
-    """Return whether a package around a definition, or a list in its module, offers it."""
-    path = change.old_path or ""
-    top = change.name.partition(".")[0]
-    folder, _, name = path.rpartition("/")
-    if name == "__init__.py":
-        return True
-    while folder:
-        # Each package around the file may re-export its names, not only the nearest.
-        package = f"{folder}/__init__.py"
-        # The word is looked for first: resolving a name costs the parse of the package.
-        if package in files.paths and top in (files.text(package) or ""):
-            found = index.find_in(package, top)
-            if found.exists and found.path == path:
-                return True
-        folder = folder.rpartition("/")[0]
-    return False
-
-
-def _is_active(rules: RuleSet, files: Files, changed: Sequence[ChangedFile]) -> bool:
-    """Return whether the repository is in the field of a set, judged by its imports."""
-    if not rules.active_imports:
-        return True
-    if any(set(rules.active_imports) & (each.new_imports | each.old_imports) for each in changed):
-        return True
-    names = "|".join(re.escape(each) for each in rules.active_imports)
-    pattern = re.compile(rf"^[ \t]*(?:from|import)[ \t]+(?:{names})\b".encode(), re.MULTILINE)
-    return any(pattern.search(files.data(path) or b"") for path in files.python)
-
-
-def _fact_signals(
-    rules: Sequence[Rule],
-    findings: Sequence[Finding],
-    symbols: Sequence[SymbolChange],
-    reach: dict[Key, Reach],
-    *,
-    has_tests: bool,
-) -> Iterator[Signal]:
-    """Yield the signals of rules about facts, file by file."""
-    untested = [
-        each
-        for each in unreached(symbols, reach)
-        if has_tests and reach[each.path, each.name].imported is None
-    ]
-    for rule in rules:
-        for fact in rule.when.facts:
-            places = [(each.path, each.line, each.claim) for each in findings if each.rule == fact]
-            if fact == "untested":
-                places = [(each.path, each.symbol.start, each.name) for each in untested]
-            for path in sorted({path for path, _, _ in places if is_at(rule.when, path)}):
-                lines = tuple(Line("new", line, said) for at, line, said in places if at == path)
-                yield Signal(rule, path, lines)
-
-
-def unreached(symbols: Sequence[SymbolChange], reach: dict[Key, Reach]) -> Iterator[SymbolChange]:
-    """Yield the public callables of sources that changed and that no test is seen to use."""
-    for each in symbols:
-        is_asked = each.role == SOURCE and each.symbol.is_public and each.symbol.kind != "constant"
-        # Python calls special methods itself, so no test names them.
-        is_special = each.last_name.startswith("__")
-        how = each.how in ("added", "head", "body")
-        if is_asked and how and not is_special and not reach[each.path, each.name].is_seen:
-            yield each
+def _readings(
+    comparison: Comparison,
+    domains: dict[str, tuple[Domain, ...]],
+    settings: Settings,
+    is_test: Callable[[str], bool],
+) -> Iterator[Reading]:
+    """Yield one reading for each domain that is a file's own, with its other files."""
+    # From the old state, so that a change cannot appoint its own reviewer.
+    agents = read_agents(comparison.old)
+    all_tests = [path for path in comparison.new.paths if is_test(path)]
+    wanted = {each[0].id: each[0] for each in domains.values()}
+    for domain in sorted(wanted.values(), key=lambda each: SEVERITIES.index(each.severity)):
+        paths = tuple(sorted(path for path, rows in domains.items() if rows[0].id == domain.id))
+        expert = expert_for(domain, agents, settings.agents or {})
+        agent, why = expert or (None, "the repository has no subagent for it")
+        yield Reading(domain, paths, tests_of(domain, paths, all_tests), agent, why)
 
 
 def _unread(files: Sequence[ChangedFile]) -> Iterator[str]:

@@ -1,31 +1,20 @@
-"""A changed file as the rules see it: its role, its lines on both sides, its definitions."""
+"""A changed file: its role, its lines on both sides, its definitions."""
 
 from __future__ import annotations
 
-import ast
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal, NamedTuple
 
-from scaffold.analysis.python.statements import all_nodes
-from scaffold.syntax import parse
 from scaffold.vcs.changes import FileChange
-from scaffold.vcs.review.languages import Views, language_of, views
+from scaffold.vcs.review.languages import language_of
 from scaffold.vcs.review.revisions import Comparison
 from scaffold.vcs.review.roles import Role, role_of
 from scaffold.vcs.symbols import Symbol, read_symbols, symbol_at
 
 Side = Literal["old", "new"]
-
-
-class Line(NamedTuple):
-    """One line of a changed file: the side it is on, and its number there."""
-
-    side: Side
-    number: int
-    text: str
 
 
 class Block(NamedTuple):
@@ -69,11 +58,6 @@ class ChangedFile:
             if lines:
                 yield Block(side, hunk.old_start if side == "old" else hunk.new_start, lines)
 
-    def views(self, side: Side) -> Views:
-        """Return the lines of one side with and without comments and strings."""
-        text = self.old_text if side == "old" else self.new_text
-        return views(self.path_on(side), text or "")
-
     def symbols(self, side: Side) -> tuple[Symbol, ...] | None:
         """Return the definitions of one side; None where they are not read."""
         return self.old_symbols if side == "old" else self.new_symbols
@@ -94,16 +78,6 @@ class ChangedFile:
         unread = self.old_symbols is None or self.new_symbols is None
         # A page or a picture has no definitions to read.
         return unread and language_of(self.path) is not None
-
-    @cached_property
-    def new_imports(self) -> frozenset[str]:
-        """The modules that it imports."""
-        return imported_modules(self.path, self.new_text)
-
-    @cached_property
-    def old_imports(self) -> frozenset[str]:
-        """The modules that it imported."""
-        return imported_modules(self.path_on("old"), self.old_text)
 
     def symbol_around(self, side: Side, number: int) -> Symbol | None:
         """Return the innermost definition around a line."""
@@ -133,23 +107,3 @@ def read_changed_files(comparison: Comparison, roles: tuple[Role, ...]) -> tuple
         text = new if new is not None else old
         found.append(ChangedFile(change, role_of(change.path, text, roles), old, new))
     return tuple(found)
-
-
-def imported_modules(path: str, text: str | None) -> frozenset[str]:
-    """Return the absolute modules that a Python source imports, with those around them."""
-    if text is None or not path.endswith((".py", ".pyi")):
-        return frozenset()
-    try:
-        tree = parse(text)
-    except SyntaxError:
-        return frozenset()
-    found: set[str] = set()
-    for node in all_nodes(tree):
-        if isinstance(node, ast.Import):
-            found.update(each.name for each in node.names)
-        elif isinstance(node, ast.ImportFrom) and node.level == 0 and node.module:
-            found.add(node.module)
-            # A name that is taken from a package may be a module of it.
-            found.update(f"{node.module}.{each.name}" for each in node.names)
-    parts = (name.split(".") for name in found)
-    return frozenset(".".join(each[:count]) for each in parts for count in range(1, len(each) + 1))

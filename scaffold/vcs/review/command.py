@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,8 +11,7 @@ from scaffold.report import Report
 from scaffold.vcs.repository import open_repository
 from scaffold.vcs.review.analysis import Analysis, analyse
 from scaffold.vcs.review.findings import RULES
-from scaffold.vcs.review.json_report import to_data
-from scaffold.vcs.review.markdown_report import to_markdown
+from scaffold.vcs.review.report import to_data, to_markdown
 from scaffold.vcs.review.revisions import Which, compare
 from scaffold.vcs.review.settings import read_settings
 
@@ -23,21 +21,21 @@ if TYPE_CHECKING:
 COMMAND = "review"
 
 
-def review(folder: Path, which: Which, rules: Sequence[str] = (), form: str = "human") -> Report:
+def review(folder: Path, which: Which, form: str = "human", *, quick: bool = False) -> Report:
     """Return the CHANGE_ANALYSIS_REPORT of a change.
 
     Args:
         folder: A folder of the repository.
         which: The states to compare.
-        rules: Files of rules on the disk that count as well.
         form: One of `scaffold.findings.FORMATS`; people read Markdown.
+        quick: Whether pyright and ruff are left out.
 
     Raises:
-        ScaffoldError: There is no repository, no such revision, or a rule is wrong.
+        ScaffoldError: There is no repository, no such revision, or a setting is wrong.
     """
     repository = open_repository(folder)
     try:
-        return _review(repository, which, rules, form)
+        return _review(repository, which, form, quick=quick)
     except git_errors() as error:
         said = str(getattr(error, "stderr", "") or error).strip().removeprefix("stderr:")
         raise TargetError(
@@ -56,11 +54,11 @@ def git_errors() -> tuple[type[Exception], ...]:
     return git.GitCommandError, git.BadObject
 
 
-def _review(repository: git.Repo, which: Which, rules: Sequence[str], form: str) -> Report:
+def _review(repository: git.Repo, which: Which, form: str, *, quick: bool) -> Report:
     # Settings come from the old state: a change does not choose the rules that it is judged by.
     comparison = compare(repository, which)
     try:
-        return _report(analyse(comparison, read_settings(comparison.old, rules)), form)
+        return _report(analyse(comparison, read_settings(comparison.old), quick=quick), form)
     finally:
         comparison.close()
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import ast
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from textwrap import dedent
 from typing import Literal
 
+from scaffold.syntax import parse
 from scaffold.vcs.review.changed_file import ChangedFile
 from scaffold.vcs.signatures import why_calls_break
 from scaffold.vcs.symbols import Symbol
@@ -25,7 +28,6 @@ class SymbolChange:
         old: The definition before.
         new: The definition after.
         role: The role of its file.
-        is_exported: Whether a package around it offered it, or a list of what a module offers did.
     """
 
     how: How
@@ -34,7 +36,6 @@ class SymbolChange:
     old: Symbol | None
     new: Symbol | None
     role: str
-    is_exported: bool = False
 
     @property
     def symbol(self) -> Symbol:
@@ -86,8 +87,12 @@ def _changes_of(file: ChangedFile) -> Iterator[SymbolChange]:
         # A head that differs breaks callers whatever became of the body, so it is reported alone.
         elif earlier.head != symbol.head or earlier.kind != symbol.kind:
             yield _change("head", file, earlier, symbol)
-        elif earlier.digest != symbol.digest and name in touched:
-            # A digest covers the docstring too, which no caller and no test depends on.
+        # A digest covers docstrings too, which no caller and no test depends on.
+        elif (
+            earlier.digest != symbol.digest
+            and name in touched
+            and _code(file.old_text, earlier) != _code(file.new_text, symbol)
+        ):
             yield _change("body", file, earlier, symbol)
     for name, symbol in before.items():
         if name not in after and not _has_parent(name, before, after):
@@ -106,8 +111,23 @@ def _touched(file: ChangedFile) -> Iterator[Symbol]:
         for block in file.blocks(side):
             for number in range(block.start, block.start + len(block.lines)):
                 symbol = file.symbol_around(side, number)
-                if symbol is not None and file.views(side).line(number, "text").strip():
+                if symbol is not None and block.lines[number - block.start].strip():
                     yield symbol
+
+
+def _code(text: str | None, symbol: Symbol) -> str:
+    """Return a definition without its docstrings; as it is where it is no Python of its own."""
+    rows = (text or "").split("\n")[symbol.start - 1 : symbol.end]
+    source = dedent("\n".join(rows))
+    try:
+        tree = parse(source)
+    except SyntaxError:
+        return source
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
+            # A string that is a statement is for readers, wherever it is.
+            node.value.value = None
+    return ast.dump(tree)
 
 
 def _by_name(symbols: Sequence[Symbol]) -> dict[str, Symbol]:

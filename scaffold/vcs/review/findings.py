@@ -19,7 +19,9 @@ from scaffold.vcs.review.watched_definitions import Watched
 RULES = {
     "call-broken": RuleText("A call still fits what it calls."),
     "name-gone": RuleText("A name that is used is still defined."),
-    "syntax-broken": RuleText("Python that parsed still parses."),
+    "pyright": RuleText("Pyright reports nothing of the new state that it did not of the old one."),
+    "ruff": RuleText("Ruff reports nothing of the new state that it did not of the old one."),
+    "syntax-broken": RuleText("Python that compiled still compiles."),
 }
 """What certainly broke, for writers that name rules."""
 
@@ -125,8 +127,8 @@ def _modules_named(node: ast.AST, package: list[str]) -> Iterator[str]:
         yield from (f"{start}.{each.name}" for each in node.names)
 
 
-def unread_syntax(files: Sequence[ChangedFile]) -> Iterator[Finding]:
-    """Yield the Python sources that parsed before and do not parse now."""
+def broken_syntax(files: Sequence[ChangedFile]) -> Iterator[Finding]:
+    """Yield the Python sources that compiled before and do not compile now."""
     for file in files:
         if not file.path.endswith(".py") or file.new_text is None:
             continue
@@ -134,17 +136,21 @@ def unread_syntax(files: Sequence[ChangedFile]) -> Iterator[Finding]:
         if problem is None or (file.old_text and _syntax_problem(file.old_text)):
             continue
         yield _broken(
-            "syntax-broken", file.path, problem.lineno or 1, f"it does not parse: {problem.msg}",
-            "Python's own parser",
+            "syntax-broken", file.path, problem.lineno or 1,
+            f"it does not compile: {problem.msg}", "Python's own compiler",
         )  # fmt: skip
 
 
 def _syntax_problem(text: str) -> SyntaxError | None:
     try:
-        parse(text)
+        tree = parse(text)
+        # A keyword that is given twice, or a `return` outside of a function, parses.
+        compile(tree, "<source>", "exec", dont_inherit=True)
     # Syntax of a Python newer than this one is no fault of the change.
     except NewerSyntaxError:
         return None
     except SyntaxError as error:
         return error
+    except (ValueError, TypeError, RecursionError):
+        return None
     return None

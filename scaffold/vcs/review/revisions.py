@@ -17,6 +17,8 @@ from scaffold.vcs.changes import (
     staged_changes,
     unstaged_changes,
 )
+from scaffold.vcs.pull_request import github
+from scaffold.vcs.pull_request.remote import fetch_commit
 from scaffold.vcs.repository import commit_at, is_empty, is_shallow, root_of
 from scaffold.vcs.review.trees import files_at, indexed_files
 
@@ -34,12 +36,14 @@ class Which(NamedTuple):
         base: The branch that the change is to go to.
         staged: Whether to look at what the next commit would change.
         worktree: Whether to look at the files on the disk too.
+        request: The number of a pull request, which `gh` looks up and git fetches.
     """
 
     revisions: str | None = None
     base: str | None = None
     staged: bool = False
     worktree: bool = False
+    request: int | None = None
 
 
 @dataclass(frozen=True)
@@ -79,6 +83,8 @@ def compare(repository: git.Repo, which: Which) -> Comparison:
             what the change is to be compared with.
     """
     _refuse_contradictions(which)
+    if which.request is not None:
+        return _request(repository, which.request)
     if which.staged:
         return _staged(repository)
     if is_empty(repository):
@@ -105,14 +111,29 @@ def _refuse_contradictions(which: Which) -> None:
         name
         for name, is_there in (
             ("REV..REV", bool(which.revisions)), ("--staged", which.staged),
-            ("--worktree", which.worktree),
+            ("--worktree", which.worktree), ("--pr", which.request is not None),
         )
         if is_there
     ]  # fmt: skip
     if len(given) > 1:
         raise RequestError(f"{given[0]} and {given[1]} exclude each other", code="usage")
-    if which.base and (which.staged or ".." in (which.revisions or "")):
+    has_base = which.staged or which.request is not None or ".." in (which.revisions or "")
+    if which.base and has_base:
         raise RequestError(f"--base and {given[0]} exclude each other", code="usage")
+
+
+def _request(repository: git.Repo, number: int) -> Comparison:
+    """Fetch a pull request and return what it adds to its base; no ref is moved."""
+    root = root_of(repository)
+    wanted = github.read_request(root, number)
+    base, head = (
+        fetch_commit(repository, wanted.repository, ref)
+        for ref in (f"refs/heads/{wanted.base}", f"refs/pull/{number}/head")
+    )
+    tip = commit_at(repository, head)
+    return _between(
+        repository, _fork(repository, base, tip), tip, f"pull request {number} into {wanted.base}"
+    )
 
 
 def _range(repository: git.Repo, text: str) -> Comparison:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 import tomllib
 from functools import cache
+from pathlib import Path
 from typing import NamedTuple
 
 from scaffold.analysis.files.globs import matches
 from scaffold.vcs.review.languages import language_of
-from scaffold.vcs.review.rule_files import FOLDER
 
 SOURCE, OTHER = "source", "other"
 
@@ -55,5 +55,5 @@ def role_names() -> tuple[str, ...]:
 @cache
 def built_in_roles() -> tuple[Role, ...]:
     """Return the roles that come with the tool, in the order in which they are tried."""
-    table = tomllib.loads((FOLDER / "roles.toml").read_text(encoding="utf-8"))
+    table = tomllib.loads(Path(__file__).with_name("roles.toml").read_text(encoding="utf-8"))
     return tuple(Role(each["name"], tuple(each["paths"])) for each in table["role"])

@@ -94,8 +94,9 @@ class Repository:
         self.git("add", "-A")
         self.git("commit", "-q", "--allow-empty", "-m", subject)
 
-    def review(self, *argv: str) -> dict[str, Any]:
-        """Runs the command, and returns its report; nothing may have been written."""
+    def review(self, *argv: str, quick: bool = True) -> dict[str, Any]:
+        """Run the command, and return its report; nothing may have been written."""
+        argv = (*argv, "--quick") if quick else argv
         before = self.state()
         done = self.run(*argv)
         assert done.status == 0, done.text
@@ -129,15 +130,6 @@ def repository(tmp_path: Path) -> Repository:
     return made
 
 
-def rules(report: dict[str, Any]) -> dict[str, str]:
-    """Returns the files of each rule that speaks, as `path:line` where a line is meant."""
-    found: dict[str, str] = {}
-    for each in report["signals"]:
-        places = [f"{each['path']}:{line['number']}" for line in each["lines"]] or [each["path"]]
-        found[each["rule"]] = ", ".join([*filter(None, [found.get(each["rule"])]), *places])
-    return found
-
-
 # --- what a change breaks -------------------------------------------------------------------------
 
 
@@ -147,10 +139,10 @@ def test_a_keyword_that_callers_still_pass_is_a_finding(repository: Repository) 
     assert [(each["fact"], each["path"], each["line"]) for each in report["findings"]] == [
         ("call-broken", "pkg/use.py", 11)
     ]
-    assert rules(report)["export-broken"] == "pkg/engine.py"
+    (change,) = [each for each in report["symbols"] if each["name"] == "make"]
+    assert change["breaks"] == "make takes no 'fast' any more"
     assert "has no parameter 'fast'" in report["findings"][0]["claim"]
-    assert rules(report)["call-broken"] == "pkg/use.py:11"
-    assert report["risk"] == "HIGH"
+    assert report["severity"] == "HIGH"
 
 
 def test_a_parameter_that_a_constructor_now_needs_is_found_through_aliases(
@@ -176,7 +168,6 @@ def test_a_name_that_is_gone_is_found_where_it_is_imported(repository: Repositor
     assert [(each["fact"], each["path"]) for each in report["findings"]] == [
         ("name-gone", "pkg/__init__.py")
     ]
-    assert rules(report)["export-removed"] == "pkg/engine.py"
 
 
 def test_a_module_that_moved_is_found_where_its_old_name_is_imported(
@@ -195,7 +186,7 @@ def test_a_change_that_breaks_nothing_has_no_findings(repository: Repository) ->
     repository.commit({"pkg/engine.py": longer})
     report = repository.review()
     assert report["findings"] == []
-    assert report["signals"] == []
+    assert report["defaults"] == []
     assert [(each["name"], each["how"]) for each in report["symbols"]] == [("make", "head")]
 
 
@@ -261,22 +252,107 @@ def test_a_public_function_that_no_test_reaches_is_named(repository: Repository)
     ]
 
 
-def test_what_no_test_imports_is_a_signal_but_for_benchmarks(repository: Repository) -> None:
-    fresh = "def lonely(size: int) -> int:\n    return size\n"
-    repository.commit({"pkg/alone.py": fresh, "benchmarks/alone.py": fresh})
-    assert rules(repository.review()) == {"untested": "pkg/alone.py:1"}
+# --- pyright and ruff -----------------------------------------------------------------------------
+
+UNTYPED = """import os
 
 
-def test_a_test_reaches_a_function_through_what_uses_it(repository: Repository) -> None:
-    test = "from pkg.use import run\n\n\ndef test_run():\n    assert run('abc') == 'ab'\n"
-    repository.commit({"tests/test_use.py": test})
+def read(path):
+    data = {}
+    data.missing = 1
+    return data
+"""
+BUGS = {
+    "an undefined name": ("def use(path):\n    return os.stat(pth)\n", ("pyright", 11)),
+    "a call that does not fit": ("def use(path):\n    return read(path, 1)\n", ("call-broken", 11)),
+    "a name that a module lacks": ("from os import statt\n", ("pyright", 10)),
+    "an attribute of a module": ("def use():\n    return os.statt\n", ("pyright", 11)),
+    "an attribute before its value": ("def use():\n    print(x)\n    x = 1\n", ("pyright", 11)),
+    "a percent format": ('def use():\n    return "%s %s" % (1,)\n', ("ruff", 11)),
+    "a keyword twice": ("def use():\n    return dict(a=1, a=2)\n", ("syntax-broken", 11)),
+    "return outside": ("return 1\n", ("syntax-broken", 10)),
+}
+
+
+@pytest.mark.parametrize("case", BUGS)
+def test_a_bug_that_a_change_brings_in_is_a_finding(case: str, repository: Repository) -> None:
+    text, wanted = BUGS[case]
+    repository.commit({"pkg/plain.py": UNTYPED})
+    repository.git("branch", "-f", "main")
+    repository.commit({"pkg/plain.py": f"{UNTYPED}\n\n{text}"})
+    report = repository.review(quick=False)
+    found = {(each["fact"], each["line"]) for each in report["findings"]}
+    # A call that never fitted was not broken by a change of what it calls.
+    assert found == {("pyright", 11) if wanted[0] == "call-broken" else wanted}
+    assert report["not_read"] in ([], ["the definitions of pkg/plain.py: it cannot be parsed"])
+
+
+def test_what_was_reported_before_is_no_finding_wherever_it_stands_now(
+    repository: Repository,
+) -> None:
+    repository.commit({"pkg/plain.py": UNTYPED + "\n\nprint(undefined)\n"})
+    repository.git("branch", "-f", "main")
+    repository.git("mv", "pkg/plain.py", "pkg/moved.py")
+    repository.commit({"pkg/moved.py": "# moved\n\n" + UNTYPED + "\n\nprint(undefined)\n"})
+    assert repository.review(quick=False)["findings"] == []
+
+
+def test_a_file_that_did_not_change_is_checked_where_it_uses_what_did(
+    repository: Repository,
+) -> None:
+    user = "from pkg.engine import make\n\n\ndef name() -> int:\n    return make(1).size\n"
+    repository.commit({"pkg/user.py": user})
+    repository.git("branch", "-f", "main")
+    repository.commit({"pkg/engine.py": ENGINE.replace("self.size = size", "self.extent = size")})
+    findings = repository.review(quick=False)["findings"]
+    assert ("pyright", "pkg/user.py", 5) in {
+        (each["fact"], each["path"], each["line"]) for each in findings
+    }
+
+
+def test_the_configuration_of_the_repository_counts(repository: Repository) -> None:
+    table = '[tool.ruff.lint]\nselect = ["T20"]\n[tool.pyright]\nreportReturnType = "error"\n'
+    repository.commit({"pyproject.toml": table})
+    repository.git("branch", "-f", "main")
+    fresh = "\n\ndef name(size: int) -> str:\n    print(size)\n    return size\n"
+    repository.commit({"pkg/engine.py": ENGINE + fresh})
+    findings = repository.review(quick=False)["findings"]
+    assert [(each["fact"], each["line"]) for each in findings] == [("ruff", 28), ("pyright", 29)]
+
+
+# --- defaults and domains -------------------------------------------------------------------------
+
+
+def test_a_changed_default_names_who_relies_on_it(repository: Repository) -> None:
+    config = "class Config:\n    rate: float = 0.1\n    name = 'a'\n"
+    repository.commit({"pkg/config.py": config})
     repository.git("branch", "-f", "main")
     repository.commit(
-        {"pkg/engine.py": ENGINE.replace("return self._cut(prompt", "return self._cut(2 * prompt")}
+        {
+            "pkg/engine.py": ENGINE.replace("fast: bool = False", "fast: bool = True").replace(
+                "LIMIT = 3", "LIMIT = 4"
+            ),
+            "pkg/config.py": config.replace("0.1", "0.2"),
+        }
     )
+    found = {
+        (each["owner"], each["name"]): (each["old"], each["new"], each["reliers"])
+        for each in repository.review()["defaults"]
+    }
+    assert found == {
+        ("make", "fast"): ("False", "True", ["pkg/engine.py:24", "tests/test_engine.py:5"]),
+        ("", "LIMIT"): ("3", "4", []),
+        ("Config", "rate"): ("0.1", "0.2", []),
+    }
+
+
+def test_a_place_that_no_row_names_is_unknown_and_never_low(repository: Repository) -> None:
+    repository.commit({"pkg/zebra.py": "x = 1\n"})
     report = repository.review()
-    (row,) = [each for each in report["tests"] if each["name"] == "Engine.generate"]
-    assert row["through"] == [{"test": "tests/test_use.py", "user": "run"}]
+    assert report["severity"] == "unknown"
+    assert [(each["domain"], each["files"]) for each in report["readings"]] == [
+        ("unknown", ["pkg/zebra.py"])
+    ]
 
 
 # --- silence --------------------------------------------------------------------------------------
@@ -286,22 +362,8 @@ def test_a_renamed_file_without_a_change_is_low(repository: Repository) -> None:
     repository.git("mv", "README.md", "READ.md")
     repository.commit({})
     report = repository.review()
-    assert (report["risk"], report["signals"]) == ("LOW", [])
+    assert (report["severity"], report["findings"]) == ("LOW", [])
     assert report["files"][0]["status"] == "R"
-
-
-@pytest.mark.parametrize(
-    "line",
-    [
-        "# eval(text) would be wrong",
-        'TEXT = "eval(text)"',
-        '"""Never eval(text)."""',
-        "def eval(a): ...",
-    ],
-)
-def test_comments_and_strings_are_no_code(repository: Repository, line: str) -> None:
-    repository.commit({"pkg/notes.py": f"{line}\n"})
-    assert "runs-text" not in rules(repository.review())
 
 
 def test_a_docstring_changes_no_definition(repository: Repository) -> None:
@@ -310,30 +372,7 @@ def test_a_docstring_changes_no_definition(repository: Repository) -> None:
     repository.git("branch", "-f", "main")
     repository.commit({"pkg/a.py": text.replace("Does a.", "Does b.") + "# end\n"})
     report = repository.review()
-    assert (report["symbols"], report["signals"]) == ([], [])
-
-
-def test_moved_lines_are_not_new(repository: Repository) -> None:
-    repository.commit({"pkg/a.py": "def f(x):\n    return eval(x)\n\n\ndef g(x):\n    return x\n"})
-    repository.git("branch", "-f", "main")
-    repository.commit({"pkg/a.py": "def g(x):\n    return x\n\n\ndef f(x):\n    return eval(x)\n"})
-    assert "runs-text" not in rules(repository.review())
-
-
-def test_training_rules_sleep_where_nothing_of_the_field_is_imported(
-    repository: Repository,
-) -> None:
-    repository.commit({"pkg/loss.py": "def policy_loss(a):\n    return a * 2\n"})
-    report = repository.review()
-    assert report["rules"] == ["general"]
-
-
-def test_training_rules_wake_where_the_field_is_imported(repository: Repository) -> None:
-    text = "import torch\n\n\ndef policy_loss(a, loss_mask):\n    return (a * loss_mask).sum()\n"
-    repository.commit({"pkg/loss.py": text})
-    report = repository.review()
-    assert report["rules"] == ["general", "training"]
-    assert rules(report)["loss-new"] == "pkg/loss.py:4"
+    assert report["symbols"] == []
 
 
 # --- which change is meant ------------------------------------------------------------------------
@@ -363,7 +402,7 @@ BAD: list[tuple[tuple[str, ...], int, str]] = [
     (("--staged", "--worktree"), 2, "usage"),
     (("main..HEAD", "--staged"), 2, "usage"),
     (("main..HEAD", "--base", "main"), 2, "usage"),
-    (("--rules", "nowhere.toml"), 2, "rules_invalid"),
+    (("--pr", "3", "--staged"), 2, "usage"),
 ]
 
 
@@ -378,13 +417,13 @@ def test_a_wrong_request_is_an_error_that_says_what_to_do(
 
 def test_the_report_has_its_headings_and_says_the_same_twice(repository: Repository) -> None:
     repository.commit({"pkg/engine.py": ENGINE.replace(", fast: bool = False", "")})
-    first, second = (run_scaffold(repository.folder, "review") for _ in range(2))
+    first, second = (run_scaffold(repository.folder, "review", "--quick") for _ in range(2))
     assert first == second
     assert first.status == 0
     headings = [line for line in first.text.splitlines() if line.startswith(("# ", "## "))]
     assert headings == [
-        "# CHANGE_ANALYSIS_REPORT", "## Summary", "## Files", "## Findings", "## Signals",
-        "## Symbols", "## Callers", "## Tests", "## Failure modes", "## Passes", "## Not read",
+        "# CHANGE_ANALYSIS_REPORT", "## Summary", "## Files", "## Findings", "## Changed defaults",
+        "## Symbols", "## Callers", "## Tests", "## Readings", "## Not read",
         "## Findings template",
     ]  # fmt: skip
 
@@ -397,7 +436,7 @@ def test_in_an_empty_repository_there_is_only_what_is_staged(tmp_path: Path) -> 
     assert made.run().report["error"]["code"] == "revision_unknown"
     made.write({"a.py": "def f():\n    return eval('1')\n", "b.py": "x = 1\n"})
     made.git("add", "a.py")
-    assert rules(made.review("--staged"))["runs-text"] == "a.py:2"
+    assert [each["path"] for each in made.review("--staged")["files"]] == ["a.py"]
     assert [each["path"] for each in made.review("--worktree")["files"]] == ["a.py", "b.py"]
 
 
@@ -463,11 +502,12 @@ def test_binary_files_links_submodules_and_modes_are_told_apart(repository: Repo
     repository.git("update-index", "--add", "--cacheinfo", f"160000,{commit},inner")
     repository.git("commit", "-q", "-m", "feat: odd files")
     report = repository.review()
-    told = rules(report)
-    assert {told["binary"], told["executable"], told["link"], told["submodule"]} == {
-        "image.bin", "run.sh", "pointer", "inner",
+    assert {each["path"]: each["is_binary"] for each in report["files"]} == {
+        "image.bin": True, "run.sh": False, "pointer": False, "inner": False, "latin.py": False,
     }  # fmt: skip
-    assert {each["path"] for each in report["files"]} >= {"latin.py"}
+    text = run_scaffold(repository.folder, "review", "--quick").text
+    assert "| submodule |" in text
+    assert "| binary |" in text
 
 
 def test_a_merge_is_what_it_brought_to_its_first_parent(repository: Repository) -> None:
@@ -501,8 +541,8 @@ def test_a_repository_that_lacks_an_object_is_no_fault_of_the_tool(
 
 def test_odd_names_stay_on_their_line(repository: Repository) -> None:
     repository.commit({"a `b` |c\nd.py": "x = eval('1')\n"})
-    assert rules(repository.review())["runs-text"] == "a `b` |c\nd.py:1"
-    text = run_scaffold(repository.folder, "review").text
+    assert [each["path"] for each in repository.review()["files"]] == ["a `b` |c\nd.py"]
+    text = run_scaffold(repository.folder, "review", "--quick").text
     (row,) = [line for line in text.splitlines() if line.startswith("|") and "added" in line]
     assert row.count("|") - row.count("\\|") == 6
 
@@ -511,90 +551,105 @@ def test_a_source_that_breaks_is_a_finding(repository: Repository) -> None:
     repository.commit({"pkg/use.py": "def run(:\n"})
     report = repository.review()
     assert [each["fact"] for each in report["findings"]] == ["syntax-broken"]
-    assert report["risk"] == "CRITICAL"
     assert "the definitions of pkg/use.py: it cannot be parsed" in report["not_read"]
 
 
 def test_findings_are_written_for_code_hosts(repository: Repository) -> None:
     repository.commit({"pkg/use.py": "def run(:\n"})
-    done = run_scaffold(repository.folder, "review", "--format", "sarif")
+    done = run_scaffold(repository.folder, "review", "--quick", "--format", "sarif")
     assert read_places(done.text) == [Place("syntax-broken", "error", "pkg/use.py", 1, 1)]
-    done = run_scaffold(repository.folder, "review", "--format", "github")
+    done = run_scaffold(repository.folder, "review", "--quick", "--format", "github")
     assert done.text.startswith("::error file=pkg/use.py,line=1,col=1,title=syntax-broken::it does")
 
 
-def test_a_repository_of_another_language_has_its_signals_too(tmp_path: Path) -> None:
-    made = Repository(tmp_path / "web")
-    made.commit({"a.ts": "export function load(x: string) { return x; }\n"})
-    made.git("switch", "-q", "-c", "change")
-    made.commit({"a.ts": "// eval(x)\nexport function load(x: string) { return eval(x); }\n"})
-    assert rules(made.review())["runs-text"] == "a.ts:2"
+def test_a_pull_request_is_fetched_without_moving_a_ref(
+    repository: Repository, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    repository.commit({"a.txt": "1\n"})
+    repository.git("update-ref", "refs/pull/7/head", "HEAD")
+    subprocess.run(
+        ["git", "clone", "-q", "-b", "main", "--single-branch", str(repository.folder), "clone"],
+        cwd=tmp_path, check=True,
+    )  # fmt: skip
+    gh = tmp_path / "bin" / "gh"
+    gh.parent.mkdir()
+    url = f"{repository.folder}/pull/7"
+    gh.write_text(f"#!/bin/sh\necho '{json.dumps({'url': url, 'baseRefName': 'main'})}'\n")
+    gh.chmod(0o755)
+    monkeypatch.setenv("PATH", str(gh.parent), prepend=os.pathsep)
+    clone = Repository(tmp_path / "clone")
+    refs = clone.git("for-each-ref")
+    done = clone.run("--pr", "7", "--quick")
+    assert done.status == 0, done.text
+    assert [each["path"] for each in done.report["review"]["files"]] == ["a.txt"]
+    assert done.report["review"]["why"] == "pull request 7 into main"
+    assert clone.git("for-each-ref") == refs
 
 
 # --- settings -------------------------------------------------------------------------------------
 
 OWN = """
-[[rule]]
-id = "no-print"
-domain = "style"
-signal = "Something is printed"
-risk = "LOW"
-why = "Output is for reports."
-passes = ["correctness"]
-when = { added = ['\\bprint\\('] }
+[[domain]]
+id = "stripes"
+title = "Stripes"
+severity = "HIGH"
+words = ["zebra"]
+look = "Whether each stripe is there."
 """
 
 
-def test_a_repository_has_rules_of_its_own(repository: Repository) -> None:
+def test_a_repository_has_domains_of_its_own(repository: Repository) -> None:
     table = (
-        '[tool.scaffold.review]\nrules = ["rules.toml"]\ndisable = ["runs-text"]\n'
-        'risk = { no-print = "HIGH" }\nroles = { generated = ["made/"] }\n'
-        'agents = { correctness = "reader" }\n'
+        '[tool.scaffold.review]\ndomains = ["domains.toml"]\n'
+        'severity = { documentation = "HIGH" }\n'
+        'roles = { generated = ["made/"] }\nagents = { stripes = "reader" }\n'
     )
-    repository.commit({"pyproject.toml": table, "rules.toml": OWN})
+    repository.commit({"pyproject.toml": table, "domains.toml": OWN})
     repository.git("branch", "-f", "main")
-    repository.commit({"made/a.py": "print(eval('1'))\n", "pkg/b.py": "print(eval('1'))\n"})
+    repository.commit({"made/a.py": "x = 1\n", "pkg/zebra.py": "x = 1\n", "README.md": "#\n"})
     report = repository.review()
-    assert rules(report) == {"no-print": "pkg/b.py:1"}
-    assert report["risk"] == "HIGH"
-    assert {each["agent"] for each in report["passes"] if each["pass"] == "correctness"} == {
-        "reader"
+    assert {each["path"]: (each["domains"][0], each["severity"]) for each in report["files"]} == {
+        "made/a.py": ("assets", "LOW"),
+        "pkg/zebra.py": ("stripes", "HIGH"),
+        "README.md": ("documentation", "HIGH"),
     }
+    agents = {each["domain"]: each["agent"] for each in report["readings"]}
+    assert agents == {"stripes": "reader", "documentation": None, "assets": None}
 
 
-def test_a_change_cannot_switch_off_the_rules_that_judge_it(repository: Repository) -> None:
-    table = '[tool.scaffold.review]\ndisable = ["runs-text"]\n'
-    repository.commit({"pyproject.toml": table, "pkg/b.py": "eval('1')\n"})
-    assert rules(repository.review())["runs-text"] == "pkg/b.py:1"
+def test_a_change_cannot_lower_its_own_severity(repository: Repository) -> None:
+    table = '[tool.scaffold.review]\nseverity = { engine = "LOW" }\n'
+    repository.commit({"pyproject.toml": table, "pkg/engine.py": ENGINE + "x = 1\n"})
+    rows = {each["path"]: each["severity"] for each in repository.review()["files"]}
+    assert rows["pkg/engine.py"] == "HIGH"
 
 
-def test_rules_on_the_disk_are_named_on_the_command_line(
-    repository: Repository, tmp_path: Path
-) -> None:
-    (tmp_path / "more.toml").write_text(OWN, encoding="utf-8")
-    repository.commit({"pkg/b.py": "print(1)\n"})
-    report = repository.review("--rules", str(tmp_path / "more.toml"))
-    assert rules(report)["no-print"] == "pkg/b.py:1"
-
-
-def test_a_subagent_is_chosen_by_what_it_says_of_itself(repository: Repository) -> None:
-    agent = "---\nname: code-reader\ndescription: Reviews a change for faults.\n---\nRead.\n"
-    repository.commit({".claude/agents/code-reader.md": agent})
+def test_a_subagent_is_chosen_by_its_name_or_description(repository: Repository) -> None:
+    agent = "---\nname: {}\ndescription: {}.\n---\nRead.\n"
+    repository.commit(
+        {
+            ".claude/agents/a.md": agent.format("cook", "Cooks for the engine room"),
+            ".claude/agents/b.md": agent.format("reader", "Reviews the trainer and its engine"),
+        }
+    )
     repository.git("branch", "-f", "main")
-    repository.commit({"pkg/b.py": "x = 1\n"})
-    (reading,) = repository.review()["passes"]
-    assert (reading["pass"], reading["agent"]) == ("correctness", "code-reader")
+    repository.commit({"pkg/engine.py": ENGINE + "x = 1\n"})
+    (reading,) = repository.review()["readings"]
+    # One word of a description is chance, two are not.
+    assert (reading["domain"], reading["agent"]) == ("engine", "reader")
 
 
 @pytest.mark.parametrize(
     ("table", "said"),
     [
-        ("rule = []", "unknown key 'rule'; did you mean 'rules'?"),
-        ('rules = ["none.toml"]', "which are not there"),
-        ('disable = ["runs-tex"]', "did you mean 'runs-text'?"),
-        ('risk = { runs-text = "SEVERE" }', "is none of CRITICAL, HIGH, MEDIUM, LOW"),
+        ("rules = []", "unknown key 'rules'; did you mean 'roles'?"),
+        ('domains = ["none.toml"]', "which are not there"),
+        ('severity = { engin = "LOW" }', "did you mean 'engine'?"),
+        ('severity = { engine = "SEVERE" }', "is none of HIGH, MEDIUM, LOW"),
+        ('severity = { engine = "unknown" }', "is none of HIGH, MEDIUM, LOW"),
         ('roles = { tests = ["t/"] }', "did you mean 'test'?"),
         ('agents = "me"', "'agents' must be dict, not str"),
+        ('domains = ["README.md"]', "README.md is no table of domains"),
     ],
 )
 def test_wrong_settings_are_named(repository: Repository, table: str, said: str) -> None:

@@ -1,18 +1,11 @@
-"""What a file is for, what of its text is code, and which files tests import or start."""
+"""What a file is for, and what it is about."""
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
-from scaffold.analysis.files.files import list_files
-from scaffold.analysis.python.modules import Modules
-from scaffold.errors import RequestError
-from scaffold.vcs.review.imports import imported_by_tests
-from scaffold.vcs.review.languages import views
+from scaffold.vcs.review.domains import UNKNOWN, built_in_domains, domains_of, worst
 from scaffold.vcs.review.roles import Role, role_names, role_of
-from scaffold.vcs.review.rule_files import read_rules
 
 ROLES = {
     "pkg/a.py": "source",
@@ -57,81 +50,47 @@ def test_the_roles_of_the_repository_come_first() -> None:
     assert role_of("pkg/a.py", None, (Role("generated", ("pkg/",)),)) == "generated"
 
 
-VIEWS: list[tuple[str, str, str, str]] = [
-    ("a.py", 'x = "a # b"  # c', 'x = "a # b"     ', "x =             "),
-    ("a.py", 'x = f"{run(1)}s"', 'x = f"{run(1)}s"', "x =   {run(1)}  "),
-    ("a.js", "f('a') // b", "f('a')     ", "f(   )     "),
-    ("a.c", "#define A 1 /* b */", "#define A 1 /* b */", "#define A 1 /* b */"),
-    ("a.yaml", "a: 'b' # c", "a: 'b'    ", "a:        "),
-    ("a.unknown", '"a" # b', '"a" # b', '"a" # b'),
-    ("a.py", "def f(:  # broken", "def f(:          ", "def f(:          "),
-]
-
-
-@pytest.mark.parametrize(("path", "line", "text", "code"), VIEWS)
-def test_comments_and_strings_become_blanks(path: str, line: str, text: str, code: str) -> None:
-    seen = views(path, f"{line}\nlast")
-    assert seen.line(1, "all") == line
-    if path != "a.c":
-        assert (seen.line(1, "text"), seen.line(1, "code")) == (text, code)
-    assert "define A" in seen.line(1, "code") or path != "a.c"
-    assert seen.line(2, "code") == "last"
-    assert seen.line(3, "code") == ""
-
-
-def test_lines_keep_their_numbers_whatever_ends_them() -> None:
-    seen = views("a.py", 'a = """\r\nx\ry\r\n"""\r\nb = 1\r\n')
-    assert seen.line(4, "code").strip() == "b = 1"
-
-
-def test_tests_reach_files_by_imports_and_by_starting_them(tmp_path: Path) -> None:
-    texts = {
-        "tests/test_a.py": "from pkg.a import (\n    f,\n)\nimport pkg.b as b, os\n"
-        'subprocess.run(["tools/run_me.py"])\n',
-        "pkg/__init__.py": "",
-        "pkg/a.py": "from . import c\n",
-        "pkg/b.py": "",
-        "pkg/c.py": 'START = "worker"\n',
-        "pkg/worker/__main__.py": "from pkg import d\n",
-        "pkg/d.py": "",
-        "pkg/alone.py": "",
-        "tools/run_me.py": "",
-    }
-    for path, text in texts.items():
-        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / path).write_text(text, encoding="utf-8")
-    files = list_files(tmp_path)
-    found = imported_by_tests(files, Modules(files), lambda path: path.startswith("tests/"))
-    assert {path for path in files.python if path not in found} == {
-        "tests/test_a.py",
-        "pkg/alone.py",
-    }
-    assert set(found.values()) == {"tests/test_a.py"}
-
-
-RULE = '[[rule]]\nid = "a"\ndomain = "d"\nsignal = "S"\nrisk = "LOW"\nwhy = "W."\npasses = ["p"]\n'
-WRONG = {
-    "[[rule]": "Expected",
-    '[[rule]]\nid = "A b"': "is no id",
-    RULE: "has no table 'when'",
-    RULE + "when = {}": "is empty, so that it would always speak",
-    RULE + "when = { path = ['a'] }": "unknown key 'path'; did you mean 'paths'?",
-    RULE + "when = { added = ['('] }": "is no pattern",
-    RULE + "when = { added = 'x' }": "is no list of texts",
-    RULE + "when = { binary = 1 }": "is no bool",
-    RULE + "when = { min_added = true }": "is no int",
-    RULE + "when = { within = 'strings' }": "unknown 'strings'",
-    RULE + "when = { symbols = ['gone'] }": "unknown 'gone'",
-    RULE.replace("LOW", "low") + "when = { status = ['A'] }": "unknown 'low'",
-    "rules = []": "the file has an unknown key 'rules'",
-    "rule = {}": "write [[rule]]",
+FILES = {
+    "areal/engine/fsdp_engine.py": "parallel",
+    "areal/engine/core.py": "engine",
+    "src/trainer/ppo/core_algos.py": "loss",
+    "pkg/KVCache.py": "memory",
+    "pkg/weight_sync/nccl.py": "parallel",
+    "pkg/weight_sync/zzz.py": "weights",
+    "pkg/losses.py": "loss",
+    "pkg/utils/seqlen_balancing.py": "shared",
+    "infra/launcher/slurm.py": "launcher",
+    "conf/a.yaml": "configuration",
+    ".github/workflows/a.yml": "ci",
+    "tests/test_engine.py": "tests",
+    "uv.lock": "dependencies",
+    "pkg/zebra.py": "unknown",
 }
 
 
-@pytest.mark.parametrize("text", WRONG)
-def test_a_wrong_file_of_rules_says_where(text: str) -> None:
-    with pytest.raises(RequestError) as caught:
-        read_rules(text, "ours.toml")
-    assert caught.value.code == "rules_invalid"
-    assert caught.value.message.startswith("ours.toml: ")
-    assert WRONG[text] in caught.value.message
+@pytest.mark.parametrize("path", FILES)
+def test_the_domain_of_a_file(path: str) -> None:
+    rows = domains_of(path, role_of(path, None), (), built_in_domains())
+    assert rows[0].id == FILES[path]
+
+
+def test_a_definition_names_a_domain_where_the_path_has_none() -> None:
+    rows = domains_of("pkg/zebra.py", "source", ("Zebra.update_weights",), built_in_domains())
+    assert rows[0].id == "weights"
+
+
+def test_severity_is_never_low_where_something_is_unknown() -> None:
+    rows = {each.id: each for each in built_in_domains()}
+    assert worst([rows["documentation"], UNKNOWN]) == "unknown"
+    assert worst([rows["documentation"]]) == "LOW"
+    assert worst([UNKNOWN, rows["data"]]) == "MEDIUM"
+    assert worst([]) == "unknown"
+
+
+def test_every_row_of_the_table_can_be_met() -> None:
+    for each in built_in_domains():
+        assert each.look.endswith(".")
+        assert each.words or each.roles
+        for word in each.words:
+            found = domains_of(f"{word.replace(' ', '_')}.py", "source", (), [each])
+            assert found == (each,), word

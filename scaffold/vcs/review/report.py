@@ -4,18 +4,16 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
+from typing import Any
 
-from scaffold.vcs.review.analysis import Analysis, unreached
+from scaffold.vcs.review.analysis import Analysis
 from scaffold.vcs.review.changed_file import ChangedFile
-from scaffold.vcs.review.checklist import Reading
 from scaffold.vcs.review.definition_changes import SymbolChange
-from scaffold.vcs.review.rule import RISKS
-from scaffold.vcs.review.rule_matching import Signal
+from scaffold.vcs.review.domains import SEVERITIES
 from scaffold.vcs.review.uses import Use
 from scaffold.vcs.review.watched_definitions import Key
 
 # How much of each list a report shows; `--json` has all of it.
-_MOST_LINES = 5
 _MOST_USES = 8
 _MOST_ROWS = 60
 _MOST_PLACES = 20
@@ -29,7 +27,7 @@ _COLUMNS = {
     "file:line": "`path:12`",
     "claim": "what happens, for which input",
     "evidence": "the lines, a run, a source",
-    "fix": "what would mend it",
+    "fix": "what would fix it",
     "confidence": "certain, likely or a question",
 }
 TEMPLATE = "".join(
@@ -44,16 +42,105 @@ def to_markdown(analysis: Analysis) -> str:
         _section("Summary", _summary(analysis)),
         _section("Files", _files(analysis)),
         _section("Findings", _findings(analysis)),
-        _section("Signals", _signals(analysis)),
+        _section("Changed defaults", _defaults(analysis)),
         _section("Symbols", _symbols(analysis)),
         _section("Callers", _callers(analysis)),
         _section("Tests", _tests(analysis)),
-        _section("Failure modes", _failures(analysis)),
-        _section("Passes", _passes(analysis)),
+        _section("Readings", _readings(analysis)),
         _section("Not read", [f"- {each}" for each in analysis.notes]),
         "## Findings template\n\n" + TEMPLATE,
     ]
     return "\n".join(parts)
+
+
+def to_data(analysis: Analysis) -> dict[str, Any]:
+    """Return the report as the JSON that its schema describes."""
+    comparison = analysis.comparison
+    return {
+        "old": comparison.old_name,
+        "new": comparison.new_name,
+        "why": comparison.why,
+        "commits": list(comparison.subjects),
+        "severity": analysis.severity,
+        "files": [_file_data(each, analysis) for each in analysis.files],
+        "findings": [
+            {
+                "fact": each.rule,
+                "path": each.path,
+                "line": each.line,
+                "claim": each.claim,
+                "evidence": each.evidence,
+            }
+            for each in analysis.findings
+        ],
+        "defaults": [
+            {**each._asdict(), "reliers": list(each.reliers)} for each in analysis.defaults
+        ],
+        "symbols": [_symbol_data(each) for each in analysis.symbols],
+        "dependencies": [each._asdict() for each in analysis.dependencies],
+        "callers": [
+            {
+                "of": {"path": each.key[0], "name": each.key[1]},
+                "path": each.path,
+                "line": each.line,
+                "inside": each.inside,
+                "how": each.how,
+            }
+            for each in analysis.uses
+        ],
+        "tests": [
+            {"path": path, "name": name, "files": list(files)}
+            for (path, name), files in sorted(analysis.tests.items())
+        ],
+        "untested": [
+            {"path": each.path, "line": each.symbol.start, "name": each.name}
+            for each in analysis.untested
+        ],
+        "readings": [
+            {
+                "domain": each.domain.id,
+                "title": each.domain.title,
+                "severity": each.domain.severity,
+                "look": each.domain.look,
+                "agent": each.agent,
+                "why": each.why,
+                "files": list(each.paths),
+                "tests": list(each.tests),
+            }
+            for each in analysis.readings
+        ],
+        "not_read": list(analysis.notes),
+    }
+
+
+def _file_data(file: ChangedFile, analysis: Analysis) -> dict[str, Any]:
+    domains = analysis.domains[file.path]
+    return {
+        "path": file.path,
+        "old_path": file.change.old_path,
+        "status": file.change.status,
+        "role": file.role,
+        "added": file.change.added_count,
+        "removed": file.change.removed_count,
+        "is_binary": file.change.is_binary,
+        "domains": [each.id for each in domains],
+        "severity": domains[0].severity,
+    }
+
+
+def _symbol_data(change: SymbolChange) -> dict[str, Any]:
+    return {
+        "path": change.path,
+        "line": change.symbol.start,
+        "name": change.name,
+        "kind": change.symbol.kind,
+        "how": change.how,
+        "is_public": change.symbol.is_public,
+        "breaks": change.breaks,
+        "old_path": change.old_path,
+        "old_head": change.old.head if change.old else None,
+        "new_head": change.new.head if change.new else None,
+    }
 
 
 def _section(heading: str, rows: Iterator[str] | Sequence[str]) -> str:
@@ -65,9 +152,8 @@ def _summary(analysis: Analysis) -> Iterator[str]:
     comparison, files = analysis.comparison, analysis.files
     added = sum(each.change.added_count for each in files)
     removed = sum(each.change.removed_count for each in files)
-    counts = Counter(each.rule.risk for each in analysis.signals)
-    told = ", ".join(f"{counts[risk]} {risk}" for risk in RISKS if counts[risk])
-    domains = sorted({each.rule.domain for each in analysis.signals})
+    counts = Counter(analysis.domains[each.path][0].severity for each in files)
+    by_severity = ", ".join(f"{counts[each]} {each}" for each in SEVERITIES if counts[each])
     yield f"- compared: {comparison.old_name} with {comparison.new_name} ({comparison.why})"
     if comparison.subjects:
         yield f"- commits: {len(comparison.subjects)}"
@@ -75,19 +161,20 @@ def _summary(analysis: Analysis) -> Iterator[str]:
         if len(comparison.subjects) > 20:
             yield f"  - and {len(comparison.subjects) - 20} more"
     yield f"- size: {_count(len(files), 'file')}, {_count(added, 'line')} added, {removed} removed"
-    yield f"- risk: {analysis.risk}" + (f" ({told})" if told else ": no rule applies")
-    yield f"- domains: {', '.join(domains) or 'none'}"
+    yield f"- severity: {analysis.severity} (files: {by_severity})"
+    yield f"- domains: {', '.join(each.domain.id for each in analysis.readings)}"
     yield f"- certain findings: {len(analysis.findings)}"
-    yield f"- rules: {', '.join(analysis.active)}"
 
 
 def _files(analysis: Analysis) -> Iterator[str]:
     if analysis.files:
-        yield "| file | what | lines | role | risk |"
+        yield "| file | what | lines | domains | severity |"
         yield "|---|---|---|---|---|"
     for each in analysis.files[:_MOST_ROWS]:
-        risk = analysis.risk_of(each.path)
-        yield f"| {_code(each.path)} | {_what(each)} | {_size(each)} | {each.role} | {risk} |"
+        rows = analysis.domains[each.path]
+        names = ", ".join(row.id for row in rows[:3])
+        cells = (_code(each.path), _what(each), _size(each), names, rows[0].severity)
+        yield f"| {' | '.join(cells)} |"
     yield from _rest(analysis.files, _MOST_ROWS)
 
 
@@ -111,8 +198,6 @@ def _size(file: ChangedFile) -> str:
 
 
 def _findings(analysis: Analysis) -> Iterator[str]:
-    if analysis.findings:
-        yield "These hold for certain, as far as the text goes.\n"
     # One fact at many places, such as a name that is gone, is reported once.
     alike: dict[tuple[str, str, str], list[str]] = defaultdict(list)
     for each in analysis.findings:
@@ -125,38 +210,16 @@ def _findings(analysis: Analysis) -> Iterator[str]:
     yield from _rest(list(alike), _MOST_ROWS)
 
 
-def _signals(analysis: Analysis) -> Iterator[str]:
-    by_rule: dict[str, list[Signal]] = defaultdict(list)
-    for each in analysis.signals:
-        by_rule[each.rule.id].append(each)
-    for rule_id, signals in by_rule.items():
-        rule = signals[0].rule
-        yield f"### {rule.risk} {rule_id} ({rule.domain})\n"
-        yield f"{rule.signal}. {rule.why}\n"
-        for signal in signals[:_MOST_ROWS]:
-            yield from _signal_rows(signal)
-        yield from _rest(signals, _MOST_ROWS)
-        yield ""
-
-
-def _signal_rows(signal: Signal) -> Iterator[str]:
-    notes = "".join(f"\n  - {_plain(each)}" for each in signal.notes[:_MOST_LINES])
-    if len(signal.notes) > _MOST_LINES:
-        notes += f"\n  - and {len(signal.notes) - _MOST_LINES} more"
-    if not signal.lines:
-        yield f"- {_code(signal.path)}{notes}"
-        return
-    if "untested" in signal.rule.when.facts:
-        told = ", ".join(f"{line.number} {_code(line.text)}" for line in signal.lines[:_MOST_LINES])
-        more = len(signal.lines) - _MOST_LINES
-        yield f"- {_code(signal.path)}, lines {told}" + (f" and {more} more" if more > 0 else "")
-        return
-    for line in signal.lines[:_MOST_LINES]:
-        sign = "" if line.side == "new" else " (before)"
-        yield f"- {_code(f'{signal.path}:{line.number}')}{sign} {_code(_short(line.text))}{notes}"
-        notes = ""
-    if len(signal.lines) > _MOST_LINES:
-        yield f"  - and {len(signal.lines) - _MOST_LINES} more lines of this file"
+def _defaults(analysis: Analysis) -> Iterator[str]:
+    for each in analysis.defaults[:_MOST_ROWS]:
+        name = f"{each.owner}.{each.name}".lstrip(".")
+        where = _code(f"{each.path}:{each.line}")
+        yield f"- {where} {_code(name)}: {_code(each.old)} is {_code(each.new)} now"
+        for relier in each.reliers[:_MOST_USES]:
+            yield f"  - {_code(relier)} takes the default"
+        if len(each.reliers) > _MOST_USES:
+            yield f"  - and {len(each.reliers) - _MOST_USES} more calls"
+    yield from _rest(analysis.defaults, _MOST_ROWS)
 
 
 def _symbols(analysis: Analysis) -> Iterator[str]:
@@ -166,8 +229,8 @@ def _symbols(analysis: Analysis) -> Iterator[str]:
     yield from _rest(shown, _MOST_ROWS)
     tests = Counter(each.how for each in analysis.symbols if each.role == "test")
     if tests:
-        told = ", ".join(f"{count} {how}" for how, count in sorted(tests.items()))
-        yield f"- in tests: {told}"
+        counts = ", ".join(f"{count} {how}" for how, count in sorted(tests.items()))
+        yield f"- in tests: {counts}"
 
 
 def _symbol_words(change: SymbolChange) -> str:
@@ -175,6 +238,8 @@ def _symbol_words(change: SymbolChange) -> str:
     words = f"({kind}) {_HOW.get(change.how, change.how)}"
     if change.how == "head" and change.old is not None and change.new is not None:
         words += f": {_code(change.old.head or '-')} is {_code(change.new.head or '-')} now"
+    if change.breaks:
+        words += f"; callers outside of this repository break: {_plain(change.breaks)}"
     if change.how == "moved":
         words += f" from {_code(change.old_path or '')}"
     return words
@@ -182,7 +247,7 @@ def _symbol_words(change: SymbolChange) -> str:
 
 def _callers(analysis: Analysis) -> Iterator[str]:
     # Tests have a section of their own.
-    tests = {each for reach in analysis.reach.values() for each in reach.direct}
+    tests = {path for paths in analysis.tests.values() for path in paths}
     by_key: dict[Key, list[Use]] = defaultdict(list)
     for use in analysis.uses:
         if use.path not in tests:
@@ -199,64 +264,32 @@ def _callers(analysis: Analysis) -> Iterator[str]:
 
 
 def _tests(analysis: Analysis) -> Iterator[str]:
-    rows = [(key, reach) for key, reach in sorted(analysis.reach.items()) if reach.is_seen]
-    for (path, name), reach in rows[:_MOST_ROWS]:
-        told = [_code(each) for each in reach.direct[:3]]
-        if not told:
-            told = [f"{_code(at)} through {_code(user)}" for at, user in reach.through[:3]]
-        count = len(reach.direct) or len(reach.through)
-        more = f" and {count - len(told)} more" if count > len(told) else ""
-        yield f"- {_code(name)} of {_code(path)}: {', '.join(told)}{more}"
-    yield from _rest(rows, _MOST_ROWS)
-    sought = [each for each in analysis.symbols if (each.path, each.name) in analysis.reach]
-    lacking = list(unreached(sought, analysis.reach))
-    for each in lacking[:_MOST_ROWS]:
-        yield f"- {_code(each.name)} of {_code(each.path)}: {_no_test(analysis, each)}"
-    yield from _rest(lacking, _MOST_ROWS)
+    by_file: dict[str, list[str]] = defaultdict(list)
+    for (_, name), paths in sorted(analysis.tests.items()):
+        for path in paths:
+            by_file[path].append(name)
+    for path, names in sorted(by_file.items())[:_MOST_ROWS]:
+        shown = ", ".join(map(_code, names[:4]))
+        more = f" and {len(names) - 4} more" if len(names) > 4 else ""
+        yield f"- {_code(path)} uses {shown}{more}"
+    yield from _rest(list(by_file), _MOST_ROWS)
+    for each in analysis.untested[:_MOST_ROWS]:
+        yield f"- no test is seen to use {_code(each.name)} of {_code(each.path)}"
+    yield from _rest(analysis.untested, _MOST_ROWS)
 
 
-def _no_test(analysis: Analysis, change: SymbolChange) -> str:
-    reach = analysis.reach[change.path, change.name]
-    told = "no test is seen to use it, or what uses it"
-    if reach.imported is None:
-        told += ", or to import its module"
-    if reach.namesake is not None:
-        return f"{told}; {_code(reach.namesake)} has the name of its module"
-    return told if reach.imported is None else f"{told}; {_code(reach.imported)} imports its module"
-
-
-def _failures(analysis: Analysis) -> Iterator[str]:
-    told: dict[str, list[str]] = defaultdict(list)
-    for signal in analysis.signals:
-        for failure in signal.rule.failures:
-            if signal.rule.id not in told[failure]:
-                told[failure].append(signal.rule.id)
-    for failure, rules in told.items():
-        yield f"- {failure} ({', '.join(rules)})"
-
-
-def _passes(analysis: Analysis) -> Iterator[str]:
+def _readings(analysis: Analysis) -> Iterator[str]:
     for number, each in enumerate(analysis.readings, 1):
-        yield f"### {number}. {each.of.title} ({each.of.id})\n"
-        yield f"- who: {_who(each)}"
-        yield f"- brief: {each.of.brief}"
-        if each.signals:
-            rules = dict.fromkeys(signal.rule.id for signal in each.signals)
-            yield f"- signals: {', '.join(rules)}"
-        paths = dict.fromkeys(
-            [signal.path for signal in each.signals]
-            + [file.path for file in analysis.files if file.role in each.roles]
-        )
-        shown = ", ".join(_code(path) for path in list(paths)[:12])
-        yield f"- files: {shown}" + (f" and {len(paths) - 12} more" if len(paths) > 12 else "")
+        yield f"### {number}. {each.domain.title} ({each.domain.id}, {each.domain.severity})\n"
+        who = f"the subagent {_code(each.agent)}" if each.agent else "a general agent"
+        yield f"- who: {who}; {each.why}"
+        yield f"- look: {each.domain.look}"
+        for label, paths in (("files", each.paths), ("tests", each.tests)):
+            if paths:
+                shown = ", ".join(map(_code, paths[:_MOST_USES]))
+                rest = len(paths) - _MOST_USES
+                yield f"- {label}: {shown}" + (f" and {rest} more" if rest > 0 else "")
         yield ""
-
-
-def _who(reading: Reading) -> str:
-    if reading.agent is None:
-        return f"a general agent, with this brief; {reading.because}"
-    place = f" ({_code(reading.agent.path)})" if reading.agent.path else ""
-    return f"the subagent {_code(reading.agent.name)}{place}; {reading.because}"
 
 
 def _rest(rows: Sequence[object], limit: int) -> Iterator[str]:
@@ -266,10 +299,6 @@ def _rest(rows: Sequence[object], limit: int) -> Iterator[str]:
 
 def _count(number: int, noun: str) -> str:
     return f"{number} {noun}{'' if number == 1 else 's'}"
-
-
-def _short(text: str) -> str:
-    return text if len(text) <= 120 else f"{text[:117]}..."
 
 
 def _plain(text: str) -> str:

@@ -1,0 +1,276 @@
+"""What pyright and ruff report of the new state and not of the old one.
+
+Both run on copies of the two states, outside of the repository, so that nothing that a change
+commits is run. They are those on PATH, such as those of an activated environment of the target,
+else those beside this tool.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import tomllib
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any, NamedTuple, cast
+
+from scaffold.analysis.files.files import Files
+from scaffold.findings import Finding
+from scaffold.vcs.review.changed_file import ChangedFile
+
+TIMEOUT_S = 300.0
+MOST_FILES = 60
+"""Files that are checked beside the changed ones: those that name what changed."""
+
+CERTAIN = (
+    "reportUndefinedVariable", "reportAttributeAccessIssue", "reportCallIssue",
+    "reportAbstractUsage", "reportUnboundVariable", "reportNoOverloadImplementation",
+    "reportTypedDictNotRequiredAccess", "reportFunctionMemberAccess",
+)  # fmt: skip
+"""Rules of pyright that count where a repository does not configure it: what fails when it runs."""
+
+CERTAIN_WHEN_NEW = (
+    "reportUndefinedVariable", "reportCallIssue", "reportAbstractUsage", "reportUnboundVariable",
+    "syntax",
+)  # fmt: skip
+"""Those that count of lines that are new: code that was never typed reads as wrong elsewhere."""
+
+# `"statt" is not a known attribute of module "os"`: another module may be one of the same name that
+# is not installed here.
+_OF_MODULE = re.compile(
+    r'is not a known attribute of module "(?P<module>\w+)|is unknown import symbol'
+)
+
+# Of ruff's rules, those that are errors of Python in any repository.
+_RUFF_SELECT = "E9,F63,F7,F82,F50,PLE"
+_PYRIGHT_FILES = ("pyrightconfig.json",)
+_RUFF_FILES = ("ruff.toml", ".ruff.toml")
+
+
+class Diagnostic(NamedTuple):
+    """One report of a checker.
+
+    Args:
+        path: The file, relative to the root.
+        line: Its line, from 1.
+        rule: The checker's rule.
+        message: What it reports.
+        text: The line, stripped; equal ones are the same report at another place.
+    """
+
+    path: str
+    line: int
+    rule: str
+    message: str
+    text: str
+
+    @property
+    def kind(self) -> tuple[str, str, str]:
+        """What stays equal where the line is edited."""
+        return self.path, self.rule, self.message
+
+
+def new_diagnostics(
+    old: Files, new: Files, changed: Sequence[ChangedFile], beside: Sequence[str]
+) -> tuple[list[Finding], list[str]]:
+    """Return what the checkers report of the new state alone, and what was not checked, and why.
+
+    Args:
+        old: The old state.
+        new: The new state.
+        changed: The changed files.
+        beside: Other Python files that may break: those that use what changed.
+    """
+    own = [each for each in changed if each.path.endswith(".py")]
+    if not own:
+        return [], []
+    # A renamed file is compared under its new path.
+    renamed = {each.path_on("old"): each.path_on("new") for each in own if each.change.new_path}
+    paths = [each.path for each in own if each.change.new_path]
+    extra = [each for each in beside if each.endswith(".py") and each not in paths]
+    added = {each.path: _added_lines(each) for each in own}
+    notes: list[str] = []
+    if len(extra) > MOST_FILES:
+        notes.append(f"pyright: {len(extra) - MOST_FILES} files that name what changed")
+    asked = [*paths, *extra[:MOST_FILES]]
+    findings: list[Finding] = []
+    with tempfile.TemporaryDirectory(prefix="scaffold-review-") as scratch:
+        sides = [_write(Path(scratch) / name, each) for name, each in (("a", old), ("b", new))]
+        back = {new_path: old_path for old_path, new_path in renamed.items()}
+        before = [back.get(each, each) for each in asked]
+        for name, check in (("pyright", _pyright), ("ruff", _ruff)):
+            program = _program(name)
+            if program is None:
+                notes.append(f"{name} is not installed, so its findings are missing")
+                continue
+            with ThreadPoolExecutor(2) as pool:
+                work = [
+                    pool.submit(check, program, *side)
+                    for side in zip(sides, (before, asked), strict=True)
+                ]
+                try:
+                    reports = [each.result() for each in work]
+                except (OSError, subprocess.TimeoutExpired, ValueError) as error:
+                    notes.append(f"{name} failed: {error}")
+                    continue
+            was = [row._replace(path=renamed.get(row.path, row.path)) for row in reports[0]]
+            fresh = _fresh(was, reports[1])
+            if name == "pyright" and not _own_pyright(sides[1]):
+                fresh = (each for each in fresh if _is_certain(each, added.get(each.path, set())))
+            findings += [_finding(name, each) for each in fresh]
+    return findings, notes
+
+
+def _fresh(old: Sequence[Diagnostic], new: Sequence[Diagnostic]) -> Iterator[Diagnostic]:
+    """Yield the new ones: those on lines as they were go first, then those of one kind."""
+    lines = Counter((each.kind, each.text) for each in old)
+    left: list[Diagnostic] = []
+    for each in new:
+        if lines[each.kind, each.text]:
+            lines[each.kind, each.text] -= 1
+        else:
+            left.append(each)
+    kinds = Counter[tuple[str, str, str]]()
+    for (kind, _), count in lines.items():
+        kinds[kind] += count
+    for each in left:
+        if kinds[each.kind]:
+            kinds[each.kind] -= 1
+        else:
+            yield each
+
+
+def _added_lines(file: ChangedFile) -> set[int]:
+    blocks = file.blocks("new")
+    return {block.start + offset for block in blocks for offset in range(len(block.lines))}
+
+
+def _is_certain(row: Diagnostic, added: set[int]) -> bool:
+    """Return whether a report of pyright holds in code that was not written for it."""
+    if row.line not in added:
+        return row.rule in (*CERTAIN, "syntax")
+    match = _OF_MODULE.search(row.message)
+    is_missing = match is not None and (match["module"] or "os") in sys.stdlib_module_names
+    return row.rule in CERTAIN_WHEN_NEW or is_missing
+
+
+def _finding(checker: str, row: Diagnostic) -> Finding:
+    evidence = f"{checker} reports {row.rule} of this line, and not of the old state"
+    return Finding(row.path, row.line, 1, checker, row.message, row.message, evidence)
+
+
+def _program(name: str) -> str | None:
+    beside = Path(sys.executable).parent / name
+    return shutil.which(name) or (str(beside) if beside.is_file() else None)
+
+
+def _write(folder: Path, files: Files) -> Path:
+    """Write the Python of a state, and what configures its checkers."""
+    wanted = [*files.python, *(each for each in files.paths if each.endswith((".pyi", "py.typed")))]
+    names = ("pyproject.toml", *_PYRIGHT_FILES, *_RUFF_FILES)
+    wanted += [each for each in files.paths if each.rpartition("/")[2] in names]
+    for path in dict.fromkeys(wanted):
+        data = files.data(path)
+        place = folder / path
+        # A name that leads elsewhere was never one of git's.
+        if data is None or ".." in place.parts:
+            continue
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.write_bytes(data)
+    return folder
+
+
+def _pyright(program: str, root: Path, paths: Sequence[str]) -> list[Diagnostic]:
+    own = _own_pyright(root)
+    config = {
+        "typeCheckingMode": "basic",
+        "venvPath": ".",
+        **own,
+        "include": [each for each in paths if (root / each).is_file()],
+        "exclude": ["**/node_modules"],
+        "ignore": [],
+        "strict": [],
+        "reportMissingImports": False,
+        "reportMissingModuleSource": False,
+    }
+    place = root / ".scaffold-pyright.json"
+    place.write_text(json.dumps(config), encoding="utf-8")
+    done = _run([program, "--outputjson", "--project", str(place)], root)
+    rows = cast("list[dict[str, Any]]", json.loads(done or "{}").get("generalDiagnostics", []))
+    found: list[Diagnostic] = []
+    for row in rows:
+        rule = str(row.get("rule", "syntax"))
+        if row.get("severity") != "error":
+            continue
+        file = Path(str(row["file"]))
+        if not file.is_relative_to(root):
+            continue
+        line = int(row["range"]["start"]["line"]) + 1
+        message = " ".join(str(row["message"]).split())
+        found.append(_diagnostic(root, file, line, rule, message))
+    return found
+
+
+def _own_pyright(root: Path) -> dict[str, Any]:
+    """Return the repository's own configuration of pyright; nothing without one."""
+    place = root / "pyrightconfig.json"
+    try:
+        if place.is_file():
+            return cast("dict[str, Any]", json.loads(place.read_text(encoding="utf-8")))
+        tool = tomllib.loads((root / "pyproject.toml").read_text(encoding="utf-8"))["tool"]
+        return dict(cast("Mapping[str, Any]", tool["pyright"]))
+    except (OSError, ValueError, KeyError, TypeError):
+        return {}
+
+
+def _ruff(program: str, root: Path, paths: Sequence[str]) -> list[Diagnostic]:
+    there = [each for each in paths if (root / each).is_file()]
+    if not there:
+        return []
+    argv = [program, "check", "--no-cache", "--output-format", "json", "--no-fix"]
+    if not _configures_ruff(root):
+        argv += ["--isolated", "--select", _RUFF_SELECT]
+    done = _run([*argv, "--", *there], root)
+    rows = cast("list[dict[str, Any]]", json.loads(done or "[]"))
+    found: list[Diagnostic] = []
+    for row in rows:
+        place, line = Path(str(row["filename"])), int(row["location"]["row"])
+        found.append(
+            _diagnostic(root, place, line, str(row.get("code") or "syntax"), str(row["message"]))
+        )
+    return found
+
+
+def _configures_ruff(root: Path) -> bool:
+    if any((root / each).is_file() for each in _RUFF_FILES):
+        return True
+    try:
+        return "[tool.ruff" in (root / "pyproject.toml").read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError):
+        return False
+
+
+def _diagnostic(root: Path, file: Path, line: int, rule: str, message: str) -> Diagnostic:
+    lines = file.read_text(encoding="utf-8", errors="replace").split("\n")
+    text = lines[line - 1].strip() if 0 < line <= len(lines) else ""
+    return Diagnostic(file.relative_to(root).as_posix(), line, rule, message, text)
+
+
+def _run(argv: list[str], folder: Path) -> str:
+    # Its launcher would look for a newer release.
+    env = {**os.environ, "PYRIGHT_PYTHON_IGNORE_WARNINGS": "1", "NO_COLOR": "1"}
+    done = subprocess.run(
+        argv, cwd=folder, env=env, capture_output=True, timeout=TIMEOUT_S, check=False
+    )
+    # Both end with 1 for findings; anything else is a failure of their own.
+    if done.returncode not in (0, 1):
+        said = done.stderr.decode("utf-8", "replace").strip() or f"status {done.returncode}"
+        raise ValueError(said.splitlines()[-1])
+    return done.stdout.decode("utf-8", "replace")

@@ -1,0 +1,188 @@
+"""What a changed file is about: the table of the field, matched by words of paths and names."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cache
+from pathlib import Path
+from typing import Literal, NamedTuple, cast
+
+from scaffold.analysis.files.files import Files
+
+Severity = Literal["HIGH", "MEDIUM", "LOW", "unknown"]
+SEVERITIES: tuple[Severity, ...] = ("HIGH", "MEDIUM", "unknown", "LOW")
+"""From the gravest; a file that nothing is known of may be grave, so it is never the lowest."""
+
+TABLE = Path(__file__).with_name("domains.toml")
+# `KVCache` and `kvCache2` are `kv cache`.
+_WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[^\W\d_]+|\d+")
+# `.claude/agents/review/tests.md`; the folders of the other tools are named alike.
+_AGENT = re.compile(r"(?:^|/)\.(?:agents|claude|codex|opencode)/agents?/(?:[^/]+/)*([^/]+)\.md$")
+_FIELD = re.compile(r"^(name|description):[ \t]*(.+)$", re.MULTILINE)
+
+
+class Domain(NamedTuple):
+    """A row of the table."""
+
+    id: str
+    title: str
+    severity: Severity
+    look: str
+    words: tuple[str, ...] = ()
+    roles: tuple[str, ...] = ()
+    expert: tuple[str, ...] = ()
+    tests: tuple[str, ...] = ()
+    is_general: bool = False
+    """Whether any other domain is a file's own before this one."""
+
+
+UNKNOWN = Domain("unknown", "Unknown", "unknown", "Nothing is known of this place: read it.")
+
+
+class Agent(NamedTuple):
+    """A subagent that the repository describes."""
+
+    name: str
+    description: str
+    path: str
+
+
+def read_domains(text: str) -> tuple[Domain, ...]:
+    """Return the rows of a table in TOML."""
+    rows = tomllib.loads(text)["domain"]
+    found = [
+        Domain(
+            row["id"],
+            row["title"],
+            severity_of(row["severity"]),
+            row["look"],
+            # As names are read, so that "ulysses" finds itself.
+            words=tuple(" ".join(_words(word)) for word in row.get("words", ())),
+            roles=tuple(row.get("roles", ())),
+            expert=tuple(row.get("expert", ())),
+            tests=tuple(row.get("tests", ())),
+            is_general=bool(row.get("is_general", False)),
+        )
+        for row in rows
+    ]
+    return tuple(found)
+
+
+def severity_of(value: object) -> Severity:
+    """Return a severity that was given.
+
+    Raises:
+        ValueError: It is none.
+    """
+    # "unknown" is no choice: whoever gives a severity knows one.
+    if value in SEVERITIES and value != "unknown":
+        return cast("Severity", value)
+    raise ValueError(f"the severity {value!r} is none of HIGH, MEDIUM, LOW")
+
+
+@cache
+def built_in_domains() -> tuple[Domain, ...]:
+    """Return the table that comes with the tool."""
+    return read_domains(TABLE.read_text(encoding="utf-8"))
+
+
+def domains_of(
+    path: str, role: str, names: Iterable[str], table: Sequence[Domain]
+) -> tuple[Domain, ...]:
+    """Return the domains of a changed file, the first of them its own; `UNKNOWN` where none fits.
+
+    Args:
+        path: Its path from the root.
+        role: Its role.
+        names: The dotted names of the definitions that changed in it.
+        table: The domains.
+    """
+    own = [each for each in table if role in each.roles]
+    parts = [*path.split("/")[:-1], path.rpartition("/")[2].partition(".")[0]]
+    found: dict[str, Domain] = {}
+    # From the file's name outwards, then the definitions: nearer words are more exact.
+    for text in (*reversed(parts), *names):
+        words = f" {' '.join(_words(text))} "
+        for each in table:
+            if any(f" {word} " in words for word in each.words):
+                found.setdefault(each.id, each)
+    matched = sorted(found.values(), key=lambda each: each.is_general)
+    return tuple(dict.fromkeys((*own, *matched))) or (UNKNOWN,)
+
+
+def tests_of(domain: Domain, paths: Iterable[str], tests: Iterable[str]) -> tuple[str, ...]:
+    """Return the test files that are named after changed files, then those of the domain.
+
+    Args:
+        domain: The domain.
+        paths: The changed files.
+        tests: All test files of the repository.
+    """
+    stems = {path.rpartition("/")[2].partition(".")[0] for path in paths}
+    named: list[str] = []
+    alike: list[str] = []
+    for test in sorted(tests):
+        stem = test.rpartition("/")[2].partition(".")[0]
+        if stem.removeprefix("test_").removesuffix("_test") in stems:
+            named.append(test)
+        elif stem != "__init__" and set(_words(stem)).intersection(domain.tests):
+            alike.append(test)
+    return (*named, *alike)
+
+
+def worst(domains: Iterable[Domain]) -> Severity:
+    """Return the gravest severity; "LOW" only where something is known to be so."""
+    present = {each.severity for each in domains}
+    rows: list[Severity] = [each for each in SEVERITIES if each in present]
+    return rows[0] if rows else "unknown"
+
+
+def read_agents(files: Files) -> tuple[Agent, ...]:
+    """Return the subagents that a repository describes, each name once."""
+    found: dict[str, Agent] = {}
+    for path in sorted(files.paths):
+        match = _AGENT.search(path)
+        text = files.text(path) if match else None
+        if match is None or text is None:
+            continue
+        head = text.split("---", 2)[1] if text.startswith("---") else ""
+        fields = {key: value.strip().strip("\"'") for key, value in _FIELD.findall(head)}
+        name = fields.get("name", match[1])
+        found.setdefault(name, Agent(name, fields.get("description", ""), path))
+    return tuple(found.values())
+
+
+def expert_for(
+    domain: Domain, agents: Sequence[Agent], chosen: Mapping[str, str]
+) -> tuple[str, str] | None:
+    """Return the subagent for a domain and why; None where the repository has nobody for it.
+
+    A word of the domain in an agent's name decides; in its description, it takes two of them.
+    """
+    if domain.id in chosen:
+        return chosen[domain.id], "[tool.scaffold.review.agents] names it"
+    best: tuple[int, str, list[str]] | None = None
+    for agent in agents:
+        in_name = set(_words(agent.name)).intersection(domain.expert)
+        described = set(_words(agent.description)).intersection(domain.expert)
+        weight = 2 * len(in_name) + len(described)
+        # Strictly greater: of equals the first by path stays.
+        if weight >= 2 and (best is None or weight > best[0]):
+            best = weight, agent.name, sorted(in_name | described)
+    return best and (best[1], f"its name or description has {', '.join(map(repr, best[2]))}")
+
+
+def _words(name: str) -> Iterator[str]:
+    """Yield the words of a name in lower case and in the singular."""
+    for match in _WORD.finditer(name):
+        word = match[0].lower()
+        # `losses`, `policies` and `weights`; `loss` and `axis` end so themselves.
+        if word.endswith("ies") and len(word) > 4:
+            word = f"{word[:-3]}y"
+        elif word.endswith(("sses", "xes", "ches", "shes")):
+            word = word[:-2]
+        elif word.endswith("s") and not word.endswith(("ss", "us", "is")) and len(word) > 2:
+            word = word[:-1]
+        yield word
