@@ -172,14 +172,22 @@ def test_the_table_has_a_word_on_every_key_of_the_package(script: Run) -> None:
     assert sorted(KEYS.keys() - set(keys)) == []
 
 
-def test_the_stand_ins_give_the_packages_trajectories_token_for_token(script: Run) -> None:
-    real = script("trajectories")
-    argv = [sys.executable, "-m", "tests.integration.areal.trinity_scripts", "trajectories"]
+def with_stand_ins(name: str) -> Any:
+    """Runs one of the scripts where the package is not installed."""
+    argv = [sys.executable, "-m", "tests.integration.areal.trinity_scripts", name]
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
     done = subprocess.run(argv, env=environment, capture_output=True, check=True, timeout=120)
-    ours = json.loads(done.stdout.splitlines()[-1])
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def test_the_stand_ins_give_the_packages_trajectories_token_for_token(script: Run) -> None:
+    real, ours = script("trajectories"), with_stand_ins("trajectories")
     assert (real["version"], ours["version"]) == ("0.6.0", "")
     assert real["found"] == ours["found"]
+
+
+def test_the_stand_ins_score_and_call_as_the_package_does(script: Run) -> None:
+    assert with_stand_ins("contracts") == script("contracts")
 
 
 def test_the_guides_workflow_gives_n_squared_and_the_mended_one_n(script: Run) -> None:

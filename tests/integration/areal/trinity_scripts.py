@@ -102,6 +102,73 @@ def trajectories() -> dict[str, Any]:
     return {"version": package.version, "found": found}
 
 
+RESPONSES = (
+    "4",
+    "first 5, then 4",
+    "\\boxed{4}",
+    "<answer>4",
+    "<answer>3</answer> 4",
+    "<think>5</think><answer>4</answer>",
+    "so: <think>5</think> <answer>the result is \\boxed{4}</answer>\n",
+    "<think>\n5\n</think>\n<answer>\n4\n</answer>",
+    "<think>\\boxed{5}</think>\\boxed{4}",
+    "",
+)
+
+
+def contracts() -> dict[str, Any]:
+    """Returns what workflow files rely on: scores, flags, kinds of experience, keywords of steps."""
+    package = load_package()
+    rewards = importlib.import_module("trinity.common.rewards.math_reward")
+    base = importlib.import_module("trinity.common.workflows.workflow")
+    step_wise = importlib.import_module("trinity.common.workflows.step_wise_workflow")
+    kinds = (base.SimpleWorkflow, base.AsyncSimpleWorkflow, base.MathWorkflow)
+    made = {
+        "plain": {},
+        "masked": {"action_mask": [1, 0]},
+        "pair": {"chosen": [4], "rejected": [5]},
+        "told": {"reward": 1, "truncate_status": "response_truncated", "tools": [{"x": 1}]},
+        "noted": {"info": {"a": [1]}, "messages": [{"role": "user", "content": "?"}]},
+    }
+    identity = {"batch": "b", "task": "t", "run": 1, "step": 2, "suffix": "s"}
+    experiences = [
+        package.Experience(eid=dict(identity), tokens=[1, 2, 3], **given) for given in made.values()
+    ]
+    called: list[list[str]] = []
+
+    class Steps(step_wise.StepWiseRewardWorkflow):
+        max_step_num = 1
+
+        def step(self, *args: Any, **kwargs: Any) -> bool:
+            called.append([*map(str, args), *kwargs])
+            return True
+
+        def reward(self, *args: Any, **kwargs: Any) -> float:
+            called.append([str(len(args)), *kwargs])
+            return 1.0
+
+    model = EpisodeModel(TOKENIZER, GCONFIG, package.Experience)
+    Steps(task=package.Task(raw_task={}), model=model).run()
+    prompt_type = type(package.FormatConfig().prompt_type)
+    return {
+        "scores": {
+            kind.__name__: [kind()(response=text, truth="4") for text in RESPONSES]
+            for kind in (rewards.MathRewardFn, rewards.MathBoxedRewardFn)
+        },
+        "form": [rewards.FormatReward()(response=text) for text in RESPONSES],
+        "flags": [
+            [k.can_reset, k.can_repeat, k.is_async] for k in (*kinds, base.AsyncMathWorkflow)
+        ],
+        "is_math": issubclass(base.AsyncMathWorkflow, base.MathWorkflow),
+        "experiences": [each.to_dict() for each in experiences],
+        "again": [
+            package.Experience.deserialize(each.serialize()).to_dict() for each in experiences
+        ],
+        "steps": called,
+        "prompt_types": [prompt_type(text).value for text in ("PLAINTEXT", "Messages")],
+    }
+
+
 def squares() -> dict[str, int]:
     """Returns how many experiences the package's runner gets of three repeats of a task.
 
@@ -265,7 +332,7 @@ def runner_model(package: Any) -> Any:
 
 
 SCRIPTS: dict[str, Callable[..., Any]] = {
-    each.__name__: each for each in (keys, trajectories, squares, ours_there, on_ray)
+    each.__name__: each for each in (keys, trajectories, contracts, squares, ours_there, on_ray)
 }
 
 if __name__ == "__main__":
