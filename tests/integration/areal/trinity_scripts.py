@@ -117,7 +117,7 @@ RESPONSES = (
 
 
 def contracts() -> dict[str, Any]:
-    """Returns what workflow files rely on: scores, flags, kinds of experience, keywords of steps."""
+    """Returns what workflow files rely on: scores, flags, kinds of experience, keywords."""
     package = load_package()
     rewards = importlib.import_module("trinity.common.rewards.math_reward")
     base = importlib.import_module("trinity.common.workflows.workflow")

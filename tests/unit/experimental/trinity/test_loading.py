@@ -61,6 +61,12 @@ def test_a_name_that_a_file_lacks_is_refused(tmp_path: Path) -> None:
         load_workflow(f"{tmp_path / 'two.py'}:Missing")
 
 
+def test_a_script_among_the_plugins_ends_nothing_but_itself(tmp_path: Path) -> None:
+    (tmp_path / "script.py").write_text("import sys\nsys.exit(5)\n")
+    (tmp_path / "folder.py").mkdir()
+    assert load_plugins(str(tmp_path)) == {str(tmp_path / "script.py"): "SystemExit: 5"}
+
+
 def test_a_folder_of_plugins_has_to_exist(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="is no folder"):
         load_plugins(str(tmp_path / "plugins"))
