@@ -16,7 +16,8 @@ from typing import Any
 import pytest
 import yaml
 
-from areal.trainer.trinity.keys import KEYS, is_free
+from areal.trainer.trinity.keys import KEYS, MAPPED, is_free
+from areal.trainer.trinity.kinds import kind_of
 from scaffold.templating.manifests import load_kind
 from scaffold.units.add import add_unit
 from scaffold.units.context import Options
@@ -170,6 +171,8 @@ def test_the_table_has_a_word_on_every_key_of_the_package(script: Run) -> None:
     ]
     assert unknown == []
     assert sorted(KEYS.keys() - set(keys)) == []
+    mapped = [key for key in KEYS if KEYS[key].use == MAPPED]
+    assert {key: kind_of(key).__name__ for key in mapped} == {key: keys[key] for key in mapped}
 
 
 def with_stand_ins(name: str) -> Any:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+import enum
 import importlib
 import json
 import sys
@@ -32,17 +33,28 @@ MODES = ("sequential", "asynchronous", "multi-threading")
 ROWS = [{"prompt": "1+1=", "response": "2"}, {"prompt": "12+34=", "response": "46"}]
 
 
-def keys() -> list[str]:
-    """Returns every key of the package's configuration, entries of lists as ``name[]``."""
+def keys() -> dict[str, str]:
+    """Returns the kind of every key of the configuration; entries of lists are ``name[]``."""
     config = importlib.import_module("trinity.common.config")
-    return sorted(set(_keys(config.Config, "", ())))
+    return dict(_keys(config.Config, "", ()))
 
 
-def _keys(kind: Any, prefix: str, above: tuple[Any, ...]) -> Iterator[str]:
+def _kind(hint: Any) -> str:
+    """Returns the name of the plain type that a field's value is written as."""
+    found = next((each for each in typing.get_args(hint) if each is not type(None)), hint)
+    if typing.get_origin(hint) in (list, dict):
+        found = typing.get_origin(hint)
+    if dataclasses.is_dataclass(found):
+        return "dict"
+    is_choice = isinstance(found, type) and issubclass(found, enum.Enum)
+    return "str" if is_choice else getattr(found, "__name__", str(found))
+
+
+def _keys(kind: Any, prefix: str, above: tuple[Any, ...]) -> Iterator[tuple[str, str]]:
     hints = typing.get_type_hints(kind)
     for field in dataclasses.fields(kind):
         key = f"{prefix}{field.name}"
-        yield key
+        yield key, _kind(hints[field.name])
         for part in (hints[field.name], *typing.get_args(hints[field.name])):
             if dataclasses.is_dataclass(part) and part not in above:
                 is_list = typing.get_origin(hints[field.name]) is list

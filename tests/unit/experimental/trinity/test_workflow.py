@@ -191,10 +191,7 @@ def _with(**changes: Any) -> Any:
         (lambda _: None, "returned NoneType, expected a list"),
         (lambda answer: [answer, None], "a list with NoneType in it, expected experiences alone"),
         (_with(reward=None), "whose reward is None"),
-        (
-            _with(reward={"accuracy": 1.0}),
-            r"whose reward is \{'accuracy': 1.0\}, expected a number",
-        ),
+        (_with(reward={"right": 1.0}), r"whose reward is \{'right': 1.0\}, expected a number"),
         (_with(action_mask=[True]), r"action_mask has the shape \[1\], and its response 3 tokens"),
         (_with(token_level_reward=[1.0] * 9), r"token_level_reward has the shape \[9\]"),
         (_with(logprobs=None, tokens=[5, 6, 7, 8, 9, 4, 4, 4, 4]), "without logprobs"),
@@ -383,9 +380,7 @@ def test_a_row_may_choose_its_workflow_and_its_reward(tmp_path: Path) -> None:
 
 def test_a_row_that_names_nothing_rejects_its_own_episode() -> None:
     for key in ("workflow_key", "reward_fn_key"):
-        with pytest.raises(
-            TrajectoryError, match="a row of Sync: .*'nothing' is no registered key"
-        ):
+        with pytest.raises(TrajectoryError, match=r"a row of Sync: .*'nothing' is no registered"):
             run(Sync, row={**ROW, "w": "nothing"}, format_args={key: "w"})
 
 
