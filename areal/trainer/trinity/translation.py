@@ -402,6 +402,8 @@ class _Translator:
             url = os.environ.get(variable)
             if not url:
                 raise ConfigError(f"{key}[{index}]: set {variable} to the address of its server")
+            # The package wants the address without the path of the API, and adds that.
+            url = f"{url.rstrip('/').removesuffix('/v1')}/v1"
             model = entry.get(f"{address}.model_name") or entry.get("model_path")
             secret = os.environ.get(entry.get(f"{address}.api_key_env", "OPENAI_API_KEY"))
             made = {"base_url": url, "model": _needed(model, f"{key}[{index}].model_path")}

@@ -205,6 +205,14 @@ def test_a_workflow_of_ours_gives_the_same_tokens_and_rewards_in_the_runner(
         assert experiences == [found["here"]] * 3, mode
 
 
+def test_areal_serve_is_an_engine_of_the_type_external(script: Run, warm: Path) -> None:
+    found = script("external", warm / "arithmetic/sft/model")
+    assert found["recorded"] == found["ran"] == found["here"]
+    assert found["reward"] == found["here_reward"]
+    for logprobs in found["logprobs"]:
+        assert logprobs == pytest.approx(found["here_logprobs"], abs=1e-5)
+
+
 def test_the_runner_works_in_an_actor_of_ray(script: Run) -> None:
     assert script("on_ray") == [0, 1, 2]
 

@@ -10,6 +10,8 @@ import pytest
 from areal.api.cli_args import GenerationHyperparameters
 from areal.api.errors import ConfigError, TrajectoryError
 from areal.experimental.trinity import TrinityWorkflow, as_trinity_workflow
+from areal.experimental.trinity.export import EndpointEngine
+from areal.experimental.trinity.model import EpisodeModel
 from areal.experimental.trinity.package import load_package
 from areal.infra import workflow_context
 from areal.infra.trajectory import check_trajectory
@@ -411,6 +413,21 @@ def test_a_workflow_of_ours_comes_back_from_trinity_as_it_went() -> None:
     here = asyncio.run(ours.arun_episode(answering(), row))
     assert here is not None
     assert plain(there) == plain(here)
+
+
+def test_an_external_engine_has_no_version_to_ask_for() -> None:
+    class External(EpisodeModel):
+        """Is what Trinity makes for a server of somebody else: there is no actor behind it."""
+
+        model = None
+
+        @property
+        async def model_version_async(self) -> int:
+            raise AttributeError("'NoneType' object has no attribute 'get_model_version'")
+
+    engine = EndpointEngine(External(TOKENIZER, GCONFIG, PACKAGE.Experience))
+    asyncio.run(engine.begin())
+    assert engine.get_version() == 0
 
 
 def test_an_episode_that_ours_rejects_is_an_error_for_trinity() -> None:

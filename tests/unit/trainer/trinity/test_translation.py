@@ -137,12 +137,14 @@ def test_a_taskset_for_evaluation_becomes_the_validation_set() -> None:
 
 
 def test_an_auxiliary_model_is_a_server_by_its_address(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("JUDGE_URL", "http://127.0.0.1:9/v1")
     address = {"base_url_env": "JUDGE_URL", "model_name": "judge"}
     entry = {"engine_type": "external", "external_model_config": address}
-    made = ours(explorer={"auxiliary_models": [entry]})
-    models = made["run"]["workflow_kwargs"]["auxiliary_models"]
-    assert models == [{"base_url": "http://127.0.0.1:9/v1", "model": "judge"}]
+    # The package adds the path of the API itself.
+    for url in ("http://127.0.0.1:9", "http://127.0.0.1:9/", "http://127.0.0.1:9/v1"):
+        monkeypatch.setenv("JUDGE_URL", url)
+        made = ours(explorer={"auxiliary_models": [entry]})
+        models = made["run"]["workflow_kwargs"]["auxiliary_models"]
+        assert models == [{"base_url": "http://127.0.0.1:9/v1", "model": "judge"}]
     assert "engine_type" in refusal(explorer={"auxiliary_models": [{"model_path": "m"}]})
     monkeypatch.delenv("JUDGE_URL")
     assert "set JUDGE_URL" in refusal(explorer={"auxiliary_models": [entry]})
