@@ -36,6 +36,9 @@ def read_yaml(path: str, overrides: Sequence[str] = ()) -> dict[str, Any]:
     Raises:
         ConfigError: The file cannot be read, or is no mapping.
     """
+    for word in overrides:
+        if "=" not in word:
+            raise ConfigError(f"{word!r} is no key=value; write the value behind the key")
     try:
         loaded = OmegaConf.load(path)
         merged = OmegaConf.merge(loaded, OmegaConf.from_dotlist(list(overrides)))
