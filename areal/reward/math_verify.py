@@ -129,6 +129,36 @@ class MathVerifyWorker:
         )
 
 
+def reads_equal(
+    response: str, ground_truth: str, read: Callable[[str], Any], timeout: float | None = 5.0
+) -> bool:
+    """Return whether a parser reads the same mathematics in a response and in the gold answer.
+
+    Args:
+        response: A completion.
+        ground_truth: The gold answer.
+        read: Text to what ``math_verify.verify`` compares; it has to be safe in any thread.
+        timeout: Seconds for both; None waits for ever.
+
+    Raises:
+        RewardError: The parser finds nothing in the gold answer.
+        RewardTimeoutError: It took longer.
+    """
+    # Imported here, in the caller's thread, so that its 0.3 s do not count as grading.
+    from math_verify import grader, parser, verify
+
+    # math-verify warns, once, that someone else must limit the time: that is done below.
+    parser.TIMEOUT_WARNING_SHOWN = grader.TIMEOUT_WARNING_SHOWN = True
+
+    def compare() -> bool:
+        gold = read(ground_truth)
+        if not gold:
+            raise RewardError(f"the gold answer {ground_truth!r} cannot be read as mathematics")
+        return verify(gold, read(response), timeout_seconds=None)
+
+    return bool(_within(timeout, compare))
+
+
 def _gold_text(ground_truth: str) -> str:
     marked = final_answer(ground_truth)
     gold = ground_truth.strip() if marked is None else marked

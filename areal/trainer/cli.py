@@ -116,7 +116,10 @@ _TRINITY_CONFIG = click.option(
     "-c", "--config", required=True, type=click.Path(), help="A YAML file of Trinity-RFT."
 )
 _PLUGIN_DIR = click.option(
-    "--plugin-dir", type=click.Path(), help="A folder whose files register workflows and rewards."
+    "--plugin-dir",
+    type=click.Path(),
+    envvar="TRINITY_PLUGIN_DIRS",
+    help="A folder whose files register workflows and rewards. [TRINITY_PLUGIN_DIRS]",
 )
 
 

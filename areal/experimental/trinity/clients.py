@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncIterator, Generator, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -71,7 +71,7 @@ class _Engine:
         self._model = model
 
     async def agenerate(self, req: Any) -> Any:
-        return await self._model.engine.agenerate(req)
+        return await self._model.generate_one(req)
 
 
 class AsyncEpisodeClient(ArealOpenAI):
@@ -83,10 +83,16 @@ class AsyncEpisodeClient(ArealOpenAI):
         """Begin a new episode."""
         self._recorder.cache.clear()
 
+    def copy(self, **_: Any) -> AsyncEpisodeClient:
+        """Return itself: options of a connection mean nothing without one."""
+        return self
+
+    with_options = copy
+
     @cached_property
     def models(self) -> Any:
         """``models.list``."""
-        return _AsyncModels(self.model_path)
+        return _Models(self.model_path)
 
     @cached_property
     def completions(self) -> Any:
@@ -104,6 +110,12 @@ class EpisodeClient(openai.OpenAI):
     def forget(self) -> None:
         """Begin a new episode."""
         self._recorder.cache.clear()
+
+    def copy(self, **_: Any) -> EpisodeClient:
+        """Return itself: options of a connection mean nothing without one."""
+        return self
+
+    with_options = copy  # type: ignore[assignment]
 
     @cached_property
     def chat(self) -> _Chat:
@@ -138,7 +150,11 @@ class _Completions(Completions):
                 param="stream",
             )
         client = self._client
-        return client._model.call(client._recorder.complete(given), "chat.completions.create")
+        return client._model.call(
+            client._recorder.complete(given),
+            "chat.completions.create",
+            "take get_openai_async_client()",
+        )
 
 
 class _TokenCompletions:
@@ -195,8 +211,21 @@ class _TokenCompletions:
 
 
 class _ModelList:
+    """A page of one model, at once or awaited."""
+
     def __init__(self, model_path: str) -> None:
         self.data = [Model(id=model_path, created=0, object="model", owned_by="areal")]
+
+    def __iter__(self) -> Iterator[Model]:
+        return iter(self.data)
+
+    async def __aiter__(self) -> AsyncIterator[Model]:
+        for each in self.data:
+            yield each
+
+    def __await__(self) -> Generator[Any, None, _ModelList]:
+        yield from ()
+        return self
 
 
 class _Models:
@@ -204,14 +233,6 @@ class _Models:
         self._found = _ModelList(model_path)
 
     def list(self) -> _ModelList:
-        return self._found
-
-
-class _AsyncModels:
-    def __init__(self, model_path: str) -> None:
-        self._found = _ModelList(model_path)
-
-    async def list(self) -> _ModelList:
         return self._found
 
 

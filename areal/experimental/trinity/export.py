@@ -91,6 +91,8 @@ class EndpointEngine:
 
     async def begin(self) -> None:
         """Look up the version of the weights, which answers do not name."""
+        if getattr(self._model, "model", self) is None:
+            return  # an engine of the type external, whose weights nobody trains
         asynchronous = getattr(type(self._model), "model_version_async", None)
         version = self._model.model_version_async if asynchronous else self._model.model_version
         self._version = int(await version if inspect.isawaitable(version) else version)

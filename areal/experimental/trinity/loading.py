@@ -72,7 +72,8 @@ def load_plugins(folder: str) -> dict[str, str]:
     if not place.is_dir():
         raise ConfigError(f"plugin_dir {folder!r} is no folder")
     for file in sorted(place.glob("*.py")):
-        if file.resolve() not in _failures and file.name != "__init__.py":
+        is_plugin = file.is_file() and file.name != "__init__.py"
+        if is_plugin and file.resolve() not in _failures:
             try:
                 load_file(file)
             except ConfigError as error:
@@ -98,7 +99,7 @@ def load_file(file: Path) -> ModuleType:
     sys.modules[name] = module
     try:
         spec.loader.exec_module(module)
-    except Exception as error:
+    except (Exception, SystemExit) as error:  # a script among the plugins may call sys.exit
         del sys.modules[name]
         _failures[path] = f"{type(error).__name__}: {error}"
         raise ConfigError(

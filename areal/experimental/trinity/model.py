@@ -245,8 +245,13 @@ class EpisodeModel:
         conversion = self.convert_messages_to_experience_async(messages, tools, temperature)
         return self.call(conversion, "convert_messages_to_experience")
 
-    def call(self, work: Coroutine[Any, Any, T], name: str) -> T:
+    def call(self, work: Coroutine[Any, Any, T], name: str, instead: str = "") -> T:
         """Run a coroutine on the episode's loop and wait for it in this thread.
+
+        Args:
+            work: What to run.
+            name: Of the call, for messages.
+            instead: What a coroutine has to write; empty for the twin that ends in _async.
 
         Raises:
             WrongThreadError: This thread is the loop's, which would wait for itself.
@@ -258,10 +263,11 @@ class EpisodeModel:
                 _ = self.engine
             assert post is not None
             if _running_loop() is post.loop:
+                advice = instead or f"await {name}_async"
                 raise WrongThreadError(
-                    f"{name} would block the event loop and with it every episode; await "
-                    f"{name}_async, or let the class be synchronous (is_async = False), which runs "
-                    "in a thread of its own"
+                    f"{name} would block the event loop and with it every episode; {advice}, or "
+                    "let the class be synchronous (is_async = False), which runs in a thread of "
+                    "its own"
                 )
         except ArealError:
             work.close()
@@ -382,15 +388,23 @@ class EpisodeModel:
         gconfig: GenerationHyperparameters,
         messages: Sequence[dict[str, Any]],
     ) -> list[Any]:
-        engine = self.engine
         request = ModelRequest(input_ids=prompt, gconfig=gconfig, tokenizer=self.tokenizer)
         async with atrace_session_phase("generate"):
             if count == 1:
-                responses = [await engine.agenerate(request)]
+                responses = [await self.generate_one(request)]
             else:
                 requests = [request.copy() for _ in range(count)]
-                responses = await asyncio.gather(*map(engine.agenerate, requests))
+                responses = await asyncio.gather(*map(self.generate_one, requests))
         return [self.record(each, self.text_of(each), messages) for each in responses]
+
+    async def generate_one(self, request: ModelRequest) -> ModelResponse:
+        """Generate on the engine of the episode, from whichever event loop."""
+        work = self.engine.agenerate(request)
+        post = self._post
+        if post is None or asyncio.get_running_loop() is post.loop:
+            return await work
+        # A workflow may run a loop in its thread, and engines belong to the episode's.
+        return await post.relay(work, self._tasks)
 
     async def answer_tokens(
         self, prompt: list[int], stop_token_ids: Sequence[int], sampling: Mapping[str, Any]
@@ -407,7 +421,7 @@ class EpisodeModel:
         if stops != gconfig.stop_token_ids:
             gconfig = gconfig.new(stop_token_ids=stops)
         request = ModelRequest(input_ids=prompt, gconfig=gconfig, tokenizer=self.tokenizer)
-        response = await self.engine.agenerate(request)
+        response = await self.generate_one(request)
         self.book.add(Answer.of(response, ""))
         return response
 

@@ -108,6 +108,12 @@ def to_trajectory(
         raise TrajectoryError(
             f"workflow {name} returned no experience; return at least one, or raise with the reason"
         )
+    for experience in experiences:
+        if not hasattr(experience, "eid"):
+            raise TrajectoryError(
+                f"workflow {name} returned a list with {type(experience).__name__} in it, expected "
+                "experiences alone"
+            )
     rows: list[Row] = []
     for experience in sorted(experiences, key=lambda each: each.eid.step):
         row = _row(experience, name, book, version)
@@ -133,6 +139,11 @@ def _row(experience: Any, name: str, book: AnswerBook, version: int) -> Row:
         raise TrajectoryError(
             f"workflow {name} returned an experience whose reward is None; set reward to a number, "
             "or raise where there is none"
+        )
+    if isinstance(reward, str | bytes) or not hasattr(reward, "__float__"):
+        raise TrajectoryError(
+            f"workflow {name} returned an experience whose reward is {reward!r}, expected a "
+            "number; sum the scores of a reward function"
         )
     logprobs = _response(experience, "logprobs", length, name, np.float32)
     said = spans(mask)

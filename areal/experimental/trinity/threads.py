@@ -56,6 +56,20 @@ class LoopPost:
         found: T = result
         return found
 
+    async def relay(self, work: Coroutine[Any, Any, T], tasks: set[asyncio.Task[Any]]) -> T:
+        """Run a coroutine in the loop and await it in another one; see ``wait_for``."""
+
+        async def tracked() -> T:
+            task = asyncio.current_task()
+            assert task is not None
+            tasks.add(task)
+            try:
+                return await work
+            finally:
+                tasks.discard(task)
+
+        return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(tracked(), self.loop))
+
     def _deliver(self) -> None:
         self._is_waking = False  # before looking, so that nothing can be missed
         while self._calls:

@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any
 
 from areal.api.config.generation import GenerationHyperparameters
-from areal.api.errors import ConfigError
+from areal.api.errors import ConfigError, TrajectoryError
 from areal.api.registry import nearest_names
 from areal.api.workflow_api import GenerationEngine, RolloutWorkflow
 from areal.experimental.trinity.auxiliary import AuxiliaryModel
@@ -85,7 +85,7 @@ class TrinityWorkflow(RolloutWorkflow):
                     f"format_args.{name}: images and videos are not carried to a Trinity workflow "
                     "here; leave it out, or use the workflow vision_rlvr"
                 )
-        self._auxiliary = [AuxiliaryModel(**each) for each in auxiliary_models]
+        self._auxiliary = [_auxiliary(each) for each in auxiliary_models]
         self._threads = EpisodeThreads()
         self._post: LoopPost | None = None
         # Objects that can be reset, each with the model that it was made with.
@@ -146,10 +146,14 @@ class TrinityWorkflow(RolloutWorkflow):
     def _task(self, data: dict[str, Any], context: workflow_context.WorkflowContext) -> Any:
         format_args = self._format_args
         workflow, reward_fn = self.workflow_type, self.reward_fn_type
-        if format_args.workflow_key and data.get(format_args.workflow_key):
-            workflow = load_workflow(data[format_args.workflow_key], self.plugin_dir)
-        if format_args.reward_fn_key and data.get(format_args.reward_fn_key):
-            reward_fn = load_reward_fn(data[format_args.reward_fn_key], self.plugin_dir)
+        try:
+            if format_args.workflow_key and data.get(format_args.workflow_key):
+                workflow = load_workflow(data[format_args.workflow_key], self.plugin_dir)
+            if format_args.reward_fn_key and data.get(format_args.reward_fn_key):
+                reward_fn = load_reward_fn(data[format_args.reward_fn_key], self.plugin_dir)
+        except ConfigError as error:
+            # A row of the data is wrong, and the others are none the worse for it.
+            raise TrajectoryError(f"a row of {self.name_in_messages}: {error}") from error
         return self._package.Task(
             workflow=workflow,
             repeat_times=1,
@@ -206,7 +210,7 @@ class TrinityWorkflow(RolloutWorkflow):
 
     def _sampling(self, given: Mapping[str, Any] | None) -> dict[str, Any]:
         """Return what workflows read of the sampling, with what the run sets by itself."""
-        given = dict(given or {})
+        given = _mapping(given, "rollout_args")
         if given.get("n", 1) != 1:
             raise ConfigError(
                 f"rollout_args.n is {given['n']}: a run would make so many experiences, and "
@@ -247,12 +251,35 @@ def _report(experiences: Sequence[Any], trajectory: Mapping[str, Any], num_misse
 
 def _make(cls: Any, given: Mapping[str, Any] | None, what: str) -> Any:
     known = {field.name: field for field in fields(cls)}
-    options = dict(given or {})
+    options = _mapping(given, what)
     for name in options:
         if name not in known:
             raise ConfigError(f"{what} has no {name!r}{nearest_names(name, known)}")
     if isinstance(options.get("prompt_type"), str):
         # An enumeration in both packages.
         kind = type(known["prompt_type"].default)
-        options["prompt_type"] = kind(options["prompt_type"])
+        try:
+            options["prompt_type"] = kind(options["prompt_type"])
+        except ValueError as error:
+            words = ", ".join(each.value for each in kind)
+            found = options["prompt_type"]
+            raise ConfigError(f"{what}.prompt_type is {found!r}; known: {words}") from error
     return cls(**options)
+
+
+def _mapping(given: Any, what: str) -> dict[str, Any]:
+    if given is not None and not isinstance(given, Mapping):
+        raise ConfigError(f"{what} is {given!r}, expected keys and values")
+    return dict(given or {})
+
+
+def _auxiliary(given: Any) -> AuxiliaryModel:
+    options = _mapping(given, "an entry of auxiliary_models")
+    known, needed = ("base_url", "model", "api_key"), ("base_url", "model")
+    for name in options:
+        if name not in known:
+            raise ConfigError(f"auxiliary_models has no {name!r}{nearest_names(name, known)}")
+    for name in needed:
+        if not options.get(name):
+            raise ConfigError(f"auxiliary_models: {name} is missing in {options!r}")
+    return AuxiliaryModel(**options)

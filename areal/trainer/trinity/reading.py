@@ -12,6 +12,7 @@ from omegaconf.errors import OmegaConfBaseException
 from areal.api.errors import ConfigError
 from areal.api.registry import nearest_names
 from areal.trainer.trinity.keys import IGNORED, KEYS, MAPPED, REFUSED, is_free
+from areal.trainer.trinity.kinds import typed
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +36,9 @@ def read_yaml(path: str, overrides: Sequence[str] = ()) -> dict[str, Any]:
     Raises:
         ConfigError: The file cannot be read, or is no mapping.
     """
+    for word in overrides:
+        if "=" not in word:
+            raise ConfigError(f"{word!r} is no key=value; write the value behind the key")
     try:
         loaded = OmegaConf.load(path)
         merged = OmegaConf.merge(loaded, OmegaConf.from_dotlist(list(overrides)))
@@ -52,9 +56,10 @@ class Reader:
     """Looks keys up and remembers which were asked for."""
 
     def __init__(self, content: Mapping[str, Any]) -> None:
-        self.given = dict(_leaves(content))
+        self._problems: list[str] = []
+        self._content = typed(content, "", self._problems)
+        self.given = dict(_leaves(self._content))
         self._asked: dict[str, Any] = {}
-        self._content = content
 
     def get(self, key: str, default: Any = None) -> Any:
         """Return the value at a dotted key; None in the file is the default too."""
@@ -76,17 +81,17 @@ class Reader:
         return any(each == key or each.startswith((f"{key}.", f"{key}[")) for each in self.given)
 
     def check(self) -> None:
-        """Refuse what is unknown, and what would change the algorithm.
+        """Refuse what is unknown, of another kind, or would change the algorithm.
 
         Raises:
             ConfigError: It names all such keys.
         """
-        problems: list[str] = []
+        problems = list(self._problems)
         for key, value in self.given.items():
             entry = KEYS.get(key)
-            if entry is None:
+            if entry is None and not _is_section(key):
                 problems.append(f"unknown key {key}{nearest_names(key, _near(key))}")
-            elif entry.use == REFUSED and value not in entry.neutral:
+            elif entry is not None and entry.use == REFUSED and value not in entry.neutral:
                 problems.append(f"{key} is {value!r}: {entry.note}")
         if problems:
             raise ConfigError("\n".join(problems))
@@ -95,6 +100,8 @@ class Reader:
         """Return a word on every key of the file, and on every default that was taken."""
         found = []
         for key, value in self.given.items():
+            if key not in KEYS:
+                continue  # an empty section
             entry = KEYS[key]
             is_read = key in self._asked or any(k.startswith(f"{key}.") for k in self._asked)
             if entry.use == MAPPED and not is_read:
@@ -142,6 +149,10 @@ def _leaves(content: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str,
                 yield from _leaves(entry, f"{key}[].")
             continue
         yield key, value
+
+
+def _is_section(key: str) -> bool:
+    return any(each.startswith(f"{key}.") for each in KEYS)
 
 
 def _near(key: str) -> list[str]:

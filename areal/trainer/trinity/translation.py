@@ -136,12 +136,14 @@ class _Translator:
         schedule = get(f"{key}.warmup_style") or get(f"{key}.lr_scheduler_type", "constant")
         self._set("actor.optimizer.lr_scheduler_type", schedule)
         self._set("actor.optimizer.min_lr_ratio", get(f"{key}.min_lr_ratio", 0.01))
-        first, second = get(f"{key}.betas", [0.9, 0.999])
-        self._set("actor.optimizer.beta1", first)
-        self._set("actor.optimizer.beta2", second)
+        betas = get(f"{key}.betas", [0.9, 0.999])
+        if len(betas) != 2:
+            raise ConfigError(f"{key}.betas is {betas}, expected two numbers")
+        self._set("actor.optimizer.beta1", betas[0])
+        self._set("actor.optimizer.beta2", betas[1])
         self._set("actor.optimizer.weight_decay", get(f"{key}.weight_decay", 0.01))
-        clip = get(f"{key}.clip_grad") or get("trainer.grad_clip", 1.0)
-        self._set("actor.optimizer.gradient_clipping", clip)
+        clip = get("trainer.grad_clip", 1.0)
+        self._set("actor.optimizer.gradient_clipping", get(f"{key}.clip_grad", clip))
 
     # --- SFT and DPO
 
@@ -317,6 +319,10 @@ class _Translator:
         self._set("gconfig.top_k", first("rollout_args.top_k", "top_k", -1))
         answer = first("rollout_args.max_tokens", "max_response_tokens", None)
         prompt = first("", "max_prompt_tokens", None)
+        if prompt is not None and prompt < 1:
+            raise ConfigError(
+                f"max_prompt_tokens is {prompt}; set it to 1 or more, or leave it out"
+            )
         whole = first("", "max_model_len", None)
         if answer is None and whole is not None and prompt is not None:
             answer = whole - prompt
@@ -396,6 +402,8 @@ class _Translator:
             url = os.environ.get(variable)
             if not url:
                 raise ConfigError(f"{key}[{index}]: set {variable} to the address of its server")
+            # The package wants the address without the path of the API, and adds that.
+            url = f"{url.rstrip('/').removesuffix('/v1')}/v1"
             model = entry.get(f"{address}.model_name") or entry.get("model_path")
             secret = os.environ.get(entry.get(f"{address}.api_key_env", "OPENAI_API_KEY"))
             made = {"base_url": url, "model": _needed(model, f"{key}[{index}].model_path")}

@@ -82,9 +82,12 @@ def test_a_trinity_yaml_trains_with_its_plugin_and_every_key_has_its_word(finish
     assert all(json.loads(line)["info"]["asked"] for line in samples)
 
 
-def test_one_task_is_run_and_shown(finished: Any, areal: Areal) -> None:
+def test_one_task_is_run_and_shown(
+    finished: Any, areal: Areal, monkeypatch: pytest.MonkeyPatch
+) -> None:
     folder, _ = finished
-    words = ("-c", "trinity.yaml", "--plugin-dir", "plugins", "--index", "3", "name=d")
+    monkeypatch.setenv("TRINITY_PLUGIN_DIRS", "plugins")
+    words = ("-c", "trinity.yaml", "--index", "3", "name=d")
     done = areal("trinity", "debug", *words, cwd=folder)
     assert done.returncode == 0, done.stderr
     assert "user: 3=" in done.stdout

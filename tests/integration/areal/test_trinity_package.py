@@ -16,7 +16,8 @@ from typing import Any
 import pytest
 import yaml
 
-from areal.trainer.trinity.keys import KEYS, is_free
+from areal.trainer.trinity.keys import KEYS, MAPPED, is_free
+from areal.trainer.trinity.kinds import kind_of
 from scaffold.templating.manifests import load_kind
 from scaffold.units.add import add_unit
 from scaffold.units.context import Options
@@ -170,16 +171,26 @@ def test_the_table_has_a_word_on_every_key_of_the_package(script: Run) -> None:
     ]
     assert unknown == []
     assert sorted(KEYS.keys() - set(keys)) == []
+    mapped = [key for key in KEYS if KEYS[key].use == MAPPED]
+    assert {key: kind_of(key).__name__ for key in mapped} == {key: keys[key] for key in mapped}
+
+
+def with_stand_ins(name: str) -> Any:
+    """Runs one of the scripts where the package is not installed."""
+    argv = [sys.executable, "-m", "tests.integration.areal.trinity_scripts", name]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
+    done = subprocess.run(argv, env=environment, capture_output=True, check=True, timeout=120)
+    return json.loads(done.stdout.splitlines()[-1])
 
 
 def test_the_stand_ins_give_the_packages_trajectories_token_for_token(script: Run) -> None:
-    real = script("trajectories")
-    argv = [sys.executable, "-m", "tests.integration.areal.trinity_scripts", "trajectories"]
-    environment = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
-    done = subprocess.run(argv, env=environment, capture_output=True, check=True, timeout=120)
-    ours = json.loads(done.stdout.splitlines()[-1])
+    real, ours = script("trajectories"), with_stand_ins("trajectories")
     assert (real["version"], ours["version"]) == ("0.6.0", "")
     assert real["found"] == ours["found"]
+
+
+def test_the_stand_ins_score_and_call_as_the_package_does(script: Run) -> None:
+    assert with_stand_ins("contracts") == script("contracts")
 
 
 def test_the_guides_workflow_gives_n_squared_and_the_mended_one_n(script: Run) -> None:
@@ -192,6 +203,14 @@ def test_a_workflow_of_ours_gives_the_same_tokens_and_rewards_in_the_runner(
     found = script("ours_there", warm / "arithmetic/sft/model")
     for mode, experiences in found["there"].items():
         assert experiences == [found["here"]] * 3, mode
+
+
+def test_areal_serve_is_an_engine_of_the_type_external(script: Run, warm: Path) -> None:
+    found = script("external", warm / "arithmetic/sft/model")
+    assert found["recorded"] == found["ran"] == found["here"]
+    assert found["reward"] == found["here_reward"]
+    for logprobs in found["logprobs"]:
+        assert logprobs == pytest.approx(found["here_logprobs"], abs=1e-5)
 
 
 def test_the_runner_works_in_an_actor_of_ray(script: Run) -> None:

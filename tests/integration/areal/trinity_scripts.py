@@ -8,14 +8,19 @@ Each prints one JSON value as its last line.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import dataclasses
+import enum
 import importlib
 import json
+import os
 import sys
 import threading
 import typing
 from collections.abc import Callable, Iterator
-from typing import Any
+from importlib.machinery import ModuleSpec
+from types import ModuleType
+from typing import Any, ClassVar
 
 from areal.api.cli_args import GenerationHyperparameters, InferenceEngineConfig
 from areal.experimental.trinity import TrinityWorkflow, as_trinity_workflow
@@ -32,17 +37,28 @@ MODES = ("sequential", "asynchronous", "multi-threading")
 ROWS = [{"prompt": "1+1=", "response": "2"}, {"prompt": "12+34=", "response": "46"}]
 
 
-def keys() -> list[str]:
-    """Returns every key of the package's configuration, entries of lists as ``name[]``."""
+def keys() -> dict[str, str]:
+    """Returns the kind of every key of the configuration; entries of lists are ``name[]``."""
     config = importlib.import_module("trinity.common.config")
-    return sorted(set(_keys(config.Config, "", ())))
+    return dict(_keys(config.Config, "", ()))
 
 
-def _keys(kind: Any, prefix: str, above: tuple[Any, ...]) -> Iterator[str]:
+def _kind(hint: Any) -> str:
+    """Returns the name of the plain type that a field's value is written as."""
+    found = next((each for each in typing.get_args(hint) if each is not type(None)), hint)
+    if typing.get_origin(hint) in (list, dict):
+        found = typing.get_origin(hint)
+    if dataclasses.is_dataclass(found):
+        return "dict"
+    is_choice = isinstance(found, type) and issubclass(found, enum.Enum)
+    return "str" if is_choice else getattr(found, "__name__", str(found))
+
+
+def _keys(kind: Any, prefix: str, above: tuple[Any, ...]) -> Iterator[tuple[str, str]]:
     hints = typing.get_type_hints(kind)
     for field in dataclasses.fields(kind):
         key = f"{prefix}{field.name}"
-        yield key
+        yield key, _kind(hints[field.name])
         for part in (hints[field.name], *typing.get_args(hints[field.name])):
             if dataclasses.is_dataclass(part) and part not in above:
                 is_list = typing.get_origin(hints[field.name]) is list
@@ -102,6 +118,73 @@ def trajectories() -> dict[str, Any]:
     return {"version": package.version, "found": found}
 
 
+RESPONSES = (
+    "4",
+    "first 5, then 4",
+    "\\boxed{4}",
+    "<answer>4",
+    "<answer>3</answer> 4",
+    "<think>5</think><answer>4</answer>",
+    "so: <think>5</think> <answer>the result is \\boxed{4}</answer>\n",
+    "<think>\n5\n</think>\n<answer>\n4\n</answer>",
+    "<think>\\boxed{5}</think>\\boxed{4}",
+    "",
+)
+
+
+def contracts() -> dict[str, Any]:
+    """Returns what workflow files rely on: scores, flags, kinds of experience, keywords."""
+    package = load_package()
+    rewards = importlib.import_module("trinity.common.rewards.math_reward")
+    base = importlib.import_module("trinity.common.workflows.workflow")
+    step_wise = importlib.import_module("trinity.common.workflows.step_wise_workflow")
+    kinds = (base.SimpleWorkflow, base.AsyncSimpleWorkflow, base.MathWorkflow)
+    made = {
+        "plain": {},
+        "masked": {"action_mask": [1, 0]},
+        "pair": {"chosen": [4], "rejected": [5]},
+        "told": {"reward": 1, "truncate_status": "response_truncated", "tools": [{"x": 1}]},
+        "noted": {"info": {"a": [1]}, "messages": [{"role": "user", "content": "?"}]},
+    }
+    identity = {"batch": "b", "task": "t", "run": 1, "step": 2, "suffix": "s"}
+    experiences = [
+        package.Experience(eid=dict(identity), tokens=[1, 2, 3], **given) for given in made.values()
+    ]
+    called: list[list[str]] = []
+
+    class Steps(step_wise.StepWiseRewardWorkflow):
+        max_step_num = 1
+
+        def step(self, *args: Any, **kwargs: Any) -> bool:
+            called.append([*map(str, args), *kwargs])
+            return True
+
+        def reward(self, *args: Any, **kwargs: Any) -> float:
+            called.append([str(len(args)), *kwargs])
+            return 1.0
+
+    model = EpisodeModel(TOKENIZER, GCONFIG, package.Experience)
+    Steps(task=package.Task(raw_task={}), model=model).run()
+    prompt_type = type(package.FormatConfig().prompt_type)
+    return {
+        "scores": {
+            kind.__name__: [kind()(response=text, truth="4") for text in RESPONSES]
+            for kind in (rewards.MathRewardFn, rewards.MathBoxedRewardFn)
+        },
+        "form": [rewards.FormatReward()(response=text) for text in RESPONSES],
+        "flags": [
+            [k.can_reset, k.can_repeat, k.is_async] for k in (*kinds, base.AsyncMathWorkflow)
+        ],
+        "is_math": issubclass(base.AsyncMathWorkflow, base.MathWorkflow),
+        "experiences": [each.to_dict() for each in experiences],
+        "again": [
+            package.Experience.deserialize(each.serialize()).to_dict() for each in experiences
+        ],
+        "steps": called,
+        "prompt_types": [prompt_type(text).value for text in ("PLAINTEXT", "Messages")],
+    }
+
+
 def squares() -> dict[str, int]:
     """Returns how many experiences the package's runner gets of three repeats of a task.
 
@@ -135,18 +218,7 @@ def ours_there(model_path: str = "") -> dict[str, Any]:
     """Returns an arithmetic episode of ours, here and in the package's runner, on one server."""
     from openai import AsyncOpenAI  # the interpreter under test has it
 
-    from areal.engine.local.engine import LocalInferenceEngine
-    from areal.engine.local.server import InferenceServer
-    from areal.trainer.serve import _from_checkpoint
-    from areal.utils.hf_utils import load_hf_tokenizer
-
     package = load_package()
-    tokenizer = load_hf_tokenizer(model_path)
-    weights, _, seed = _from_checkpoint(model_path, "fsdp:d1")
-    engine = LocalInferenceEngine(InferenceEngineConfig(backend="local:d1"), weights, seed)
-    engine.initialize()
-    server = InferenceServer(engine, tokenizer, model_path)
-    url = server.start()
     row = {"messages": [{"role": "user", "content": "7+8="}], "answer": "15"}
     greedy = GenerationHyperparameters(max_new_tokens=8, greedy=True)
 
@@ -154,8 +226,8 @@ def ours_there(model_path: str = "") -> dict[str, Any]:
         model_version = 5
         enable_history = True
 
-        def __init__(self) -> None:
-            self.model_path = model_path
+        def __init__(self, url: str) -> None:
+            self.model_path, self.url = model_path, url
 
         @property
         async def model_version_async(self) -> int:
@@ -168,30 +240,124 @@ def ours_there(model_path: str = "") -> dict[str, Any]:
             return self
 
         def get_openai_async_client(self) -> Any:
-            client: Any = AsyncOpenAI(base_url=f"{url}/v1", api_key="none")
+            client: Any = AsyncOpenAI(base_url=f"{self.url}/v1", api_key="none")
             client.model_path = model_path
             return client
 
-    try:
+    with _serving(model_path) as (engine, tokenizer, url):
         ours = RLVRWorkflow(arithmetic_reward_fn, greedy, tokenizer)
         here = asyncio.run(ours.arun_episode(engine, dict(row)))
         kind = as_trinity_workflow(RLVRWorkflow, reward_fn=arithmetic_reward_fn)
         there = {
             mode: [
                 [each.tokens.tolist(), each.prompt_length, each.reward]
-                for each in run_in(mode, package, kind, Wrapper(), row, temperature=0.0)
+                for each in run_in(mode, package, kind, Wrapper(url), row, temperature=0.0)
             ]
             for mode in MODES
         }
-    finally:
-        server.stop()
-        engine.destroy()
     assert here is not None
     start = int(here["loss_mask"][0].argmax())
     return {
         "here": [here["input_ids"][0].tolist(), start, float(here["rewards"][0])],
         "there": there,
     }
+
+
+class _NoVllm(ModuleType):
+    """Stands where vllm is asked for by name alone: an external engine runs none of it."""
+
+    __path__: ClassVar[list[str]] = []
+    __version__ = "0.10.2"
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return type(name, (), {})
+
+
+class _FindNoVllm:
+    def find_spec(self, name: str, path: Any = None, target: Any = None) -> ModuleSpec | None:
+        return ModuleSpec(name, self, is_package=True) if name.startswith("vllm") else None
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType:
+        return _NoVllm(spec.name)
+
+    def exec_module(self, module: ModuleType) -> None:
+        """Has nothing to run."""
+
+
+def external(model_path: str = "") -> dict[str, Any]:
+    """Returns what the package's own wrapper of type external gets of our server."""
+    # The real wrapper is imported in the place of ours, which is for where vllm is missing.
+    sys.meta_path.insert(0, _FindNoVllm())  # type: ignore[arg-type]
+    package = load_package()
+    config = importlib.import_module("trinity.common.config")
+    allocator = importlib.import_module("trinity.common.models.allocator")
+    row = {"messages": [{"role": "user", "content": "7+8="}], "answer": "15"}
+    greedy = GenerationHyperparameters(max_new_tokens=8, greedy=True)
+
+    async def asked(wrapper: Any) -> dict[str, Any]:
+        await wrapper.prepare()
+        client = wrapper.get_openai_async_client()
+        words = {"model": client.model_path, "messages": row["messages"]}
+        await client.chat.completions.create(**words, temperature=0.0, max_tokens=8)
+        (recorded,) = wrapper.extract_experience_from_history()
+        kind = as_trinity_workflow(RLVRWorkflow, reward_fn=arithmetic_reward_fn)
+        sampling = package.GenerationConfig(temperature=0.0, max_tokens=8)
+        task = package.Task(workflow=kind, raw_task=dict(row), rollout_args=sampling)
+        (ran,) = await task.to_workflow(wrapper).run_async()
+        return {
+            "recorded": [recorded.tokens.tolist(), recorded.prompt_length],
+            "logprobs": [recorded.logprobs.tolist(), ran.logprobs.tolist()],
+            "ran": [ran.tokens.tolist(), ran.prompt_length],
+            "reward": ran.reward,
+        }
+
+    with _serving(model_path) as (engine, tokenizer, url):
+        os.environ["MY_SERVER"] = url
+        address = config.ExternalModelConfig(enable=True, base_url_env="MY_SERVER")
+        settings = config.InferenceModelConfig(
+            model_path=model_path,
+            engine_type="external",
+            enable_openai_api=True,
+            enable_history=True,
+            external_model_config=address,
+        )
+
+        async def wrapped() -> dict[str, Any]:
+            return await asked(await allocator.get_external_model_wrapper(settings))
+
+        found = asyncio.run(wrapped())
+        ours = RLVRWorkflow(arithmetic_reward_fn, greedy, tokenizer)
+        here = asyncio.run(ours.arun_episode(engine, dict(row)))
+    assert here is not None
+    start = int(here["loss_mask"][0].argmax())
+    return {
+        **found,
+        "here": [here["input_ids"][0].tolist(), start],
+        "here_logprobs": here["logprobs"][0][start:].tolist(),
+        "here_reward": float(here["rewards"][0]),
+    }
+
+
+@contextlib.contextmanager
+def _serving(model_path: str) -> Iterator[tuple[Any, Any, str]]:
+    """Gives the engine of a checkpoint, its tokenizer, and the address where it is served."""
+    from areal.engine.local.engine import LocalInferenceEngine
+    from areal.engine.local.server import InferenceServer
+    from areal.trainer.serve import _from_checkpoint
+    from areal.utils.hf_utils import load_hf_tokenizer
+
+    tokenizer = load_hf_tokenizer(model_path)
+    weights, _, seed = _from_checkpoint(model_path, "fsdp:d1")
+    engine = LocalInferenceEngine(InferenceEngineConfig(backend="local:d1"), weights, seed)
+    engine.initialize()
+    server = InferenceServer(engine, tokenizer, model_path)
+    try:
+        yield engine, tokenizer, server.start()
+    finally:
+        server.stop()
+        engine.destroy()
 
 
 def on_ray() -> list[int]:
@@ -265,7 +431,8 @@ def runner_model(package: Any) -> Any:
 
 
 SCRIPTS: dict[str, Callable[..., Any]] = {
-    each.__name__: each for each in (keys, trajectories, squares, ours_there, on_ray)
+    each.__name__: each
+    for each in (keys, trajectories, contracts, squares, ours_there, external, on_ray)
 }
 
 if __name__ == "__main__":

@@ -10,7 +10,7 @@ import pytest
 
 from areal.api.errors import RewardError, RewardTimeoutError
 from areal.reward import MathVerifyWorker, get_math_verify_worker
-from areal.reward.math_verify import _within, math_verify_reward_fn
+from areal.reward.math_verify import _within, math_verify_reward_fn, reads_equal
 
 
 @pytest.mark.parametrize(
@@ -152,6 +152,13 @@ def test_a_computation_is_stopped_though_a_callback_swallows_the_first_attempt()
     is_free.set()
     threads[0].join(10)
     assert not threads[0].is_alive()
+
+
+def test_any_parser_reads_both_sides_and_has_to_find_a_gold_answer() -> None:
+    assert reads_equal("4", " 4 ", str.strip)
+    assert not reads_equal("5", "4", str.strip)
+    with pytest.raises(RewardError, match="'  ' cannot be read"):
+        reads_equal("4", "  ", str.strip)
 
 
 def test_one_worker_serves_a_process() -> None:

@@ -12,6 +12,10 @@ class PromptType(Enum):
     MESSAGES = "messages"
     PLAINTEXT = "plaintext"
 
+    @classmethod
+    def _missing_(cls, value: object) -> PromptType | None:
+        return next((each for each in cls if each.value == str(value).lower()), None)
+
 
 @dataclass
 class FormatConfig:

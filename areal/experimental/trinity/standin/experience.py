@@ -14,6 +14,7 @@ from safetensors.torch import load, save
 # Everything of the length of the response.
 _RESPONSE_FLOATS = ("logprobs", "token_level_reward", "advantages", "returns", "teacher_logprobs")
 _TENSORS = ("tokens", "action_mask", "chosen", "rejected", *_RESPONSE_FLOATS)
+_READABLE = ("reward", "prompt_text", "response_text", "messages", "tools", "truncate_status")
 _META = "meta"
 
 
@@ -68,9 +69,11 @@ class Experience:
     ``action_mask`` bool [response].
 
     Raises:
-        AssertionError: The response is empty.
+        AssertionError: The prompt or the response is empty.
     """
 
+    # "dpo" for a pair, "multi_turn" where a mask was given, else "single_turn".
+    experience_type: str = field(default="single_turn", init=False, repr=False)
     eid: Any = None
     tokens: Any
     logprobs: Any = None
@@ -108,13 +111,18 @@ class Experience:
             value = getattr(self, name)
             if value is not None and not isinstance(value, torch.Tensor):
                 setattr(self, name, torch.tensor(value, dtype=torch.float32))
+        if self.reward is not None:
+            self.reward = float(self.reward)
         for name in ("chosen", "rejected"):
             value = getattr(self, name)
             if value is not None and not isinstance(value, torch.Tensor):
                 setattr(self, name, torch.tensor(value, dtype=torch.int32))
-        if self.experience_type == "dpo":
+        if self.chosen is not None and self.rejected is not None:
+            self.experience_type = "dpo"
             self.prompt_length = len(self.tokens)
             return
+        self.experience_type = "single_turn" if self.action_mask is None else "multi_turn"
+        assert self.prompt_length > 0, "an experience needs a prompt of a token at least"
         response_length = len(self.tokens) - self.prompt_length
         assert response_length > 0, (
             f"an experience needs a response: {len(self.tokens)} tokens, of which the prompt has "
@@ -125,13 +133,8 @@ class Experience:
         elif not isinstance(self.action_mask, torch.Tensor):
             self.action_mask = torch.tensor(self.action_mask, dtype=torch.bool)
 
-    @property
-    def experience_type(self) -> str:
-        """``dpo`` for a pair, ``single_turn`` for anything else."""
-        return "dpo" if self.chosen is not None or self.rejected is not None else "single_turn"
-
     def to_dict(self) -> dict[str, Any]:
-        """Return what a person may read: ids, lengths, reward, texts, info and metrics."""
+        """Return what a person may read: no tensors, and no field that is empty."""
         found: dict[str, Any] = {
             "eid": self.eid.to_dict(),
             "type": self.experience_type,
@@ -140,7 +143,7 @@ class Experience:
             "info": self.info,
             "metrics": self.metrics,
         }
-        for name in ("reward", "prompt_text", "response_text"):
+        for name in _READABLE:
             if getattr(self, name) is not None:
                 found[name] = getattr(self, name)
         return found
@@ -151,7 +154,7 @@ class Experience:
         Raises:
             TypeError: ``info`` or another plain field is no JSON.
         """
-        given = {f.name: getattr(self, f.name) for f in fields(self)}
+        given = {f.name: getattr(self, f.name) for f in fields(self) if f.init}
         tensors = {k: given.pop(k) for k in _TENSORS if given[k] is not None}
         plain = {k: v for k, v in given.items() if v is not None and k not in _TENSORS}
         plain["eid"] = self.eid.to_dict()

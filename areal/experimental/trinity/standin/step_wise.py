@@ -74,15 +74,15 @@ class StepWiseRewardWorkflow(_StepWise):
     def run(self) -> list[Experience]:
         found: list[Experience] = []
         for step_num in range(self.max_step_num):
-            goes_on = self.step(step_num)
+            goes_on = self.step(step_num=step_num)
             experiences = self._of_step(step_num)
-            found += _rewarded(experiences, self.reward(experiences, step_num))
+            found += _rewarded(experiences, self.reward(experiences, step_num=step_num))
             if not goes_on:
                 break
         return found
 
 
-class AsyncStepWiseRewardWorkflow(_StepWise):
+class AsyncStepWiseRewardWorkflow(StepWiseRewardWorkflow):
     """Rewards every step by itself, on the event loop."""
 
     is_async = True
@@ -98,9 +98,9 @@ class AsyncStepWiseRewardWorkflow(_StepWise):
     async def run_async(self) -> list[Experience]:
         found: list[Experience] = []
         for step_num in range(self.max_step_num):
-            goes_on = await self.step_async(step_num)
+            goes_on = await self.step_async(step_num=step_num)
             experiences = self._of_step(step_num)
-            found += _rewarded(experiences, await self.reward_async(experiences, step_num))
+            found += _rewarded(experiences, await self.reward_async(experiences, step_num=step_num))
             if not goes_on:
                 break
         return found
@@ -121,7 +121,7 @@ class RewardPropagationWorkflow(_StepWise):
         found: list[Experience] = []
         steps = 0
         for step_num in range(self.max_step_num):
-            goes_on = self.step(step_num)
+            goes_on = self.step(step_num=step_num)
             found += self._of_step(step_num)
             steps = step_num + 1
             if not goes_on:
@@ -129,7 +129,7 @@ class RewardPropagationWorkflow(_StepWise):
         return _propagated(found, self.reward(found), steps)
 
 
-class AsyncRewardPropagationWorkflow(_StepWise):
+class AsyncRewardPropagationWorkflow(RewardPropagationWorkflow):
     """Gives every step the reward of the whole run, on the event loop."""
 
     is_async = True
@@ -146,7 +146,7 @@ class AsyncRewardPropagationWorkflow(_StepWise):
         found: list[Experience] = []
         steps = 0
         for step_num in range(self.max_step_num):
-            goes_on = await self.step_async(step_num)
+            goes_on = await self.step_async(step_num=step_num)
             found += self._of_step(step_num)
             steps = step_num + 1
             if not goes_on:

@@ -237,7 +237,9 @@ class AsyncSimpleWorkflow(BaseSimpleWorkflow):
         return self._scored(responses)
 
 
-class _Mathematical(BaseSimpleWorkflow):
+class MathWorkflow(SimpleWorkflow):
+    """Asks for thoughts and an answer, and scores both."""
+
     def reset(self, task: Task) -> None:
         if task.reward_fn is None:
             task.reward_fn = MathRewardFn
@@ -246,11 +248,7 @@ class _Mathematical(BaseSimpleWorkflow):
         super().reset(task)
 
 
-class MathWorkflow(_Mathematical, SimpleWorkflow):
-    """Asks for thoughts and an answer, and scores both."""
-
-
-class AsyncMathWorkflow(_Mathematical, AsyncSimpleWorkflow):
+class AsyncMathWorkflow(AsyncSimpleWorkflow, MathWorkflow):
     """Does the same on the event loop."""
 
 

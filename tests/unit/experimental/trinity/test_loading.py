@@ -61,6 +61,12 @@ def test_a_name_that_a_file_lacks_is_refused(tmp_path: Path) -> None:
         load_workflow(f"{tmp_path / 'two.py'}:Missing")
 
 
+def test_a_script_among_the_plugins_ends_nothing_but_itself(tmp_path: Path) -> None:
+    (tmp_path / "script.py").write_text("import sys\nsys.exit(5)\n")
+    (tmp_path / "folder.py").mkdir()
+    assert load_plugins(str(tmp_path)) == {str(tmp_path / "script.py"): "SystemExit: 5"}
+
+
 def test_a_folder_of_plugins_has_to_exist(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="is no folder"):
         load_plugins(str(tmp_path / "plugins"))
@@ -75,6 +81,27 @@ def test_rewards_are_scores_by_name() -> None:
     assert load_reward_fn("accuracy_reward")()(response="4", truth="4") == {"accuracy": 0.0}
     with pytest.raises(ConfigError, match=r"no subclass of trinity\.common\.rewards\.RewardFn"):
         load_reward_fn("json.JSONDecoder")
+
+
+@pytest.mark.parametrize(
+    ("response", "accuracy"),
+    [
+        ("<think>5</think><answer>4</answer>", 1.0),
+        ("<think>\\boxed{4}</think><answer>5</answer>", 0.0),
+        ("<answer>the result is 4</answer> or 5", 1.0),
+        ("first 5, then 4", 1.0),
+        ("<answer>4", 0.0),
+    ],
+)
+def test_the_answer_is_what_its_tags_enclose(response: str, accuracy: float) -> None:
+    score = load_reward_fn("math_reward")()
+    assert score(response=response, truth="4")["accuracy"] == accuracy
+
+
+@pytest.mark.parametrize("name", ["math_reward", "math_boxed_reward", "accuracy_reward"])
+def test_a_task_without_a_truth_is_an_error_and_no_zero(name: str) -> None:
+    with pytest.raises(ValueError, match=r"no truth to compare with; set format\.response_key"):
+        load_reward_fn(name)()(response="\\boxed{4}", truth=None)
 
 
 def test_a_key_is_registered_once_unless_forced() -> None:

@@ -129,6 +129,20 @@ def test_both_clients_answer_with_the_engine_and_know_their_model() -> None:
     assert episode(act_async, make(model_path="tiny")) == ("tiny", "2")
 
 
+def test_the_clients_list_their_model_in_every_way_and_take_options_of_connections() -> None:
+    model = make(model_path="tiny")
+    client = model.get_openai_client().with_options(timeout=3)
+    other = model.get_openai_async_client().with_options(timeout=3)
+    assert [each.id for each in client.models.list()] == ["tiny"]
+    assert client.models.list().data[0].id == "tiny"
+
+    async def listed() -> list[str]:
+        page = await other.models.list()
+        return [page.data[0].id, *[each.id async for each in other.models.list()]]
+
+    assert asyncio.run(listed()) == ["tiny", "tiny"]
+
+
 def test_a_synchronous_client_refuses_a_stream_by_name() -> None:
     with pytest.raises(ValueError, match="has no stream"):
         episode(

@@ -72,6 +72,8 @@ def test_a_task_is_falsy_as_a_dict_without_items() -> None:
 def test_an_experience_needs_a_response_and_fills_its_mask() -> None:
     with pytest.raises(AssertionError, match="needs a response"):
         PACKAGE.Experience(tokens=[1, 2], prompt_length=2)
+    with pytest.raises(AssertionError, match="needs a prompt"):
+        PACKAGE.Experience(tokens=[1, 2], prompt_length=0)
     made = PACKAGE.Experience(tokens=[1, 2, 3], prompt_length=1, logprobs=[-1.0, -2.0])
     assert made.action_mask.tolist() == [True, True]
     assert (made.tokens.dtype, made.logprobs.dtype) == (torch.int32, torch.float32)

@@ -10,6 +10,8 @@ import pytest
 from areal.api.cli_args import GenerationHyperparameters
 from areal.api.errors import ConfigError, TrajectoryError
 from areal.experimental.trinity import TrinityWorkflow, as_trinity_workflow
+from areal.experimental.trinity.export import EndpointEngine
+from areal.experimental.trinity.model import EpisodeModel
 from areal.experimental.trinity.package import load_package
 from areal.infra import workflow_context
 from areal.infra.trajectory import check_trajectory
@@ -189,7 +191,9 @@ def _with(**changes: Any) -> Any:
     [
         (lambda _: [], "returned no experience"),
         (lambda _: None, "returned NoneType, expected a list"),
+        (lambda answer: [answer, None], "a list with NoneType in it, expected experiences alone"),
         (_with(reward=None), "whose reward is None"),
+        (_with(reward={"right": 1.0}), r"whose reward is \{'right': 1.0\}, expected a number"),
         (_with(action_mask=[True]), r"action_mask has the shape \[1\], and its response 3 tokens"),
         (_with(token_level_reward=[1.0] * 9), r"token_level_reward has the shape \[9\]"),
         (_with(logprobs=None, tokens=[5, 6, 7, 8, 9, 4, 4, 4, 4]), "without logprobs"),
@@ -216,6 +220,54 @@ def test_a_synchronous_call_on_the_loop_is_refused_with_a_hint() -> None:
 
     with pytest.raises(RuntimeError, match="await chat_async, or let the class be synchronous"):
         run(Blocking)
+
+
+def test_a_synchronous_client_on_the_loop_is_refused_with_the_one_to_take() -> None:
+    class Blocking(PACKAGE.Workflow):
+        is_async = True
+
+        async def run_async(self) -> list[Any]:
+            client = self.model.get_openai_client()
+            return client.chat.completions.create(model="m", messages=ASK)
+
+    with pytest.raises(RuntimeError, match=r"take get_openai_async_client\(\), or let"):
+        run(Blocking)
+
+
+class HomeEngine(InstantEngine):
+    """Serves the loop of the episode alone, as a client of HTTP does."""
+
+    home: Any = None
+
+    async def agenerate(self, req: Any) -> Any:
+        assert asyncio.get_running_loop() is self.home
+        return await super().agenerate(req)
+
+
+class OwnLoop(Sync):
+    """Runs an event loop of its own in its thread, and asks in both ways."""
+
+    def run(self) -> list[Any]:
+        async def asked() -> None:
+            await asyncio.gather(*(self.model.chat_async(ASK) for _ in range(2)))
+            client = self.model.get_openai_async_client()
+            await client.chat.completions.create(model=client.model_path, messages=ASK)
+
+        asyncio.run(asked())
+        answers = self.model.extract_experience_from_history()
+        for answer in answers:
+            answer.reward = 1.0
+        return list(answers)
+
+
+def test_a_loop_in_the_thread_of_a_workflow_reaches_the_engine_of_the_episode() -> None:
+    engine = HomeEngine(lambda _: ids("46"), 3)
+
+    async def episode() -> Any:
+        engine.home = asyncio.get_running_loop()
+        return await TrinityWorkflow(OwnLoop, GCONFIG, TOKENIZER).arun_episode(engine, ROW)
+
+    assert asyncio.run(episode())["rewards"].tolist() == [1.0] * 3
 
 
 def test_what_hangs_is_left_behind_and_can_ask_no_more() -> None:
@@ -328,11 +380,21 @@ def test_a_row_may_choose_its_workflow_and_its_reward(tmp_path: Path) -> None:
     assert trajectory["rewards"].tolist() == [0.0]  # nothing is boxed
 
 
+def test_a_row_that_names_nothing_rejects_its_own_episode() -> None:
+    for key in ("workflow_key", "reward_fn_key"):
+        with pytest.raises(TrajectoryError, match=r"a row of Sync: .*'nothing' is no registered"):
+            run(Sync, row={**ROW, "w": "nothing"}, format_args={key: "w"})
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
         ({"format_args": {"promt_key": "q"}}, "did you mean 'prompt_key'"),
         ({"format_args": {"image_key": "i"}}, "images and videos are not carried"),
+        ({"format_args": {"prompt_type": "chat"}}, "prompt_type is 'chat'; known: messages, plain"),
+        ({"format_args": ["prompt_key"]}, "format_args is .*, expected keys and values"),
+        ({"auxiliary_models": [{"url": "x"}]}, "auxiliary_models has no 'url'"),
+        ({"auxiliary_models": [{"base_url": "x"}]}, "auxiliary_models: model is missing"),
         ({"rollout_args": {"beams": 4}}, "rollout_args has no 'beams'"),
         ({"reward_fn_type": "nothing"}, "reward_fn_type 'nothing' is no registered key"),
     ],
@@ -351,6 +413,21 @@ def test_a_workflow_of_ours_comes_back_from_trinity_as_it_went() -> None:
     here = asyncio.run(ours.arun_episode(answering(), row))
     assert here is not None
     assert plain(there) == plain(here)
+
+
+def test_an_external_engine_has_no_version_to_ask_for() -> None:
+    class External(EpisodeModel):
+        """Is what Trinity makes for a server of somebody else: there is no actor behind it."""
+
+        model = None
+
+        @property
+        async def model_version_async(self) -> int:
+            raise AttributeError("'NoneType' object has no attribute 'get_model_version'")
+
+    engine = EndpointEngine(External(TOKENIZER, GCONFIG, PACKAGE.Experience))
+    asyncio.run(engine.begin())
+    assert engine.get_version() == 0
 
 
 def test_an_episode_that_ours_rejects_is_an_error_for_trinity() -> None:

@@ -1,10 +1,13 @@
 from __future__ import annotations
 
+import contextlib
 from pathlib import Path
 from typing import Any
 
 import pytest
 from click.testing import CliRunner
+from hypothesis import given
+from hypothesis import strategies as st
 
 from areal.api.cli_args import DPOConfig, PPOConfig, SFTConfig, load_expr_config
 from areal.api.errors import ConfigError
@@ -134,12 +137,14 @@ def test_a_taskset_for_evaluation_becomes_the_validation_set() -> None:
 
 
 def test_an_auxiliary_model_is_a_server_by_its_address(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("JUDGE_URL", "http://127.0.0.1:9/v1")
     address = {"base_url_env": "JUDGE_URL", "model_name": "judge"}
     entry = {"engine_type": "external", "external_model_config": address}
-    made = ours(explorer={"auxiliary_models": [entry]})
-    models = made["run"]["workflow_kwargs"]["auxiliary_models"]
-    assert models == [{"base_url": "http://127.0.0.1:9/v1", "model": "judge"}]
+    # The package adds the path of the API itself.
+    for url in ("http://127.0.0.1:9", "http://127.0.0.1:9/", "http://127.0.0.1:9/v1"):
+        monkeypatch.setenv("JUDGE_URL", url)
+        made = ours(explorer={"auxiliary_models": [entry]})
+        models = made["run"]["workflow_kwargs"]["auxiliary_models"]
+        assert models == [{"base_url": "http://127.0.0.1:9/v1", "model": "judge"}]
     assert "engine_type" in refusal(explorer={"auxiliary_models": [{"model_path": "m"}]})
     monkeypatch.delenv("JUDGE_URL")
     assert "set JUDGE_URL" in refusal(explorer={"auxiliary_models": [entry]})
@@ -177,12 +182,48 @@ def nested(path: tuple[str, ...], value: Any) -> dict[str, Any]:
         ((*_TASKSET, "path"), None, "taskset.path is missing"),
         (("stages",), [{"stage_name": "s"}], "write a file for each"),
         (("trainer", "trainer_config"), {"x": 1}, "settings of verl"),
+        (("model", "max_prompt_tokens"), 0, "max_prompt_tokens is 0; set it to 1 or more"),
+        (("buffer", "batch_size"), "eight", "batch_size is 'eight', expected a whole number"),
+        (("algorithm", "repeat_times"), 2.5, "repeat_times is 2.5, expected a whole number"),
+        (("algorithm", "optimizer"), 5, "algorithm.optimizer is 5, expected keys and values"),
+        (("algorithm", "optimizer", "lr"), float("nan"), "lr is nan, expected a number"),
+        (("algorithm", "optimizer", "betas"), [0.9], "betas is [0.9], expected two numbers"),
+        (("algorithm", "algorithm_type"), ["grpo"], "algorithm_type is ['grpo'], expected a text"),
+        (("algorithm", "policy_loss_fn_args"), 3, "is 3, expected keys and values"),
+        (("continue_from_checkpoint",), "perhaps", "is 'perhaps', expected true or false"),
+        (("buffer", "explorer_input", "eval_tasksets"), {}, "is {}, expected a list"),
+        (("buffer", "explorer_input", "eval_tasksets"), ["x"], "eval_tasksets[] is 'x', expected"),
     ],
 )
 def test_what_would_be_another_run_is_refused_by_its_key(
     path: tuple[str, ...], value: Any, message: str
 ) -> None:
     assert message in refusal(**nested(path, value))
+
+
+_VALUES = (None, True, -1, 0.5, "", "x", "5", [], [1], ["x"], [None], [{}], {}, {"x": 1})
+
+
+@given(st.sampled_from(sorted(KEYS)), st.sampled_from(_VALUES))
+def test_any_value_of_any_key_is_taken_or_refused_in_words(key: str, value: Any) -> None:
+    *path, last = key.split(".")
+    made: Any = {last.removesuffix("[]"): [value] if last.endswith("[]") else value}
+    for name in reversed(path):
+        made = {name.removesuffix("[]"): [made] if name.endswith("[]") else made}
+    with contextlib.suppress(ConfigError):
+        describe(translate(content(**made)).decisions)
+
+
+def test_an_empty_section_and_numbers_of_the_environment_are_read_as_the_package_does() -> None:
+    made = ours(
+        cluster=None,
+        model={"temperature": "0.5"},
+        algorithm={"repeat_times": "2", "bypass_old_logprobs": "false"},
+        project=2026,
+    )
+    assert (made["gconfig"]["n_samples"], made["actor"]["temperature"]) == (2, 0.5)
+    assert made["actor"]["recompute_logprob"] is True
+    assert made["experiment_name"] == "2026"
 
 
 def test_all_refusals_come_at_once() -> None:
@@ -232,6 +273,8 @@ def test_a_file_is_read_with_its_interpolations_and_the_words_behind_it(
     file.write_text("model: {model_path: '${oc.env:MY_MODEL}'}\nname: a\n")
     found = read_yaml(str(file), ["name=b", "buffer.batch_size=4"])
     assert found == {"model": {"model_path": "/models/x"}, "name": "b", "buffer": {"batch_size": 4}}
+    with pytest.raises(ConfigError, match="'name' is no key=value"):
+        read_yaml(str(file), ["name"])
     file.write_text("a: [")
     with pytest.raises(ConfigError, match="is no YAML"):
         read_yaml(str(file))
