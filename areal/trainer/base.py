@@ -28,8 +28,16 @@ from areal.api.errors import ConfigError, EpisodeFailureError
 from areal.api.io_struct import FinetuneSpec, SaveLoadMeta
 from areal.engine.processes import from_first, is_first
 from areal.engine.training.engine import PackedTrainEngine
+from areal.infra.launch import is_launched
+from areal.trainer.identity import new_run_id
 from areal.trainer.launching import launch_script
-from areal.trainer.recover import RecoverState, find_recover, load_recover, save_recover
+from areal.trainer.recover import (
+    RECOVER_FOLDER,
+    RecoverState,
+    find_recover,
+    load_recover,
+    save_recover,
+)
 from areal.trainer.report import EpisodeSample, ReportPaths, RunLog
 from areal.trainer.report.no_log import NoLog
 from areal.trainer.runtime import (
@@ -43,8 +51,10 @@ from areal.trainer.runtime import (
     make_tokenizer,
     make_train_engine,
     make_weights,
+    retire_earlier,
     run_folder,
 )
+from areal.trainer.stopping import Stopped, StopSignals
 from areal.trainer.timer import PeriodicTimer
 from areal.utils import perf_tracer, stats_tracker
 from areal.utils.seeding import set_random_seed
@@ -56,10 +66,10 @@ logger = logging.getLogger("Trainer")
 
 # Where nothing is configured, a run that can be resumed writes a checkpoint this often.
 DEFAULT_RECOVER_SECONDS = 60
+FIRST_RECOVER_SECONDS = 5
 MODEL_FOLDER = "model"
 ADAPTER_FOLDER = "adapter"
 CHECKPOINT_FOLDER = "checkpoints"
-RECOVER_FOLDER = "recover"
 EVAL_STATS = "eval-rollout"  # what workflow_context.stat_scope() says in an evaluation
 
 
@@ -111,6 +121,7 @@ class BaseTrainer(ABC):
         self.total_steps = self._count_steps(config.total_train_epochs)
         self.step = 0
         self.is_complete = False  # an earlier run did all of it
+        self.run_id = ""  # of the run that is continued, or a new one
         self.num_sequences = 0
         self.run_log: RunLog | NoLog | None = None
         self._lock: FolderLock | None = None
@@ -182,12 +193,16 @@ class BaseTrainer(ABC):
             train_batch_size=self.config.train_dataset.batch_size,
         )
         if is_first():
+            # Of a launched run the launcher did, as its servers write there already.
+            if not is_launched():
+                retire_earlier(self.config)
             self._lock = FolderLock(self.folder)
         for engine in self.trained.values():
             engine.initialize(None, spec)
         self._resume()
         if self.is_complete:
             return
+        self.run_id = self.run_id or from_first(new_run_id())
         self._start_tracer()
         stats_tracker.export_all()  # of an earlier run in this process
         if not is_first():
@@ -195,7 +210,9 @@ class BaseTrainer(ABC):
             return
         if ignored := ignored_keys(self.config):
             logger.warning("set without effect (docs/en/configuration.md): %s", ", ".join(ignored))
-        self.run_log = RunLog(self.folder, self.config, self.total_steps, resume_step=self.step)
+        self.run_log = RunLog(
+            self.folder, self.config, self.total_steps, resume_step=self.step, run_id=self.run_id
+        )
         save_config(self.config, self.folder / "config.yaml")
 
     def _start_tracer(self) -> None:
@@ -212,8 +229,9 @@ class BaseTrainer(ABC):
         if self.is_complete:
             if is_first():
                 logger.warning(
-                    "nothing to do: this trial is complete, and %s holds its %d steps; choose "
-                    "another trial_name to run it again, or recover.mode=disabled to start over",
+                    "nothing to do: this trial is complete, and %s holds its %d steps; "
+                    "total_train_steps=N goes on, another trial_name runs it again, and "
+                    "recover.mode=disabled starts over",
                     self.folder,
                     self.step,
                 )
@@ -231,9 +249,11 @@ class BaseTrainer(ABC):
         ):
             self.run_log.eval(0, self._evaluated())
         try:
-            while self.step < self.total_steps:
-                if self._step_and_log(self.run_log, timers):
-                    break
+            with StopSignals() as stop:
+                while self.step < self.total_steps:
+                    if self._step_and_log(self.run_log, timers):
+                        break
+                    self._stop_if_asked(stop)
         except EpisodeFailureError:
             # A grader that broke, or a task that is solved, is no reason to lose the training.
             self._save_final_model()
@@ -241,6 +261,18 @@ class BaseTrainer(ABC):
         # In this order: a trial that says it is complete has its model.
         self._save_final_model()
         self._save_recover(is_done=True)
+
+    def _stop_if_asked(self, stop: StopSignals) -> None:
+        """End the run with a checkpoint where a signal asked for it.
+
+        Raises:
+            Stopped: One did.
+        """
+        # A launched rank is ended by its launcher, which waits for no step.
+        number = stop.number if is_launched() else from_first(stop.number)
+        if number is not None:
+            self._save_recover(is_done=False)
+            raise Stopped(number)
 
     def _step_and_log(self, run_log: RunLog | NoLog, timers: dict[str, PeriodicTimer]) -> bool:
         """Do one step and what is due after it, and say whether the run has reached its aim."""
@@ -274,15 +306,18 @@ class BaseTrainer(ABC):
 
     def _timers(self) -> dict[str, PeriodicTimer]:
         recover = self.config.recover
+        first = {}
         if recover.enabled and not (recover.freq_steps or recover.freq_epochs or recover.freq_secs):
             recover = dataclasses.replace(recover, freq_secs=DEFAULT_RECOVER_SECONDS)
+            # Whoever tries a run out kills it soon.
+            first = {"recover": FIRST_RECOVER_SECONDS}
         sections = {
             "saver": self.config.saver,
             "evaluator": self.config.evaluator,
             "recover": recover,
         }
         return {
-            name: PeriodicTimer(section, self.steps_per_epoch, self.step)
+            name: PeriodicTimer(section, self.steps_per_epoch, self.step, first.get(name))
             for name, section in sections.items()
         }
 
@@ -323,7 +358,7 @@ class BaseTrainer(ABC):
             rollout=self._rollout_state(),
             version=self.actor.get_version(),
             num_sequences=self.num_sequences,
-            extra={"is_done": is_done, "total_steps": self.total_steps},
+            extra={"is_done": is_done, "total_steps": self.total_steps, "run_id": self.run_id},
         )
         save_recover(self.folder / RECOVER_FOLDER, self.trained, state, not recover.no_save_optim)
 
@@ -342,13 +377,16 @@ class BaseTrainer(ABC):
                 "Choose another trial_name, or recover.mode=disabled to start it over"
             ) from error
         self.step, self.num_sequences = state.step, state.num_sequences
-        if state.extra.get("is_done"):
+        self.run_id = state.extra.get("run_id", "")
+        planned = state.extra["total_steps"]
+        # A trial that is complete goes on where more steps are asked for than it had planned.
+        if state.extra.get("is_done") and self.total_steps <= planned:
             self.is_complete = True
-            if (planned := state.extra["total_steps"]) != self.total_steps:
+            if planned != self.total_steps:
                 raise ConfigError(
                     f"this trial is complete: {self.folder} holds its {state.step} steps, of "
-                    f"{planned} that were planned, and {self.total_steps} are asked for. Choose "
-                    "another trial_name, or recover.mode=disabled to start it over"
+                    f"{planned} that were planned, and {self.total_steps} are asked for. Ask for "
+                    "more to go on, or choose another trial_name"
                 )
             return
         self.train_dataloader.load_state_dict(state.dataloader)

@@ -37,10 +37,10 @@ def train(config: str, overrides: tuple[str, ...]) -> None:
         if not report_to_launcher(error):
             click.echo(f"error: {error}", err=True)
         sys.exit(1)
-    except KeyboardInterrupt:
-        if not is_launched():  # else the launcher says it, once
+    except KeyboardInterrupt as error:
+        if not is_launched():  # else the launcher reports it, once
             click.echo("interrupted; the same command resumes from the last checkpoint", err=True)
-        sys.exit(130)
+        sys.exit(getattr(error, "status", 130))
 
 
 @main.command("eval", context_settings={"ignore_unknown_options": True})
@@ -142,9 +142,9 @@ def run_trinity(config: str, plugin_dir: str | None, overrides: tuple[str, ...])
     except ArealError as error:
         click.echo(f"error: {error}", err=True)
         sys.exit(1)
-    except KeyboardInterrupt:
+    except KeyboardInterrupt as error:
         click.echo("interrupted; the same command resumes from the last checkpoint", err=True)
-        sys.exit(130)
+        sys.exit(getattr(error, "status", 130))
 
 
 @trinity.command("debug", context_settings={"ignore_unknown_options": True})

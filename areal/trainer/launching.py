@@ -22,7 +22,7 @@ from areal.infra.launch import (
     report_to_launcher,
 )
 from areal.infra.managed_process import PARENT_VARIABLE
-from areal.trainer.runtime import FolderLock, run_folder, uses_servers
+from areal.trainer.runtime import FolderLock, retire_earlier, run_folder, uses_servers
 
 # The configuration of the servers, in the folder of logs.
 _SERVED = "served.yaml"
@@ -56,6 +56,7 @@ def launch(
         return False
     if check is not None:
         check(config)
+    retire_earlier(config)
     # Before anything is started; the first rank takes the lock for good.
     FolderLock(run_folder(config)).release()
     if servers:

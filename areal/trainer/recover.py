@@ -21,6 +21,9 @@ from areal.engine.training.engine import PackedTrainEngine
 from areal.engine.training.optimizer import move_schedule
 
 FORMAT_VERSION = 3
+RECOVER_FOLDER = "recover"
+"""In the folder of a run."""
+
 _STATE_FILE = "state.pt"
 _PREFIX = "step_"
 
@@ -78,6 +81,11 @@ def save_recover(
     for older in _checkpoints(folder) if is_first() else ():
         if older != target:
             shutil.rmtree(older, ignore_errors=True)
+
+
+def has_recover(folder: Path) -> bool:
+    """Return whether there is a complete checkpoint."""
+    return bool(_checkpoints(folder))
 
 
 def find_recover(folder: Path) -> Path | None:

@@ -30,6 +30,8 @@ from areal.engine.processes import resolve_device
 from areal.engine.training.backends import refuse_unavailable, train_engine_class
 from areal.engine.training.engine import PackedTrainEngine
 from areal.infra.launch import SERVERS_VARIABLE
+from areal.trainer.recover import RECOVER_FOLDER, has_recover
+from areal.trainer.report.records import RUN_FILE
 from areal.utils.hf_utils import (
     character_tokenizer,
     load_hf_processor_and_tokenizer,
@@ -99,6 +101,33 @@ class FolderLock:
         if self._descriptor is not None:
             os.close(self._descriptor)
             self._descriptor = None
+
+
+def retire_earlier(config: BaseExperimentConfig) -> Path | None:
+    """Rename the folder of an earlier run that is not continued, ``NAME`` to ``NAME.1``.
+
+    A run that starts over, or ended before its first checkpoint, is another run: nothing of it may
+    be taken for this one's.
+
+    Returns:
+        Where the earlier run is now; None where there was none, or it is continued.
+
+    Raises:
+        ConfigError: Another process trains there.
+    """
+    folder = run_folder(config)
+    if not (folder / RUN_FILE).is_file():
+        return None
+    if config.recover.enabled and has_recover(folder / RECOVER_FOLDER):
+        return None
+    lock = FolderLock(folder)
+    number = 1
+    while (place := folder.with_name(f"{folder.name}.{number}")).exists():
+        number += 1
+    folder.rename(place)
+    lock.release()
+    logger.warning("the earlier run of this trial is kept in %s", place)
+    return place
 
 
 def make_tokenizer(

@@ -21,13 +21,21 @@ class PeriodicTimer:
         frequencies: The periods.
         steps_per_epoch: Steps of one pass over the dataset.
         step: Finished steps at the start.
+        first_secs: Makes the first period of seconds this long.
     """
 
-    def __init__(self, frequencies: Frequencies, steps_per_epoch: int, step: int = 0) -> None:
+    def __init__(
+        self,
+        frequencies: Frequencies,
+        steps_per_epoch: int,
+        step: int = 0,
+        first_secs: float | None = None,
+    ) -> None:
         self._frequencies = frequencies
         self._steps_per_epoch = steps_per_epoch
         self._last_step = step
         self._last_time = time.monotonic()
+        self._period = frequencies.freq_secs if first_secs is None else first_secs
 
     def is_due(self, step: int) -> bool:
         """Return whether it is time after ``step`` finished steps; if so the next period starts."""
@@ -35,11 +43,12 @@ class PeriodicTimer:
         is_due = (
             self._passed_multiple(step, f.freq_steps, 1)
             or self._passed_multiple(step, f.freq_epochs, self._steps_per_epoch)
-            or (f.freq_secs is not None and time.monotonic() - self._last_time >= f.freq_secs)
+            or (self._period is not None and time.monotonic() - self._last_time >= self._period)
         )
         self._last_step = step
         if is_due:
             self._last_time = time.monotonic()
+            self._period = f.freq_secs
         return is_due
 
     def _passed_multiple(self, step: int, frequency: int | None, unit: int) -> bool:

@@ -8,7 +8,7 @@ from pathlib import Path
 from areal.api.config.defaults import DIFFERENT_DEFAULTS
 from areal.api.config.presets import PRESETS
 from areal.api.constants import MISSING
-from areal.trainer import base
+from areal.trainer import base, recover
 from areal.trainer.ppo.trainer import CRITIC_FOLDER
 from areal.trainer.report import diagnosis, records
 
@@ -56,5 +56,5 @@ def test_the_files_of_a_run():
     named = [row[0].strip("`") for row in table(TRAINING, "What a run leaves behind")]
     files = [records.STATS_FILE, records.EPISODES_FILE, records.RUN_FILE, "config.yaml"]
     models = [base.MODEL_FOLDER, f"{base.MODEL_FOLDER}_{CRITIC_FOLDER}"]
-    folders = [*models, base.CHECKPOINT_FOLDER, base.RECOVER_FOLDER, "tensorboard"]
+    folders = [*models, base.CHECKPOINT_FOLDER, recover.RECOVER_FOLDER, "tensorboard"]
     assert named == ["report.html", "reward.png", *files, *(f"{folder}/" for folder in folders)]

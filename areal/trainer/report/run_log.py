@@ -14,6 +14,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, NamedTuple, Self
 
+from areal.trainer.identity import identify, new_run_id
 from areal.trainer.report.config_view import changed_leaves, find_block, plain_config
 from areal.trainer.report.console import RunConsole
 from areal.trainer.report.curve import draw_curve
@@ -66,6 +67,7 @@ class RunLog:
         total_steps: Steps of the whole run, those of an earlier process included.
         resume_step: Finished steps of the checkpoint that the run continues from. Rows of later
             steps are dropped. At 0 the files of an earlier run are renamed, never overwritten.
+        run_id: The id of the run, the same after it was resumed; a new one where None.
         console: Whether to show progress on standard error.
         title: What is trained; made of the configuration's names where None.
         clock: Seconds, monotonic.
@@ -83,6 +85,7 @@ class RunLog:
         console: bool = True,
         title: str | None = None,
         clock: Callable[[], float] = time.monotonic,
+        run_id: str | None = None,
     ) -> None:
         self.log_dir = Path(log_dir)
         self._clock = clock
@@ -93,23 +96,30 @@ class RunLog:
         self.log_dir.mkdir(parents=True, exist_ok=True)
         plain = plain_config(config)
         self._trackers = open_trackers(config, plain, self.log_dir, resume_step)
+        identity = identify(run_id or new_run_id(), plain)
         before_s = self._take_up(resume_step)
         self._started_s = clock() - before_s
         self._run = describe_run(self.log_dir, config, plain, total_steps, title)
+        self._run |= identity._asdict()
+        code = f", code {identity.commit}" if identity.commit else ""
+        self._run["facts"].append(f"run {identity.run_id}{code}")
         write_json(self.log_dir / RUN_FILE, self._run)
         self._stats_file = JsonLines(self.log_dir / STATS_FILE)
         self._episodes_file = JsonLines(self.log_dir / EPISODES_FILE)
-        if resume_step:
-            self._append("resume", resume_step)
+        self._append("resume" if resume_step else "start", resume_step, **identity._asdict())
         self._console = self._open_console(config, total_steps, resume_step) if console else None
 
     def _open_console(self, config: Any, total_steps: int, resume_step: int) -> RunConsole:
         """Open the progress display and say how large a step is, in rows and in sequences."""
         console = RunConsole(self._run["title"], total_steps, resume_step, clock=self._clock)
+        run_id = self._run["run_id"]
+        console.say(
+            f"resuming from step {resume_step} of run {run_id}, {total_steps} in all"
+            if resume_step
+            else f"fresh run {run_id}, {total_steps} steps"
+        )
         if line := batch_text(config):
             console.say(line)
-        if resume_step:
-            console.say(f"continues after step {resume_step} of {total_steps}")
         return console
 
     def _take_up(self, resume_step: int) -> float:

@@ -188,11 +188,17 @@ def _write(folder: Path, files: Files) -> Path:
 
 
 def _pyright(program: str, root: Path, paths: Sequence[str]) -> list[Diagnostic]:
-    own = _own_pyright(root)
+    # Stricter rules report what is unknown, as the packages are that the repository needs; so its
+    # configuration may take rules of the basic mode away, and adds none.
+    own = {
+        key: value
+        for key, value in _own_pyright(root).items()
+        if not key.startswith("report") or value in (False, "none")
+    }
     config = {
-        "typeCheckingMode": "basic",
         "venvPath": ".",
         **own,
+        "typeCheckingMode": "basic",
         "include": [each for each in paths if (root / each).is_file()],
         "exclude": ["**/node_modules"],
         "ignore": [],

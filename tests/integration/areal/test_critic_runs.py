@@ -53,7 +53,7 @@ def test_a_killed_run_goes_on_bit_for_bit(areal: Areal, undisturbed: Path, tmp_p
     kill_during(command("train", "-c", "config.yaml"), tmp_path, step=5)
     done = areal("train", "-c", "config.yaml", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
-    assert "continues after step" in done.stderr
+    assert "resuming from step" in done.stderr
     assert numbers(tmp_path) == numbers(undisturbed)
     for name in ("model", "model_critic"):
         found, expected = (
@@ -83,6 +83,6 @@ def test_two_processes_train_as_one_which_can_go_on(
     wait_until(lambda: not running(tmp_path), start_nothing(), "all its processes are gone")
     done = areal("train", "-c", "config.yaml", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
-    assert "continues after step" in done.stderr
+    assert "resuming from step" in done.stderr
     for found, expected in zip(numbers(tmp_path), numbers(undisturbed), strict=True):
         assert found == pytest.approx(expected, rel=1e-4, abs=1e-4)

@@ -215,7 +215,7 @@ def test_a_run_survives_the_death_of_a_server_a_rank_and_the_launcher(
     wait_until(lambda: not running(tmp_path), start_nothing(), "all its processes are gone")
     # A script is launched as the command is.
     output = finish(start_script(tmp_path, "max_turns=2", *overrides))
-    assert "continues after step" in output
+    assert "resuming from step" in output
     check_same(tmp_path, undisturbed)
     assert not running(tmp_path)
 

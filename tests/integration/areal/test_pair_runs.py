@@ -68,7 +68,7 @@ def test_a_killed_run_goes_on_bit_for_bit(areal: Areal, tmp_path: Path, kind: st
     kill_during(command("train", "-c", "config.yaml"), killed, 10)
     done = areal("train", "-c", "config.yaml", cwd=killed)
     assert done.returncode == 0, done.stderr[-3000:]
-    assert "continues after step" in done.stderr
+    assert "resuming from step" in done.stderr
     expected, found = (
         [{k: v for k, v in step.items() if not k.endswith("_s")} for step in train_stats(folder)]
         for folder in (whole, killed)

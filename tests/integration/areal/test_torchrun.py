@@ -116,7 +116,7 @@ def test_a_run_on_two_processes_trains_as_on_one_and_survives_a_death(
     done = on_two(tmp_path, "archon:d2")
     assert done.returncode == 0, done.stderr[-3000:]
     assert done.stderr.count("run completed") == 1  # one process speaks
-    assert "continues after step 2" in done.stderr
+    assert "resuming from step 2" in done.stderr
     check_same(tmp_path, on_one)
 
 
@@ -164,7 +164,7 @@ def test_dropout_goes_on_bit_for_bit_in_each_process(tmp_path: Path) -> None:
     ]
     assert not torch.equal(*streams)
     done = on_two(folders[1], "fsdp:d2", ("dropping.py",))
-    assert "continues after step 2" in done.stderr, done.stderr[-3000:]
+    assert "resuming from step 2" in done.stderr, done.stderr[-3000:]
     losses = [[stats["loss"] for stats in train_stats(folder)] for folder in folders]
     assert losses[0] == losses[1]
     models = [(folder / "e/t/model/model.safetensors").read_bytes() for folder in folders]

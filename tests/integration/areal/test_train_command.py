@@ -152,7 +152,7 @@ def check_killed_run(
         kill_during(command("train", "-c", "config.yaml"), folder, step)
     done = areal("train", "-c", "config.yaml", cwd=folder)
     assert done.returncode == 0, done.stderr
-    assert "continues after step" in done.stderr
+    assert "resuming from step" in done.stderr
     expected, found = train_stats(whole), train_stats(folder)
     assert len(found) == len(expected) == 12
     for name in ("loss", "reward", "grad_norm", "lr", "logp_abs_diff", "n_gen_tokens"):
@@ -195,7 +195,10 @@ def test_wrong_input_is_one_line_and_status_1(areal: Areal, tmp_path: Path) -> N
     assert "Traceback" not in done.stderr
 
 
-def test_an_interrupt_ends_a_run_in_order(warm_model: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_run_that_is_asked_to_stop_leaves_a_checkpoint_of_its_last_step(
+    areal: Areal, number: signal.Signals, status: int, warm_model: Path, tmp_path: Path
+) -> None:
     own_run(tmp_path, warm_model, total_train_steps=100000, total_train_epochs=10**6)
     process = subprocess.Popen(
         command("train", "-c", "config.yaml"),
@@ -205,15 +208,22 @@ def test_an_interrupt_ends_a_run_in_order(warm_model: Path, tmp_path: Path) -> N
         stderr=subprocess.PIPE,
         text=True,
     )
-    stats = tmp_path / "e" / "t" / "stats.jsonl"
+    folder = tmp_path / "e" / "t"
+    stats = folder / "stats.jsonl"
     deadline = time.monotonic() + 60
-    while time.monotonic() < deadline and not (stats.exists() and stats.stat().st_size):
+    while time.monotonic() < deadline and not (stats.exists() and '"train"' in stats.read_text()):
         time.sleep(0.01)
-    process.send_signal(signal.SIGINT)
+    process.send_signal(number)
     _, errors = process.communicate(timeout=60)
-    assert process.returncode == 130, errors
+    assert process.returncode == status, errors
     assert "the same command resumes" in errors
-    assert (tmp_path / "e" / "t" / "report.html").is_file()
+    assert (folder / "report.html").is_file()
+    run_id = json.loads((folder / "run.json").read_text())["run_id"]
+    assert f"fresh run {run_id}" in errors
+    steps = len(train_stats(tmp_path))
+    again = areal("train", "-c", "config.yaml", f"total_train_steps={steps + 1}", cwd=tmp_path)
+    assert again.returncode == 0, again.stderr
+    assert f"resuming from step {steps} of run {run_id}" in again.stderr
 
 
 def test_help_is_quick_and_says_how(areal: Areal, tmp_path: Path) -> None:

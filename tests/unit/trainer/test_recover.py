@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from collections import Counter
 from collections.abc import Callable
@@ -21,6 +22,7 @@ from areal.trainer.cli import main
 from areal.trainer.dpo import DPOTrainer
 from areal.trainer.ppo import PPOTrainer
 from areal.trainer.recover import find_recover
+from areal.trainer.report.records import read_rows
 from areal.trainer.rw import RWTrainer
 from areal.trainer.sft import SFTTrainer
 from areal.utils.dataloader import SeededSampler
@@ -320,10 +322,48 @@ def test_a_complete_trial_is_not_run_again(
     assert (over.is_complete, over.step) == (False, STEPS)
 
 
-def test_a_complete_trial_is_not_made_longer(tmp_path: Path) -> None:
+def test_a_complete_trial_goes_on_where_more_steps_are_asked_for(tmp_path: Path) -> None:
+    first = run_sft(tmp_path, None)
+    longer = run_sft(tmp_path, None, "total_train_steps=9")
+    assert (longer.is_complete, longer.step) == (False, 9)
+    assert longer.run_id == first.run_id != ""
+    rows = read_rows(tmp_path / "e/t/stats.jsonl")
+    assert [row["step"] for row in rows if row["kind"] == "train"] == list(range(1, 10))
+    ids = {row["run_id"] for row in rows if row["kind"] in ("start", "resume")}
+    assert ids == {first.run_id}
+
+
+def test_a_complete_trial_is_not_made_shorter(tmp_path: Path) -> None:
     run_sft(tmp_path, None)
-    with pytest.raises(ConfigError, match=r"7 steps, of 7 that were planned, and 9 are asked for"):
-        run_sft(tmp_path, None, "total_train_steps=9")
+    with pytest.raises(ConfigError, match=r"7 steps, of 7 that were planned, and 5 are asked for"):
+        run_sft(tmp_path, None, "total_train_steps=5")
+
+
+def test_starting_over_keeps_the_earlier_run_in_a_folder_of_its_own(tmp_path: Path) -> None:
+    first = run_sft(tmp_path, None)
+    before = files_of(tmp_path / "e/t")
+    second = run_sft(tmp_path, None, "recover.mode=disabled")
+    third = run_sft(tmp_path, None, "recover.mode=disabled")
+    assert len({each.run_id for each in (first, second, third)}) == 3
+    kept = {
+        path.replace("/e/t.1/", "/e/t/"): data
+        for path, data in files_of(tmp_path / "e/t.1").items()
+    }
+    assert kept == before
+    ids = [
+        json.loads((tmp_path / f"e/{name}/run.json").read_text())["run_id"]
+        for name in ("t.1", "t.2", "t")
+    ]
+    assert ids == [first.run_id, second.run_id, third.run_id]
+    assert not (tmp_path / "e/t/recover").exists()
+
+
+def test_a_run_that_ended_before_its_first_checkpoint_is_another_run(tmp_path: Path) -> None:
+    folder = tmp_path / "e/t"
+    folder.mkdir(parents=True)
+    (folder / "run.json").write_text("{}")
+    assert run_sft(tmp_path, None).step == STEPS
+    assert (tmp_path / "e/t.1/run.json").read_text() == "{}"
 
 
 def test_the_command_of_a_complete_trial_succeeds(tmp_path: Path) -> None:

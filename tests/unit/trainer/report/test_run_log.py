@@ -128,7 +128,8 @@ def test_a_second_run_from_the_start_keeps_the_first_ones_files(tmp_path: Path):
     log = open_log(tmp_path)
     log.step(1, {"reward": 0.5})
     log.close()
-    assert len(read_rows(tmp_path / "stats.1.jsonl")) == 3
+    kinds = [row["kind"] for row in read_rows(tmp_path / "stats.1.jsonl")]
+    assert kinds == ["start", *["train"] * 3]
     assert len(read_rows(tmp_path / "episodes.1.jsonl")) == 3
     assert len(rows_of(tmp_path, "train")) == 1
 
