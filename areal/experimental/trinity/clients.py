@@ -115,7 +115,7 @@ class EpisodeClient(openai.OpenAI):
         """Return itself: options of a connection mean nothing without one."""
         return self
 
-    with_options = copy  # type: ignore[assignment]
+    with_options = copy  # type: ignore[assignment]  # its own copy, as in the base
 
     @cached_property
     def chat(self) -> _Chat:
