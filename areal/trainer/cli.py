@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 import sys
 from pathlib import Path
 
@@ -75,6 +76,49 @@ def evaluate(arguments: tuple[str, ...], config: str, threshold: float, column: 
         click.echo("interrupted; nothing was written", err=True)
         sys.exit(130)
     print_scores(found)
+
+
+@main.command()
+@click.argument("model")
+@click.argument("prompt", required=False)
+@click.option("--max-new-tokens", default=256, show_default=True, help="The longest answer.")
+@click.option("--temperature", default=1.0, show_default=True, help="0 takes the likeliest token.")
+@click.option("--samples", default=1, show_default=True, help="How many answers.")
+@click.option("--seed", type=int, help="Of the sampling. [default: another one each time]")
+@click.option("--plain", is_flag=True, help="Continue the text itself, without a chat template.")
+def generate(
+    model: str,
+    prompt: str | None,
+    max_new_tokens: int,
+    temperature: float,
+    samples: int,
+    seed: int | None,
+    plain: bool,
+) -> None:
+    """Print what a model answers to a prompt.
+
+    MODEL is a checkpoint folder, a hub id, or the YAML file of a run, whose final model is taken,
+    else its newest checkpoint. PROMPT is read from standard input where it is left out.
+    """
+    from areal.api.cli_args import GenerationHyperparameters
+    from areal.trainer.generate import generate as answer
+
+    text = click.get_text_stream("stdin").read() if prompt is None else prompt
+    try:
+        gconfig = GenerationHyperparameters(
+            n_samples=samples,
+            max_new_tokens=max_new_tokens,
+            temperature=temperature or 1.0,
+            greedy=temperature == 0,
+            seed=secrets.randbits(31) if seed is None else seed,
+        )
+        for found in answer(model, text, gconfig, is_plain=plain):
+            click.echo(found)
+    except ArealError as error:
+        click.echo(f"error: {error}", err=True)
+        sys.exit(1)
+    except KeyboardInterrupt:
+        sys.exit(130)
 
 
 @main.command(context_settings={"ignore_unknown_options": True})

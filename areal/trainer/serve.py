@@ -61,7 +61,7 @@ def serve(
     if PARENT_VARIABLE in os.environ:
         die_with(int(os.environ[PARENT_VARIABLE]))
     if model is not None:
-        weights, tokenizer, seed = _from_checkpoint(model, backend or "fsdp:d1")
+        weights, tokenizer, seed = load_checkpoint(model, backend or "fsdp:d1")
     else:
         weights, tokenizer, seed = load_from_config(argv, backend)
     limit_threads(weights)
@@ -76,7 +76,12 @@ def serve(
         engine.destroy()
 
 
-def _from_checkpoint(path: str, backend: str) -> tuple[SharedWeights, Any, int]:
+def load_checkpoint(path: str, backend: str) -> tuple[SharedWeights, Any, int]:
+    """Return the model of a checkpoint whole, its tokenizer and a seed.
+
+    Raises:
+        ConfigError: It cannot be loaded.
+    """
     check_local_path(path)
     settings = TrainEngineConfig(
         experiment_name="serve", trial_name="serve", path=path, backend=backend

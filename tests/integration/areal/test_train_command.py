@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import random
+import shutil
 import signal
 import subprocess
 import textwrap
@@ -233,3 +234,29 @@ def test_help_is_quick_and_says_how(areal: Areal, tmp_path: Path) -> None:
     nothing = areal("train", cwd=tmp_path)
     assert nothing.returncode == 2
     assert "--config" in nothing.stderr
+
+
+def test_a_prompt_is_answered_by_a_checkpoint_or_by_a_run(
+    areal: Areal, warm_model: Path, tmp_path: Path
+) -> None:
+    options = ("--max-new-tokens", "4", "--seed", "3", "--samples", "6")
+    first, again = (
+        areal("generate", str(warm_model), "1 2", *options, cwd=tmp_path) for _ in range(2)
+    )
+    assert first.returncode == 0, first.stderr
+    assert first.stdout == again.stdout
+    answers = first.stdout.splitlines()
+    # A seed fixes what is drawn, and every answer is drawn by itself.
+    assert len(answers) == 6
+    assert len(set(answers)) > 1
+    likeliest = areal(
+        "generate", str(warm_model), "1 2", "--temperature", "0", "--samples", "2", cwd=tmp_path
+    )
+    assert len(set(likeliest.stdout.splitlines())) == 1
+    run = warm_model.parents[2] / "run.yaml"
+    shutil.copy(warm_model.parent / "config.yaml", run)
+    of_run = areal("generate", str(run), "1 2", *options, cwd=run.parent)
+    assert of_run.stdout == first.stdout, of_run.stderr
+    nothing = areal("generate", str(tmp_path / "nowhere"), "1 2", cwd=tmp_path)
+    assert nothing.returncode == 1
+    assert nothing.stderr.startswith("error: ")
