@@ -154,7 +154,7 @@ def _from_hf(design: Json, fields: Sequence[Json], source: Source, names: ModelN
     ]
     body += ["values: dict[str, Any] = {", *rows, "}"]
     # The caller's own keywords win over what the configuration has.
-    body.append('return cls(**{**values, "is_critic": is_critic, **kwargs})')
+    body.append("return cls.from_values(values, is_critic, **kwargs)")
     signature = (
         "def from_hf_config(cls, hf_config: Any, is_critic: bool = False, **kwargs: Any)"
         f" -> {names.args}"

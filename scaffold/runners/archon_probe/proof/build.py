@@ -38,10 +38,10 @@ def read_args(spec: Any, config: PretrainedConfig) -> tuple[Any, str | None]:
         return None, str(error)
 
 
-def build(spec: Any, args: Any, saved: dict[str, Tensor]) -> Built:
+def build(spec: Any, args: Any, config: PretrainedConfig, saved: dict[str, Tensor]) -> Built:
     """Build the Archon model and load a checkpoint's tensors through its adapter."""
     model = spec.model_class(args)
-    adapter = spec.state_dict_adapter_class(args)
+    adapter = spec.state_dict_adapter_class(config)
     # What is state, such as the bias that picks experts, comes with the checkpoint.
     model.init_buffers(torch.device("cpu"))
     model.load_state_dict(adapter.from_hf(dict(saved)), strict=True)

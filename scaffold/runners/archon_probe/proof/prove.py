@@ -191,7 +191,7 @@ def _prove_into(outcome: Outcome, spec: Any, config: PretrainedConfig, is_defaul
         saved = save_and_load(hf_model, Path(folder))
         batch = make_batch(config.vocab_size)
         truth = reference(hf_model, batch)
-        built = build(spec, args, saved)
+        built = build(spec, args, config, saved)
         run = run_packed(built, batch)
         outcome.forward = compare_logits(run, truth)
         outcome.backward = compare_gradients(run, truth)

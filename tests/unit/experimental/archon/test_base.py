@@ -71,7 +71,8 @@ def test_a_critic_scores_each_token():
     critic = make(is_critic=True, num_labels=3)
     critic.init_weights()
     assert call(critic).shape == (1, 7, 3)
-    assert not hasattr(critic, "output")
+    assert critic.output is None
+    assert make().score is None
 
 
 def test_logits_of_some_tokens_are_those_of_all():

@@ -10,6 +10,8 @@ import torch
 from areal.api.errors import ConfigError
 
 SCORE_FUNCTIONS = ("sigmoid", "softmax", "sparsemixer")
+# As the configuration of an engine spells a type, and as torch does.
+ROUTER_DTYPES = {"fp32": "float32", "bf16": "bfloat16", "fp16": "float16"}
 GROUP_SCORE_FUNCTIONS = ("max", "top2")
 
 
@@ -96,6 +98,9 @@ class MoEArgs:
     def __post_init__(self) -> None:
         if isinstance(self.router_dtype, torch.dtype):
             self.router_dtype = str(self.router_dtype).removeprefix("torch.")
+        if self.router_dtype is not None:
+            self.router_dtype = ROUTER_DTYPES.get(self.router_dtype, self.router_dtype)
+            _require_known("router_dtype", self.router_dtype, tuple(ROUTER_DTYPES.values()))
         _require_known("score_func", self.score_func, SCORE_FUNCTIONS)
         _require_known("group_score_func", self.group_score_func, GROUP_SCORE_FUNCTIONS)
         if not 1 <= self.top_k <= self.num_routes:

@@ -111,4 +111,4 @@ class DeepseekV3ModelArgs(BaseModelArgs):
                 * hf_config.n_shared_experts,
             ),
         }
-        return cls(**{**values, "is_critic": is_critic, **kwargs})
+        return cls.from_values(values, is_critic, **kwargs)

@@ -81,7 +81,7 @@ class Gemma3ModelArgs(BaseModelArgs):
                 hf_config, layer_type="full_attention", dim=head_dim
             ),
         }
-        return cls(**{**values, "is_critic": is_critic, **kwargs})
+        return cls.from_values(values, is_critic, **kwargs)
 
 
 def _refuse_what_is_missing(hf_config: Any) -> None:

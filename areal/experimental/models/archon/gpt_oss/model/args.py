@@ -85,4 +85,4 @@ class GptOssModelArgs(BaseModelArgs):
                 up_offset=1.0,
             ),
         }
-        return cls(**{**values, "is_critic": is_critic, **kwargs})
+        return cls.from_values(values, is_critic, **kwargs)

@@ -56,4 +56,4 @@ class LlamaModelArgs(BaseModelArgs):
             "mlp_bias": hf_config.mlp_bias,
             "rope": RopeArgs.from_hf(hf_config, dim=head_dim),
         }
-        return cls(**{**values, "is_critic": is_critic, **kwargs})
+        return cls.from_values(values, is_critic, **kwargs)

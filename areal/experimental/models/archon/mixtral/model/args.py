@@ -64,4 +64,4 @@ class MixtralModelArgs(BaseModelArgs):
                 activation=hf_config.hidden_act,
             ),
         }
-        return cls(**{**values, "is_critic": is_critic, **kwargs})
+        return cls.from_values(values, is_critic, **kwargs)

@@ -58,4 +58,4 @@ class Qwen2ModelArgs(BaseModelArgs):
             "hidden_act": hf_config.hidden_act,
             "rope": RopeArgs.from_hf(hf_config, dim=head_dim),
         }
-        return cls(**{**values, "is_critic": is_critic, **kwargs})
+        return cls.from_values(values, is_critic, **kwargs)

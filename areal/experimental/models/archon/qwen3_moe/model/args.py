@@ -80,4 +80,4 @@ class Qwen3MoeModelArgs(BaseModelArgs):
                 activation=hf_config.hidden_act,
             ),
         }
-        return cls(**{**values, "is_critic": is_critic, **kwargs})
+        return cls.from_values(values, is_critic, **kwargs)

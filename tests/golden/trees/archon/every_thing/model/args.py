@@ -86,7 +86,7 @@ class EveryThingModelArgs(BaseModelArgs):
             "rope_near": RopeArgs.from_hf(hf_config, layer_type="near"),
             "rope_far": RopeArgs.from_hf(hf_config, layer_type="far"),
         }
-        return cls(**{**values, "is_critic": is_critic, **kwargs})
+        return cls.from_values(values, is_critic, **kwargs)
 
 
 def _refuse_what_is_missing(hf_config: Any) -> None:

@@ -68,7 +68,7 @@ class Gemma2ModelArgs(BaseModelArgs):
             ),
             "rope": RopeArgs.from_hf(hf_config),
         }
-        return cls(**{**values, "is_critic": is_critic, **kwargs})
+        return cls.from_values(values, is_critic, **kwargs)
 
 
 def _refuse_what_is_missing(hf_config: Any) -> None:
