@@ -11,7 +11,7 @@ import pytest
 import torch
 from safetensors.torch import load_file
 from torch import Tensor
-from transformers import AutoModelForCausalLM
+from transformers import AutoConfig, AutoModelForCausalLM
 
 import areal.experimental.models.archon as archon
 from areal.experimental.models.archon import (
@@ -26,7 +26,7 @@ RUNNERS = str(ROOT / "scaffold" / "runners")
 if RUNNERS not in sys.path:
     sys.path.append(RUNNERS)
 
-from archon_probe.measure.tiny import tiny_config  # noqa: E402
+from archon_probe.measure.tiny import explicit_values, tiny_config  # noqa: E402
 
 EXPORTS = (
     "ArchonParallelDims",
@@ -153,3 +153,25 @@ def test_stages_of_a_pipeline_have_all_of_a_model(model_type: str, is_critic: bo
         }
         hub |= adapter.to_hf(state).keys()
     assert hub == adapter.to_hf(model.state_dict()).keys()
+
+
+@pytest.mark.parametrize("head_dim", [8, 24])
+@pytest.mark.parametrize("model_type", ["llama", "olmo2", "qwen2", "qwen3_moe"])
+def test_a_head_size_counts_whether_or_not_the_class_declares_it(
+    model_type: str, head_dim: int, tmp_path: Path
+) -> None:
+    small = tiny_config(model_type)
+    config = type(small)(**{**explicit_values(small), "head_dim": head_dim})
+    theirs = AutoModelForCausalLM.from_config(config, attn_implementation="eager").eval()
+    theirs.save_pretrained(tmp_path)
+    config = AutoConfig.from_pretrained(tmp_path)
+    spec = get_model_spec(model_type)
+    model = spec.model_class(spec.model_args_class.from_hf_config(config))
+    model.init_buffers("cpu")
+    adapter = spec.state_dict_adapter_class(config)
+    model.load_state_dict(adapter.from_hf(load_file(tmp_path / "model.safetensors")))
+    tokens, *rest = packed(config.vocab_size)
+    with torch.no_grad():
+        wanted = torch.cat([theirs(row).logits for row in tokens.split(LENGTHS, dim=1)], dim=1)
+        found = model(tokens, *rest)
+    assert (found - wanted).abs().max() < 1e-5 * wanted.std()

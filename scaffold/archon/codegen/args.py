@@ -142,6 +142,7 @@ def _field_text(field: Json, source: Source, names: ModelNames) -> str:
 def _from_hf(design: Json, fields: Sequence[Json], source: Source, names: ModelNames) -> str:
     # The trainer hands over the whole configuration of a model with several senses.
     body = ["hf_config = hf_config.get_text_config()"] if design.get("composite") else []
+    body.append("cls.require_decoder(hf_config)")
     body += [f"{_REFUSE}(hf_config)"] if design.get("refusals") else []
     expressions = {str(field["name"]): _by_kind(spelled(str(field["expr"]))) for field in fields}
     shared = _locals(expressions)

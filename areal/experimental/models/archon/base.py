@@ -52,6 +52,24 @@ class BaseModelArgs(ABC):
             ConfigError: The config asks for something that the model does not implement.
         """
 
+    @staticmethod
+    def require_decoder(hf_config: Any) -> None:
+        """Refuse what a configuration may ask of any model and no Archon model has.
+
+        Raises:
+            ConfigError: Tokens see later ones, or layers have fields of their own.
+        """
+        # transformers reads `is_causal` wherever it makes masks, and no class declares it.
+        if getattr(hf_config, "is_causal", None) is False:
+            raise ConfigError(
+                "is_causal=False lets tokens see later ones, and Archon models are decoders"
+            )
+        if getattr(hf_config, "is_heterogeneous", False):
+            raise ConfigError(
+                "per_layer_config gives layers fields of their own, which Archon models do not "
+                "have; remove it"
+            )
+
     @classmethod
     def from_values(
         cls,

@@ -20,7 +20,7 @@ from torch import Tensor
 
 from archon_probe.design.arguments import Arguments
 from archon_probe.design.expressions import Case
-from archon_probe.design.refusals import narrowed, refusal
+from archon_probe.design.refusals import OF_ALL_MODELS, narrowed, refusal
 from archon_probe.design.shaping import shape_design
 from archon_probe.errors import ProbeError
 from archon_probe.measure.model import observe
@@ -62,8 +62,10 @@ def derive(real: Any) -> dict[str, Any]:
     unknown: list[dict[str, Any]] = []
     found_rules = [(measured[0][0], *hub_rules(model, first))]
     every = variations(small)
-    for variation in every:
-        stage(f"measuring {variation.name}")
+    for number, variation in enumerate(every, 1):
+        if set(variation.field.split(" + ")) & set(OF_ALL_MODELS):
+            continue
+        stage(f"measuring {variation.name} ({number} of {len(every)})")
         config = _text(variation.config)
         varied = random_model(variation.config, 0)
         try:

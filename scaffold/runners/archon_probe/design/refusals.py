@@ -6,6 +6,9 @@ from typing import Any
 
 from archon_probe.measure.tiny import read_field
 
+OF_ALL_MODELS = ("is_causal", "per_layer_config")
+"""Fields that the shared base of all models refuses, so that no model repeats it."""
+
 NEUTRAL = {"partial_rotary_factor": 1.0}
 """What keys of rotary parameters are where they are left out, if that is not None."""
 
@@ -58,7 +61,8 @@ def _held(name: str, value: Any, base: Any, real: Any) -> str | None:
     """Return when a field is flipped as it was, or None where no condition can be written."""
     if name in ("rope_parameters", "rope_scaling"):
         return _held_inside(name, value, base, real)
-    field = f"hf_config.{name}"
+    is_declared = hasattr(base, name.partition(".")[0])
+    field = f"hf_config.{name}" if is_declared else f"getattr(hf_config, {name!r}, None)"
     held = read_field(base, name)
     if value is None and None not in (held, read_field(real, name)):
         return f"{field} is None"  # whatever its size

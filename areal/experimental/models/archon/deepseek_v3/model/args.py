@@ -66,6 +66,7 @@ class DeepseekV3ModelArgs(BaseModelArgs):
     def from_hf_config(
         cls, hf_config: Any, is_critic: bool = False, **kwargs: Any
     ) -> DeepseekV3ModelArgs:
+        cls.require_decoder(hf_config)
         n_layers = hf_config.num_hidden_layers
         qk_rope_head_dim = hf_config.qk_rope_head_dim
         hidden_act = hf_config.hidden_act

@@ -50,6 +50,7 @@ class Gemma3ModelArgs(BaseModelArgs):
     def from_hf_config(
         cls, hf_config: Any, is_critic: bool = False, **kwargs: Any
     ) -> Gemma3ModelArgs:
+        cls.require_decoder(hf_config)
         _refuse_what_is_missing(hf_config)
         head_dim = hf_config.head_dim
         values: dict[str, Any] = {

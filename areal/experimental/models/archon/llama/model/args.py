@@ -37,6 +37,7 @@ class LlamaModelArgs(BaseModelArgs):
     def from_hf_config(
         cls, hf_config: Any, is_critic: bool = False, **kwargs: Any
     ) -> LlamaModelArgs:
+        cls.require_decoder(hf_config)
         head_dim = hf_config.head_dim
         values: dict[str, Any] = {
             "dim": hf_config.hidden_size,

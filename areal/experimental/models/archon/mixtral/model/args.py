@@ -40,6 +40,7 @@ class MixtralModelArgs(BaseModelArgs):
     def from_hf_config(
         cls, hf_config: Any, is_critic: bool = False, **kwargs: Any
     ) -> MixtralModelArgs:
+        cls.require_decoder(hf_config)
         head_dim = hf_config.head_dim or 4 * hf_config.num_hidden_layers
         values: dict[str, Any] = {
             "dim": hf_config.hidden_size,

@@ -36,7 +36,11 @@ class Olmo2ModelArgs(BaseModelArgs):
     def from_hf_config(
         cls, hf_config: Any, is_critic: bool = False, **kwargs: Any
     ) -> Olmo2ModelArgs:
-        head_dim = hf_config.hidden_size // hf_config.num_attention_heads
+        cls.require_decoder(hf_config)
+        head_dim = (
+            getattr(hf_config, "head_dim", None)
+            or hf_config.hidden_size // hf_config.num_attention_heads
+        )
         values: dict[str, Any] = {
             "dim": hf_config.hidden_size,
             "n_layers": hf_config.num_hidden_layers,

@@ -38,6 +38,7 @@ class Qwen3ModelArgs(BaseModelArgs):
     def from_hf_config(
         cls, hf_config: Any, is_critic: bool = False, **kwargs: Any
     ) -> Qwen3ModelArgs:
+        cls.require_decoder(hf_config)
         head_dim = hf_config.head_dim
         values: dict[str, Any] = {
             "dim": hf_config.hidden_size,

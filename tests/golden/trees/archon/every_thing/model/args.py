@@ -55,6 +55,7 @@ class EveryThingModelArgs(BaseModelArgs):
     def from_hf_config(
         cls, hf_config: Any, is_critic: bool = False, **kwargs: Any
     ) -> EveryThingModelArgs:
+        cls.require_decoder(hf_config)
         _refuse_what_is_missing(hf_config)
         values: dict[str, Any] = {
             "dim": hf_config.hidden_size,
