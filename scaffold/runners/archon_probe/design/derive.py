@@ -27,6 +27,7 @@ from archon_probe.measure.model import observe
 from archon_probe.measure.observation import Observation
 from archon_probe.measure.random_weights import random_model
 from archon_probe.measure.roles import UnknownStructureError
+from archon_probe.measure.rotation_dtype import rotation_in_fp32
 from archon_probe.measure.tiny import tiny_config
 from archon_probe.measure.variations import variations
 from archon_probe.stages import stage
@@ -99,6 +100,10 @@ def derive(real: Any) -> dict[str, Any]:
         "source": source_of(model),
     }
     design |= shape_design(arguments, measured)
+    if ropes := design.get("ropes"):
+        stage("measuring rotations below fp32")
+        kept = rotation_in_fp32(small)
+        design["ropes"] = {name: {**rope, "in_fp32": kept} for name, rope in ropes.items()}
     by_name = {v.name: v for v in every}
     for name, paths in arguments.missed.items():
         if name in by_name:

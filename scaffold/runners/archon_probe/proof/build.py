@@ -28,12 +28,12 @@ def load_spec(path: str) -> Any:
     return getattr(importlib.import_module(module), name)
 
 
-def read_args(spec: Any, config: PretrainedConfig) -> tuple[Any, str | None]:
+def read_args(spec: Any, config: PretrainedConfig, **chosen: Any) -> tuple[Any, str | None]:
     """Return the model's arguments, or why the model refuses the config."""
     # Late, as the package is the target's, and staged modules may come before its own.
     errors = importlib.import_module("areal.api.errors")
     try:
-        return spec.model_args_class.from_hf_config(config), None
+        return spec.model_args_class.from_hf_config(config, **chosen), None
     except errors.ConfigError as error:
         return None, str(error)
 

@@ -38,6 +38,8 @@ class MoEArgs:
         route_norm_eps: Added to the norm.
         route_norm_min: The norm is at least this.
         route_scale: The scores are multiplied by it at last.
+        weights_in_fp32: Scores multiply experts in fp32; below it they are rounded to the tokens'
+            type first.
         score_before_experts: Scores multiply what goes into an expert and not what comes out.
         num_zero_experts: Further experts, after the routed ones, that return their input.
         activation: Of the routed experts.
@@ -77,6 +79,7 @@ class MoEArgs:
     route_norm_eps: float = 0.0
     route_norm_min: float = 0.0
     route_scale: float = 1.0
+    weights_in_fp32: bool = False
     score_before_experts: bool = False
     num_zero_experts: int = 0
     activation: str = "silu"

@@ -55,6 +55,7 @@ class DeepseekV3ModelArgs(BaseModelArgs):
             route_norm=True,
             route_norm_eps=1e-20,
             route_scale=2.5,
+            weights_in_fp32=True,
             num_shared_experts=1,
             shared_expert_intermediate_size=2048,
         )
@@ -106,6 +107,7 @@ class DeepseekV3ModelArgs(BaseModelArgs):
                 route_norm=hf_config.norm_topk_prob,
                 route_norm_eps=1e-20,
                 route_scale=hf_config.routed_scaling_factor,
+                weights_in_fp32=True,
                 activation=hidden_act,
                 num_shared_experts=1,
                 shared_expert_intermediate_size=hf_config.moe_intermediate_size

@@ -31,7 +31,9 @@ class MixtralModelArgs(BaseModelArgs):
     rope: RopeArgs = field(default_factory=lambda: RopeArgs(dim=128))
     # Experts, and how a token chooses among them.
     moe_args: MoEArgs = field(
-        default_factory=lambda: MoEArgs(top_k=2, score_func="softmax", route_norm=True)
+        default_factory=lambda: MoEArgs(
+            top_k=2, score_func="softmax", route_norm=True, weights_in_fp32=True
+        )
     )
     is_critic: bool = False  # Whether `score` replaces `output`.
     num_labels: int = 1  # Number of scores that a critic gives each token.
@@ -62,6 +64,7 @@ class MixtralModelArgs(BaseModelArgs):
                 top_k=hf_config.num_experts_per_tok,
                 score_func="softmax",
                 route_norm=True,
+                weights_in_fp32=True,
                 activation=hf_config.hidden_act,
             ),
         }
