@@ -21,8 +21,6 @@ def proof_lines(proof: Proof) -> tuple[str, ...]:
         f"{word}: {counts['proven']} of {len(rows)} configurations equal, "
         f"{counts['refused']} refused, as they are when a model is built of them"
     ]
-    lines += _fields(proof)
-    lines += _rounding(proof)
     lines += _tests(proof)
     lines += [
         f"{row.get('name', '?')}: {row.get('message') or 'failed'}"
@@ -31,6 +29,8 @@ def proof_lines(proof: Proof) -> tuple[str, ...]:
     ]
     lines += [str(row) for row in proof.get("problems", [])]
     lines += _bisection(proof)
+    lines += _fields(proof)
+    lines += _rounding(proof)
     return tuple(lines)
 
 
