@@ -107,6 +107,8 @@ def _model(layout: Layout) -> tuple[nn.Module, RuleAdapter]:
 
     class Adapter(RuleAdapter):
         model_class = staticmethod(build)
+        # The sizes are the configuration.
+        model_args_class = SimpleNamespace(from_hf_config=lambda config, **_: config)
         RULES = layout.rules
 
     return build(None), Adapter(SimpleNamespace(n_heads=NUM_HEADS))

@@ -7,11 +7,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, cast
 
 from scaffold.archon.explain import features, unknown_lines
-from scaffold.archon.proof_report import proof_lines, variations
+from scaffold.archon.proof_report import proof_lines, rounding_text, variations
 
 Row = Mapping[str, Any]
 # Messages of torch can go over pages; the first words name the cause.
 MAX_LINE = 300
+DTYPES = {"bfloat16": "bf16", "float16": "fp16"}
+MOST_NAMED = 40
+"""Model types that a row lists; of more it lists those that are not varied."""
+
 WAYS = ("fsdp", "tp", "cp", "pp", "ep")
 PARTS = ("forward", "backward", "weights")
 GROUPS = (
@@ -38,7 +42,22 @@ the Hub and back, bit by bit. A configuration that a model does not implement is
 built. Where columns say so, the tiny model was split over two processes (FSDP2, tensor, Ulysses and
 pipeline parallelism, experts) and compared with one process: `refused` where its sizes do not
 divide.
+
+`undeclared` counts the fields that the model asks for and no class declares, varied of all. `bf16`
+and `fp16` compare each layer with transformers' eager path on a CPU: `equal` is every bit of every
+layer, else the layers that are, and the largest difference over the standard deviation.
 """
+
+
+UNDECLARED = """\
+Modeling code asks a configuration for these by `getattr` with a default, or finds them on its
+class. A model reads or refuses them; `not varied` is what transformers runs with no other value of.
+"""
+ROUNDING = """\
+Each module got the numbers that transformers' module gets; `before` a module is what computes its
+input. Differences are over the standard deviation of the output.
+"""
+ROUNDING_HEAD = "| model_type | dtype | layers, and what differs |\n|---|---|---|"
 
 
 def coverage_row(
@@ -64,6 +83,8 @@ def coverage_row(
         "proven": sum(row["status"] == "proven" for row in rows),
         "refused": sum(row["status"] == "refused" for row in rows),
         "parts": {part: _held(rows, part) for part in PARTS},
+        "undeclared": _undeclared(proof),
+        "rounding": cast("dict[str, Any]", proof.get("rounding") or {}),
         "parallel": {way: found["status"] for way, found in _ways(proof).items()},
         "finding": lines[0][:MAX_LINE] if lines else "",
         "split": [
@@ -71,6 +92,13 @@ def coverage_row(
         ],
         "findings": _publishable([*unknown_lines(design), *lines]) if state != "proven" else [],
     }
+
+
+def _undeclared(proof: Mapping[str, Any]) -> dict[str, bool]:
+    """Return the fields that a model asks for undeclared, to whether they were varied."""
+    varied = cast("dict[str, int]", proof.get("varied") or {})
+    asked = cast("dict[str, str]", proof.get("undeclared") or {})
+    return {name: name in varied for name in sorted(asked)}
 
 
 def _ways(proof: Mapping[str, Any]) -> dict[str, dict[str, str]]:
@@ -111,22 +139,66 @@ def coverage_page(rows: Sequence[Row], versions: Mapping[str, str], *, is_fast: 
         left = [row for row in left if row not in group]
         if group:
             parts += [f"## {title}\n", _table(group)]
+    parts += [*_undeclared_part(rows), *_rounding_part(rows)]
     return "\n".join([*parts, *_open_parts(rows)]).rstrip("\n") + "\n"
 
 
 def _table(rows: Sequence[Row]) -> str:
     ways = [way for way in WAYS if any(way in row["parallel"] for row in rows)]
-    head = ("model_type", "", *PARTS, "configurations", "refused", *ways, "features")
+    head = ("model_type", "", *PARTS, "configurations", "refused", "undeclared", *DTYPES.values())
+    head = (*head, *ways, "features")
     lines = [f"| {' | '.join(head)} |", "|" + "---|" * len(head)]
     for row in sorted(rows, key=lambda each: str(each["model_type"])):
         ran = row["configurations"] - row["refused"]
         held = [f"{row['parts'][part]}/{ran}" for part in PARTS]
         state = "proven" if row["state"] == "proven" else "**unproven**"
         cells = [f"`{row['model_type']}`", state, *held, str(row["configurations"])]
-        cells += [str(row["refused"]), *(row["parallel"].get(way, "") for way in ways)]
+        undeclared = cast("dict[str, bool]", row["undeclared"])
+        cells += [str(row["refused"]), f"{sum(undeclared.values())}/{len(undeclared)}"]
+        cells += [_rounding_cell(row, dtype) for dtype in DTYPES]
+        cells += [row["parallel"].get(way, "") for way in ways]
         cells.append(", ".join(row["features"]))
         lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines) + "\n"
+
+
+def _rounding_cell(row: Row, dtype: str) -> str:
+    found = cast("Mapping[str, Any]", row["rounding"]).get(dtype)
+    if not found or found["problem"]:
+        return ""
+    if found["equal"] == found["layers"]:
+        return "equal"
+    return f"{found['equal']}/{found['layers']}, {found['error']:.0e}"
+
+
+def _undeclared_part(rows: Iterable[Row]) -> list[str]:
+    """Return the section on fields that no class declares: who asks for each."""
+    askers: dict[str, list[str]] = {}
+    for row in sorted(rows, key=lambda each: str(each["model_type"])):
+        for name, is_varied in cast("dict[str, bool]", row["undeclared"]).items():
+            mark = "" if is_varied else " (not varied)"
+            askers.setdefault(name, []).append(f"`{row['model_type']}`{mark}")
+    if not askers:
+        return []
+    lines = ["| field | asked for by | model_types |", "|---|---|---|"]
+    for name, types in sorted(askers.items(), key=lambda item: (-len(item[1]), item[0])):
+        left = [each for each in types if each.endswith("(not varied)")]
+        shown = types if len(types) <= MOST_NAMED else left
+        lines.append(f"| `{name}` | {len(types)} | {', '.join(shown)} |")
+    return ["## Fields that no class declares\n", UNDECLARED, "\n".join(lines) + "\n"]
+
+
+def _rounding_part(rows: Iterable[Row]) -> list[str]:
+    """Return the section on what rounds otherwise than transformers: modules, and how much."""
+    lines: list[str] = []
+    for row in sorted(rows, key=lambda each: str(each["model_type"])):
+        for dtype, short in DTYPES.items():
+            found = cast("Mapping[str, Any]", row["rounding"]).get(dtype)
+            if found and found["equal"] < found["layers"]:
+                lines.append(f"| `{row['model_type']}` | {short} | {rounding_text(found)} |")
+    if not lines:
+        return []
+    return ["## What differs below fp32\n", ROUNDING, "\n".join([ROUNDING_HEAD, *lines]) + "\n"]
 
 
 def _open_parts(rows: Iterable[Row]) -> list[str]:

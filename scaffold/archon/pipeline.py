@@ -191,7 +191,7 @@ class ModelWork:
             return self._probe("prove", asked)
 
     def _probe(self, name: str, asked: Mapping[str, Any]) -> dict[str, Any]:
-        return probe(name, asked, self.python, self.target.root, self.timeout_s)
+        return probe(name, asked, self.python, self.target.root, self.timeout_s, self.log)
 
 
 def refusals_found(proof: Mapping[str, Any]) -> list[dict[str, str]]:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import os
 import tempfile
-from collections.abc import Mapping
+import threading
+from collections.abc import Callable, Generator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, cast
 
@@ -18,8 +20,17 @@ RUNNERS = Path(__file__).resolve().parent.parent / "runners"
 NEEDED = ("torch", "transformers")
 
 
+PROGRESS_S = 5.0
+"""How often a probe that runs says what it is about."""
+
+
 def probe(
-    name: str, request: Mapping[str, Any], python: Interpreter, root: Path, timeout_s: float
+    name: str,
+    request: Mapping[str, Any],
+    python: Interpreter,
+    root: Path,
+    timeout_s: float,
+    log: Callable[[str], None] | None = None,
 ) -> dict[str, Any]:
     """Run one probe to its end and return what it found.
 
@@ -29,6 +40,7 @@ def probe(
         python: Where it runs.
         root: The target's folder, whose code a proof imports.
         timeout_s: When it is killed.
+        log: Gets a line on what it does, every few seconds; None for nobody.
 
     Raises:
         TargetError: The interpreter lacks what is needed, or the probe refused or failed.
@@ -44,12 +56,13 @@ def probe(
         # The runner is a package beside this one, and the target's code comes from its folder.
         paths = [str(RUNNERS), str(root), os.environ.get("PYTHONPATH", "")]
         path = os.pathsep.join(filter(None, paths))
-        done = run_limited(
-            [*python.argv, "-m", "archon_probe", name, str(asked), str(answered)],
-            root,
-            timeout_s,
-            {"PYTHONPATH": path, "PYTHONWARNINGS": "ignore", "TRANSFORMERS_VERBOSITY": "error"},
-        )
+        with _progress(answered.with_name(answered.name + ".stages"), log):
+            done = run_limited(
+                [*python.argv, "-m", "archon_probe", name, str(asked), str(answered)],
+                root,
+                timeout_s,
+                {"PYTHONPATH": path, "PYTHONWARNINGS": "ignore", "TRANSFORMERS_VERBOSITY": "error"},
+            )
         if not answered.is_file():
             raise _no_answer(name, done, answered, timeout_s)
         result = cast("dict[str, Any]", json.loads(answered.read_text(encoding="utf-8")))
@@ -57,6 +70,31 @@ def probe(
         raise _refusal(name, result)
     found = cast("dict[str, Any]", result["result"])
     return {**found, "versions": result.get("versions", {})}
+
+
+@contextmanager
+def _progress(stages: Path, log: Callable[[str], None] | None) -> Generator[None]:
+    """Log what a probe is about while the block runs, where that changes."""
+    if log is None:
+        yield
+        return
+    is_over = threading.Event()
+
+    def follow() -> None:
+        before = ""
+        while not is_over.wait(PROGRESS_S):
+            now = last_stage(stages)
+            if now != before:
+                log(f"  {now}")
+            before = now
+
+    thread = threading.Thread(target=follow, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        is_over.set()
+        thread.join()
 
 
 def _no_answer(name: str, done: Finished, answered: Path, timeout_s: float) -> TargetError:

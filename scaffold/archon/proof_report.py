@@ -29,7 +29,47 @@ def proof_lines(proof: Proof) -> tuple[str, ...]:
     ]
     lines += [str(row) for row in proof.get("problems", [])]
     lines += _bisection(proof)
+    lines += _fields(proof)
+    lines += _rounding(proof)
     return tuple(lines)
+
+
+def _fields(proof: Proof) -> Iterator[str]:
+    """Yield what was varied and what was not, so that nobody has to look it up in the sources."""
+    varied = cast("dict[str, int]", proof.get("varied") or {})
+    if not varied:
+        return
+    rows = ", ".join(f"{name} {count}" for name, count in sorted(varied.items()))
+    yield f"varied, with the number of configurations: {rows}"
+    undeclared = cast("dict[str, str]", proof.get("undeclared") or {})
+    if undeclared:
+        asked = ", ".join(f"{name} ({at})" for name, at in sorted(undeclared.items()))
+        yield f"asked for and declared by no class: {asked}"
+    reasons: dict[str, list[str]] = {}
+    for name, why in cast("dict[str, str]", proof.get("unvaried") or {}).items():
+        reasons.setdefault(why, []).append(name)
+    for why, names in sorted(reasons.items()):
+        yield f"not varied, {why}: {', '.join(sorted(names))}"
+
+
+def _rounding(proof: Proof) -> Iterator[str]:
+    for dtype, found in cast("dict[str, dict[str, Any]]", proof.get("rounding") or {}).items():
+        yield f"{dtype} against transformers' eager path: {rounding_text(found)}"
+
+
+def rounding_text(found: Mapping[str, Any]) -> str:
+    """Return how many layers are equal below fp32, and what differs by how much."""
+    if found["problem"]:
+        return f"not compared: {found['problem']}"
+    if found["equal"] == found["layers"]:
+        return f"all {found['layers']} layers equal bit for bit"
+    modules = cast("dict[str, float]", found["modules"])
+    worst = sorted(modules.items(), key=lambda row: -row[1])
+    named = ", ".join(f"{name} by {error:.1g}" for name, error in worst)
+    return (
+        f"{found['equal']} of {found['layers']} layers equal bit for bit, the others within "
+        f"{found['error']:.1g} standard deviations ({named or 'in what adds up their parts'})"
+    )
 
 
 def _tests(proof: Proof) -> list[str]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -28,9 +27,6 @@ from areal.experimental.models.archon import (
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
-
-# As the configuration spells a type, and as the router's arguments do.
-_ROUTER_DTYPES = {"fp32": "float32"}
 
 
 def make_archon_model(
@@ -142,7 +138,12 @@ def build_archon_model(
     if is_critic:
         make_scalar(hf_config)
     try:
-        args = _model_args(model_spec.model_args_class, hf_config, options, is_critic)
+        args = model_spec.model_args_class.from_hf_config(
+            hf_config,
+            is_critic=is_critic,
+            attn_type=options.attn_type,
+            router_dtype=options.moe_router_dtype,
+        )
         with default_dtype(dtype), torch.device("meta"):
             module = model_spec.model_class(args)
     except ConfigError as error:
@@ -169,18 +170,6 @@ def try_plans(lm: ArchonCausalLM) -> None:
         ) from error
     check_equal(lm.module, apart_logits(lm), found)
     lm.module.train(was_training)
-
-
-def _model_args(
-    args_class: Any, hf_config: Any, options: ArchonEngineConfig, is_critic: bool
-) -> Any:
-    """Return what the model is built from; one without experts has no router."""
-    args = args_class.from_hf_config(hf_config, is_critic, attn_type=options.attn_type)
-    moe_args = getattr(args, "moe_args", None)
-    if moe_args is None or options.moe_router_dtype is None:
-        return args
-    routed = dataclasses.replace(moe_args, router_dtype=_ROUTER_DTYPES[options.moe_router_dtype])
-    return dataclasses.replace(args, moe_args=routed)
 
 
 def _draw_weights(module: nn.Module, seed: int) -> None:

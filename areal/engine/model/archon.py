@@ -73,7 +73,7 @@ class ArchonCausalLM(CausalLM):
         self.hf_config = hf_config
         self.spec = spec
         self.options = options
-        self.adapter = spec.state_dict_adapter_class(self.args)
+        self.adapter = spec.state_dict_adapter_class(hf_config, is_critic=self.args.is_critic)
         self.num_layers = self.args.n_layers
         self.vocab_size = self.args.vocab_size
         self.num_embeddings = len(module.tok_embeddings.weight)

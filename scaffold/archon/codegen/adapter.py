@@ -25,10 +25,12 @@ def adapter_file(design: Json, names: ModelNames) -> str:
     """Return ``model/state_dict_adapter.py``."""
     source = Source(f"Weights of {names.prefix} under the names on the Hub.", names.first_party)
     source.use(names.shared("state_dict"), "RuleAdapter")
+    source.use(names.own("model", "args"), names.args)
     source.use(names.own("model", "model"), names.model)
     rules = cast("Sequence[Json]", design.get("weights") or [])
     rows = [f"    {_rule_text(rule, source, names)}," for rule in rules]
-    body = "\n".join([f"model_class = {names.model}", "RULES = (", *rows, ")"])
+    classes = [f"model_class = {names.model}", f"model_args_class = {names.args}"]
+    body = "\n".join([*classes, "RULES = (", *rows, ")"])
     doc = f"Maps the weights of {names.prefix} by rules: a name on the Hub, then what it holds."
     source.add(class_text(names.adapter, "RuleAdapter", doc, [body]))
     return source.text()

@@ -142,6 +142,7 @@ def _field_text(field: Json, source: Source, names: ModelNames) -> str:
 def _from_hf(design: Json, fields: Sequence[Json], source: Source, names: ModelNames) -> str:
     # The trainer hands over the whole configuration of a model with several senses.
     body = ["hf_config = hf_config.get_text_config()"] if design.get("composite") else []
+    body.append("cls.require_decoder(hf_config)")
     body += [f"{_REFUSE}(hf_config)"] if design.get("refusals") else []
     expressions = {str(field["name"]): _by_kind(spelled(str(field["expr"]))) for field in fields}
     shared = _locals(expressions)
@@ -154,7 +155,7 @@ def _from_hf(design: Json, fields: Sequence[Json], source: Source, names: ModelN
     ]
     body += ["values: dict[str, Any] = {", *rows, "}"]
     # The caller's own keywords win over what the configuration has.
-    body.append('return cls(**{**values, "is_critic": is_critic, **kwargs})')
+    body.append("return cls.from_values(values, is_critic, **kwargs)")
     signature = (
         "def from_hf_config(cls, hf_config: Any, is_critic: bool = False, **kwargs: Any)"
         f" -> {names.args}"

@@ -30,9 +30,11 @@ def head_setup(part: Json, source: Source, names: ModelNames) -> list[str]:
         *lines,
         # A critic scores each token and has no vocabulary.
         "if args.is_critic:",
+        "    self.output = None",
         "    self.score = nn.Linear(args.dim, args.num_labels, bias=False)",
         "else:",
         f"    self.output = nn.Linear(args.dim, args.vocab_size, bias={bias})",
+        "    self.score = None",
         "self.tie_weights()",
     ]
 

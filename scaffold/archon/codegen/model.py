@@ -97,6 +97,8 @@ def _rotary_text(key: str, rope: Json) -> str:
         options.append(f"pairing={value_text(rope['pairing'])}")
     if rope.get("reverse"):
         options.append("reverse=True")
+    if rope.get("in_fp32"):
+        options.append(f"in_fp32={value_text(rope['in_fp32'])}")
     return f"RotaryEmbedding({', '.join(options)})"
 
 

@@ -29,6 +29,7 @@ DEFAULTS: Mapping[str, Any] = {
     "route_norm_eps": 0.0,
     "route_norm_min": 0.0,
     "route_scale": 1.0,
+    "weights_in_fp32": False,
     "score_before_experts": False,
     "num_zero_experts": 0,
     "activation": "silu",

@@ -41,6 +41,7 @@ def _call(norm: Json, source: Source, names: ModelNames, heads: Any) -> str:
     source.use(names.shared("layers", "norms"), kind)
     options = [f"offset={value_text(offset)}"] if offset else []
     options += [] if has_weight is True else [f"has_weight={value_text(has_weight)}"]
+    options += ["weight_in_fp32=True"] if norm.get("weight_in_fp32") else []
     if is_layer_norm and norm.get("bias", True) is not True:
         options.append(f"has_bias={value_text(norm['bias'])}")
     options += [] if heads is None else [f"n_heads={value_text(heads)}"]

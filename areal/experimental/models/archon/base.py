@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import dataclasses
+import json
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Any
+from pathlib import Path
+from typing import Any, Self
 
 import torch
 from torch import Tensor, nn
@@ -16,6 +19,8 @@ from areal.experimental.models.archon.attention import ATTENTION_BACKENDS
 # Standard deviation of a fresh linear layer or embedding.
 # Source: `initializer_range` of most decoder configs in transformers.
 INITIALIZER_RANGE = 0.02
+
+INDEX_NAME = "model.safetensors.index.json"
 
 
 @dataclass
@@ -46,6 +51,49 @@ class BaseModelArgs(ABC):
         Raises:
             ConfigError: The config asks for something that the model does not implement.
         """
+
+    @staticmethod
+    def require_decoder(hf_config: Any) -> None:
+        """Refuse what a configuration may ask of any model and no Archon model has.
+
+        Raises:
+            ConfigError: Tokens see later ones, or layers have fields of their own.
+        """
+        # transformers reads `is_causal` wherever it makes masks, and no class declares it.
+        if getattr(hf_config, "is_causal", None) is False:
+            raise ConfigError(
+                "is_causal=False lets tokens see later ones, and Archon models are decoders"
+            )
+        if getattr(hf_config, "is_heterogeneous", False):
+            raise ConfigError(
+                "per_layer_config gives layers fields of their own, which Archon models do not "
+                "have; remove it"
+            )
+
+    @classmethod
+    def from_values(
+        cls,
+        values: dict[str, Any],
+        is_critic: bool,
+        *,
+        router_dtype: str | torch.dtype | None = None,
+        **chosen: Any,
+    ) -> Self:
+        """Return arguments of what a configuration gives and what the trainer chooses.
+
+        Args:
+            values: From the configuration, by field.
+            is_critic: Whether ``score`` replaces ``output``.
+            router_dtype: Of the projection that scores experts; None leaves it as the model has it,
+                and a model without experts has none.
+            chosen: Further fields, which win over the configuration.
+        """
+        args = cls(**{**values, "is_critic": is_critic, **chosen})
+        moe_args = getattr(args, "moe_args", None)
+        if router_dtype is None or moe_args is None:
+            return args
+        routed = dataclasses.replace(moe_args, router_dtype=router_dtype)
+        return dataclasses.replace(args, moe_args=routed)
 
     @staticmethod
     def _get_rope_theta(hf_config: Any, default: float = 10000.0) -> float:
@@ -136,13 +184,26 @@ class BaseStateDictAdapter(ABC):
     """Maps a model's state dict to the names on the Hub and back.
 
     Args:
-        model_config: The model's arguments.
+        model_config: The Hugging Face configuration of the checkpoint.
         hf_assets_path: Folder of a Hugging Face checkpoint, for its index of shards.
+
+    Attributes:
+        from_hf_map: Names on the Hub, with placeholders, to names of parameters; a tuple where a
+            tensor holds several, None where nothing needs it.
+        to_hf_map: The other way round.
+        fqn_to_index_mapping: Number of the shard that has each tensor, counted from 1; None for a
+            checkpoint in one file.
+
+    Raises:
+        ConfigError: The folder's index cannot be read.
     """
 
-    def __init__(self, model_config: Any, hf_assets_path: str | None = None) -> None:
+    def __init__(self, model_config: Any, hf_assets_path: str | Path | None = None) -> None:
         self.model_config = model_config
-        self.hf_assets_path = hf_assets_path
+        self.hf_assets_path = None if hf_assets_path is None else str(hf_assets_path)
+        self.from_hf_map: dict[str, str | tuple[str, ...] | None] = {}
+        self.to_hf_map: dict[str, str] = {}
+        self.fqn_to_index_mapping = read_index(hf_assets_path) if hf_assets_path else None
 
     @abstractmethod
     def from_hf(self, hf_state_dict: dict[str, Tensor]) -> dict[str, Tensor]:
@@ -155,3 +216,44 @@ class BaseStateDictAdapter(ABC):
     @abstractmethod
     def convert_single_to_hf(self, name: str, tensor: Tensor) -> list[tuple[str, Tensor]]:
         """Return what one tensor of the Archon model is on the Hub: none, one or several."""
+
+    def get_hf_storage_reader(self, path: str | Path, from_quantized: bool = False) -> Any:
+        """Return torch's reader of Hugging Face checkpoints, for ``torch.distributed.checkpoint``.
+
+        Args:
+            path: Folder of the checkpoint.
+            from_quantized: Its weights are in blocks of float8 with scales.
+        """
+        if from_quantized:
+            from torch.distributed.checkpoint.quantized_hf_storage import (
+                QuantizedHuggingFaceStorageReader,
+            )
+
+            return QuantizedHuggingFaceStorageReader(path=str(path))
+        from torch.distributed.checkpoint import HuggingFaceStorageReader
+
+        return HuggingFaceStorageReader(path=str(path))
+
+    def _maybe_composite_hf_key(self, key: str) -> str:
+        """Return a name as the checkpoint has it; a composite one has a prefix more."""
+        return key
+
+
+def read_index(folder: str | Path) -> dict[str, int] | None:
+    """Return the number of the shard, from 1, that has each tensor of a checkpoint.
+
+    Returns:
+        None where the folder has no index.
+
+    Raises:
+        ConfigError: The index cannot be read.
+    """
+    path = Path(folder) / INDEX_NAME
+    if not path.is_file():
+        return None
+    try:
+        weight_map = json.loads(path.read_text())["weight_map"]
+    except (ValueError, KeyError, TypeError) as error:
+        raise ConfigError(f"{path} is no index of a checkpoint: {error!r}") from error
+    order = {name: number for number, name in enumerate(sorted(set(weight_map.values())), 1)}
+    return {key: order[file] for key, file in weight_map.items()}

@@ -275,7 +275,7 @@ class Arguments:
         kind = _type_of(values)
         if fitted.per_layer:
             kind = f"tuple[{kind}, ...]"
-        single = re.fullmatch(r"hf_config\.(\w+)", fitted.text)
+        single = re.fullmatch(r"(?:hf_config\.|getattr\(hf_config, ')(\w+)(', \w+\))?", fitted.text)
         parts = [p for p in path.split(".") if p not in {"modules", "when", "args"}][-2:]
         option = "_".join(["has", *parts] if path.endswith("when") else parts)
         # A field that is read as it is gives the argument its name.

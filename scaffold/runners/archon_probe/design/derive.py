@@ -20,13 +20,14 @@ from torch import Tensor
 
 from archon_probe.design.arguments import Arguments
 from archon_probe.design.expressions import Case
-from archon_probe.design.refusals import narrowed, refusal
+from archon_probe.design.refusals import OF_ALL_MODELS, narrowed, refusal
 from archon_probe.design.shaping import shape_design
 from archon_probe.errors import ProbeError
 from archon_probe.measure.model import observe
 from archon_probe.measure.observation import Observation
 from archon_probe.measure.random_weights import random_model
 from archon_probe.measure.roles import UnknownStructureError
+from archon_probe.measure.rotation_dtype import rotation_in_fp32
 from archon_probe.measure.tiny import tiny_config
 from archon_probe.measure.variations import variations
 from archon_probe.stages import stage
@@ -62,8 +63,10 @@ def derive(real: Any) -> dict[str, Any]:
     unknown: list[dict[str, Any]] = []
     found_rules = [(measured[0][0], *hub_rules(model, first))]
     every = variations(small)
-    for variation in every:
-        stage(f"measuring {variation.name}")
+    for number, variation in enumerate(every, 1):
+        if set(variation.field.split(" + ")) & set(OF_ALL_MODELS):
+            continue
+        stage(f"measuring {variation.name} ({number} of {len(every)})")
         config = _text(variation.config)
         varied = random_model(variation.config, 0)
         try:
@@ -97,6 +100,10 @@ def derive(real: Any) -> dict[str, Any]:
         "source": source_of(model),
     }
     design |= shape_design(arguments, measured)
+    if ropes := design.get("ropes"):
+        stage("measuring rotations below fp32")
+        kept = rotation_in_fp32(small)
+        design["ropes"] = {name: {**rope, "in_fp32": kept} for name, rope in ropes.items()}
     by_name = {v.name: v for v in every}
     for name, paths in arguments.missed.items():
         if name in by_name:

@@ -73,19 +73,27 @@ class Fields:
     """The fields that expressions may read.
 
     Args:
-        cases: All configurations; a field counts if the first has it.
-        read: Names in the order of preference; others follow.
+        cases: All configurations; a field counts if one of them has it.
+        preferred: Names in the order of preference; others follow.
     """
 
     def __init__(self, cases: Sequence[Case], preferred: Sequence[str] = ()) -> None:
         self.cases = cases
         self.values: dict[str, list[Any]] = {}
         base = cases[0].config
-        names = [n for n in base.to_dict() if n not in _NOT_OPTIONS]
+        # What a class does not declare is only where a configuration states it.
+        stated = dict.fromkeys(n for c in cases for n in c.config.to_dict())
+        names = [n for n in stated if n not in _NOT_OPTIONS]
         # 99 is behind all that are preferred; the sort is stable.
         names.sort(key=lambda n: preferred.index(n) if n in preferred else 99)
         for name in names:
-            self._add(f"hf_config.{name}", [getattr(c.config, name, None) for c in cases])
+            values = [getattr(c.config, name, None) for c in cases]
+            default = False if any(isinstance(v, bool) for v in values) else None
+            if all(hasattr(c.config, name) for c in cases):
+                self._add(f"hf_config.{name}", values)
+            else:
+                values = [getattr(c.config, name, default) for c in cases]
+                self._add(f"getattr(hf_config, {name!r}, {default})", values)
         for name in names:
             nested = getattr(base, name, None)
             if hasattr(nested, "to_dict"):

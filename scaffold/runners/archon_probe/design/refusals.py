@@ -6,6 +6,9 @@ from typing import Any
 
 from archon_probe.measure.tiny import read_field
 
+OF_ALL_MODELS = ("is_causal", "per_layer_config")
+"""Fields that the shared base of all models refuses, so that no model repeats it."""
+
 NEUTRAL = {"partial_rotary_factor": 1.0}
 """What keys of rotary parameters are where they are left out, if that is not None."""
 
@@ -54,11 +57,17 @@ def narrowed(made: dict[str, str], refused: Any, right: list[Any]) -> dict[str, 
     return made
 
 
+def field_text(name: str, base: Any) -> str:
+    """Return the expression that reads a field, which a configuration may lack as the base does."""
+    is_there = hasattr(base, name.partition(".")[0])
+    return f"hf_config.{name}" if is_there else f"getattr(hf_config, {name!r}, None)"
+
+
 def _held(name: str, value: Any, base: Any, real: Any) -> str | None:
     """Return when a field is flipped as it was, or None where no condition can be written."""
     if name in ("rope_parameters", "rope_scaling"):
         return _held_inside(name, value, base, real)
-    field = f"hf_config.{name}"
+    field = field_text(name, base)
     held = read_field(base, name)
     if value is None and None not in (held, read_field(real, name)):
         return f"{field} is None"  # whatever its size

@@ -88,6 +88,9 @@ class Shaper:
         for key in ("offset", "weight", *extra):
             fit_value = a.layer_value if key == "weight" else a.layout_value
             found[key] = fit_value(f"{path}.{key}", each(used, key))
+        # Of rounding: what a variation cannot change, and no other option follows from.
+        first = next(n for row in used for n in row if n != ABSENT)
+        found["weight_in_fp32"] = bool(first.get("weight_in_fp32"))
         widths = HEAD_WIDTHS.get(path, WIDTHS)
         found["dim"] = a.layer_value(f"{path}.dim", each(used, "dim"), widths)
         found["eps"] = a.layer_value(f"{path}.eps", each(used, "eps"), ("args.norm_eps",))

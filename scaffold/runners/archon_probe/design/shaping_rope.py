@@ -68,6 +68,10 @@ def _plain_expression(shaper: Shaper, rows: list[list[Any]], parameters: Any) ->
         for (c, _), h in zip(shaper.measured, a.known["head_dim"], strict=True)
     ]
     if isinstance(parameters, dict):
+        for number, (case, _) in enumerate(shaper.measured):
+            stated = getattr(case.config, "rope_parameters", None) or {}
+            if stated.get("rope_type") == "proportional":
+                dims[number] = ABSENT  # all of a head, of which a share stands still
         for number, (rope, stated) in enumerate(zip(first, expected, strict=True)):
             if rope == ABSENT or rope["dim"] <= stated + stated % 2:
                 continue

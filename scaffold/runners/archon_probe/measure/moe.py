@@ -98,6 +98,7 @@ def _observe(bench: Bench, found: dict[str, Any]) -> None:
             raise UnknownStructureError("", "its router changes with the number of tokens")
     find_guards(bench, routing, _choice, routed.choice.experts.shape[1])
     routing.args["router_dtype"] = find_router_dtype(bench, routing)
+    routing.args["weights_in_fp32"] = _weighs_in_fp32(bench, routed)
     experts = _experts(bench, routed)
     _write_router(bench, routed, routing, found)
     _write_experts(experts, found)
@@ -158,6 +159,20 @@ def read_routed(run: Run) -> Routed | None:
         if any(p.ndim == 3 for p in call.module.parameters(recurse=False)):
             return _read_dense(call, run)
     return None
+
+
+def _weighs_in_fp32(bench: Bench, routed: Routed) -> bool:
+    """Return whether the experts of a bfloat16 model get weights in float32."""
+    other = Bench(bench.module, bench.dim)
+    other.module.to(torch.bfloat16)  # a copy: what is measured stays in float32
+    try:
+        run = other.run(bench.tokens(8).to(torch.bfloat16))
+    except RuntimeError:
+        return False
+    for call in run.calls:
+        if call.path == routed.call.path:
+            return any(t.dtype == torch.float32 for t in call.inputs.values())
+    return False
 
 
 def _read_dense(call: Call, run: Run) -> Routed | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from typing import Any
 
 import torch
@@ -55,7 +56,9 @@ def observe_norm(module: nn.Module, x: Tensor) -> dict[str, Any] | None:
             if eps is None:
                 continue
             if is_close(_norm(kind, probe, eps, offset, weight, bias), y):
+                is_late = kind == "rms" and weight is not None
                 return {
+                    "weight_in_fp32": is_late and _weighs_in_fp32(module, probe, eps, offset),
                     "kind": kind,
                     "eps": eps,
                     "offset": offset,
@@ -65,6 +68,25 @@ def observe_norm(module: nn.Module, x: Tensor) -> dict[str, Any] | None:
                     "heads": weight.shape[0] if weight is not None and weight.ndim == 2 else 0,
                 }
     return None
+
+
+@torch.no_grad()
+def _weighs_in_fp32(module: nn.Module, probe: Tensor, eps: float, offset: float) -> bool:
+    """Return whether a norm in bf16 multiplies by its weight before it rounds."""
+    half = copy.deepcopy(module).to(torch.bfloat16)
+    for part in half.modules():
+        part._forward_hooks.clear()
+        part._forward_pre_hooks.clear()
+    x = probe.to(torch.bfloat16)
+    try:
+        y = half(x)
+    except RuntimeError:
+        return False
+    wide, weight = x.float(), half.weight
+    normed = wide * torch.rsqrt(wide.square().mean(-1, keepdim=True) + eps)
+    early = normed.to(x.dtype) * (weight + offset)
+    late = (normed * (weight.float() + offset)).to(x.dtype)
+    return int((y != late).sum()) < int((y != early).sum())
 
 
 def _norm(

@@ -123,6 +123,12 @@ def field_names(config: PretrainedConfig) -> list[str]:
     return declared + [k for k in extra if k not in ignored and not k.startswith("_")]
 
 
+def undeclared_fields(config: PretrainedConfig) -> list[str]:
+    """Return the fields that a config has and its class neither declares nor sets."""
+    plain = type(config)()
+    return [name for name in vars(config) if not name.startswith("_") and not hasattr(plain, name)]
+
+
 def read_field(config: Any, name: str) -> Any:
     """Return a field of a config, or of one inside it by a dotted name; None without one."""
     for part in name.split("."):
@@ -249,7 +255,7 @@ def _head_sizes(source: PretrainedConfig) -> dict[str, Any]:
     """Return a head size other than hidden / heads where the default's differs from it."""
     head, value_head = class_default(source, "head_dim"), getattr(source, "v_head_dim", None)
     if head is None:
-        return {}
+        return {"head_dim": 24} if "head_dim" in undeclared_fields(source) else {}
     if hasattr(source, "kv_lora_rank"):
         return {"head_dim": 8}  # the rotated part of a head
     fractions = _partial_factors(getattr(source, "rope_parameters", None) or {})

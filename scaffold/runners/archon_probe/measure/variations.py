@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import copy
+import dataclasses
 import itertools
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,6 +15,7 @@ from transformers import PretrainedConfig
 
 from archon_probe.measure import tiny
 from archon_probe.measure.random_weights import build_model
+from archon_probe.measure.reads import Reads, reading, stated_default
 
 LONGEST = 40  # more tokens than any window, chunk or trained length of a tiny config
 
@@ -56,6 +58,10 @@ NUMBERS: tuple[tuple[str, tuple[Any, ...]], ...] = (
 )
 
 
+LEFT_OUT = "<left out>"
+"""A field that no class declares, where a config has it: its other value is not to be there."""
+
+
 @dataclass(frozen=True)
 class Variation:
     """One flip of a config.
@@ -73,24 +79,48 @@ class Variation:
     config: PretrainedConfig
 
 
+@dataclass(frozen=True)
+class Varied:
+    """The variations of a config, and what has none.
+
+    Attributes:
+        variations: Different configs in a fixed order.
+        undeclared: Fields and keys of mappings that the model asks for and the config lacks, to the
+            place that asks.
+        unvaried: Fields that stay as they are, to the reason.
+    """
+
+    variations: list[Variation]
+    undeclared: dict[str, str]
+    unvaried: dict[str, str]
+
+
 def variations(config: PretrainedConfig, *, is_checked: bool = True) -> list[Variation]:
-    """Return one variation for each flip of a field, then a few of two fields.
+    """Return one variation for each flip of a field, then a few of two fields; see ``vary``."""
+    return vary(config, is_checked=is_checked).variations
+
+
+def vary(config: PretrainedConfig, *, is_checked: bool = True) -> Varied:
+    """Flip each field of a config, each that its model asks for and it lacks, then a few pairs.
 
     Args:
         config: A tiny config.
         is_checked: Whether only what transformers builds and runs is returned.
-
-    Returns:
-        Different configs in a fixed order.
     """
-    values = base_values(config)
+    trial = _Trial(config, is_checked)
     flips = list(_flips(config))
-    seen = {_key(config)}  # a config class may undo a flip, or derive another one's values
-    singles = list(_made(config, values, ((f,) for f in flips), seen, is_checked))
+    singles = trial.made((f,) for f in flips)
+    # What is read only under another option is known now.
+    undeclared = trial.undeclared()
+    added = [(f, v) for f in undeclared for v in _undeclared_values(config, f, trial.reads)]
+    added += [("per_layer_config", {1: {v.field: v.value}}) for v in singles if _is_of_layers(v)]
+    singles += trial.made((f,) for f in added)
     # A mix of layers may be refused alone and run beside a window that is switched on.
     mixes = [flip for flip in flips if flip[0] == "layer_types"][-1:]
     pairs = [*_odd_heads(config), *_pairs([*((v.field, v.value) for v in singles), *mixes])]
-    return singles + list(_made(config, values, pairs, seen, is_checked))
+    pairs += _with_scaling(config, added)
+    every = singles + trial.made(pairs)
+    return Varied(every, undeclared, trial.unvaried([*flips, *added], every))
 
 
 def base_values(config: PretrainedConfig) -> dict[str, Any]:
@@ -116,45 +146,113 @@ def base_values(config: PretrainedConfig) -> dict[str, Any]:
 
 
 def runs(config: PretrainedConfig) -> bool:
-    """Return whether transformers builds a model of this config and computes finite logits.
+    """Return whether transformers builds a model of this config and computes finite logits."""
+    return why_not_run(config, Reads()) is None
+
+
+def why_not_run(config: PretrainedConfig, reads: Reads) -> str | None:
+    """Return what keeps transformers from computing finite logits with a config, or None.
 
     A model with matrices that have no numbers does not count: nobody trains or saves one.
+
+    Args:
+        reads: Gets what the model asks of the config.
     """
     try:
-        with torch.no_grad():
-            model = build_model(config).eval()
+        with torch.no_grad(), reading(config, reads) as watched:
+            model = build_model(watched).eval()
             if not all(parameter.numel() for parameter in model.parameters()):
-                return False
+                return "a matrix without numbers"
             tokens = torch.arange(LONGEST)[None] % config.vocab_size
             logits = model(input_ids=tokens, use_cache=False).logits
-        return bool(logits.isfinite().all())
-    except Exception:
+        return None if bool(logits.isfinite().all()) else "logits that are not finite"
+    except Exception as error:
         # Whatever its own code raises means that this option cannot be chosen.
-        return False
+        return _error_text(error)
 
 
-def _made(
-    config: PretrainedConfig,
-    values: dict[str, Any],
-    flips: Any,
-    seen: set[str],
-    is_checked: bool,
-) -> Iterator[Variation]:
-    for flip in flips:
-        changed = values
+def _error_text(error: Exception) -> str:
+    return " ".join(f"{type(error).__name__}: {error}".split())[:120]
+
+
+class _Trial:
+    """Tries flips of a config, and keeps what was asked of it and why flips were none.
+
+    Args:
+        config: What is flipped.
+        is_checked: Whether only what transformers builds and runs is made.
+
+    Attributes:
+        reads: What the models that ran asked of their configs.
+    """
+
+    def __init__(self, config: PretrainedConfig, is_checked: bool) -> None:
+        self.config = config
+        self.values = base_values(config)
+        self.is_checked = is_checked
+        # A config class may undo a flip, or derive another one's values.
+        self.seen = {_key(config)}
+        self.reads = Reads()
+        self.reasons: dict[str, str] = {}
+        if is_checked:
+            why_not_run(config, self.reads)
+
+    def made(self, flips: Iterable[tuple[tuple[str, Any], ...]]) -> list[Variation]:
+        """Return those flips that make a new config, each of one field or several."""
+        return [found for flip in flips if (found := self._make(flip)) is not None]
+
+    def _make(self, flip: tuple[tuple[str, Any], ...]) -> Variation | None:
+        changed = self.values
         for field, value in flip:
-            changed = _with(config, changed, field, value)
-        made = _try_build(config, changed)
-        if made is None or _key(made) in seen:
-            continue
-        seen.add(_key(made))
-        if is_checked and not runs(made):
-            continue
+            changed = _with(self.config, changed, field, value)
         fields = " + ".join(field for field, _ in flip)
+        try:
+            made = type(self.config)(**_copied(changed))
+        except Exception as error:
+            # A config class refuses combinations with errors of many kinds.
+            self.reasons[fields] = f"its class refuses other values: {_error_text(error)}"
+            return None
+        if _key(made) in self.seen:
+            self.reasons.setdefault(fields, "its class derives it from other fields")
+            return None
+        self.seen.add(_key(made))
+        if self.is_checked and (why := why_not_run(made, self.reads)) is not None:
+            self.reasons[fields] = f"transformers does not run with other values: {why}"
+            return None
         name = " + ".join(
-            f"{field}={_short(tiny.read_field(config, field), v)}" for field, v in flip
+            f"{field}={_short(tiny.read_field(self.config, field), v)}" for field, v in flip
         )
-        yield Variation(name, fields, flip[0][1] if len(flip) == 1 else [v for _, v in flip], made)
+        value = flip[0][1] if len(flip) == 1 else [v for _, v in flip]
+        return Variation(name, fields, value, made)
+
+    def undeclared(self) -> dict[str, str]:
+        """Return what models asked for and the config lacks, to the place that asks."""
+        declared = {f.name for f in dataclasses.fields(self.config)} | {*vars(self.config)}
+        found = {n: str(place) for n, place in self.reads.lacking.items() if n not in declared}
+        # Attributes of the class, and properties, are there without being declared.
+        found |= dict.fromkeys(
+            (n for n in sorted(self.reads.found) if "." not in n and n not in declared),
+            "the class of the configuration",
+        )
+        for field, keys in sorted(self.reads.lacking_keys.items()):
+            found |= {f"{field}.{key}": f"the mapping {field}" for key in sorted(map(str, keys))}
+        return {n: place for n, place in found.items() if not re.fullmatch(UNREAD, n)}
+
+    def unvaried(self, flips: list[tuple[str, Any]], made: list[Variation]) -> dict[str, str]:
+        """Return the fields that no variation flips, to the reason."""
+        varied = {field for variation in made for field in variation.field.split(" + ")}
+        tried = {field for field, _ in flips}
+        found: dict[str, str] = {}
+        for name in dict.fromkeys([*tiny.field_names(self.config), *tried]):
+            if name in varied or isinstance(getattr(self.config, name, None), PretrainedConfig):
+                continue
+            if name not in self.reads.names and name not in tried:
+                found[name] = "never read while the model is built and run"
+            elif re.fullmatch(UNREAD, name):
+                found[name] = "read, and it changes caches, dropout, initialisation or losses"
+            else:
+                found[name] = self.reasons.get(name, "no other value is known for its type")
+        return found
 
 
 def _short(old: Any, value: Any) -> str:
@@ -175,9 +273,13 @@ def _with(
     config: PretrainedConfig, values: dict[str, Any], field: str, value: Any
 ) -> dict[str, Any]:
     outer, _, inner = field.partition(".")
+    if not inner and value is LEFT_OUT:
+        return {k: v for k, v in values.items() if k != field}
     if not inner:
         return values | {field: value}
     part = values.get(outer, getattr(config, outer))
+    if outer not in config.sub_configs and isinstance(part, dict):
+        return values | {outer: {**part, inner: value}}
     if not isinstance(part, dict):
         part = {f: getattr(part, f) for f in tiny.field_names(part)}
     return values | {outer: {**part, inner: value}}
@@ -206,10 +308,13 @@ def _key(config: PretrainedConfig) -> str:
 
 def _flips(config: PretrainedConfig, prefix: str = "") -> Iterator[tuple[str, Any]]:
     """Yield (field, other value) for every field that a forward may read."""
+    undeclared = tiny.undeclared_fields(config)
     for name in tiny.field_names(config):
         value = getattr(config, name, None)
         if re.fullmatch(UNREAD, name):
             continue
+        if name in undeclared and not prefix:
+            yield name, LEFT_OUT
         if isinstance(value, PretrainedConfig):
             yield from _flips(value, f"{name}.")
             continue
@@ -366,6 +471,56 @@ def _rope_changes(size: int) -> Iterator[dict[str, Any]]:
     }  # fmt: skip
     yield {"partial_rotary_factor": 0.5}
     yield {"partial_rotary_factor": 0.25}
+    # Some classes rotate a share under a scaling only.
+    yield {"rope_type": "linear", "factor": 4.0, "partial_rotary_factor": 0.5}
+    yield {"rope_type": "yarn", "factor": 4.0, **original, "partial_rotary_factor": 0.5}
+    yield {"rope_type": "proportional", "partial_rotary_factor": 0.5}
+
+
+def _undeclared_values(config: PretrainedConfig, name: str, reads: Reads) -> list[Any]:
+    """Return values for a field that no class declares, by its name or by what replaces it."""
+    outer, _, key = name.rpartition(".")
+    if outer and isinstance(tiny.read_field(config, outer), dict):
+        return [] if "rope" in outer else [0.7]  # `_ropes` has those of rotations
+    place = reads.lacking.get(name)
+    default = None if place is None else stated_default(key, place)
+    if default is None:
+        default = tiny.read_field(config, name)  # of the class
+    if isinstance(default, bool):
+        return [not default]
+    if isinstance(default, str):
+        return [a for a in ACTIVATIONS[:2] if a != default] if "act" in key else []
+    if isinstance(default, int | float):
+        return _numbers(config, key, default)
+    for pattern, values in NUMBERS:
+        if re.fullmatch(pattern, key):
+            return list(values)
+    if "layer_types" in key:
+        count = getattr(config, tiny.layer_count_field(config))
+        return [[LAYER_TYPES[1 - n % 2] for n in range(count)]]
+    if re.search(r"theta|base$", key):
+        return [3e3]
+    if re.search(r"bias|norm$|^(use|is|has)_|enable", key):
+        return [True]
+    if re.search(r"factor|scal|multiplier|cap|alpha|eps", key):
+        return [0.5]
+    return [True, 2, 0.7]
+
+
+def _is_of_layers(variation: Variation) -> bool:
+    """Return whether one layer may have another value of the field than the others have."""
+    return re.fullmatch(r"intermediate_size|.*norm_eps(ilon)?", variation.field) is not None
+
+
+def _with_scaling(
+    config: PretrainedConfig, added: list[tuple[str, Any]]
+) -> Iterator[tuple[tuple[str, Any], ...]]:
+    """Yield undeclared fields of rotations beside a scaling, without which nothing reads them."""
+    rope = getattr(config, "rope_parameters", None)
+    yarn = next((r for r in _ropes(config, rope) if "yarn" in str(r)), None) if rope else None
+    for field, value in added if yarn is not None else ():
+        if re.search(r"rope|rotary|original_max|head_dim", field):
+            yield ("rope_parameters", yarn), (field, value)
 
 
 def _odd_heads(config: PretrainedConfig) -> Iterator[tuple[tuple[str, Any], ...]]:

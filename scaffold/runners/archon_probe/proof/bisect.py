@@ -61,7 +61,7 @@ def bisect(spec: Any, config: PretrainedConfig, variation: str) -> dict[str, Any
     if refusal is not None:
         return _unknown(variation, f"the model refuses this config: {refusal}")
     try:
-        built = build(spec, args, saved)
+        built = build(spec, args, config, saved)
     except Exception as error:
         # What is wrong is then in the constructor or the adapter, and the error names it.
         return _unknown(variation, f"the weights do not load: {type(error).__name__}: {error}")

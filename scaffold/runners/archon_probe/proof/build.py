@@ -28,20 +28,20 @@ def load_spec(path: str) -> Any:
     return getattr(importlib.import_module(module), name)
 
 
-def read_args(spec: Any, config: PretrainedConfig) -> tuple[Any, str | None]:
+def read_args(spec: Any, config: PretrainedConfig, **chosen: Any) -> tuple[Any, str | None]:
     """Return the model's arguments, or why the model refuses the config."""
     # Late, as the package is the target's, and staged modules may come before its own.
     errors = importlib.import_module("areal.api.errors")
     try:
-        return spec.model_args_class.from_hf_config(config), None
+        return spec.model_args_class.from_hf_config(config, **chosen), None
     except errors.ConfigError as error:
         return None, str(error)
 
 
-def build(spec: Any, args: Any, saved: dict[str, Tensor]) -> Built:
+def build(spec: Any, args: Any, config: PretrainedConfig, saved: dict[str, Tensor]) -> Built:
     """Build the Archon model and load a checkpoint's tensors through its adapter."""
     model = spec.model_class(args)
-    adapter = spec.state_dict_adapter_class(args)
+    adapter = spec.state_dict_adapter_class(config)
     # What is state, such as the bias that picks experts, comes with the checkpoint.
     model.init_buffers(torch.device("cpu"))
     model.load_state_dict(adapter.from_hf(dict(saved)), strict=True)

@@ -8,6 +8,7 @@ import tempfile
 import time
 import traceback
 import warnings
+from collections import Counter
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -17,10 +18,10 @@ from torch import Tensor
 from transformers import CONFIG_MAPPING, PretrainedConfig
 from transformers.utils import logging as hf_logging
 
-from archon_probe.design.refusals import refusal
+from archon_probe.design.refusals import field_text, refusal
 from archon_probe.measure.random_weights import random_model
 from archon_probe.measure.tiny import tiny_config
-from archon_probe.measure.variations import Variation, variations
+from archon_probe.measure.variations import Variation, variations, vary
 from archon_probe.proof.bisect import bisect
 from archon_probe.proof.build import build, load_spec, read_args, run_packed
 from archon_probe.proof.reference import (
@@ -31,6 +32,7 @@ from archon_probe.proof.reference import (
     reference,
     save_and_load,
 )
+from archon_probe.proof.rounding import measure_rounding
 from archon_probe.proof.roundtrip import Verdict, check_saved, check_weights
 from archon_probe.stages import stage
 
@@ -85,7 +87,26 @@ def prove(request: dict[str, Any]) -> dict[str, Any]:
         failed = [o for o in outcomes if o.status == "failed"]
         bisection = _bisect(spec, config, failed[0], request) if failed else None
         refusals = suggest_refusals(outcomes, config, _source(request))
-    return {**report(request["model_type"], outcomes, bisection), "refusals": refusals}
+        found = report(request["model_type"], outcomes, bisection) | {"refusals": refusals}
+        if found["ok"]:
+            stage("comparing layers below fp32")
+            rounding = measure_rounding(spec, config)
+            found["rounding"] = {name: asdict(each) for name, each in rounding.items()}
+        return found | fields_report(config, outcomes)
+
+
+def fields_report(config: PretrainedConfig, outcomes: list[Outcome]) -> dict[str, Any]:
+    """Return what was varied, in how many configurations, and what was not, with the reasons.
+
+    Returns:
+        ``varied``: configurations by field; ``undeclared``: fields that the model asks for and no
+        class declares, to the place that asks; ``unvaried``: fields to reasons.
+    """
+    known = vary(config)
+    counts = Counter(f for outcome in outcomes for f in outcome.field.split(" + ") if f)
+    # Keys of rotations are varied as what their mapping is set to.
+    undeclared = {n: at for n, at in known.undeclared.items() if not n.startswith("rope_param")}
+    return {"varied": dict(counts), "undeclared": undeclared, "unvaried": known.unvaried}
 
 
 def suggest_refusals(
@@ -107,7 +128,7 @@ def suggest_refusals(
             return []
         is_value = not isinstance(outcome.value, list)
         if is_value and outcome.field in right:  # another of its values is fine: only this is not
-            made["condition"] = f"hf_config.{outcome.field} == {outcome.value!r}"
+            made["condition"] = f"{field_text(outcome.field, config)} == {outcome.value!r}"
         found[made["condition"]] = made
     return list(found.values())
 
@@ -159,9 +180,9 @@ def prove_all(spec: Any, config: PretrainedConfig, request: dict[str, Any]) -> l
     flips = variations(config)
     if request.get("fast"):
         flips = flips[:: max(1, len(flips) // FAST_VARIATIONS)]  # spread over all fields
-    for flip in flips:
+    for number, flip in enumerate(flips, 1):
         if "only" not in request or flip.name in request["only"]:
-            stage(f"proving {flip.name}")
+            stage(f"proving {flip.name} ({number} of {len(flips)})")
             outcomes.append(prove_one(spec, flip))
     return outcomes
 
@@ -191,7 +212,7 @@ def _prove_into(outcome: Outcome, spec: Any, config: PretrainedConfig, is_defaul
         saved = save_and_load(hf_model, Path(folder))
         batch = make_batch(config.vocab_size)
         truth = reference(hf_model, batch)
-        built = build(spec, args, saved)
+        built = build(spec, args, config, saved)
         run = run_packed(built, batch)
         outcome.forward = compare_logits(run, truth)
         outcome.backward = compare_gradients(run, truth)

@@ -1,9 +1,12 @@
 """Attention backends against the definition, sequence by sequence in float64."""
 
 import itertools
+from types import SimpleNamespace
 
 import pytest
 import torch
+from transformers.models.gemma2.modeling_gemma2 import eager_attention_forward as gemma2_attention
+from transformers.models.llama.modeling_llama import eager_attention_forward as llama_attention
 
 from areal.api.errors import ConfigError
 from areal.experimental.models.archon.attention import AttentionCore, packed_attention
@@ -193,6 +196,19 @@ def test_rounded_bias_multiplies_in_bf16_and_scales_after():
     expected = (torch.tensor([0.3]).bfloat16() * position).float() * 2.0
     assert torch.equal(bias.of(position)[0], expected)
     assert not torch.equal(bias.of(position)[0], 0.3 * position * 2.0)
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+@pytest.mark.parametrize("softcap", [None, 0.7])
+def test_the_eager_backend_rounds_as_transformers_does(softcap, dtype):
+    q, k, v = make_heads((17,), dtype=dtype)
+    mask = torch.full((17, 17), torch.finfo(dtype).min, dtype=dtype).triu(1)[None, None]
+    module = SimpleNamespace(num_key_value_groups=HEADS // KV_HEADS, training=False)
+    options = {} if softcap is None else {"softcap": softcap}
+    attend = llama_attention if softcap is None else gemma2_attention
+    wanted, _ = attend(module, q, k, v, mask, scaling=0.4, dropout=0.0, **options)
+    core = AttentionCore(0, "eager", scale=0.4, softcap=softcap)
+    assert torch.equal(core(q, k, v, make_packing((17,))), wanted.transpose(1, 2))
 
 
 def test_an_unknown_backend_is_refused_with_the_known_ones():

@@ -3,6 +3,7 @@
 import pytest
 import torch
 from torch import nn
+from transformers import MixtralConfig, Qwen3Config
 
 from areal.api.errors import ConfigError
 from areal.experimental.models.archon import get_model_spec
@@ -71,7 +72,8 @@ def test_a_critic_scores_each_token():
     critic = make(is_critic=True, num_labels=3)
     critic.init_weights()
     assert call(critic).shape == (1, 7, 3)
-    assert not hasattr(critic, "output")
+    assert critic.output is None
+    assert make().score is None
 
 
 def test_logits_of_some_tokens_are_those_of_all():
@@ -130,3 +132,23 @@ def test_the_rotary_base_is_found_where_any_version_keeps_it():
 def test_arguments_that_no_model_has_are_refused_before_it_is_built(change, message):
     with pytest.raises(ConfigError, match=message):
         SPEC.model_args_class(**{**SIZES, **change})
+
+
+@pytest.mark.parametrize(
+    ("field", "value"), [("is_causal", False), ("per_layer_config", {0: {"intermediate_size": 8}})]
+)
+def test_what_no_model_has_is_refused_by_name(field, value):
+    with pytest.raises(ConfigError, match=field):
+        SPEC.model_args_class.from_hf_config(Qwen3Config(**{field: value}))
+
+
+def test_the_dtype_of_a_router_goes_to_the_experts():
+    moe = get_model_spec("mixtral").model_args_class
+    for dtype in ("fp32", "float32", torch.float32):
+        args = moe.from_hf_config(MixtralConfig(), router_dtype=dtype)
+        assert args.moe_args.torch_router_dtype is torch.float32
+    assert moe.from_hf_config(MixtralConfig(), router_dtype=None).moe_args.router_dtype is None
+    dense = SPEC.model_args_class.from_hf_config(Qwen3Config(), router_dtype="fp32")
+    assert not hasattr(dense, "moe_args")
+    with pytest.raises(ConfigError, match="router_dtype 'int8'"):
+        moe.from_hf_config(MixtralConfig(), router_dtype="int8")

@@ -50,7 +50,7 @@ def build(reference, **kwargs):
     spec = get_model_spec("qwen3")
     args = spec.model_args_class.from_hf_config(reference.config, **kwargs)
     model = spec.model_class(args)
-    state = spec.state_dict_adapter_class(args).from_hf(reference.state_dict())
+    state = spec.state_dict_adapter_class(reference.config).from_hf(reference.state_dict())
     model.load_state_dict(state, strict=True)
     return model
 
@@ -86,7 +86,7 @@ def test_gradients_equal_those_of_transformers(variation):
     logits = torch.cat([reference(x).logits for x in tokens.split(LENGTHS, dim=1)], dim=1)
     (logits * direction).sum().backward()
     (model(tokens, *rest) * direction).sum().backward()
-    adapter = get_model_spec("qwen3").state_dict_adapter_class(model.model_args)
+    adapter = get_model_spec("qwen3").state_dict_adapter_class(reference.config)
     found = {name: parameter.grad for name, parameter in model.named_parameters()}
     if model.model_args.enable_weight_tying:
         found["output.weight"] = found["tok_embeddings.weight"]

@@ -56,7 +56,13 @@ class Bench:
         self.remark = ""
 
     def probe(
-        self, name: str, request: Mapping[str, Any], python: Any, root: Path, timeout_s: float
+        self,
+        name: str,
+        request: Mapping[str, Any],
+        python: Any,
+        root: Path,
+        timeout_s: float,
+        log: Any = None,
     ) -> dict[str, Any]:
         self.asked.append((name, json.loads(json.dumps(request))))
         if self.refusal is not None:

@@ -48,8 +48,8 @@ class Port(nn.Module):
 class PortAdapter:
     """Puts a prefix before every name."""
 
-    def __init__(self, args: PortArgs) -> None:
-        self.args = args
+    def __init__(self, model_config: Any) -> None:
+        self.model_config = model_config
 
     def from_hf(self, state: dict[str, Tensor]) -> dict[str, Tensor]:
         return {f"hf.{name}": tensor for name, tensor in state.items()}

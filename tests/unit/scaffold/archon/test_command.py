@@ -283,7 +283,7 @@ def test_coverage_proves_all_and_writes_the_page(models: Path, bench: Bench) -> 
     assert (status, [row["state"] for row in report["coverage"]]) == (0, ["proven", "proven"])
     page = (models / "docs/en/archon-coverage.md").read_text()
     assert "2 of 2 model_types are proven" in page
-    assert "| `gpt-bar` | proven | 1/1 | 1/1 | 1/1 | 2 | 1 | equal | failed |" in page
+    assert "| `gpt-bar` | proven | 1/1 | 1/1 | 1/1 | 2 | 1 | 0/0 |  |  | equal | failed |" in page
     assert "## What differs over processes\n\n`foo`:\n\n    pp: x\n" in page
 
 

@@ -49,6 +49,51 @@ def test_a_proof_tells_what_failed_and_where() -> None:
     assert proof_lines(proof_of(True))[0].startswith("proven: 1 of 2")
 
 
+ROUNDING = {
+    "bfloat16": {"layers": 4, "equal": 4, "error": 0.0, "modules": {}, "problem": ""},
+    "float16": {
+        "layers": 4,
+        "equal": 3,
+        "error": 0.002,
+        "modules": {"moe": 0.004, "before attention.wo": 0.0005},
+        "problem": "",
+    },
+}
+FIELDS = {
+    "varied": {"hidden_act": 3, "head_dim": 2},
+    "undeclared": {"head_dim": "modeling_foo.py, __init__", "logits_scaling": "the class"},
+    "unvaried": {"use_cache": "never read", "logits_scaling": "its class refuses other values"},
+}
+
+
+def test_a_proof_names_what_was_varied_and_what_was_not() -> None:
+    lines = proof_lines({**proof_of(True), **FIELDS})
+    assert "varied, with the number of configurations: head_dim 2, hidden_act 3" in lines
+    assert (
+        "asked for and declared by no class: head_dim (modeling_foo.py, __init__), "
+        "logits_scaling (the class)"
+    ) in lines
+    assert "not varied, never read: use_cache" in lines
+
+
+def test_a_proof_names_and_bounds_what_differs_below_fp32() -> None:
+    lines = proof_lines({**proof_of(True), "rounding": ROUNDING})
+    assert "bfloat16 against transformers' eager path: all 4 layers equal bit for bit" in lines
+    assert (
+        "float16 against transformers' eager path: 3 of 4 layers equal bit for bit, the others "
+        "within 0.002 standard deviations (moe by 0.004, before attention.wo by 0.0005)"
+    ) in lines
+
+
+def test_the_page_has_columns_for_undeclared_fields_and_for_rounding() -> None:
+    proof = {**proof_of(True), **FIELDS, "rounding": ROUNDING}
+    page = coverage_page([coverage_row("foo", design_of("foo"), proof, "")], {}, is_fast=False)
+    assert "| configurations | refused | undeclared | bf16 | fp16 |" in page
+    assert "| 2 | 1 | 1/2 | equal | 3/4, 2e-03 |" in page
+    assert "| `logits_scaling` | 1 | `foo` (not varied) |" in page
+    assert "| `foo` | fp16 | 3 of 4 layers equal bit for bit" in page
+
+
 def test_the_page_names_no_machine_and_quotes_no_source() -> None:
     place = "--- /opt/some/site-packages/transformers/m.py:3 M.forward"
     text = f"first difference in x\n{place}\n  x = 1"

@@ -29,13 +29,13 @@ def answer(**row):
 def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     """Runs a probe of which the test gives the code."""
 
-    def run_code(code: str, timeout_s: float = 60.0) -> dict[str, Any]:
+    def run_code(code: str, timeout_s: float = 60.0, log: Any = None) -> dict[str, Any]:
         folder = tmp_path / "runners" / "archon_probe"
         folder.mkdir(parents=True)
         (folder / "__init__.py").write_text("")
         (folder / "__main__.py").write_text(HEAD + code)
         monkeypatch.setattr(probes, "RUNNERS", tmp_path / "runners")
-        return probes.probe("derive", {"x": 1}, PYTHON, tmp_path, timeout_s)
+        return probes.probe("derive", {"x": 1}, PYTHON, tmp_path, timeout_s, log)
 
     return run_code
 
@@ -43,6 +43,27 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
 def test_a_result_comes_with_its_versions(run: Any) -> None:
     code = 'answer(ok=True, result={"got": request, "name": name}, versions={"torch": "2"})\n'
     assert run(code) == {"got": {"x": 1}, "name": "derive", "versions": {"torch": "2"}}
+
+
+def test_a_probe_that_runs_says_what_it_is_about(
+    run: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(probes, "PROGRESS_S", 0.01)
+    lines: list[str] = []
+
+    def log(line: str) -> None:
+        lines.append(line)
+        if "norms" in line:
+            (tmp_path / "heard").touch()
+
+    # It ends once its line was heard.
+    code = (
+        "stage('measuring norms')\n"
+        f"while not os.path.exists({str(tmp_path / 'heard')!r}): time.sleep(0.01)\n"
+        "answer(ok=True, result={})\n"
+    )
+    run(code, log=log)
+    assert lines.count("  measuring norms") == 1
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ from areal.api.errors import ConfigError
 from areal.experimental.models.archon.attention.features import AttentionFeatures
 from areal.experimental.models.archon.attention.flex import flex_packed_attention
 from areal.experimental.models.archon.attention.heads import pad_heads
-from areal.experimental.models.archon.attention.masked import masked_attention
+from areal.experimental.models.archon.attention.masked import eager_attention, masked_attention
 from areal.experimental.models.archon.attention.varlen import varlen_attention
 from areal.experimental.models.archon.layers.packing import AttentionPlan, Packing
 from areal.experimental.models.archon.layers.positions import KeyBias
@@ -26,10 +26,12 @@ from areal.experimental.models.archon.ulysses import (
     share_heads,
 )
 
-# "varlen" is the one to use. "flex" takes flex attention for everything where there is CUDA, and
-# "sdpa" is the reference, whose cost grows with the square of the packed row: so a name that is not
-# here is refused, where falling back to "sdpa" would hide a misspelling.
+# "varlen" is the one to use. "flex" takes flex attention for everything where there is CUDA. "sdpa"
+# is the reference and "eager" rounds as transformers' eager path: the cost of both grows with the
+# square of the packed row. So a name that is not here is refused: falling back to "sdpa" would hide
+# a misspelling.
 ATTENTION_BACKENDS = {
+    "eager": eager_attention,
     "flex": flex_packed_attention,
     "sdpa": masked_attention,
     "varlen": varlen_attention,

@@ -71,16 +71,30 @@ class XIELU(nn.Module):
         return torch.where(x > 0, slope_p * x * x, negative) + self.beta * x
 
 
-# Names as transformers' ACT2FN has them. Its hand-written tanh forms differ from torch's kernel by
-# rounding only.
+def _written_gelu(inner: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
+    """Apply a GELU that transformers writes out; torch's kernel differs from it by rounding."""
+    if x.dtype not in (torch.bfloat16, torch.float16):
+        return F.gelu(x, approximate="tanh")
+    return 0.5 * x * (1.0 + torch.tanh(inner(x)))
+
+
+def _cubed(x: Tensor) -> Tensor:
+    return math.sqrt(2.0 / math.pi) * (x + 0.044715 * torch.pow(x, 3.0))
+
+
+def _factored(x: Tensor) -> Tensor:
+    return x * 0.7978845608 * (1.0 + 0.044715 * x * x)
+
+
+# Names as transformers' ACT2FN has them.
 _tanh_gelu = partial(F.gelu, approximate="tanh")
 
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "gelu": F.gelu,
     "gelu_10": _clipped_gelu,
-    "gelu_accurate": _tanh_gelu,
-    "gelu_fast": _tanh_gelu,
-    "gelu_new": _tanh_gelu,
+    "gelu_accurate": partial(_written_gelu, _cubed),
+    "gelu_fast": partial(_written_gelu, _factored),
+    "gelu_new": partial(_written_gelu, _cubed),
     "gelu_python": F.gelu,
     "gelu_python_tanh": _tanh_gelu,
     "gelu_pytorch_tanh": _tanh_gelu,

@@ -8,9 +8,12 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.distributed.nn.functional import all_reduce
 
+# Below fp32 the order of roundings decides; a fused kernel has another one than the families.
+_ROUNDED = (torch.bfloat16, torch.float16)
+
 
 class RMSNorm(nn.Module):
-    """Divides by the root mean square of the last dimension.
+    """Divides by the root mean square of the last dimension, in fp32 for inputs below it.
 
     Args:
         dim: Size of the last dimension.
@@ -19,6 +22,8 @@ class RMSNorm(nn.Module):
         has_weight: Whether there is a weight at all.
         n_heads: Number of heads that have weights of their own; the input is then heads
             [1, H, T, dim] and the weight [H, dim].
+        weight_in_fp32: Whether the weight multiplies before the result is rounded to the input's
+            type, and not after.
 
     Source: Zhang and Sennrich 2019, arXiv:1910.07467, equation 4.
     """
@@ -30,11 +35,14 @@ class RMSNorm(nn.Module):
         offset: float = 0.0,
         has_weight: bool = True,
         n_heads: int | None = None,
+        *,
+        weight_in_fp32: bool = False,
     ) -> None:
         super().__init__()
         self.dim = dim
         self.eps = eps
         self.offset = offset
+        self.weight_in_fp32 = weight_in_fp32
         shape = (dim,) if n_heads is None else (n_heads, dim)
         self.weight = nn.Parameter(torch.empty(shape)) if has_weight else None
         self._tp_group: dist.ProcessGroup | None = None
@@ -55,19 +63,30 @@ class RMSNorm(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         weight = self.weight
+        is_rounded = x.dtype in _ROUNDED
+        if weight is not None and is_rounded and self.weight_in_fp32:
+            weight = weight.float()
         if weight is not None and self.offset:
             weight = weight + self.offset
-        if self._tp_group is not None:
-            return self._norm_slices(x, weight, self._tp_group)
-        if weight is None or weight.dim() == 1:
-            return F.rms_norm(x, (self.dim,), weight, self.eps)
-        return F.rms_norm(x, (self.dim,), None, self.eps) * weight[:, None, :]
-
-    def _norm_slices(self, x: Tensor, weight: Tensor | None, group: dist.ProcessGroup) -> Tensor:
+        if weight is not None and weight.dim() == 2:
+            weight = weight[:, None, :]
+        if self._tp_group is None and not is_rounded:
+            if weight is None or weight.dim() == 1:
+                return F.rms_norm(x, (self.dim,), weight, self.eps)
+            return F.rms_norm(x, (self.dim,), None, self.eps) * weight
         wide = x.float()
-        total = all_reduce(wide.square().sum(-1, keepdim=True), group=group)
-        normed = wide * torch.rsqrt(total / self.dim + self.eps)
-        return (normed if weight is None else normed * weight).to(x.dtype)
+        normed = wide * torch.rsqrt(self._mean_square(wide) + self.eps)
+        if weight is None:
+            return normed.to(x.dtype)
+        if self.weight_in_fp32:
+            return (normed * weight).to(x.dtype)
+        return normed.to(x.dtype) * weight
+
+    def _mean_square(self, wide: Tensor) -> Tensor:
+        square = wide.square()
+        if self._tp_group is None:
+            return square.mean(-1, keepdim=True)
+        return all_reduce(square.sum(-1, keepdim=True), group=self._tp_group) / self.dim
 
     def extra_repr(self) -> str:
         return f"{self.dim}, eps={self.eps}, offset={self.offset}, weight={self.weight is not None}"

@@ -31,6 +31,8 @@ __all__ = [
 
 # Which dimensions turn together: i with i + R / 2, or 2i with 2i + 1.
 Pairing = Literal["half", "interleaved"]
+# What stays in fp32 where the model does not: nothing, products with rounded tables, or all.
+InFP32 = Literal["", "products", "tables"]
 
 
 @dataclass(frozen=True)
@@ -56,10 +58,19 @@ class RotaryEmbedding(nn.Module):
         args: How positions turn into angles.
         pairing: Which dimensions turn together.
         reverse: Whether heads turn the other way.
+        in_fp32: What is not rounded to the model's type before heads are.
     """
 
-    def __init__(self, args: RopeArgs, pairing: Pairing = "half", *, reverse: bool = False) -> None:
+    def __init__(
+        self,
+        args: RopeArgs,
+        pairing: Pairing = "half",
+        *,
+        reverse: bool = False,
+        in_fp32: InFP32 = "",
+    ) -> None:
         super().__init__()
+        self.in_fp32 = in_fp32
         self.args = args
         self.pairing: Pairing = pairing
         self.reverse = reverse
@@ -71,13 +82,21 @@ class RotaryEmbedding(nn.Module):
         self._cp_group = group
 
     def forward(self, packing: Packing, dtype: torch.dtype = torch.float32) -> RopeTable:
-        """Return cos and sin for each token, computed in fp32 and then cast to ``dtype``."""
+        """Return cos and sin for each token, computed in fp32 and then cast to ``dtype``.
+
+        Some models round them and compute with them in fp32, or do not round them at all.
+        """
         angles = packing.positions.float()[:, None] * self._angle_per_position(packing)
         cos, sin = angles.cos(), angles.sin()
         factor = self.args.attention_factor
         if factor != 1.0:
             cos, sin = cos * factor, sin * factor
-        return RopeTable(cos.to(dtype), (-sin if self.reverse else sin).to(dtype), self.pairing)
+        sin = -sin if self.reverse else sin
+        if self.in_fp32 != "tables":
+            cos, sin = cos.to(dtype), sin.to(dtype)
+        if self.in_fp32 == "products":
+            cos, sin = cos.float(), sin.float()
+        return RopeTable(cos, sin, self.pairing)
 
     def _angle_per_position(self, packing: Packing) -> Tensor:
         """Return [R / 2], or [T, R / 2] where it depends on the sequence's length."""
@@ -106,12 +125,11 @@ def apply_rotary(x: Tensor, rope: RopeTable) -> Tensor:
     if rope.pairing == "half":
         first, second = turning.chunk(2, dim=-1)
         parts = (first * cos - second * sin, second * cos + first * sin)
-        if rest.shape[-1]:
-            return torch.cat((*parts, rest), dim=-1)
-        return torch.cat(parts, dim=-1)
+        turned = torch.cat(parts, dim=-1).to(x.dtype)
+        return torch.cat((turned, rest), dim=-1) if rest.shape[-1] else turned
     first, second = turning[..., ::2], turning[..., 1::2]
     pairs = torch.stack((first * cos - second * sin, second * cos + first * sin), dim=-1)
-    turned = pairs.flatten(-2)
+    turned = pairs.flatten(-2).to(x.dtype)
     return torch.cat((turned, rest), dim=-1) if rest.shape[-1] else turned
 
 

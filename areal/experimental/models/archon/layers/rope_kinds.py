@@ -90,6 +90,8 @@ class RopeArgs:
         """
         parameters = _flat_parameters(hf_config, layer_type)
         kind = parameters.get("rope_type") or parameters.get("type") or "default"
+        if kind == "default":
+            kind = getattr(hf_config, "default_rope_type", "default")
         head_dim = getattr(hf_config, "head_dim", None)
         if head_dim is None:
             head_dim = hf_config.hidden_size // hf_config.num_attention_heads

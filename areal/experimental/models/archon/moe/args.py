@@ -10,6 +10,8 @@ import torch
 from areal.api.errors import ConfigError
 
 SCORE_FUNCTIONS = ("sigmoid", "softmax", "sparsemixer")
+# As the configuration of an engine spells a type, and as torch does.
+ROUTER_DTYPES = {"fp32": "float32", "bf16": "bfloat16", "fp16": "float16"}
 GROUP_SCORE_FUNCTIONS = ("max", "top2")
 
 
@@ -36,6 +38,8 @@ class MoEArgs:
         route_norm_eps: Added to the norm.
         route_norm_min: The norm is at least this.
         route_scale: The scores are multiplied by it at last.
+        weights_in_fp32: Scores multiply experts in fp32; below it they are rounded to the tokens'
+            type first.
         score_before_experts: Scores multiply what goes into an expert and not what comes out.
         num_zero_experts: Further experts, after the routed ones, that return their input.
         activation: Of the routed experts.
@@ -75,6 +79,7 @@ class MoEArgs:
     route_norm_eps: float = 0.0
     route_norm_min: float = 0.0
     route_scale: float = 1.0
+    weights_in_fp32: bool = False
     score_before_experts: bool = False
     num_zero_experts: int = 0
     activation: str = "silu"
@@ -96,6 +101,9 @@ class MoEArgs:
     def __post_init__(self) -> None:
         if isinstance(self.router_dtype, torch.dtype):
             self.router_dtype = str(self.router_dtype).removeprefix("torch.")
+        if self.router_dtype is not None:
+            self.router_dtype = ROUTER_DTYPES.get(self.router_dtype, self.router_dtype)
+            _require_known("router_dtype", self.router_dtype, tuple(ROUTER_DTYPES.values()))
         _require_known("score_func", self.score_func, SCORE_FUNCTIONS)
         _require_known("group_score_func", self.group_score_func, GROUP_SCORE_FUNCTIONS)
         if not 1 <= self.top_k <= self.num_routes:

@@ -69,6 +69,11 @@ class MoE(nn.Module):
         args = self.args
         bias_E = self.expert_bias if self.has_expert_bias else None
         scores_TK, chosen_TK, counts_E = self.router(x_TD, bias_E)
+        # A token's experts are added up in their order, which below fp32 decides the sum.
+        chosen_TK, place_TK = chosen_TK.sort(dim=-1)
+        scores_TK = scores_TK.gather(-1, place_TK)
+        if not args.weights_in_fp32:
+            scores_TK = scores_TK.to(x_TD.dtype)
         if self.training and args.load_balance_coeff is not None:
             self.tokens_per_expert.add_(counts_E)
         scores_N, order_N, counts_E = self.reorderer(scores_TK, chosen_TK)

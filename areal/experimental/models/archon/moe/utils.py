@@ -5,6 +5,8 @@ Shape letters: T tokens, K experts per token, N = T * K choices, E experts, D fe
 
 from __future__ import annotations
 
+import functools
+
 import torch
 from torch import Tensor, nn
 
@@ -66,6 +68,12 @@ def merge_expert_outputs(y_ND: Tensor, scores_TK: Tensor | None, top_k: int) -> 
         [T, D].
     """
     y_TKD = y_ND.unflatten(0, (-1, top_k))
-    if scores_TK is None:
-        return y_TKD.sum(dim=1)
-    return torch.bmm(scores_TK.to(y_ND.dtype).unsqueeze(1), y_TKD).squeeze(1)
+    if y_ND.dtype == torch.float32:
+        if scores_TK is None:
+            return y_TKD.sum(dim=1)
+        return torch.bmm(scores_TK.to(y_ND.dtype).unsqueeze(1), y_TKD).squeeze(1)
+    if scores_TK is not None:
+        y_TKD = (y_TKD * scores_TK.unsqueeze(-1)).to(y_ND.dtype)
+    # Each sum is rounded, as adding one expert after another into the output does.
+    first, *others = y_TKD.unbind(dim=1)
+    return functools.reduce(torch.add, others, first)

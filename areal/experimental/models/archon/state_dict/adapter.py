@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import json
+import dataclasses
 from collections.abc import Collection, Mapping
 from functools import cached_property
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import torch
 from torch import Tensor, nn
 
 from areal.api.errors import ConfigError
-from areal.experimental.models.archon.base import BaseStateDictAdapter
+from areal.experimental.models.archon.base import BaseModelArgs, BaseStateDictAdapter
 from areal.experimental.models.archon.state_dict.copying import copy_in, gather
 from areal.experimental.models.archon.state_dict.packed_experts import with_packed_experts
 from areal.experimental.models.archon.state_dict.plan import CheckpointPlan, listed, make_plan
@@ -25,7 +25,6 @@ from areal.experimental.models.archon.state_dict.rules import (
     Unused,
 )
 
-INDEX_NAME = "model.safetensors.index.json"
 SCORE = "score.weight"
 # A critic's head is the only thing that a language model's checkpoint cannot give it.
 _SCORE_RULES = (Rename(SCORE, SCORE), Rename("score.bias", "score.bias"))
@@ -38,31 +37,67 @@ class RuleAdapter(BaseStateDictAdapter):
     Class attributes:
         RULES: What each tensor on the Hub holds.
         model_class: The model; its parameters are what a checkpoint must give.
+        model_args_class: What the model is built from.
 
-    Attributes:
-        from_hf_map: Names on the Hub, with placeholders, to names of parameters; a tuple where a
-            tensor holds several, None where nothing needs it.
-        to_hf_map: The other way round.
-        fqn_to_index_mapping: Number of the shard that has each tensor, counted from 1; None for a
-            checkpoint in one file.
+    Args:
+        model_config: The Hugging Face configuration of the checkpoint.
+        hf_assets_path: Folder of a Hugging Face checkpoint, for its index of shards.
+        is_critic: Whether the model has ``score`` in the place of ``output``; None where each state
+            dict shows it by having that tensor.
+        num_labels: Numbers that a critic gives each token.
     """
 
     RULES: ClassVar[tuple[AnyRule, ...]] = ()
     model_class: ClassVar[type[nn.Module]]
+    model_args_class: ClassVar[type[BaseModelArgs]]
 
-    def __init__(self, model_config: Any, hf_assets_path: str | Path | None = None) -> None:
-        super().__init__(model_config, None if hf_assets_path is None else str(hf_assets_path))
+    def __init__(
+        self,
+        model_config: Any,
+        hf_assets_path: str | Path | None = None,
+        *,
+        is_critic: bool | None = None,
+        num_labels: int = 1,
+    ) -> None:
+        super().__init__(model_config, hf_assets_path)
+        self.is_critic = is_critic
+        self.num_labels = num_labels
         rules = [r for r in self.rules() if isinstance(r, Rule) and not isinstance(r, Unused)]
-        self.from_hf_map: dict[str, str | tuple[str, ...] | None] = {r.hub: r.archon for r in rules}
+        self.from_hf_map = {r.hub: r.archon for r in rules}
         self.from_hf_map |= {r.hub: None for r in self.rules() if isinstance(r, Ignored)}
-        self.to_hf_map: dict[str, str] = {part: r.hub for r in rules for part in r.parts}
-        self.fqn_to_index_mapping = read_index(hf_assets_path) if hf_assets_path else None
+        self.to_hf_map = {part: r.hub for r in rules for part in r.parts}
         self._waiting: dict[str, dict[str, Tensor]] = {}
+        self._critics: dict[int, Self] = {}
 
     def rules(self) -> tuple[AnyRule, ...]:
-        """Return the rules, with those of a critic's head where the model is one."""
-        is_critic = getattr(self.model_config, "is_critic", False)
-        return (*self.RULES, *_SCORE_RULES) if is_critic else self.RULES
+        """Return the rules, with those of a critic's head where the model may be one."""
+        return self.RULES if self.is_critic is False else (*self.RULES, *_SCORE_RULES)
+
+    def for_state(self, state: Mapping[str, Any]) -> Self:
+        """Return the adapter of a critic where that was left open and a state has a score.
+
+        Args:
+            state: Tensors by name, on the Hub or in the model: a score has one name in both.
+        """
+        score = next((t for name, t in state.items() if unwrapped(name) == SCORE), None)
+        if self.is_critic is not None or score is None:
+            return self
+        labels = int(score.shape[0])
+        if labels not in self._critics:
+            made = type(self)(self.model_config, is_critic=True, num_labels=labels)
+            self._critics[labels] = made
+        return self._critics[labels]
+
+    @cached_property
+    def args(self) -> BaseModelArgs:
+        """The arguments of the model that the configuration describes.
+
+        Raises:
+            ConfigError: The model does not implement the configuration.
+        """
+        is_critic = bool(self.is_critic)
+        made = self.model_args_class.from_hf_config(self.model_config, is_critic=is_critic)
+        return dataclasses.replace(made, num_labels=self.num_labels) if is_critic else made
 
     @cached_property
     def plan(self) -> CheckpointPlan:
@@ -72,14 +107,14 @@ class RuleAdapter(BaseStateDictAdapter):
             ConfigError: The rules do not fit the model.
         """
         with torch.device("meta"):
-            model = self.model_class(self.model_config)
+            model = self.model_class(self.args)
         shapes: dict[str, Shape] = {n: tuple(t.shape) for n, t in model.state_dict().items()}
-        return make_plan(self.rules(), shapes, self.model_config)
+        return make_plan(self.rules(), shapes, self.args)
 
     @cached_property
     def _packed_plan(self) -> CheckpointPlan | None:
         rules = with_packed_experts(self.rules())
-        return rules and make_plan(rules, self.plan.parameters, self.model_config)
+        return rules and make_plan(rules, self.plan.parameters, self.args)
 
     def plan_of(self, found: Collection[str]) -> CheckpointPlan:
         """Return the plan of a checkpoint that is to be read, by the names in it.
@@ -118,6 +153,8 @@ class RuleAdapter(BaseStateDictAdapter):
         Raises:
             ConfigError: A tensor is missing, unknown or of another shape; all are named.
         """
+        if (own := self.for_state(hf_state_dict)) is not self:
+            return own.from_hf(hf_state_dict, partial=partial)
         given = {n: t for n, t in hf_state_dict.items() if not self._is_dropped(n)}
         shapes = {name: tuple(tensor.shape) for name, tensor in given.items()}
         fresh = self.fresh_names(shapes)
@@ -150,6 +187,8 @@ class RuleAdapter(BaseStateDictAdapter):
             ConfigError: A parameter is unknown, of another shape, or comes without those that share
                 its tensor on the Hub; all are named.
         """
+        if (own := self.for_state(state_dict)) is not self:
+            return own.to_hf(state_dict)
         state = {unwrapped(name): tensor for name, tensor in state_dict.items()}
         self._refuse_unknown(state)
         found: dict[str, Tensor] = {}
@@ -191,6 +230,8 @@ class RuleAdapter(BaseStateDictAdapter):
         Raises:
             ConfigError: The parameter is unknown or of another shape.
         """
+        if (own := self.for_state({name: tensor})) is not self:
+            return own.convert_single_to_hf(name, tensor)
         name = unwrapped(name)
         self._refuse_unknown({name: tensor})
         if name in self.plan.twins:
@@ -206,23 +247,6 @@ class RuleAdapter(BaseStateDictAdapter):
             if waiting.keys() == needed:
                 found.append((holder.name, gather(holder, self._waiting.pop(holder.name))))
         return found
-
-    def get_hf_storage_reader(self, path: str | Path, from_quantized: bool = False) -> Any:
-        """Return torch's reader of Hugging Face checkpoints, for ``torch.distributed.checkpoint``.
-
-        Args:
-            path: Folder of the checkpoint.
-            from_quantized: Its weights are in blocks of float8 with scales.
-        """
-        if from_quantized:
-            from torch.distributed.checkpoint.quantized_hf_storage import (
-                QuantizedHuggingFaceStorageReader,
-            )
-
-            return QuantizedHuggingFaceStorageReader(path=str(path))
-        from torch.distributed.checkpoint import HuggingFaceStorageReader
-
-        return HuggingFaceStorageReader(path=str(path))
 
 
 def _parameter(
@@ -262,23 +286,3 @@ def fresh_head(shape: Shape) -> Tensor:
         return torch.zeros(shape)
     generator = torch.Generator().manual_seed(0)
     return torch.randn(shape, generator=generator) * shape[-1] ** -0.5
-
-
-def read_index(folder: str | Path) -> dict[str, int] | None:
-    """Return the number of the shard, from 1, that has each tensor of a checkpoint.
-
-    Returns:
-        None where the folder has no index.
-
-    Raises:
-        ConfigError: The index cannot be read.
-    """
-    path = Path(folder) / INDEX_NAME
-    if not path.is_file():
-        return None
-    try:
-        weight_map = json.loads(path.read_text())["weight_map"]
-    except (ValueError, KeyError, TypeError) as error:
-        raise ConfigError(f"{path} is no index of a checkpoint: {error!r}") from error
-    order = {name: number for number, name in enumerate(sorted(set(weight_map.values())), 1)}
-    return {key: order[file] for key, file in weight_map.items()}

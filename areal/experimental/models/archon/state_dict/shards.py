@@ -17,7 +17,7 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from areal.api.errors import ConfigError
-from areal.experimental.models.archon.state_dict.adapter import INDEX_NAME
+from areal.experimental.models.archon.base import INDEX_NAME
 from areal.experimental.models.archon.state_dict.plan import listed
 from areal.experimental.models.archon.state_dict.rules import Shape
 

@@ -75,6 +75,7 @@ def load_checkpoint(
         ConfigError: The checkpoint is damaged, or does not fit the model; all findings are named.
     """
     files = CheckpointFiles.open(folder)
+    adapter = adapter.for_state(model.state_dict())
     plan = adapter.plan_of(files.entries)
     places, left_out = _places(files, adapter, plan, text_only)
     state = _state(model, plan)

@@ -1,5 +1,7 @@
 """Norms against those of transformers and of torch."""
 
+import copy
+
 import pytest
 import torch
 from torch import nn
@@ -8,6 +10,7 @@ from transformers.models.gemma.modeling_gemma import GemmaRMSNorm
 from transformers.models.llama4.modeling_llama4 import Llama4TextL2Norm
 from transformers.models.nemotron.modeling_nemotron import NemotronLayerNorm1P
 from transformers.models.olmo.modeling_olmo import OlmoLayerNorm
+from transformers.models.olmo2.modeling_olmo2 import Olmo2RMSNorm
 from transformers.models.qwen3.modeling_qwen3 import Qwen3RMSNorm
 
 from areal.experimental.models.archon.layers.norms import LayerNorm, RMSNorm
@@ -50,6 +53,32 @@ def test_norms_equal_their_reference(name):
     wanted = torch.autograd.grad(expected, [x, *theirs.parameters()], direction)
     for mine, other in zip(found, wanted, strict=True):
         torch.testing.assert_close(mine, other, atol=1e-5, rtol=1e-5)
+
+
+ROUNDED = {
+    "after the weight": (RMSNorm(DIM, 0.1, weight_in_fp32=True), Olmo2RMSNorm(DIM, eps=0.1)),
+    "before the weight": (RMSNorm(DIM, 0.1), Qwen3RMSNorm(DIM, eps=0.1)),
+    "with an offset": (
+        RMSNorm(DIM, 0.1, offset=1.0, weight_in_fp32=True),
+        GemmaRMSNorm(DIM, eps=0.1),
+    ),
+    "without a weight": (RMSNorm(DIM, 0.1, has_weight=False), Llama4TextL2Norm(eps=0.1)),
+}
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+@pytest.mark.parametrize("name", ROUNDED)
+def test_every_bit_below_fp32_is_that_of_transformers(name, dtype):
+    torch.manual_seed(0)
+    ours, theirs = (copy.deepcopy(norm).to(dtype) for norm in ROUNDED[name])
+    for mine, other in zip(ours.parameters(), theirs.parameters(), strict=True):
+        nn.init.normal_(mine)
+        with torch.no_grad():
+            other.copy_(mine)
+    x = torch.randn(1, 64, DIM, dtype=dtype)
+    out = ours(x)
+    assert out.dtype == dtype
+    assert torch.equal(out, theirs(x))
 
 
 @pytest.mark.parametrize("n_heads", [None, 3])

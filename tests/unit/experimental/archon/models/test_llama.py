@@ -46,7 +46,7 @@ def pair(tmp_path: Path) -> Pair:
     args = LLAMA_SPEC.model_args_class.from_hf_config(config)
     ours = LLAMA_SPEC.model_class(args).eval()
     ours.init_buffers("cpu")
-    ours.load_state_dict(LLAMA_SPEC.state_dict_adapter_class(args).from_hf(weights))
+    ours.load_state_dict(LLAMA_SPEC.state_dict_adapter_class(config).from_hf(weights))
     return Pair(theirs, ours, weights)
 
 
@@ -76,7 +76,7 @@ def test_gradients_are_those_of_transformers(pair: Pair) -> None:
 
 
 def test_weights_come_back_bit_by_bit(pair: Pair) -> None:
-    adapter = LLAMA_SPEC.state_dict_adapter_class(pair.ours.model_args)
+    adapter = LLAMA_SPEC.state_dict_adapter_class(pair.theirs.config)
     back = adapter.to_hf(pair.ours.state_dict())
     assert back.keys() == pair.weights.keys()
     assert all(torch.equal(back[name], pair.weights[name]) for name in back)

@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from areal.experimental.models.archon.moe import MoE, MoEArgs
+from areal.experimental.models.archon.moe.utils import merge_expert_outputs
 from tests.unit.experimental.archon.moe.hf_layers import DIM, HIDDEN, LAYERS, tensors_of
 
 TOLERANCE = 2e-6  # fp32, sums in another order
@@ -62,6 +63,19 @@ def test_layer_equals_that_of_transformers_in_bfloat16(kind: str) -> None:
     assert moe(x).dtype == torch.bfloat16
     # Two of bfloat16's steps: transformers rounds each expert's output once more.
     assert float(error.detach()) < 2**-7
+
+
+def test_below_fp32_experts_are_added_in_their_order_and_each_sum_is_rounded() -> None:
+    y = torch.tensor([[256.0], [1.0], [1.0]], dtype=torch.bfloat16)
+    weights = torch.ones(1, 3)
+    # 257 is no number of bfloat16: each sum goes back to 256.
+    assert merge_expert_outputs(y, weights, 3).item() == 256
+    assert merge_expert_outputs(y.flip(0), weights, 3).item() == 258
+    assert merge_expert_outputs(y.float(), weights, 3).item() == 258
+    third = torch.tensor([[3.0]], dtype=torch.bfloat16)
+    assert merge_expert_outputs(third, torch.tensor([[1 / 3]]), 1).item() == 1
+    rounded = torch.tensor([[1 / 3]], dtype=torch.bfloat16)
+    assert merge_expert_outputs(third, rounded, 1).item() == 1.0
 
 
 def test_leading_dimensions_stay() -> None:

@@ -6,15 +6,15 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import torch
 from safetensors.torch import save_file
 from torch import Tensor, nn
+from transformers import Qwen3Config
 
 from areal.experimental.models.archon import state_dict
-from areal.experimental.models.archon.layers.rope import RopeArgs
-from areal.experimental.models.archon.qwen3.model.args import Qwen3ModelArgs
 from areal.experimental.models.archon.state_dict import RuleAdapter
 
 
@@ -50,6 +50,8 @@ def adapter_of(
     class Adapter(RuleAdapter):
         RULES = tuple(rules)
         model_class = staticmethod(lambda args: module_of(shapes))
+        # The sizes are the configuration.
+        model_args_class = SimpleNamespace(from_hf_config=lambda config, **_: config)
 
     return Adapter(args or SmallArgs())
 
@@ -65,20 +67,18 @@ def as_objects(rules: Sequence[Mapping[str, Any]]) -> list[Any]:
     ]
 
 
-def tiny_qwen3(**changes: Any) -> Qwen3ModelArgs:
-    """Returns the arguments of a Qwen3 of two layers."""
+def tiny_qwen3(**changes: Any) -> Qwen3Config:
+    """Returns the configuration of a Qwen3 of two layers."""
     sizes: dict[str, Any] = {
-        "dim": 32,
-        "n_layers": 2,
-        "n_heads": 4,
-        "n_kv_heads": 2,
+        "hidden_size": 32,
+        "num_hidden_layers": 2,
+        "num_attention_heads": 4,
+        "num_key_value_heads": 2,
         "head_dim": 8,
-        "hidden_dim": 48,
+        "intermediate_size": 48,
         "vocab_size": 64,
-        "rope": RopeArgs(dim=8),
-        "windows": [None, None],
     }
-    return Qwen3ModelArgs(**(sizes | changes))
+    return Qwen3Config(**(sizes | changes))
 
 
 def random_tensors(shapes: Mapping[str, Sequence[int]], seed: int = 0) -> dict[str, Tensor]:

@@ -137,7 +137,7 @@ def test_names_lose_the_wrappers_of_checkpointing_and_compilation() -> None:
 
 
 def test_a_tied_head_is_left_out_and_comes_back() -> None:
-    adapter = Qwen3StateDictAdapter(tiny_qwen3(enable_weight_tying=True))
+    adapter = Qwen3StateDictAdapter(tiny_qwen3(tie_word_embeddings=True))
     tensors = random_tensors(hub_shapes(adapter))
     assert "lm_head.weight" not in tensors
     state = adapter.from_hf(tensors)
@@ -157,7 +157,7 @@ def test_without_tying_the_head_is_required() -> None:
 
 
 def test_a_critic_keeps_its_score() -> None:
-    adapter = Qwen3StateDictAdapter(tiny_qwen3(is_critic=True))
+    adapter = Qwen3StateDictAdapter(tiny_qwen3(), is_critic=True)
     tensors = random_tensors(hub_shapes(adapter))
     assert tensors["score.weight"].shape == (1, 32)
     assert "lm_head.weight" not in tensors
@@ -165,8 +165,20 @@ def test_a_critic_keeps_its_score() -> None:
     assert torch.equal(saved["score.weight"], tensors["score.weight"])
 
 
+def test_a_score_shows_that_a_state_is_a_critics() -> None:
+    adapter = Qwen3StateDictAdapter(tiny_qwen3())
+    tensors = random_tensors(hub_shapes(adapter))
+    del tensors["lm_head.weight"]
+    tensors["score.weight"] = torch.randn(3, 32)
+    state = adapter.from_hf(tensors)
+    assert state["score.weight"].shape == (3, 32)
+    assert adapter.to_hf(state).keys() == tensors.keys()
+    [(name, _)] = adapter.convert_single_to_hf("score.weight", state["score.weight"])
+    assert name == "score.weight"
+
+
 def test_a_critic_from_a_language_model_gets_a_new_head() -> None:
-    critic = Qwen3StateDictAdapter(tiny_qwen3(is_critic=True))
+    critic = Qwen3StateDictAdapter(tiny_qwen3(), is_critic=True)
     tensors = random_tensors(hub_shapes(Qwen3StateDictAdapter(tiny_qwen3())))
     state = critic.from_hf(tensors)
     assert state["score.weight"].std() > 0
@@ -189,6 +201,9 @@ def test_maps_show_both_directions() -> None:
     assert adapter.from_hf_map == {
         "h.{}.qkv": ("layers.{}.wq", "layers.{}.wk", "layers.{}.wv"),
         "model.norm.weight": "norm.weight",
+        # Whether the model is a critic shows in its state.
+        "score.weight": "score.weight",
+        "score.bias": "score.bias",
     }
     assert adapter.to_hf_map["layers.{}.wk"] == "h.{}.qkv"
 

@@ -55,11 +55,12 @@ MIXED_RULES = [
 
 
 def _qwen3(
-    folder: Path | None = None, **changes: Any
+    folder: Path | None = None, is_critic: bool = False, **changes: Any
 ) -> tuple[Qwen3Model, Qwen3StateDictAdapter, dict[str, Tensor]]:
     """Returns a model of zeros, its adapter and the random tensors that the folder gets."""
-    args = tiny_qwen3(**changes)
-    model, adapter = Qwen3Model(args), Qwen3StateDictAdapter(args)
+    config = tiny_qwen3(**changes)
+    model = Qwen3Model(Qwen3ModelArgs.from_hf_config(config, is_critic=is_critic))
+    adapter = Qwen3StateDictAdapter(config, is_critic=is_critic)
     with torch.no_grad():
         for parameter in model.parameters():
             parameter.zero_()
@@ -78,7 +79,7 @@ def test_a_model_of_transformers_comes_back_with_the_same_logits(tmp_path: Path)
     theirs = LAYOUTS["qwen3"].make().eval()
     theirs.save_pretrained(tmp_path / "theirs", max_shard_size="100KB")
     args = Qwen3ModelArgs.from_hf_config(theirs.config)
-    model, adapter = Qwen3Model(args), Qwen3StateDictAdapter(args)
+    model, adapter = Qwen3Model(args), Qwen3StateDictAdapter(theirs.config)
     report = load_checkpoint(model, tmp_path / "theirs", adapter)
     assert (report.initialised, report.left_out) == ((), ())
     save_checkpoint(model, tmp_path / "ours", adapter, max_shard_bytes=50_000)
@@ -217,7 +218,7 @@ def test_all_that_does_not_fit_is_named_before_anything_is_loaded(tmp_path: Path
 
 def test_a_critic_from_a_language_model_reports_its_new_head(tmp_path: Path) -> None:
     _qwen3(tmp_path)
-    model, adapter, _ = _qwen3(is_critic=True, num_labels=1)
+    model, adapter, _ = _qwen3(is_critic=True)
     report = load_checkpoint(model, tmp_path, adapter)
     assert report.initialised == ("score.weight",)
     assert report.left_out == ("lm_head.weight",)
@@ -247,7 +248,7 @@ def test_a_language_model_does_not_take_a_critic(tmp_path: Path) -> None:
 def test_a_composite_checkpoint_is_taken_apart_when_asked(
     tmp_path: Path, base: str, head: str, is_tied: bool
 ) -> None:
-    model, adapter, tensors = _qwen3(enable_weight_tying=is_tied)
+    model, adapter, tensors = _qwen3(tie_word_embeddings=is_tied)
     moved = {
         (base + n.removeprefix("model.") if n.startswith("model.") else head + n): t
         for n, t in tensors.items()
@@ -282,7 +283,7 @@ def test_text_only_changes_nothing_for_a_plain_checkpoint(tmp_path: Path) -> Non
 
 
 def test_a_stage_of_a_pipeline_takes_its_own(tmp_path: Path) -> None:
-    model, adapter, tensors = _qwen3(tmp_path, enable_weight_tying=True)
+    model, adapter, tensors = _qwen3(tmp_path, tie_word_embeddings=True)
     # The last stage: its head is no longer the embedding's tensor.
     model.output.weight = nn.Parameter(torch.zeros_like(model.output.weight))
     model.tok_embeddings = None
@@ -308,7 +309,7 @@ def test_a_stage_checks_the_whole_checkpoint(tmp_path: Path) -> None:
 def test_a_model_on_meta_is_refused(tmp_path: Path) -> None:
     _, adapter, _ = _qwen3(tmp_path)
     with torch.device("meta"):
-        model = Qwen3Model(tiny_qwen3())
+        model = Qwen3Model(Qwen3ModelArgs.from_hf_config(tiny_qwen3()))
     with pytest.raises(ConfigError, match="on meta"):
         load_checkpoint(model, tmp_path, adapter)
 

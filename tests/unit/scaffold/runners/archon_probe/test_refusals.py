@@ -29,6 +29,8 @@ def refused(model_type: str, field: str, value: Any, what: str = "odd") -> dict[
     [
         ("qwen3", "attention_bias", True, "hf_config.attention_bias is True"),
         ("olmo", "clip_qkv", 0.7, "hf_config.clip_qkv is not None"),
+        ("olmo", "head_dim", 24, "getattr(hf_config, 'head_dim', None) is not None"),
+        ("olmo", "is_odd", True, "getattr(hf_config, 'is_odd', None) is True"),
         (
             "mpt",
             "attn_config.softmax_scale",

@@ -55,6 +55,7 @@ class DeepseekV3ModelArgs(BaseModelArgs):
             route_norm=True,
             route_norm_eps=1e-20,
             route_scale=2.5,
+            weights_in_fp32=True,
             num_shared_experts=1,
             shared_expert_intermediate_size=2048,
         )
@@ -66,6 +67,7 @@ class DeepseekV3ModelArgs(BaseModelArgs):
     def from_hf_config(
         cls, hf_config: Any, is_critic: bool = False, **kwargs: Any
     ) -> DeepseekV3ModelArgs:
+        cls.require_decoder(hf_config)
         n_layers = hf_config.num_hidden_layers
         qk_rope_head_dim = hf_config.qk_rope_head_dim
         hidden_act = hf_config.hidden_act
@@ -105,10 +107,11 @@ class DeepseekV3ModelArgs(BaseModelArgs):
                 route_norm=hf_config.norm_topk_prob,
                 route_norm_eps=1e-20,
                 route_scale=hf_config.routed_scaling_factor,
+                weights_in_fp32=True,
                 activation=hidden_act,
                 num_shared_experts=1,
                 shared_expert_intermediate_size=hf_config.moe_intermediate_size
                 * hf_config.n_shared_experts,
             ),
         }
-        return cls(**{**values, "is_critic": is_critic, **kwargs})
+        return cls.from_values(values, is_critic, **kwargs)

@@ -98,7 +98,9 @@ class DeepseekV3Model(BaseDecoder):
         )
         self.norm = RMSNorm(args.dim, args.norm_eps)
         if args.is_critic:
+            self.output = None
             self.score = nn.Linear(args.dim, args.num_labels, bias=False)
         else:
             self.output = nn.Linear(args.dim, args.vocab_size, bias=False)
+            self.score = None
         self.tie_weights()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from areal.experimental.models.archon.deepseek_v3.model.args import DeepseekV3ModelArgs
 from areal.experimental.models.archon.deepseek_v3.model.model import DeepseekV3Model
 from areal.experimental.models.archon.state_dict import Rename, RuleAdapter, Stacked, Tied
 
@@ -10,6 +11,7 @@ class DeepseekV3StateDictAdapter(RuleAdapter):
     """Maps the weights of DeepseekV3 by rules: a name on the Hub, then what it holds."""
 
     model_class = DeepseekV3Model
+    model_args_class = DeepseekV3ModelArgs
     RULES = (
         Rename("model.embed_tokens.weight", "tok_embeddings.weight"),
         Rename("model.layers.{}.input_layernorm.weight", "layers.{}.attention_norm.weight"),

@@ -50,6 +50,7 @@ class Gemma3ModelArgs(BaseModelArgs):
     def from_hf_config(
         cls, hf_config: Any, is_critic: bool = False, **kwargs: Any
     ) -> Gemma3ModelArgs:
+        cls.require_decoder(hf_config)
         _refuse_what_is_missing(hf_config)
         head_dim = hf_config.head_dim
         values: dict[str, Any] = {
@@ -81,7 +82,7 @@ class Gemma3ModelArgs(BaseModelArgs):
                 hf_config, layer_type="full_attention", dim=head_dim
             ),
         }
-        return cls(**{**values, "is_critic": is_critic, **kwargs})
+        return cls.from_values(values, is_critic, **kwargs)
 
 
 def _refuse_what_is_missing(hf_config: Any) -> None:

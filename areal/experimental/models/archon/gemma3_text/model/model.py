@@ -27,8 +27,8 @@ class Attention(nn.Module):
         self.wk = nn.Linear(args.dim, args.n_kv_heads * args.head_dim, bias=args.attention_bias)
         self.wv = nn.Linear(args.dim, args.n_kv_heads * args.head_dim, bias=args.attention_bias)
         self.wo = nn.Linear(args.n_heads * args.head_dim, args.dim, bias=args.attention_bias)
-        self.q_norm = RMSNorm(args.head_dim, args.norm_eps, offset=1.0)
-        self.k_norm = RMSNorm(args.head_dim, args.norm_eps, offset=1.0)
+        self.q_norm = RMSNorm(args.head_dim, args.norm_eps, offset=1.0, weight_in_fp32=True)
+        self.k_norm = RMSNorm(args.head_dim, args.norm_eps, offset=1.0, weight_in_fp32=True)
         self.core = AttentionCore(
             layer_id, args.attn_type, scale=args.attention_scale, window=args.windows[layer_id]
         )
@@ -47,12 +47,12 @@ class TransformerBlock(nn.Module):
 
     def __init__(self, args: Gemma3ModelArgs, layer_id: int) -> None:
         super().__init__()
-        self.attention_norm = RMSNorm(args.dim, args.norm_eps, offset=1.0)
+        self.attention_norm = RMSNorm(args.dim, args.norm_eps, offset=1.0, weight_in_fp32=True)
         self.attention = Attention(args, layer_id)
-        self.attention_post_norm = RMSNorm(args.dim, args.norm_eps, offset=1.0)
-        self.ffn_norm = RMSNorm(args.dim, args.norm_eps, offset=1.0)
+        self.attention_post_norm = RMSNorm(args.dim, args.norm_eps, offset=1.0, weight_in_fp32=True)
+        self.ffn_norm = RMSNorm(args.dim, args.norm_eps, offset=1.0, weight_in_fp32=True)
         self.feed_forward = GatedFeedForward(args.dim, args.hidden_dim, args.hidden_activation)
-        self.ffn_post_norm = RMSNorm(args.dim, args.norm_eps, offset=1.0)
+        self.ffn_post_norm = RMSNorm(args.dim, args.norm_eps, offset=1.0, weight_in_fp32=True)
 
     def forward(self, x: Tensor, rope: RopeTable, packing: Packing) -> Tensor:
         h = x + self.attention_post_norm(self.attention(self.attention_norm(x), rope, packing))
@@ -75,11 +75,13 @@ class Gemma3Model(BaseDecoder):
         self.layers = nn.ModuleDict(
             {str(layer_id): TransformerBlock(args, layer_id) for layer_id in range(args.n_layers)}
         )
-        self.norm = RMSNorm(args.dim, args.norm_eps, offset=1.0)
+        self.norm = RMSNorm(args.dim, args.norm_eps, offset=1.0, weight_in_fp32=True)
         if args.is_critic:
+            self.output = None
             self.score = nn.Linear(args.dim, args.num_labels, bias=False)
         else:
             self.output = nn.Linear(args.dim, args.vocab_size, bias=False)
+            self.score = None
         self.tie_weights()
 
     def embed(self, tokens: Tensor, packing: Packing) -> Tensor:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from areal.experimental.models.archon.gemma3_text.model.args import Gemma3ModelArgs
 from areal.experimental.models.archon.gemma3_text.model.model import Gemma3Model
 from areal.experimental.models.archon.state_dict import Rename, RuleAdapter, Tied
 
@@ -10,6 +11,7 @@ class Gemma3StateDictAdapter(RuleAdapter):
     """Maps the weights of Gemma3 by rules: a name on the Hub, then what it holds."""
 
     model_class = Gemma3Model
+    model_args_class = Gemma3ModelArgs
     RULES = (
         Rename("model.embed_tokens.weight", "tok_embeddings.weight"),
         Rename("model.layers.{}.input_layernorm.weight", "layers.{}.attention_norm.weight"),

@@ -49,9 +49,9 @@ class TransformerBlock(nn.Module):
 
     def __init__(self, args: GptOssModelArgs, layer_id: int) -> None:
         super().__init__()
-        self.attention_norm = RMSNorm(args.dim, args.norm_eps)
+        self.attention_norm = RMSNorm(args.dim, args.norm_eps, weight_in_fp32=True)
         self.attention = Attention(args, layer_id)
-        self.ffn_norm = RMSNorm(args.dim, args.norm_eps)
+        self.ffn_norm = RMSNorm(args.dim, args.norm_eps, weight_in_fp32=True)
         self.moe = MoE(args.moe_args, args.dim, args.hidden_dim)
 
     def forward(self, x: Tensor, rope: RopeTable, packing: Packing) -> Tensor:
@@ -70,9 +70,11 @@ class GptOssModel(BaseDecoder):
         self.layers = nn.ModuleDict(
             {str(layer_id): TransformerBlock(args, layer_id) for layer_id in range(args.n_layers)}
         )
-        self.norm = RMSNorm(args.dim, args.norm_eps)
+        self.norm = RMSNorm(args.dim, args.norm_eps, weight_in_fp32=True)
         if args.is_critic:
+            self.output = None
             self.score = nn.Linear(args.dim, args.num_labels, bias=False)
         else:
             self.output = nn.Linear(args.dim, args.vocab_size, bias=False)
+            self.score = None
         self.tie_weights()

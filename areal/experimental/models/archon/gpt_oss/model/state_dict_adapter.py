@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from areal.experimental.models.archon.gpt_oss.model.args import GptOssModelArgs
 from areal.experimental.models.archon.gpt_oss.model.model import GptOssModel
 from areal.experimental.models.archon.state_dict import Fused, Rename, RuleAdapter, Tied, Transposed
 
@@ -10,6 +11,7 @@ class GptOssStateDictAdapter(RuleAdapter):
     """Maps the weights of GptOss by rules: a name on the Hub, then what it holds."""
 
     model_class = GptOssModel
+    model_args_class = GptOssModelArgs
     RULES = (
         Rename("model.embed_tokens.weight", "tok_embeddings.weight"),
         Rename("model.layers.{}.input_layernorm.weight", "layers.{}.attention_norm.weight"),

@@ -37,6 +37,7 @@ class LlamaModelArgs(BaseModelArgs):
     def from_hf_config(
         cls, hf_config: Any, is_critic: bool = False, **kwargs: Any
     ) -> LlamaModelArgs:
+        cls.require_decoder(hf_config)
         head_dim = hf_config.head_dim
         values: dict[str, Any] = {
             "dim": hf_config.hidden_size,
@@ -56,4 +57,4 @@ class LlamaModelArgs(BaseModelArgs):
             "mlp_bias": hf_config.mlp_bias,
             "rope": RopeArgs.from_hf(hf_config, dim=head_dim),
         }
-        return cls(**{**values, "is_critic": is_critic, **kwargs})
+        return cls.from_values(values, is_critic, **kwargs)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from areal.experimental.models.archon.llama.model.args import LlamaModelArgs
 from areal.experimental.models.archon.llama.model.model import LlamaModel
 from areal.experimental.models.archon.state_dict import Rename, RuleAdapter, Tied
 
@@ -10,6 +11,7 @@ class LlamaStateDictAdapter(RuleAdapter):
     """Maps the weights of Llama by rules: a name on the Hub, then what it holds."""
 
     model_class = LlamaModel
+    model_args_class = LlamaModelArgs
     RULES = (
         Rename("model.embed_tokens.weight", "tok_embeddings.weight"),
         Rename("model.layers.{}.input_layernorm.weight", "layers.{}.attention_norm.weight"),

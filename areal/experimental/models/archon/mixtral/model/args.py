@@ -31,7 +31,9 @@ class MixtralModelArgs(BaseModelArgs):
     rope: RopeArgs = field(default_factory=lambda: RopeArgs(dim=128))
     # Experts, and how a token chooses among them.
     moe_args: MoEArgs = field(
-        default_factory=lambda: MoEArgs(top_k=2, score_func="softmax", route_norm=True)
+        default_factory=lambda: MoEArgs(
+            top_k=2, score_func="softmax", route_norm=True, weights_in_fp32=True
+        )
     )
     is_critic: bool = False  # Whether `score` replaces `output`.
     num_labels: int = 1  # Number of scores that a critic gives each token.
@@ -40,6 +42,7 @@ class MixtralModelArgs(BaseModelArgs):
     def from_hf_config(
         cls, hf_config: Any, is_critic: bool = False, **kwargs: Any
     ) -> MixtralModelArgs:
+        cls.require_decoder(hf_config)
         head_dim = hf_config.head_dim or 4 * hf_config.num_hidden_layers
         values: dict[str, Any] = {
             "dim": hf_config.hidden_size,
@@ -61,7 +64,8 @@ class MixtralModelArgs(BaseModelArgs):
                 top_k=hf_config.num_experts_per_tok,
                 score_func="softmax",
                 route_norm=True,
+                weights_in_fp32=True,
                 activation=hf_config.hidden_act,
             ),
         }
-        return cls(**{**values, "is_critic": is_critic, **kwargs})
+        return cls.from_values(values, is_critic, **kwargs)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from areal.experimental.models.archon.mixtral.model.args import MixtralModelArgs
 from areal.experimental.models.archon.mixtral.model.model import MixtralModel
 from areal.experimental.models.archon.state_dict import Rename, RuleAdapter, Stacked, Tied
 
@@ -10,6 +11,7 @@ class MixtralStateDictAdapter(RuleAdapter):
     """Maps the weights of Mixtral by rules: a name on the Hub, then what it holds."""
 
     model_class = MixtralModel
+    model_args_class = MixtralModelArgs
     RULES = (
         Rename("model.embed_tokens.weight", "tok_embeddings.weight"),
         Rename("model.layers.{}.input_layernorm.weight", "layers.{}.attention_norm.weight"),

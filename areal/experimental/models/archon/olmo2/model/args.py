@@ -36,7 +36,11 @@ class Olmo2ModelArgs(BaseModelArgs):
     def from_hf_config(
         cls, hf_config: Any, is_critic: bool = False, **kwargs: Any
     ) -> Olmo2ModelArgs:
-        head_dim = hf_config.hidden_size // hf_config.num_attention_heads
+        cls.require_decoder(hf_config)
+        head_dim = (
+            getattr(hf_config, "head_dim", None)
+            or hf_config.hidden_size // hf_config.num_attention_heads
+        )
         values: dict[str, Any] = {
             "dim": hf_config.hidden_size,
             "n_layers": hf_config.num_hidden_layers,
@@ -54,4 +58,4 @@ class Olmo2ModelArgs(BaseModelArgs):
             "hidden_act": hf_config.hidden_act,
             "rope": RopeArgs.from_hf(hf_config, dim=head_dim),
         }
-        return cls(**{**values, "is_critic": is_critic, **kwargs})
+        return cls.from_values(values, is_critic, **kwargs)

@@ -26,8 +26,8 @@ class Attention(nn.Module):
         self.wk = nn.Linear(args.dim, args.n_kv_heads * args.head_dim, bias=args.attention_bias)
         self.wv = nn.Linear(args.dim, args.n_kv_heads * args.head_dim, bias=args.attention_bias)
         self.wo = nn.Linear(args.n_heads * args.head_dim, args.dim, bias=args.attention_bias)
-        self.q_norm = RMSNorm(args.n_heads * args.head_dim, args.norm_eps)
-        self.k_norm = RMSNorm(args.n_kv_heads * args.head_dim, args.norm_eps)
+        self.q_norm = RMSNorm(args.n_heads * args.head_dim, args.norm_eps, weight_in_fp32=True)
+        self.k_norm = RMSNorm(args.n_kv_heads * args.head_dim, args.norm_eps, weight_in_fp32=True)
         self.core = AttentionCore(layer_id, args.attn_type, scale=args.head_dim**-0.5)
 
     def forward(self, x: Tensor, rope: RopeTable, packing: Packing) -> Tensor:
@@ -45,9 +45,9 @@ class TransformerBlock(nn.Module):
     def __init__(self, args: Olmo2ModelArgs, layer_id: int) -> None:
         super().__init__()
         self.attention = Attention(args, layer_id)
-        self.attention_post_norm = RMSNorm(args.dim, args.norm_eps)
+        self.attention_post_norm = RMSNorm(args.dim, args.norm_eps, weight_in_fp32=True)
         self.feed_forward = GatedFeedForward(args.dim, args.hidden_dim, args.hidden_act)
-        self.ffn_post_norm = RMSNorm(args.dim, args.norm_eps)
+        self.ffn_post_norm = RMSNorm(args.dim, args.norm_eps, weight_in_fp32=True)
 
     def forward(self, x: Tensor, rope: RopeTable, packing: Packing) -> Tensor:
         h = x + self.attention_post_norm(self.attention(x, rope, packing))
@@ -61,13 +61,15 @@ class Olmo2Model(BaseDecoder):
         super().__init__()
         self.model_args = args
         self.tok_embeddings = nn.Embedding(args.vocab_size, args.dim, padding_idx=args.pad_token_id)
-        self.rope = RotaryEmbedding(args.rope)
+        self.rope = RotaryEmbedding(args.rope, in_fp32="tables")
         self.layers = nn.ModuleDict(
             {str(layer_id): TransformerBlock(args, layer_id) for layer_id in range(args.n_layers)}
         )
-        self.norm = RMSNorm(args.dim, args.norm_eps)
+        self.norm = RMSNorm(args.dim, args.norm_eps, weight_in_fp32=True)
         if args.is_critic:
+            self.output = None
             self.score = nn.Linear(args.dim, args.num_labels, bias=False)
         else:
             self.output = nn.Linear(args.dim, args.vocab_size, bias=False)
+            self.score = None
         self.tie_weights()

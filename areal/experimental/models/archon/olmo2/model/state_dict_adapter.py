@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from areal.experimental.models.archon.olmo2.model.args import Olmo2ModelArgs
 from areal.experimental.models.archon.olmo2.model.model import Olmo2Model
 from areal.experimental.models.archon.state_dict import Rename, RuleAdapter, Tied
 
@@ -10,6 +11,7 @@ class Olmo2StateDictAdapter(RuleAdapter):
     """Maps the weights of Olmo2 by rules: a name on the Hub, then what it holds."""
 
     model_class = Olmo2Model
+    model_args_class = Olmo2ModelArgs
     RULES = (
         Rename("model.embed_tokens.weight", "tok_embeddings.weight"),
         Rename("model.layers.{}.self_attn.q_proj.weight", "layers.{}.attention.wq.weight"),

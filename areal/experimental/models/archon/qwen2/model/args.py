@@ -37,7 +37,11 @@ class Qwen2ModelArgs(BaseModelArgs):
     def from_hf_config(
         cls, hf_config: Any, is_critic: bool = False, **kwargs: Any
     ) -> Qwen2ModelArgs:
-        head_dim = hf_config.hidden_size // hf_config.num_attention_heads
+        cls.require_decoder(hf_config)
+        head_dim = (
+            getattr(hf_config, "head_dim", None)
+            or hf_config.hidden_size // hf_config.num_attention_heads
+        )
         values: dict[str, Any] = {
             "dim": hf_config.hidden_size,
             "n_layers": hf_config.num_hidden_layers,
@@ -58,4 +62,4 @@ class Qwen2ModelArgs(BaseModelArgs):
             "hidden_act": hf_config.hidden_act,
             "rope": RopeArgs.from_hf(hf_config, dim=head_dim),
         }
-        return cls(**{**values, "is_critic": is_critic, **kwargs})
+        return cls.from_values(values, is_critic, **kwargs)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from areal.experimental.models.archon.qwen2.model.args import Qwen2ModelArgs
 from areal.experimental.models.archon.qwen2.model.model import Qwen2Model
 from areal.experimental.models.archon.state_dict import Rename, RuleAdapter, Tied
 
@@ -10,6 +11,7 @@ class Qwen2StateDictAdapter(RuleAdapter):
     """Maps the weights of Qwen2 by rules: a name on the Hub, then what it holds."""
 
     model_class = Qwen2Model
+    model_args_class = Qwen2ModelArgs
     RULES = (
         Rename("model.embed_tokens.weight", "tok_embeddings.weight"),
         Rename("model.layers.{}.input_layernorm.weight", "layers.{}.attention_norm.weight"),

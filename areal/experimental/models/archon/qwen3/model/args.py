@@ -38,6 +38,7 @@ class Qwen3ModelArgs(BaseModelArgs):
     def from_hf_config(
         cls, hf_config: Any, is_critic: bool = False, **kwargs: Any
     ) -> Qwen3ModelArgs:
+        cls.require_decoder(hf_config)
         head_dim = hf_config.head_dim
         values: dict[str, Any] = {
             "dim": hf_config.hidden_size,
@@ -60,4 +61,4 @@ class Qwen3ModelArgs(BaseModelArgs):
             "hidden_act": hf_config.hidden_act,
             "rope": RopeArgs.from_hf(hf_config, dim=head_dim),
         }
-        return cls(**{**values, "is_critic": is_critic, **kwargs})
+        return cls.from_values(values, is_critic, **kwargs)

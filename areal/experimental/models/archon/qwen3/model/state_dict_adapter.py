@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from areal.experimental.models.archon.qwen3.model.args import Qwen3ModelArgs
 from areal.experimental.models.archon.qwen3.model.model import Qwen3Model
 from areal.experimental.models.archon.state_dict import Rename, RuleAdapter, Tied
 
@@ -10,6 +11,7 @@ class Qwen3StateDictAdapter(RuleAdapter):
     """Maps the weights of Qwen3 by rules: a name on the Hub, then what it holds."""
 
     model_class = Qwen3Model
+    model_args_class = Qwen3ModelArgs
     RULES = (
         Rename("model.embed_tokens.weight", "tok_embeddings.weight"),
         Rename("model.layers.{}.input_layernorm.weight", "layers.{}.attention_norm.weight"),

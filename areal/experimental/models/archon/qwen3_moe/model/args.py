@@ -45,8 +45,12 @@ class Qwen3MoeModelArgs(BaseModelArgs):
     def from_hf_config(
         cls, hf_config: Any, is_critic: bool = False, **kwargs: Any
     ) -> Qwen3MoeModelArgs:
+        cls.require_decoder(hf_config)
         n_layers = hf_config.num_hidden_layers
-        head_dim = hf_config.hidden_size // hf_config.num_attention_heads
+        head_dim = (
+            getattr(hf_config, "head_dim", None)
+            or hf_config.hidden_size // hf_config.num_attention_heads
+        )
         values: dict[str, Any] = {
             "dim": hf_config.hidden_size,
             "n_layers": n_layers,
@@ -80,4 +84,4 @@ class Qwen3MoeModelArgs(BaseModelArgs):
                 activation=hf_config.hidden_act,
             ),
         }
-        return cls(**{**values, "is_critic": is_critic, **kwargs})
+        return cls.from_values(values, is_critic, **kwargs)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from areal.experimental.models.archon.qwen3_moe.model.args import Qwen3MoeModelArgs
 from areal.experimental.models.archon.qwen3_moe.model.model import Qwen3MoeModel
 from areal.experimental.models.archon.state_dict import Rename, RuleAdapter, Stacked, Tied
 
@@ -10,6 +11,7 @@ class Qwen3MoeStateDictAdapter(RuleAdapter):
     """Maps the weights of Qwen3Moe by rules: a name on the Hub, then what it holds."""
 
     model_class = Qwen3MoeModel
+    model_args_class = Qwen3MoeModelArgs
     RULES = (
         Rename("model.embed_tokens.weight", "tok_embeddings.weight"),
         Rename("model.layers.{}.input_layernorm.weight", "layers.{}.attention_norm.weight"),

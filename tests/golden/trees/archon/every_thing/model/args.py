@@ -55,6 +55,7 @@ class EveryThingModelArgs(BaseModelArgs):
     def from_hf_config(
         cls, hf_config: Any, is_critic: bool = False, **kwargs: Any
     ) -> EveryThingModelArgs:
+        cls.require_decoder(hf_config)
         _refuse_what_is_missing(hf_config)
         values: dict[str, Any] = {
             "dim": hf_config.hidden_size,
@@ -86,7 +87,7 @@ class EveryThingModelArgs(BaseModelArgs):
             "rope_near": RopeArgs.from_hf(hf_config, layer_type="near"),
             "rope_far": RopeArgs.from_hf(hf_config, layer_type="far"),
         }
-        return cls(**{**values, "is_critic": is_critic, **kwargs})
+        return cls.from_values(values, is_critic, **kwargs)
 
 
 def _refuse_what_is_missing(hf_config: Any) -> None:

@@ -154,9 +154,11 @@ class EveryThingModel(BaseDecoder):
         self.head_act = get_activation("gelu")
         self.head_norm = nn.LayerNorm(args.dim, args.norm_eps)
         if args.is_critic:
+            self.output = None
             self.score = nn.Linear(args.dim, args.num_labels, bias=False)
         else:
             self.output = nn.Linear(args.dim, args.vocab_size, bias=True)
+            self.score = None
         self.tie_weights()
 
     def embed(self, tokens: Tensor, packing: Packing) -> Tensor:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from areal.experimental.models.archon.every_thing.model.args import EveryThingModelArgs
 from areal.experimental.models.archon.every_thing.model.model import EveryThingModel
 from areal.experimental.models.archon.state_dict import Rename, RuleAdapter
 
@@ -10,6 +11,7 @@ class EveryThingStateDictAdapter(RuleAdapter):
     """Maps the weights of EveryThing by rules: a name on the Hub, then what it holds."""
 
     model_class = EveryThingModel
+    model_args_class = EveryThingModelArgs
     RULES = (
         Rename("norm.weight", "norm.weight"),
         Rename("head.weight", "output.weight"),

@@ -44,6 +44,7 @@ class Gemma2ModelArgs(BaseModelArgs):
     def from_hf_config(
         cls, hf_config: Any, is_critic: bool = False, **kwargs: Any
     ) -> Gemma2ModelArgs:
+        cls.require_decoder(hf_config)
         _refuse_what_is_missing(hf_config)
         values: dict[str, Any] = {
             "dim": hf_config.hidden_size,
@@ -68,7 +69,7 @@ class Gemma2ModelArgs(BaseModelArgs):
             ),
             "rope": RopeArgs.from_hf(hf_config),
         }
-        return cls(**{**values, "is_critic": is_critic, **kwargs})
+        return cls.from_values(values, is_critic, **kwargs)
 
 
 def _refuse_what_is_missing(hf_config: Any) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from areal.experimental.models.archon.gemma2.model.args import Gemma2ModelArgs
 from areal.experimental.models.archon.gemma2.model.model import Gemma2Model
 from areal.experimental.models.archon.state_dict import Rename, RuleAdapter, Tied
 
@@ -10,6 +11,7 @@ class Gemma2StateDictAdapter(RuleAdapter):
     """Maps the weights of Gemma2 by rules: a name on the Hub, then what it holds."""
 
     model_class = Gemma2Model
+    model_args_class = Gemma2ModelArgs
     RULES = (
         Rename("model.embed_tokens.weight", "tok_embeddings.weight"),
         Rename("model.layers.{}.input_layernorm.weight", "layers.{}.attention_norm.weight"),

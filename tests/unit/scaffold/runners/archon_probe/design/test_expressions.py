@@ -213,3 +213,17 @@ def test_layers_may_be_a_range_that_ends(
     for case, row in zip(every, rows, strict=True):
         assert [evaluate(inside.text, case, i) for i in range(4)] == row
         assert [not evaluate(outside.text, case, i) for i in range(4)] == row
+
+
+def test_a_field_that_only_some_configurations_have_is_read_with_a_default() -> None:
+    found = cases({"own_dim": 24}, {"hidden_size": 48}, {"own_dim": 8, "heads": 2})
+    fitted = fit([16, 24, 12, 8], Fields(found), is_size=True)
+    assert fitted.text == (
+        "getattr(hf_config, 'own_dim', None) or hf_config.hidden_size // hf_config.heads"
+    )
+    assert fitted.missed == []
+
+
+def test_a_switch_that_only_some_configurations_have_is_off_in_the_others() -> None:
+    fitted = fit([False, True, False], Fields(cases({"own_bias": True}, {"heads": 2})))
+    assert (fitted.text, fitted.missed) == ("getattr(hf_config, 'own_bias', False)", [])

@@ -9,6 +9,9 @@ from pathlib import Path
 
 import pytest
 import torch
+from transformers.models.gemma.modeling_gemma import GemmaRMSNorm
+from transformers.models.llama.modeling_llama import LlamaRMSNorm
+from transformers.models.olmo2.modeling_olmo2 import Olmo2RMSNorm
 
 RUNNERS = str(Path(__file__).parents[6] / "scaffold" / "runners")
 if RUNNERS not in sys.path:
@@ -17,6 +20,7 @@ if RUNNERS not in sys.path:
 from archon_probe.measure import algebra, attention, norm, roles, rotary, scores  # noqa: E402
 from archon_probe.measure.model import observe  # noqa: E402
 from archon_probe.measure.random_weights import random_model  # noqa: E402
+from archon_probe.measure.rotation_dtype import rotation_in_fp32  # noqa: E402
 from archon_probe.measure.tiny import tiny_config  # noqa: E402
 
 LENGTH = 12
@@ -47,6 +51,26 @@ def test_a_norm_is_told_by_what_it_does(eps: float) -> None:
 
     assert found is not None
     assert (found["kind"], found["offset"], found["eps"]) == ("rms", 1.0, eps)
+
+
+@pytest.mark.parametrize(
+    ("module", "is_late"),
+    [(Olmo2RMSNorm(16), True), (LlamaRMSNorm(16), False), (GemmaRMSNorm(16), True)],
+)
+def test_bf16_shows_when_a_norm_is_rounded(module: torch.nn.Module, is_late: bool) -> None:
+    torch.manual_seed(0)
+    torch.nn.init.normal_(module.weight)
+    found = norm.observe_norm(module, numbers(1, 5, 16))
+    assert found is not None
+    assert found["weight_in_fp32"] is is_late
+    assert module.weight.dtype == torch.float32
+
+
+@pytest.mark.parametrize(
+    ("model_type", "kept"), [("llama", ""), ("olmo2", "tables"), ("cohere2", "products")]
+)
+def test_what_a_rotation_keeps_in_fp32_is_seen_in_bf16(model_type: str, kept: str) -> None:
+    assert rotation_in_fp32(tiny_config(model_type)) == kept
 
 
 def test_layer_norms_are_told_from_rms_norms() -> None:

@@ -56,6 +56,7 @@ def test_findings_are_the_layers_options(kind: str) -> None:
     args = LAYERS[kind].args
     found = found_of(LAYERS[kind].build())["args"]
     dtype = found.pop("router_dtype")
+    assert isinstance(found.pop("weights_in_fp32"), bool)
 
     assert dtype == args.get("router_dtype", dtype)
     wanted = {**vars(MoEArgs(**args)), "num_experts": 8}
@@ -80,6 +81,13 @@ def test_findings_are_the_layers_options(kind: str) -> None:
 )
 def test_dtype_of_the_router(kind: str, expected: str | None) -> None:
     assert found_of(LAYERS[kind].build())["args"]["router_dtype"] == expected
+
+
+@pytest.mark.parametrize(
+    ("kind", "expected"), [("softmax of all, normed", True), ("gated shared expert", False)]
+)
+def test_dtype_of_the_weights_of_experts(kind: str, expected: bool) -> None:
+    assert found_of(LAYERS[kind].build())["args"]["weights_in_fp32"] is expected
 
 
 def test_what_does_not_matter_is_left_out() -> None:

@@ -83,7 +83,7 @@ def check(spec: Any, config: PretrainedConfig, mistakes: list[Mutation] | None) 
         saved = save_and_load(hf_model, Path(folder))
     batch = make_batch(config.vocab_size)
     truth = reference(hf_model, batch)
-    built = prove.build(spec, args, saved)
+    built = prove.build(spec, args, config, saved)
     made = mutations(built.model) if mistakes is None else mistakes
     return [_caught(mutation, spec, built, batch, truth) for mutation in made]
 

@@ -1,0 +1,177 @@
+"""Does code that has the contract's names alone build, load, run and export every model?"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from safetensors.torch import load_file
+from torch import Tensor
+from transformers import AutoConfig, AutoModelForCausalLM
+
+import areal.experimental.models.archon as archon
+from areal.experimental.models.archon import (
+    ARCHON_MODELS,
+    generate_llm_fqn_per_model_part,
+    get_model_spec,
+    get_supported_model_types,
+)
+from tests.conformance.registries import ROOT
+
+RUNNERS = str(ROOT / "scaffold" / "runners")
+if RUNNERS not in sys.path:
+    sys.path.append(RUNNERS)
+
+from archon_probe.measure.tiny import explicit_values, tiny_config  # noqa: E402
+
+EXPORTS = (
+    "ArchonParallelDims",
+    "BaseStateDictAdapter",
+    "ExpertParallel",
+    "ExpertTensorParallel",
+    "MoEConversionState",
+    "MoEWeightConverter",
+    "ModelSpec",
+    "TensorParallel",
+    "apply_expert_parallel",
+    "generate_llm_fqn_per_model_part",
+    "get_model_spec",
+    "get_supported_model_types",
+    "is_supported_model",
+    "pipeline_llm",
+    "pipeline_module_split",
+)
+LENGTHS = (7, 12, 3)
+
+
+def packed(vocab_size: int) -> tuple[Tensor, Tensor, Tensor, int]:
+    torch.manual_seed(1)
+    tokens = torch.randint(3, vocab_size, (1, sum(LENGTHS)))
+    positions = torch.cat([torch.arange(length) for length in LENGTHS])[None]
+    return tokens, positions, torch.tensor([0, *LENGTHS]).cumsum(0).int(), max(LENGTHS)
+
+
+def built(model_type: str, **choices: Any) -> tuple[Any, Any, Any]:
+    """Returns a tiny configuration, the model of it, and the adapter."""
+    config = tiny_config(model_type)
+    spec = get_model_spec(model_type)
+    args = spec.model_args_class.from_hf_config(config, **choices)
+    model = spec.model_class(args)
+    model.init_weights()
+    model.init_buffers(buffer_device="cpu")
+    return config, model, spec.state_dict_adapter_class(config, hf_assets_path=None)
+
+
+@pytest.mark.parametrize("name", EXPORTS)
+def test_the_package_exports_a_name(name: str) -> None:
+    assert name in archon.__all__
+    assert getattr(archon, name).__name__ == name
+
+
+def test_exports_load_torch_when_they_are_asked_for() -> None:
+    code = (
+        "import sys, areal.experimental.models.archon as archon\n"
+        "assert 'torch' not in sys.modules\n"
+        "archon.ArchonParallelDims\n"
+        "assert 'torch' in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=True, timeout=120)
+
+
+@pytest.mark.parametrize("model_type", sorted(get_supported_model_types()))
+def test_a_model_folder_exports_its_classes(model_type: str) -> None:
+    spec = get_model_spec(model_type)
+    folder = sys.modules[ARCHON_MODELS[model_type].partition(".spec:")[0]]
+    own = {spec.model_args_class, spec.model_class, spec.state_dict_adapter_class}
+    assert {getattr(folder, name) for name in folder.__all__} == own
+    prefix = spec.model_class.__name__.removesuffix("Model")
+    ends = ("ModelArgs", "Model", "StateDictAdapter")
+    assert set(folder.__all__) == {prefix + end for end in ends}
+
+
+@pytest.mark.parametrize("is_critic", [False, True])
+@pytest.mark.parametrize("model_type", ARCHON_MODELS)
+def test_a_model_is_built_run_and_exported_by_the_contract(
+    model_type: str, is_critic: bool
+) -> None:
+    config, model, adapter = built(
+        model_type, is_critic=is_critic, attn_type="sdpa", router_dtype=torch.float32
+    )
+    assert (model.output is None) == is_critic
+    assert (model.score is None) == (not is_critic)
+    width = 1 if is_critic else config.vocab_size
+    with torch.no_grad():
+        out = model(*packed(config.vocab_size))
+    assert out.shape == (1, sum(LENGTHS), width)
+    state = model.state_dict()
+    hub = adapter.to_hf(state)
+    assert ("score.weight" in hub) == is_critic
+    back = adapter.from_hf(hub)
+    assert back.keys() == state.keys()
+    # Biases that pick experts may have no place on the Hub of a model that nobody loads them into.
+    assert all(torch.equal(back[name], state[name]) for name, _ in model.named_parameters())
+    single: dict[str, Tensor] = {}
+    for name, tensor in state.items():
+        single.update(adapter.convert_single_to_hf(name, tensor))
+    assert single.keys() == hub.keys()
+
+
+@pytest.mark.parametrize("model_type", ARCHON_MODELS)
+def test_a_checkpoint_loads_by_the_contract(model_type: str, tmp_path: Path) -> None:
+    config, model, _ = built(model_type, is_critic=False, attn_type="varlen", router_dtype=None)
+    torch.manual_seed(0)
+    theirs = AutoModelForCausalLM.from_config(config, attn_implementation="eager").eval()
+    theirs.save_pretrained(tmp_path)
+    adapter = get_model_spec(model_type).state_dict_adapter_class(config, str(tmp_path))
+    assert adapter.fqn_to_index_mapping is None  # one file has no index
+    model.load_state_dict(adapter.from_hf(load_file(tmp_path / "model.safetensors")))
+    tokens, *rest = packed(config.vocab_size)
+    with torch.no_grad():
+        wanted = torch.cat([theirs(row).logits for row in tokens.split(LENGTHS, dim=1)], dim=1)
+        found = model(tokens, *rest)
+    assert (found - wanted).abs().max() < 1e-5 * wanted.std()
+
+
+@pytest.mark.parametrize("is_critic", [False, True])
+@pytest.mark.parametrize("model_type", ARCHON_MODELS)
+def test_stages_of_a_pipeline_have_all_of_a_model(model_type: str, is_critic: bool) -> None:
+    _, model, adapter = built(model_type, is_critic=is_critic)
+    layers = model.model_args.n_layers
+    parts = generate_llm_fqn_per_model_part(2, layers, is_critic=is_critic)
+    modules = {name for name, _ in model.named_modules()}
+    assert {name for part in parts for name in part} <= modules
+    hub: set[str] = set()
+    for part in parts:
+        state = {
+            name: tensor
+            for name, tensor in model.state_dict().items()
+            if any(name.startswith(f"{prefix}.") for prefix in part)
+        }
+        hub |= adapter.to_hf(state).keys()
+    assert hub == adapter.to_hf(model.state_dict()).keys()
+
+
+@pytest.mark.parametrize("head_dim", [8, 24])
+@pytest.mark.parametrize("model_type", ["llama", "olmo2", "qwen2", "qwen3_moe"])
+def test_a_head_size_counts_whether_or_not_the_class_declares_it(
+    model_type: str, head_dim: int, tmp_path: Path
+) -> None:
+    small = tiny_config(model_type)
+    config = type(small)(**{**explicit_values(small), "head_dim": head_dim})
+    theirs = AutoModelForCausalLM.from_config(config, attn_implementation="eager").eval()
+    theirs.save_pretrained(tmp_path)
+    config = AutoConfig.from_pretrained(tmp_path)
+    spec = get_model_spec(model_type)
+    model = spec.model_class(spec.model_args_class.from_hf_config(config))
+    model.init_buffers("cpu")
+    adapter = spec.state_dict_adapter_class(config)
+    model.load_state_dict(adapter.from_hf(load_file(tmp_path / "model.safetensors")))
+    tokens, *rest = packed(config.vocab_size)
+    with torch.no_grad():
+        wanted = torch.cat([theirs(row).logits for row in tokens.split(LENGTHS, dim=1)], dim=1)
+        found = model(tokens, *rest)
+    assert (found - wanted).abs().max() < 1e-5 * wanted.std()
