@@ -10,6 +10,7 @@ from typing import Any
 import yaml
 
 from areal.api.errors import ConfigError
+from areal.experimental.trinity.loading import load_reward_fn, load_workflow
 from areal.trainer.report import ReportPaths
 from areal.trainer.run import run_training
 from areal.trainer.trinity.reading import Decision, read_yaml
@@ -32,11 +33,26 @@ def run(path: str, overrides: Sequence[str], plugin_dir: str | None) -> ReportPa
     Raises:
         ConfigError: The YAML asks for what there is not; nothing was written.
     """
-    translation = translate(read_yaml(path, overrides), plugin_dir)
-    print(describe(translation.decisions))
-    file = write_config(translation)
+    file = write_config(translated(path, overrides, plugin_dir))
     print(f"the same as: areal train -c {file}")
     return run_training(["--config", str(file)])
+
+
+def translated(path: str, overrides: Sequence[str], plugin_dir: str | None) -> Translation:
+    """Translate a YAML, print what became of its keys, and load what it names.
+
+    Raises:
+        ConfigError: The YAML asks for what there is not.
+    """
+    translation = translate(read_yaml(path, overrides), plugin_dir)
+    print(describe(translation.decisions))
+    settings = translation.config.get("run", {})
+    for key in ("workflow_kwargs", "eval_workflow_kwargs"):
+        # The trainer loads them again, behind a model that may take minutes to load.
+        if kwargs := settings.get(key):
+            load_workflow(kwargs["workflow_type"], plugin_dir)
+            load_reward_fn(kwargs.get("reward_fn_type"), plugin_dir)
+    return translation
 
 
 def write_config(translation: Translation) -> Path:

@@ -17,9 +17,7 @@ from areal.infra.trajectory import check_trajectory
 from areal.trainer.report.page import load_template, write_html
 from areal.trainer.runtime import load_rows, run_folder
 from areal.trainer.serve import load_from_config
-from areal.trainer.trinity.command import describe, write_config
-from areal.trainer.trinity.reading import read_yaml
-from areal.trainer.trinity.translation import translate
+from areal.trainer.trinity.command import translated, write_config
 
 PAGE_FILE = "debug.html"
 
@@ -70,9 +68,7 @@ def debug(
     Raises:
         ConfigError: The YAML asks for what there is not, or there is no such row.
     """
-    translation = translate(read_yaml(path, overrides), plugin_dir)
-    print(describe(translation.decisions))
-    argv = ["--config", str(write_config(translation))]
+    argv = ["--config", str(write_config(translated(path, overrides, plugin_dir)))]
     weights, tokenizer, seed = load_from_config(argv)
     config = load_expr_config(argv, PPOConfig)[0]
     rows = load_rows(config.train_dataset, tokenizer)

@@ -397,7 +397,7 @@ KEYS: dict[str, Key] = {
     "trainer.name": _ignored("a name for logs"),
     "trainer.trainer_type": _ignored("areal trains"),
     "trainer.trainer_strategy": _PLACEMENT,
-    "trainer.save_interval": _mapped("saver.freq_steps"),
+    "trainer.save_interval": _mapped("saver.freq_steps, recover.freq_steps"),
     "trainer.total_steps": _mapped("total_train_steps"),
     "trainer.grad_clip": _mapped("actor.optimizer.gradient_clipping"),
     "trainer.max_token_len_per_gpu": _mapped("actor.mb_spec.max_tokens_per_mb"),

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from areal.api.errors import ConfigError
+from areal.trainer.base import DEFAULT_RECOVER_SECONDS
 from areal.trainer.trinity.algorithms import (
     ADVANTAGE_ARGUMENTS,
     AGGREGATIONS,
@@ -117,7 +118,11 @@ class _Translator:
         self._set("total_train_steps", steps)
         # Steps count where both are set, and epochs must not end the run before.
         self._set("total_train_epochs", 10**6 if steps else get("buffer.total_epochs", 1))
-        self._set("saver.freq_steps", get("trainer.save_interval") or None)
+        if every := get("trainer.save_interval"):
+            self._set("saver.freq_steps", every)
+            self._set("recover.freq_steps", every)
+            # The steps alone would turn the default off, and so many steps may take a day.
+            self._set("recover.freq_secs", DEFAULT_RECOVER_SECONDS)
 
     def _optimizer(self) -> None:
         get = self.reader.get

@@ -207,7 +207,7 @@ def _runner_model(setting: Any, package: Any, engine: Any, loop: Any) -> Any:
             """Forget what was recorded."""
             self.extract_experience_from_history()
 
-        def call(self, work: Any, name: str) -> Any:
+        def call(self, work: Any, name: str, instead: str = "") -> Any:
             return asyncio.run_coroutine_threadsafe(work, loop).result()
 
     def elsewhere(name: str) -> Any:

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
+import subprocess
+import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
-from tests.integration.areal.conftest import Areal
+from tests.integration.areal.conftest import Areal, command, environment
 
 PLUGIN = """
 from trinity.common.workflows import WORKFLOWS, Workflow
@@ -92,3 +96,38 @@ def test_one_task_is_run_and_shown(
     assert done.returncode == 0, done.stderr
     assert "user: 3=" in done.stdout
     assert 'class="trained"' in (folder / "out/p/d/debug.html").read_text()
+
+
+def test_a_killed_run_goes_on_from_the_step_that_the_yaml_has_saved(
+    areal: Areal, warm_model: Path, tmp_path: Path
+) -> None:
+    written(tmp_path, warm_model)
+    sizes = ["buffer.batch_size=1", "buffer.total_steps=8", "trainer.save_interval=1"]
+    words = ["trinity", "run", "-c", "trinity.yaml", "--plugin-dir", "plugins", *sizes]
+    run = tmp_path / "out/p/n"
+    with (tmp_path / "printed").open("wb") as printed:
+        process = subprocess.Popen(
+            command(*words),
+            cwd=tmp_path,
+            env=environment(),
+            stdin=subprocess.DEVNULL,
+            stdout=printed,
+            stderr=printed,
+            start_new_session=True,
+        )
+        deadline = time.monotonic() + 100
+        while time.monotonic() < deadline and process.poll() is None:
+            if any(path.name >= "step_00000003" for path in run.glob("recover/step_*")):
+                break
+            time.sleep(0.002)
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait(30)
+    assert process.returncode == -signal.SIGKILL, (tmp_path / "printed").read_text()
+    done = areal(*words, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "continues after step" in done.stderr
+    lines = map(json.loads, (run / "stats.jsonl").read_text().splitlines())
+    assert [line["step"] for line in lines if line["kind"] == "train"] == list(range(1, 9))
+    samples = map(json.loads, (run / "episodes.jsonl").read_text().splitlines())
+    asked = {line["step"]: line["info"]["asked"] for line in samples}
+    assert [asked[step] for step in range(1, 9)] == [f"{row}=" for row in range(8)]

@@ -102,6 +102,14 @@ def test_defaults_are_those_of_the_package() -> None:
     assert made["rollout"]["max_head_offpolicyness"] == 0
 
 
+def test_a_run_can_go_on_from_every_model_that_the_package_would_go_on_from() -> None:
+    made = ours(trainer={"save_interval": 4})
+    assert made["saver"] == {"freq_steps": 4}
+    # By the clock too, as without the key: a hundred steps may take a day.
+    assert made["recover"] == {"mode": "auto", "freq_steps": 4, "freq_secs": 60}
+    assert ours()["recover"] == {"mode": "auto"}
+
+
 def test_settings_of_the_taskset_win_over_those_of_engine_and_model() -> None:
     taskset = {"rollout_args": {"temperature": 0.7, "top_k": -1}, "format": {"prompt_key": "q"}}
     made = ours(
