@@ -15,6 +15,7 @@ from typing import Any, Protocol, cast
 
 import torch
 
+from areal.api.alloc_mode import ModelAllocation
 from areal.api.cli_args import GenerationHyperparameters, InferenceEngineConfig
 from areal.api.engine_api import InferenceEngine
 from areal.api.errors import ConfigError, NoRoomError
@@ -42,6 +43,7 @@ from areal.infra.remote.launched import LaunchedServers
 from areal.infra.remote.pool import ServerPool, WeightSource
 from areal.infra.sampling_seeds import SamplingSeeds
 from areal.infra.workflow_executor import WorkflowExecutor
+from areal.utils import name_resolve, names
 
 __all__ = ["GroupedRolloutWorkflow", "RemoteInfBackendProtocol", "RemoteInfEngine"]
 
@@ -176,7 +178,8 @@ class RemoteInfEngine(InferenceEngine):
         """Find the servers, wait for them, and start the executor; a second call changes nothing.
 
         The addresses are those given, else those of the servers launched by this engine, else those
-        in ``AREAL_LLM_SERVER_ADDRS``, separated by commas.
+        under the name of ``names.gen_servers``, else those in ``AREAL_LLM_SERVER_ADDRS``, separated
+        by commas. Of the named ones those that come later join, and those whose name goes leave.
 
         Args:
             engine_id: Not used: one engine asks all servers.
@@ -211,13 +214,34 @@ class RemoteInfEngine(InferenceEngine):
             return [addr] if isinstance(addr, str) else list(addr)
         if self._launched.servers:
             return [f"{info.host}:{info.port}" for info in self._launched.servers]
+        if found := self._named_servers():
+            return found
         listed = os.environ.get(SERVERS_VARIABLE, "")
         found = [part.strip() for part in listed.split(",") if part.strip()]
         if not found:
             raise RuntimeError(
-                "no inference server is known: pass addr, launch one with launch_server(), or set "
-                f"{SERVERS_VARIABLE} to host:port,host:port"
+                "no inference server is known: pass addr, launch one with launch_server(), set "
+                f"{SERVERS_VARIABLE} to host:port,host:port, or name servers in name_resolve, in "
+                "the repository that this process is configured for"
             )
+        return found
+
+    def _named_servers(self) -> list[str]:
+        """Return the servers that have a name, and follow changes from now on; [] without any."""
+        experiment, trial = self.config.experiment_name, self.config.trial_name
+        if not experiment or not trial:
+            return []
+        root = names.gen_servers(experiment, trial)
+        wanted = ModelAllocation.from_str(self.config.backend).parallel.dp_size
+        give_up_at = time.monotonic() + self.config.setup_timeout
+        # Where one has a name the others come; where none has, they may be known in another way.
+        while 0 < len(found := name_resolve.get_subtree(root)) < wanted:
+            if time.monotonic() >= give_up_at:
+                logger.warning("%d of %d servers have a name below %s", len(found), wanted, root)
+                break
+            time.sleep(0.1)
+        if found:
+            self._pool.follow(lambda: name_resolve.get_subtree(root))
         return found
 
     def _await_servers(self, addresses: Sequence[str]) -> None:

@@ -45,9 +45,9 @@ from areal.trainer.runtime import (
     make_weights,
     run_folder,
 )
-from areal.trainer.timer import PeriodicTimer
 from areal.utils import perf_tracer, stats_tracker
 from areal.utils.seeding import set_random_seed
+from areal.utils.timeutil import PeriodicTimer
 
 if TYPE_CHECKING:
     from transformers import ProcessorMixin
