@@ -188,17 +188,19 @@ def _devices(first: int, count: int) -> dict[str, str]:
 
     A machine with fewer GPUs than processes shares them.
     """
-    visible = os.environ.get("CUDA_VISIBLE_DEVICES")
-    if visible is None:
-        devices = sorted(
-            path.name.removeprefix("nvidia") for path in Path("/dev").glob("nvidia[0-9]*")
-        )
-    else:
-        devices = [device for device in visible.split(",") if device]
+    devices = visible_devices()
     if not devices:
         return {}
     chosen = {devices[(first + i) % len(devices)]: None for i in range(count)}
     return {"CUDA_VISIBLE_DEVICES": ",".join(chosen)}
+
+
+def visible_devices() -> list[str]:
+    """Return the GPUs that this process sees."""
+    visible = os.environ.get("CUDA_VISIBLE_DEVICES")
+    if visible is not None:
+        return [device for device in visible.split(",") if device]
+    return sorted(path.name.removeprefix("nvidia") for path in Path("/dev").glob("nvidia[0-9]*"))
 
 
 def report_to_launcher(error: ArealError) -> bool:

@@ -40,7 +40,7 @@ class RecoverInfo:
 
 
 class RecoverHandler:
-    """Writes checkpoints to resume from, when they are due, and resumes from the newest.
+    """Write checkpoints to resume from, when they are due, and resume from the newest.
 
     A checkpoint holds all engines with their optimisers and schedules, the random streams, and the
     place in the dataset. It is complete or absent: a kill while one is written leaves the one
