@@ -29,10 +29,15 @@ from areal.infra.scheduler.exceptions import (
 from tests.echo_worker import COMMAND, ENGINE
 from tests.scheduler_kinds import KINDS
 
+# What takes a minute or so to start again and again.
+SLOW = ("ray",)
+
 TIMEOUT_S = 60.0
 
 
-@pytest.fixture(params=KINDS)
+@pytest.fixture(
+    params=[pytest.param(k, marks=[pytest.mark.slow] if k in SLOW else []) for k in KINDS]
+)
 def scheduler(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[CommandScheduler]:
