@@ -11,8 +11,9 @@ from typing import Any
 
 import pytest
 
-from areal.infra.scheduler import LocalScheduler, RayScheduler
+from areal.infra.scheduler import LocalScheduler, RayScheduler, SlurmScheduler
 from areal.infra.scheduler.base import CommandScheduler
+from tests import fake_slurm
 
 RAY_SETTINGS = {
     "RAY_AUTH_MODE": "token",
@@ -57,7 +58,25 @@ def ray_cluster(num_nodes: int = 2, num_cpus: int = 4) -> Iterator[Any]:
         cluster.shutdown()
 
 
+@contextmanager
+def slurm(folder: Path) -> Iterator[CommandScheduler]:
+    """With programs in the place of Slurm's that run jobs on this machine."""
+    with slurm_programs(folder):
+        yield SlurmScheduler(experiment_name="e", trial_name="t", fileroot=str(folder))
+
+
+@contextmanager
+def slurm_programs(folder: Path) -> Iterator[None]:
+    """sbatch and its like on the PATH."""
+    fake_slurm.install(folder / "bin")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PATH", f"{folder / 'bin'}{os.pathsep}{os.environ['PATH']}")
+        patch.setenv("FAKE_SLURM", str(folder / "jobs"))
+        yield
+
+
 KINDS: dict[str, Callable[[Path], AbstractContextManager[CommandScheduler]]] = {
     "local": local,
     "ray": ray,
+    "slurm": slurm,
 }

@@ -47,7 +47,9 @@ def scheduler(
 
 
 def spec(**fields: Any) -> SchedulingSpec:
-    return SchedulingSpec(**{"cpu": 1, "mem": 1, "cmd": COMMAND, **fields})
+    # Without -K, by which one worker that fails ends all of its role under Slurm.
+    options = {"cpu": 1, "mem": 1, "cmd": COMMAND, "srun_additional_args": "--unbuffered"}
+    return SchedulingSpec(**{**options, **fields})
 
 
 def job(role: str, replicas: int = 1, **fields: Any) -> Job:
