@@ -128,6 +128,7 @@ def srun() -> int:
     parser.add_argument("--unbuffered", action="store_true")
     parser.add_argument("--mpi")
     parser.add_argument("-K", dest="kills", action="store_true")
+    parser.add_argument("--kill-on-bad-exit", dest="kills", type=int)
     parser.add_argument("--chdir")
     parser.add_argument("--jobid", default=os.environ.get("SLURM_JOB_ID"))
     parser.add_argument("--overlap", action="store_true")

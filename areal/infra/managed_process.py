@@ -98,6 +98,11 @@ class ManagedProcess:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(self._process.pid, number)
 
+    def terminate(self) -> None:
+        """Ask the command itself to end, which ends in order what it started."""
+        if self._process is not None and self._process.poll() is None:
+            self._process.terminate()
+
     def stop(self, grace_s: float = _GRACE_S) -> None:
         """End it: politely first, by force after ``grace_s`` seconds."""
         if self._process is None:

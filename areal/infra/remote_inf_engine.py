@@ -31,7 +31,7 @@ from areal.api.io_struct import (
     WeightUpdateRequests,
 )
 from areal.infra.grouped_rollout import GroupedRolloutWorkflow
-from areal.infra.launch import SERVERS_VARIABLE
+from areal.infra.launch import NAMES_VARIABLE, SERVERS_VARIABLE
 from areal.infra.remote.fleet import Server, ServerState
 from areal.infra.remote.http import (
     HttpClient,
@@ -235,7 +235,8 @@ class RemoteInfEngine(InferenceEngine):
         wanted = ModelAllocation.from_str(self.config.backend).parallel.dp_size
         give_up_at = time.monotonic() + self.config.setup_timeout
         # Where one has a name the others come; where none has, they may be known in another way.
-        while 0 < len(found := name_resolve.get_subtree(root)) < wanted:
+        at_least = -1 if NAMES_VARIABLE in os.environ else 0
+        while at_least < len(found := name_resolve.get_subtree(root)) < wanted:
             if time.monotonic() >= give_up_at:
                 logger.warning("%d of %d servers have a name below %s", len(found), wanted, root)
                 break
@@ -293,6 +294,16 @@ class RemoteInfEngine(InferenceEngine):
     def reachable_servers(self) -> list[str]:
         """Return the servers that can take new weights now."""
         return self._pool.reachable()
+
+    def await_server(self) -> bool:
+        """Wait until a server can take new weights, and return whether one can.
+
+        It is given ``rollout.setup_timeout`` seconds.
+        """
+        give_up_at = time.monotonic() + self.config.setup_timeout
+        while not (found := self._pool.reachable()) and time.monotonic() < give_up_at:
+            time.sleep(0.1)
+        return bool(found)
 
     def obstacle(self) -> str | None:
         """Return why no request can be sent now, naming each server; None where one can."""

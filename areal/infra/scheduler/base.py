@@ -19,13 +19,13 @@ from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import httpx
 
 from areal.api.cli_args import SchedulingSpec
 from areal.api.scheduler_api import Job, Scheduler, Worker
-from areal.infra.launch import KEY_VARIABLE
+from areal.infra.launch import KEY_VARIABLE, Process
 from areal.infra.rpc import wire
 from areal.infra.scheduler.exceptions import (
     EngineCallError,
@@ -72,29 +72,6 @@ class Command:
     beside: str | None = None
 
 
-class Process(Protocol):
-    """A command that was started, wherever it runs."""
-
-    name: str
-    num_starts: int
-    started_at: float
-
-    def start(self) -> None:
-        """Start it again."""
-
-    def exit_code(self) -> int | None:
-        """Return how it ended, negative for a signal; None while it runs."""
-
-    def last_words(self) -> str:
-        """Return the end of its log."""
-
-    def signal(self, number: int) -> None:
-        """Send a signal to it and all that it started."""
-
-    def stop(self, grace_s: float = 10.0) -> None:
-        """End it: politely first, by force after ``grace_s`` seconds."""
-
-
 class CommandScheduler(Scheduler):
     """Starts workers as commands and calls the engines in them.
 
@@ -112,6 +89,7 @@ class CommandScheduler(Scheduler):
     """
 
     key: str  # of the workers, and of the servers that they start
+    names_root: Path  # the folder in which they name their addresses
 
     # Whether workers are reached from this machine alone.
     is_on_one_machine = False
@@ -144,8 +122,8 @@ class CommandScheduler(Scheduler):
         self._startup_timeout = startup_timeout
         self._max_retries, self._retry_delay = max_retries, retry_delay
         # Of this scheduler alone: addresses of an earlier run mean nothing.
-        self._names_root = self.log_dir / "names" / uuid.uuid4().hex[:8]
-        self._repository = NfsNameRecordRepository(self._names_root)
+        self.names_root = self.log_dir / "names" / uuid.uuid4().hex[:8]
+        self._repository = NfsNameRecordRepository(self.names_root)
         self.key = os.environ.get(KEY_VARIABLE) or secrets.token_hex(24)
         self._processes: dict[str, list[Process]] = {}
         self._workers: dict[str, Worker] = {}
@@ -166,8 +144,13 @@ class CommandScheduler(Scheduler):
     # --- what a kind of scheduler does
 
     @abstractmethod
-    def start(self, role: str, commands: Sequence[Command]) -> list[Process]:
-        """Start commands that belong together.
+    def start(self, role: str, commands: Sequence[Command], together: bool = True) -> list[Process]:
+        """Start commands.
+
+        Args:
+            role: Of the commands.
+            commands: What to start.
+            together: Whether they are of no use without each other.
 
         Raises:
             WorkerCreationError: There is no room for them, or they cannot be started.
@@ -249,7 +232,7 @@ class CommandScheduler(Scheduler):
             "--worker-index": str(index),
             "--host": "127.0.0.1" if self.is_on_one_machine else "0.0.0.0",
             "--name-resolve-type": "nfs",
-            "--nfs-record-root": str(self._names_root),
+            "--nfs-record-root": str(self.names_root),
         }
         argv = [*words, *(word for option in options.items() for word in option)]
         log_path = self.log_dir / f"{role}-{index}.log"

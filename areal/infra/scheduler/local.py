@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from areal.infra.launch import visible_devices
+from areal.infra.launch import Process, visible_devices
 from areal.infra.managed_process import ManagedProcess
-from areal.infra.scheduler.base import Command, CommandScheduler, Process
+from areal.infra.scheduler.base import Command, CommandScheduler
 from areal.infra.scheduler.exceptions import GPUAllocationError, WorkerCreationError
 
 
@@ -40,7 +40,7 @@ class LocalScheduler(CommandScheduler):
         self._next_device = 0
         self._devices_of: dict[str, list[str]] = {}
 
-    def start(self, role: str, commands: Sequence[Command]) -> list[Process]:
+    def start(self, role: str, commands: Sequence[Command], together: bool = True) -> list[Process]:
         started: list[Process] = []
         try:
             for command in commands:

@@ -16,8 +16,9 @@ from typing import TYPE_CHECKING, Any
 
 from areal.api.cli_args import SchedulingSpec
 from areal.api.errors import ConfigError
+from areal.infra.launch import Process
 from areal.infra.managed_process import ManagedProcess, read_end
-from areal.infra.scheduler.base import Command, CommandScheduler, Process
+from areal.infra.scheduler.base import Command, CommandScheduler
 from areal.infra.scheduler.exceptions import WorkerCreationError
 
 if TYPE_CHECKING:
@@ -59,6 +60,10 @@ class _Watcher:
     def signal(self, number: int) -> None:
         if self._process is not None:
             self._process.signal(number)
+
+    def terminate(self) -> None:
+        if self._process is not None:
+            self._process.terminate()
 
     def stop(self, grace_s: float) -> None:
         if self._process is not None:
@@ -154,8 +159,8 @@ class RayProcess:
                 logger.warning("%s does not start: %s", self.name, obstacle)
                 return 1
             code: int | None = ray.get(self._watcher.exit_code.remote(), timeout=_ANSWER_TIMEOUT_S)
-        except ray.exceptions.GetTimeoutError:
-            return None
+        except (ray.exceptions.GetTimeoutError, ray.exceptions.ActorUnavailableError):
+            return None  # Ray has still to find out
         except ray.exceptions.RayError as error:
             logger.warning("%s is gone with its node: %s", self.name, type(error).__name__)
             return _KILLED
@@ -167,13 +172,21 @@ class RayProcess:
 
     def signal(self, number: int) -> None:
         """Send a signal to the command and all of its group."""
+        self._tell("signal", number)
+
+    def terminate(self) -> None:
+        """Ask the command itself to end."""
+        self._tell("terminate")
+
+    def _tell(self, method: str, *args: Any) -> None:
         import ray
 
-        if self._watcher is not None and self.exit_code() is None:
-            try:
-                ray.get(self._watcher.signal.remote(number), timeout=_ANSWER_TIMEOUT_S)
-            except ray.exceptions.RayError:
-                logger.info("%s is gone already", self.name)
+        if self._watcher is None or self.exit_code() is not None:
+            return
+        try:
+            ray.get(getattr(self._watcher, method).remote(*args), timeout=_ANSWER_TIMEOUT_S)
+        except ray.exceptions.RayError:
+            logger.info("%s is gone already", self.name)
 
     def stop(self, grace_s: float = 10.0) -> None:
         """End it and its watcher."""
@@ -191,7 +204,7 @@ class RayProcess:
 
 
 class RayScheduler(CommandScheduler):
-    """Starts workers on the nodes of a Ray cluster, packed on as few as hold them.
+    """Starts workers on the nodes of a Ray cluster, those that need each other close together.
 
     The cluster is the one that this process is part of, else one is made of this machine. All nodes
     need the folder of the run and the folder that it is started in; nothing is copied to them.
@@ -220,7 +233,7 @@ class RayScheduler(CommandScheduler):
             if name not in _OWN_VARIABLES and not name.startswith(_OWN_PREFIXES)
         }
 
-    def start(self, role: str, commands: Sequence[Command]) -> list[Process]:
+    def start(self, role: str, commands: Sequence[Command], together: bool = True) -> list[Process]:
         for command in commands:
             if command.spec.ray_placement_strategy is not None:
                 logger.warning(
@@ -234,7 +247,9 @@ class RayScheduler(CommandScheduler):
         neighbours = [self._places.get(command.beside or "") for command in commands]
         apart = [c for c, near in zip(commands, neighbours, strict=True) if near is None]
         if apart:
-            self._groups[role] = self._reserve(role, [command.spec for command in apart])
+            # What can do without each other shall not be lost together.
+            strategy = "PACK" if together else "SPREAD"
+            self._groups[role] = self._reserve(role, [c.spec for c in apart], strategy)
         processes = [
             RayProcess(
                 command,
@@ -260,7 +275,7 @@ class RayScheduler(CommandScheduler):
         self._places |= {process.name: process for process in processes}
         return list(processes)
 
-    def _reserve(self, role: str, specs: Sequence[SchedulingSpec]) -> PlacementGroup:
+    def _reserve(self, role: str, specs: Sequence[SchedulingSpec], strategy: str) -> PlacementGroup:
         import ray
         from ray.util.placement_group import placement_group, remove_placement_group
 
@@ -270,7 +285,7 @@ class RayScheduler(CommandScheduler):
             {name: count for name, count in bundle.items() if count} or {"CPU": 0.001}
             for bundle in bundles
         ]
-        group = placement_group(bundles, strategy="PACK", name=f"{self.experiment_name}:{role}")
+        group = placement_group(bundles, strategy=strategy, name=f"{self.experiment_name}:{role}")
         if not group.wait(self._startup_timeout):
             remove_placement_group(group)
             nodes = [node["Resources"] for node in ray.nodes() if node["Alive"]]

@@ -15,8 +15,9 @@ from typing import Any, Protocol
 
 from areal.api.cli_args import SchedulingSpec
 from areal.api.errors import ConfigError
+from areal.infra.launch import Process
 from areal.infra.managed_process import PARENT_VARIABLE, ManagedProcess, read_end
-from areal.infra.scheduler.base import Command, CommandScheduler, Process
+from areal.infra.scheduler.base import Command, CommandScheduler
 from areal.infra.scheduler.exceptions import WorkerCreationError
 
 logger = logging.getLogger("SlurmScheduler")
@@ -67,6 +68,7 @@ class BatchJob:
         self.id = job_id
         self._state = "PENDING"
         self._asked_at = float("-inf")
+        self._sent: set[int] = set()
 
     def is_over(self) -> bool:
         """Return whether it has left the queue; Slurm is asked every five seconds at most."""
@@ -80,6 +82,10 @@ class BatchJob:
         return not self._state
 
     def signal(self, number: int) -> None:
+        """Send a signal to all tasks, once, whoever of them is meant."""
+        if number in self._sent:
+            return
+        self._sent.add(number)
         _call("scancel", f"--signal={signal.Signals(number).name.removeprefix('SIG')}", self.id)
 
     def cancel(self) -> None:
@@ -131,7 +137,8 @@ class SlurmProcess:
 
     def start(self) -> None:
         """Submit it by itself."""
-        self._scheduler.submit(self.name.replace("/", "-"), [self])
+        # The others of its role go on, on the rest of their machines.
+        self._scheduler.submit(self.name.replace("/", "-"), [self], is_part=True)
 
     def exit_code(self) -> int | None:
         """Return how it ended; -9 where its job left the queue and it has noted nothing."""
@@ -159,6 +166,10 @@ class SlurmProcess:
         """Send a signal to all tasks of its job."""
         if self.job is not None and self.exit_code() is None:
             self.job.signal(number)
+
+    def terminate(self) -> None:
+        """Tell all tasks of its job to end."""
+        self.signal(signal.SIGTERM)
 
     def stop(self, grace_s: float = 10.0) -> None:
         """End its job."""
@@ -212,14 +223,26 @@ class SlurmScheduler(CommandScheduler):
         self._tasks: dict[str, SlurmProcess] = {}
         self._repository.add(_LAUNCHER, os.getpid(), keepalive_ttl=_ALIVE_S)
 
-    def start(self, role: str, commands: Sequence[Command]) -> list[Process]:
+    def start(self, role: str, commands: Sequence[Command], together: bool = True) -> list[Process]:
         processes = [SlurmProcess(command, self) for command in commands]
-        self.submit(role, processes)
+        self.submit(role, processes, together)
         self._tasks |= {process.name: process for process in processes}
         return list(processes)
 
-    def submit(self, role: str, processes: Sequence[SlurmProcess]) -> None:
+    def submit(
+        self,
+        role: str,
+        processes: Sequence[SlurmProcess],
+        together: bool = True,
+        is_part: bool = False,
+    ) -> None:
         """Queue the tasks of a role, or run them beside those of another.
+
+        Args:
+            role: Of the tasks; names the files.
+            processes: Get the job.
+            together: Whether the options of srun decide what happens to the others when one fails.
+            is_part: Whether they may take a part of a machine.
 
         Raises:
             ValueError: They would take parts of machines.
@@ -236,7 +259,7 @@ class SlurmScheduler(CommandScheduler):
         if near is not None and near.job is not None:
             job: _Job = self._step(role, near.job.id, tasks, processes)
         else:
-            job = self._batch(role, folder, tasks, processes)
+            job = self._batch(role, folder, tasks, processes, together, is_part)
         for process in processes:
             process.job = job
             process.num_starts += 1
@@ -254,7 +277,13 @@ class SlurmScheduler(CommandScheduler):
         return StepJob(job_id, process)
 
     def _batch(
-        self, role: str, folder: Path, tasks: Path, processes: Sequence[SlurmProcess]
+        self,
+        role: str,
+        folder: Path,
+        tasks: Path,
+        processes: Sequence[SlurmProcess],
+        together: bool,
+        is_part: bool,
     ) -> BatchJob:
         first = processes[0].command
         environment = folder / f"{role}.env"
@@ -271,10 +300,12 @@ class SlurmScheduler(CommandScheduler):
             self.n_gpus_per_node,
             log_path=folder / f"{role}.log",
             environment=environment,
-            alive=self._names_root / _LAUNCHER / "ENTRY",
+            alive=self.names_root / _LAUNCHER / "ENTRY",
             tasks=tasks,
             srun_options=self._srun_options,
             container=container(first.spec, self._container_type, self._mounts),
+            together=together,
+            is_part=is_part,
         )
         batch.write_text(text)
         found = _call("sbatch", "--parsable", str(batch))
@@ -302,6 +333,8 @@ def batch_file(
     tasks: Path,
     srun_options: str | None = None,
     container: str = "",
+    together: bool = True,
+    is_part: bool = False,
 ) -> str:
     """Return the text of a batch file.
 
@@ -316,6 +349,8 @@ def batch_file(
         tasks: What every task runs.
         srun_options: In the place of those of ``spec``.
         container: What every task runs in, a command.
+        together: Whether ``srun_options`` decide what happens to the others when a task fails.
+        is_part: Whether the tasks may take a part of a machine.
 
     Raises:
         ValueError: The tasks take parts of machines.
@@ -328,7 +363,10 @@ def batch_file(
         "chdir": os.getcwd(),
     }
     num_gpus = spec.gpu * num_tasks
+    srun = spec.srun_additional_args if srun_options is None else srun_options
     if num_gpus:
+        srun += f" --gpus-per-task={spec.gpu}"  # a task sees its own devices alone
+        n_gpus_per_node = num_gpus if is_part else n_gpus_per_node
         if num_gpus % n_gpus_per_node or num_tasks % (num_gpus // n_gpus_per_node):
             raise ValueError(
                 f"{job_name}: {num_tasks} workers of {spec.gpu} devices take parts of machines "
@@ -341,14 +379,15 @@ def batch_file(
         options |= {"mem": f"{spec.mem * num_tasks // num_nodes}G"} if spec.mem else {}
     elif spec.mem:
         options["mem-per-cpu"] = f"{max(1, (spec.mem << 10) // max(1, spec.cpu))}M"
-    options |= {
-        name: value
-        for name in ("nodelist", "exclude", "reservation")
-        if (value := getattr(spec, name)) is not None
+    chosen = {
+        "nodelist": spec.nodelist,
+        "exclude": spec.exclude,
+        "reservation": spec.reservation,
     }
+    options |= {name: value for name, value in chosen.items() if value is not None}
     flags = ["no-requeue", *(["exclusive"] if spec.exclusive else [])]
     lines = [f"#SBATCH --{name}={shlex.quote(str(value))}" for name, value in options.items()]
-    srun = spec.srun_additional_args if srun_options is None else srun_options
+    srun += "" if together else " --kill-on-bad-exit=0"
     # The options are shell words, such as --chdir $PWD.
     return _BATCH.format(
         options="\n".join([*lines, *(f"#SBATCH --{flag}" for flag in flags)]),
@@ -365,7 +404,9 @@ def tasks_file(processes: Sequence[SlurmProcess]) -> str:
     """Return the text of what each task runs: its own command, into its own log."""
     cases = []
     for index, process in enumerate(processes):
-        command = shlex.join(process.command.argv)
+        shared = processes[0].command.environment.items()
+        own = [f"{k}={v}" for k, v in process.command.environment.items() - shared]
+        command = shlex.join([*(["env", *sorted(own)] if own else []), *process.command.argv])
         log, note = (shlex.quote(str(p)) for p in (process.command.log_path, process.exit_path))
         cases.append(f"{index}) {command} >>{log} 2>&1 </dev/null; echo $? >{note} ;;")
     # A task notes how its command ended, also when both are told to end; and its parent is Slurm.

@@ -41,7 +41,7 @@ CASES: dict[str, tuple[SchedulingSpec, int, dict[str, Any]]] = {
             gpu=1,
             mem=32,
             image="/images/areal.sif",
-            mount="/data:/data",
+            mount="/d:/d",
             nodelist="n[1-4]",
             exclude="n2",
             reservation="mine",
@@ -63,7 +63,7 @@ CASES: dict[str, tuple[SchedulingSpec, int, dict[str, Any]]] = {
 def test_the_batch_file_is_what_was_reviewed(
     case: str, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(os, "getcwd", lambda: "/home/me/run")
+    monkeypatch.setattr(os, "getcwd", lambda: "/home/user/run")
     spec, num_tasks, options = CASES[case]
     options = dict(options)
     inside = container(spec, options.pop("kind", None))
@@ -111,8 +111,8 @@ def job(**fields: Any) -> Job:
 
 def test_each_task_runs_its_own_command_and_notes_its_end(tmp_path: Path) -> None:
     commands = [
-        Command(f"a/{i}", argv, {}, SchedulingSpec(), tmp_path / f"a-{i}.log")
-        for i, argv in enumerate((["echo", "it's $HOME"], ["sh", "-c", "exit 3"]))
+        Command(f"a/{i}", argv, {"I": f"{i} '"}, SchedulingSpec(), tmp_path / f"a-{i}.log")
+        for i, argv in enumerate((["echo", "it's $HOME"], ["sh", "-c", "echo $I; exit 3"]))
     ]
     processes = [SlurmProcess(command, None) for command in commands]  # type: ignore[arg-type]  # submits nothing
     script = tmp_path / "a.sh"
@@ -120,7 +120,7 @@ def test_each_task_runs_its_own_command_and_notes_its_end(tmp_path: Path) -> Non
     for index in range(2):
         environment = {**os.environ, "SLURM_PROCID": str(index)}
         subprocess.run(["bash", str(script)], env=environment, check=True)
-    assert commands[0].log_path.read_text() == "it's $HOME\n"
+    assert [command.log_path.read_text() for command in commands] == ["it's $HOME\n", "1 '\n"]
     assert [process.exit_path.read_text() for process in processes] == ["0\n", "3\n"]
 
 
