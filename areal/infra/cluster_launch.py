@@ -55,6 +55,7 @@ class ClusterLauncher(Launcher):
 
     def _start(self) -> None:
         scheduler = self._scheduler = self._make_scheduler()
+        self._take_signals()  # Ray has taken them, and would abort
         plan = self._plan
         environment = self._environment() | {
             KEY_VARIABLE: scheduler.key,

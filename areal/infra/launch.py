@@ -16,7 +16,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
-from typing import Protocol
+from typing import Any, Protocol
 
 from areal.api.errors import ArealError, RankError
 from areal.infra.managed_process import PARENT_VARIABLE, ManagedProcess
@@ -166,9 +166,7 @@ class Launcher:
             LaunchError: A server died too often, or a rank has said why there is no going on.
         """
         self._plan.log_folder.mkdir(parents=True, exist_ok=True)
-        handlers = {
-            number: signal.signal(number, self._note) for number in (signal.SIGINT, signal.SIGTERM)
-        }
+        handlers = self._take_signals()
         try:
             self._start()
             return self._watch()
@@ -187,8 +185,17 @@ class Launcher:
             for number, handler in handlers.items():
                 signal.signal(number, handler)
 
+    def _take_signals(self) -> dict[int, Any]:
+        """Have Ctrl-C and SIGTERM end the run in order; return what they did before."""
+        return {
+            number: signal.signal(number, self._note) for number in (signal.SIGINT, signal.SIGTERM)
+        }
+
     def _note(self, number: int, _: FrameType | None) -> None:
+        is_starting = self._signal is None and not self.agents
         self._signal = number
+        if is_starting:  # which may wait long for a place
+            raise KeyboardInterrupt
 
     def _watch(self) -> int:
         while (code := self._exit_code()) is None:

@@ -12,6 +12,7 @@ import logging
 import os
 import secrets
 import shlex
+import shutil
 import sys
 import time
 import uuid
@@ -160,6 +161,7 @@ class CommandScheduler(Scheduler):
         """End all workers, and free what the scheduler itself holds."""
         self.delete_workers(reverse_order=True)
         self._repository.reset()
+        shutil.rmtree(self.names_root, ignore_errors=True)
         self._threads.shutdown(wait=False, cancel_futures=True)
         self._client.close()
 

@@ -286,7 +286,11 @@ class RayScheduler(CommandScheduler):
             for bundle in bundles
         ]
         group = placement_group(bundles, strategy=strategy, name=f"{self.experiment_name}:{role}")
-        if not group.wait(self._startup_timeout):
+        give_up_at = time.monotonic() + self._startup_timeout
+        # In short waits: Ray's own does not let signals through.
+        while not (is_ready := group.wait(1)) and time.monotonic() < give_up_at:
+            continue
+        if not is_ready:
             remove_placement_group(group)
             nodes = [node["Resources"] for node in ray.nodes() if node["Alive"]]
             has = [{name: node.get(name, 0) for name in ("CPU", "GPU", "memory")} for node in nodes]

@@ -120,6 +120,23 @@ def test_a_machine_without_slurm_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+def test_what_waits_for_a_place_ends_at_once(tmp_path: Path) -> None:
+    large = [{"cpu": 64, "mem": 1}]
+    write_config(tmp_path, "ray", actor={"backend": "fsdp:d1", "scheduling_spec": large})
+    with ray_cluster(num_nodes=1, num_cpus=4) as cluster:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setenv("RAY_ADDRESS", cluster.address)
+            launcher = start(tmp_path)
+        log = tmp_path / "e/t/logs/server-1.log"
+        wait_until(lambda: log.is_file() and log.stat().st_size, launcher, "servers run")
+        launcher.send_signal(signal.SIGTERM)
+        output = launcher.communicate(timeout=60)[0]
+    assert launcher.returncode == 130, output
+    assert "Traceback" not in output
+    assert not running(tmp_path)
+
+
+@pytest.mark.slow
 def test_a_node_of_ray_that_goes_costs_no_row(tmp_path: Path, undisturbed: list[Any]) -> None:
     write_config(tmp_path, "ray", recover={"freq_steps": 1, "retries": 3})
     # Two processes on each node, of servers and ranks.

@@ -86,13 +86,14 @@ def test_a_node_that_goes_takes_its_workers_and_no_other(
     stays, goes = pid_of(scheduler, "stays/0"), pid_of(scheduler, "goes/0")
     cluster.remove_node(node, allow_graceful=False)
     until(lambda: not is_running(goes))
+    (process,) = scheduler._processes["goes"]
+    until(lambda: process.exit_code() is not None)  # Ray needs a moment to find out
     with pytest.raises(WorkerFailedError) as raised:
         scheduler.call_engine("goes/0", "echo", "e", 1)
     assert raised.value.exit_code == -9
     assert is_running(stays)
     assert scheduler.call_engine("stays/0", "echo", "e", 1) == [[1], {}]
     # It finds a place again as soon as there is one.
-    (process,) = scheduler._processes["goes"]
     process.start()
     assert process.exit_code() is None
     add_node(cluster, num_cpus=2)
