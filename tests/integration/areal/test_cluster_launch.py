@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 import subprocess
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -117,6 +118,33 @@ def test_a_machine_without_slurm_is_refused(tmp_path: Path) -> None:
     output = launcher.communicate(timeout=TIMEOUT_S)[0]
     assert launcher.returncode == 1
     assert "scheduler.type=slurm needs sbatch" in output
+
+
+@pytest.mark.slow
+def test_what_ray_runs_ends_with_the_launcher(tmp_path: Path) -> None:
+    write_config(tmp_path, "ray", total_train_steps=10_000)
+    with ray_cluster(num_nodes=2, num_cpus=2) as cluster:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setenv("RAY_ADDRESS", cluster.address)
+            launcher = start(tmp_path)
+        wait_until(lambda: has_step(tmp_path, 2), launcher, "two steps are done")
+        launcher.send_signal(signal.SIGTERM)
+        output = launcher.communicate(timeout=TIMEOUT_S)[0]
+        assert launcher.returncode == 143, output
+        assert (tmp_path / "e/t/report.html").is_file()
+        assert not running(tmp_path)
+        # Killed, it takes along what it started as well.
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setenv("RAY_ADDRESS", cluster.address)
+            launcher = start(tmp_path)
+        steps = len(train_stats(tmp_path))
+        wait_until(lambda: has_step(tmp_path, steps + 1), launcher, "a step more is done")
+        launcher.kill()
+        launcher.communicate()
+        give_up_at = time.monotonic() + TIMEOUT_S
+        while running(tmp_path):
+            assert time.monotonic() < give_up_at
+            time.sleep(0.1)
 
 
 @pytest.mark.slow
