@@ -335,7 +335,6 @@ def test_a_server_that_is_removed_hands_over_its_requests(scene_of: MakeScene) -
 # --- weights
 
 
-@pytest.mark.parametrize(("fake", "backend"), KINDS)
 def test_named_servers_join_and_leave_with_their_names(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(name_resolve, "DEFAULT_REPOSITORY", MemoryNameRecordRepository())
     servers = [FakeSGLang(), FakeSGLang()]
@@ -371,6 +370,7 @@ def test_named_servers_join_and_leave_with_their_names(monkeypatch: pytest.Monke
             server.stop()
 
 
+@pytest.mark.parametrize(("fake", "backend"), KINDS)
 def test_an_answer_goes_on_through_an_update_with_the_versions_of_its_tokens(
     scene_of: MakeScene, fake: type[FakeServer], backend: type[Any]
 ) -> None:
