@@ -21,7 +21,7 @@ PYTEST := OMP_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest
 # What starts no process and imports no torch, and waits for no disk.
 FAST := tests/unit/scaffold tests/unit/reward tests/conformance \
   $(foreach room,archon runners transaction,--ignore tests/unit/scaffold/$(room)) \
-  --ignore tests/conformance/test_archon_models.py
+  --ignore tests/conformance/test_archon_models.py --ignore tests/conformance/test_schedulers.py
 PROJECT_FILES := pyproject.toml areal/pyproject.toml constraints.txt $(wildcard requirements/*.txt)
 
 .DEFAULT_GOAL := help

@@ -40,6 +40,7 @@ from areal.api.registry import lazy_exports  # noqa: E402  (nothing is imported 
 if TYPE_CHECKING:
     from areal.infra import WorkflowExecutor, workflow_context
     from areal.infra.controller.rollout_controller import RolloutController
+    from areal.infra.controller.train_controller import TrainController
     from areal.infra.platforms import current_platform
     from areal.infra.staleness_manager import StalenessManager
     from areal.trainer import DPOTrainer, PPOTrainer, RWTrainer, SFTTrainer
@@ -51,6 +52,7 @@ _LAZY_IMPORTS: dict[str, str] = {
     "RolloutController": "areal.infra.controller.rollout_controller",
     "SFTTrainer": "areal.trainer",
     "StalenessManager": "areal.infra.staleness_manager",
+    "TrainController": "areal.infra.controller.train_controller",
     "WorkflowExecutor": "areal.infra",
     "current_platform": "areal.infra.platforms",
     "workflow_context": "areal.infra.workflow_context",
@@ -63,6 +65,7 @@ __all__ = [
     "RolloutController",
     "SFTTrainer",
     "StalenessManager",
+    "TrainController",
     "WorkflowExecutor",
     "current_platform",
     "workflow_context",

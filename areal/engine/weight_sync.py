@@ -135,6 +135,8 @@ class WeightPublisher:
 
     def _publish_by_group(self, meta: WeightUpdateMeta, version: int) -> None:
         for attempt in range(1, GROUP_ATTEMPTS + 1):
+            # Where all servers are gone, others may be on their way.
+            from_first(self._inference is not None and self._inference.await_server())
             error = self._send(meta, version)
             if error is not None:
                 logger.warning("attempt %d to send the weights failed: %s", attempt, error)

@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from areal.infra import workflow_context
     from areal.infra.async_task_runner import AsyncTaskRunner, TaskQueueFullError, TimedResult
     from areal.infra.controller.rollout_controller import RolloutController
+    from areal.infra.controller.train_controller import TrainController
     from areal.infra.episode_gauge import EpisodeGauge
     from areal.infra.grouped_rollout import GroupedRolloutWorkflow
     from areal.infra.remote_inf_engine import RemoteInfEngine
@@ -26,6 +27,7 @@ _LAZY_IMPORTS: dict[str, str] = {
     "StalenessManager": "areal.infra.staleness_manager",
     "TaskQueueFullError": "areal.infra.async_task_runner",
     "TimedResult": "areal.infra.async_task_runner",
+    "TrainController": "areal.infra.controller.train_controller",
     "WorkflowExecutor": "areal.infra.workflow_executor",
     "check_trajectory_format": "areal.infra.trajectory",
     "workflow_context": "areal.infra.workflow_context",
@@ -40,6 +42,7 @@ __all__ = [
     "StalenessManager",
     "TaskQueueFullError",
     "TimedResult",
+    "TrainController",
     "WorkflowExecutor",
     "check_trajectory_format",
     "workflow_context",

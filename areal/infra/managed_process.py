@@ -34,6 +34,7 @@ class ManagedProcess:
         command: What to run.
         environment: Beside that of this process.
         log_path: Where its output goes; None leaves it on this console.
+        folder: Where it runs; None takes that of this process.
     """
 
     def __init__(
@@ -42,6 +43,7 @@ class ManagedProcess:
         command: Sequence[str],
         environment: Mapping[str, str],
         log_path: Path | None = None,
+        folder: str | None = None,
     ) -> None:
         self.name = name
         self.num_starts = 0
@@ -49,6 +51,7 @@ class ManagedProcess:
         self._command = list(command)
         self._environment = dict(environment)
         self._log_path = log_path
+        self._folder = folder
         self._process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
@@ -66,6 +69,7 @@ class ManagedProcess:
             self._process = subprocess.Popen(
                 self._command,
                 env=environment,
+                cwd=self._folder,
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=subprocess.STDOUT if output is not None else None,
@@ -93,6 +97,11 @@ class ManagedProcess:
         if self._process is not None:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(self._process.pid, number)
+
+    def terminate(self) -> None:
+        """Ask the command itself to end, which ends in order what it started."""
+        if self._process is not None and self._process.poll() is None:
+            self._process.terminate()
 
     def stop(self, grace_s: float = _GRACE_S) -> None:
         """End it: politely first, by force after ``grace_s`` seconds."""

@@ -15,6 +15,7 @@ from typing import Any, Protocol, cast
 
 import torch
 
+from areal.api.alloc_mode import ModelAllocation
 from areal.api.cli_args import GenerationHyperparameters, InferenceEngineConfig
 from areal.api.engine_api import InferenceEngine
 from areal.api.errors import ConfigError, NoRoomError
@@ -30,7 +31,7 @@ from areal.api.io_struct import (
     WeightUpdateRequests,
 )
 from areal.infra.grouped_rollout import GroupedRolloutWorkflow
-from areal.infra.launch import SERVERS_VARIABLE
+from areal.infra.launch import NAMES_VARIABLE, SERVERS_VARIABLE
 from areal.infra.remote.fleet import Server, ServerState
 from areal.infra.remote.http import (
     HttpClient,
@@ -42,6 +43,7 @@ from areal.infra.remote.launched import LaunchedServers
 from areal.infra.remote.pool import ServerPool, WeightSource
 from areal.infra.sampling_seeds import SamplingSeeds
 from areal.infra.workflow_executor import WorkflowExecutor
+from areal.utils import name_resolve, names
 
 __all__ = ["GroupedRolloutWorkflow", "RemoteInfBackendProtocol", "RemoteInfEngine"]
 
@@ -176,7 +178,8 @@ class RemoteInfEngine(InferenceEngine):
         """Find the servers, wait for them, and start the executor; a second call changes nothing.
 
         The addresses are those given, else those of the servers launched by this engine, else those
-        in ``AREAL_LLM_SERVER_ADDRS``, separated by commas.
+        under the name of ``names.gen_servers``, else those in ``AREAL_LLM_SERVER_ADDRS``, separated
+        by commas. Of the named ones those that come later join, and those whose name goes leave.
 
         Args:
             engine_id: Not used: one engine asks all servers.
@@ -211,13 +214,35 @@ class RemoteInfEngine(InferenceEngine):
             return [addr] if isinstance(addr, str) else list(addr)
         if self._launched.servers:
             return [f"{info.host}:{info.port}" for info in self._launched.servers]
+        if found := self._named_servers():
+            return found
         listed = os.environ.get(SERVERS_VARIABLE, "")
         found = [part.strip() for part in listed.split(",") if part.strip()]
         if not found:
             raise RuntimeError(
-                "no inference server is known: pass addr, launch one with launch_server(), or set "
-                f"{SERVERS_VARIABLE} to host:port,host:port"
+                "no inference server is known: pass addr, launch one with launch_server(), set "
+                f"{SERVERS_VARIABLE} to host:port,host:port, or name servers in name_resolve, in "
+                "the repository that this process is configured for"
             )
+        return found
+
+    def _named_servers(self) -> list[str]:
+        """Return the servers that have a name, and follow changes from now on; [] without any."""
+        experiment, trial = self.config.experiment_name, self.config.trial_name
+        if not experiment or not trial:
+            return []
+        root = names.gen_servers(experiment, trial)
+        wanted = ModelAllocation.from_str(self.config.backend).parallel.dp_size
+        give_up_at = time.monotonic() + self.config.setup_timeout
+        # Where one has a name the others come; where none has, they may be known in another way.
+        at_least = -1 if NAMES_VARIABLE in os.environ else 0
+        while at_least < len(found := name_resolve.get_subtree(root)) < wanted:
+            if time.monotonic() >= give_up_at:
+                logger.warning("%d of %d servers have a name below %s", len(found), wanted, root)
+                break
+            time.sleep(0.1)
+        if found:
+            self._pool.follow(lambda: name_resolve.get_subtree(root))
         return found
 
     def _await_servers(self, addresses: Sequence[str]) -> None:
@@ -269,6 +294,16 @@ class RemoteInfEngine(InferenceEngine):
     def reachable_servers(self) -> list[str]:
         """Return the servers that can take new weights now."""
         return self._pool.reachable()
+
+    def await_server(self) -> bool:
+        """Wait until a server can take new weights, and return whether one can.
+
+        It is given ``rollout.setup_timeout`` seconds.
+        """
+        give_up_at = time.monotonic() + self.config.setup_timeout
+        while not (found := self._pool.reachable()) and time.monotonic() < give_up_at:
+            time.sleep(0.1)
+        return bool(found)
 
     def obstacle(self) -> str | None:
         """Return why no request can be sent now, naming each server; None where one can."""

@@ -55,9 +55,9 @@ from areal.trainer.runtime import (
     run_folder,
 )
 from areal.trainer.stopping import Stopped, StopSignals
-from areal.trainer.timer import PeriodicTimer
 from areal.utils import perf_tracer, stats_tracker
 from areal.utils.seeding import set_random_seed
+from areal.utils.timeutil import PeriodicTimer
 
 if TYPE_CHECKING:
     from transformers import ProcessorMixin

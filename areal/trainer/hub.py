@@ -61,7 +61,13 @@ class Hub:
                 value = function()
             except BaseException as raised:
                 error = raised
-        failure = from_first(error and (type(error).__name__, str(error)))
+        try:
+            failure = from_first(error and (type(error).__name__, str(error)))
+        except RuntimeError:
+            # A signal to all has ended another process first; why this one ends is the error.
+            if error is None:
+                raise
+            failure = None
         if error is not None:
             raise error
         if failure is not None:

@@ -8,12 +8,21 @@ import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import TracebackType
+from typing import Any
 
 from areal.api.alloc_mode import ModelAllocation
-from areal.api.cli_args import BaseExperimentConfig, PPOConfig, save_config
+from areal.api.cli_args import (
+    BaseExperimentConfig,
+    NameResolveConfig,
+    PPOConfig,
+    SchedulingSpec,
+    save_config,
+)
 from areal.api.config.field_check import without_own_fields
 from areal.api.errors import ArealError, ConfigError
+from areal.api.registry import import_from_string
 from areal.infra.launch import (
+    NAMES_VARIABLE,
     PORT,
     SERVERS_VARIABLE,
     Launcher,
@@ -23,6 +32,7 @@ from areal.infra.launch import (
 )
 from areal.infra.managed_process import PARENT_VARIABLE
 from areal.trainer.runtime import FolderLock, retire_earlier, run_folder, uses_servers
+from areal.utils import name_resolve, names
 
 # The configuration of the servers, in the folder of logs.
 _SERVED = "served.yaml"
@@ -47,12 +57,13 @@ def launch(
     """
     if is_launched():
         return False
+    is_cluster = config.scheduler.type in ("ray", "slurm")
     num_ranks = ModelAllocation.from_str(config.actor.backend).world_size
     logs = run_folder(config) / "logs"
     servers: list[list[str]] = []
     if isinstance(config, PPOConfig) and uses_servers(config):
         servers = [] if os.environ.get(SERVERS_VARIABLE) else _server_commands(config, logs)
-    if num_ranks == 1 and not servers:
+    if num_ranks == 1 and not servers and not is_cluster:
         return False
     if check is not None:
         check(config)
@@ -61,14 +72,35 @@ def launch(
     FolderLock(run_folder(config)).release()
     if servers:
         save_config(without_own_fields(config), logs / _SERVED)
-    code = Launcher(
-        LaunchPlan(servers, list(command), num_ranks, config.recover.retries, logs)
-    ).run()
+    plan = LaunchPlan(servers, list(command), num_ranks, config.recover.retries, logs)
+    code = (_cluster_launcher(config, plan) if is_cluster else Launcher(plan)).run()
     if code == 128 + signal.SIGINT:
         raise KeyboardInterrupt
     if code:
         raise SystemExit(code)
     return True
+
+
+def _cluster_launcher(config: BaseExperimentConfig, plan: LaunchPlan) -> Launcher:
+    # What talks to schedulers is no part of a run on one machine.
+    from areal.infra.cluster_launch import ClusterLauncher
+    from areal.infra.scheduler import SCHEDULERS
+
+    def make_scheduler() -> Any:
+        return import_from_string(SCHEDULERS[config.scheduler.type or "local"])(
+            n_gpus_per_node=config.cluster.n_gpus_per_node,
+            log_dir=plan.log_folder,
+            exp_config=config,
+        )
+
+    def first(section: Any) -> SchedulingSpec:
+        specs = section.scheduling_spec
+        return specs[0] if specs else SchedulingSpec()
+
+    rank_spec = first(config.actor)
+    server_spec = first(config.rollout) if isinstance(config, PPOConfig) else rank_spec
+    name = names.gen_servers(config.experiment_name, config.trial_name)
+    return ClusterLauncher(plan, make_scheduler, server_spec, rank_spec, name)
 
 
 def launch_script(config: BaseExperimentConfig) -> None:
@@ -96,6 +128,8 @@ def _settle_in(config: BaseExperimentConfig) -> None:
     from areal.api.reward_pool.worker import die_with
 
     die_with(int(os.environ[PARENT_VARIABLE]))
+    if folder := os.environ.get(NAMES_VARIABLE):
+        name_resolve.reconfigure(NameResolveConfig(type="nfs", nfs_record_root=folder))
     sys.excepthook = _report
     # The agent's way to end a rank; the report is still written.
     signal.signal(signal.SIGTERM, _interrupt_once)
@@ -124,8 +158,11 @@ def _server_commands(config: PPOConfig, logs: Path) -> list[list[str]]:
     if (trouble := missing_servers(config)) is not None:
         raise ConfigError(trouble)
     count = ModelAllocation.from_str(config.rollout.backend).parallel.dp_size
-    command = [sys.executable, "-m", "areal.trainer.cli", "serve", "--port", PORT]
-    return [[*command, "--config", str(logs / _SERVED)]] * count
+    command = [sys.executable, "-m", "areal.trainer.cli", "serve"]
+    # Of several machines each has free ports of its own.
+    is_cluster = config.scheduler.type in ("ray", "slurm")
+    place = ["--host", "0.0.0.0"] if is_cluster else ["--port", PORT]
+    return [[*command, *place, "--config", str((logs / _SERVED).absolute())]] * count
 
 
 def _report(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:

@@ -12,6 +12,7 @@ from typing import Any
 from areal.api.alloc_mode import ModelAllocation
 from areal.api.cli_args import (
     InferenceEngineConfig,
+    NameResolveConfig,
     PPOConfig,
     TrainEngineConfig,
     choose_config_class,
@@ -26,7 +27,7 @@ from areal.engine.model.lora import base_model_path
 from areal.engine.model.shared_weights import SharedWeights
 from areal.engine.processes import resolve_device
 from areal.engine.training.backends import train_engine_class
-from areal.infra.launch import KEY_VARIABLE
+from areal.infra.launch import KEY_VARIABLE, NAME_VARIABLE, NAMES_VARIABLE
 from areal.infra.managed_process import PARENT_VARIABLE
 from areal.trainer.runtime import (
     check_local_path,
@@ -34,7 +35,12 @@ from areal.trainer.runtime import (
     make_tokenizer,
     make_weights,
 )
+from areal.utils import name_resolve
 from areal.utils.hf_utils import load_hf_tokenizer
+from areal.utils.network import gethostip
+
+# A server that is gone loses its name after so many seconds.
+NAME_TTL_S = 60.0
 
 
 def serve(
@@ -69,11 +75,25 @@ def serve(
     server = InferenceServer(engine, tokenizer, model or "", host, port, key)
     engine.initialize()
     try:
-        print(f"areal serve: listening on {server.start()}", flush=True)
+        address = server.start()
+        print(f"areal serve: listening on {address}", flush=True)
+        _give_name(address)
         ended.wait()
     finally:
         server.stop()
         engine.destroy()
+
+
+def _give_name(address: str) -> None:
+    """Name the address where a launcher on another machine has asked for that."""
+    if (folder := os.environ.get(NAMES_VARIABLE)) is None:
+        return
+    host, _, port = address.removeprefix("http://").rpartition(":")
+    reached = gethostip() if host == "0.0.0.0" else host
+    name_resolve.reconfigure(NameResolveConfig(type="nfs", nfs_record_root=folder))
+    name_resolve.add(
+        os.environ[NAME_VARIABLE], f"{reached}:{port}", keepalive_ttl=NAME_TTL_S, replace=True
+    )
 
 
 def load_checkpoint(path: str, backend: str) -> tuple[SharedWeights, Any, int]:

@@ -9,7 +9,7 @@ from pathlib import Path
 from benchmarks.clock import use_one_thread
 from benchmarks.reference_model import make_reference
 from benchmarks.results import Result
-from benchmarks.scale import client, faults, launched, simulate, weights
+from benchmarks.scale import client, controllers, faults, launched, simulate, weights
 from benchmarks.settings import Settings
 
 
@@ -29,4 +29,5 @@ def _results(settings: Settings, folder: Path) -> Iterator[Result]:
     yield from client.request_cost(settings, folder / "cost")
     yield from faults.kills(settings, model, folder / "kills")
     yield from launched.launched(settings, model, folder / "launched")
+    yield from controllers.measure(settings, folder / "controllers")
     yield from simulate.results()

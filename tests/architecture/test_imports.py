@@ -70,7 +70,7 @@ OPTIONAL |= {
     "langchain_openai",
     "openai",
 }
-OPTIONAL |= {"peft", "tree_sitter"}
+OPTIONAL |= {"peft", "ray", "tree_sitter"}
 
 
 def third_party_imports(package: str) -> dict[str, Path]:

@@ -51,7 +51,10 @@ class Refusal(NamedTuple):
 def refusals(config: Any) -> list[Refusal]:
     """Return every key of an experiment's configuration that is refused."""
     found = []
+    has_machines = config.scheduler.type in ("ray", "slurm")
     for key, value, default, entry in _set_fields(config):
+        if has_machines and key == "cluster.n_nodes":
+            continue
         instead = _refusal(entry, value)
         if instead is not None:
             shown = key if dataclasses.is_dataclass(value) else f"{key} {value!r}"

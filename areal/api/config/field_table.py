@@ -62,7 +62,7 @@ _REMOTE_ENGINE = Read("areal.infra.remote_inf_engine")
 _ROWS = Read("areal.dataset.rows")
 _RUNTIME = Read("areal.trainer.runtime")
 _SAMPLING = Read("areal.engine.local.sampling")
-_TIMER = Read("areal.trainer.timer")
+_TIMER = Read("areal.utils.timeutil")
 _TRACER = Read("areal.utils.perf_tracer")
 _TRACKERS = Read("areal.trainer.report.trackers")
 _TRAIN_ENGINE = Read("areal.engine.training.engine")
@@ -70,10 +70,13 @@ _WARMUP = Read("areal.utils.lr_scheduler")
 
 _NO_TEACHER = Refused("there is no distillation; leave teacher null")
 
-_CLUSTER = Ignored("placement on a cluster; processes are started on this machine")
+_STRATEGY = Ignored("of controllers; `areal train` gives servers and ranks places of their own")
+_LAUNCHING = Read("areal.trainer.launching")
+_SCHEDULER = Read("areal.infra.scheduler.base")
+_SLURM = Read("areal.infra.scheduler.slurm")
 _LORA = Read("areal.engine.loading.lora")
 _NAMES = Ignored("a run has one name and one folder: experiment_name, trial_name, cluster.fileroot")
-_NO_LOOKUP = Ignored("no address is looked up: the launcher passes them on")
+_NO_LOOKUP = Ignored("addresses are passed on, or named in the run's folder")
 _NO_RPC = Ignored("of worker processes that are called over HTTP; there are none")
 _NO_SCALING = Ignored("of Megatron's float16 engine; no loss is scaled here")
 _SCHEDULER_SERVICE = Ignored("of services that are not asked")
@@ -101,7 +104,7 @@ FIELD_TABLE: dict[str, dict[str, Entry]] = {
         "recover": _BASE,
         "sglang": _SERVER,
         "vllm": _SERVER,
-        "scheduler": Ignored("processes are started on this machine"),
+        "scheduler": _LAUNCHING,
         "post_exit_hook": Refused("no command runs after a run; call it after `areal train`"),
         "run": _RUNTIME,
     },
@@ -250,8 +253,10 @@ FIELD_TABLE: dict[str, dict[str, Entry]] = {
         "name_resolve": _NO_LOOKUP,
         "cluster_name": Ignored("a label"),
         "fileroot": _RUNTIME,
-        "n_nodes": Refused("a run has one machine; set it to 1"),
-        "n_gpus_per_node": Ignored("the number of processes follows from the backends"),
+        "n_nodes": Refused(
+            "a run has one machine unless scheduler.type is ray or slurm; set it to 1"
+        ),
+        "n_gpus_per_node": _LAUNCHING,
     },
     "NameResolveConfig": {
         "type": _NO_LOOKUP,
@@ -260,7 +265,7 @@ FIELD_TABLE: dict[str, dict[str, Entry]] = {
         "ray_actor_name": _NO_LOOKUP,
     },
     "SchedulerConfig": {
-        "type": Refused("processes are started here; set scheduler.type=local", accepted=(None,)),
+        "type": _LAUNCHING,
         "endpoint": _SCHEDULER_SERVICE,
         "deploy_mode": _SCHEDULER_SERVICE,
         "functioncall_service_domain": _SCHEDULER_SERVICE,
@@ -269,25 +274,25 @@ FIELD_TABLE: dict[str, dict[str, Entry]] = {
         "reward_model_service_url": _SCHEDULER_SERVICE,
     },
     "SchedulingSpec": {
-        "cpu": _CLUSTER,
-        "gpu": _CLUSTER,
-        "mem": _CLUSTER,
-        "port_count": _CLUSTER,
-        "image": _CLUSTER,
-        "task_type": _CLUSTER,
-        "env_vars": Ignored("every process inherits the environment of `areal train`"),
-        "cmd": _CLUSTER,
-        "srun_additional_args": _CLUSTER,
-        "additional_bash_cmds": _CLUSTER,
-        "container_type": _CLUSTER,
-        "mount": _CLUSTER,
-        "nodelist": _CLUSTER,
-        "reservation": _CLUSTER,
-        "exclusive": _CLUSTER,
-        "exclude": _CLUSTER,
-        "ray_placement_strategy": _CLUSTER,
+        "cpu": Read("areal.infra.cluster_launch"),
+        "gpu": Read("areal.infra.cluster_launch"),
+        "mem": Read("areal.infra.cluster_launch"),
+        "port_count": _SCHEDULER,
+        "image": _SLURM,
+        "task_type": Ignored("a label"),
+        "env_vars": _SCHEDULER,
+        "cmd": _SCHEDULER,
+        "srun_additional_args": _SLURM,
+        "additional_bash_cmds": _SLURM,
+        "container_type": _SLURM,
+        "mount": _SLURM,
+        "nodelist": _SLURM,
+        "reservation": _SLURM,
+        "exclusive": _SLURM,
+        "exclude": _SLURM,
+        "ray_placement_strategy": Ignored("workers are packed on as few nodes as hold them"),
     },
-    "SchedulingStrategy": {"type": _CLUSTER, "target": _CLUSTER, "fork": _CLUSTER},
+    "SchedulingStrategy": {"type": _STRATEGY, "target": _STRATEGY, "fork": _STRATEGY},
     "TrainEngineConfig": {
         "experiment_name": _NAMES,
         "trial_name": _NAMES,
@@ -322,7 +327,7 @@ FIELD_TABLE: dict[str, dict[str, Entry]] = {
         "target_modules": _LORA,
         "peft_type": Read("areal.engine.training.backends"),
         "enable_tree_training": Refused("there is no tree attention; set it to false"),
-        "scheduling_spec": _CLUSTER,
+        "scheduling_spec": _LAUNCHING,
         "backend": _RUNTIME,
         "_version": Refused("the only one is v1"),
         "admin_api_key": _NO_RPC,
@@ -330,7 +335,7 @@ FIELD_TABLE: dict[str, dict[str, Entry]] = {
         "request_timeout": _NO_RPC,
         "setup_timeout": _NO_RPC,
         "workers_ready_timeout": _NO_RPC,
-        "scheduling_strategy": _CLUSTER,
+        "scheduling_strategy": _STRATEGY,
     },
     "FSDPEngineConfig": {
         "wrap_policy": Refused("every decoder layer is wrapped by itself; leave it null"),
@@ -490,9 +495,9 @@ FIELD_TABLE: dict[str, dict[str, Entry]] = {
         "request_timeout": _REMOTE_ENGINE,
         "request_retries": _REMOTE_ENGINE,
         "pause_grace_period": _REMOTE_ENGINE,
-        "scheduling_spec": _CLUSTER,
+        "scheduling_spec": _LAUNCHING,
         "backend": _RUNTIME,
-        "scheduling_strategy": _CLUSTER,
+        "scheduling_strategy": _STRATEGY,
         "use_lora": _PPO,
         "lora_name": Ignored("servers know the adapter by gconfig.lora_name"),
         "agent": _PPO,
@@ -508,7 +513,7 @@ FIELD_TABLE: dict[str, dict[str, Entry]] = {
     "AgentConfig": {
         "agent_cls_path": Refused("name the agent in run.workflow", accepted=("",)),
         "admin_api_key": _AGENTS,
-        "scheduling_spec": _CLUSTER,
+        "scheduling_spec": Ignored("agents run in the first process"),
         "mode": _AGENTS,
         "tool_call_parser": _AGENTS,
         "reasoning_parser": _AGENTS,

@@ -5,12 +5,14 @@ from __future__ import annotations
 from typing import Any, ClassVar, Self
 
 from areal.api.cli_args import OptimizerConfig, TrainEngineConfig
+from areal.api.scheduler_api import Scheduler
 from areal.engine.loading.huggingface import resolve_dtype
 from areal.engine.model.shared_weights import SharedWeights
 from areal.engine.processes import resolve_device
 from areal.engine.training.archon import ArchonTrainEngine
 from areal.engine.training.backends import refuse_unavailable
 from areal.engine.training.engine import HFTrainEngine, PackedTrainEngine
+from areal.infra.controller.train_controller import TrainController
 
 
 class _ByConfig(PackedTrainEngine):
@@ -65,6 +67,11 @@ class _ByConfig(PackedTrainEngine):
             **fields,
         )
         return cls(config)
+
+    @classmethod
+    def as_controller(cls, config: TrainEngineConfig, scheduler: Scheduler) -> TrainController:
+        """Return a controller that starts the engine's processes and calls them together."""
+        return TrainController(cls, config, scheduler)
 
 
 class FSDPEngine(_ByConfig, HFTrainEngine):

@@ -1,1 +1,20 @@
-"""What stands for engines in other processes."""
+"""One object in the place of engines in other processes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from areal.api.registry import lazy_exports
+
+if TYPE_CHECKING:
+    from areal.infra.controller.rollout_controller import RolloutController
+    from areal.infra.controller.train_controller import TrainController
+
+_LAZY_IMPORTS: dict[str, str] = {
+    "RolloutController": "areal.infra.controller.rollout_controller",
+    "TrainController": "areal.infra.controller.train_controller",
+}
+
+__all__ = ["RolloutController", "TrainController"]
+
+__getattr__, __dir__ = lazy_exports(__name__, _LAZY_IMPORTS)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 from collections.abc import Sequence
 from typing import Any
 
@@ -10,33 +11,35 @@ from areal.api.alloc_mode import ModelAllocation
 from areal.api.config.rollout import InferenceEngineConfig
 from areal.api.engine_api import InferenceEngine
 from areal.api.io_struct import LocalInfServerInfo, ModelRequest, ModelResponse, WeightUpdateMeta
+from areal.api.scheduler_api import Job, Scheduler, Worker
 from areal.infra.staleness_manager import StalenessManager
 
 
 class RolloutController:
-    """Starts the servers of a rollout on this machine and generates with all of them.
+    """Starts the servers of a rollout and generates with all of them.
 
     An engine of this package talks to a whole fleet, so one engine in this process does the work
-    of AReaL's engine per server.
+    of AReaL's engine per server: a worker of the scheduler starts a server, and no more. A server
+    that dies hands its rows to the others.
 
     Args:
         inf_engine: The class of the engine, made with ``config``.
         config: Rollout settings; ``config.backend`` gives the number of servers.
-        scheduler: None starts servers on this machine.
-
-    Raises:
-        NotImplementedError: A scheduler is given.
+        scheduler: Starts the workers; None starts servers as children of this process.
     """
 
     def __init__(
-        self, inf_engine: type[InferenceEngine], config: InferenceEngineConfig, scheduler: Any
+        self,
+        inf_engine: type[InferenceEngine],
+        config: InferenceEngineConfig,
+        scheduler: Scheduler | None,
     ) -> None:
-        if scheduler is not None:
-            raise NotImplementedError(
-                f"{type(scheduler).__name__}: schedulers other than local are not available yet; "
-                "pass None to start servers on this machine"
-            )
+        # What a worker starts asks for the key that the worker has.
+        if key := config.provider_api_key or getattr(scheduler, "key", None):
+            config = dataclasses.replace(config, provider_api_key=key)
         self.config = config
+        self.scheduler = scheduler
+        self._role = ""
         self.engine: Any = inf_engine(config)  # type: ignore[call-arg]  (engines take a config)
         self.server_infos: list[LocalInfServerInfo] = []
 
@@ -57,8 +60,11 @@ class RolloutController:
         Raises:
             RuntimeError: A server ended before it was ready.
             TimeoutError: A server is not ready within ``config.setup_timeout``.
+            SchedulerError: A worker could not be started, or failed.
         """
         try:
+            if server_infos is None and self.scheduler is not None:
+                server_infos = self._launch_in_workers(self.scheduler, role, server_args or {})
             self.server_infos = list(server_infos or self._launch(server_args or {}))
             addresses = [f"{info.host}:{info.port}" for info in self.server_infos]
             self.engine.initialize(engine_id=role, addr=addresses, train_data_parallel_size=1)
@@ -78,10 +84,44 @@ class RolloutController:
             infos.append(self.engine.launch_server(args))
         return infos
 
+    def _launch_in_workers(
+        self, scheduler: Scheduler, role: str, server_args: dict[str, Any]
+    ) -> list[LocalInfServerInfo]:
+        parallel = ModelAllocation.from_str(self.config.backend).parallel
+        size = parallel.model_parallel_size
+        specs = [
+            dataclasses.replace(
+                each, cpu=each.cpu * size, mem=each.mem * size, gpu=size if each.gpu else 0
+            )
+            for each in self.config.scheduling_spec
+        ]
+        strategy = self.config.scheduling_strategy
+        scheduler.create_workers(Job(role, parallel.dp_size, specs, strategy))
+        self._role = role
+        workers = scheduler.get_workers(role)
+
+        async def launch(worker: Worker) -> LocalInfServerInfo:
+            await scheduler.create_engine(worker.id, type(self.engine), role, self.config)
+            # A worker sees its own devices, and is reached where its server is.
+            args = {**server_args, "host": worker.ip}
+            args.pop("base_gpu_id", None)
+            if len(workers) > 1:
+                args.pop("port", None)
+            return await scheduler.async_call_engine(worker.id, "launch_server", role, args)
+
+        async def launch_all() -> list[LocalInfServerInfo]:
+            return await asyncio.gather(*map(launch, workers))
+
+        return asyncio.run(launch_all())
+
     def destroy(self) -> None:
-        """Stop the engine and end the servers that it started; a second call does nothing."""
+        """Stop the engine and end what was started; a second call does nothing."""
         self.engine.destroy()
         self.server_infos = []
+        if self.scheduler is not None and self._role:
+            role, self._role = self._role, ""
+            # A worker that is told to end destroys its engine, and that its server.
+            self.scheduler.delete_workers(role)
 
     # --- rollouts: arguments and results are those of InferenceEngine
 

@@ -111,6 +111,8 @@ class ServerPool:
         self._idle_since: float | None = None
         self._speak_at = 0.0
         self._is_running = False
+        self._poll_interval = poll_interval
+        self._look_up: Callable[[], list[str]] | None = None
 
     # --- life
 
@@ -119,6 +121,30 @@ class ServerPool:
         self._thread.start()
         self._is_running = True
         self._thread.spawn(self._watch, ())
+        if self._look_up is not None:
+            self._thread.spawn(self._follow, (self._look_up,))
+
+    def follow(self, look_up: Callable[[], list[str]]) -> None:
+        """Take in and forget servers as a list of addresses changes; call it before ``start``.
+
+        An empty list is not followed: it is that of a launcher that ends, or has not begun.
+        """
+        self._look_up = look_up
+
+    async def _follow(self, look_up: Callable[[], list[str]]) -> None:
+        listed: set[str] = set()
+        while True:
+            try:
+                found = set(await asyncio.to_thread(look_up))
+            except OSError as error:
+                logger.warning("the names of the servers cannot be read: %s", error)
+                found = set()
+            for address in listed - found if found else ():
+                self.remove(address)
+            if found:
+                self.add(found - listed)
+                listed = found
+            await asyncio.sleep(self._poll_interval)
 
     def stop(self) -> None:
         """Stop watching; requests that wait for a server fail, and updates are cancelled."""

@@ -254,7 +254,13 @@ class PPOTrainer(BaseTrainer):
         )
 
     def _rollout_config(self) -> Any:
-        config, batch_size = self.config.rollout, self.config.train_dataset.batch_size
+        batch_size = self.config.train_dataset.batch_size
+        # Servers are named after the run.
+        config = dataclasses.replace(
+            self.config.rollout,
+            experiment_name=self.config.experiment_name,
+            trial_name=self.config.trial_name,
+        )
         if config.consumer_batch_size == 1:
             config = dataclasses.replace(config, consumer_batch_size=batch_size)
         if config.max_concurrent_rollouts is None:

@@ -25,6 +25,8 @@ from areal.infra.remote import pool
 from areal.infra.remote.fleet import ServerState
 from areal.infra.remote.http import RequestRefusedError, ServerFaultError
 from areal.infra.remote_inf_engine import RemoteInfEngine
+from areal.utils import name_resolve, names
+from areal.utils.name_resolve import MemoryNameRecordRepository
 from tests.fake_servers import FakeServer, FakeSGLang, FakeVLLM, logprob, next_token
 
 PATIENCE_S = 20.0
@@ -331,6 +333,41 @@ def test_a_server_that_is_removed_hands_over_its_requests(scene_of: MakeScene) -
 
 
 # --- weights
+
+
+def test_named_servers_join_and_leave_with_their_names(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(name_resolve, "DEFAULT_REPOSITORY", MemoryNameRecordRepository())
+    servers = [FakeSGLang(), FakeSGLang()]
+    root = names.gen_servers("e", "t")
+    config = InferenceEngineConfig(
+        experiment_name="e", trial_name="t", backend="sglang:d1", poll_interval=0.1
+    )
+    engine = RemoteInfEngine(config, SGLangBackend())
+    with pytest.raises(RuntimeError, match="no inference server is known"):
+        engine.initialize()
+    name_resolve.add(f"{root}/0", servers[0].start())
+    give_up_at = time.monotonic() + PATIENCE_S
+
+    def until_known(*addresses: str) -> None:
+        while set(engine.addresses) != set(addresses):
+            assert time.monotonic() < give_up_at
+            time.sleep(0.005)
+
+    engine.initialize()
+    try:
+        assert engine.addresses == [servers[0].address]
+        name_resolve.add(f"{root}/1", servers[1].start())
+        until_known(servers[0].address, servers[1].address)
+        name_resolve.delete(f"{root}/0")
+        until_known(servers[1].address)
+        # That of a launcher which has gone takes no server away.
+        name_resolve.clear_subtree(root)
+        time.sleep(0.3)
+        until_known(servers[1].address)
+    finally:
+        engine.destroy()
+        for server in servers:
+            server.stop()
 
 
 @pytest.mark.parametrize(("fake", "backend"), KINDS)

@@ -87,11 +87,6 @@ def test_an_engine_gives_its_controller(engine: Any) -> None:
     assert type(controller.engine) is engine
 
 
-def test_other_schedulers_are_refused() -> None:
-    with pytest.raises(NotImplementedError, match="other than local are not available yet"):
-        RolloutController(RemoteSGLangEngine, settings("sglang:d1"), object())
-
-
 def test_rows_go_through_the_engine(controller: RolloutController) -> None:
     rows = [{"prompt": [1, 2]}, {"prompt": [3]}]
     assert len(controller.rollout_batch(rows, Workflow())) == 2

@@ -1,0 +1,1 @@
+"""Engines in worker processes, called over HTTP."""

@@ -1,0 +1,442 @@
+"""Workers as jobs of Slurm: one batch job a role, with one task a worker."""
+
+from __future__ import annotations
+
+import logging
+import os
+import shlex
+import shutil
+import signal
+import subprocess
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Protocol
+
+from areal.api.cli_args import SchedulingSpec
+from areal.api.errors import ConfigError
+from areal.infra.launch import Process
+from areal.infra.managed_process import PARENT_VARIABLE, ManagedProcess, read_end
+from areal.infra.scheduler.base import Command, CommandScheduler
+from areal.infra.scheduler.exceptions import WorkerCreationError
+
+logger = logging.getLogger("SlurmScheduler")
+
+_PROGRAMS = ("sbatch", "squeue", "scancel", "srun")
+_STATE_VALID_S = 5.0
+_CALL_TIMEOUT_S = 60.0
+# Slurm gives a cancelled job 30 seconds before it kills what is left.
+_KILL_WAIT_S = 40.0
+_ALIVE_S = 60.0
+_LOST = -9
+_LAUNCHER = "launcher"
+
+_BATCH = """\
+#!/bin/bash
+{options}
+set -a; . {environment}; set +a
+# The launcher's sign of life: a job whose launcher was killed ends by itself.
+( while sleep 10; do
+    age=$(( $(date +%s) - $(stat -c %Y {alive} 2>/dev/null || echo 0) ))
+    [ "$age" -lt {alive_s} ] || scancel "$SLURM_JOB_ID"
+  done ) &
+watcher=$!
+{commands}
+srun {srun_options} bash {tasks}
+code=$?
+kill "$watcher"
+exit "$code"
+"""
+
+
+class _Job(Protocol):
+    """Several tasks that Slurm runs."""
+
+    id: str
+
+    def is_over(self) -> bool: ...
+
+    def signal(self, number: int) -> None: ...
+
+    def cancel(self) -> None: ...
+
+
+class BatchJob:
+    """A job that ``sbatch`` has queued."""
+
+    def __init__(self, job_id: str) -> None:
+        self.id = job_id
+        self._state = "PENDING"
+        self._asked_at = float("-inf")
+        self._sent: set[int] = set()
+
+    def is_over(self) -> bool:
+        """Return whether it has left the queue; Slurm is asked every five seconds at most."""
+        if self._state and time.monotonic() - self._asked_at > _STATE_VALID_S:
+            self._asked_at = time.monotonic()
+            found = _call("squeue", "--noheader", "--jobs", self.id, "--format", "%T")
+            if found.returncode == 0 or "Invalid job id" in found.stderr:
+                self._state = found.stdout.strip()
+            else:  # a controller that is busy says nothing about the job
+                logger.warning("squeue: %s", found.stderr.strip())
+        return not self._state
+
+    def signal(self, number: int) -> None:
+        """Send a signal to all tasks, once, whoever of them is meant."""
+        if number in self._sent:
+            return
+        self._sent.add(number)
+        _call("scancel", f"--signal={signal.Signals(number).name.removeprefix('SIG')}", self.id)
+
+    def cancel(self) -> None:
+        """End it, and wait until it has left the queue."""
+        _call("scancel", self.id)
+        give_up_at = time.monotonic() + _KILL_WAIT_S
+        while not self.is_over() and time.monotonic() < give_up_at:
+            self._asked_at = float("-inf")
+            time.sleep(0.2)
+
+
+class StepJob:
+    """Tasks beside those of a job, on its nodes and devices."""
+
+    def __init__(self, job_id: str, process: ManagedProcess) -> None:
+        self.id = job_id
+        self._process = process
+
+    def is_over(self) -> bool:
+        return self._process.exit_code() is not None
+
+    def signal(self, number: int) -> None:
+        self._process.signal(number)  # srun passes it on
+
+    def cancel(self) -> None:
+        self._process.stop()
+
+
+class SlurmProcess:
+    """One task of a job.
+
+    Args:
+        command: What it runs.
+        scheduler: Submits it again.
+    """
+
+    def __init__(self, command: Command, scheduler: SlurmScheduler) -> None:
+        self.name = command.name
+        self.num_starts = 0
+        self.started_at = 0.0
+        self.command = command
+        self.job: _Job | None = None
+        self._scheduler = scheduler
+
+    @property
+    def exit_path(self) -> Path:
+        """Where the task notes how it ended."""
+        return self.command.log_path.with_suffix(".exit")
+
+    def start(self) -> None:
+        """Submit it by itself."""
+        # The others of its role go on, on the rest of their machines.
+        self._scheduler.submit(self.name.replace("/", "-"), [self], is_part=True)
+
+    def exit_code(self) -> int | None:
+        """Return how it ended; -9 where its job left the queue and it has noted nothing."""
+        if self.job is None:
+            return None
+        if (code := self._noted()) is not None:
+            return code
+        if not self.job.is_over():
+            return None
+        # What was written last may be on its way through the file system.
+        return _LOST if (code := self._noted()) is None else code
+
+    def _noted(self) -> int | None:
+        try:
+            text = self.exit_path.read_text().strip()
+        except OSError:
+            return None
+        return int(text) if text else None
+
+    def last_words(self) -> str:
+        """Return the end of its log."""
+        return read_end(self.command.log_path)
+
+    def signal(self, number: int) -> None:
+        """Send a signal to all tasks of its job."""
+        if self.job is not None and self.exit_code() is None:
+            self.job.signal(number)
+
+    def terminate(self) -> None:
+        """Tell all tasks of its job to end."""
+        self.signal(signal.SIGTERM)
+
+    def stop(self, grace_s: float = 10.0) -> None:
+        """End its job."""
+        give_up_at = time.monotonic() + grace_s
+        if self.job is None or self.job.is_over():
+            return
+        while self.exit_code() is None and time.monotonic() < give_up_at:
+            time.sleep(0.1)
+        self.job.cancel()
+
+
+class SlurmScheduler(CommandScheduler):
+    """Submits a batch job for each role.
+
+    Batch files, logs and the workers' addresses lie in the log folder, which all nodes must see, as
+    well as the folder that the run is started in.
+
+    Args:
+        n_gpus_per_node: Devices of one machine; a role that has devices takes whole machines.
+        container_type: In the place of that of each specification: "apptainer", or "none".
+        container_mounts: In the place of ``mount`` of each specification.
+        srun_additional_args: In the place of those of each specification.
+        startup_timeout: How long workers may take, with the time in the queue, in seconds.
+        options: Those of ``CommandScheduler``.
+
+    Raises:
+        ConfigError: This machine does not submit jobs.
+    """
+
+    def __init__(
+        self,
+        n_gpus_per_node: int = 8,
+        container_type: str | None = None,
+        container_mounts: str | None = None,
+        srun_additional_args: str | None = None,
+        startup_timeout: float = 300.0,
+        **options: Any,
+    ) -> None:
+        missing = [name for name in _PROGRAMS if shutil.which(name) is None]
+        if missing:
+            raise ConfigError(
+                f"scheduler.type=slurm needs {', '.join(missing)} on the PATH; start the run on a "
+                "machine that submits jobs"
+            )
+        super().__init__(
+            n_gpus_per_node=n_gpus_per_node, startup_timeout=startup_timeout, **options
+        )
+        self._container_type = container_type
+        self._mounts = container_mounts
+        self._srun_options = srun_additional_args
+        self._tasks: dict[str, SlurmProcess] = {}
+        self._repository.add(_LAUNCHER, os.getpid(), keepalive_ttl=_ALIVE_S)
+
+    def start(self, role: str, commands: Sequence[Command], together: bool = True) -> list[Process]:
+        processes = [SlurmProcess(command, self) for command in commands]
+        self.submit(role, processes, together)
+        self._tasks |= {process.name: process for process in processes}
+        return list(processes)
+
+    def submit(
+        self,
+        role: str,
+        processes: Sequence[SlurmProcess],
+        together: bool = True,
+        is_part: bool = False,
+    ) -> None:
+        """Queue the tasks of a role, or run them beside those of another.
+
+        Args:
+            role: Of the tasks; names the files.
+            processes: Get the job.
+            together: Whether the options of srun decide what happens to the others when one fails.
+            is_part: Whether they may take a part of a machine.
+
+        Raises:
+            ValueError: They would take parts of machines.
+            WorkerCreationError: Slurm refuses them.
+        """
+        folder = self.log_dir / "slurm"
+        folder.mkdir(parents=True, exist_ok=True)
+        for process in processes:
+            process.exit_path.unlink(missing_ok=True)
+        first = processes[0].command
+        tasks = folder / f"{role}.sh"
+        tasks.write_text(tasks_file(processes))
+        near = self._tasks.get(first.beside or "")
+        if near is not None and near.job is not None:
+            job: _Job = self._step(role, near.job.id, tasks, processes)
+        else:
+            job = self._batch(role, folder, tasks, processes, together, is_part)
+        for process in processes:
+            process.job = job
+            process.num_starts += 1
+            process.started_at = time.monotonic()
+
+    def _step(
+        self, role: str, job_id: str, tasks: Path, processes: Sequence[SlurmProcess]
+    ) -> StepJob:
+        size = f"--ntasks={len(processes)}"
+        argv = ["srun", f"--jobid={job_id}", "--overlap", size, "bash", str(tasks)]
+        process = ManagedProcess(
+            role, argv, processes[0].command.environment, tasks.with_suffix(".log")
+        )
+        process.start()
+        return StepJob(job_id, process)
+
+    def _batch(
+        self,
+        role: str,
+        folder: Path,
+        tasks: Path,
+        processes: Sequence[SlurmProcess],
+        together: bool,
+        is_part: bool,
+    ) -> BatchJob:
+        first = processes[0].command
+        environment = folder / f"{role}.env"
+        # The key is in it; a batch file can be read by everybody.
+        environment.touch(mode=0o600)
+        environment.write_text(
+            "".join(f"{k}={shlex.quote(v)}\n" for k, v in sorted(first.environment.items()))
+        )
+        batch = folder / f"{role}.sbatch"
+        text = batch_file(
+            f"{self.experiment_name}_{self.trial_name}:{role}",
+            first.spec,
+            len(processes),
+            self.n_gpus_per_node,
+            log_path=folder / f"{role}.log",
+            environment=environment,
+            alive=self.names_root / _LAUNCHER / "ENTRY",
+            tasks=tasks,
+            srun_options=self._srun_options,
+            container=container(first.spec, self._container_type, self._mounts),
+            together=together,
+            is_part=is_part,
+        )
+        batch.write_text(text)
+        found = _call("sbatch", "--parsable", str(batch))
+        if found.returncode:
+            raise WorkerCreationError(f"sbatch refuses {batch}: {found.stderr.strip()}")
+        # With several clusters their name follows.
+        return BatchJob(found.stdout.strip().partition(";")[0])
+
+    def delete_workers(self, role: str | None = None, reverse_order: bool = False) -> None:
+        ids = [process.name for process in self._processes.get(role or "", [])]
+        super().delete_workers(role, reverse_order)
+        for each in ids:
+            self._tasks.pop(each, None)
+
+
+def batch_file(
+    job_name: str,
+    spec: SchedulingSpec,
+    num_tasks: int,
+    n_gpus_per_node: int,
+    *,
+    log_path: Path,
+    environment: Path,
+    alive: Path,
+    tasks: Path,
+    srun_options: str | None = None,
+    container: str = "",
+    together: bool = True,
+    is_part: bool = False,
+) -> str:
+    """Return the text of a batch file.
+
+    Args:
+        job_name: As ``squeue`` shows it.
+        spec: Resources of each task.
+        num_tasks: How many tasks run side by side.
+        n_gpus_per_node: Devices of one machine.
+        log_path: Of the batch job itself; each task has a log of its own.
+        environment: A file of variables.
+        alive: A file that is touched as long as the job is wanted.
+        tasks: What every task runs.
+        srun_options: In the place of those of ``spec``.
+        container: What every task runs in, a command.
+        together: Whether ``srun_options`` decide what happens to the others when a task fails.
+        is_part: Whether the tasks may take a part of a machine.
+
+    Raises:
+        ValueError: The tasks take parts of machines.
+    """
+    options = {
+        "job-name": job_name,
+        "output": str(log_path),
+        "ntasks": num_tasks,
+        "cpus-per-task": max(1, spec.cpu),
+        "chdir": os.getcwd(),
+    }
+    num_gpus = spec.gpu * num_tasks
+    srun = spec.srun_additional_args if srun_options is None else srun_options
+    if num_gpus:
+        srun += f" --gpus-per-task={spec.gpu}"  # a task sees its own devices alone
+        n_gpus_per_node = num_gpus if is_part else n_gpus_per_node
+        if num_gpus % n_gpus_per_node or num_tasks % (num_gpus // n_gpus_per_node):
+            raise ValueError(
+                f"{job_name}: {num_tasks} workers of {spec.gpu} devices take parts of machines "
+                f"of {n_gpus_per_node}; choose sizes that fill them, or correct "
+                "cluster.n_gpus_per_node"
+            )
+        num_nodes = num_gpus // n_gpus_per_node
+        options |= {"nodes": num_nodes, "ntasks-per-node": num_tasks // num_nodes}
+        options |= {"gres": f"gpu:{n_gpus_per_node}"}
+        options |= {"mem": f"{spec.mem * num_tasks // num_nodes}G"} if spec.mem else {}
+    elif spec.mem:
+        options["mem-per-cpu"] = f"{max(1, (spec.mem << 10) // max(1, spec.cpu))}M"
+    chosen = {
+        "nodelist": spec.nodelist,
+        "exclude": spec.exclude,
+        "reservation": spec.reservation,
+    }
+    options |= {name: value for name, value in chosen.items() if value is not None}
+    flags = ["no-requeue", *(["exclusive"] if spec.exclusive else [])]
+    lines = [f"#SBATCH --{name}={shlex.quote(str(value))}" for name, value in options.items()]
+    srun += "" if together else " --kill-on-bad-exit=0"
+    # The options are shell words, such as --chdir $PWD.
+    return _BATCH.format(
+        options="\n".join([*lines, *(f"#SBATCH --{flag}" for flag in flags)]),
+        environment=shlex.quote(str(environment)),
+        alive=shlex.quote(str(alive)),
+        alive_s=int(_ALIVE_S),
+        commands="\n".join(spec.additional_bash_cmds or []),
+        srun_options=f"{srun} --ntasks={num_tasks} {container}".strip(),
+        tasks=shlex.quote(str(tasks)),
+    ).replace("\n\nsrun", "\nsrun")
+
+
+def tasks_file(processes: Sequence[SlurmProcess]) -> str:
+    """Return the text of what each task runs: its own command, into its own log."""
+    cases = []
+    for index, process in enumerate(processes):
+        shared = processes[0].command.environment.items()
+        own = [f"{k}={v}" for k, v in process.command.environment.items() - shared]
+        command = shlex.join([*(["env", *sorted(own)] if own else []), *process.command.argv])
+        log, note = (shlex.quote(str(p)) for p in (process.command.log_path, process.exit_path))
+        cases.append(f"{index}) {command} >>{log} 2>&1 </dev/null; echo $? >{note} ;;")
+    # A task notes how its command ended, also when both are told to end; and its parent is Slurm.
+    head = ["trap : TERM", f"unset {PARENT_VARIABLE}", "case $SLURM_PROCID in"]
+    return "\n".join([*head, *cases, "esac", ""])
+
+
+def container(spec: SchedulingSpec, kind: str | None = None, mounts: str | None = None) -> str:
+    """Return the command that runs another one in the container of a specification; "" for none.
+
+    The default image is on AReaL's own cluster; elsewhere, unless one is named, there is no
+    container.
+
+    Raises:
+        ValueError: The kind is unknown.
+    """
+    kind = kind or spec.container_type
+    if kind not in ("apptainer", "none"):
+        raise ValueError(f"container_type {kind!r} is unknown; set it to apptainer or none")
+    is_named = spec.image != SchedulingSpec().image or Path(spec.image).exists()
+    if kind == "none" or not spec.image or not is_named:
+        return ""
+    devices = ["--nv"] if spec.gpu else []
+    return shlex.join(["apptainer", "exec", *devices, "--bind", mounts or spec.mount, spec.image])
+
+
+def _call(*argv: str) -> subprocess.CompletedProcess[str]:
+    try:
+        return subprocess.run(
+            argv, capture_output=True, text=True, check=False, timeout=_CALL_TIMEOUT_S
+        )
+    except subprocess.TimeoutExpired:
+        return subprocess.CompletedProcess(argv, 1, "", f"{argv[0]} gave no answer")

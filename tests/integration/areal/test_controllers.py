@@ -1,0 +1,158 @@
+"""Train and rollout engines in processes of their own, behind controllers."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from safetensors.torch import load_file
+
+from areal.api import FinetuneSpec, SaveLoadMeta, WeightUpdateMeta
+from areal.api.cli_args import (
+    GenerationHyperparameters,
+    InferenceEngineConfig,
+    OptimizerConfig,
+    PPOActorConfig,
+    SchedulingSpec,
+)
+from areal.engine import RemoteLocalEngine
+from areal.engine.fsdp_engine import FSDPPPOActor
+from areal.infra import RolloutController, TrainController
+from areal.infra.scheduler import LocalScheduler
+from areal.infra.scheduler.exceptions import EngineCallError
+from areal.utils.data import pad_sequences_to_tensors
+from areal.utils.hf_utils import load_hf_tokenizer
+from areal.workflow.rlvr import RLVRWorkflow
+from tests.integration.areal.conftest import environment
+from tests.tiny_runs import get_digits_rl_dataset
+
+SPEC = FinetuneSpec(total_train_epochs=1, dataset_size=40, train_batch_size=4)
+
+
+@pytest.fixture
+def scheduler(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[LocalScheduler]:
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    monkeypatch.setenv("PYTHONPATH", environment()["PYTHONPATH"])
+    made = LocalScheduler(
+        experiment_name="e", trial_name="t", fileroot=str(tmp_path), startup_timeout=60
+    )
+    yield made
+    made.close()
+
+
+def actor_config(model: Path, backend: str) -> PPOActorConfig:
+    return PPOActorConfig(
+        experiment_name="e",
+        trial_name="t",
+        path=str(model),
+        backend=backend,
+        dtype="float32",
+        optimizer=OptimizerConfig(lr=0.01, warmup_steps=0),
+        ppo_n_minibatches=1,
+        kl_ctl=0.0,
+        scheduling_spec=(SchedulingSpec(cpu=1),),
+    )
+
+
+def trajectories() -> list[dict[str, Any]]:
+    """Returns groups of two answers to each of five prompts, of different lengths."""
+    generator = torch.Generator().manual_seed(0)
+    found = []
+    for length in (5, 11, 3, 8, 6):
+        rows = []
+        for k in range(2):
+            n = length + k
+            ids = torch.randint(0, 10, (n,), generator=generator)
+            mask = torch.tensor([0] * 2 + [1] * (n - 2))
+            rows.append({"input_ids": ids, "loss_mask": mask, "logprobs": -2.0 * mask.float()})
+        group = pad_sequences_to_tensors(rows)
+        group["rewards"] = torch.rand(2, generator=generator)
+        found.append(group)
+    return found
+
+
+@pytest.mark.parametrize("backend", ["fsdp:d2", "fsdp:c2"])
+def test_controlled_processes_compute_what_one_does(
+    warm_model: Path, tmp_path: Path, scheduler: LocalScheduler, backend: str
+) -> None:
+    alone = FSDPPPOActor(actor_config(warm_model, "fsdp:d1"))
+    alone.initialize(None, SPEC)
+    actor = FSDPPPOActor.as_controller(actor_config(warm_model, backend), scheduler)
+    assert type(actor) is TrainController
+    actor.initialize("actor", SPEC)
+    rows = trajectories()
+    for one, other in zip(alone.compute_logp(rows), actor.compute_logp(rows), strict=True):
+        torch.testing.assert_close(one, other, atol=1e-5, rtol=0)
+    results = []
+    for engine in (alone, actor):
+        # Each process has its own, as in AReaL, so the norm over the batch is left to this one.
+        batch = alone.compute_advantages(copy.deepcopy(rows))
+        engine.ppo_update(batch)
+        engine.step_lr_scheduler()
+        engine.set_version(3)
+        assert engine.get_version() == 3
+        path = tmp_path / type(engine).__name__
+        engine.save(SaveLoadMeta(path=str(path), weight_format="hf", with_optim=False))
+        results.append(load_file(path / "model.safetensors"))
+    before = load_file(warm_model / "model.safetensors")
+    assert any(not before[name].equal(results[0][name]) for name in before)
+    for name, expected in results[0].items():
+        torch.testing.assert_close(results[1][name], expected, atol=1e-4, rtol=0)
+    assert actor.export_stats() is not None
+    with pytest.raises(AttributeError, match="no 'compute_values'"):
+        actor.compute_values(rows)
+    with pytest.raises(EngineCallError, match="no_such_folder"):
+        actor.load(SaveLoadMeta(str(tmp_path / "no_such_folder"), "hf", False))
+    assert actor.is_data_parallel_head()
+    actor.destroy()
+    actor.destroy()
+
+
+def test_rollouts_and_training_go_through_controllers(
+    warm_model: Path, tmp_path: Path, scheduler: LocalScheduler
+) -> None:
+    rollout = RemoteLocalEngine.as_controller(
+        InferenceEngineConfig(
+            experiment_name="e",
+            trial_name="t",
+            backend="local:d2",
+            consumer_batch_size=4,
+            max_head_offpolicyness=0,
+            setup_timeout=60,
+            scheduling_spec=(SchedulingSpec(cpu=1),),
+        ),
+        scheduler,
+    )
+    assert type(rollout) is RolloutController
+    actor = FSDPPPOActor.as_controller(actor_config(warm_model, "fsdp:d1"), scheduler)
+    tokenizer = load_hf_tokenizer(str(warm_model))
+    gconfig = GenerationHyperparameters(n_samples=2, max_new_tokens=4)
+    workflow = RLVRWorkflow("tests.tiny_runs.sevens", gconfig, tokenizer)
+    dataset = get_digits_rl_dataset("")
+    rows = [dataset[i : i + 4] for i in range(0, 16, 4)]
+    meta = WeightUpdateMeta.from_disk("e", "t", str(tmp_path))
+    try:
+        actor.initialize("actor", SPEC)
+        rollout.initialize("rollout", {"model_path": str(warm_model)})
+        assert len(rollout.server_infos) == 2
+        actor.connect_engine(rollout, meta)
+        for step in range(3):
+            batch = actor.prepare_batch(rows, workflow, group_size=2)
+            versions = torch.cat([row["versions"].flatten() for row in batch])
+            assert set(versions[versions >= 0].tolist()) == {step}
+            actor.ppo_update(actor.compute_advantages(batch))
+            actor.update_weights(meta.with_version(step + 1))
+            actor.set_version(step + 1)
+            rollout.set_version(step + 1)
+        assert rollout.export_stats()["servers/serving"] == 2
+        folder = Path(str(meta.with_version(3).path))
+        assert [path.name for path in folder.parent.iterdir()] == [folder.name]
+    finally:
+        rollout.destroy()
+        actor.destroy()
+    with pytest.raises(NotImplementedError, match="disk"):
+        actor.connect_engine(rollout, WeightUpdateMeta(type="xccl"))

@@ -1,0 +1,82 @@
+"""Makers of every scheduler that can run on this machine."""
+
+from __future__ import annotations
+
+import os
+import secrets
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from areal.infra.scheduler import LocalScheduler, RayScheduler, SlurmScheduler
+from areal.infra.scheduler.base import CommandScheduler
+from tests import fake_slurm
+
+RAY_SETTINGS = {
+    "RAY_AUTH_MODE": "token",
+    "RAY_AUTH_TOKEN": secrets.token_hex(32),
+    "RAY_USAGE_STATS_ENABLED": "0",
+}
+
+
+@contextmanager
+def local(folder: Path) -> Iterator[CommandScheduler]:
+    yield LocalScheduler(experiment_name="e", trial_name="t", fileroot=str(folder))
+
+
+@contextmanager
+def ray(folder: Path) -> Iterator[CommandScheduler]:
+    """Of a cluster with two nodes, which are both this machine."""
+    with ray_cluster():
+        yield RayScheduler(
+            experiment_name="e", trial_name="t", fileroot=str(folder), startup_timeout=60
+        )
+
+
+@contextmanager
+def ray_cluster(num_nodes: int = 2, num_cpus: int = 4) -> Iterator[Any]:
+    """A running cluster that this process is connected to."""
+    # Ray reads it once, when it is imported; without, it writes a token into the home folder.
+    for name, value in RAY_SETTINGS.items():
+        os.environ.setdefault(name, value)
+    ray = pytest.importorskip("ray")
+    from ray.cluster_utils import Cluster
+
+    node = {"num_cpus": num_cpus, "num_gpus": 0, "memory": 64 << 30}
+    node["object_store_memory"] = 80 << 20
+    cluster = Cluster(initialize_head=True, head_node_args=node)
+    try:
+        for _ in range(num_nodes - 1):
+            cluster.add_node(**node)
+        ray.init(address=cluster.address, log_to_driver=False, logging_level="ERROR")
+        yield cluster
+    finally:
+        ray.shutdown()
+        cluster.shutdown()
+
+
+@contextmanager
+def slurm(folder: Path) -> Iterator[CommandScheduler]:
+    """With programs in the place of Slurm's that run jobs on this machine."""
+    with slurm_programs(folder):
+        yield SlurmScheduler(experiment_name="e", trial_name="t", fileroot=str(folder))
+
+
+@contextmanager
+def slurm_programs(folder: Path) -> Iterator[None]:
+    """sbatch and its like on the PATH."""
+    fake_slurm.install(folder / "bin")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PATH", f"{folder / 'bin'}{os.pathsep}{os.environ['PATH']}")
+        patch.setenv("FAKE_SLURM", str(folder / "jobs"))
+        yield
+
+
+KINDS: dict[str, Callable[[Path], AbstractContextManager[CommandScheduler]]] = {
+    "local": local,
+    "ray": ray,
+    "slurm": slurm,
+}
