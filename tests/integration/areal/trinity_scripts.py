@@ -345,11 +345,11 @@ def _serving(model_path: str) -> Iterator[tuple[Any, Any, str]]:
     """Gives the engine of a checkpoint, its tokenizer, and the address where it is served."""
     from areal.engine.local.engine import LocalInferenceEngine
     from areal.engine.local.server import InferenceServer
-    from areal.trainer.serve import _from_checkpoint
+    from areal.trainer.serve import load_checkpoint
     from areal.utils.hf_utils import load_hf_tokenizer
 
     tokenizer = load_hf_tokenizer(model_path)
-    weights, _, seed = _from_checkpoint(model_path, "fsdp:d1")
+    weights, _, seed = load_checkpoint(model_path, "fsdp:d1")
     engine = LocalInferenceEngine(InferenceEngineConfig(backend="local:d1"), weights, seed)
     engine.initialize()
     server = InferenceServer(engine, tokenizer, model_path)
