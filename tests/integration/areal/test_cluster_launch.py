@@ -84,6 +84,7 @@ def assert_same_steps(folder: Path, expected: list[Any]) -> None:
         assert one == pytest.approx(other, abs=1e-4)
 
 
+@pytest.mark.slow
 def test_a_run_under_slurm_does_what_one_machine_does(slurm: Path, undisturbed: list[Any]) -> None:
     write_config(slurm, "slurm")
     output = finish(start_script(slurm))

@@ -14,7 +14,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 
+from areal.trainer.cli import main
 from tests.integration.areal.conftest import Areal, command, environment
 from tests.tiny_archon import BACKENDS
 from tests.tiny_runs import rl_yaml, train_stats
@@ -196,7 +198,10 @@ def test_wrong_input_is_one_line_and_status_1(areal: Areal, tmp_path: Path) -> N
     assert "Traceback" not in done.stderr
 
 
-@pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+@pytest.mark.parametrize(
+    ("number", "status"),
+    [pytest.param(signal.SIGINT, 130, marks=pytest.mark.slow), (signal.SIGTERM, 143)],
+)
 def test_a_run_that_is_asked_to_stop_leaves_a_checkpoint_of_its_last_step(
     areal: Areal, number: signal.Signals, status: int, warm_model: Path, tmp_path: Path
 ) -> None:
@@ -237,26 +242,25 @@ def test_help_is_quick_and_says_how(areal: Areal, tmp_path: Path) -> None:
 
 
 def test_a_prompt_is_answered_by_a_checkpoint_or_by_a_run(
-    areal: Areal, warm_model: Path, tmp_path: Path
+    warm_model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.chdir(warm_model.parents[2])
+
+    def answers(model: Path, *options: str) -> list[str]:
+        done = CliRunner().invoke(main, ["generate", str(model), "1 2", *options])
+        assert done.exit_code == 0, done.output
+        return done.stdout.splitlines()
+
     options = ("--max-new-tokens", "4", "--seed", "3", "--samples", "6")
-    first, again = (
-        areal("generate", str(warm_model), "1 2", *options, cwd=tmp_path) for _ in range(2)
-    )
-    assert first.returncode == 0, first.stderr
-    assert first.stdout == again.stdout
-    answers = first.stdout.splitlines()
+    first = answers(warm_model, *options)
+    assert first == answers(warm_model, *options)
     # A seed fixes what is drawn, and every answer is drawn by itself.
-    assert len(answers) == 6
-    assert len(set(answers)) > 1
-    likeliest = areal(
-        "generate", str(warm_model), "1 2", "--temperature", "0", "--samples", "2", cwd=tmp_path
-    )
-    assert len(set(likeliest.stdout.splitlines())) == 1
-    run = warm_model.parents[2] / "run.yaml"
+    assert len(first) == 6
+    assert len(set(first)) > 1
+    assert len(set(answers(warm_model, "--temperature", "0", "--samples", "2"))) == 1
+    run = tmp_path / "run.yaml"
     shutil.copy(warm_model.parent / "config.yaml", run)
-    of_run = areal("generate", str(run), "1 2", *options, cwd=run.parent)
-    assert of_run.stdout == first.stdout, of_run.stderr
-    nothing = areal("generate", str(tmp_path / "nowhere"), "1 2", cwd=tmp_path)
-    assert nothing.returncode == 1
+    assert answers(run, *options) == first
+    nothing = CliRunner().invoke(main, ["generate", str(tmp_path / "nowhere"), "1 2"])
+    assert nothing.exit_code == 1
     assert nothing.stderr.startswith("error: ")

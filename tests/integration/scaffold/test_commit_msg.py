@@ -44,7 +44,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Makes a repository with a history of subjects."""
     folder = make_repository(tmp_path_factory.mktemp("made") / "r")
     commit(folder, "chore: begin", {"pkg/core/a.py": "A = 0\n", "docs/a.md": "a\n"})
-    for number in range(1, 12):
+    for number in range(1, 13):
         commit(folder, "fix(core): mend a", {"pkg/core/a.py": f"A = {number}\n"})
         commit(folder, "docs(guide): tell a", {"docs/a.md": f"a {number}\n"})
     return folder
@@ -82,7 +82,7 @@ def test_the_draft_of_what_is_staged(folder: Path) -> None:
     assert "- add function run (pkg/core/a.py)" in told["message"]
     assert told["references"] == ["#12"]
     assert told["files"] == [{"path": "pkg/core/a.py", "status": "M"}]
-    assert told["type"]["why"] == "11 of 11 earlier commits to source alone"
+    assert told["type"]["why"] == "12 of 12 earlier commits to source alone"
     assert told["scope"] == {"word": None, "why": ""}
     assert told["may_break"] == []
 

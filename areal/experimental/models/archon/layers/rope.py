@@ -17,6 +17,7 @@ from areal.experimental.models.archon.layers.rope_kinds import ROPE_KINDS, RopeA
 
 __all__ = [
     "ROPE_KINDS",
+    "InFP32",
     "Pairing",
     "RopeArgs",
     "RopeTable",
