@@ -14,7 +14,7 @@ ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
 
 # The tests are no installed package; the path has to be set before.
-from benchmarks.skills.truth import FOLDER as JUDGED  # noqa: E402
+from benchmarks.skills.truth import FOLDER as JUDGED  # noqa: E402 - as above
 from benchmarks.skills.truth import read_judged  # noqa: E402 - as above
 from scaffold.skills.check.rules import GONE, RULES  # noqa: E402 - as above
 from tests.skill_fixtures import RuleFixture, Tree, read_fixtures  # noqa: E402 - as above

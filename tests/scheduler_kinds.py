@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 import secrets
+import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 
 from areal.infra.scheduler import LocalScheduler, RayScheduler, SlurmScheduler
@@ -20,6 +22,23 @@ RAY_SETTINGS = {
     "RAY_AUTH_TOKEN": secrets.token_hex(32),
     "RAY_USAGE_STATS_ENABLED": "0",
 }
+
+TIMEOUT_S = 60.0
+
+
+def until(condition: Callable[[], Any]) -> None:
+    """Wait until a condition holds."""
+    give_up_at = time.monotonic() + TIMEOUT_S
+    while not condition():
+        assert time.monotonic() < give_up_at
+        time.sleep(0.05)
+
+
+def is_running(pid: int) -> bool:
+    try:
+        return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
 
 
 @contextmanager

@@ -26,7 +26,7 @@ RUNNERS = str(ROOT / "scaffold" / "runners")
 if RUNNERS not in sys.path:
     sys.path.append(RUNNERS)
 
-from archon_probe.measure.tiny import explicit_values, tiny_config  # noqa: E402
+from archon_probe.measure.tiny import explicit_values, tiny_config  # noqa: E402 - needs the path
 
 EXPORTS = (
     "ArchonParallelDims",

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import getpass
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import psutil
 import pytest
 import torch
 
@@ -27,12 +25,10 @@ from areal.infra.scheduler.exceptions import (
     WorkerTimeoutError,
 )
 from tests.echo_worker import COMMAND, ENGINE
-from tests.scheduler_kinds import KINDS
+from tests.scheduler_kinds import KINDS, TIMEOUT_S, is_running, until
 
 # What takes a minute or so to start again and again.
 SLOW = ("ray",)
-
-TIMEOUT_S = 60.0
 
 
 @pytest.fixture(
@@ -63,20 +59,6 @@ def made(scheduler: CommandScheduler, role: str, replicas: int = 1, **fields: An
     for worker_id in ids:
         asyncio.run(scheduler.create_engine(worker_id, ENGINE, "e"))
     return ids
-
-
-def until(condition: Callable[[], Any]) -> None:
-    give_up_at = time.monotonic() + TIMEOUT_S
-    while not condition():
-        assert time.monotonic() < give_up_at
-        time.sleep(0.05)
-
-
-def is_running(pid: int) -> bool:
-    try:
-        return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
-    except psutil.NoSuchProcess:
-        return False
 
 
 def test_workers_answer_in_the_order_of_their_ids(scheduler: CommandScheduler) -> None:
@@ -167,7 +149,7 @@ def test_a_command_that_fails_or_never_answers_is_an_error(scheduler: CommandSch
         scheduler.get_workers("a", TIMEOUT_S)
     # Whether it is noticed at once depends on where it is started.
     failures = (WorkerCreationError, WorkerFailedError)
-    with pytest.raises(failures, match="no_such_program"):  # noqa: PT012
+    with pytest.raises(failures, match="no_such_program"):  # noqa: PT012 - as above
         scheduler.create_workers(job("b", cmd="no_such_program"))
         scheduler.get_workers("b", TIMEOUT_S)
     scheduler.create_workers(

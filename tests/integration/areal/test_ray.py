@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import os
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import psutil
 import pytest
 
 from areal.api.cli_args import SchedulingSpec
@@ -17,11 +15,9 @@ from areal.api.scheduler_api import Job
 from areal.infra.scheduler import RayScheduler
 from areal.infra.scheduler.exceptions import WorkerCreationError, WorkerFailedError
 from tests.echo_worker import COMMAND, ENGINE
-from tests.scheduler_kinds import ray_cluster
+from tests.scheduler_kinds import TIMEOUT_S, is_running, ray_cluster, until
 
 pytestmark = pytest.mark.slow
-
-TIMEOUT_S = 60.0
 
 
 @pytest.fixture
@@ -52,20 +48,6 @@ def add_node(cluster: Any, num_cpus: int) -> Any:
 
 def job(role: str, replicas: int = 1, **fields: Any) -> Job:
     return Job(role, replicas, [SchedulingSpec(**{"cpu": 1, "mem": 1, "cmd": COMMAND, **fields})])
-
-
-def until(condition: Callable[[], Any]) -> None:
-    give_up_at = time.monotonic() + TIMEOUT_S
-    while not condition():
-        assert time.monotonic() < give_up_at
-        time.sleep(0.05)
-
-
-def is_running(pid: int) -> bool:
-    try:
-        return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
-    except psutil.NoSuchProcess:
-        return False
 
 
 def pid_of(scheduler: RayScheduler, worker: str) -> int:

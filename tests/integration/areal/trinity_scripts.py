@@ -289,7 +289,7 @@ class _FindNoVllm:
 def external(model_path: str = "") -> dict[str, Any]:
     """Returns what the package's own wrapper of type external gets of our server."""
     # The real wrapper is imported in the place of ours, which is for where vllm is missing.
-    sys.meta_path.insert(0, _FindNoVllm())  # type: ignore[arg-type]
+    sys.meta_path.insert(0, _FindNoVllm())  # type: ignore[arg-type]  # has what import calls
     package = load_package()
     config = importlib.import_module("trinity.common.config")
     allocator = importlib.import_module("trinity.common.models.allocator")
