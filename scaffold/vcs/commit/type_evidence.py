@@ -60,7 +60,7 @@ def find_type(
     if roles == {"docs"} and not seen and "docs" in rules.types:
         return Word("docs", "only documentation changes")
     doubt = "too few to go by" if seen.total() < ENOUGH else "yours to choose"
-    return Word(None, f"{told} are {word!r}: {doubt}" if seen else doubt)
+    return Word(None, f"{told} are {word!r}: {doubt}" if seen else "no earlier commit shows one")
 
 
 def from_table(

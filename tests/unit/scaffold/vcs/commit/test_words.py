@@ -42,7 +42,8 @@ def test_a_history_that_is_divided_leaves_the_type_to_the_author() -> None:
 
 def test_documentation_has_a_type_without_a_history() -> None:
     assert find_type([change("docs/a.md")], [], (), DEFAULT_RULES).word == "docs"
-    assert find_type([change("src/a.py")], [], (), DEFAULT_RULES).word is None
+    nothing = find_type([change("src/a.py")], [], (), DEFAULT_RULES)
+    assert nothing == Word(None, "no earlier commit shows one")
     assert find_type([change("docs/a.md")], [], (), Rules(("add",))).word is None
 
 
