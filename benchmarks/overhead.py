@@ -34,7 +34,7 @@ from areal.api.workflow_api import RolloutWorkflow
 from areal.experimental.trinity import TrinityWorkflow
 from areal.experimental.trinity.package import load_package
 from areal.infra import WorkflowExecutor
-from areal.utils.hf_utils import character_tokenizer
+from areal.utils.character_tokenizer import character_tokenizer
 from areal.workflow.rlvr import RLVRWorkflow
 
 _ROUNDS = 3

@@ -12,9 +12,9 @@ from torch import nn
 from areal.api.cli_args import ModelSpecConfig
 from areal.engine.loading.huggingface import make_model
 from areal.engine.model.shared_weights import SharedWeights
-from areal.utils.hf_utils import character_tokenizer
+from areal.utils.character_tokenizer import character_tokenizer
 
-SPEC = ModelSpecConfig()
+SPEC = ModelSpecConfig(characters="0123456789+-*/=() ?.")
 
 
 def make_reference() -> tuple[SharedWeights, Any]:

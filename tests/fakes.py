@@ -11,7 +11,7 @@ import torch
 from transformers import PreTrainedTokenizerFast
 
 from areal.api.io_struct import ModelRequest, ModelResponse, StopReason
-from areal.utils.hf_utils import character_tokenizer
+from areal.utils.character_tokenizer import character_tokenizer
 from areal.utils.image import to_pil
 
 

@@ -13,7 +13,7 @@ from areal.api.cli_args import ModelSpecConfig, VisionSpecConfig
 from areal.api.reward_api import inline_reward
 from areal.engine.loading.huggingface import as_causal_lm, make_model
 from areal.engine.model.image_text import ImageTextLM
-from areal.utils.hf_utils import character_tokenizer
+from areal.utils.character_tokenizer import character_tokenizer
 from areal.utils.image_processors import IMAGE_CHAT_TEMPLATE, IMAGE_TOKENS, small_processor
 
 VISION = {

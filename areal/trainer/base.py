@@ -94,7 +94,7 @@ class BaseTrainer(ABC):
         launch_script(config)
         set_random_seed(config.seed, key="trainer0")
         self.folder = run_folder(config)
-        self.tokenizer = make_tokenizer(config, self.actor_config)
+        self.tokenizer = make_tokenizer(config, self.actor_config, train_dataset, valid_dataset)
         self.train_dataset = train_dataset
         if train_dataset is None:
             self.train_dataset = load_rows(

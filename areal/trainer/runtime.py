@@ -5,7 +5,7 @@ from __future__ import annotations
 import fcntl
 import logging
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -32,11 +32,8 @@ from areal.engine.training.engine import PackedTrainEngine
 from areal.infra.launch import SERVERS_VARIABLE
 from areal.trainer.recover import RECOVER_FOLDER, has_recover
 from areal.trainer.report.records import RUN_FILE
-from areal.utils.hf_utils import (
-    character_tokenizer,
-    load_hf_processor_and_tokenizer,
-    load_hf_tokenizer,
-)
+from areal.utils.character_tokenizer import character_tokenizer, recording_tokenizer, strings_in
+from areal.utils.hf_utils import load_hf_processor_and_tokenizer, load_hf_tokenizer
 from areal.utils.image_processors import (
     IMAGE_CHAT_TEMPLATE,
     IMAGE_TOKENS,
@@ -131,9 +128,19 @@ def retire_earlier(config: BaseExperimentConfig) -> Path | None:
 
 
 def make_tokenizer(
-    config: BaseExperimentConfig, actor: TrainEngineConfig
+    config: BaseExperimentConfig,
+    actor: TrainEngineConfig,
+    train_dataset: Any = None,
+    valid_dataset: Any = None,
 ) -> PreTrainedTokenizerBase:
-    """Make or loads the tokenizer of a run.
+    """Make or load the tokenizer of a run.
+
+    Args:
+        config: Of the run.
+        actor: The trained model, whose folder has a tokenizer unless ``tokenizer_path`` names one.
+        train_dataset: Rows from which a model made from scratch takes its characters; None loads
+            those that the configuration names.
+        valid_dataset: The same.
 
     Raises:
         ConfigError: Nothing says which, or it cannot be loaded.
@@ -149,15 +156,46 @@ def make_tokenizer(
     spec = config.run.model
     if spec is None:
         raise ConfigError("no model is named: set actor.path, or describe one in run.model")
-    images = {}
+    images: dict[str, Any] = {}
     if spec.vision is not None:
         images = {
             "chat_template": IMAGE_CHAT_TEMPLATE,
             "special_tokens": IMAGE_TOKENS,
         }
+    if not spec.characters:  # written down, so that everything of the run has the same ones
+        given = [(config.train_dataset, train_dataset), (config.valid_dataset, valid_dataset)]
+        spec.characters = _characters_of(config, given, images)
     return character_tokenizer(
-        spec.characters, model_max_length=spec.max_position_embeddings, **images
+        spec.characters,
+        model_max_length=spec.max_position_embeddings,
+        **images,
     )
+
+
+def _characters_of(
+    config: BaseExperimentConfig,
+    datasets: Sequence[tuple[_DatasetConfig | None, Any]],
+    images: dict[str, Any],
+) -> str:
+    """Return the characters of the rows, and of what their loaders make tokens of, in order.
+
+    Args:
+        config: Of the run.
+        datasets: Sections of the configuration, each with its rows where they are loaded already.
+        images: Options of the tokenizer of an image model.
+    """
+    tokenizer = recording_tokenizer(**images)
+    seen = tokenizer.recorded
+    assert seen is not None
+    for section, given in datasets:
+        rows = given
+        if rows is None and section is not None:
+            rows = load_rows(section, tokenizer, lambda: _small_processor(config, tokenizer))
+        for index in range(len(rows or ())):  # a list, a RowDataset and a datasets.Dataset alike
+            seen.update(*strings_in(rows[index]))
+    if not seen:
+        raise ConfigError("the rows have no text; name the characters in run.model.characters")
+    return "".join(sorted(seen))
 
 
 def make_processor(
@@ -174,6 +212,10 @@ def make_processor(
             return load_hf_processor_and_tokenizer(base_model_path(path))[0]
         except (OSError, ValueError, ImportError) as error:
             raise ConfigError(f"cannot load the processor {path!r}: {error}") from error
+    return _small_processor(config, tokenizer)
+
+
+def _small_processor(config: BaseExperimentConfig, tokenizer: Any) -> ProcessorMixin | None:
     vision = config.run.model and config.run.model.vision
     if not vision:
         return None

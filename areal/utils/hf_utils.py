@@ -1,25 +1,17 @@
-"""Loads tokenizers, processors and files, builds the character tokenizer, renders chats."""
+"""Loads tokenizers, processors and files, and renders chats."""
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping, Sequence
+import itertools
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Literal, overload
 
 from areal.utils.image_processors import load_processor
 
 if TYPE_CHECKING:
-    from transformers import PreTrainedTokenizerFast, ProcessorMixin
+    from transformers import ProcessorMixin
     from transformers.tokenization_utils_base import PreTrainedTokenizerBase
-
-PAD_TOKEN, EOS_TOKEN, UNK_TOKEN = "<pad>", "<eos>", "<unk>"
-
-# Contents follow each other with nothing between them, so that a prompt is the text that a dataset
-# row shows; only an assistant's turn ends in <eos>, as generated text does.
-CONCATENATING_CHAT_TEMPLATE = (
-    "{% for message in messages %}{{ message['content'] }}"
-    "{% if message['role'] == 'assistant' %}{{ eos_token }}{% endif %}{% endfor %}"
-)
 
 
 @overload
@@ -62,6 +54,12 @@ def apply_chat_template(
     return list(rendered)
 
 
+def ordinary_token_ids(tokenizer: Any, count: int) -> list[int]:
+    """Return the first tokens that are not special, as a trial prompt that any model can read."""
+    special = set(tokenizer.all_special_ids)
+    return list(itertools.islice((i for i in range(len(tokenizer)) if i not in special), count))
+
+
 @functools.lru_cache(maxsize=8)
 def load_hf_tokenizer(model_name_or_path: str) -> PreTrainedTokenizerBase:
     """Load a tokenizer once per process; one without a padding token pads with end-of-sequence.
@@ -74,7 +72,9 @@ def load_hf_tokenizer(model_name_or_path: str) -> PreTrainedTokenizerBase:
     """
     from transformers import AutoTokenizer
 
-    tokenizer = AutoTokenizer.from_pretrained(model_name_or_path)
+    from areal.utils.character_tokenizer import restrict
+
+    tokenizer = restrict(AutoTokenizer.from_pretrained(model_name_or_path))
     if tokenizer.pad_token_id is None:
         tokenizer.pad_token = tokenizer.eos_token
     return tokenizer
@@ -123,55 +123,3 @@ def load_hf_or_local_file(path: str) -> str:
         repo_type=repo_types[scheme],
         revision=revision or "main",
     )
-
-
-def character_tokenizer(
-    characters: Sequence[str],
-    *,
-    chat_template: str = CONCATENATING_CHAT_TEMPLATE,
-    model_max_length: int | None = None,
-    special_tokens: Sequence[str] = (),
-) -> PreTrainedTokenizerFast:
-    """Build a tokenizer with one token per character, for small models made from scratch.
-
-    Ids are 0 ``<pad>``, 1 ``<eos>``, 2 ``<unk>``, then the characters in the order given. A
-    character outside the vocabulary becomes ``<unk>`` and decodes as such. ``save_pretrained``
-    writes it and ``AutoTokenizer`` reads it back.
-
-    Args:
-        characters: A string, or a sequence of one-character strings; repeats are ignored.
-        chat_template: Jinja; the default concatenates contents and ends an assistant's turn with
-            ``<eos>``.
-        model_max_length: In tokens; beyond it transformers warns. None is no limit.
-        special_tokens: Further tokens, each whole in the text; they follow the characters.
-
-    Raises:
-        ValueError: There is no character, or an entry is not exactly one character long.
-    """
-    from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers
-    from transformers import PreTrainedTokenizerFast
-
-    unique = list(dict.fromkeys(characters))
-    wrong = [entry for entry in unique if len(entry) != 1]
-    if not unique or wrong:
-        raise ValueError(f"characters must be single characters, at least one; got {wrong}")
-    vocabulary = {
-        token: index for index, token in enumerate([PAD_TOKEN, EOS_TOKEN, UNK_TOKEN, *unique])
-    }
-    tokenizer = Tokenizer(models.WordLevel(vocabulary, unk_token=UNK_TOKEN))
-    # A dot alone would leave line breaks unsplit.
-    tokenizer.pre_tokenizer = pre_tokenizers.Split(Regex(r"[\s\S]"), behavior="isolated")
-    tokenizer.decoder = decoders.Fuse()
-    limit = {} if model_max_length is None else {"model_max_length": model_max_length}
-    made = PreTrainedTokenizerFast(
-        tokenizer_object=tokenizer,
-        pad_token=PAD_TOKEN,
-        eos_token=EOS_TOKEN,
-        unk_token=UNK_TOKEN,
-        chat_template=chat_template,
-        clean_up_tokenization_spaces=False,
-        **limit,
-    )
-    if special_tokens:
-        made.add_special_tokens({"additional_special_tokens": list(special_tokens)})
-    return made

@@ -47,6 +47,8 @@ class ModelSpecConfig:
     """Describes a small model, and a tokenizer of single characters, that are made from scratch.
 
     Args:
+        characters: The vocabulary of the tokenizer; "" takes the characters of ``train_dataset``
+            and ``valid_dataset``. A text with any other character is refused.
         vision: For architectures that see, such as "qwen2_vl"; null for others.
     """
 
@@ -59,7 +61,7 @@ class ModelSpecConfig:
     head_dim: int = 32
     max_position_embeddings: int = 512
     tie_word_embeddings: bool = True
-    characters: str = "0123456789+-*/=() ?."
+    characters: str = ""
     seed: int = 1
     vision: VisionSpecConfig | None = None
 
@@ -69,8 +71,8 @@ class ModelSpecConfig:
         if self.num_attention_heads % self.num_key_value_heads:
             rule = f"divide num_attention_heads={self.num_attention_heads}"
             fail(self, "num_key_value_heads", rule, self.num_key_value_heads)
-        if not self.characters or len(set(self.characters)) != len(self.characters):
-            fail(self, "characters", "hold each character once, and one at least", self.characters)
+        if len(set(self.characters)) != len(self.characters):
+            fail(self, "characters", "hold each character once", self.characters)
 
 
 @dataclass

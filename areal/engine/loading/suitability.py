@@ -14,6 +14,7 @@ from areal.api.errors import ConfigError
 from areal.engine.local.slots import DecodePlan, PrefillPlan, SlotCache
 from areal.engine.model.causal_lm import CausalLM, PackedInputs
 from areal.engine.model.image_text import ImageTextLM
+from areal.utils.hf_utils import ordinary_token_ids
 from areal.utils.image import VisionPrompt, process_vision_prompt
 
 # Anything else (convolutions, state spaces, chunks) mixes tokens in ways that no plan controls.
@@ -107,8 +108,9 @@ def compare_images(lm: ImageTextLM, processor: Any) -> None:
     was_training = model.training
     model.eval()
     try:
+        text = processor.tokenizer.decode(ordinary_token_ids(processor.tokenizer, 6))
         shown = process_vision_prompt(
-            processor, f"{processor.image_token} 1 2 3", [Image.fromarray(noise)]
+            processor, f"{processor.image_token}{text}", [Image.fromarray(noise)]
         )
         own = _own_image_logits(lm, shown)
         found = _planned_image_logits(lm, shown)

@@ -289,7 +289,7 @@ class InferenceServer:
     def _encode(self, text: str) -> list[int]:
         try:
             ids: list[int] = self.tokenizer(text, add_special_tokens=False)["input_ids"]
-        except UnicodeError as error:
+        except ValueError as error:  # half of a surrogate pair, or a character without a token
             raise BadRequestError(f"text: cannot be encoded: {error}") from error
         return ids
 

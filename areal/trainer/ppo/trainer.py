@@ -52,6 +52,7 @@ from areal.trainer.runtime import make_colocated_engine, make_train_engine, uses
 from areal.trainer.scores import RowScore, by_source, source_of, summarize
 from areal.utils.data import TrajBatchMeta, concat_batch
 from areal.utils.dataloader import create_dataloader
+from areal.utils.hf_utils import ordinary_token_ids
 from areal.workflow import WORKFLOWS
 
 if TYPE_CHECKING:
@@ -214,7 +215,7 @@ class PPOTrainer(BaseTrainer):
             # Whatever the servers began with, a resumed run's weights are others.
             self._publish(self.actor.get_version())
             if self.rollout is not None:
-                prompt = self.tokenizer.encode("1 + 1 =")
+                prompt = ordinary_token_ids(self.tokenizer, 7)
                 self.rollout.check_temperature(prompt, self.config.actor.temperature)
 
     # --- set-up

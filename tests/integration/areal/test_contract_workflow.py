@@ -14,7 +14,7 @@ from areal.engine.loading.huggingface import load_model, resolve_dtype
 from areal.engine.local.engine import LocalInferenceEngine
 from areal.engine.model.shared_weights import SharedWeights
 from areal.utils import stats_tracker
-from areal.utils.hf_utils import character_tokenizer
+from areal.utils.character_tokenizer import character_tokenizer
 from tests.integration.areal import written_for_areal
 from tests.tiny_models import tiny_model
 from tests.tiny_runs import CHARACTERS, train_stats

@@ -29,7 +29,7 @@ from areal.engine.model.shared_weights import SharedWeights
 from areal.experimental.openai import AgentProxy
 from areal.trainer.ppo import PPOTrainer
 from areal.trainer.run import run_training
-from areal.utils.hf_utils import character_tokenizer
+from areal.utils.character_tokenizer import character_tokenizer
 from areal.workflow import RLVRWorkflow
 from tests.tiny_models import VOCAB_SIZE, tiny_model
 from tests.tiny_runs import CHARACTERS, get_digits_rl_dataset, rl_yaml, sevens, train_stats

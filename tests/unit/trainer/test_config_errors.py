@@ -12,7 +12,7 @@ import pytest
 
 from areal.api.errors import ArealError
 from areal.trainer.run import run_training
-from areal.utils.hf_utils import character_tokenizer
+from areal.utils.character_tokenizer import character_tokenizer
 from tests.fakes import tiny_tokenizer
 from tests.tiny_models import tiny_model
 from tests.tiny_runs import MODEL, pairs_yaml, rl_yaml, sft_yaml

@@ -1,12 +1,16 @@
 from __future__ import annotations
 
+from pathlib import Path
+from typing import Any
+
 import pytest
 import torch
 
-from areal.api.cli_args import ModelSpecConfig
+from areal.api.cli_args import ModelSpecConfig, SFTConfig, load_expr_config
+from areal.api.errors import ArealError, ConfigError
 from areal.engine.loading.huggingface import make_model
 from areal.engine.model.shared_weights import SharedWeights
-from areal.trainer.runtime import limit_threads
+from areal.trainer.runtime import limit_threads, load_rows, make_tokenizer
 from tests.fakes import tiny_tokenizer
 
 
@@ -26,3 +30,45 @@ def test_a_small_model_runs_on_one_thread_unless_told(
         assert torch.get_num_threads() == expected
     finally:
         torch.set_num_threads(before)
+
+
+def sft_config(folder: Path, rows: str, *overrides: str) -> Any:
+    (folder / "rows.jsonl").write_text(rows)
+    (folder / "sft.yaml").write_text(
+        "experiment_name: letters\ntrial_name: t\nrun: {algorithm: sft, model: {}}\n"
+        f"train_dataset: {{path: {folder / 'rows.jsonl'}, type: sft, batch_size: 1, "
+        "dataset_kwargs: {name: gsm8k}}\n"
+    )
+    argv = ["--config", str(folder / "sft.yaml"), *overrides]
+    return load_expr_config(argv, SFTConfig)[0]
+
+
+ROWS = '{"question": "day?", "answer": "2014-07-02"}\n'
+
+
+def test_the_characters_of_a_model_from_scratch_are_those_of_its_rows(tmp_path: Path) -> None:
+    config = sft_config(tmp_path, ROWS)
+    tokenizer = make_tokenizer(config, config.actor)
+    assert config.run.model.characters == "-01247?ady"
+    row = load_rows(config.train_dataset, tokenizer)[0]
+    assert tokenizer.decode(row["input_ids"]) == "day?2014-07-02<eos>"
+    assert tokenizer.unk_token_id not in row["input_ids"]
+
+
+def test_rows_that_a_script_gives_have_their_characters_too(tmp_path: Path) -> None:
+    config = sft_config(tmp_path, ROWS)
+    make_tokenizer(config, config.actor, [{"question": "pq"}], [{"parts": [{"text": "r"}]}])
+    assert config.run.model.characters == "pqr"
+
+
+def test_a_character_that_a_chosen_alphabet_lacks_is_named(tmp_path: Path) -> None:
+    config = sft_config(tmp_path, ROWS, "run.model.characters=day?0123")
+    tokenizer = make_tokenizer(config, config.actor)
+    with pytest.raises(ArealError, match="no token for '-' '4' '7';"):
+        load_rows(config.train_dataset, tokenizer)[0]
+
+
+def test_rows_without_text_need_named_characters(tmp_path: Path) -> None:
+    config = sft_config(tmp_path, ROWS)
+    with pytest.raises(ConfigError, match=r"run\.model\.characters"):
+        make_tokenizer(config, config.actor, [{"input_ids": [1]}])

@@ -1,15 +1,20 @@
 from __future__ import annotations
 
+import copy
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
-from transformers import AutoTokenizer, BatchEncoding
+from transformers import AutoTokenizer, BatchEncoding, PreTrainedTokenizerFast
 
+from areal.utils.character_tokenizer import (
+    UnknownCharacterError,
+    character_tokenizer,
+    recording_tokenizer,
+)
 from areal.utils.hf_utils import (
     apply_chat_template,
-    character_tokenizer,
     load_hf_or_local_file,
     load_hf_processor_and_tokenizer,
     load_hf_tokenizer,
@@ -72,10 +77,30 @@ def test_the_character_tokenizer_has_one_token_per_character() -> None:
     assert tokenizer.decode(tokenizer.encode(text)) == text
 
 
-def test_an_unknown_character_becomes_unk() -> None:
+def test_unknown_characters_are_refused_by_name(tmp_path: Path) -> None:
+    made = character_tokenizer(CHARACTERS)
+    made.save_pretrained(str(tmp_path))
+    for tokenizer in (made, load_hf_tokenizer(str(tmp_path)), copy.deepcopy(made)):
+        with pytest.raises(UnknownCharacterError, match="no token for 'x' '€';"):
+            tokenizer.encode("1x€2x")
+        with pytest.raises(UnknownCharacterError, match="no token for 'é';"):
+            tokenizer(["12", "é"], padding=True, return_tensors="pt")
+        with pytest.raises(UnknownCharacterError, match="no token for 'a';"):
+            apply_chat_template(tokenizer, [{"role": "user", "content": "1a"}])
+
+
+def test_an_unknown_token_that_a_model_wrote_is_read_again() -> None:
     tokenizer = character_tokenizer(CHARACTERS)
-    assert tokenizer.encode("1x€2") == [4, 2, 2, 5]
-    assert tokenizer.decode([4, 2, 5]) == "1<unk>2"
+    text = tokenizer.decode([4, 2, 5])
+    assert text == "1<unk>2"
+    assert tokenizer.encode(text) == [4, 2, 5]
+
+
+def test_characters_are_recorded_before_the_vocabulary_is_known() -> None:
+    tokenizer = recording_tokenizer()
+    tokenizer.encode("ab")
+    apply_chat_template(tokenizer, MESSAGES)
+    assert tokenizer.recorded == set("ab12+34=")
 
 
 def test_end_and_padding_are_told_apart_and_skipped_if_asked() -> None:
@@ -101,9 +126,9 @@ def test_it_can_be_saved_and_loaded_by_auto_tokenizer(tmp_path: Path) -> None:
     tokenizer = character_tokenizer(CHARACTERS, model_max_length=512)
     tokenizer.save_pretrained(str(tmp_path))
     loaded = AutoTokenizer.from_pretrained(str(tmp_path))
-    text = "12+34=x\n"
-    assert loaded.encode(text) == tokenizer.encode(text)
-    assert loaded.decode(loaded.encode(text)) == "12+34=<unk>\n"
+    assert type(loaded) is PreTrainedTokenizerFast
+    assert loaded.encode("12+34=\n") == tokenizer.encode("12+34=\n")
+    assert loaded.decode(loaded.encode("12+34=x\n")) == "12+34=<unk>\n"
     assert (loaded.pad_token_id, loaded.eos_token_id) == (0, 1)
     assert loaded.model_max_length == 512
     assert apply_chat_template(loaded, MESSAGES) == apply_chat_template(tokenizer, MESSAGES)

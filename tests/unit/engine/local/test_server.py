@@ -21,7 +21,7 @@ from areal.engine.local.server import InferenceServer
 from areal.engine.model.lora import ADAPTER_WEIGHTS, LoraCausalLM, make_config
 from areal.engine.model.shared_weights import SharedWeights
 from areal.engine.weight_sync import MANIFEST, WeightGroup, write_manifest
-from areal.utils.hf_utils import character_tokenizer
+from areal.utils.character_tokenizer import character_tokenizer
 from areal.utils.network import find_free_ports
 from tests.tiny_models import tiny_model
 

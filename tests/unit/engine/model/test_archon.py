@@ -26,7 +26,7 @@ from areal.engine.model.cpu_kernels import FusedRmsNorm
 from areal.engine.model.fused_linear import SiblingLinear
 from areal.engine.model.shared_weights import SharedWeights
 from areal.engine.training.archon import ArchonTrainEngine
-from areal.utils.hf_utils import character_tokenizer
+from areal.utils.character_tokenizer import character_tokenizer
 from tests.tiny_archon import archon_of, known, tiny_archon
 from tests.tiny_models import random_prompts, tiny_model
 
@@ -36,7 +36,7 @@ OPTIONS = ArchonEngineConfig()
 
 def made(**fields: Any) -> torch.nn.Module:
     spec = ModelSpecConfig(hidden_size=16, num_hidden_layers=1, head_dim=8, **fields)
-    tokenizer = character_tokenizer(spec.characters)
+    tokenizer = character_tokenizer("0123456789+=")
     return make_archon_model(spec, tokenizer, torch.float32, CPU, OPTIONS).module
 
 

@@ -15,7 +15,7 @@ from areal.engine.loading.suitability import compare_images
 from areal.engine.model.causal_lm import PackedInputs
 from areal.engine.model.image_text import ImageTextLM, Sight
 from areal.experimental.models.archon.parallel_dims import ArchonParallelDims
-from areal.utils.hf_utils import character_tokenizer
+from areal.utils.character_tokenizer import character_tokenizer
 from areal.utils.image import VisionPrompt, process_vision_prompt
 from tests.tiny_images import picture, see_model, text_of
 

@@ -10,7 +10,7 @@ from transformers import PreTrainedTokenizerFast
 from areal.api.io_struct import ModelRequest
 from areal.experimental.openai.messages import parse_messages
 from areal.experimental.openai.types import InteractionWithTokenLogpReward
-from areal.utils.hf_utils import character_tokenizer
+from areal.utils.character_tokenizer import character_tokenizer
 from tests.fakes import InstantEngine
 
 # Drops the reasoning of earlier answers, and writes the arguments of calls, as Qwen's does.

@@ -15,7 +15,7 @@ from areal.api.config.presets import PRESETS
 from areal.api.errors import ConfigError, EpisodeFailureError
 from areal.trainer.ppo import PPOTrainer
 from areal.trainer.run import run_training
-from areal.utils.hf_utils import character_tokenizer
+from areal.utils.character_tokenizer import character_tokenizer
 from tests.tiny_models import tiny_model
 from tests.tiny_runs import (
     CHARACTERS,
