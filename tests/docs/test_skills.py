@@ -149,8 +149,8 @@ FOLLOWED_ELSEWHERE = {
 }
 """Skills that a test of their own follows: in the other files of this folder."""
 
-SLOW = {"add-trinity-workflow"}
-"""Whose walk `make test` leaves out; tests of units run what it writes."""
+SLOW = {"add-dataset", "add-trinity-workflow"}
+"""Whose walk `make test` leaves out; tests of units run what they write."""
 
 every_skill = pytest.mark.parametrize("skill", SKILLS, ids=lambda path: path.parent.name)
 every_walk = pytest.mark.parametrize("name", WALKS)

@@ -1,4 +1,4 @@
-"""Runs the cases of ``test_parallel.py`` on one of their processes; torchrun starts it."""
+"""Runs the cases of ``test_parallel.py`` on one of their processes."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from contextlib import nullcontext
 from typing import Any
 from unittest import mock
 
+# This file is started by its path, so its folder is the first of the import path.
+import by_contract
 from archon_probe.measure.tiny import tiny_config
 from archon_probe.proof.parallel_cases import Case, Subject, run_all, run_case
-
-# torchrun starts this file by its path, so its folder is the first of the import path.
 from zoo import ZOO_SPEC
 
 from areal.experimental.models.archon.model_spec import get_model_spec
@@ -43,6 +43,8 @@ def subject_of(case: Case) -> Subject:
 
 def run(case: Case) -> dict[str, Any]:
     """Runs a case, with its mistake."""
+    if case.mode.startswith("contract"):
+        return by_contract.run(case.model_type, case.is_critic)
     with mock.patch(*MISTAKES[case.mistake]) if case.mistake else nullcontext():
         return run_case(case, subject_of(case))
 

@@ -10,7 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 
+from areal.trainer.cli import main
 from tests.integration.areal.conftest import command, environment
 from tests.integration.areal.test_launch import (
     SECTIONS,
@@ -115,10 +117,9 @@ def test_what_slurm_runs_ends_with_the_launcher(slurm: Path, number: int) -> Non
 
 def test_a_machine_without_slurm_is_refused(tmp_path: Path) -> None:
     write_config(tmp_path, "slurm")
-    launcher = start(tmp_path)
-    output = launcher.communicate(timeout=TIMEOUT_S)[0]
-    assert launcher.returncode == 1
-    assert "scheduler.type=slurm needs sbatch" in output
+    done = CliRunner().invoke(main, ["train", "-c", str(tmp_path / "config.yaml")])
+    assert done.exit_code == 1
+    assert "scheduler.type=slurm needs sbatch" in done.stderr
 
 
 @pytest.mark.slow

@@ -75,7 +75,7 @@ def trajectories() -> list[dict[str, Any]]:
     return found
 
 
-@pytest.mark.parametrize("backend", ["fsdp:d2", "fsdp:c2"])
+@pytest.mark.parametrize("backend", ["fsdp:d2", pytest.param("fsdp:c2", marks=pytest.mark.slow)])
 def test_controlled_processes_compute_what_one_does(
     warm_model: Path, tmp_path: Path, scheduler: LocalScheduler, backend: str
 ) -> None:

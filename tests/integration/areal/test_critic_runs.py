@@ -63,12 +63,10 @@ def test_a_killed_run_goes_on_bit_for_bit(areal: Areal, undisturbed: Path, tmp_p
         assert found == expected
 
 
+@pytest.mark.slow  # tests/integration/ranks compares a critic on several processes in every run
 @pytest.mark.parametrize(
     "overrides",
-    [
-        ("actor.backend=fsdp:d2",),
-        pytest.param(("actor.backend=fsdp:d2", "critic.backend=fsdp:t2"), marks=pytest.mark.slow),
-    ],
+    [("actor.backend=fsdp:d2",), ("actor.backend=fsdp:d2", "critic.backend=fsdp:t2")],
 )
 def test_two_processes_train_as_one_which_can_go_on(
     areal: Areal, undisturbed: Path, tmp_path: Path, overrides: tuple[str, ...]

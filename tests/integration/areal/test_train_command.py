@@ -190,9 +190,10 @@ def test_a_run_survives_kills_at_random_steps(
     check_killed_run(areal, warm_model, backend, tmp_path, whole_run[0], steps)
 
 
-def test_wrong_input_is_one_line_and_status_1(areal: Areal, tmp_path: Path) -> None:
-    done = areal("train", "-c", rl_yaml(tmp_path), "actor.optimiser.lr=1", cwd=tmp_path)
-    assert (done.returncode, done.stdout) == (1, "")
+def test_wrong_input_is_one_line_and_status_1(tmp_path: Path) -> None:
+    words = ["train", "-c", str(rl_yaml(tmp_path)), "actor.optimiser.lr=1"]
+    done = CliRunner().invoke(main, words)
+    assert (done.exit_code, done.stdout) == (1, "")
     assert done.stderr.startswith("error: ")
     assert "actor.optimizer" in done.stderr
     assert "Traceback" not in done.stderr

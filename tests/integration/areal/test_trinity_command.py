@@ -99,6 +99,7 @@ def test_one_task_is_run_and_shown(
     assert 'class="trained"' in (folder / "out/p/d/debug.html").read_text()
 
 
+@pytest.mark.slow  # the run that it becomes is resumed by tests/unit/trainer/test_recover.py
 def test_a_killed_run_goes_on_from_the_step_that_the_yaml_has_saved(
     areal: Areal, warm_model: Path, tmp_path: Path
 ) -> None:

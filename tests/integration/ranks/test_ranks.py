@@ -7,8 +7,6 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import subprocess
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -17,6 +15,7 @@ import pytest
 
 from tests.integration.areal.conftest import environment
 from tests.integration.ranks.cases import STEPS, Case, checkpoint, differences, make_engine, run
+from tests.rank_processes import run_ranks
 
 # In fp32 processes add up in another order: 1e-7 of what is added, which grows over the layers.
 TOLERANCES = {"logprobs": 5e-5, "losses": 1e-5, "norms": 2e-5, "gradients": 2e-5, "weights": 3e-3}
@@ -26,29 +25,29 @@ CLOSELY = {"qwen3": 2e-4, "llama": 2e-4}
 
 RECOMPUTED = {"gradient_checkpointing": True}
 CRITIC = {"is_critic": True}
-CRITICS = ["fsdp:d2", "fsdp:t2", "fsdp:c2", "archon:d2", "archon:t2", "archon:p2"]
 TIED = {"tie_word_embeddings": True}
 ON_TWO = [
-    Case("fsdp:d2"),
     Case("fsdp:d2", fields=TIED, config=RECOMPUTED),
-    Case("fsdp:t2"),
     # Neither the vocabulary nor a width divides.
     Case("fsdp:t2", fields={**TIED, "vocab_size": 43, "intermediate_size": 49}),
-    Case("fsdp:c2"),
     Case("fsdp:c2", fields={"num_key_value_heads": 1}, config=RECOMPUTED),
     Case("fsdp:d2", "qwen3_moe"),
-    Case("archon:d2"),
     Case("archon:t2", config=RECOMPUTED),
     Case("archon:c2"),
     Case("archon:p2"),
     Case("archon:d2e2", "qwen3_moe"),
-    *(Case(backend, config=CRITIC) for backend in CRITICS),
+    Case("fsdp:t2", config=CRITIC),
+    Case("archon:p2", config=CRITIC),
 ]
 FAMILIES = ["llama", "qwen2", "gemma3_text", "mistral", "phi3", "olmo2", "glm4", "granite"]
 FAMILIES += ["gpt_neox", "smollm3"]
 MORE_ON_TWO = [Case(f"fsdp:{axis}2", name) for name in FAMILIES for axis in "dtc"]
 MORE_ON_TWO += [Case("fsdp:d2", "mixtral"), Case("fsdp:c2", "mixtral")]
 MORE_ON_TWO += [Case("fsdp:d2", "gpt2"), Case("fsdp:d2", "opt")]
+MORE_ON_TWO += [Case(backend) for backend in ("fsdp:d2", "fsdp:t2", "fsdp:c2", "archon:d2")]
+MORE_ON_TWO += [
+    Case(backend, config=CRITIC) for backend in ("fsdp:d2", "fsdp:c2", "archon:d2", "archon:t2")
+]
 REFUSED = {
     "qwen3 fsdp:t2 num_key_value_heads=1": "num_key_value_heads=1 of Qwen3ForCausalLM",
     "opt fsdp:t2": "OPTForCausalLM has no tensor-parallel plan",
@@ -72,19 +71,11 @@ Results = dict[str, list[dict[str, Any]]]
 
 
 def launch(cases: Sequence[Case], processes: int, folder: Path, timeout_s: int = 280) -> Results:
-    """Runs cases by torchrun and returns, by name, what each process found."""
+    """Runs cases and returns, by name, what each process found."""
     (folder / "cases.json").write_text(json.dumps([dataclasses.asdict(case) for case in cases]))
-    command = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
-    command += ["--nproc-per-node", str(processes), "-m", "tests.integration.ranks.worker"]
-    done = subprocess.run(
-        [*command, str(folder / "cases.json"), str(folder / "results.json")],
-        cwd=Path(__file__).parents[3],
-        env={**environment(), "OMP_NUM_THREADS": "1"},
-        capture_output=True,
-        text=True,
-        timeout=timeout_s,
-    )
-    assert done.returncode == 0, done.stderr[:4000]
+    files = [str(folder / "cases.json"), str(folder / "results.json")]
+    argv = ["-m", "tests.integration.ranks.worker", *files]
+    run_ranks(processes, argv, environment(), timeout_s)
     results = json.loads((folder / "results.json").read_text())
     return {case.name: ranks for case, ranks in zip(cases, results, strict=True)}
 
@@ -120,7 +111,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 RESUMING = [("fsdp:d2", "fsdp:d1"), ("fsdp:t2", "archon:d1"), ("archon:p2", "fsdp:d1")]
-SAVING = ("fsdp:d2", "fsdp:t2", "archon:d2", "archon:p2")
+SAVING = ("fsdp:t2", "archon:p2")
+MORE_SAVING = ("fsdp:d2", "archon:d2")
 
 
 @pytest.fixture(scope="module")
@@ -153,7 +145,20 @@ def test_two_processes_go_on_where_one_stopped(on_two: Results, backend: str) ->
 def test_one_process_goes_on_where_two_stopped(
     on_two: Results, folder: Path, saved_by: str, backend: str
 ) -> None:
-    assert not any(on_two[f"qwen3 {saved_by} saves"]), on_two[f"qwen3 {saved_by} saves"]
+    check_saved(on_two, folder, saved_by, backend)
+
+
+@pytest.mark.slow
+def test_one_process_goes_on_where_two_replicas_stopped(tmp_path: Path) -> None:
+    cases = [Case(backend, saves=str(tmp_path / backend)) for backend in MORE_SAVING]
+    results = launch(cases, 2, tmp_path)
+    for saved_by in MORE_SAVING:
+        for backend in ("fsdp:d1", "archon:d1"):
+            check_saved(results, tmp_path, saved_by, backend)
+
+
+def check_saved(results: Results, folder: Path, saved_by: str, backend: str) -> None:
+    assert not any(results[f"qwen3 {saved_by} saves"]), results[f"qwen3 {saved_by} saves"]
     straight, resumed = make_engine(Case(backend)), make_engine(Case(backend))
     run(straight, range(2))
     resumed.load(checkpoint(str(folder / saved_by)))

@@ -1,4 +1,4 @@
-"""Runs cases on one of several processes, which torchrun starts."""
+"""Runs cases on one of several processes."""
 
 from __future__ import annotations
 

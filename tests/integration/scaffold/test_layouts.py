@@ -144,7 +144,7 @@ def test_a_name_that_a_branch_would_swallow_is_refused(
 
 
 @pytest.mark.parametrize(
-    "kind", ["reward", "workflow", pytest.param("dataset", marks=pytest.mark.slow)]
+    "kind", ["reward", *(pytest.param(k, marks=pytest.mark.slow) for k in ("dataset", "workflow"))]
 )
 def test_verify_on_a_checkout(scaffold: Callable[..., Any], running: Path, kind: str) -> None:
     argv = next(argv for argv in ADDS if argv[0].endswith(kind))

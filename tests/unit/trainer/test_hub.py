@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
 import sys
 from pathlib import Path
 from types import SimpleNamespace
@@ -17,6 +16,7 @@ from areal.api.errors import EpisodeFailureError, RankError
 from areal.engine.processes import is_first
 from areal.trainer.hub import Hub
 from tests.integration.areal.conftest import environment
+from tests.rank_processes import run_ranks
 
 # The second and the third process share their rows.
 REPLICAS = (0, 1, 1)
@@ -47,12 +47,7 @@ def test_one_process_copies_nothing() -> None:
 
 
 def test_several_processes_get_their_rows_and_give_back_results(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
-    command += ["--nproc-per-node", str(len(REPLICAS)), __file__, str(tmp_path)]
-    done = subprocess.run(
-        command, env=environment(), capture_output=True, text=True, timeout=120, check=False
-    )
-    assert done.returncode == 0, done.stderr
+    run_ranks(len(REPLICAS), [__file__, str(tmp_path)], environment())
     first, *others = (json.loads((tmp_path / f"{i}.json").read_text()) for i in range(3))
     for case, lengths in CASES.items():
         shares = [found[case]["rows"] for found in (first, *others)]

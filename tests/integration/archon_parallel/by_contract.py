@@ -1,21 +1,13 @@
-"""Splits every model over two processes by the contract's names alone; torchrun starts it."""
+"""Splits a model over the processes by the contract's names alone."""
 
 from __future__ import annotations
-
-import json
-import sys
-from pathlib import Path
 
 import torch
 import torch.distributed as dist
 from archon_probe.measure.tiny import tiny_config
 from torch.distributed.tensor import DTensor
 
-from areal.experimental.models.archon import (
-    ARCHON_MODELS,
-    ArchonParallelDims,
-    get_model_spec,
-)
+from areal.experimental.models.archon import ArchonParallelDims, get_model_spec
 
 
 def run(model_type: str, is_critic: bool) -> dict[str, float]:
@@ -46,11 +38,3 @@ def run(model_type: str, is_critic: bool) -> dict[str, float]:
         n for n in whole.keys() & exported.keys() if not torch.equal(whole[n], exported[n])
     }
     return {"error": float((found - wanted).abs().max() / wanted.std()), "lost": len(different)}
-
-
-if __name__ == "__main__":
-    dist.init_process_group("gloo")
-    found = {f"{t} {c}": run(t, c) for t in ARCHON_MODELS for c in (False, True)}
-    if dist.get_rank() == 0:
-        Path(sys.argv[1]).write_text(json.dumps(found))
-    dist.destroy_process_group()
