@@ -100,7 +100,7 @@ def _get_custom_dataset(
         from areal.dataset.sources import load_saved_dataset
 
         return load_saved_dataset(path, split)
-    loader = get_loader(path, type, name)
+    loader = _find_loader(path, type, name)
     given = {"path": path, "split": split, "tokenizer": tokenizer, "processor": processor}
     return _call(loader, {**given, "max_length": max_length}, kwargs)
 
@@ -110,7 +110,16 @@ def takes_processor(dataset_config: _DatasetConfig) -> bool:
     path, name = dataset_config.path, dataset_config.dataset_kwargs.get("name")
     if not path or (name is None and _is_saved_dataset(path)):
         return False
-    return "processor" in inspect.signature(get_loader(path, dataset_config.type, name)).parameters
+    return (
+        "processor" in inspect.signature(_find_loader(path, dataset_config.type, name)).parameters
+    )
+
+
+def _find_loader(path: str, type: str, name: str | None) -> Callable[..., Any]:
+    """Return the loader, once it is known that a path with the suffix of a data file exists."""
+    if _FILE_SUFFIX.search(path) and "://" not in path and not os.path.exists(path):
+        raise DatasetError(f"there is no data file {path!r}")
+    return get_loader(path, type, name)
 
 
 def get_loader(path: str, type: str, name: str | None = None) -> Callable[..., Any]:

@@ -10,8 +10,20 @@ import click
 
 from areal.api.errors import ArealError
 
+SHELLS = ("bash", "fish", "zsh")
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+
+class _Program(click.Group):
+    def invoke(self, ctx: click.Context) -> None:
+        """Run a command; Ctrl-C ends it as in any shell, also while it is imported."""
+        try:
+            super().invoke(ctx)
+        except KeyboardInterrupt:
+            click.echo("interrupted", err=True)
+            ctx.exit(130)
+
+
+@click.group(cls=_Program, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(package_name="areal-lite", prog_name="areal")
 def main() -> None:
     """Train language models with reinforcement learning, on a laptop or a cluster."""
@@ -149,6 +161,20 @@ def serve(
     except ArealError as error:
         click.echo(f"error: {error}", err=True)
         sys.exit(1)
+
+
+@main.command()
+@click.argument("shell", type=click.Choice(SHELLS), metavar="SHELL")
+def completion(shell: str) -> None:
+    """Print the script that completes commands in a shell: bash, fish or zsh.
+
+    For bash: eval "$(areal completion bash)"
+    """
+    from click.shell_completion import get_completion_class
+
+    kind = get_completion_class(shell)
+    assert kind is not None, "SHELLS holds what click knows"
+    click.echo(kind(main, {}, "areal", "_AREAL_COMPLETE").source())
 
 
 @main.group()

@@ -122,7 +122,10 @@ class Cli(Commands):
     def main(  # pyright: ignore[reportIncompatibleMethodOverride]
         self, args: Sequence[str] | None = None, prog_name: str | None = None, **extra: Any
     ) -> NoReturn:
-        """Run the command line and exit with 0 (done), 1 (refused), 2 (usage) or 3 (a fault)."""
+        """Run the command line and exit with a status.
+
+        0 is done, 1 refused, 2 a wrong command line, 3 a fault, 130 Ctrl-C.
+        """
         # A command makes many objects that live to its end; looking for cycles among them every 700
         # costs a tenth of a long one.
         gc.set_threshold(50_000, 20, 50)

@@ -101,7 +101,7 @@ def _as_known(error: BaseException) -> tuple[ScaffoldError, int]:
         # Messages of click may take several lines; an error is one line.
         return ScaffoldError(" ".join(text.split()), code="usage", hint=hint), 2
     if isinstance(error, click.Abort | KeyboardInterrupt):
-        return ScaffoldError("stopped", code="aborted"), 1
+        return ScaffoldError("stopped", code="aborted"), 130  # as a shell has it for Ctrl-C
     if os.environ.get("SCAFFOLD_DEBUG"):
         sys.excepthook(type(error), error, error.__traceback__)
     message = f"scaffold itself failed: {type(error).__name__}: {error}".splitlines()[0]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from areal.api.config.check import above
+from areal.api.config.check import above, fail
 from areal.api.config.cluster import ClusterSpecConfig, SchedulerConfig
 from areal.api.config.dataset import TrainDatasetConfig, ValidDatasetConfig
 from areal.api.config.generation import GenerationHyperparameters
@@ -54,6 +54,10 @@ class BaseExperimentConfig:
 
     def __post_init__(self) -> None:
         above(self, 0, "total_train_epochs", "total_train_steps", "total_train_n_seqs")
+        for name in ("experiment_name", "trial_name"):
+            value = getattr(self, name)
+            if value.startswith(("/", "~")) or ".." in value.split("/"):
+                fail(self, name, "name a folder inside cluster.fileroot", value)
         inherit_names(self, self.cluster.fileroot)
 
 

@@ -548,7 +548,7 @@ def test_ctrl_c_while_another_command_writes(root: Path) -> None:
         status, out, err = end(process)
     report = json.loads(out)
     jsonschema.validate(report, SCHEMA)
-    assert (status, report["error"]["code"]) == (1, "aborted")
+    assert (status, report["error"]["code"]) == (130, "aborted")
     assert "Traceback" not in err
     assert tree(root) == before
 

@@ -79,6 +79,9 @@ RL: list[tuple[dict[str, Any] | list[str], str]] = [
     (["run.algorithm=dpo"], "use DPOConfig"),
     (["train_dataset.type=dpo"], "unknown key 'gconfig'"),
     (["train_dataset.type=ppo"], "train_dataset.type"),
+    (["trial_name=../../t"], "trial_name must name a folder inside cluster.fileroot"),
+    (["experiment_name=/e"], "experiment_name must name a folder inside cluster.fileroot"),
+    (["train_dataset.path=rows/none.jsonl"], "there is no data file 'rows/none.jsonl'"),
     # models
     (["run.model=null"], "actor.path"),
     (["actor.path=./no/model/here"], "./no/model/here"),

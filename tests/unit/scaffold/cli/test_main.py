@@ -160,7 +160,7 @@ def test_a_person_at_the_keyboard_may_stop_it(in_project: Path, monkeypatch: pyt
 
     monkeypatch.setattr("scaffold.units.list.list_templates", stopped)
     status, report = run_json("list")
-    assert (status, report["error"]["code"]) == (1, "aborted")
+    assert (status, report["error"]["code"]) == (130, "aborted")
 
 
 def test_the_help_of_every_command_lists_the_common_options():
