@@ -75,6 +75,7 @@ class WorkflowExecutor:
         self._queue: RolloutQueue | None = None
         self._own = Mailbox()  # of submit()
         self._batch = Mailbox()  # of prepare_batch()
+        self.batch_rows: list[Row] = []  # of the latest one, a row for each trajectory
         self._feed: RowFeed | None = None
         self._batch_workflow: Any = None
         self._batch_accept_fn: AcceptFn | None = None
@@ -382,7 +383,9 @@ class WorkflowExecutor:
                 raise EpisodeFailureError(self._describe_barren(num_barren))
             num_requeued = len(accepted) - len(fresh)
             num_missing -= len(tasks) - num_requeued if dynamic_bs else len(fresh)
-        return [task.result for task in sorted(batch) if task.result is not None]
+        batch.sort()
+        self.batch_rows = [task.data for task in batch]
+        return [task.result for task in batch if task.result is not None]
 
     def pending_rows(self) -> list[Row]:
         """Return the rows read from the dataloader whose results ``prepare_batch`` has not used.

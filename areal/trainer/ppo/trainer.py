@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
+import itertools
 import json
 import logging
 import time
@@ -12,6 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import torch.distributed as dist
+from torch import Tensor
 
 from areal.api.cli_args import (
     GenerationHyperparameters,
@@ -48,6 +50,7 @@ from areal.trainer.ppo.outputs import next_token_outputs
 from areal.trainer.ppo.policy_loss import needs_prox_logp
 from areal.trainer.ppo.stats import batch_statistics
 from areal.trainer.report import EpisodeSample, ReportPaths
+from areal.trainer.report.summary import MEAN_STEPS
 from areal.trainer.runtime import make_colocated_engine, make_train_engine, uses_servers
 from areal.trainer.scores import RowScore, by_source, source_of, summarize
 from areal.utils.data import TrajBatchMeta, concat_batch
@@ -60,8 +63,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("Trainer")
 
-# Steps over which the training reward is averaged before run.stop_at_reward looks at it.
-STOP_WINDOW = 10
 # Episodes of a step that are written down for a person to read.
 NUM_SAMPLES = 2
 # In a checkpoint: the value model.
@@ -116,7 +117,8 @@ class PPOTrainer(BaseTrainer):
             config.gconfig.max_new_tokens,
             self._stop_token_ids(),
         )
-        self._recent_rewards: deque[float] = deque(maxlen=STOP_WINDOW)
+        self._data: list[Mapping[str, Any]] = []  # the row of each sequence of the batch
+        self._recent_rewards: deque[float] = deque(maxlen=MEAN_STEPS)
         self._workflow: Any = None
         self._eval_workflow: Any = None
         self._filter: Callable[..., bool] | None = None
@@ -173,10 +175,13 @@ class PPOTrainer(BaseTrainer):
         for score, trajectories in self._evaluate_rows():
             scores.append(score)
             for k, trajectory in enumerate(trajectories):
-                start = int(trajectory["loss_mask"][-1].int().argmax())
                 is_cut = truncated_rows(trajectory, self.config.actor, self._stop_token_ids())
                 task_id = f"{score.index}/{k}"
-                episodes.append(self._sample(trajectory, -1, task_id, start, bool(is_cut[-1])))
+                sampled = trajectory["loss_mask"][-1]
+                row = self.valid_dataset[score.index]
+                episodes.append(
+                    self._sample(trajectory, -1, task_id, sampled, bool(is_cut[-1]), row)
+                )
         return scores, episodes
 
     def _prepare_rollouts(
@@ -381,7 +386,10 @@ class PPOTrainer(BaseTrainer):
             reward_normalization=self.config.gconfig.reward_normalization,
             drop_incomplete_group=self.config.gconfig.drop_incomplete_group,
         )
-        return concat_batch(trajectories)
+        batch, meta = concat_batch(trajectories)
+        rows = zip(self.rollout.workflow_executor.batch_rows, meta.traj_group_sizes, strict=True)
+        self._data = [row for row, size in rows for _ in range(size)]
+        return batch, meta
 
     def _accepts(self, trajectory: dict[str, Any]) -> bool:
         """Check a trajectory against the model, and ask the filter of the run."""
@@ -470,18 +478,46 @@ class PPOTrainer(BaseTrainer):
         num_rows = len(batch["rewards"])
         chosen = sorted({k * num_rows // NUM_SAMPLES for k in range(NUM_SAMPLES)})
         # The loss mask of a batch for training has moved to the token that predicts.
-        starts = batch["loss_mask"].int().argmax(1) + 1
+        sampled = batch["loss_mask"].roll(1, dims=1)
+        sampled[:, 0] = 0
         is_cut = batch["seq_no_eos_mask"]
         return [
-            self._sample(batch, i, f"{self.step + 1}/{i}", int(starts[i]), bool(is_cut[i]))
+            self._sample(
+                batch, i, f"{self.step + 1}/{i}", sampled[i], bool(is_cut[i]), self._data[i]
+            )
             for i in chosen
         ]
 
     def _sample(
-        self, batch: dict[str, Any], i: int, task_id: str, start: int, is_cut: bool
+        self,
+        batch: dict[str, Any],
+        i: int,
+        task_id: str,
+        sampled: Tensor,
+        is_cut: bool,
+        data: Mapping[str, Any],
     ) -> EpisodeSample:
-        """Turn a sequence, whose first sampled token is at ``start``, into text."""
-        tokens = batch["input_ids"][i][batch["attention_mask"][i].bool()].tolist()
+        """Turn a sequence into text.
+
+        Args:
+            batch: It is row ``i`` of.
+            i: In the batch.
+            task_id: For a person.
+            sampled: [L], true at the tokens of the model.
+            is_cut: Whether it was to go on.
+            data: The row of the dataset.
+        """
+        is_token = batch["attention_mask"][i].bool()
+        tokens = batch["input_ids"][i][is_token].tolist()
+        marks = sampled[is_token].bool().tolist()
+        start = marks.index(True) if any(marks) else len(tokens)
+        turns = [
+            {"sampled": mark, "text": self.tokenizer.decode([token for token, _ in part])}
+            for mark, part in itertools.groupby(
+                zip(tokens[start:], marks[start:], strict=True), key=lambda pair: pair[1]
+            )
+        ]
+        answer = data.get("answer")
         version = (
             int(batch["versions"][i].max()) if "versions" in batch else self.actor.get_version()
         )
@@ -493,6 +529,8 @@ class PPOTrainer(BaseTrainer):
             reward=float(batch["rewards"][i]),
             version=version,
             stop_reason="length" if is_cut else "stop",
+            turns=turns if len(turns) > 1 else None,
+            answer=None if answer is None else str(answer),
             info=_plain(batch["info"][i]) if batch.get("info") else None,
         )
 
@@ -533,8 +571,8 @@ class PPOTrainer(BaseTrainer):
             return False
         if stats.get("eval"):
             return stats["reward"] > goal
-        is_full = len(self._recent_rewards) == STOP_WINDOW
-        return is_full and sum(self._recent_rewards) / STOP_WINDOW > goal
+        is_full = len(self._recent_rewards) == MEAN_STEPS
+        return is_full and sum(self._recent_rewards) / MEAN_STEPS > goal
 
     def _rollout_state(self) -> dict[str, Any]:
         if self.rollout is None:

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from areal.trainer.report.console import duration_text
-from areal.trainer.report.summary import RunRecord, Series, smooth, value_range
+from areal.trainer.report.summary import MEAN_STEPS, RunRecord, Series, ends, smooth, value_range
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -52,7 +52,7 @@ def _draw_lines(axes: Axes, train: Series, evals: Series) -> None:
         axes.plot(train.steps, train.values, color=BLUE, lw=2, marker=marker, label="training")
     else:
         axes.plot(train.steps, train.values, color=BLUE, lw=1, alpha=0.28, label="each step")
-        axes.plot(train.steps, smoothed, color=BLUE, lw=2.2, label="moving average")
+        axes.plot(train.steps, smoothed, color=BLUE, lw=2.2, label=f"mean of {MEAN_STEPS} steps")
     if evals.steps:
         points: dict[str, Any] = {
             "marker": "o",
@@ -109,9 +109,9 @@ def _dress(axes: Axes, record: RunRecord, train: Series, evals: Series) -> None:
 def _subtitle(record: RunRecord, train: Series) -> str:
     """Return one line: where it began, where it came to, in how many steps and how long."""
     parts = []
-    smoothed = smooth(train.values) or train.values
-    if train.values:
-        parts.append(f"{train.metric.title.lower()} {smoothed[0]:.3f} to {smoothed[-1]:.3f}")
+    if (found := ends(train)) is not None:
+        first, last = found
+        parts.append(f"{train.metric.title.lower()} {first:.3f} to {last:.3f}")
         parts.append(f"{train.steps[-1]} steps")
     parts.append(duration_text(record.elapsed_s))
     return "   ·   ".join(parts)

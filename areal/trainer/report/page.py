@@ -13,7 +13,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 
 from areal.trainer.report.charts import line_chart
 from areal.trainer.report.console import duration_text, number_text
-from areal.trainer.report.summary import METRICS, RunRecord, Series, smooth
+from areal.trainer.report.summary import MEAN_STEPS, METRICS, RunRecord, Series, ends, smooth
 
 MAX_EPISODE_STEPS = 6
 MAX_EPISODES_A_STEP = 4
@@ -86,19 +86,16 @@ def _status(status: str) -> dict[str, str]:
     return {"word": word.strip(), "level": level, "detail": detail.strip()}
 
 
-def _ends(series: Series) -> tuple[float, float] | None:
-    """Return the first and last value of a statistic, smoothed where it is long enough."""
-    values = smooth(series.values) or series.values
-    return (values[0], values[-1]) if values else None
-
-
 def _tiles(record: RunRecord) -> list[dict[str, str]]:
     """Return the few numbers at the top: label, value, and what it is compared with."""
     tiles = []
     headline = record.series(record.headline)
-    if ends := _ends(headline):
+    if found := ends(headline):
         label = headline.metric.title
-        tiles.append({"label": label, "value": f"{ends[1]:.3f}", "note": f"from {ends[0]:.3f}"})
+        note = f"from {found[0]:.3f}"
+        if smooth(headline.values) is not None:
+            note = f"mean of {MEAN_STEPS} steps, {note}"
+        tiles.append({"label": label, "value": f"{found[1]:.3f}", "note": note})
     evals = record.series(record.headline, of_evals=True)
     if evals.values:
         note = f"from {evals.values[0]:.3f}" if len(evals.values) > 1 else "one evaluation"
@@ -126,7 +123,9 @@ def _tiles(record: RunRecord) -> list[dict[str, str]]:
 def _chart(record: RunRecord, name: str, size_px: tuple[int, int]) -> dict[str, str]:
     """Return one statistic as title, unit, latest value and picture."""
     series, evals = record.series(name), record.series(name, of_evals=True)
-    last = series.values[-1] if series.values else evals.values[-1]
+    last = f"latest {number_text((series.values or evals.values)[-1])}"
+    if name == record.headline and (means := smooth(series.values)) is not None:
+        last = f"mean of {MEAN_STEPS} steps {means[-1]:.3f}"
     goal = record.run.get("stop_at_reward") if name == "reward" else None
     svg = line_chart(series, evals, size_px, goal=goal, resumed_at=record.resumed_at)
     metric = series.metric
@@ -134,7 +133,7 @@ def _chart(record: RunRecord, name: str, size_px: tuple[int, int]) -> dict[str, 
         "name": name,
         "title": metric.title,
         "unit": metric.unit,
-        "last": number_text(last),
+        "last": last,
         "svg": svg,
     }
 
@@ -239,9 +238,19 @@ def episode_view(row: Mapping[str, Any]) -> dict[str, Any]:
     """Return one episode, texts cut, its reward as text and as a level for the colour."""
     reward = row["reward"]
     level = "bad" if reward is None or reward <= 0 else "good" if reward >= 1 else "mid"
-    texts = {name: _cut(row[name]) for name in ("prompt", "completion")}
+    prompt = {"label": "Prompt", "text": _cut(row["prompt"])}
+    # Where the workflow spoke again, each turn stands by itself.
+    turns = row.get("turns") or [{"sampled": True, "text": row["completion"]}]
+    labels = {True: "Completion", False: "Feedback"}
+    parts = [{"label": labels[turn["sampled"]], "text": _cut(turn["text"])} for turn in turns]
     answer = None if row["answer"] is None else _cut(str(row["answer"]))
-    return {**row, **texts, "answer": answer, "reward": number_text(reward), "level": level}
+    return {
+        **row,
+        "parts": [prompt, *parts],
+        "answer": answer,
+        "reward": number_text(reward),
+        "level": level,
+    }
 
 
 def _files(log_dir: Path) -> list[dict[str, str]]:

@@ -31,6 +31,8 @@ class EpisodeSample:
         stop_reason: Why sampling ended: ``"stop"``, ``"length"`` or another word of the engine's.
         answer: The gold answer, where the dataset has one.
         info: What the workflow noted of it.
+        turns: What the model sampled and what the workflow put between, in order, each a mapping of
+            ``sampled`` and ``text``; None where the completion is one turn.
     """
 
     step: int
@@ -42,6 +44,7 @@ class EpisodeSample:
     stop_reason: str | None
     answer: str | None = None
     info: dict[str, Any] | None = None
+    turns: list[dict[str, Any]] | None = None
 
 
 def plain_number(value: Any) -> int | float | None:

@@ -33,7 +33,7 @@ from areal.trainer.report.records import (
     set_aside,
     write_json,
 )
-from areal.trainer.report.summary import load_record
+from areal.trainer.report.summary import MEAN_STEPS, load_record
 from areal.trainer.report.trackers import open_trackers
 
 logger = logging.getLogger("RunReport")
@@ -158,12 +158,19 @@ class RunLog:
             self._episodes_file.append(map(episode_row, episodes))
         for tracker in self._trackers:
             tracker.log(step, row)
-        if self._console is not None:
-            self._console.step(step, row)
         self._recent.append(row)
+        if self._console is not None:
+            self._console.step(step, row | self._means(row))
         for finding in diagnose(list(self._recent)):
             if step - self._warned_at.get(finding.code, -WARN_AGAIN_STEPS) >= WARN_AGAIN_STEPS:
                 self.warn(finding.code, finding.text)
+
+    def _means(self, row: Mapping[str, Any]) -> dict[str, float | None]:
+        """Return what the console leads with, over the latest steps."""
+        name = "reward" if "reward" in row else "loss"
+        latest = [each.get(name) for each in list(self._recent)[-MEAN_STEPS:]]
+        values = [value for value in latest if value is not None]
+        return {name: sum(values) / len(values) if values else None} if name in row else {}
 
     def eval(self, step: int, stats: Mapping[str, Any]) -> None:
         """Record an evaluation after a number of finished steps; before training that is 0."""

@@ -12,7 +12,8 @@ from typing import Any, NamedTuple
 
 from areal.trainer.report.records import EPISODES_FILE, RUN_FILE, STATS_FILE, read_rows
 
-MIN_POINTS_TO_SMOOTH = 8
+MEAN_STEPS = 10
+"""Steps over which the number is averaged that a person sees of a run."""
 
 
 class Metric(NamedTuple):
@@ -130,24 +131,26 @@ def load_record(log_dir: Path) -> RunRecord:
 
 
 def smooth(values: Sequence[float]) -> list[float] | None:
-    """Return the centred moving average over a tenth of the run, at most 21 steps.
+    """Return the mean of each value and the nine before it.
 
-    Towards both ends the window shrinks evenly to five steps, so that the first and the last value
-    are those of the first and the last steps and not of what lies beside them.
+    Its last value is the number that the console prints, the page leads with, and
+    ``run.stop_at_reward`` is compared with.
 
     Returns:
         One value for each given; None where there are too few to smooth.
     """
-    if len(values) < MIN_POINTS_TO_SMOOTH:
+    if len(values) < MEAN_STEPS:
         return None
-    half = min(10, max(2, len(values) // 20))
     sums = [0.0, *itertools.accumulate(values)]
-    smoothed = []
-    for i in range(len(values)):
-        reach = min(half, max(2, i), max(2, len(values) - 1 - i))
-        first, last = max(0, i - reach), min(len(values), i + reach + 1)
-        smoothed.append((sums[last] - sums[first]) / (last - first))
-    return smoothed
+    starts = (max(0, end - MEAN_STEPS) for end in range(1, len(sums)))
+    return [(sums[end] - sums[start]) / (end - start) for end, start in enumerate(starts, 1)]
+
+
+def ends(series: Series) -> tuple[float, float] | None:
+    """Return the means of the first and the last steps, or both values of a run too short."""
+    if (means := smooth(series.values)) is not None:
+        return means[MEAN_STEPS - 1], means[-1]
+    return (series.values[0], series.values[-1]) if series.values else None
 
 
 def thin(

@@ -146,6 +146,31 @@ def test_the_seed_decides_rows_and_samples(tmp_path: Path) -> None:
     assert [text[:2] for text in first] != [text[:2] for text in other]
 
 
+def get_answered_rl_dataset(path: str, **_: Any) -> list[dict[str, Any]]:
+    rows = get_digits_rl_dataset(path)
+    return [{**row, "answer": f"gold of {row['row']}"} for row in rows]
+
+
+def test_sampled_episodes_are_read_turn_by_turn_beside_the_gold_answer(tmp_path: Path) -> None:
+    kwargs = {"max_turns": 2, "turn_discount": 0.9, "feedback": "9=9="}
+    path = rl_yaml(
+        tmp_path,
+        run={"workflow": "multi_turn", "workflow_kwargs": kwargs},
+        train_dataset={"path": f"{__name__}.get_answered_rl_dataset"},
+    )
+    trained(path)
+    lines = (tmp_path / "e" / "t" / "episodes.jsonl").read_text().splitlines()
+    episodes = [json.loads(line) for line in lines]
+    # A prompt is the row's number in its last digit, as the gold answer has it.
+    assert all(each["prompt"] == each["answer"][-1] + "=" for each in episodes)
+    retried = [each for each in episodes if each["turns"]]
+    assert retried
+    for each in retried:
+        assert [turn["sampled"] for turn in each["turns"]] == [True, False, True]
+        assert "9=9=" in each["turns"][1]["text"]
+        assert "".join(turn["text"] for turn in each["turns"]) == each["completion"]
+
+
 def test_dropout_is_off_in_rollouts_and_updates(tmp_path: Path) -> None:
     model = tiny_model("gpt2", resid_pdrop=0.5, embd_pdrop=0.5, attn_pdrop=0.5, vocab_size=14)
     model.save_pretrained(tmp_path / "model")

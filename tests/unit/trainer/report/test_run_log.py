@@ -7,7 +7,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -318,3 +318,26 @@ def test_a_step_costs_less_than_a_millisecond_of_cpu(
     # Measured 0.3 ms; CPU time, not wall time, so that a busy machine cannot fail it.
     assert cost_s < 1e-3
     log.close()
+
+
+def test_console_page_and_curve_have_one_number(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    log = open_log(tmp_path, steps=20, console=True)
+    for step in range(1, 21):
+        log.step(step, {"reward": step / 20})
+    log.close()
+    # Of the last ten steps, which run.stop_at_reward is compared with.
+    assert "step 20/20  reward 0.775" in capsys.readouterr().err
+    page = (tmp_path / "report.html").read_text()
+    assert "mean of 10 steps 0.775" in page
+    assert "mean of 10 steps, from 0.275" in page
+
+
+def test_turns_of_an_episode_are_shown_apart(tmp_path: Path) -> None:
+    turns = [{"sampled": i % 2 == 0, "text": text} for i, text in enumerate(["5", "no!", "4"])]
+    log = open_log(tmp_path)
+    log.step(1, {"reward": 1.0}, [replace(episode(1), turns=turns)])
+    log.close()
+    text = re.sub(r"\s+", " ", re.sub(r"<[^>]*>", " ", (tmp_path / "report.html").read_text()))
+    assert "Prompt 2+2= Completion 5 Feedback no! Completion 4 Gold answer 4" in text
