@@ -220,6 +220,19 @@ def test_a_later_override_wins(yaml_file: Path) -> None:
     assert load(yaml_file, "actor.eps_clip_higher=.inf").actor.eps_clip_higher == math.inf
 
 
+def test_a_file_beside_it_has_what_areal_would_refuse(yaml_file: Path) -> None:
+    shared, own = LAPTOP.split("run:\n")
+    yaml_file.write_text(shared, encoding="utf-8")
+    beside = yaml_file.with_name("grpo.run.yaml")
+    beside.write_text("run:\n" + own, encoding="utf-8")
+    config, path = load_expr_config(["--config", str(yaml_file), "run.reward_fn=x"], GRPOConfig)
+    assert path == str(yaml_file)
+    assert (config.run.algorithm, config.run.reward_fn, config.seed) == ("grpo", "x", 3)
+    assert config.actor.reward_norm is not None  # of the preset
+    beside.write_text("run:\n  algorithm: grop\n  rewrad_fn: x\n", encoding="utf-8")
+    assert error_of(yaml_file, "seed=x").startswith(f"{beside}:3: unknown key 'run.rewrad_fn'")
+
+
 def test_an_allocation_mode_beside_backends_is_only_kept(yaml_file: Path) -> None:
     config = load(yaml_file, "allocation_mode=old", "actor.backend=fsdp:d2")
     assert config.allocation_mode == "old"
