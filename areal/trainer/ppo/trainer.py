@@ -38,7 +38,6 @@ from areal.trainer.ppo.actor import PPOActor
 from areal.trainer.ppo.checks import (
     check_critic_model,
     check_ppo_config,
-    check_sight_of_all,
     check_sights,
     check_values,
 )
@@ -91,8 +90,6 @@ class PPOTrainer(BaseTrainer):
         super().__init__(config, train_dataset, valid_dataset)
         # Rollouts and updates must see one policy; a dropped unit would make it another.
         self.weights.lm.turn_off_dropout()
-        if self.weights.lm.takes_images:
-            check_sight_of_all(config)
         self.ref = self._make_reference()
         if self.ref is not None and self.ref.lm.takes_images != self.weights.lm.takes_images:
             raise ConfigError(
