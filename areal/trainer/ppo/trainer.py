@@ -196,7 +196,7 @@ class PPOTrainer(BaseTrainer):
         self._workflow = self._make_workflow(workflow, workflow_kwargs, self.config.gconfig)
         assert self.config.eval_gconfig is not None
         self._eval_workflow = self._make_workflow(
-            eval_workflow, eval_workflow_kwargs, self.config.eval_gconfig
+            eval_workflow, eval_workflow_kwargs, self.config.eval_gconfig, "run.eval_workflow"
         )
         self._filter = resolve_accept_fn(dynamic_filter_fn or run.dynamic_filter)
         if self.rollout is not None:
@@ -267,7 +267,11 @@ class PPOTrainer(BaseTrainer):
         return config
 
     def _make_workflow(
-        self, workflow: Any, kwargs: dict[str, Any] | None, gconfig: GenerationHyperparameters
+        self,
+        workflow: Any,
+        kwargs: dict[str, Any] | None,
+        gconfig: GenerationHyperparameters,
+        key: str = "run.workflow",
     ) -> Any:
         """Return a workflow or an agent made of a name, a class or an instance."""
         if workflow is None:
@@ -278,7 +282,7 @@ class PPOTrainer(BaseTrainer):
         if not is_workflow(workflow) and not is_agent(workflow):
             name = workflow.__name__ if is_class else repr(workflow)
             raise ConfigError(
-                f"run.workflow: {name} is neither a workflow, which has a coroutine arun_episode, "
+                f"{key}: {name} is neither a workflow, which has a coroutine arun_episode, "
                 "nor an agent, which has a coroutine run"
             )
         if not is_class:
@@ -298,8 +302,7 @@ class PPOTrainer(BaseTrainer):
         except (TypeError, ValueError) as error:
             raise ConfigError(
                 f"cannot make {workflow.__name__}: {error}; it takes {', '.join(taken)}. "
-                "Set the missing ones in "
-                "run.workflow_kwargs, and the reward in run.reward_fn"
+                f"Set the missing ones in {key}_kwargs, and the reward in run.reward_fn"
             ) from error
 
     def _serve_agents(self) -> None:

@@ -114,6 +114,8 @@ def test_names_are_inherited_in_python_too() -> None:
         (["seed=${trial_name}"], "override 'seed=${trial_name}': seed: While dereferencing"),
         (["actor.backend=sglang:d1"], "actor.backend must name a train engine"),
         (["rollout.backend=fsdp:d1"], "rollout.backend must name an inference engine"),
+        (["actor.backend=a b"], "override 'actor.backend=a b': actor.backend cannot be read: "),
+        (["ref.backend=d2"], "override 'ref.backend=d2': ref.backend cannot be read: "),
         (["rollout.backend=sglnag:d1"], "did you mean 'sglang'?"),
         (["actor.discount=2"], "actor.discount must lie in [0, 1], found 2.0"),
         (["actor.optimizer.warmup_steps=-1"], "actor.optimizer.warmup_steps must be at least 0"),
@@ -257,11 +259,11 @@ def test_saving_leaves_api_keys_out_and_replaces_whole_files(
 
 
 @pytest.mark.parametrize("name", ["ref", "critic"])
-@pytest.mark.parametrize("written", ["", "fsdp:d1"])
+@pytest.mark.parametrize("written", [None, "", "fsdp:d1"])
 def test_a_model_beside_the_actor_has_its_backend_unless_one_is_named(
-    yaml_file: Path, name: str, written: str
+    yaml_file: Path, name: str, written: str | None
 ) -> None:
-    own = [f"{name}.backend={written}"] if written else []
+    own = [] if written is None else [f"{name}.backend={written}"]
     config = load(yaml_file, "actor.backend=archon:d2", f"{name}={{path: /m}}", *own)
     assert getattr(config, name).backend == (written or "archon:d2")
     assert config.actor.backend == "archon:d2"
