@@ -51,6 +51,7 @@ from areal.trainer.runtime import (
     make_tokenizer,
     make_train_engine,
     make_weights,
+    names_image_model,
     retire_earlier,
     run_folder,
 )
@@ -445,6 +446,12 @@ def check_actor(config: Any) -> None:
             )
     check_fields(config)
     _check_sizes(config)
+    backend = config.actor.backend
+    if ModelAllocation.from_str(backend).world_size > 1 and names_image_model(config):
+        raise ConfigError(
+            f"actor.backend {backend!r} shares the model among processes, which a model that takes "
+            "images is not; set it to fsdp:d1"
+        )
 
 
 def _check_sizes(config: Any) -> None:

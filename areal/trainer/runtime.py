@@ -21,7 +21,7 @@ from areal.api.cli_args import (
 )
 from areal.api.errors import ConfigError, DatasetError
 from areal.dataset import get_custom_dataset, takes_processor
-from areal.engine.loading.huggingface import resolve_dtype
+from areal.engine.loading.huggingface import resolve_dtype, takes_images
 from areal.engine.loading.suitability import compare_images
 from areal.engine.model.image_text import ImageTextLM
 from areal.engine.model.lora import base_model_path
@@ -64,6 +64,19 @@ def uses_servers(config: PPOConfig) -> bool:
     actor = ModelAllocation.from_str(config.actor.backend)
     needs_several = rollout.world_size > 1 or actor.world_size > 1
     return rollout.backend != "local" or needs_several or bool(os.environ.get(SERVERS_VARIABLE))
+
+
+def names_image_model(config: BaseExperimentConfig) -> bool:
+    """Return whether the actor will be a model that takes images; reads its configuration alone.
+
+    Raises:
+        ConfigError: ``actor.path`` has none.
+    """
+    path = config.actor.path
+    if path:
+        check_local_path(path)
+        return takes_images(path)
+    return config.run.model is not None and config.run.model.vision is not None
 
 
 class FolderLock:

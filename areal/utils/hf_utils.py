@@ -38,8 +38,14 @@ def apply_chat_template(
         ``BatchEncoding`` (transformers 5), a tensor, or a batch of one; or the text.
 
     Raises:
+        TypeError: The messages are text, as those of image datasets are.
         ValueError: The tokenizer answered with a batch of several conversations.
     """
+    if isinstance(messages, str):
+        raise TypeError(
+            "messages must be mappings of role and content, found text; rows with images are for "
+            "VisionRLVRWorkflow"
+        )
     rendered = tokenizer.apply_chat_template(messages, tokenize=tokenize, **kwargs)
     if not tokenize:
         return rendered

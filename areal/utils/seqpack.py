@@ -181,6 +181,6 @@ def _round_up(n: int, divisor: int) -> int:
 def _check_enough(num_groups: int, num_sizes: int, divisor: int) -> None:
     if num_groups > num_sizes:
         raise ValueError(
-            f"cannot make {num_groups} micro-batches (a multiple of n_mbs_divisor={divisor}) "
-            f"from {num_sizes} units of sequences"
+            f"cannot make {num_groups} micro-batches (a multiple of "
+            f"mb_spec.n_mbs_divisor={divisor}) from {num_sizes} units of sequences"
         )

@@ -7,8 +7,13 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from areal.api.config.field_table import FIELD_TABLE, Entry, Ignored, Read, Refused
-from areal.api.config.schema import INHERITED_KEYS
+from areal.api.config.train_engine import TrainEngineConfig
 from areal.api.errors import ConfigError
+
+# A reference is loaded and asked for log-probabilities; the rest of its class is for training.
+_FROZEN_KEYS = {option.name for option in dataclasses.fields(TrainEngineConfig)}
+_FROZEN = Ignored("the reference is not trained; the actor's value counts")
+_OTHER_ENGINE = Ignored("of another engine than that of backend")
 
 
 def entry_of(cls: type, name: str) -> Entry:
@@ -88,28 +93,52 @@ def _refusal(entry: Entry, value: Any) -> str | None:
     return next((instead for each, instead in refused if each == value), None)
 
 
-def _set_fields(
-    section: Any, default: Any = None, prefix: str = ""
-) -> Iterator[tuple[str, Any, Any, Entry]]:
+def _set_fields(config: Any) -> Iterator[tuple[str, Any, Any, Entry]]:
     """Yield dotted key, value, default and entry of all fields that differ from their default.
 
     Fields that a script's own class adds are the script's. A section counts for itself only where
-    it is null by default and set.
+    it is null by default and set, or where nothing reads it; then all below it counts.
     """
+    names = {
+        "experiment_name": config.experiment_name,
+        "trial_name": config.trial_name,
+        "fileroot": config.cluster.fileroot,
+    }
+    yield from _below(config, None, "", None, names)
+
+
+def _below(
+    section: Any, default: Any, prefix: str, above: Ignored | None, names: dict[str, str]
+) -> Iterator[tuple[str, Any, Any, Entry]]:
     ours = _class_of_ours(type(section))
     if ours is None:
         return
     default = default or ours()
     for option in dataclasses.fields(ours):
-        if option.name in INHERITED_KEYS:
-            continue
-        key, entry = prefix + option.name, entry_of(ours, option.name)
+        key = prefix + option.name
         value, usual = getattr(section, option.name), getattr(default, option.name)
+        if option.name in names and names[option.name] == value:
+            continue
+        entry = entry_of(ours, option.name)
+        if _refusal(entry, value) is None:  # else it is refused wherever it is written
+            entry = above or _not_read_there(section, key) or entry
         if not dataclasses.is_dataclass(value):
             if value != usual:
                 yield key, value, usual, entry
             continue
         if usual is None:
             yield key, value, usual, entry
+            if isinstance(entry, Ignored):
+                continue
         if not isinstance(entry, Refused):  # else there is nothing more to find
-            yield from _set_fields(value, usual, key + ".")
+            ignored = entry if isinstance(entry, Ignored) else None
+            yield from _below(value, usual, key + ".", ignored, names)
+
+
+def _not_read_there(section: Any, key: str) -> Ignored | None:
+    """Return the reason why a key that is read elsewhere has no effect in this section."""
+    parent, _, name = key.rpartition(".")
+    if parent == "ref" and name not in _FROZEN_KEYS:
+        return _FROZEN
+    other = name in ("archon", "fsdp") and not str(section.backend).startswith(name)
+    return _OTHER_ENGINE if other else None

@@ -43,7 +43,7 @@ Entry = Read | Refused | Ignored
 
 _ACTIVATIONS = Read("areal.engine.model.archon")
 _ADVANTAGES = Read("areal.trainer.advantages")
-_AGENTS = Read("areal.experimental.openai.proxy.agent_proxy")
+_AGENTS = Read("areal.experimental.openai.proxy.proxy_gateway")
 _BASE = Read("areal.trainer.base")
 _CRITIC = Read("areal.trainer.ppo.critic")
 _DECODER = Read("areal.engine.local.decoder")

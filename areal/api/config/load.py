@@ -169,7 +169,9 @@ def _merge(
     assert isinstance(merged, DictConfig)
     for name in _ON_THE_ACTORS_PROCESSES:
         is_own = name in merged and not OmegaConf.is_interpolation(merged, name)
-        if is_own and merged[name] is not None and f"{name}.backend" not in explicit_keys:
+        if not is_own or merged[name] is None:
+            continue
+        if f"{name}.backend" not in explicit_keys or not merged[name].backend:
             merged[name].backend = "${actor.backend}"
     return merged
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from areal.api.alloc_mode import ModelAllocation
+from areal.api.config.backends import allocation_of
 from areal.api.config.check import above, at_least, fail, one_of
 from areal.api.config.cluster import SchedulingSpec, SchedulingStrategy
 from areal.api.config.defaults import ours
@@ -104,5 +104,5 @@ class InferenceEngineConfig:
         above(self, 0, "setup_timeout", "workers_ready_timeout", "request_timeout")
         above(self, 0, "poll_interval")
         one_of(self, "_version", ("v1",))
-        if ModelAllocation.from_str(self.backend).trains:
+        if allocation_of(self).trains:
             fail(self, "backend", "name an inference engine (local, sglang or vllm)", self.backend)

@@ -34,11 +34,14 @@ _NOTHING = object()
 class ConfigText:
     """A YAML file and the overrides after it, read but not yet interpreted.
 
-    ``layers`` holds the file's mapping and one for each override, in order.
+    A file ``NAME.run.yaml`` beside ``NAME.yaml`` is read after it: it has what AReaL's own loader
+    would refuse in the first. ``layers`` holds the mapping of each of ``files``, and one for each
+    override, in order.
     """
 
     path: str
     overrides: list[str]
+    files: list[str] = field(default_factory=list)
     layers: list[dict[str, Any]] = field(default_factory=list)
 
     @classmethod
@@ -49,8 +52,10 @@ class ConfigText:
             ConfigError: The file is missing, no text, no YAML or no mapping; an override is not
                 of the form key=value.
         """
-        text = cls(path, list(overrides))
-        text.layers.append(_read_yaml(path))
+        beside = Path(path).with_suffix(".run.yaml")
+        files = [path, str(beside)] if beside.is_file() else [path]
+        text = cls(path, list(overrides), files)
+        text.layers.extend(_read_yaml(file) for file in files)
         text.layers.extend(_read_override(override) for override in overrides)
         return text
 
@@ -73,10 +78,10 @@ class ConfigText:
 
     def place_in_layer(self, key: str, index: int) -> str:
         """Return where a key of one layer was written: ``file:line``, or the override."""
-        if index:
-            return f"override {self.overrides[index - 1]!r}"
-        line = self._lines.get(key)
-        return f"{self.path}:{line}" if line else self.path
+        if index >= len(self.files):
+            return f"override {self.overrides[index - len(self.files)]!r}"
+        line = self._lines[index].get(key)
+        return f"{self.files[index]}:{line}" if line else self.files[index]
 
     def typed_layers(self, cls: type) -> list[DictConfig]:
         """Return the layers in a form that can be merged into ``OmegaConf.structured(cls)``.
@@ -119,12 +124,8 @@ class ConfigText:
         return candidates[0] if len(candidates) == 1 else None
 
     @cached_property
-    def _lines(self) -> dict[str, int]:
-        import yaml
-
-        with open(self.path, encoding="utf-8") as file:
-            root = yaml.compose(file, Loader=yaml.SafeLoader)
-        return dict(_node_lines(root, ""))
+    def _lines(self) -> list[dict[str, int]]:
+        return [dict(_lines_of(path)) for path in self.files]
 
 
 @dataclass
@@ -236,6 +237,13 @@ def _leaves(layer: dict[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]
             yield from _leaves(value, f"{prefix}{name}.")
         else:
             yield f"{prefix}{name}", value
+
+
+def _lines_of(path: str) -> Iterator[tuple[str, int]]:
+    import yaml
+
+    with open(path, encoding="utf-8") as file:
+        yield from _node_lines(yaml.compose(file, Loader=yaml.SafeLoader), "")
 
 
 def _node_lines(node: yaml.Node | None, prefix: str) -> Iterator[tuple[str, int]]:

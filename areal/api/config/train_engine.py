@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from areal.api.alloc_mode import ModelAllocation
+from areal.api.config.backends import allocation_of
 from areal.api.config.batch import MicroBatchSpec
 from areal.api.config.check import above, absent, at_least, fail, one_of
 from areal.api.config.cluster import SchedulingSpec, SchedulingStrategy
@@ -131,7 +131,7 @@ class TrainEngineConfig:
         one_of(self, "_version", ("v1",))
         if self.optimizer is not None:
             self.optimizer.check_warmup()
-        if not ModelAllocation.from_str(self.backend).trains:
+        if not allocation_of(self).trains:
             fail(self, "backend", "name a train engine (fsdp or archon)", self.backend)
 
 

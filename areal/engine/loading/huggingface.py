@@ -170,6 +170,21 @@ def _sees(config: Any) -> bool:
     return type(config) in MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING
 
 
+def takes_images(path: str) -> bool:
+    """Return whether a checkpoint's configuration, which alone is read, is that of an image model.
+
+    Raises:
+        ConfigError: There is no configuration.
+    """
+    from transformers import AutoConfig
+
+    require_path(path)
+    try:
+        return _sees(AutoConfig.from_pretrained(base_model_path(path)))
+    except (OSError, ValueError) as error:
+        raise ConfigError(f"cannot load actor.path {path!r}: {error}") from error
+
+
 def make_model(
     spec: ModelSpecConfig,
     tokenizer: PreTrainedTokenizerBase,
@@ -295,6 +310,11 @@ def _auto_class(config: Any, is_critic: bool) -> Any:
 
     if not is_critic:
         return AutoModelForImageTextToText if _sees(config) else AutoModelForCausalLM
+    if _sees(config):
+        raise ConfigError(
+            f"{config.model_type} takes images, and transformers has no model that does and gives "
+            "values or scores; name a model of text alone"
+        )
     if type(config) not in MODEL_FOR_TOKEN_CLASSIFICATION_MAPPING:
         raise ConfigError(
             f"transformers has no model for token classification of type {config.model_type!r}, "

@@ -6,7 +6,7 @@ import torch
 
 from areal.api.cli_args import TrainEngineConfig
 from areal.api.errors import ConfigError
-from areal.engine.loading.huggingface import as_causal_lm, load_model, require_path
+from areal.engine.loading.huggingface import load_model, require_path, takes_images
 from areal.engine.model.lora import (
     LoraCausalLM,
     base_model_path,
@@ -40,13 +40,13 @@ def load_with_adapter(
         if actor.target_modules:
             begun.target_modules = config.target_modules
         config = begun
-    module = load_model(base, dtype, device)
     try:
-        if as_causal_lm(module).takes_images:
+        if takes_images(base):
             raise ConfigError(
                 "an adapter is not available for a model that takes images; set "
                 "actor.use_lora=false, which trains all weights"
             )
+        module = load_model(base, dtype, device)
         lm = LoraCausalLM(module, config)
         if is_adapter(actor.path):
             lm.read(actor.path)

@@ -395,7 +395,12 @@ class PackedTrainEngine(TrainEngine):
         if (stages := self.lm.count(1)) > 1:
             # Fewer micro-batches than stages would leave processes idle.
             spec = dataclasses.replace(spec, n_mbs=max(spec.n_mbs or 1, stages))
-        mb_list = split_padded_tensor_dict_into_mb_list(batch, spec)
+        try:
+            mb_list = split_padded_tensor_dict_into_mb_list(batch, spec)
+        except ValueError as error:
+            raise ConfigError(
+                f"{error}; choose granularity and n_mbs_divisor by the rows of a minibatch"
+            ) from error
         return pack_mb_list(mb_list.to(self.device))
 
     def _inputs(self, mb: dict[str, Any], keep_N: Tensor) -> PackedInputs:

@@ -14,7 +14,7 @@ from areal.api.errors import ConfigError, TrainingError, TrajectoryError
 from areal.api.registry import import_from_string
 from areal.engine.model.image_text import ImageTextLM
 from areal.trainer.base import check_actor
-from areal.trainer.runtime import uses_servers
+from areal.trainer.runtime import names_image_model, uses_servers
 from areal.utils.data.containers import MULTI_MODAL_PREFIX
 from areal.utils.hf_utils import load_hf_tokenizer
 
@@ -49,8 +49,7 @@ def check_ppo_config(config: PPOConfig) -> None:
     _check_critic(config)
     _check_lora(config)
     _check_functions(config)
-    if not config.actor.path and config.run.model is not None and config.run.model.vision:
-        check_sight_of_all(config)
+    _check_sight(config)
 
 
 def _check_critic(config: PPOConfig) -> None:
@@ -97,28 +96,22 @@ def check_critic_model(
         )
 
 
-def check_sight_of_all(config: PPOConfig) -> None:
-    """Refuse what would not see the images that an image model is trained on.
-
-    Raises:
-        ConfigError: It names the key.
-    """
+def _check_sight(config: PPOConfig) -> None:
+    """Refuse what would not see the images that an image model is trained on."""
+    kind = ModelAllocation.from_str(config.rollout.backend).backend
+    has_own_servers = uses_servers(config) and kind == "local"
+    if not (config.critic is not None or has_own_servers) or not names_image_model(config):
+        return
     if config.critic is not None:
         raise ConfigError(
             "critic is not available beside a model that takes images, as transformers has no "
             "value model that sees; set critic=null and an algorithm without one, such as "
             "run.algorithm=grpo"
         )
-    if ModelAllocation.from_str(config.actor.backend).world_size > 1:
-        raise ConfigError(
-            f"actor.backend {config.actor.backend!r} shares the model among processes, which a "
-            "model that takes images is not; set it to fsdp:d1"
-        )
-    if uses_servers(config) and ModelAllocation.from_str(config.rollout.backend).backend == "local":
-        raise ConfigError(
-            f"rollout.backend {config.rollout.backend!r} generates on this package's own servers, "
-            "which take no images; set it to local:d1 for one process, or to sglang or vllm"
-        )
+    raise ConfigError(
+        f"rollout.backend {config.rollout.backend!r} generates on this package's own servers, "
+        "which take no images; set it to local:d1 for one process, or to sglang or vllm"
+    )
 
 
 def check_sights(lm: CausalLM, trajectory: TensorDict) -> None:

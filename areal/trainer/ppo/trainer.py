@@ -40,7 +40,6 @@ from areal.trainer.ppo.actor import PPOActor
 from areal.trainer.ppo.checks import (
     check_critic_model,
     check_ppo_config,
-    check_sight_of_all,
     check_sights,
     check_values,
 )
@@ -93,8 +92,6 @@ class PPOTrainer(BaseTrainer):
         super().__init__(config, train_dataset, valid_dataset)
         # Rollouts and updates must see one policy; a dropped unit would make it another.
         self.weights.lm.turn_off_dropout()
-        if self.weights.lm.takes_images:
-            check_sight_of_all(config)
         self.ref = self._make_reference()
         if self.ref is not None and self.ref.lm.takes_images != self.weights.lm.takes_images:
             raise ConfigError(
@@ -205,7 +202,7 @@ class PPOTrainer(BaseTrainer):
         self._workflow = self._make_workflow(workflow, workflow_kwargs, self.config.gconfig)
         assert self.config.eval_gconfig is not None
         self._eval_workflow = self._make_workflow(
-            eval_workflow, eval_workflow_kwargs, self.config.eval_gconfig
+            eval_workflow, eval_workflow_kwargs, self.config.eval_gconfig, "run.eval_workflow"
         )
         self._filter = resolve_accept_fn(dynamic_filter_fn or run.dynamic_filter)
         if self.rollout is not None:
@@ -276,7 +273,11 @@ class PPOTrainer(BaseTrainer):
         return config
 
     def _make_workflow(
-        self, workflow: Any, kwargs: dict[str, Any] | None, gconfig: GenerationHyperparameters
+        self,
+        workflow: Any,
+        kwargs: dict[str, Any] | None,
+        gconfig: GenerationHyperparameters,
+        key: str = "run.workflow",
     ) -> Any:
         """Return a workflow or an agent made of a name, a class or an instance."""
         if workflow is None:
@@ -287,7 +288,7 @@ class PPOTrainer(BaseTrainer):
         if not is_workflow(workflow) and not is_agent(workflow):
             name = workflow.__name__ if is_class else repr(workflow)
             raise ConfigError(
-                f"run.workflow: {name} is neither a workflow, which has a coroutine arun_episode, "
+                f"{key}: {name} is neither a workflow, which has a coroutine arun_episode, "
                 "nor an agent, which has a coroutine run"
             )
         if not is_class:
@@ -307,8 +308,7 @@ class PPOTrainer(BaseTrainer):
         except (TypeError, ValueError) as error:
             raise ConfigError(
                 f"cannot make {workflow.__name__}: {error}; it takes {', '.join(taken)}. "
-                "Set the missing ones in "
-                "run.workflow_kwargs, and the reward in run.reward_fn"
+                f"Set the missing ones in {key}_kwargs, and the reward in run.reward_fn"
             ) from error
 
     def _serve_agents(self) -> None:

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
+import importlib
 import pickle
-from importlib.util import find_spec
 from typing import Any
 
 from unit_probe import episode_setting, kit
 
-PROXY = "areal.experimental.openai.proxy.agent_proxy"
+PROXY = "areal.experimental.openai.proxy"
 
 
 def has_proxy() -> bool:
     """Return whether the target can serve its engine to agents."""
     try:
-        return find_spec(PROXY) is not None
-    except Exception:  # of a package above it, which is then no proxy of ours
+        return "AgentProxy" in dir(importlib.import_module(PROXY))
+    except Exception:  # AReaL's own package may need what is not installed
         return False
 
 
@@ -30,7 +30,7 @@ class ProxiedAgent:
 
     def __init__(self, agent: Any, tokenizer: Any, gconfig: Any) -> None:
         from areal.api.cli_args import AgentConfig
-        from areal.experimental.openai.proxy.agent_proxy import AgentProxy
+        from areal.experimental.openai.proxy import AgentProxy
 
         self.engines: dict[Any, Any] = {}
         self.proxy = AgentProxy(self, tokenizer, AgentConfig(), gconfig)

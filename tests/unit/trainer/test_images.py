@@ -8,11 +8,15 @@ from typing import Any
 
 import pytest
 import torch
+from transformers import Qwen2VLConfig
 
-from areal.api.cli_args import GRPOConfig, SFTConfig, load_expr_config
+from areal.api.cli_args import GRPOConfig, SFTConfig, TrainEngineConfig, load_expr_config
 from areal.api.errors import ConfigError, DatasetError
+from areal.engine.fsdp_engine import FSDPEngine
 from areal.trainer.ppo import PPOTrainer
+from areal.trainer.ppo.checks import check_ppo_config
 from areal.trainer.sft import SFTTrainer
+from areal.trainer.supervised import check_supervised_config
 from areal.utils.hf_utils import load_hf_processor_and_tokenizer
 from tests.tiny_images import MODEL
 from tests.tiny_runs import MODEL as TEXT_MODEL
@@ -135,12 +139,9 @@ def test_supervised_rows_may_have_images(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("overrides", "message"),
     [
-        (["run.algorithm=ppo", "gconfig.n_samples=1"], "critic is not available beside a model"),
         (["run.model.vision=null"], r"or describe one in run\.model\.vision"),
         (["run.model.architecture=qwen3"], r"takes no images; set run\.model\.vision=null"),
         (["run.model.architecture=llava"], "cannot be made from scratch"),
-        (["rollout.backend=local:d2"], "this package's own servers, which take no images"),
-        (["actor.backend=fsdp:t2"], r"'fsdp:t2' shares the model among processes"),
         (["actor.backend=archon:d1"], "no Archon model for model_type 'qwen2_vl'"),
     ],
 )
@@ -153,6 +154,58 @@ def test_what_images_do_not_go_with_is_refused_at_the_start(
         PPOTrainer(config)
 
 
+@pytest.mark.parametrize("has_path", [False, True])
+@pytest.mark.parametrize(
+    ("overrides", "message"),
+    [
+        (["run.algorithm=ppo", "gconfig.n_samples=1"], "critic is not available beside a model"),
+        (["rollout.backend=local:d2"], "this package's own servers, which take no images"),
+        (["actor.backend=fsdp:t2"], r"'fsdp:t2' shares the model among processes"),
+    ],
+)
+def test_it_is_refused_before_anything_is_loaded_or_started(
+    tmp_path: Path, overrides: list[str], message: str, has_path: bool
+) -> None:
+    if has_path:
+        folder = without_weights(tmp_path)
+        overrides = [*overrides, f"actor.path={folder}", "run.model=null"]
+    config, _ = load_expr_config(["--config", str(images_yaml(tmp_path)), *overrides], GRPOConfig)
+    with pytest.raises(ConfigError, match=message):
+        check_ppo_config(config)
+
+
+def test_several_processes_are_refused_for_rows_that_are_given(tmp_path: Path) -> None:
+    model = {**MODEL, "characters": "0123456789?"}
+    path = sft_yaml(tmp_path, run={"model": model}, actor={"backend": "fsdp:d2"})
+    config, _ = load_expr_config(["--config", str(path)], SFTConfig)
+    with pytest.raises(ConfigError, match="'fsdp:d2' shares the model among processes"):
+        check_supervised_config(config)
+
+
+def without_weights(folder: Path) -> Path:
+    """Writes the configuration of an image model, whose weights nobody can load."""
+    path = folder / "checkpoint"
+    Qwen2VLConfig().save_pretrained(path)
+    return path
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"use_lora": True}, r"takes images; set actor\.use_lora=false"),
+        ({"is_critic": True}, "name a model of text alone"),
+    ],
+)
+def test_an_adapter_and_a_reward_model_are_refused_by_the_configuration(
+    tmp_path: Path, settings: dict[str, bool], message: str
+) -> None:
+    pytest.importorskip("peft")
+    path = str(without_weights(tmp_path))
+    config = TrainEngineConfig(path=path, backend="fsdp:d1", **settings)
+    with pytest.raises(ConfigError, match=message):
+        FSDPEngine.load_model(config, torch.float32, torch.device("cpu"))
+
+
 def test_a_model_of_text_alone_is_refused_for_rows_with_images(tmp_path: Path) -> None:
     path = images_yaml(tmp_path, run={"model": TEXT_MODEL})
     config, _ = load_expr_config(["--config", str(path)], GRPOConfig)
@@ -163,14 +216,3 @@ def test_a_model_of_text_alone_is_refused_for_rows_with_images(tmp_path: Path) -
     rows = [{"row": i, "messages": "7=", "images": []} for i in range(4)]
     with PPOTrainer(config, rows) as trainer, pytest.raises(ConfigError, match="has no processor"):
         trainer.train()
-
-
-def test_an_adapter_is_refused(tmp_path: Path) -> None:
-    pytest.importorskip("peft")
-    trained(images_yaml(tmp_path, total_train_steps=1))
-    folder = tmp_path / "e" / "t" / "model"
-    path = images_yaml(tmp_path / "next", run={"model": None})
-    overrides = [f"actor.path={folder}", "actor.use_lora=true"]
-    config, _ = load_expr_config(["--config", str(path), *overrides], GRPOConfig)
-    with pytest.raises(ConfigError, match=r"takes images; set actor\.use_lora=false"):
-        PPOTrainer(config)

@@ -55,6 +55,11 @@ def test_chat_templates_give_plain_ids_whatever_the_version(answer: Any) -> None
     assert all(type(token) is int for token in ids)
 
 
+def test_a_prompt_that_is_text_already_is_refused() -> None:
+    with pytest.raises(TypeError, match="found text; rows with images are for VisionRLVRWorkflow"):
+        apply_chat_template(Answering([1]), "<|user|>how many?")
+
+
 def test_chat_templates_pass_options_on_and_give_text_if_asked() -> None:
     tokenizer = Answering("text")
     assert apply_chat_template(tokenizer, MESSAGES, tokenize=False, enable_thinking=True) == "text"

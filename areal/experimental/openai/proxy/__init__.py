@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 from areal.api.registry import lazy_exports
 
 if TYPE_CHECKING:
-    from areal.experimental.openai.proxy.agent_proxy import AgentProxy
-    from areal.experimental.openai.proxy.server import ProxyServer
+    from areal.experimental.openai.proxy.proxy_gateway import AgentProxy
+    from areal.experimental.openai.proxy.proxy_rollout_server import ProxyServer
     from areal.experimental.openai.proxy.workflow import OpenAIProxyWorkflow
 
 _LAZY_IMPORTS: dict[str, str] = {
-    "AgentProxy": "areal.experimental.openai.proxy.agent_proxy",
+    "AgentProxy": "areal.experimental.openai.proxy.proxy_gateway",
     "OpenAIProxyWorkflow": "areal.experimental.openai.proxy.workflow",
-    "ProxyServer": "areal.experimental.openai.proxy.server",
+    "ProxyServer": "areal.experimental.openai.proxy.proxy_rollout_server",
 }
 
 __all__ = ["AgentProxy", "OpenAIProxyWorkflow", "ProxyServer"]

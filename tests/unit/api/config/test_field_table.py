@@ -15,6 +15,7 @@ from areal.api.cli_args import (
     AgentConfig,
     DPOConfig,
     GRPOConfig,
+    NormConfig,
     PPOActorConfig,
     PPOConfig,
     RWConfig,
@@ -202,6 +203,35 @@ def test_ignored_keys_that_were_set_are_found() -> None:
     assert {"actor.attn_impl", "rollout.dump_to_file"} <= set(found)
     assert "saver.experiment_name" not in found
     assert "ref.scheduling_strategy.type" in found
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        # Below a section without an effect, and of what reads it elsewhere.
+        ("train_dataset.scheduling_spec.gpu", 3),
+        # A reference is not trained.
+        ("ref.eps_clip", 0.5),
+        ("ref.ppo_n_minibatches", 9),
+        ("ref.reward_norm", NormConfig()),
+        # The settings of another engine than that of actor.backend.
+        ("actor.archon.pp_first_stage_less_layers", 0),
+        ("actor.archon.moe_router_dtype", None),
+        # A run has one name and one folder.
+        ("saver.fileroot", "/elsewhere"),
+        ("stats_logger.trial_name", "other"),
+    ],
+)
+def test_a_key_without_effect_where_it_is_written_is_found(key: str, value: Any) -> None:
+    config = GRPOConfig(experiment_name="e", trial_name="t")
+    assert ignored_keys(put(config, key, value)) == [key]
+
+
+def test_a_key_with_an_effect_there_is_not_found() -> None:
+    config = GRPOConfig(experiment_name="e", trial_name="t")
+    put(put(config, "ref.path", "/model"), "ref.mb_spec.n_mbs", 2)
+    put(put(config, "actor.backend", "archon:d1"), "actor.archon.pp_first_stage_less_layers", 0)
+    assert ignored_keys(config) == []
 
 
 @dataclasses.dataclass

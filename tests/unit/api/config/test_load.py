@@ -114,6 +114,8 @@ def test_names_are_inherited_in_python_too() -> None:
         (["seed=${trial_name}"], "override 'seed=${trial_name}': seed: While dereferencing"),
         (["actor.backend=sglang:d1"], "actor.backend must name a train engine"),
         (["rollout.backend=fsdp:d1"], "rollout.backend must name an inference engine"),
+        (["actor.backend=a b"], "override 'actor.backend=a b': actor.backend cannot be read: "),
+        (["ref.backend=d2"], "override 'ref.backend=d2': ref.backend cannot be read: "),
         (["rollout.backend=sglnag:d1"], "did you mean 'sglang'?"),
         (["actor.discount=2"], "actor.discount must lie in [0, 1], found 2.0"),
         (["actor.optimizer.warmup_steps=-1"], "actor.optimizer.warmup_steps must be at least 0"),
@@ -220,6 +222,19 @@ def test_a_later_override_wins(yaml_file: Path) -> None:
     assert load(yaml_file, "actor.eps_clip_higher=.inf").actor.eps_clip_higher == math.inf
 
 
+def test_a_file_beside_it_has_what_areal_would_refuse(yaml_file: Path) -> None:
+    shared, own = LAPTOP.split("run:\n")
+    yaml_file.write_text(shared, encoding="utf-8")
+    beside = yaml_file.with_name("grpo.run.yaml")
+    beside.write_text("run:\n" + own, encoding="utf-8")
+    config, path = load_expr_config(["--config", str(yaml_file), "run.reward_fn=x"], GRPOConfig)
+    assert path == str(yaml_file)
+    assert (config.run.algorithm, config.run.reward_fn, config.seed) == ("grpo", "x", 3)
+    assert config.actor.reward_norm is not None  # of the preset
+    beside.write_text("run:\n  algorithm: grop\n  rewrad_fn: x\n", encoding="utf-8")
+    assert error_of(yaml_file, "seed=x").startswith(f"{beside}:3: unknown key 'run.rewrad_fn'")
+
+
 def test_an_allocation_mode_beside_backends_is_only_kept(yaml_file: Path) -> None:
     config = load(yaml_file, "allocation_mode=old", "actor.backend=fsdp:d2")
     assert config.allocation_mode == "old"
@@ -244,11 +259,11 @@ def test_saving_leaves_api_keys_out_and_replaces_whole_files(
 
 
 @pytest.mark.parametrize("name", ["ref", "critic"])
-@pytest.mark.parametrize("written", ["", "fsdp:d1"])
+@pytest.mark.parametrize("written", [None, "", "fsdp:d1"])
 def test_a_model_beside_the_actor_has_its_backend_unless_one_is_named(
-    yaml_file: Path, name: str, written: str
+    yaml_file: Path, name: str, written: str | None
 ) -> None:
-    own = [f"{name}.backend={written}"] if written else []
+    own = [] if written is None else [f"{name}.backend={written}"]
     config = load(yaml_file, "actor.backend=archon:d2", f"{name}={{path: /m}}", *own)
     assert getattr(config, name).backend == (written or "archon:d2")
     assert config.actor.backend == "archon:d2"

@@ -20,7 +20,7 @@ def no_openai(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("no_openai")
-@pytest.mark.parametrize("name", ["client", "proxy.agent_proxy"])
+@pytest.mark.parametrize("name", ["client", "proxy.proxy_gateway"])
 def test_what_needs_the_sdk_says_so(name: str) -> None:
     with pytest.raises(ImportError, match=HINT):
         importlib.import_module(f"areal.experimental.openai.{name}")

@@ -1,4 +1,4 @@
-"""What a trainer needs to train agents: the server, and workflows that run agents against it."""
+"""Where agents and outside programs reach the model in training, and workflows that run them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from areal.utils.network import is_loopback
 try:
     import openai as _openai  # noqa: F401  (an early and clear error)
 
-    from areal.experimental.openai.proxy.server import ProxyServer
+    from areal.experimental.openai.proxy.proxy_rollout_server import ProxyServer
     from areal.experimental.openai.proxy.workers import AgentWorkers
     from areal.experimental.openai.proxy.workflow import OpenAIProxyWorkflow
 except ImportError as error:
