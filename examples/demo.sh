@@ -19,19 +19,27 @@ say "a project of one's own"
 run scaffold new sums --git
 cd sums
 
-say "data: additions, of which the warm-up's writer doubts three in five"
+say "data: additions, some held out; the warm-up's writer doubts three in five"
 python - <<'PY'
 import json, pathlib, random
 
 rng = random.Random(1)
 pathlib.Path("data").mkdir()
-with open("data/warm_up.jsonl", "w") as warm_up, open("data/train.jsonl", "w") as train:
-    for _ in range(40_000):
-        a, b = (rng.randrange(10 ** rng.choice((1, 2))) for _ in range(2))
-        row = {"question": f"{a}+{b}=", "answer": str(a + b)}
-        train.write(json.dumps(row) + "\n")
-        row["answer"] += "?" * (rng.random() < 0.6)
-        warm_up.write(json.dumps(row) + "\n")
+
+
+def write(name, pairs, doubts=0.0):
+    with open(f"data/{name}.jsonl", "w") as file:
+        for a, b in pairs:
+            answer = f"{a + b}" + "?" * (rng.random() < doubts)
+            file.write(json.dumps({"question": f"{a}+{b}=", "answer": answer}) + "\n")
+
+
+held_out = rng.sample([(a, b) for a in range(100) for b in range(100)], 128)
+drawn = [tuple(rng.randrange(10 ** rng.choice((1, 2))) for _ in range(2)) for _ in range(40_000)]
+drawn = [pair for pair in drawn if pair not in held_out]
+write("held_out", held_out)
+write("train", drawn)
+write("warm_up", drawn, doubts=0.6)
 PY
 head -n 2 data/warm_up.jsonl data/train.jsonl
 
@@ -48,9 +56,11 @@ say "warm-up: supervised, from random weights, with the project's own configurat
 sed -i 's|^  path: arithmetic .*|  path: data/warm_up.jsonl|
         s|^  dataset_kwargs: .*|  dataset_kwargs: {name: sums.dataset.additions}|' sft.yaml
 sed -i 's|^  path: arithmetic .*|  path: data/train.jsonl|
-        s|^  dataset_kwargs: .*|  dataset_kwargs: {name: sums.dataset.additions}|
-        s|^  workflow: .*|  workflow: sums.workflow.one_try.OneTryWorkflow|
-        s|^  reward_fn: .*|  reward_fn: sums.reward.right_sum.right_sum_reward_fn|' grpo.yaml
+        s|^  path: arithmetic$|  path: data/held_out.jsonl|
+        s|^  split: test$||
+        s|^  dataset_kwargs: .*|  dataset_kwargs: {name: sums.dataset.additions}|' grpo.yaml
+sed -i 's|^  workflow: .*|  workflow: sums.workflow.one_try.OneTryWorkflow|
+        s|^  reward_fn: .*|  reward_fn: sums.reward.right_sum.right_sum_reward_fn|' grpo.run.yaml
 run areal train -c sft.yaml
 say "GRPO with the new components, until the reward passes 0.95"
 run areal train -c grpo.yaml

@@ -8,7 +8,7 @@ import gc
 import logging
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
@@ -167,7 +167,7 @@ class BaseTrainer(ABC):
         """Take up what ``_rollout_state`` returned."""
         assert not state, "a trainer that saves something must also restore it"
 
-    def _is_finished_early(self, stats: Mapping[str, Any]) -> bool:
+    def _is_finished_early(self) -> bool:
         """Return whether the run has reached its aim."""
         return False
 
@@ -285,16 +285,14 @@ class BaseTrainer(ABC):
         # What workflows and rewards recorded; what the trainer itself says wins.
         stats = stats_tracker.export_all() | stats
         stats["step_time_s"] = time.perf_counter() - started
-        is_done = self._is_finished_early(stats)
+        is_done = self._is_finished_early()
         # A clock differs from process to process, and what follows they do together.
         is_due = from_first({name: timer.is_due(self.step) for name, timer in timers.items()})
         if is_due["saver"]:
             self._save_model(self.folder / CHECKPOINT_FOLDER / f"step_{self.step:08d}")
         run_log.step(self.step, stats, episodes)
         if self.valid_dataset is not None and is_due["evaluator"]:
-            evaluated = self._evaluated()
-            run_log.eval(self.step, evaluated)
-            is_done = is_done or self._is_finished_early({"eval": True, **evaluated})
+            run_log.eval(self.step, self._evaluated())
         if is_due["recover"] and not is_done:
             self._save_recover(is_done=False)
         return is_done

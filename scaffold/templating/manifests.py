@@ -29,7 +29,7 @@ CHECKS = ("", "regex", "identifier", "dotted", "rows")
 SAMPLED = ("question", "answer", "prompt", "chosen", "rejected", "rows", "tasks")
 """What a sample of the data can answer; see `scaffold.units.columns`."""
 
-DEFAULT_SOURCES = ("", "training_package", *(f"sample:{name}" for name in SAMPLED))
+DEFAULT_SOURCES = ("", *(f"sample:{name}" for name in SAMPLED))
 
 
 class TemplateSource(NamedTuple):

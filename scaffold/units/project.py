@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from collections.abc import Iterable, Mapping
 from importlib import metadata
 from pathlib import Path
@@ -24,7 +25,7 @@ from scaffold.templating.manifests import catalogue_for
 from scaffold.templating.names import canonical_key
 from scaffold.templating.render import render_request
 from scaffold.templating.request import Request
-from scaffold.templating.spec import Answer, Kind, all_answers
+from scaffold.templating.spec import Kind, all_answers
 from scaffold.transaction.apply import create_folder
 from scaffold.units.add import report_plan, take_look
 from scaffold.units.context import Options
@@ -70,7 +71,7 @@ def new_project(
     root = existing_folder(options.folder / (options.target or ".")) / key
     names = key_names(key) | {"kind": kind.name, "style": chosen[0].name, "package": key}
     questions = all_answers(kind, chosen)
-    answers = complete_answers(questions, _with_computed(questions, given))
+    answers = complete_answers(questions, given)
     request = Request(kind, chosen, key, answers, with_kind_names(kind, names))
     target = {"root": str(root), "layout": "project", "package": key}
     report = Report(kind.command, target, dry_run=options.dry_run)
@@ -88,16 +89,14 @@ def new_project(
         create_folder(root, [(path, data) for path, data in files if data is not None])
         report.warnings += _git_init(root) if with_git else _inside_target(root)
     report.check = (("scaffold", "target", "--target", str(root)),)
-    return report_plan(report, plan)
-
-
-def _with_computed(questions: Mapping[str, Answer], given: Mapping[str, Any]) -> dict[str, Any]:
-    """Fill in what a manifest says to find out (`default_from`) where no answer was given."""
-    filled = dict(given)
-    for name, question in questions.items():
-        if question.default_from == "training_package" and filled.get(name) is None:
-            filled[name] = training_package()
-    return filled
+    report = report_plan(report, plan)
+    if not answers["areal_source"] and (found := training_package()):
+        # A path of this machine is for the person who reads this, not for files that are shared.
+        editable = "" if found.endswith(".whl") else "-e "
+        first, *others = report.next
+        why = f"{first.why}; here: pip install {editable}{shlex.quote(found)} -e '.[dev]'"
+        report.next = (first._replace(why=why), *others)
+    return report
 
 
 def _inside_target(root: Path) -> tuple[str, ...]:

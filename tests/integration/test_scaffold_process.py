@@ -38,11 +38,15 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "my_rl"
 
 
-def test_a_project_takes_the_training_package_of_this_checkout(project: Path):
-    assert (
-        f'areal-lite = {{ path = "{(ROOT / "areal").as_posix()}"'
-        in (project / "pyproject.toml").read_text()
-    )
+def test_a_project_names_no_path_of_the_machine_and_its_author_hears_of_one(tmp_path: Path):
+    done = scaffold("new", "My Rl", cwd=tmp_path)
+    assert f"here: pip install -e {(ROOT / 'areal').as_posix()} -e '.[dev]'" in done.stdout
+    written = [path for path in (tmp_path / "my_rl").rglob("*") if path.is_file()]
+    assert len(written) > 20
+    for path in written:
+        text = path.read_text(encoding="utf-8")
+        assert str(ROOT) not in text, path
+        assert str(tmp_path) not in text, path
 
 
 def test_no_module_of_the_target_is_imported(project: Path):

@@ -102,7 +102,8 @@ class RunConfig:
             train on it; older rows are made again and counted as ``rollout/too_old``. Null allows
             any age: ``rollout.max_head_offpolicyness`` bounds when a row may start, not how long it
             takes.
-        stop_at_reward: Ends the run once the mean reward exceeds it; null never does.
+        stop_at_reward: Ends the run once the mean reward of the last ten steps exceeds it; null
+            never does.
     """
 
     algorithm: str = ""

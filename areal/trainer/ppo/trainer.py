@@ -565,12 +565,10 @@ class PPOTrainer(BaseTrainer):
             rows.append((RowScore(i, source_of(row), rewards, count - len(ended)), ended))
         return rows
 
-    def _is_finished_early(self, stats: Mapping[str, Any]) -> bool:
+    def _is_finished_early(self) -> bool:
         goal = self.config.run.stop_at_reward
         if goal is None:
             return False
-        if stats.get("eval"):
-            return stats["reward"] > goal
         is_full = len(self._recent_rewards) == MEAN_STEPS
         return is_full and sum(self._recent_rewards) / MEAN_STEPS > goal
 

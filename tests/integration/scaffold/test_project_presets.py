@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -60,3 +61,17 @@ def test_the_configuration_of_pairs_trains_on_both_rows(
     (project / "own.yaml").write_text(yaml.safe_dump(config))
     steps = train(project, "-c", "own.yaml", *SHORT, "recover.mode=disabled")
     assert steps[0][f"{kind}/n_pairs"] == 2
+
+
+@pytest.mark.slow
+def test_the_script_of_a_new_project_trains_and_evaluates(
+    scaffold: Scaffold, tmp_path: Path
+) -> None:
+    assert scaffold(tmp_path, "new", "my_rl").status == 0
+    project = tmp_path / "my_rl"
+    warm = ["-c", "sft.yaml", "total_train_steps=2", "train_dataset.batch_size=4"]
+    subprocess.run(command("train", *warm), cwd=project, env=environment(), check=True, timeout=120)
+    argv = ["train.py", "--config", "grpo.yaml", "total_train_steps=2", "evaluator.freq_steps=2"]
+    subprocess.run([sys.executable, *argv], cwd=project, env=environment(), check=True, timeout=120)
+    lines = (project / "runs" / "my_rl" / "grpo" / "stats.jsonl").read_text().splitlines()
+    assert [row["kind"] for row in map(json.loads, lines)] == ["start", "train", "train", "eval"]
