@@ -29,6 +29,7 @@ from areal.api.io_struct import FinetuneSpec, SaveLoadMeta
 from areal.engine.processes import from_first, is_first
 from areal.engine.training.engine import PackedTrainEngine
 from areal.infra.launch import is_launched
+from areal.trainer.fit import refuse_misfit_of_script
 from areal.trainer.identity import new_run_id
 from areal.trainer.launching import launch_script
 from areal.trainer.recover import (
@@ -431,6 +432,7 @@ def check_actor(config: Any) -> None:
     Raises:
         ConfigError: Says which keys, and what to set.
     """
+    refuse_misfit_of_script(config)
     if config.actor.optimizer is None:
         raise ConfigError(
             "actor.optimizer is null: nothing would be trained; set actor.optimizer.lr"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import shlex
+import sys
 from collections.abc import Sequence
 from pathlib import PurePosixPath
 from typing import Any
@@ -15,18 +16,31 @@ from areal.api.cli_args import BaseExperimentConfig, PPOConfig
 from areal.api.config.field_check import refusals
 from areal.api.errors import ConfigError
 from areal.engine.training.backends import TRAIN_ENGINES
+from areal.infra.launch import is_launched
 from areal.infra.platforms import current_platform
 from areal.reward import REWARDS
-from areal.trainer.launching import missing_servers
+from areal.trainer.launching import missing_servers, script_program
 from areal.workflow import WORKFLOWS
 
+_COMMAND = ("areal", "train")
 
-def refuse_misfit(config: BaseExperimentConfig, argv: Sequence[str]) -> None:
+
+def refuse_misfit_of_script(config: BaseExperimentConfig) -> None:
+    """Refuse what cannot run here, as ``refuse_misfit`` does, in a script that begins a run."""
+    program = script_program()
+    if program and not is_launched():
+        refuse_misfit(config, sys.argv[1:], ["python", *program])
+
+
+def refuse_misfit(
+    config: BaseExperimentConfig, argv: Sequence[str], program: Sequence[str] = _COMMAND
+) -> None:
     """Refuse a configuration that cannot run here, and offer what would make it.
 
     Args:
         config: Of the run.
         argv: Where it came from: ``--config FILE key=value ...``.
+        program: What takes them; a script names the reward itself.
 
     Raises:
         ConfigError: It names every obstacle at once, and a command that runs on this machine.
@@ -41,7 +55,7 @@ def refuse_misfit(config: BaseExperimentConfig, argv: Sequence[str]) -> None:
         if (trouble := missing_servers(config)) is not None:
             obstacles.append(trouble)
             overrides["rollout.backend"] = "local:d1"
-        if _lacks_reward(config):
+        if program == _COMMAND and _lacks_reward(config):
             obstacles.append(
                 f"run.reward_fn is empty and run.workflow {config.run.workflow} needs a reward: a "
                 "registered name or an import path"
@@ -67,7 +81,7 @@ def refuse_misfit(config: BaseExperimentConfig, argv: Sequence[str]) -> None:
             overrides[f"{name}.backend"] = f"{kind}:d1"
     if not obstacles:
         return
-    words = ["areal", "train", *(word for word in argv if word.partition("=")[0] not in overrides)]
+    words = [*program, *(word for word in argv if word.partition("=")[0] not in overrides)]
     words += [f"{key}={_text(value)}" for key, value in overrides.items()]
     raise ConfigError("\n".join([*obstacles, f"fit to this machine: {shlex.join(words)}"]))
 

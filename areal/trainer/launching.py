@@ -103,6 +103,16 @@ def _cluster_launcher(config: BaseExperimentConfig, plan: LaunchPlan) -> Launche
     return ClusterLauncher(plan, make_scheduler, server_spec, rank_spec, name)
 
 
+def script_program() -> list[str]:
+    """Return what starts a training script that was started with ``--config``; [] of others."""
+    main = sys.modules["__main__"]
+    has_config = any(word.partition("=")[0] == "--config" for word in sys.argv[1:])
+    if not (getattr(main, "__file__", None) and has_config):
+        return []
+    spec = getattr(main, "__spec__", None)
+    return ["-m", spec.name] if spec else [sys.argv[0]]
+
+
 def launch_script(config: BaseExperimentConfig) -> None:
     """Have a training script run in as many processes as its configuration needs.
 
@@ -111,13 +121,9 @@ def launch_script(config: BaseExperimentConfig) -> None:
     Raises:
         SystemExit: The processes that were started have ended, and so has the script's work.
     """
-    main = sys.modules["__main__"]
-    has_config = any(word.partition("=")[0] == "--config" for word in sys.argv[1:])
-    if getattr(main, "__file__", None) and has_config:
-        spec = getattr(main, "__spec__", None)
-        program = ["-m", spec.name] if spec else [sys.argv[0]]
-        if launch(config, [*program, *sys.argv[1:]]):
-            raise SystemExit(0)
+    program = script_program()
+    if program and launch(config, [*program, *sys.argv[1:]]):
+        raise SystemExit(0)
     _settle_in(config)
 
 

@@ -139,7 +139,7 @@ def policy_loss(
     gated = _apply_gate(options, ratio, torch.where(mask, logprobs, 0.0), advantages)
     losses = torch.where(mask, gated.loss, 0.0)
     stats = _gate_stats(ratio, gated, logprobs, proximal_logprobs, mask)
-    if old_logprobs is not proximal_logprobs:
+    if old_logprobs is not proximal_logprobs or options.rejection_sampling is not None:
         found = apply_rejection_sampling(
             proximal_logprobs, old_logprobs, mask, options.rejection_sampling, cu_seqlens
         )

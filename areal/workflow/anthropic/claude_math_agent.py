@@ -8,17 +8,23 @@ import tempfile
 from collections.abc import Callable
 from typing import Any
 
-from claude_agent_sdk import (
-    ClaudeAgentOptions,
-    ResultError,
-    ResultMessage,
-    SdkMcpTool,
-    create_sdk_mcp_server,
-    query,
-    tool,
-)
-
 from areal.workflow.math_episode import DEFAULT_MAX_TURNS, TOOLS, score
+
+try:
+    from claude_agent_sdk import (
+        ClaudeAgentOptions,
+        ResultError,
+        ResultMessage,
+        SdkMcpTool,
+        create_sdk_mcp_server,
+        query,
+        tool,
+    )
+except ImportError as error:
+    raise ImportError(
+        f"this agent needs the package claude-agent-sdk ({error}): "
+        "pip install 'areal-lite[claude-agent]'"
+    ) from error
 
 _SERVER = "math"
 

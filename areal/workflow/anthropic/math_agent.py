@@ -4,9 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from anthropic import AsyncAnthropic
-
 from areal.workflow.math_episode import score
+
+try:
+    from anthropic import AsyncAnthropic
+except ImportError as error:
+    raise ImportError(
+        f"this agent needs the package anthropic ({error}): pip install 'areal-lite[agents]'"
+    ) from error
 
 DEFAULT_MAX_TOKENS = 1024
 

@@ -4,11 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
-from langchain_core.messages import BaseMessage, ToolMessage, convert_to_messages
-from langchain_core.tools import tool
-from langchain_openai import ChatOpenAI
-
 from areal.workflow.math_episode import DEFAULT_MAX_TURNS, TOOLS, score
+
+try:
+    from langchain_core.messages import BaseMessage, ToolMessage, convert_to_messages
+    from langchain_core.tools import tool
+    from langchain_openai import ChatOpenAI
+except ImportError as error:
+    raise ImportError(
+        f"this agent needs the package langchain-openai ({error}): pip install 'areal-lite[agents]'"
+    ) from error
 
 
 class MathAgent:

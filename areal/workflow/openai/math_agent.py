@@ -9,9 +9,14 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
-from openai import AsyncOpenAI
-
 from areal.workflow.math_episode import DEFAULT_MAX_TURNS, FEEDBACK, TOOLS, score
+
+try:
+    from openai import AsyncOpenAI
+except ImportError as error:
+    raise ImportError(
+        f"this agent needs the package openai ({error}): pip install 'areal-lite[agents]'"
+    ) from error
 
 
 class MathAgent:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+import sys
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ from areal.api.cli_args import PPOConfig, load_expr_config
 from areal.api.errors import ConfigError
 from areal.infra.launch import SERVERS_VARIABLE
 from areal.trainer.fit import refuse_misfit
+from areal.trainer.ppo.checks import check_ppo_config
 from areal.trainer.run import run_training
 from tests.tiny_runs import rl_yaml
 
@@ -54,6 +56,20 @@ def test_every_obstacle_is_named_at_once_and_the_command_has_none() -> None:
     config, _ = load_expr_config(words[2:], PPOConfig)
     refuse_misfit(config, words[2:])
     assert len({word.partition("=")[0] for word in words}) == len(words)
+
+
+def test_a_script_gets_the_same_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    argv = ["--config", str(YAMLS / "gsm8k_grpo.yaml"), "actor.optimizer_dtype=bfloat16"]
+    monkeypatch.setattr(sys, "argv", ["train.py", *argv])
+    monkeypatch.setattr(sys.modules["__main__"], "__file__", "train.py", raising=False)
+    monkeypatch.setattr(sys.modules["__main__"], "__spec__", None)
+    with pytest.raises(ConfigError) as caught:
+        check_ppo_config(load_expr_config(argv, PPOConfig)[0])
+    *lines, command = str(caught.value).splitlines()
+    # The script itself names the reward.
+    assert [line.split()[0] for line in lines] == ["actor.optimizer_dtype", "rollout.backend"]
+    assert command.startswith("fit to this machine: python train.py --config ")
+    assert "rollout.backend=local:d1" in command
 
 
 def test_a_reward_that_is_not_registered_is_for_the_user_to_name(tmp_path: Path) -> None:

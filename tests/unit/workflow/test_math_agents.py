@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import importlib
 import json
+import re
+import sys
 from collections.abc import Iterator
 from typing import Any
 
@@ -102,3 +105,21 @@ def test_calls_that_go_wrong_are_told_to_the_model(
 @pytest.mark.parametrize("path", CALCULATING)
 def test_who_never_answers_gets_nothing(play: Any, path: str) -> None:
     assert play(path, *[call("add", a=1, b=1)] * 3, max_turns=3) == [0.0] * 3
+
+
+@pytest.mark.parametrize(
+    ("module", "package", "extra"),
+    [
+        ("openai.math_agent", "openai", "agents"),
+        ("langchain.math_agent", "langchain_openai", "agents"),
+        ("anthropic.math_agent", "anthropic", "agents"),
+        ("anthropic.claude_math_agent", "claude_agent_sdk", "claude-agent"),
+    ],
+)
+def test_a_missing_sdk_is_named_with_what_to_install(
+    monkeypatch: pytest.MonkeyPatch, module: str, package: str, extra: str
+) -> None:
+    monkeypatch.delitem(sys.modules, f"areal.workflow.{module}", raising=False)
+    monkeypatch.setitem(sys.modules, package, None)
+    with pytest.raises(ImportError, match=re.escape(f"pip install 'areal-lite[{extra}]'")):
+        importlib.import_module(f"areal.workflow.{module}")

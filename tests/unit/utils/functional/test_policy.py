@@ -129,6 +129,11 @@ def test_only_a_filter_reports_what_it_filtered() -> None:
     names = {"behave_imp_weight", "filtered_fraction"}
     _, plain = ppo_actor_loss_fn(new, prox, old, advantages, 0.2, MASK)
     assert not names & plain.keys()
+    on_policy = ppo_actor_loss_fn(
+        new, prox, prox, advantages, 0.2, MASK, rejection_sampling=RejectionSamplingConfig()
+    )
+    assert float(on_policy[1]["filtered_fraction"]) == 0
+    assert names <= on_policy[1].keys()
     rejection = RejectionSamplingConfig(upper=2.0)
     _, stats = ppo_actor_loss_fn(
         new, prox, old, advantages, 0.2, MASK, rejection_sampling=rejection
