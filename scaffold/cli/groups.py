@@ -102,8 +102,39 @@ class KindGroup(Commands):
         return KindCommand(head, cmd_name) if head and not head.new_folder else None
 
 
+# In the help; what is not here creates something, as the commands of a repository's own kinds do.
+SECTIONS = {
+    "Maintain": (
+        *("list", "status", "show", "update", "remove", "recover", "target", "trust", "uninstall"),
+    ),
+    "Prove": ("verify", "archon"),
+    "Skills": ("skills",),
+    "Chores": ("commit-msg", "pr", "review", "deps", "docs", "debug", "completion"),
+}
+
+
 class Cli(Commands):
     """The whole command line: fixed commands, and one alias per kind; errors end here."""
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the commands by what they are for."""
+        names = self.list_commands(ctx)
+        elsewhere = {name for section in SECTIONS.values() for name in section}
+        creating = tuple(name for name in names if name not in elsewhere)
+        width = max(map(len, names))
+        for title, section in {"Create": creating, **SECTIONS}.items():
+            rows = [(name, self.get_command(ctx, name)) for name in section]
+            with formatter.section(title):
+                limit = formatter.width - width - 6
+                formatter.write_dl(
+                    [
+                        (f"{name:{width}}", each.get_short_help_str(limit))
+                        for name, each in rows
+                        if each
+                    ]
+                )
+        with formatter.section("Example"):
+            formatter.write_text("scaffold add-reward math_answer --style math --verify")
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Return the fixed commands and the kinds' own, in the order of the help."""

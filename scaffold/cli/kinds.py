@@ -147,12 +147,20 @@ def _takes_sample(catalogue: Catalogue, kind: Kind) -> bool:
 
 def _style_option(catalogue: Catalogue, kind: Kind) -> click.Option:
     default = f" [default: {kind.default}]" if kind.default else ""
+    names = catalogue.style_names(kind.name)
+    titles = [f"{name} ({_lowered(catalogue.style(kind.name, name).title)})" for name in names]
+    what = "Templates to use, repeatable" if kind.multiple else "Template to use"
     return click.Option(
         [f"--{kind.option}", "chosen"],
-        type=Choice(catalogue.style_names(kind.name)),
+        type=Choice(names),
         multiple=kind.multiple,
-        help=("Which ones (repeatable)." if kind.multiple else f"Which one.{default}"),
+        help=f"{what}: {', '.join(titles)}.{default}",
     )
+
+
+def _lowered(title: str) -> str:
+    """Return a title as it is written in a sentence; names and abbreviations stay."""
+    return title if title[1:2].isupper() else title[:1].lower() + title[1:]
 
 
 def _answer_options(catalogue: Catalogue, kind: Kind) -> list[click.Option]:

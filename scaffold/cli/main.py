@@ -56,11 +56,11 @@ main.add_command(KindGroup("add", help="Add a unit of any kind, by the kind's na
 for each in units.COMMANDS:
     main.add_command(each)
 main.add_command(completion)
-skills = _group("skills", "Keep skills for agents in step with their source.")
-debug = _group("debug", "Find out what is wrong with a distributed job.")
-docs = _group("docs", "Keep the Chinese pages in step with the English ones.")
-deps = _group("deps", "Move dependencies to new releases.")
-models = _group("archon", "Explain what is known and proven of models.")
+skills = _group("skills", "Check, render and install skills for agents.")
+debug = _group("debug", "Diagnose a distributed job.")
+docs = _group("docs", "Keep translated pages in step with their sources.")
+deps = _group("deps", "Upgrade dependencies, with every place that uses them.")
+models = _group("archon", "Show what is known and proven of models.")
 for each in archon.COMMANDS:
     models.add_command(each)
 

@@ -75,7 +75,7 @@ def _agree(draft: str) -> bool:
     NO_FORMAT,
 )
 def init(like: str | None, kind: str, yes: bool, **values: Any) -> Report:
-    """Teach it this repository, by an example.
+    """Create a template from existing units.
 
     It proposes a configuration and, with --like, a kind made of a unit that exists: it shows the
     files and registry lines in which the unit occurs, and the templates made of them.
@@ -89,7 +89,7 @@ def init(like: str | None, kind: str, yes: bool, **values: Any) -> Report:
 
 @command("list")
 def list_(**values: Any) -> Report:
-    """List what can be made, and what was made here."""
+    """List templates and generated units."""
     from scaffold.units.list import list_templates
 
     return list_templates(options_of(values))
@@ -97,7 +97,7 @@ def list_(**values: Any) -> Report:
 
 @command("target")
 def target(**values: Any) -> Report:
-    """Explain where things go in this repository."""
+    """Show where generated files go in this repository."""
     from scaffold.units.list import explain_target
 
     return explain_target(options_of(values))
@@ -109,7 +109,7 @@ def target(**values: Any) -> Report:
     DRY_RUN,
 )
 def status(fix: bool, **values: Any) -> Report:
-    """Compare what was made with what is there."""
+    """Compare generated files with those on disk."""
     from scaffold.units.status import fix_registries, show_status
 
     options = options_of(values)
@@ -118,7 +118,7 @@ def status(fix: bool, **values: Any) -> Report:
 
 @command("show", click.Argument(["id"], shell_complete=_complete_id))
 def show(id: str, **values: Any) -> Report:
-    """Show everything about one unit.
+    """Show one unit in full.
 
     ID is kind/name, or a name that is unique.
     """
@@ -142,7 +142,7 @@ def show(id: str, **values: Any) -> Report:
     ),
 )
 def verify(ids: tuple[str, ...], **values: Any) -> Report:
-    """Run what was made and give a verdict.
+    """Run a unit's tests and episodes, and give a verdict.
 
     It runs the static contract, the generated tests and real episodes of every ID, or of all that
     was made. This executes the target's code.
@@ -166,7 +166,7 @@ def verify(ids: tuple[str, ...], **values: Any) -> Report:
     DRY_RUN,
 )
 def remove(id: str, discard: tuple[str, ...], **values: Any) -> Report:
-    """Take back what was made; edited files stay.
+    """Delete generated files; keep those you edited.
 
     ID is kind/name, or a name that is unique.
     """
@@ -188,7 +188,7 @@ def remove(id: str, discard: tuple[str, ...], **values: Any) -> Report:
     DRY_RUN,
 )
 def update(ids: tuple[str, ...], settings: tuple[str, ...], **values: Any) -> Report:
-    """Merge what the templates say by now into what was made.
+    """Apply newer template versions to generated files.
 
     A conflict is marked in the file and reported; the exit status is 1 then.
     """
@@ -199,7 +199,7 @@ def update(ids: tuple[str, ...], settings: tuple[str, ...], **values: Any) -> Re
 
 @command("eject", click.Argument(["template"], shell_complete=_complete_template), DRY_RUN)
 def eject(template: str, **values: Any) -> Report:
-    """Copy a template into the repository, to change it.
+    """Copy a template into the repository to change it.
 
     TEMPLATE is kind/style, or a kind for what its styles share.
     """
@@ -212,7 +212,7 @@ def eject(template: str, **values: Any) -> Report:
     "trust", click.Option(["--revoke"], is_flag=True, help="Allow nothing of it any more."), DRY_RUN
 )
 def trust(revoke: bool, **values: Any) -> Report:
-    """Allow formatters that are the repository's own programs.
+    """Allow formatters that are programs of the repository.
 
     These are the ones in its .venv, and commands of [tool.scaffold].format that
     are no known formatter. Read them first: they can be any program. What is
@@ -229,7 +229,7 @@ def trust(revoke: bool, **values: Any) -> Report:
     DRY_RUN,
 )
 def recover(keep_edited: bool, **values: Any) -> Report:
-    """Finish or undo a command that was cut short."""
+    """Finish or undo an interrupted command."""
     from scaffold.units.maintain import recover_target
 
     return recover_target(keep_edited, options_of(values))
@@ -237,7 +237,7 @@ def recover(keep_edited: bool, **values: Any) -> Report:
 
 @command("uninstall", DRY_RUN)
 def uninstall(**values: Any) -> Report:
-    """Forget all that was made, and leave the code."""
+    """Forget all generated units; keep their code."""
     from scaffold.units import maintain
 
     return maintain.uninstall(options_of(values))

@@ -43,7 +43,7 @@ _COMMIT_MSG: list[click.Parameter] = [
 
 
 def commit_msg(check: str | None, form: str, target: str | None, **_: Any) -> Report:
-    """Draft a commit message, or check some.
+    """Draft a commit message, or check existing ones.
 
     The draft lists what is staged, in the form that the repository's settings and history ask
     for; the sentence and the why are yours. Git's hook commit-msg passes --check a file. Messages
@@ -94,7 +94,7 @@ def review(
     target: str | None,
     **_: Any,
 ) -> Report:
-    """Analyse what a change touches and breaks.
+    """Report what a change touches and breaks.
 
     REV is a branch, tag or commit: what it adds to the branch that it goes to. Without one it is
     HEAD. The report lists what pyright, ruff and the calls of this repository show to be broken,
@@ -134,7 +134,7 @@ _PR: list[click.Parameter] = [
 
 
 def pr(no_input: bool, target: str | None, as_json: bool, **values: Any) -> Report:
-    """Check, word and open a pull request.
+    """Check, describe and open a pull request.
 
     Without --rewrite and --push it only reads. With them, a failure leaves branch, index and files
     as they were; a backup of the branch is printed.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -117,7 +118,7 @@ REFUSED = [
     (["add-reward", "x", "--target", "nope"], 1, "target_missing"),
     (["add-reward", "x", "--target", ".."], 1, "target_missing"),
     (["new", "my_rl", "--target", "nope"], 1, "target_missing"),
-    (["new", "my_rl", "--target", ".."], 1, "answers_differ"),
+    (["new", "my_rl", "--areal", "x", "--target", ".."], 1, "answers_differ"),
 ]
 
 
@@ -318,3 +319,17 @@ def test_a_command_that_fails_writes_its_format_all_the_same(
 def test_a_format_behind_two_dashes_is_an_argument(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.chdir(tmp_path)
     assert run("skills", "check", "--target", "nowhere", "--", "--format", "json").stdout == ""
+
+
+def test_the_help_lists_every_command_once_and_by_what_it_is_for():
+    text = run("--help").stdout
+    for section in ("Create:", "Maintain:", "Prove:", "Skills:", "Chores:"):
+        assert f"\n{section}\n" in text
+    context = click.Context(main, info_name="scaffold")
+    for name in main.list_commands(context):
+        assert len(re.findall(rf"^  {name}  ", text, flags=re.MULTILINE)) == 1, name
+
+
+def test_the_help_of_a_style_is_what_each_template_is():
+    text = " ".join(run("add-reward", "--help").stdout.split())
+    assert "Template to use: code (code that passes tests), exact (exact match)," in text
