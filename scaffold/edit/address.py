@@ -53,7 +53,7 @@ def _find(body: Sequence[ast.stmt], address: ast.expr) -> Iterator[Part]:
     # `Class.NAME = ...` and `NAME["key"] = ...` also occur spelled out as assignment targets.
     yield from _stated(body, address)
     if isinstance(address, ast.Attribute):
-        for inner in _class_bodies(body, address.value):
+        for inner in class_bodies(body, address.value):
             yield from _find(inner, ast.Name(address.attr))
     elif isinstance(address, ast.Subscript):
         for part in _find(body, address.value):
@@ -83,11 +83,12 @@ def _in_call(part: Part, address: ast.Call) -> Iterator[Part]:
             yield Part("assigned", each.value, each.value.lineno, part.is_conditional)
 
 
-def _class_bodies(body: Sequence[ast.stmt], name: ast.expr) -> Iterator[list[ast.stmt]]:
+def class_bodies(body: Sequence[ast.stmt], name: ast.expr) -> Iterator[list[ast.stmt]]:
+    """Yield the bodies of every class of a name among statements and the plain blocks in them."""
     # `A.B` is class B in the bodies of class A: the owner is resolved first, then its last name.
     bodies: list[Sequence[ast.stmt]] = [body]
     if isinstance(name, ast.Attribute):
-        bodies = list(_class_bodies(body, name.value))
+        bodies = list(class_bodies(body, name.value))
         name = ast.Name(name.attr)
     for each in bodies:
         for statement, _ in _walk(each):

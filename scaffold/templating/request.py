@@ -84,7 +84,7 @@ class Request:
     @property
     def symbol(self) -> str:
         """How the unit is imported, as ``module:attr``; empty where it is no such thing."""
-        return fill(self.names.get("symbol", self.kind.symbol), self.names)
+        return fill(self.names.get("symbol", self.kind.symbol), {**self.names, **self.answers})
 
 
 def _entry(rule: RegistryRule, variables: Mapping[str, AnswerValue]) -> Entry:

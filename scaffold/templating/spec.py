@@ -46,11 +46,12 @@ class FileRule(NamedTuple):
 
 
 class NextStep(NamedTuple):
-    """What is left to do after the unit was made."""
+    """What is left to do after the unit was made, at a symbol or below the last line like one."""
 
     file: str
     why: str
     symbol: str
+    like: str = ""
 
 
 class RegistryRule(NamedTuple):
