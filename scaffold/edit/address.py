@@ -156,3 +156,14 @@ def _is(target: ast.expr, name: str) -> bool:
 
 def _unpacks(target: ast.expr, name: str) -> bool:
     return isinstance(target, ast.Tuple | ast.List) and any(_is(e, name) for e in target.elts)
+
+
+def is_dead(tree: ast.Module, line: int) -> bool:
+    """Return whether a line is in the body of a condition that is plainly never true."""
+    return any(
+        isinstance(node, ast.If)
+        and isinstance(node.test, ast.Constant)
+        and not node.test.value
+        and node.body[0].lineno <= line <= (node.body[-1].end_lineno or line)
+        for node in ast.walk(tree)
+    )

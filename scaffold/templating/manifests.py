@@ -275,6 +275,7 @@ def read_registry(row: Fields) -> RegistryRule:
         file=row.text("file", ""),
         table=row.text("table", ""),
         code=row.texts("code", ()),
+        near=row.text("near", ""),
     )
     row.done()
     if not set(rule.code) <= {"key", "value"}:

@@ -90,7 +90,7 @@ class Request:
 def _entry(rule: RegistryRule, variables: Mapping[str, AnswerValue]) -> Entry:
     texts = (rule.file, rule.table, rule.key, rule.value)
     file, table, key, value = (fill(text, variables).strip("\n") for text in texts)
-    return Entry(file, table, rule.shape, key, value, rule.code)
+    return Entry(file, table, rule.shape, key, value, rule.code, rule.near)
 
 
 def destinations(request: Request) -> list[str]:

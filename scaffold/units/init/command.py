@@ -70,7 +70,7 @@ def init_repository(how: InitOptions, options: Options) -> Report:
     found: tuple[str, ...] = (f"package   {target.package}", f"tests     {target.tests}")
     report = Report("init", describe(target), dry_run=options.dry_run)
     if home is not None:
-        draft, rows, notes = _learned(target, files, home, how)
+        draft, rows, notes = _learned(target, paths, files, home, how)
         warnings += notes
         changes += [
             Change(path, "created", None, data) for path, data in sorted(draft.texts().items())
@@ -86,7 +86,7 @@ def init_repository(how: InitOptions, options: Options) -> Report:
 
 
 def _learned(
-    target: Target, files: Mapping[str, bytes], home: str, how: InitOptions
+    target: Target, paths: list[str], files: Mapping[str, bytes], home: str, how: InitOptions
 ) -> tuple[Draft, tuple[str, ...], tuple[str, ...]]:
     """Return a proven draft, what the proofs came to, and warnings."""
     family = find_family(files, home, how.kind)
@@ -123,7 +123,7 @@ def _learned(
     ]
     if how.importer is not None:
         try:
-            run, interpreter = how.importer(target, files)
+            run, interpreter = how.importer(target, paths)
         except TargetError as error:
             more += (f"nothing was imported: {error.message}",)
         else:

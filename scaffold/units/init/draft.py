@@ -89,7 +89,10 @@ class Draft:
 
     def answers(self, name: Name, own: Mapping[str, str] | None = None) -> dict[str, str]:
         """Return answers to all questions for a unit: what it has, or what is the default."""
-        found = {q.name: (own or {}).get(q.name) or q.default or q.example for q in self.questions}
+        found = {
+            q.name: (own or {}).get(q.name) or q.default or (name.key if q.is_key else q.example)
+            for q in self.questions
+        }
         spelled = key_names(name.key)
         variable = prefix_variable(self.family.names.values())
         given = {
@@ -347,6 +350,7 @@ def _rule_rows(entry: Entry) -> list[str]:
     rows += [f"table = {toml_literal(entry.table)}"] if entry.table else []
     rows += [f'shape = "{entry.shape}"', f"key = {_toml_text(entry.key)}"]
     rows += [f"value = {_toml_text(entry.value)}"] if entry.value else []
+    rows += [f"near = {_toml_text(entry.near)}"] if entry.near else []
     codes = ", ".join(f'"{each}"' for each in entry.code)
     return [*rows, f"code = [{codes}]"] if entry.code else rows
 

@@ -204,12 +204,12 @@ def find_family(files: Mapping[str, bytes], home: str, kind: str = "") -> Family
     keys = _without_companions(keys, key)
     units = {each: _unit(files, place, each, stem, keys) for each, stem in keys.items()}
     unit = units.pop(key)
-    affix = [*before, *after] or _class_words(files, unit)
+    siblings = _most_similar(files, unit, list(units.values()))
+    affix = [*before, *after] or _class_words(files, [unit, *siblings])
     folder = _singular(place.parent.name)
-    noun = folder if folder in affix or not affix else affix[-1]
+    noun = folder if not affix or affix[-1] in words_of(folder) or folder in affix else affix[-1]
     kind = kind or re.sub(r"[^a-z0-9]+", "-", noun.lower()).strip("-") or "unit"
     suffixes = dict.fromkeys(["_".join(after), kind.replace("-", "_")])
-    siblings = _most_similar(files, unit, list(units.values()))
     unit, *others = _ask_for_class(files, [unit, *siblings])
     return Family(kind, tuple(each for each in suffixes if each), unit, tuple(others))
 
@@ -336,14 +336,21 @@ def _ask_for_class(files: Mapping[str, bytes], units: Sequence[Unit]) -> list[Un
     return rows
 
 
-def _class_words(files: Mapping[str, bytes], unit: Unit) -> list[str]:
-    """Return the words behind the name in that of a unit's class: ``scraper`` of HeiseScraper."""
-    text = read_text(files, unit.home) if unit.home in files else ""
-    for defined in _CLASS.findall(text):
-        for start, end in unit.name.spans(defined):
-            if not start and end < len(defined):
-                return words_of(defined[end:])
-    return []
+def _class_words(files: Mapping[str, bytes], units: Sequence[Unit]) -> list[str]:
+    """Return the words behind the names in most units' classes: ``scraper`` of HeiseScraper."""
+    counts = Counter(
+        ending
+        for unit in units
+        if unit.home in files
+        for ending in {
+            defined[end:]
+            for defined in _CLASS.findall(read_text(files, unit.home))
+            for start, end in unit.name.spans(defined)
+            if not start and end < len(defined)
+        }
+    )
+    ending, count = max(counts.items(), key=lambda row: (row[1], row[0]), default=("", 0))
+    return words_of(ending) if is_most(count - 1, len(units) - 1) else []
 
 
 def _own_class(files: Mapping[str, bytes], unit: Unit) -> str:

@@ -224,12 +224,13 @@ class _Python:
                     module = "." * node.level + (node.module or "")
                 for alias in node.names:
                     key = f"{alias.name} as {alias.asname}" if alias.asname else alias.name
-                    if self.wanted(f"{module} {key}") and key != "*":
+                    if self.wanted(f"{module} {key}"):
                         yield _entry(self.path, table, "import", key, module)
             elif isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test):
                 yield from self._imports(node.body, "TYPE_CHECKING")
-            elif isinstance(node, ast.Try):
-                yield from self._imports(node.body, "try")
+            elif isinstance(node, ast.If | ast.Try) and (table or isinstance(node, ast.Try)):
+                for arm in (node.body, node.orelse):
+                    yield from self._imports(arm, table or "try")
 
     def _statement(self, node: ast.stmt) -> Iterator[Entry]:
         match node:

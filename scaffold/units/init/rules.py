@@ -37,6 +37,9 @@ MAX_LINE = 200
 _KEYED = ("dict", "import")
 """The shapes whose key may be a question, as their value tells whose they are."""
 
+_BESIDE = ("dict", "list", "import")
+"""The shapes in which a new entry joins the block of one that is there."""
+
 _ANSWERED = ("dict", "yaml", "toml", "markdown", "markdown-list", "assignment", "subscript")
 """The shapes whose value may be a question; of the others it is code of several lines."""
 
@@ -50,12 +53,14 @@ class Question:
         help: What it is for.
         example: What the unit that is meant has.
         default: What most have, "" where it differs.
+        is_key: Whether the line is known by the answer, so that no two units have the same.
     """
 
     name: str
     help: str
     example: str
     default: str = ""
+    is_key: bool = False
 
 
 @dataclass(frozen=True)
@@ -225,7 +230,10 @@ def _rule(family: Family, data: bytes, group: Mapping[str, Entry], lexicon: Lexi
             replace(entry, key=PurePosixPath(entry.file).parent.name), names[base]
         )
         question = Question(
-            f"{name}_name", f"what {entry.file} knows it by, such as: {entry.key[:60]}", entry.key
+            f"{name}_name",
+            f"what {entry.file} knows it by, such as: {entry.key[:60]}",
+            entry.key,
+            is_key=True,
         )
         key = f"{{{question.name}}}"
     elif value is None:
@@ -238,7 +246,8 @@ def _rule(family: Family, data: bytes, group: Mapping[str, Entry], lexicon: Lexi
             _default(entry, [each.value for each in group.values()]),
         )
         value = f"{{{question.name}}}"
-    made = replace(entry, key=key, value=value)
+    near = entry.key if entry.shape in _BESIDE and entry.key != "*" else ""
+    made = replace(entry, key=key, value=value, near=near)
     return Rule(made, base, line, len(group), question)
 
 

@@ -236,7 +236,12 @@ def slots(
         if start in chosen:
             variable = chosen[start]
         else:
-            variable = _chosen(text, (start, end), own, names, [], is_prose=is_prose)
+            fits = _fitting(own, text[start:end])
+            # Spelled as no rule has it, by this unit alone: it stays.
+            is_own = fits or text[start:end] in (own.class_prefix, own.class_name)
+            variable = (
+                _chosen(text, (start, end), own, names, [], is_prose=is_prose) if is_own else None
+            )
             votes = alike.get(text[start:end])
             is_open = len(_fitting(own, text[start:end])) > 1
             if votes and (not is_open or not is_prose):
