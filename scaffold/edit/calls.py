@@ -256,8 +256,8 @@ def _line(script: Script, items: list[_Item]) -> bytes:
     if any(len(item.names) > 1 for item in items) and len(names) == 1:
         names = next(item.names for item in items if len(item.names) > 1)
     # What every other registration says further, this one says too.
-    more = set.intersection(*(set(item.more) for item in items)) if items and names[1:] else set()
-    further = tuple(each for each in near[0].more if each in more) if near else ()
+    further = near[0].more if near and names[1:] else ()
+    further = tuple(each for each in further if all(each in item.more for item in items))
     text = _statement(script.entry, "'" if single else '"', names, further)
     return text.encode() + b"\n"
 

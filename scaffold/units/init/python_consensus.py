@@ -477,8 +477,7 @@ class _Merge:
         if not stays[first]:
             self.cuts.append(Cut(start, end, f"{raw}YOURS: say what this is.{raw}"))
             return
-        kept = [row for row, is_kept in zip(rows, stays, strict=True) if is_kept]
-        text = "".join(without_headings(kept)).rstrip()
+        text = "".join(without_headings(rows, stays)).rstrip()
         indent = self.own.text[self.own.line_start(start) : start]
         text = text.removesuffix(quote[1]).rstrip()
         # What is left of several lines may be the first one alone.

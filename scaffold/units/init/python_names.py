@@ -159,16 +159,23 @@ def copy_of(args: ast.arguments) -> ast.arguments:
     return node.args
 
 
-def without_headings(rows: Sequence[str]) -> list[str]:
-    """Return the lines of a docstring without titles of sections that have nothing left in them."""
+def without_headings(rows: Sequence[str], stays: Sequence[bool]) -> list[str]:
+    """Return the lines of a docstring that stay, without titles whose sections are all gone."""
     found: list[str] = []
     for place, row in enumerate(rows):
-        text = row.strip()
-        below = next((each for each in rows[place + 1 :] if each.strip()), "")
         depth = len(row) - len(row.lstrip())
-        is_empty = len(below) - len(below.lstrip()) <= depth or not re.search(r"\w", below)
-        is_blank = not text and (not found or not found[-1].strip())
-        if is_blank or (place and text.endswith(":") and is_empty):
-            continue
-        found.append(row)
+        inside = [n for n in range(place + 1, len(rows)) if rows[n].strip()]
+        within = [
+            n
+            for n in inside
+            if all(len(rows[k]) - len(rows[k].lstrip()) > depth for k in inside if k <= n)
+        ]
+        is_empty = bool(within) and not any(stays[n] for n in within)
+        is_blank = not row.strip() and (not found or not found[-1].strip())
+        if (
+            stays[place]
+            and not is_blank
+            and not (place and row.rstrip().endswith(":") and is_empty)
+        ):
+            found.append(row)
     return found
