@@ -91,3 +91,37 @@ def test_what_happens_once_is_no_fault(tmp_path: Path):
     line = "tools['done'] = tools.get('done') or time.sleep(0.05) or 1"
     assert seen(tmp_path, line, {"": 1}) == []
     assert asyncio.events.Handle._run.__name__ == "_run"
+
+
+def test_the_page_s_agent_runs_and_holds_nobody_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    page = Path(__file__).parents[5] / "docs" / "en" / "agent-workflows.md"
+    block = page.read_text("utf-8").split("```python\n")[1].split("```")[0]
+    source = tmp_path / "one_answer.py"
+    source.write_text(block)
+    message = {"role": "assistant", "content": "5"}
+    choice = {"index": 0, "finish_reason": "stop", "message": message}
+    reply = {"id": "1", "object": "chat.completion", "created": 0, "model": "m"}
+    reply["choices"] = [choice]
+
+    class Wrapper:
+        def __init__(self, reward_fn: Any) -> None:
+            self.reward_fn = reward_fn
+
+        async def __call__(self, *given: Any, **row: Any) -> float:
+            return await asyncio.to_thread(self.reward_fn, *given, **row)
+
+    monkeypatch.setattr("areal.api.AsyncRewardWrapper", Wrapper)
+    scope: dict[str, Any] = {}
+    exec(compile(block, str(source), "exec"), scope)
+
+    async def every() -> tuple[list[float], list[tuple[str, str]]]:
+        transport = httpx.MockTransport(lambda request: httpx.Response(200, json=reply))
+        async with httpx.AsyncClient(transport=transport) as client:
+            agent = scope["OneAnswer"](probe_rewards.right)
+            extra = {"base_url": "http://127.0.0.1/v1", "api_key": "k", "http_client": client}
+            row = {"messages": [{"role": "user", "content": "2+3?"}]}
+            with loop_watch.watched(str(tmp_path)) as watch:
+                rewards = await asyncio.gather(*(agent.run(row, **extra) for _ in range(3)))
+        return rewards, [each for each in watch.problems() if each[0] != "event loop"]
+
+    assert asyncio.run(every()) == ([1.0, 1.0, 1.0], [])
