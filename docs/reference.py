@@ -64,6 +64,7 @@ Keys and defaults are AReaL's; where a default differs, AReaL's is given with th
 """
 
 SHAPE_TEXTS = {
+    "assignment": "an assignment among its like: a member of an enumeration, a constant",
     "branch": "a branch of an if/elif chain or of `match` in a function",
     "call": "a call at module level, such as `register('x', X)`",
     "decorator": "a decorated function or class, such as `@register('x')`",

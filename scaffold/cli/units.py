@@ -21,9 +21,12 @@ from scaffold.cli.options import (
 from scaffold.templating.sources import made_ids
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from click.shell_completion import CompletionItem
 
     from scaffold.report import Report
+    from scaffold.target.target import Target
     from scaffold.units.update import Writer
 
 WRITERS = {"archon": "scaffold.archon.update:update_model"}
@@ -70,21 +73,30 @@ def _agree(draft: str) -> bool:
     click.Option(["--like"], metavar="PATH_OR_NAME", help="An existing unit to make a kind of."),
     click.Option(["--kind"], default="", metavar="KIND", help="What the kind is to be called."),
     click.Option(["--yes"], is_flag=True, help="Write what is proposed without asking."),
+    click.Option(["--no-import"], is_flag=True, help="Run none of the repository's code."),
+    PYTHON,
     DRY_RUN,
     NO_INPUT,
-    NO_FORMAT,
 )
-def init(like: str | None, kind: str, yes: bool, **values: Any) -> Report:
+def init(
+    like: str | None, kind: str, yes: bool, no_import: bool, python: str | None, **values: Any
+) -> Report:
     """Create a template from existing units.
 
-    It proposes a configuration and, with --like, a kind made of a unit that exists: it shows the
-    files and registry lines in which the unit occurs, and the templates made of them.
+    It proposes a configuration and, with --like, a kind made of what a unit that exists has in
+    common with those beside it: files, registry lines, spellings of the name. A unit made of the
+    draft is imported in a copy of the repository.
     """
     from scaffold.units.init.command import InitOptions, init_repository
+    from scaffold.verify.imports import importer_for
+
+    def importer(target: Target, paths: Iterable[str]) -> Any:
+        return importer_for(target, python, paths)
 
     can_ask = not values["dry_run"] and may_ask(values["no_input"], values["as_json"])
     ask = _agree if can_ask else None
-    return init_repository(InitOptions(like, kind, yes, ask), options_of(values))
+    run = None if no_import else importer
+    return init_repository(InitOptions(like, kind, yes, ask, run), options_of(values))
 
 
 @command("list")

@@ -53,7 +53,7 @@ def _find(body: Sequence[ast.stmt], address: ast.expr) -> Iterator[Part]:
     # `Class.NAME = ...` and `NAME["key"] = ...` also occur spelled out as assignment targets.
     yield from _stated(body, address)
     if isinstance(address, ast.Attribute):
-        for inner in _class_bodies(body, address.value):
+        for inner in class_bodies(body, address.value):
             yield from _find(inner, ast.Name(address.attr))
     elif isinstance(address, ast.Subscript):
         for part in _find(body, address.value):
@@ -83,11 +83,12 @@ def _in_call(part: Part, address: ast.Call) -> Iterator[Part]:
             yield Part("assigned", each.value, each.value.lineno, part.is_conditional)
 
 
-def _class_bodies(body: Sequence[ast.stmt], name: ast.expr) -> Iterator[list[ast.stmt]]:
+def class_bodies(body: Sequence[ast.stmt], name: ast.expr) -> Iterator[list[ast.stmt]]:
+    """Yield the bodies of every class of a name among statements and the plain blocks in them."""
     # `A.B` is class B in the bodies of class A: the owner is resolved first, then its last name.
     bodies: list[Sequence[ast.stmt]] = [body]
     if isinstance(name, ast.Attribute):
-        bodies = list(_class_bodies(body, name.value))
+        bodies = list(class_bodies(body, name.value))
         name = ast.Name(name.attr)
     for each in bodies:
         for statement, _ in _walk(each):
@@ -155,3 +156,14 @@ def _is(target: ast.expr, name: str) -> bool:
 
 def _unpacks(target: ast.expr, name: str) -> bool:
     return isinstance(target, ast.Tuple | ast.List) and any(_is(e, name) for e in target.elts)
+
+
+def is_dead(tree: ast.Module, line: int) -> bool:
+    """Return whether a line is in the body of a condition that is plainly never true."""
+    return any(
+        isinstance(node, ast.If)
+        and isinstance(node.test, ast.Constant)
+        and not node.test.value
+        and node.body[0].lineno <= line <= (node.body[-1].end_lineno or line)
+        for node in ast.walk(tree)
+    )

@@ -40,7 +40,10 @@ _Names = tuple[str | None, ...]
 
 @dataclass(frozen=True)
 class _Item:
-    """One registration; a key of None is computed. ``names`` are its arguments' keywords."""
+    """One registration; a key of None is computed.
+
+    ``names`` are the keywords of its first two arguments, ``more`` the arguments behind them.
+    """
 
     key: str | None
     value: str | None
@@ -48,6 +51,7 @@ class _Item:
     # The key's expression: where it is a string, its quotation marks are the habit to copy.
     quoted: ast.expr
     names: _Names
+    more: tuple[str, ...] = ()
 
 
 def read_entries(data: bytes, entry: Entry) -> dict[str, str | None]:
@@ -138,6 +142,7 @@ def _items(script: Script) -> list[_Item]:
                     node,
                     key,
                     names,
+                    _further(script, node),
                 )
             )
     return items
@@ -166,6 +171,19 @@ def _arguments(
     return pairs[0][1], (pairs[1][1] if len(pairs) > 1 else None), names
 
 
+def _further(script: Script, node: ast.stmt) -> tuple[str, ...]:
+    """Return the arguments of a call behind key and value, as they are written."""
+    call = node.value if isinstance(node, ast.Expr) else None
+    if not isinstance(call, ast.Call):
+        return ()
+    texts = [script.segment(each) for each in call.args]
+    texts += [
+        (f"{each.arg}=" if each.arg else "**") + script.segment(each.value)
+        for each in call.keywords
+    ]
+    return tuple(texts[2:])
+
+
 def _known_as(script: Script, node: ast.expr, part: str) -> str | None:
     """Return a key or value in the entry's own terms, None where it is nothing of that kind."""
     if part not in script.entry.code:
@@ -188,7 +206,7 @@ def _by_key(script: Script, items: list[_Item]) -> dict[str, _Item]:
 # ---- writing -------------------------------------------------------------------------------------
 
 
-def _statement(entry: Entry, quote: str, names: _Names) -> str:
+def _statement(entry: Entry, quote: str, names: _Names, more: tuple[str, ...] = ()) -> str:
     def shown(part: str, text: str) -> str:
         return text if part in entry.code else literal(text, quote)
 
@@ -201,7 +219,7 @@ def _statement(entry: Entry, quote: str, names: _Names) -> str:
     named = [
         f"{name}={text}" if name else text for name, text in zip(padded, arguments, strict=False)
     ]
-    return f"{entry.table}({', '.join(named)})"
+    return f"{entry.table}({', '.join([*named, *more])})"
 
 
 def _insertion(script: Script, items: list[_Item]) -> Splice:
@@ -237,7 +255,10 @@ def _line(script: Script, items: list[_Item]) -> bytes:
     names = near[0].names if near else (None, None)
     if any(len(item.names) > 1 for item in items) and len(names) == 1:
         names = next(item.names for item in items if len(item.names) > 1)
-    text = _statement(script.entry, "'" if single else '"', names)
+    # What every other registration says further, this one says too.
+    further = near[0].more if near and names[1:] else ()
+    further = tuple(each for each in further if all(each in item.more for item in items))
+    text = _statement(script.entry, "'" if single else '"', names, further)
     return text.encode() + b"\n"
 
 

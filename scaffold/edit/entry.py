@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True)
@@ -16,6 +16,8 @@ class Entry:
         key: What the line is known by.
         value: What stands for it; empty for a shape that has keys only.
         code: Which of "key" and "value" are source text rather than the content of a string.
+        near: The key of an entry beside which a new one goes, where no order says more. It is no
+            part of what the entry is.
     """
 
     file: str
@@ -24,3 +26,4 @@ class Entry:
     key: str
     value: str
     code: tuple[str, ...] = ()
+    near: str = field(default="", compare=False)

@@ -45,17 +45,29 @@ def find_blocks(script: Script) -> list[list[ast.stmt]]:
     if table == "":
         return [body]
     if table == "TYPE_CHECKING":
-        blocks = [each.body for each in body if isinstance(each, ast.If) and _is_checking(each)]
+        checks = [each.body for each in body if isinstance(each, ast.If) and _is_checking(each)]
+        blocks = [inner for block in checks for inner in (block, *_inner_blocks(block))]
     elif table == "try":
         # Imports of an optional package: `try: import x` with its fallback in the except clause.
         tries = [each for each in body if isinstance(each, ast.Try)]
-        blocks = [each.body for each in tries if any(statements_in(each.body))]
+        arms = [arm for each in tries for arm in (each.body, each.orelse)]
+        blocks = [arm for arm in arms if any(statements_in(arm))]
     else:
         raise TemplateError(f"there is no block {table!r} of imports", code="template_invalid")
     if not blocks:
         what = "if TYPE_CHECKING" if table == "TYPE_CHECKING" else "try with imports"
         raise script.refusal("registry_missing", 0, f"no top-level {what} was found")
     return blocks
+
+
+def _inner_blocks(block: list[ast.stmt]) -> Iterator[list[ast.stmt]]:
+    """Yield the blocks with imports in the conditions and tries of a block."""
+    for node in block:
+        if isinstance(node, ast.If | ast.Try):
+            for arm in (node.body, node.orelse):
+                if any(statements_in(arm)):
+                    yield arm
+                yield from _inner_blocks(arm)
 
 
 def find_imports(script: Script) -> list[Import]:
@@ -66,6 +78,14 @@ def find_imports(script: Script) -> list[Import]:
 def chosen_block(script: Script) -> list[ast.stmt]:
     """Return the block that the entry goes into: the only one, or the one with its siblings."""
     blocks = find_blocks(script)
+    beside = [
+        block
+        for block in blocks
+        if script.entry.near
+        and any(index_of(each, script.entry.near) is not None for each in statements_in(block))
+    ]
+    if len(beside) == 1:
+        return beside[0]
     alike = [
         block for block in blocks if any(is_near(script, each) for each in statements_in(block))
     ]

@@ -1,9 +1,10 @@
 """Registration by an import: ``from .gsm8k import gsm8k_reward_fn``, or ``import pkg.spec``.
 
-The entry's key is the name as it is imported (``x`` or ``x as y``), its value the module, empty for
-a plain ``import key``. The table is the block: empty for the module's top level, "TYPE_CHECKING"
-for the block under that condition, "try" for the body of the try statement that holds siblings.
-Siblings import from the same package, or by as many dots.
+The entry's key is the name as it is imported (``x`` or ``x as y``, ``*`` for all of a module), its
+value the module, empty for a plain ``import key``. The table is the block: empty for the module's
+top level, "TYPE_CHECKING" for the block under that condition with the conditions and tries in it,
+"try" for the branch of the try statement that holds siblings. Siblings import from the same
+package, or by as many dots.
 """
 
 from __future__ import annotations
@@ -58,11 +59,11 @@ from scaffold.errors import TemplateError
 _SKIPPED = re.compile(rb"#\s*isort:\s*skip")
 _COMMENT = re.compile(rb"#[^\r\n]*")
 _REMARK = re.compile(
-    rb"#\s*noqa(\s*$|:.*\b(F401|E402)\b)|#\s*pylint:\s*disable=.*(unused|wrong)-import"
+    rb"#\s*noqa(\s*$|:.*\b(F401|F403|E402)\b)|#\s*pylint:\s*disable=.*(unused|wrong)-import"
 )
 _FIXED_LINE = re.compile(rb"#!|#.*?coding[:=]")
 # Module and name with a colon between them: `.gsm8k:reward_fn as gsm8k`, `:pkg.spec`.
-_ENTRY = re.compile(r"(\.*[\w.]*):([\w.]+)( as \w+)?", re.ASCII)
+_ENTRY = re.compile(r"(\.*[\w.]*):([\w.]+)( as \w+)?|(\.*[\w.]+):\*", re.ASCII)
 
 
 @dataclass(frozen=True)
@@ -149,7 +150,10 @@ def remove_entry(data: bytes, entry: Entry) -> bytes:
     found = [
         each
         for each in imports
-        if each.is_from == bool(entry.value) and index_of(each, entry.key) is not None
+        if each.is_from == bool(entry.value)
+        and index_of(each, entry.key) is not None
+        # Every module may have a star of its own.
+        and (entry.key != "*" or is_of_module(each, entry))
     ]
     if not found:
         return data
@@ -184,6 +188,8 @@ def _present(script: Script) -> int | None:
 def _refuse_other(script: Script) -> None:
     """Refuse a name that another import binds; two plain imports may share their package."""
     entry = script.entry
+    if entry.key == "*":
+        return
     bound = entry.key.split(" as ")[-1]
     for statement in find_imports(script):
         for alias in statement.node.names:
@@ -210,7 +216,7 @@ def _refuse_other(script: Script) -> None:
 def _host(script: Script, imports: Sequence[Import]) -> Import | None:
     """Return the statement that the name is added to, None where it gets one of its own."""
     entry = script.entry
-    if not entry.value or _is_one_name_a_line(imports):
+    if not entry.value or entry.key == "*" or _is_one_name_a_line(imports):
         return None
     # The last statement of a module, since further names went there before.
     for statement in reversed(imports):

@@ -19,7 +19,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from scaffold.edit.address import Part, find_parts
+from scaffold.edit.address import Part, find_parts, is_dead
 from scaffold.edit.entry import Entry
 from scaffold.edit.forms import Item, Literal, read_literal
 from scaffold.edit.layout import line_at, spliced
@@ -117,7 +117,7 @@ def add_entry(data: bytes, entry: Entry) -> Edit:
     # Among several parts first the part, then the place in it; text and quotes are that part's own.
     literal = _best_literal(registry, entry)
     text = _entry_text(literal, entry, context)
-    slot = find_slot(literal, entry.table, entry.key, entry.value)
+    slot = find_slot(literal, entry)
     try:
         splices = insertion(literal, slot, text.encode("utf-8"))
         edited = registry.file.source.with_raw(spliced(literal.raw, splices))
@@ -192,6 +192,10 @@ def _check_parts(parts: Sequence[Part], file: PythonFile, entry: Entry, context:
         raise context.refusal("registry_missing", imported[0].line, reason)
     if not parts:
         raise context.refusal("registry_missing", 0, f"no assignment to {table} was found")
+    dead = [part for part in bound if is_dead(file.tree, part.line)]
+    if dead:
+        reason = f"{table} is under a condition that is never true: an entry would have no effect"
+        raise context.refusal("registry_computed", dead[0].line, reason)
     if len(bound) > 1:
         raise context.refusal("registry_computed", bound[-1].line, f"{table} is assigned twice")
     # `TABLE |= OTHER` may replace what the literal holds.
@@ -372,6 +376,9 @@ def _mark(literal: Literal, node: ast.AST | None) -> str:
 
 
 def _best_literal(registry: _Registry, entry: Entry) -> Literal:
+    for _, literal in registry.literals:
+        if entry.near and any(item.key == entry.near for item in literal.items):
+            return literal
     plain = [literal for part, literal in registry.literals if not part.is_conditional]
     literals = plain or [literal for _, literal in registry.literals]
     # `max` keeps the first of equals, as a rule the part that is assigned.

@@ -2,6 +2,7 @@
 
 - Where the keys are in an order, the entry takes its place in it; ``__all__`` is taken to be sorted
   as ruff does where it may be.
+- Where they are not and the entry has a neighbour, it joins the group of that one.
 - Where they are not, but comments or blank lines divide them into groups that each keep one order,
   it joins the group with the entry that it resembles most (the last such group), in its order.
 - Else it comes last.
@@ -17,6 +18,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from scaffold.edit.entry import Entry
 from scaffold.edit.forms import Item, Literal
 from scaffold.edit.layout import NEWLINE, TAIL, own_line_comments
 from scaffold.edit.ordering import Order, isort_style, order_of, similarity, sorted_index
@@ -40,11 +42,12 @@ class _Group:
     is_headed: bool
 
 
-def find_slot(literal: Literal, table: str, key: str, value: str) -> Slot:
-    """Return where an entry goes in a literal of the registry ``table``."""
+def find_slot(literal: Literal, entry: Entry) -> Slot:
+    """Return where an entry goes in a literal of its registry."""
+    key, value = entry.key, entry.value
     items = literal.items
     groups = _groups(literal)
-    likely = isort_style if table == "__all__" else None
+    likely = isort_style if entry.table == "__all__" else None
     order = order_of([_keys(items)], likely)
     if not _keys(items):
         return Slot(len(items))
@@ -54,6 +57,12 @@ def find_slot(literal: Literal, table: str, key: str, value: str) -> Slot:
         return Slot(index, _goes_below(literal, groups, index, key, value))
     runs = [_keys(items[group.start : group.end]) for group in groups]
     order = order_of(runs, likely)
+    beside = [group for group, run in zip(groups, runs, strict=True) if entry.near in run]
+    if beside and len(groups) > 1:
+        group = beside[-1]
+        own = order_of([_keys(items[group.start : group.end])], likely)
+        index = group.end if own is None else _index_in(items, group.start, group.end, key, own)
+        return Slot(index, index == group.start)
     # Groups of one entry are each in any order, which shows nothing.
     if len(groups) < 2 or order is None or max(map(len, runs)) < 2:
         return Slot(len(items))

@@ -14,6 +14,7 @@ from scaffold.edit.entry import Entry
 from scaffold.errors import RegistryError, nearest
 
 SHAPES: dict[str, str] = {
+    "assignment": "scaffold.edit.assignments",
     "branch": "scaffold.edit.branches",
     "call": "scaffold.edit.calls",
     "decorator": "scaffold.edit.decorators",

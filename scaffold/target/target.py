@@ -251,6 +251,8 @@ def key_names(key: str) -> dict[str, str]:
         "words": words,
         "title": words.capitalize(),
         "headline": " ".join(word.capitalize() for word in words.split()),
+        "flat": key.replace("_", ""),
+        "flat_upper": key.replace("_", "").upper(),
     }
 
 

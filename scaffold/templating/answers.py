@@ -11,6 +11,9 @@ from typing import Any, cast
 from scaffold.errors import RequestError
 from scaffold.templating.spec import Answer, AnswerValue
 
+FROM_NAME = "name:"
+"""What an answer's ``default_from`` begins with where a spelling of the name is the default."""
+
 MAX_TEXT = 4096
 """Longest free text that an answer may hold, unless its manifest allows less or more."""
 
@@ -62,8 +65,21 @@ def missing_answers(
 ) -> tuple[Answer, ...]:
     """Return the questions that have neither an answer nor a default."""
     return tuple(
-        row for name, row in questions.items() if given.get(name) is None and row.default is None
+        row
+        for name, row in questions.items()
+        if given.get(name) is None
+        and row.default is None
+        and not row.default_from.startswith(FROM_NAME)
     )
+
+
+def answers_by_name(questions: Mapping[str, Answer], names: Mapping[str, str]) -> dict[str, str]:
+    """Return the answers that are a spelling of the unit's name by default."""
+    return {
+        name: names[row.default_from.removeprefix(FROM_NAME)]
+        for name, row in questions.items()
+        if row.default_from.startswith(FROM_NAME)
+    }
 
 
 def check_answer(question: Answer, value: Any) -> AnswerValue:

@@ -29,7 +29,14 @@ CHECKS = ("", "regex", "identifier", "dotted", "rows")
 SAMPLED = ("question", "answer", "prompt", "chosen", "rejected", "rows", "tasks")
 """What a sample of the data can answer; see `scaffold.units.columns`."""
 
-DEFAULT_SOURCES = ("", *(f"sample:{name}" for name in SAMPLED))
+NAMED = ("pascal", "flat_upper")
+"""The spellings of a name that an answer may be by default."""
+
+DEFAULT_SOURCES = (
+    "",
+    *(f"sample:{name}" for name in SAMPLED),
+    *(f"name:{name}" for name in NAMED),
+)
 
 
 class TemplateSource(NamedTuple):
@@ -267,6 +274,7 @@ def read_registry(row: Fields) -> RegistryRule:
         file=row.text("file", ""),
         table=row.text("table", ""),
         code=row.texts("code", ()),
+        near=row.text("near", ""),
     )
     row.done()
     if not set(rule.code) <= {"key", "value"}:
@@ -281,7 +289,7 @@ def _read_file(row: Fields, prefix: str) -> FileRule:
 
 
 def _read_next(row: Fields) -> NextStep:
-    step = NextStep(row.text("file"), row.text("why"), row.text("symbol", ""))
+    step = NextStep(row.text("file"), row.text("why"), row.text("symbol", ""), row.text("like", ""))
     row.done()
     return step
 

@@ -84,13 +84,13 @@ class Request:
     @property
     def symbol(self) -> str:
         """How the unit is imported, as ``module:attr``; empty where it is no such thing."""
-        return fill(self.names.get("symbol", self.kind.symbol), self.names)
+        return fill(self.names.get("symbol", self.kind.symbol), {**self.names, **self.answers})
 
 
 def _entry(rule: RegistryRule, variables: Mapping[str, AnswerValue]) -> Entry:
     texts = (rule.file, rule.table, rule.key, rule.value)
     file, table, key, value = (fill(text, variables).strip("\n") for text in texts)
-    return Entry(file, table, rule.shape, key, value, rule.code)
+    return Entry(file, table, rule.shape, key, value, rule.code, rule.near)
 
 
 def destinations(request: Request) -> list[str]:

@@ -46,11 +46,12 @@ class FileRule(NamedTuple):
 
 
 class NextStep(NamedTuple):
-    """What is left to do after the unit was made."""
+    """What is left to do after the unit was made, at a symbol or below the last line like one."""
 
     file: str
     why: str
     symbol: str
+    like: str = ""
 
 
 class RegistryRule(NamedTuple):
@@ -63,6 +64,7 @@ class RegistryRule(NamedTuple):
         file: Where the registry is; empty for the one that the target names for the kind.
         table: What to look for in the file; empty as above.
         code: Which of "key" and "value" are source text rather than the content of a string.
+        near: The key of an entry whose block a new one joins.
     """
 
     shape: str
@@ -71,6 +73,7 @@ class RegistryRule(NamedTuple):
     file: str = ""
     table: str = ""
     code: tuple[str, ...] = ()
+    near: str = ""
 
 
 @dataclass(frozen=True)

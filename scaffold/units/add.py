@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from scaffold.edit import shapes
 from scaffold.report import Report
 from scaffold.target.restyle import find_file_style, restyle, tidy
 from scaffold.target.style import FileStyle
@@ -129,7 +130,16 @@ def _tidied(target: Target, request: Request, plan: Plan, options: Options) -> P
         Change(base_path(unit.kind, unit.name, each.path), "record", None, each.before)
         for each in anew
     ]
-    return replace(plan, unit=unit, changes=tuple(changes))
+    after = {each.path: each.after or b"" for each in anew}
+    entries = {(each.file, each.table, each.key): each for each in request.edited()}
+    # A formatter may have moved the lines.
+    registered = tuple(
+        row._replace(line=shapes.add_entry(after[row.file], entry).line)
+        if row.file in after and (entry := entries.get((row.file, row.table, row.key)))
+        else row
+        for row in plan.registered
+    )
+    return replace(plan, unit=unit, changes=tuple(changes), registered=registered)
 
 
 def take_look(request: Request, root: Path) -> Snapshot:

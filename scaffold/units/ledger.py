@@ -254,6 +254,8 @@ def _read_files(fields: Fields, key: str) -> tuple[LedgerFile, ...]:
 
 def _dump_entry(entry: Entry) -> dict[str, Any]:
     row = {**vars(entry), "code": list(entry.code)}
+    # Where it was to go is of no use once it stands there.
+    del row["near"]
     return {name: value for name, value in row.items() if value != []}
 
 

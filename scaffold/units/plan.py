@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import Any
@@ -12,7 +13,7 @@ from scaffold.errors import ConflictError, RegistryError, RequestError, Scaffold
 from scaffold.report import Registration, Step
 from scaffold.templating.render import RenderedFile
 from scaffold.templating.request import MANUAL, Request, check_destination, destinations
-from scaffold.templating.spec import fill
+from scaffold.templating.spec import AnswerValue, fill
 from scaffold.transaction.change import Change
 from scaffold.transaction.snapshot import Snapshot
 from scaffold.units.conflicts import (
@@ -44,7 +45,8 @@ def paths_to_read(request: Request) -> tuple[str, ...]:
     kind, key = request.kind.name, request.key
     paths = [*files, *(_package_twin(path) for path in files)]
     paths += [package_init(path) for path in files if path.endswith(".py")]
-    paths += [check_destination(entry.file) for entry in request.edited()]
+    paths += [check_destination(entry.file) for entry in request.entries()]
+    paths += [check_destination(file) for file, _ in _likes(request)]
     paths += [record_path(kind, key), ATTRIBUTES, *(base_path(kind, key, path) for path in files)]
     return tuple(dict.fromkeys(paths))
 
@@ -83,7 +85,11 @@ def make_plan(request: Request, rendered: Sequence[RenderedFile], snapshot: Snap
         unit,
         (*(change for change in files if change), *edits.changes(), *records),
         tuple(edits.registered),
-        (*unfinished, *_manual_steps(request), *_next_steps(request, rendered)),
+        (
+            *unfinished,
+            *_manual_steps(request, snapshot),
+            *_next_steps(request, rendered, snapshot),
+        ),
         unfinished,
     )
 
@@ -113,10 +119,46 @@ class _Conflicts:
         raise first
 
 
-def _manual_steps(request: Request) -> list[Step]:
-    """Return the registry lines that no editor knows how to add."""
+def _manual_steps(request: Request, snapshot: Snapshot) -> list[Step]:
+    """Return the registry lines that no editor knows how to add, below the last line like each."""
+    texts = {**request.names, **request.answers}
+    rules = (rule for rule in request.rules if rule.shape == MANUAL)
     manual = (entry for entry in request.entries() if entry.shape == MANUAL)
-    return [Step(each.file, 1, f"add by hand: {each.key}{each.value}") for each in manual]
+    return [
+        Step(
+            each.file,
+            _line_like(snapshot, each.file, f"{rule.key}{rule.value}", texts),
+            f"add by hand: {each.key}{each.value}",
+        )
+        for each, rule in zip(manual, rules, strict=True)
+    ]
+
+
+def _likes(request: Request) -> list[tuple[str, str]]:
+    """Return the files in which a line is looked for that a person has to add the like of."""
+    names = {**request.names, **request.answers}
+    rows = (step for part in (*request.styles, request.kind) for step in part.next)
+    return [(fill(step.file, names), step.like) for step in rows if step.like]
+
+
+def _line_like(
+    snapshot: Snapshot, file: str, pattern: str, names: Mapping[str, AnswerValue]
+) -> int:
+    """Return the last line of a file that a pattern fits with any name, else 1."""
+    state = snapshot.files.get(file)
+    if state is None or state.data is None:
+        return 1
+    # Where a variable of the name stands, any other name may.
+    parts = re.split(r"\{(\w+)\}", pattern.strip())
+    form = "".join(
+        re.escape(part) if not n % 2 else r"[\w -]+?" if part in names else re.escape(f"{{{part}}}")
+        for n, part in enumerate(parts)
+    )
+    rows = state.data.decode("utf-8", "replace").splitlines()
+    # The last line of a list may be the only one without a comma.
+    form = form.removesuffix(",") + ",?"
+    found = [n for n, row in enumerate(rows, 1) if re.fullmatch(form, row.strip())]
+    return found[-1] if found else 1
 
 
 def _package_twin(path: str) -> str:
@@ -188,13 +230,16 @@ def _registry(entry: Entry, snapshot: Snapshot) -> bytes:
     return state.data
 
 
-def _next_steps(request: Request, rendered: Iterable[RenderedFile]) -> tuple[Step, ...]:
+def _next_steps(
+    request: Request, rendered: Iterable[RenderedFile], snapshot: Snapshot
+) -> tuple[Step, ...]:
     variables = {**request.names, **request.answers}
     texts = {file.path: file.data.decode() for file in rendered if file.path.endswith(".py")}
     steps: list[Step] = []
     for step in (s for part in (*request.styles, request.kind) for s in part.next):
         file, symbol = fill(step.file, variables), fill(step.symbol, variables)
         line = symbol_line(texts[file], symbol) if symbol and file in texts else 1
+        line = _line_like(snapshot, file, step.like, variables) if step.like else line
         if line is None:
             raise TemplateError(f"{file} has no {symbol!r}", code="template_invalid")
         steps.append(Step(file, line, fill(step.why, variables)))

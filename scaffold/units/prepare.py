@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from scaffold.errors import RequestError
 from scaffold.report import Report
 from scaffold.target.target import Target, describe, registry_rules, unit_names
-from scaffold.templating.answers import complete_answers
+from scaffold.templating.answers import answers_by_name, complete_answers
 from scaffold.templating.names import canonical_key
 from scaffold.templating.request import Request
 from scaffold.templating.spec import Kind, Style, all_answers
@@ -85,7 +85,9 @@ def request_for(
 ) -> Request:
     """Return the request for one unit in a target, its answers checked and its names derived."""
     names = names_of(target, kind, key, styles, otherwise)
-    answers = complete_answers(all_answers(kind, styles), given)
+    questions = all_answers(kind, styles)
+    given = {name: value for name, value in given.items() if value is not None}
+    answers = complete_answers(questions, {**answers_by_name(questions, names), **given})
     return Request(kind, styles, key, answers, names, registry_rules(target, kind, styles))
 
 

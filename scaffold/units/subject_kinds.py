@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
@@ -30,6 +31,9 @@ KNOWN_ARGUMENTS = {
     "agent": ("reward_fn", "max_turns", "turn_discount"),
 }
 """The arguments of a constructor that the tests know a value for."""
+
+_TRAINING = frozenset(["areal", "httpx"])
+"""The packages that the tests themselves import."""
 
 ROW_COLUMNS = ("messages", "answer")
 """The columns of the row that tests run a workflow on."""
@@ -171,16 +175,27 @@ def _workflow(tree: ast.Module) -> Iterator[Subject]:
         taken = [] if constructor is None else _names(constructor)[1:]
         columns = _subscripts(tree, {"data", "row", "sample"})
         known = KNOWN_ARGUMENTS[style]
-        yield Subject(
-            style,
-            {
-                "class_name": node.name,
-                "arguments": " ".join(each for each in known if each in taken),
-                "unknown": " ".join(each for each in wanted if each not in known),
-                "columns": " ".join(each for each in columns if each not in ROW_COLUMNS),
-            },
-        )
+        answers: dict[str, str | bool] = {
+            "class_name": node.name,
+            "arguments": " ".join(each for each in known if each in taken),
+            "unknown": " ".join(each for each in wanted if each not in known),
+            "columns": " ".join(each for each in columns if each not in ROW_COLUMNS),
+        }
+        if style == "agent":
+            answers["packages"] = " ".join(_packages(tree))
+        yield Subject(style, answers)
         return
+
+
+def _packages(tree: ast.Module) -> list[str]:
+    """Return the packages that a module cannot be imported without, but for those of training."""
+    found: set[str] = set()
+    for node in tree.body:
+        if isinstance(node, ast.Import):
+            found |= {alias.name.partition(".")[0] for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and not node.level:
+            found.add((node.module or "").partition(".")[0])
+    return sorted(found - sys.stdlib_module_names - _TRAINING)
 
 
 def _style_of(classes: Mapping[str, ast.ClassDef], node: ast.ClassDef) -> str:
@@ -254,8 +269,23 @@ def _loaders(tree: ast.Module) -> Iterator[Subject]:
             "columns": " ".join(sources),
             "is_generated": all("path" not in _required(loader, skip=0) for loader in loaders),
             "has_processor": "processor" in names,
+            "configs": " ".join(_configs(tree)),
         },
     )
+
+
+def _configs(tree: ast.Module) -> list[str]:
+    """Return the configurations of a source that the loaders ask for: ``name="main"``."""
+    calls = (node for node in ast.walk(tree) if isinstance(node, ast.Call))
+    asked = (
+        word.value
+        for call in calls
+        if ast.unparse(call.func).split(".")[-1] == "load_dataset"
+        for word in (*call.keywords, *(ast.keyword("name", each) for each in call.args[1:2]))
+        if word.arg == "name"
+    )
+    names = (node.value for node in asked if isinstance(node, ast.Constant))
+    return sorted({name for name in names if isinstance(name, str) and name.isidentifier()})
 
 
 def _columns(tree: ast.Module, types: set[str]) -> list[str]:

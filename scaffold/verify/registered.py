@@ -13,6 +13,7 @@ from scaffold.edit.shapes import read_entries
 from scaffold.errors import LedgerError, ScaffoldError
 from scaffold.syntax import parse
 from scaffold.target.target import Target, registry_rules, unit_names
+from scaffold.templating.answers import answers_by_name
 from scaffold.templating.spec import RegistryRule, fill
 from scaffold.transaction.digest import digest
 from scaffold.units.ledger import LedgerFile, Unit
@@ -45,6 +46,7 @@ def _lookup(target: Target, kind_name: str, name: str) -> Unit | None:
         return None
     kind = target.catalogue.kind(kind_name)
     names = unit_names(target, kind, name)
+    names |= answers_by_name(kind.answers, names)
     entry = _first_entry(registry_rules(target, kind), names)
     value = None if entry is None else _registered_value(target.root, entry)
     if entry is None or value is None:

@@ -9,7 +9,7 @@ from scaffold.target.target import key_names
 from scaffold.templating.names import fold
 from scaffold.templating.render import render_files
 from scaffold.templating.spec import FileRule, fill
-from scaffold.units.init.name_forms import Spelling, as_pattern, as_template
+from scaffold.units.init.spellings import Name, as_pattern, as_template, slots
 
 KEYS = st.sampled_from(["heise", "new_site", "a", "x2", "two_words_more"])
 PIECES = st.one_of(
@@ -21,13 +21,12 @@ PIECES = st.one_of(
     st.text(st.characters(exclude_categories=["Cs"]), max_size=6),
 )
 TEXTS = st.lists(PIECES, max_size=30).map("".join)
-PATHS = st.sampled_from(["a.py", "a.md", "a.yml"])
 
 
-@given(KEYS, PATHS, TEXTS)
-def test_a_template_gives_back_what_it_was_made_of(key: str, path: str, text: str):
-    spelling = Spelling(key)
-    template = as_template(text, spelling.hits_in_file(path, text))
+@given(KEYS, st.booleans(), TEXTS)
+def test_a_template_gives_back_what_it_was_made_of(key: str, is_prose: bool, text: str):
+    name = Name(key)
+    template = as_template(text, slots(text, name, {key: name}, {}, is_prose=is_prose))
     # The destination is no Python, so that any text may come out.
     rules = [FileRule("f.jinja", "f.txt", "data")]
     (made,) = render_files(rules, {"f.jinja": template.encode()}, key_names(key))
@@ -36,8 +35,8 @@ def test_a_template_gives_back_what_it_was_made_of(key: str, path: str, text: st
 
 @given(KEYS, TEXTS)
 def test_a_pattern_gives_back_what_it_was_made_of(key: str, text: str):
-    spelling = Spelling(key)
-    hits = spelling.hits(text, "data")
+    name = Name(key)
+    hits = slots(text, name, {key: name}, {})
     pattern = as_pattern(text, hits)
     if pattern is not None:
         assert fill(pattern, key_names(key)) == text

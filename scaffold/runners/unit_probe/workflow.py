@@ -9,10 +9,11 @@ import asyncio
 import copy
 import inspect
 import itertools
+import os
 from importlib.util import find_spec
 from typing import Any
 
-from unit_probe import agent_setting, kit
+from unit_probe import agent_setting, kit, loop_watch
 from unit_probe import trajectory as checks
 from unit_probe.episode_setting import TextSetting
 from unit_probe.tools_setting import ToolsSetting
@@ -136,7 +137,11 @@ def _run_episodes(
         return result, recorder, given
 
     async def every() -> list[tuple[Any, Recorder, Any]]:
-        return await asyncio.gather(*(one(i, row) for i, row in enumerate(rows)))
+        with loop_watch.watched(os.getcwd()) as watch:
+            done = await asyncio.gather(*(one(i, row) for i, row in enumerate(rows)))
+        for check, message in watch.problems():
+            findings.failed(check, message)
+        return done
 
     findings.stage(f"running {len(rows)} episodes with every completion called {name}")
     outcomes = asyncio.run(every())

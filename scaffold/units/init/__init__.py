@@ -1,6 +1,8 @@
-"""`scaffold init`: a kind and its templates from a unit that exists.
+"""`scaffold init`: a kind and its templates from units that exist.
 
-`source_files` reads the repository, `example` finds the unit's files in it and `registrations` its
-registry lines; `name_forms` separates the name from the text around it, `draft` writes the kind,
-`roundtrip` tries it, and `command` shows it and writes what held.
+`source_files` reads the repository and `family` finds the units and their files; `learn` makes
+templates of what these have in common, by `python_consensus` or line by line, and `rules` the
+registry lines from what `registrations` finds. `spellings` separates a name from the text around
+it. `draft` writes the kind, `proof` makes units that exist again, `imports` imports a new one, and
+`command` shows it and writes what held.
 """

@@ -1,22 +1,20 @@
 """`scaffold init`: configure a repository from its folders, and a kind from a unit that exists.
 
-What is proposed is proven first: the templates give the example's own files back, its registry
-lines are found as they are, and those of another unit go in and out without a trace.
+What is proposed is proven first: units are left out and made again from what the others have in
+common, the registry lines of a new unit go in and out without a trace, and it can be imported.
 """
 
 from __future__ import annotations
 
-import ast
 import re
 import tomllib
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 from typing import Any
 
 from scaffold.errors import ConflictError, RequestError, TargetError
 from scaffold.report import Report
-from scaffold.syntax import parse
 from scaffold.target.target import CONFIG_SCHEMA, Target, describe, target_at
 from scaffold.templating.manifests import catalogue_for
 from scaffold.templating.render import toml_literal
@@ -24,12 +22,15 @@ from scaffold.templating.sources import OWN_TEMPLATES
 from scaffold.transaction.apply import session
 from scaffold.transaction.change import Change
 from scaffold.units.context import Options, leftover_warning, reported_changes, settled_warning
-from scaffold.units.init.draft import Draft, propose
+from scaffold.units.init.draft import Draft, import_roots, module_of, with_mark
 from scaffold.units.init.draft import describe as describe_draft
-from scaffold.units.init.example import Example, find_example
-from scaffold.units.init.roundtrip import prove
+from scaffold.units.init.family import Family, find_family, find_home
+from scaffold.units.init.imports import Importer, import_probe
+from scaffold.units.init.learn import LearnedFile, learn_files
+from scaffold.units.init.proof import make_again, prove
+from scaffold.units.init.rules import Rules, learn_rules
 from scaffold.units.init.source_files import read_texts, source_files
-from scaffold.units.init.unit_name import find_source
+from scaffold.units.init.spellings import Lexicon
 
 NO_PACKAGES = frozenset(
     ["tests", "test", "docs", "doc", "examples", "scripts", "benchmarks", "tools", "notebooks"]
@@ -45,12 +46,15 @@ class InitOptions:
         kind: What the kind is to be called, or "" to find a name.
         agreed: Whether the draft is agreed to beforehand.
         ask: Shows a draft and asks for consent; None where nobody can be asked.
+        importer: Makes what imports modules in a copy of a target of these files, and says with
+            which interpreter; None to import nothing.
     """
 
     like: str | None = None
     kind: str = ""
     agreed: bool = False
     ask: Callable[[str], bool] | None = None
+    importer: Callable[[Target, Iterable[str]], tuple[Importer, str]] | None = None
 
 
 def init_repository(how: InitOptions, options: Options) -> Report:
@@ -61,21 +65,18 @@ def init_repository(how: InitOptions, options: Options) -> Report:
     warnings = leftover_warning(root) if options.dry_run else ()
     if not (is_all and has_room):
         warnings += (f"{root} holds more files than are looked through; not all were read",)
-    source = None if how.like is None else find_source(sorted(files), _inside(how.like, options))
-    target, changes = _target(root, files, source)
+    home = None if how.like is None else find_home(files, _inside(how.like, options))
+    target, changes = _target(root, files, home)
     found: tuple[str, ...] = (f"package   {target.package}", f"tests     {target.tests}")
     report = Report("init", describe(target), dry_run=options.dry_run)
-    if source is not None:
-        example = _find_example(target, files, source, how.kind)
-        draft, notes = prove(
-            target, *propose(example, target.tests), files, with_format=options.with_format
-        )
-        warnings += (*example.warnings, *notes, *_foreign_names(draft))
+    if home is not None:
+        draft, rows, notes = _learned(target, paths, files, home, how)
+        warnings += notes
         changes += [
             Change(path, "created", None, data) for path, data in sorted(draft.texts().items())
         ]
-        found += describe_draft(draft.files, draft.rules)
-        report.extra["draft"] = _draft_json(draft)
+        found += (*describe_draft(draft), *rows)
+        report.extra["draft"] = {**_draft_json(draft), "proof": list(rows)}
         report.check = (
             ("scaffold", "add", draft.kind, "NAME", "--dry-run", "--target", str(root)),
         )
@@ -84,27 +85,55 @@ def init_repository(how: InitOptions, options: Options) -> Report:
     return _settled(report, root, changes, how)
 
 
-def _foreign_names(draft: Draft) -> tuple[str, ...]:
-    """Return what to say of names that are no spelling of the example's, so that all units share.
+def _learned(
+    target: Target, paths: list[str], files: Mapping[str, bytes], home: str, how: InitOptions
+) -> tuple[Draft, tuple[str, ...], tuple[str, ...]]:
+    """Return a proven draft, what the proofs came to, and warnings."""
+    family = find_family(files, home, how.kind)
+    _check_kind(target, files, family)
+    roots = import_roots(files)
 
-    ``MeanSquared`` in mse.py tells nothing about the class in huber.py.
-    """
-    source = draft.files[0]
-    if not source.path.endswith(".py"):
-        return ()
-    names = [
-        node.name
-        for node in parse(source.data).body
-        if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef)
+    def learn(given: Family, times: int = 1) -> tuple[Draft, Rules]:
+        lexicon = Lexicon()
+        learned, rules = list[LearnedFile](), Rules()
+        for _ in range(times):
+            learned, rules = learn_files(given, files, lexicon), learn_rules(given, files, lexicon)
+        return Draft(
+            given, target.tests, roots, tuple(learned), tuple(rules.rules), tuple(rules.steps)
+        ), rules
+
+    # Twice: what is spelled in one file is known from all of them the second time.
+    draft, rules = learn(family, times=2)
+    notes = list(rules.notes)
+    if not family.siblings:
+        notes.append(
+            f"{home} has no unit beside it that is like it: all of it is taken for the kind's"
+        )
+    if draft.made:
+        source = draft.made[0]
+        why = f"replace what is specific to {family.unit.key}"
+        marked = with_mark(source, family.names[family.unit.key], why)
+        draft = replace(
+            draft, files=tuple(marked if each is source else each for each in draft.files)
+        )
+    draft, more = prove(target, draft, files)
+    rows = [
+        each.describe()
+        for each in make_again(draft, files, lambda key: learn(family.without(key))[0])
     ]
-    texts = [f"{rule.entry.key} {rule.entry.value}" for rule in draft.rules]
-    shared = [n for n in names if any(re.search(rf"\b{n}\b", text) for text in texts)]
-    key = draft.example.spelling.key
-    return tuple(
-        f"{name} is no spelling of {key}: every {draft.kind} would be registered as {name}; "
-        f"write {{pascal}} or an answer of its own for it in {draft.kind}/kind.toml"
-        for name in shared
-    )
+    if how.importer is not None:
+        try:
+            run, interpreter = how.importer(target, paths)
+        except TargetError as error:
+            more += (f"nothing was imported: {error.message}",)
+        else:
+            imported = import_probe(target, draft, files, run)
+            rows += [f"python    {interpreter}", *imported.describe()]
+            more += tuple(
+                f"the new unit cannot be imported as it is, {module}: {said}"
+                for module, said in imported.failed
+            )
+    return draft, tuple(rows), (*notes, *more)
 
 
 def find_root(options: Options) -> Path:
@@ -139,13 +168,13 @@ def _inside(like: str, options: Options) -> str:
 
 
 def _target(
-    root: Path, files: Mapping[str, bytes], source: str | None
+    root: Path, files: Mapping[str, bytes], home: str | None
 ) -> tuple[Target, list[Change]]:
     """Return the target as it is to be, and what has to be written for it."""
     known = target_at(root)
     if known is not None:
         return known, []
-    package = _package(files, source)
+    package = _package(files, home)
     tests = next((name for name in ("tests", "test") if _has_folder(files, name)), "tests")
     python = ".venv/bin/python" if (root / ".venv/bin/python").exists() else None
     target = Target(root, "project", package, tests, {}, python)
@@ -189,14 +218,14 @@ def with_config(before: bytes, target: Target) -> bytes:
     return after
 
 
-def _package(files: Mapping[str, bytes], source: str | None) -> str:
+def _package(files: Mapping[str, bytes], home: str | None) -> str:
     """Return the package that units go into.
 
     Raises:
         TargetError: There is none.
     """
-    if source is not None:
-        return _package_of(files, source)
+    if home is not None:
+        return _package_of(files, home)
     found = _packages(files)
     if not found:
         raise TargetError(
@@ -215,21 +244,20 @@ def _packages(files: Mapping[str, bytes]) -> set[str]:
     return {each[1] for each in found if each and each[1] not in NO_PACKAGES}
 
 
-def _package_of(files: Mapping[str, bytes], source: str) -> str:
-    """Return the top-level package of a file: the outermost of the folders that are packages."""
-    folders = [each for each in PurePosixPath(source).parents if each.parts]
-    packages = [each for each in folders if f"{each}/__init__.py" in files]
-    if packages:
-        return packages[-1].name
-    # No folder is a regular package: the outermost one is taken for a namespace package.
-    named = [each.name for each in reversed(folders) if each.name not in ("src", "lib")]
-    if not named or not named[0].isidentifier():
+def _package_of(files: Mapping[str, bytes], home: str) -> str:
+    """Return the top-level package that a unit is imported from."""
+    roots = import_roots(files)
+    inside = [path for path in sorted(files) if path == home or path.startswith(f"{home}/")]
+    modules = [module_of(path, roots) for path in inside if path.endswith(".py")]
+    names = [each.partition(".")[0] for each in modules if "." in each]
+    names = [each for each in names if each not in NO_PACKAGES]
+    if not names:
         raise TargetError(
-            f"{source} is in no package",
+            f"{home} is in no package",
             code="target_invalid",
             hint="name a unit in a folder of its like",
         )
-    return named[0]
+    return names[0]
 
 
 def _project_name(files: Mapping[str, bytes]) -> str:
@@ -247,32 +275,28 @@ def _has_folder(files: Mapping[str, bytes], name: str) -> bool:
 # ---- the kind ------------------------------------------------------------------------------------
 
 
-def _find_example(target: Target, files: Mapping[str, bytes], source: str, kind: str) -> Example:
-    """Return what a unit consists of.
+def _check_kind(target: Target, files: Mapping[str, bytes], family: Family) -> None:
+    """Refuse a kind that is known already, or that is no name for one.
 
     Raises:
         ConflictError: Its kind is known already.
         RequestError: The kind's name is none.
     """
-    folder = PurePosixPath(source).parent
+    home = PurePosixPath(family.unit.home)
     for name, place in target.kinds.items():
-        # Units of a known kind are modules beside its registry, or packages below it.
-        if not kind and PurePosixPath(place.registry.file).parent in (folder, folder.parent):
-            raise _known(name, f"{source} is a {name}", "scaffold eject " + name)
-    # Imports from the tests' own folder are the repository's, too.
-    packages = _packages(files) | {target.package, PurePosixPath(target.tests).parts[0]}
-    example = find_example(files, source, packages, kind)
-    if not re.fullmatch(r"[a-z][a-z0-9]*(-[a-z0-9]+)*", example.kind):
+        # Units of a known kind are modules beside its registry, or folders beside it.
+        is_beside = PurePosixPath(place.registry.file).parent == home.parent
+        if name == family.kind and is_beside:
+            raise _known(name, f"{home} is a {name}", "scaffold eject " + name)
+    if not re.fullmatch(r"[a-z][a-z0-9]*(-[a-z0-9]+)*", family.kind):
         raise RequestError(
-            f"{example.kind!r} is no name for a kind",
+            f"{family.kind!r} is no name for a kind",
             code="usage",
             hint="give one with --kind: lower-case letters and dashes",
         )
-    catalogue = catalogue_for(target.root)
-    taken = catalogue.kind_names()
-    if example.kind in taken or f"{OWN_TEMPLATES}/{example.kind}/kind.toml" in files:
-        raise _known(example.kind, f"there is a kind {example.kind!r}", "scaffold list")
-    return example
+    taken = catalogue_for(target.root).kind_names()
+    if family.kind in taken or f"{OWN_TEMPLATES}/{family.kind}/kind.toml" in files:
+        raise _known(family.kind, f"there is a kind {family.kind!r}", "scaffold list")
 
 
 def _known(kind: str, what: str, look: str) -> ConflictError:
@@ -286,10 +310,14 @@ def _known(kind: str, what: str, look: str) -> ConflictError:
 def _draft_json(draft: Draft) -> dict[str, Any]:
     return {
         "kind": draft.kind,
-        "example": draft.example.spelling.key,
-        "files": [{"path": each.path, "role": each.role} for each in draft.files],
+        "example": draft.family.unit.key,
+        "siblings": [each.key for each in draft.family.siblings],
+        "files": [
+            {"path": each.path, "role": each.role, "shared": round(each.kept, 2)}
+            for each in draft.files
+        ],
         "registry": [
-            {"file": rule.file, "line": rule.line, "shape": rule.entry.shape,
+            {"file": rule.entry.file, "line": rule.line, "shape": rule.entry.shape,
              "table": rule.entry.table, "key": rule.entry.key, "value": rule.entry.value}
             for rule in draft.rules
         ],

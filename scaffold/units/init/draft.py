@@ -1,20 +1,23 @@
-"""A unit that exists in, the templates for more of its kind out: pure text."""
+"""What was learned of a family in, the manifests and templates of a kind out: pure text."""
 
 from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import PurePosixPath
 
 from scaffold.edit.entry import Entry
 from scaffold.syntax import parse
+from scaffold.target.target import key_names
 from scaffold.templating.render import SUFFIX, toml_literal
-from scaffold.templating.request import MANUAL
 from scaffold.templating.sources import OWN_TEMPLATES
-from scaffold.units.init.example import Example, OtherLine, UnitFile
-from scaffold.units.init.name_forms import Region, Spelling, as_pattern, as_template
+from scaffold.units.init.family import Family, prefix_variable
+from scaffold.units.init.learn import LearnedFile, used_variables
+from scaffold.units.init.rules import Question, Rule, Step
+from scaffold.units.init.spellings import CLASS_NAME, CLASS_PREFIX, Name, as_pattern, slots
 from scaffold.units.todos import find_todos
 
 STYLE = "default"
@@ -23,34 +26,50 @@ Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 
 @dataclass(frozen=True)
-class Rule:
-    """A registry line as the kind's manifest has it, and the line that it was made of."""
-
-    entry: Entry
-    file: str
-    line: int
-
-
-@dataclass(frozen=True)
 class Draft:
-    """A kind that is made from one of its units.
+    """A kind that is made from the units of a folder.
 
     Args:
-        example: What was found of the unit.
+        family: The units.
         tests: The folder of the tests.
-        files: The unit's files that templates are made of.
-        rules: The registry lines, generalised.
+        roots: The folders that modules are imported from, "" for the repository's own.
+        files: What units consist of, the source first; of those without a template, the author
+            is told.
+        rules: The registry lines.
+        steps: What is left to a person.
     """
 
-    example: Example
+    family: Family
     tests: str
-    files: tuple[UnitFile, ...]
-    rules: tuple[Rule, ...]
+    roots: tuple[str, ...]
+    files: tuple[LearnedFile, ...]
+    rules: tuple[Rule, ...] = ()
+    steps: tuple[Step, ...] = ()
 
     @property
     def kind(self) -> str:
         """The kind's name."""
-        return self.example.kind
+        return self.family.kind
+
+    @property
+    def made(self) -> tuple[LearnedFile, ...]:
+        """The files that there is a template for."""
+        return tuple(file for file in self.files if file.template is not None)
+
+    @property
+    def questions(self) -> tuple[Question, ...]:
+        """What a new unit is asked for, each name once."""
+        rows = {rule.question.name: rule.question for rule in self.rules if rule.question}
+        return tuple(rows.values())
+
+    @cached_property
+    def asked(self) -> tuple[str, ...]:
+        """The answers about classes that templates or registry lines use."""
+        texts = [
+            *(f"{file.template} {file.to}" for file in self.made),
+            *(f"{rule.entry.key} {rule.entry.value}" for rule in self.rules),
+        ]
+        return tuple(each for each in (CLASS_PREFIX, CLASS_NAME) if used_variables(texts, each))
 
     def texts(self) -> dict[str, bytes]:
         """Return the files of the kind and of its one style, by path relative to the root."""
@@ -59,60 +78,88 @@ class Draft:
             f"{folder}/kind.toml": self._kind_toml().encode(),
             f"{folder}/{STYLE}/template.toml": self._template_toml().encode(),
         }
-        for file, name in zip(self.files, _template_names(self), strict=True):
-            found[f"{folder}/{STYLE}/{name}"] = self.template(file)
+        for file, name in zip(self.made, self._template_names(), strict=True):
+            assert file.template is not None
+            found[f"{folder}/{STYLE}/{name}"] = file.template.encode("utf-8")
         return found
 
-    def template(self, file: UnitFile) -> bytes:
-        """Return a file's text as a template; the source says what its author has to write."""
-        text = file.data.decode("utf-8")
-        spelling = self.example.spelling
-        body = as_template(text, spelling.hits_in_file(file.path, text))
-        if file is self.files[0]:
-            body = _marked(body, text, self.example)
-        return body.encode("utf-8")
-
-    def destination(self, file: UnitFile) -> str:
+    def destination(self, file: LearnedFile) -> str:
         """Return where a file of a new unit goes, as a manifest's string."""
-        return path_pattern(file.path, self.example, self.tests)
+        return re.sub(rf"^{re.escape(self.tests)}/", "{tests}/", file.to) if self.tests else file.to
+
+    def answers(self, name: Name, own: Mapping[str, str] | None = None) -> dict[str, str]:
+        """Return answers to all questions for a unit: what it has, or what is the default."""
+        found = {
+            q.name: (own or {}).get(q.name) or q.default or (name.key if q.is_key else q.example)
+            for q in self.questions
+        }
+        spelled = key_names(name.key)
+        variable = prefix_variable(self.family.names.values())
+        given = {
+            CLASS_PREFIX: name.class_prefix or spelled[variable],
+            CLASS_NAME: name.class_name or spelled["pascal"],
+        }
+        return found | {each: given[each] for each in self.asked}
 
     def _kind_toml(self) -> str:
-        found = self.example
+        family = self.family
         words = self.kind.replace("-", " ")
         article = "an" if words[:1] in "aeiou" else "a"
+        learned = ", ".join([family.unit.key, *(each.key for each in family.siblings)])
         rows = [
-            f"# Made by `scaffold init --like {found.files[0].path}`: change it as you like.",
+            f"# Made by `scaffold init --like {family.unit.home}`: change it as you like.",
+            *_wrapped(f"Learned from {learned}."),
             "schema = 1",
             "version = 1",
             f"title = {toml_literal(words.capitalize())}",
             f"help = {toml_literal(f'Adds {article} {words}, its tests and its registry lines.')}",
             f"command = {toml_literal(f'add-{self.kind}')}",
-            f"suffixes = [{', '.join(map(toml_literal, found.suffixes))}]",
+            f"suffixes = [{', '.join(map(toml_literal, family.suffixes))}]",
         ]
         symbol = self._symbol()
         rows += [f"symbol = {toml_literal(symbol)}"] if symbol else []
         rows += ["", "[style]", f'default = "{STYLE}"', "", "[place]"]
         for role in ("source", "test"):
-            file = next((each for each in self.files if each.role == role), None)
-            if file is not None:
+            file = next((each for each in self.made if each.role == role), None)
+            if file is not None and not _is_answered(file.to):
                 rows.append(f"{role} = {toml_literal(self.destination(file))}")
+        names = family.names.values()
+        if CLASS_PREFIX in self.asked:
+            known = ", ".join(each.class_prefix for each in names if each.class_prefix)
+            text = f"how the name is written in names of classes: {known}"
+            rows += _answer_rows(CLASS_PREFIX, text, default_from=f"name:{prefix_variable(names)}")
+        if CLASS_NAME in self.asked:
+            known = ", ".join(each.class_name for each in names if each.class_name)
+            text = f"what its class is called: {known}"
+            rows += _answer_rows(CLASS_NAME, text, default_from="name:pascal")
+        for question in self.questions:
+            rows += _answer_rows(question.name, question.help, default=question.default)
         rows += [row for rule in self.rules for row in _rule_rows(rule.entry)]
+        for file in self.files:
+            if file.template is None:
+                why = f"write it: the units have nothing in common there; see {file.path}"
+                rows += _next_rows(self.destination(file), why)
+        for step in self.steps:
+            rows += _next_rows(step.file, step.why, step.like)
         rows += ["", "[verify]", 'contract = ""  # the unit\'s own tests are its contract', ""]
         return "\n".join(rows)
 
     def _symbol(self) -> str:
         """Return how a unit is imported, as a manifest's string."""
-        found = self.example
-        parts = PurePosixPath(found.files[0].path).with_suffix("").parts
-        # `src/pkg/rewards/a.py` is imported as `pkg.rewards.a`.
-        starts = [n for n, part in enumerate(parts) if part in found.spelling.packages]
-        if not starts or not found.symbol:
-            return ""
-        # From the top-level package on, whatever folders are above it.
-        inside = parts[starts[0] :]
-        module = ".".join(inside[:-1] if inside[-1] == "__init__" else inside)
-        text = f"{module}:{found.symbol}"
-        return as_pattern(text, found.spelling.hits(text, "code")) or ""
+        name = self.family.unit.name
+        for file in self.made:
+            module = module_of(file.path, self.roots)
+            if (
+                file.role != "source"
+                or not module
+                or not file.path.startswith(self.family.unit.home)
+            ):
+                continue
+            symbol = main_symbol(file.text, name)
+            if symbol:
+                text = f"{module}:{symbol}"
+                return as_pattern(text, slots(text, name, self.family.names, {})) or ""
+        return ""
 
     def _template_toml(self) -> str:
         words = self.kind.replace("-", " ")
@@ -120,178 +167,120 @@ class Draft:
             "schema = 1",
             "version = 1",
             'title = "Default"',
-            f"help = {toml_literal(f'A {words} like {self.example.spelling.key}.')}",
+            f"help = {toml_literal(f'A {words} like {self.family.unit.key}.')}",
         ]
         seen: set[str] = set()
-        for file, name in zip(self.files, _template_names(self), strict=True):
+        for file, name in zip(self.made, self._template_names(), strict=True):
             to = self.destination(file)
             # The first file of either role goes where [place] has it, which other kinds may refer
             # to.
-            if file.role in ("source", "test") and file.role not in seen:
+            if file.role in ("source", "test") and not {file.role, CLASS_PREFIX in to} & {
+                *seen,
+                True,
+            }:
                 seen.add(file.role)
                 to = f"{{{file.role}}}"
             rows += ["", "[[files]]", f"from = {toml_literal(name)}", f"to = {toml_literal(to)}"]
             rows += [] if file.role == "source" else [f"role = {toml_literal(file.role)}"]
         return "\n".join([*rows, ""])
 
-
-def propose(example: Example, tests: str) -> tuple[Draft, tuple[str, ...]]:
-    """Make a kind of a unit.
-
-    Args:
-        example: What was found of the unit.
-        tests: The folder of the tests, relative to the root.
-
-    Returns:
-        The draft, and warnings about what is left out of it.
-    """
-    rules: list[Rule] = []
-    warnings: list[str] = []
-    for line in example.registrations:
-        entry = _generalised(line.entry, example.spelling)
-        if entry is None:
-            where = f"{line.entry.file}:{line.line}"
-            warnings.append(f"{where} names it in a line that is not known by its name; left out")
-        else:
-            rules.append(Rule(entry, line.entry.file, line.line))
-    for other in example.others:
-        entry = manual(other, example.spelling)
-        if entry is None:
-            warnings.append(f"{other.file}:{other.line} names it beside braces; left out")
-        else:
-            rules.append(Rule(entry, other.file, other.line))
-    files, left = _sound_files(example)
-    return Draft(example, tests, files, tuple(rules)), (*warnings, *left)
+    def _template_names(self) -> list[str]:
+        found: list[str] = []
+        for file in self.made:
+            path = PurePosixPath(file.common.replace("\0", "unit"))
+            # template.toml is the manifest, and two files may be called alike in two folders.
+            name = path.name.lstrip(".") + SUFFIX
+            if name in found or name == "template.toml":
+                name = f"{path.parent.name}_{name}"
+            number = 2
+            while name in found:
+                name = f"{number}_{path.name}{SUFFIX}"
+                number += 1
+            found.append(name)
+        return found
 
 
-def manual(other: OtherLine, spelling: Spelling) -> Entry | None:
-    """Return the rule for a line that a person has to add, None where it cannot be written."""
-    text = other.text.strip()
-    region: Region = "code" if other.file.endswith(".py") else _region(text)
-    key = as_pattern(text, spelling.hits(text, region))
-    return None if key is None else Entry(other.file, "", MANUAL, key, "")
+def _is_answered(to: str) -> bool:
+    """Return whether a path has an answer in it, which [place] does not know."""
+    return any(f"{{{each}}}" in to for each in (CLASS_PREFIX, CLASS_NAME))
 
 
-def path_pattern(path: str, example: Example, tests: str = "") -> str:
-    """Return a path as a manifest's string; folders that the source stands in stay as they are."""
-    spelling, home = example.spelling, PurePosixPath(example.files[0].path)
-    fixed = set(home.parts[: -2 if home.name == "__init__.py" else -1])
-    *folders, name = path.split("/")
-    parts = [part if part in fixed else _pattern(part, spelling) for part in folders]
-    found = "/".join([*parts, _pattern(name, spelling)])
-    return re.sub(rf"^{re.escape(tests)}/", "{tests}/", found) if tests else found
+def import_roots(files: Iterable[str]) -> tuple[str, ...]:
+    """Return the folders that modules are imported from, those of the whole repository first."""
+    known = frozenset(files)
+    found = {""}
+    for path in known:
+        place = PurePosixPath(path)
+        if place.name in ("pyproject.toml", "setup.py", "setup.cfg"):
+            found.add(_folder(place.parent))
+    folders = {str(parent) for path in known for parent in PurePosixPath(path).parents}
+    for each in tuple(found):
+        found |= {
+            inner
+            for name in ("src", "lib")
+            if (inner := _folder(PurePosixPath(each) / name)) in folders
+            and f"{inner}/__init__.py" not in known
+        }
+    return tuple(sorted(found, key=lambda each: (each.count("/") + bool(each), each)))
 
 
-def _pattern(text: str, spelling: Spelling) -> str:
-    return as_pattern(text, spelling.hits(text, "data")) or text
+def _folder(path: PurePosixPath) -> str:
+    return "" if str(path) == "." else str(path)
 
 
-def _generalised(entry: Entry, spelling: Spelling) -> Entry | None:
-    """Return an entry with variables for the name; its key has to differ from unit to unit."""
-    parts: dict[str, str] = {}
-    for part in ("key", "value", "table"):
-        text = getattr(entry, part)
-        found = as_pattern(text, spelling.hits(text, _region_of(entry, part)))
-        # One registry holds all units, so its address cannot have a unit's name in it.
-        if found is None or (part == "table" and found != text):
-            return None
-        parts[part] = found
-    # Of an import either part may hold the name: `from .gsm8k import reward_fn`.
-    if entry.shape == "import":
-        is_named = parts["key"] + parts["value"] != entry.key + entry.value
-    else:
-        is_named = parts["key"] != entry.key
-    # A manifest would fill a brace in the file's own name.
-    if not is_named or re.search(r"\{\w+\}", entry.file):
-        return None
-    return Entry(entry.file, parts["table"], entry.shape, parts["key"], parts["value"], entry.code)
+def module_of(path: str, roots: Iterable[str]) -> str:
+    """Return how a file is imported, "" where it is not; the deepest root is the file's own."""
+    for root in sorted(roots, key=lambda each: -len(each)):
+        if root and not path.startswith(f"{root}/"):
+            continue
+        parts = PurePosixPath(path[len(root) :].lstrip("/")).with_suffix("").parts
+        parts = parts[:-1] if parts[-1:] == ("__init__",) else parts
+        is_sound = parts and all(part.isidentifier() for part in parts)
+        return ".".join(parts) if is_sound and path.endswith(".py") else ""
+    return ""
 
 
-def _region_of(entry: Entry, part: str) -> Region:
-    is_code = entry.shape in ("branch", "decorator", "import") and part != "table"
-    if is_code or (part in entry.code and entry.shape not in ("toml", "yaml")):
-        return "code"
-    return _region(getattr(entry, part))
-
-
-def _region(text: str) -> Region:
-    return "prose" if re.search(r"\s", text.strip()) else "data"
-
-
-def _rule_rows(entry: Entry) -> list[str]:
-    rows = ["", "[[registry]]", f"file = {toml_literal(entry.file)}"]
-    rows += [f"table = {toml_literal(entry.table)}"] if entry.table else []
-    rows += [f'shape = "{entry.shape}"', f"key = {_toml_text(entry.key)}"]
-    rows += [f"value = {_toml_text(entry.value)}"] if entry.value else []
-    codes = ", ".join(f'"{each}"' for each in entry.code)
-    return [*rows, f"code = [{codes}]"] if entry.code else rows
-
-
-def _toml_text(text: str) -> str:
-    if "\n" not in text:
-        return toml_literal(text)
-    # Inside of three quotes a single quote needs no escape, and the rows stay readable.
-    rows = [toml_literal(row)[1:-1].replace('\\"', '"') for row in text.split("\n")]
-    return '"""\n' + "\n".join(rows).replace('"""', '\\"\\"\\"') + '\n"""'
-
-
-def _sound_files(example: Example) -> tuple[tuple[UnitFile, ...], list[str]]:
-    """Return the files whose names differ from unit to unit."""
-    files: list[UnitFile] = []
-    warnings: list[str] = []
-    for file in example.files:
-        pattern = path_pattern(file.path, example)
-        if pattern == file.path:
-            warnings.append(f"{file.path} would be the same file for every unit; left out")
-        else:
-            files.append(file)
-    return tuple(files), warnings
-
-
-def _template_names(draft: Draft) -> list[str]:
-    found: list[str] = []
-    for file in draft.files:
-        path = PurePosixPath(file.path)
-        hits = draft.example.spelling.hits(path.name, "data")
-        name = path.name
-        for hit in reversed(hits):
-            name = f"{name[: hit.start]}unit{name[hit.end :]}"
-        # Two files of a unit may be called alike in different folders, and template.toml is the
-        # manifest.
-        name = name.lstrip(".") + SUFFIX
-        while name in found or name == "template.toml":
-            name = f"{path.parent.name}_{name}" if found.count(name) < 2 else f"more_{name}"
-        found.append(name)
-    return found
+def main_symbol(text: str, name: Name) -> str:
+    """Return the class or function of a source that bears a unit's name, "" where none does."""
+    try:
+        body = parse(text).body
+    except (SyntaxError, ValueError):
+        return ""
+    defined = [
+        node.name
+        for node in body
+        if isinstance(node, ast.ClassDef | Function)
+        and not node.name.startswith("_")
+        and name.occurs_in(node.name)
+    ]
+    return min(defined, key=lambda each: (not each[0].isupper(), len(each)), default="")
 
 
 # ---- the author's place --------------------------------------------------------------------------
 
 
-def _marked(body: str, text: str, example: Example) -> str:
-    """Return a template with the comment that makes a new unit unfinished until it is written."""
-    where = mark_line(text, example.symbol)
+def with_mark(file: LearnedFile, name: Name, why: str) -> LearnedFile:
+    """Return a source with a comment that makes a new unit unfinished until it is written.
+
+    A source that differs nowhere from its counterparts has no such comment yet; it goes to the
+    function that bears the unit's name, the first method of such a class, or the first definition.
+    """
+    assert file.template is not None
+    if "# YOURS:" in file.template or file.template.count("\n") != file.text.count("\n"):
+        return file
+    where = _mark_line(file.text, main_symbol(file.text, name))
     if where is None:
-        return body
+        return file
     line, indent = where
-    rows = body.split("\n")
+    mark = f"{indent}# YOURS: {why}"
+    rows = file.template.split("\n")
     # The line ends of a file with "\r\n" are written out in its template.
     end = '{{ "\\r" }}' if rows[line - 1].endswith('{{ "\\r" }}') else ""
-    rows.insert(line - 1, f"{indent}{mark_text(example.spelling.key)}{end}")
-    return "\n".join(rows)
+    rows.insert(line - 1, mark + end)
+    return replace(file, template="\n".join(rows))
 
 
-def mark_text(key: str) -> str:
-    """Return the comment at the place that is the author's."""
-    return f"# YOURS: replace what is specific to {key}"
-
-
-def mark_line(text: str, symbol: str) -> tuple[int, str] | None:
-    """Return the line in front of which the comment goes, and its indentation.
-
-    It is the first statement of the function that bears the unit's name, or of the class's first
-    method that is no dunder; else the first definition or assignment of the module.
-    """
+def _mark_line(text: str, symbol: str) -> tuple[int, str] | None:
     try:
         tree = parse(text)
     except (SyntaxError, ValueError):
@@ -328,7 +317,7 @@ def _place_in(node: ast.stmt) -> tuple[int, str] | None:
 
 def _is_sound(text: str, place: tuple[int, str]) -> bool:
     rows = text.split("\n")
-    rows.insert(place[0] - 1, f"{place[1]}{mark_text('it')}")
+    rows.insert(place[0] - 1, f"{place[1]}# YOURS: it")
     try:
         # In a string or behind a backslash the comment would be none.
         return len(find_todos("x.py", "\n".join(rows))) == 1
@@ -336,19 +325,63 @@ def _is_sound(text: str, place: tuple[int, str]) -> bool:
         return False
 
 
-def without_mark(data: bytes, key: str) -> bytes:
-    """Return a rendered file without the comment, as its example stands there."""
-    rows = data.split(b"\n")
-    mark = mark_text(key).encode()
-    return b"\n".join(row for row in rows if row.strip() != mark)
+# ---- rows of TOML --------------------------------------------------------------------------------
 
 
-def describe(files: Iterable[UnitFile], rules: Iterable[Rule]) -> tuple[str, ...]:
+def _wrapped(text: str) -> list[str]:
+    rows, row = list[str](), "#"
+    for word in text.split():
+        if len(row) + len(word) > 98:
+            rows.append(row)
+            row = "#"
+        row += f" {word}"
+    return [*rows, row]
+
+
+def _answer_rows(name: str, text: str, *, default: str = "", default_from: str = "") -> list[str]:
+    rows = ["", f"[answers.{name}]", 'type = "str"', f"help = {toml_literal(text)}"]
+    if default_from:
+        rows += [f"default_from = {toml_literal(default_from)}", 'pattern = "[A-Z][A-Za-z0-9]*"']
+    return [*rows, f"default = {toml_literal(default)}"] if default else rows
+
+
+def _rule_rows(entry: Entry) -> list[str]:
+    rows = ["", "[[registry]]", f"file = {toml_literal(entry.file)}"]
+    rows += [f"table = {toml_literal(entry.table)}"] if entry.table else []
+    rows += [f'shape = "{entry.shape}"', f"key = {_toml_text(entry.key)}"]
+    rows += [f"value = {_toml_text(entry.value)}"] if entry.value else []
+    rows += [f"near = {_toml_text(entry.near)}"] if entry.near else []
+    codes = ", ".join(f'"{each}"' for each in entry.code)
+    return [*rows, f"code = [{codes}]"] if entry.code else rows
+
+
+def _next_rows(file: str, why: str, like: str = "") -> list[str]:
+    rows = ["", "[[next]]", f"file = {toml_literal(file)}", f"why = {toml_literal(why)}"]
+    return [*rows, f"like = {toml_literal(like)}"] if like else rows
+
+
+def _toml_text(text: str) -> str:
+    if "\n" not in text:
+        return toml_literal(text)
+    # Inside of three quotes a single quote needs no escape, and the rows stay readable.
+    rows = [toml_literal(row)[1:-1].replace('\\"', '"') for row in text.split("\n")]
+    return '"""\n' + "\n".join(rows).replace('"""', '\\"\\"\\"') + '\n"""'
+
+
+def describe(draft: Draft) -> tuple[str, ...]:
     """Return what was found, as lines with the evidence."""
-    rows = [f"{file.role:<9} {file.path}" for file in files]
+    family = draft.family
+    units = 1 + len(family.siblings)
+    rows = [f"{'units':<9} {', '.join([family.unit.key, *(s.key for s in family.siblings)])}"]
+    for file in draft.files:
+        note = "yours to write" if file.template is None else f"{file.kept:.0%} is the kind's"
+        rows.append(f"{file.role:<9} {file.path}  ({note})")
     rows += [
-        f"{rule.entry.shape:<9} {rule.file}:{rule.line}  {_shown(rule.entry)}" for rule in rules
+        f"{rule.entry.shape:<9} {rule.entry.file}:{rule.line}  {_shown(rule.entry)}  "
+        f"({rule.count} of {units})"
+        for rule in draft.rules
     ]
+    rows += [f"{'by hand':<9} {step.file}  {step.why}" for step in draft.steps]
     return tuple(rows)
 
 

@@ -1,8 +1,4 @@
-"""The registry lines in which a unit occurs: every shape that a file can hold is looked for.
-
-What is returned is proven: the shape finds the entry, adding it changes nothing, and taking it out
-does. Which lines are left then, nobody can tell what they are for; a person has to add their like.
-"""
+"""The registry lines in which a unit occurs: every shape that a file can hold is looked for."""
 
 from __future__ import annotations
 
@@ -11,7 +7,7 @@ import re
 import textwrap
 import tomllib
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import PurePosixPath
 from typing import Any, cast
 
@@ -23,6 +19,7 @@ from scaffold.edit.markdown_text import read_page
 from scaffold.edit.yaml_tree import Item, Node, YamlError, read_yaml
 from scaffold.errors import ScaffoldError
 from scaffold.syntax import parse
+from scaffold.units.init.spellings import Name
 
 Wanted = Callable[[str], bool]
 """A test whether a text holds the unit's name."""
@@ -32,42 +29,20 @@ _BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
 _LISTS = (".txt", ".rst", ".in", ".cfg", ".lst", "")
 
 
-@dataclass(frozen=True)
-class LocatedEntry:
-    """A registry line that names the unit, and where it begins (from 1)."""
-
-    entry: Entry
-    line: int
-
-
-def find_registrations(path: str, data: bytes, wanted: Wanted) -> tuple[list[LocatedEntry], bytes]:
-    """Return the registry lines of a file that name a unit.
+@lru_cache(maxsize=2048)
+def find_entries(path: str, data: bytes, name: Name) -> tuple[Entry, ...]:
+    """Return what may be registry lines that name a unit, in every shape that they may have.
 
     Args:
         path: The file, relative to the root.
         data: Its bytes.
-        wanted: Tells which texts name the unit.
-
-    Returns:
-        The registry lines in their order, and the file without them.
+        name: The unit's name.
     """
-    found: list[LocatedEntry] = []
-    rest = data
-    # A line may be found as two shapes, a row of a table as a line of a list; the first one takes
-    # it.
-    for entry in _candidates(path, data, wanted):
-        # On the whole file: an entry is judged as it stands, and then taken out of what is left.
-        line = _proven(data, entry)
-        if line is None or any(each.entry == entry for each in found):
-            continue
-        without = _without(rest, entry)
-        if without != rest:
-            rest = without
-            found.append(LocatedEntry(entry, line))
-    return sorted(found, key=lambda each: each.line), rest
+    return tuple(dict.fromkeys(_candidates(path, data, name.occurs_in, name)))
 
 
-def _proven(data: bytes, entry: Entry) -> int | None:
+@lru_cache(maxsize=8192)
+def proven_line(data: bytes, entry: Entry) -> int | None:
     """Return the line of an entry that is there, so that adding it changes nothing."""
     try:
         if not shapes.has_entry(data, entry):
@@ -78,7 +53,7 @@ def _proven(data: bytes, entry: Entry) -> int | None:
     return edit.line if edit.data == data else None
 
 
-def _without(data: bytes, entry: Entry) -> bytes:
+def without_entry(data: bytes, entry: Entry) -> bytes:
     """Return a file without an entry; as it is where the entry has gone with another one."""
     try:
         return shapes.remove_entry(data, entry) if shapes.has_entry(data, entry) else data
@@ -86,7 +61,7 @@ def _without(data: bytes, entry: Entry) -> bytes:
         return data
 
 
-def _candidates(path: str, data: bytes, wanted: Wanted) -> Iterator[Entry]:
+def _candidates(path: str, data: bytes, wanted: Wanted, unit: Name) -> Iterator[Entry]:
     name = PurePosixPath(path)
     try:
         text = data.decode("utf-8-sig")
@@ -94,7 +69,7 @@ def _candidates(path: str, data: bytes, wanted: Wanted) -> Iterator[Entry]:
             for table in ("", *re.findall(r"(?m)^[ \t]*\^?\[([^\]]+)\]", text)):
                 yield from _rows(path, data, table, "owners", wanted)
         elif name.suffix in (".py", ".pyi"):
-            yield from _Python(path, text, wanted).entries()
+            yield from _Python(path, text, wanted, unit).entries()
         elif name.suffix in (".yml", ".yaml"):
             root = read_yaml(read_text(data, context_of(_entry(path, "", "yaml"))).lines)
             yield from _yaml(path, root, "", wanted)
@@ -114,16 +89,23 @@ def _entry(
     return Entry(file, table, shape, key, value, tuple(code))
 
 
+@lru_cache(maxsize=4)
+def _tree(text: str) -> ast.Module:
+    """Return a syntax tree; one file is read for one unit after the other."""
+    return parse(text)
+
+
 # ---- Python --------------------------------------------------------------------------------------
 
 
 class _Python:
     """Looks for entries of every Python shape in one file."""
 
-    def __init__(self, path: str, text: str, wanted: Wanted) -> None:
+    def __init__(self, path: str, text: str, wanted: Wanted, name: Name) -> None:
         self.path = path
         self.wanted = wanted
-        self.tree = parse(text)
+        self.name = name
+        self.tree = _tree(text)
         self.raw = text.encode()
         # ast counts columns in UTF-8 bytes.
         self.starts = [0, *(found.end() for found in re.finditer(rb"\r\n|\r|\n", self.raw))]
@@ -133,6 +115,7 @@ class _Python:
 
     def entries(self) -> Iterator[Entry]:
         yield from self._scope(self.tree.body, "")
+        yield from self._assignments(self.tree.body, "")
         yield from self._imports(self.tree.body, "")
         for node in self.tree.body:
             yield from self._statement(node)
@@ -160,11 +143,33 @@ class _Python:
                     yield from self._literal(value, prefix + name)
                 case ast.Expr(
                     value=ast.Call(
-                        func=ast.Attribute(value=ast.Name(id=name), attr="extend" | "update"),
+                        func=ast.Attribute(
+                            value=ast.Name() | ast.Subscript() as owner, attr="extend" | "update"
+                        ),
                         args=[given],
                     )
                 ):
-                    yield from self._literal(given, prefix + name)
+                    yield from self._literal(given, prefix + self.source(owner))
+                case _:
+                    pass
+
+    def _assignments(self, body: Sequence[ast.stmt], prefix: str) -> Iterator[Entry]:
+        """Look for members of enumerations, and constants that are called alike."""
+        for node in body:
+            match node:
+                case ast.ClassDef():
+                    yield from self._assignments(node.body, f"{prefix}{node.name}.")
+                case (
+                    ast.Assign(targets=[ast.Name(id=name)], value=value)
+                    | ast.AnnAssign(target=ast.Name(id=name), value=ast.expr() as value)
+                ):
+                    table, last = "", 0
+                    for start, end in self.name.spans(name):
+                        table, last = f"{table}{name[last:start]}*", end
+                    if last:
+                        table = "*" if prefix else table + name[last:]
+                        text, code = self._part(value, "value")
+                        yield _entry(self.path, prefix + table, "assignment", name, text, code)
                 case _:
                     pass
 
@@ -219,12 +224,13 @@ class _Python:
                     module = "." * node.level + (node.module or "")
                 for alias in node.names:
                     key = f"{alias.name} as {alias.asname}" if alias.asname else alias.name
-                    if self.wanted(f"{module} {key}") and key != "*":
+                    if self.wanted(f"{module} {key}"):
                         yield _entry(self.path, table, "import", key, module)
             elif isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test):
                 yield from self._imports(node.body, "TYPE_CHECKING")
-            elif isinstance(node, ast.Try):
-                yield from self._imports(node.body, "try")
+            elif isinstance(node, ast.If | ast.Try) and (table or isinstance(node, ast.Try)):
+                for arm in (node.body, node.orelse):
+                    yield from self._imports(arm, table or "try")
 
     def _statement(self, node: ast.stmt) -> Iterator[Entry]:
         match node:
@@ -341,13 +347,18 @@ def _markdown(path: str, data: bytes, wanted: Wanted) -> Iterator[Entry]:
 
 
 def _rows(path: str, data: bytes, table: str, shape: str, wanted: Wanted) -> Iterator[Entry]:
-    try:
-        rows = shapes.read_entries(data, _entry(path, table, shape))
-    except ScaffoldError:
-        return
-    for key, value in rows.items():
+    for key, value in _read(path, data, table, shape).items():
         if wanted(f"{key} {value or ''}"):
             yield _entry(path, table, shape, key, value or "")
+
+
+@lru_cache(maxsize=512)
+def _read(path: str, data: bytes, table: str, shape: str) -> dict[str, str | None]:
+    """Return what a table holds; one file is read for one unit after the other."""
+    try:
+        return shapes.read_entries(data, _entry(path, table, shape))
+    except ScaffoldError:
+        return {}
 
 
 def _lists(path: str, text: str, wanted: Wanted) -> Iterator[Entry]:
@@ -356,7 +367,7 @@ def _lists(path: str, text: str, wanted: Wanted) -> Iterator[Entry]:
     for number, row in enumerate(rows):
         if not wanted(row) or row.lstrip().startswith("#"):
             continue
-        # Any of the last three markers may be what the list is known by; `_proven` finds out.
+        # Any of the last three markers may be what the list is known by; `proven_line` finds out.
         above = [each for each in rows[:number] if re.match(r"\s*(#|\.\. |:[\w-]+:)", each)]
         for marker in reversed(above[-3:]):
             yield _entry(path, " ".join(marker.split()), "text", " ".join(row.split()))

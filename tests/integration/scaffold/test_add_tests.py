@@ -169,6 +169,14 @@ SFTS = {
     "other_name": {"mask": '[1] * len(p + a), "mask": 1, **{"loss_mask": None}'},
     "takes_all": {"columns": "()", "keep": 'r["input_ids"]', "mask": "[1] * len(p + a)"},
 }
+NAMED = """
+from datasets import load_dataset
+def _rows(path, columns):
+    rows = load_dataset(path=path, name="main", split="train")
+    if set(columns) - set(rows.column_names):
+        raise ValueError("a column is missing")
+    return list(rows)
+"""
 RL = """
 import random
 def get_{name}_rl_dataset(path, split, tokenizer, max_length=None):
@@ -199,6 +207,7 @@ def modules() -> dict[str, str]:
         if name == "no_pickle":
             text = text.replace("= reward_fn", "= lambda *a, **k: 1.0")
         found[f"workflow/agent_{name}"] = text
+    found["dataset/sound_main"] = NAMED + SFT.format(name="sound_main", **SOUND_SFT)
     for name, changes in {**SFTS, "sound": {}}.items():
         found[f"dataset/{name}"] = LOADER + SFT.format(name=name, **{**SOUND_SFT, **changes})
     for name, mask in {

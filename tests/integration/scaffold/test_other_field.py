@@ -348,7 +348,6 @@ def test_everything_of_the_example_is_found(taught: Path):
     lines = {(row["file"], row["line"]): row["shape"] for row in draft["registry"]}
     assert lines == {
         ("CODEOWNERS", 3): "owners",
-        ("README.md", 3): "manual",
         ("docs/index.md", 8): "markdown",
         ("mkdocs.yml", 6): "yaml",
         ("pyproject.toml", 7): "toml",
@@ -358,10 +357,13 @@ def test_everything_of_the_example_is_found(taught: Path):
     }
 
 
-def test_lines_that_only_use_the_example_are_told_and_left_alone(taught: Path):
-    (warning,) = json.loads((taught / "report.json").read_text())["warnings"]
-    assert "src/scrapers/cli.py:5" in warning
-    assert "CHANGELOG" not in warning
+def test_units_are_left_out_and_made_again_and_a_new_one_is_imported(taught: Path):
+    draft = json.loads((taught / "report.json").read_text())["draft"]
+    assert draft["siblings"] == ["bbc", "heise_plus"]
+    bbc, plus, _, imports = draft["proof"]
+    assert "bbc left out and made again: 4 of 4 files" in bbc
+    assert "heise_plus left out and made again: 4 of 4 files" in plus
+    assert "scrapers.sources.probe_unit" in imports
 
 
 def test_the_configuration_is_added_below_all_else(taught: Path):
@@ -393,8 +395,8 @@ def test_a_new_unit_stands_in_every_file_and_registry(extended: Path):
     assert "from scrapers.sources.new_site import NewSiteScraper" in registry
     assert '    "new_site": NewSiteScraper,' in registry
     assert any('"HeiseScraper", "NewSiteScraper"]' in row for row in registry)
-    steps = [(row["file"], row["why"]) for row in report["next"]]
-    assert ("README.md", "add by hand: Ready to use: bbc, new site and heise_plus.") in steps
+    # A sentence that names the units is no registry.
+    assert not any(row["file"] == "README.md" for row in report["next"])
     assert any("comes from the repository" in row for row in report["warnings"])
 
 

@@ -8,6 +8,7 @@ entry is there already. The options are what the entry is and where it ends up:
     key = "k"
     value = "m:f"       # left out where the shape has keys only
     code = ["value"]    # which of the two are source text; left out where none is
+    near = "a"          # the entry whose block it joins; left out where none is
     file = "pkg/a.py"   # the file's path, where it matters
     line = 3            # of the entry in ``after``
     gains = 1           # lines that ``after`` has more, where that is not 0 or 1
@@ -28,7 +29,7 @@ from scaffold.edit.shapes import SHAPES, add_entry, has_entry, read_entries, rem
 from scaffold.errors import RegistryError
 from tests.markdown_cases import MarkdownCase, read_cases
 
-OPTIONS = {"shape", "table", "key", "value", "code", "file", "line"}
+OPTIONS = {"shape", "table", "key", "value", "code", "near", "file", "line"}
 PAGES = sorted(Path(__file__).with_name("corpus").glob("*.md"))
 CASES = [case for page in PAGES for case in read_cases(page)]
 REFUSED = [case for case in CASES if "refused" in case.options]
@@ -46,6 +47,7 @@ def entry_of(case: MarkdownCase) -> Entry:
         *(options[name] for name in ("table", "shape", "key")),
         value=options.get("value", ""),
         code=tuple(options.get("code", ())),
+        near=options.get("near", ""),
     )
 
 

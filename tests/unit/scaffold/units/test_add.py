@@ -10,6 +10,7 @@ import sys
 import tomllib
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -510,3 +511,28 @@ def test_a_project_inside_another_target_is_told_so(checkout: Path):
     with pytest.raises(ScaffoldError) as refusal:
         add(checkout / "inner", "reward", "sums")
     assert refusal.value.code == "target_ambiguous"
+
+
+def test_a_math_reward_hands_the_last_of_several_boxes_to_the_verifier(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+):
+    seen: list[str] = []
+
+    class Worker:
+        """Compares every box, as some verifiers do."""
+
+        def __init__(self, **options: Any) -> None: ...
+
+        def verify(self, response: str, answer: str) -> float:
+            seen.append(response)
+            return float(set(re.findall(r"boxed{(.*?)}", response)) == {answer})
+
+    add(project, "reward", "sums", ("math",))
+    text = (project / "my_rl/reward/sums.py").read_text()
+    monkeypatch.setitem(sys.modules, "areal.reward", SimpleNamespace(MathVerifyWorker=Worker))
+    scope: dict[str, Any] = {}
+    exec(compile(text, "sums.py", "exec"), scope)
+    said = r"first \boxed{20}, no: \boxed{21}"
+    assert scope["sums_reward_fn"]("q", said, [1], [2], answer="21") == 1.0
+    assert scope["sums_reward_fn"]("q", "so 21", [1], [2], answer="21") == 0.0
+    assert seen == [r"\boxed{21}", "so 21"]

@@ -52,6 +52,7 @@ SHIPPED = [
             "columns": "question=question answer=answer",
             "is_generated": False,
             "has_processor": False,
+            "configs": "",
         },
     ),
     (
@@ -61,6 +62,7 @@ SHIPPED = [
             "columns": "chosen=chosen rejected=rejected",
             "is_generated": False,
             "has_processor": False,
+            "configs": "",
         },
     ),
     (
@@ -71,6 +73,7 @@ SHIPPED = [
             "columns": "",
             "is_generated": True,
             "has_processor": False,
+            "configs": "",
         },
     ),
 ]
@@ -154,3 +157,22 @@ def test_what_cannot_be_tested_is_refused(text: str, style: str, message: str) -
 
 def test_a_kind_that_was_named_settles_it() -> None:
     assert find_subject(REWARD + LOADER, "x", "dataset").style == "dataset"
+
+
+def test_a_configuration_that_a_loader_asks_for_is_found():
+    text = (
+        "def get_x_rl_dataset(path, split, tokenizer, max_length=None):\n"
+        "    return load_dataset(path=path, name='main', split=split)\n"
+    )
+    subject = find_subject(text, "x")
+    assert subject.answers["configs"] == "main"
+
+
+def test_the_packages_that_an_agent_needs_are_found():
+    text = (
+        "import asyncio\nimport httpx\nfrom agents import Runner\nfrom openai import AsyncOpenAI\n"
+        "from .x import y\n\n\nclass Agent:\n    async def run(self, data, **extra):\n"
+        "        return 1.0\n"
+    )
+    subject = find_subject(text, "x")
+    assert subject.answers["packages"] == "agents openai"

@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from scaffold.edit import shapes
-from scaffold.units.init.name_forms import Spelling
-from scaffold.units.init.registrations import find_registrations
+from scaffold.edit.entry import Entry
+from scaffold.units.init.registrations import find_entries, proven_line, without_entry
+from scaffold.units.init.spellings import Name
 
 PYTHON = """import os
 from .bbc import Bbc
@@ -61,9 +62,20 @@ FOUND = [
 ]
 
 
+def entries(path: str, text: str) -> list[Entry]:
+    """Returns the registry lines that are there; one that is found in two shapes counts once."""
+    data = rest = text.encode()
+    found: list[Entry] = []
+    for each in find_entries(path, data, Name("heise")):
+        without = without_entry(rest, each)
+        if proven_line(data, each) and without != rest:
+            found.append(each)
+            rest = without
+    return found
+
+
 def rows(path: str, text: str) -> list[tuple[str, str, str, str]]:
-    found, _ = find_registrations(path, text.encode(), Spelling("heise").occurs_in)
-    return [(e.shape, e.table, e.key, e.value) for e in (each.entry for each in found)]
+    return [(each.shape, each.table, each.key, each.value) for each in entries(path, text)]
 
 
 def test_every_shape_of_python_is_found():
@@ -76,14 +88,29 @@ def test_a_table_in_a_handler_is_found():
 
 
 def test_what_is_found_is_there_and_goes():
-    data = PYTHON.encode()
-    found, rest = find_registrations("a.py", data, Spelling("heise").occurs_in)
-    for each in found:
-        assert shapes.has_entry(data, each.entry)
-        assert shapes.add_entry(data, each.entry).data == data
-        row = PYTHON.splitlines()[each.line - 1]
+    data = rest = PYTHON.encode()
+    for each in entries("a.py", PYTHON):
+        assert shapes.has_entry(data, each)
+        assert shapes.add_entry(data, each).data == data
+        row = PYTHON.splitlines()[(proven_line(data, each) or 0) - 1]
         assert "heise" in row or "made" in row
+        rest = without_entry(rest, each)
     assert b"heise" not in rest
+
+
+def test_members_of_enumerations_and_constants_that_are_alike_are_found():
+    text = (
+        "class Kind(Enum):\n    HEISE = 'heise'\n    BBC = 1\n\nMAX_HEISE_X = {}\nMAX_BBC_X = {}\n"
+    )
+    assert rows("a.py", text) == [
+        ("assignment", "Kind.*", "HEISE", "heise"),
+        ("assignment", "MAX_*_X", "MAX_HEISE_X", "{}"),
+    ]
+
+
+def test_a_table_that_is_extended_is_found():
+    text = 'T["p"].extend(\n    [\n        "heise",\n    ]\n)\n'
+    assert rows("a.py", "T = {}\n" + text) == [("list", 'T["p"]', "heise", "")]
 
 
 @pytest.mark.parametrize(

@@ -37,4 +37,7 @@ def marked_math_reward_fn(
     expected = str(answer).strip()
     if not expected:
         raise ValueError("the row's answer is empty")
-    return float(WORKER.verify(str(completions), expected))
+    said = str(completions)
+    # Of several boxes the last one is the answer; verifiers differ in which ones they compare.
+    said = said[max(said.rfind("\\boxed"), 0) :]
+    return float(WORKER.verify(said, expected))

@@ -74,6 +74,7 @@ class PlainAgentWorkflow:
             base_url=extra_kwargs.get("base_url"),
             api_key=extra_kwargs.get("api_key"),
             http_client=http_client,
+            max_retries=0,  # a second request would be a second sample
         )
         try:
             return await self.converse(client, data)

@@ -165,8 +165,8 @@ class Toolbox:
             try:
                 done = await self.wrappers[name](arguments, str(path))
             except Exception as error:
-                return self.outcome(name, path, error)
-            return self.outcome(name, path, done)
+                return await asyncio.to_thread(self.outcome, name, path, error)
+            return await asyncio.to_thread(self.outcome, name, path, done)
 
     def outcome(self, name: str, path: Path, done: float | Exception) -> str:
         """Return what the model reads of a call that ended in a worker."""

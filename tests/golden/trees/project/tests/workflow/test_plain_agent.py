@@ -13,6 +13,8 @@ from typing import Any
 
 import pytest
 
+pytest.importorskip("openai")
+
 import my_rl.workflow.plain_agent as module
 
 # YOURS: add a wrong completion and words that your feedback to it holds

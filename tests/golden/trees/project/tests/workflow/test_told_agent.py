@@ -13,6 +13,8 @@ from typing import Any
 
 import pytest
 
+pytest.importorskip("openai")
+
 import my_rl.workflow.told_agent as module
 
 FEEDBACK_CASES = [

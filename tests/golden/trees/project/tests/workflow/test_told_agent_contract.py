@@ -16,6 +16,8 @@ import httpx
 import pytest
 from areal.api import AsyncRewardWrapper
 
+pytest.importorskip("openai")
+
 import my_rl.workflow.told_agent as module
 
 ROW: dict[str, Any] = {

@@ -1,0 +1,195 @@
+"""Watch the event loop while episodes run: what keeps it from serving the others, with the line.
+
+Hundreds of episodes share one loop. A file that is opened, a request that is waited for or a
+computation on its thread holds all of them up. What happens once may be a cache that is filled; a
+line that does so again and again is a fault of the workflow.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+import threading
+import time
+from collections import defaultdict
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType
+from typing import Any
+
+HERE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+LIMIT_S = 0.02
+"""How long one step of a coroutine may take."""
+
+TICK_S = 0.005
+AGAIN = 2
+"""How often a line has to do so."""
+
+_current: Watch | None = None
+_is_hooked = False
+
+
+class Watch:
+    """What was seen on the thread of one event loop.
+
+    Args:
+        root: The folder of the code that is judged.
+    """
+
+    def __init__(self, root: str) -> None:
+        self.root = root + os.sep
+        self.thread = threading.get_ident()
+        self.seen: dict[tuple[str, str], list[float]] = defaultdict(list)
+        self.started = 0.0
+        self._is_over = threading.Event()
+
+    def problems(self) -> list[tuple[str, str]]:
+        """Return the checks that failed with their messages."""
+        found: list[tuple[str, str]] = []
+        for (what, place), values in sorted(self.seen.items()):
+            if len(values) >= AGAIN:
+                check, text = _TEXTS[what]
+                took = f" for {max(values) * 1000:.0f} ms" if what == "blocked" else ""
+                found.append((check, f"{place}: {text}{took}, {len(values)} times"))
+        return found
+
+    def note(self, what: str, value: float = 0.0, frame: FrameType | None = None) -> None:
+        """Keep what was seen, if code of the target is on the stack."""
+        place = self._place(frame or sys._getframe(1))
+        if place:
+            self.seen[what, place].append(value)
+
+    def is_here(self) -> bool:
+        """Return whether this is the thread of the loop, in the middle of a step."""
+        return threading.get_ident() == self.thread and bool(self.started)
+
+    def run(self) -> None:
+        """Look at the thread in steps until it is over; a long step is kept once, at its end."""
+        kept = (0.0, "")
+        while not self._is_over.wait(TICK_S):
+            began = self.started
+            took = time.monotonic() - began if began else 0.0
+            frame = sys._current_frames().get(self.thread)
+            place = self._place(frame) if frame is not None and took > LIMIT_S else ""
+            if place and kept[0] != began:
+                kept = (began, place)
+                self.seen["blocked", place].append(took)
+            elif place:
+                self.seen["blocked", kept[1]][-1] = took
+
+    def stop(self) -> None:
+        """End the looking."""
+        self._is_over.set()
+
+    def _place(self, frame: FrameType | None) -> str:
+        """Return the innermost line of the target's own code, "" where others are at work.
+
+        These are the import system, the engine of the probe and the training package, which are
+        called from a workflow's line and answer for themselves.
+        """
+        while frame is not None:
+            file = frame.f_code.co_filename
+            if file.startswith("<frozen importlib") or _is_training(file):
+                return ""
+            if file.startswith(HERE) and file != __file__:
+                return ""
+            if file.startswith(self.root) and "site-packages" not in file and file != __file__:
+                name = os.path.relpath(file, self.root)
+                return f"{name}:{frame.f_lineno} in {frame.f_code.co_name}"
+            frame = frame.f_back
+        return ""
+
+
+_TEXTS = {
+    "blocked": ("event loop", "blocks the event loop; await it, or hand it to asyncio.to_thread"),
+    "opened": ("files", "opens a file on the event loop; read it once, or in asyncio.to_thread"),
+    "connected": ("http", "waits for a connection on the event loop; use an asynchronous client"),
+    "client": ("client", "makes an HTTP client in the episode; share one, as extra_kwargs has it"),
+    "reward": ("reward", "calls the reward on the event loop; wrap it in AsyncRewardWrapper"),
+}
+
+
+def _is_training(file: str) -> bool:
+    _, is_package, inside = file.rpartition(f"{os.sep}areal{os.sep}")
+    return bool(is_package) and inside.partition(os.sep)[0] not in ("workflow", "reward")
+
+
+@contextmanager
+def watched(root: str) -> Iterator[Watch]:
+    """Watch the event loop of this thread until the end of the block."""
+    global _current
+    watch = Watch(root)
+    was = asyncio.events.Handle._run
+
+    def step(handle: Any) -> None:
+        if threading.get_ident() != watch.thread:
+            return was(handle)
+        watch.started = time.monotonic()
+        try:
+            return was(handle)
+        finally:
+            watch.started = 0.0
+
+    asyncio.events.Handle._run = step
+    with _clients(watch):
+        _current = watch
+        _hook()
+        looker = threading.Thread(target=watch.run, daemon=True)
+        looker.start()
+        try:
+            yield watch
+        finally:
+            _current = None
+            asyncio.events.Handle._run = was
+            watch.stop()
+            looker.join()
+
+
+def note_reward() -> None:
+    """Say that a reward is called; in another process or thread nobody listens."""
+    if _current is not None and _current.is_here():
+        _current.note("reward", frame=sys._getframe(2))
+
+
+@contextmanager
+def _clients(watch: Watch) -> Iterator[None]:
+    """Notice the HTTP clients that are made."""
+    try:
+        import httpx
+    except ImportError:
+        yield
+        return
+    was = httpx.AsyncClient.__init__
+
+    def made(self: Any, *args: Any, **kwargs: Any) -> None:
+        if watch.is_here():
+            watch.note("client", frame=sys._getframe(1))
+        was(self, *args, **kwargs)
+
+    httpx.AsyncClient.__init__ = made
+    try:
+        yield
+    finally:
+        httpx.AsyncClient.__init__ = was
+
+
+def _hook() -> None:
+    """Listen to the interpreter's audit events; a hook cannot be taken off again."""
+    global _is_hooked
+    if not _is_hooked:
+        _is_hooked = True
+        sys.addaudithook(_audit)
+
+
+def _audit(event: str, args: tuple[Any, ...]) -> None:
+    watch = _current
+    if watch is None or event not in ("open", "socket.connect") or not watch.is_here():
+        return
+    if event == "open":
+        # Without a mode it is a folder, as the removal of a temporary one opens.
+        if args[1] is not None:
+            watch.note("opened", frame=sys._getframe(1))
+    # A socket with a timeout waits; those of the loop have none.
+    elif args[0].gettimeout() != 0.0:
+        watch.note("connected", frame=sys._getframe(1))

@@ -1,0 +1,580 @@
+"""What a Python file has in common with its counterparts in other units, statement by statement.
+
+Imports, classes, functions, fields and statements that most units have stay; what is only one
+unit's goes. Where the units differ, a comment and NotImplementedError mark the author's part.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+from scaffold.syntax import parse
+from scaffold.units.init.python_names import (
+    Definition,
+    Function,
+    bound,
+    copy_of,
+    identity,
+    is_docstring,
+    is_enclosed,
+    is_import_block,
+    loaded,
+    needed,
+    parts,
+    prune,
+    stored,
+    without_headings,
+)
+from scaffold.units.init.python_source import Consensus, Cut, Source, apart
+from scaffold.units.init.spellings import (
+    Evidence,
+    Piece,
+    canon,
+    compare,
+    is_most,
+    pieces_between,
+    without_years,
+)
+
+
+class Pair(NamedTuple):
+    """A counterpart in another unit; of the same sort as the statement that it is held against."""
+
+    source: Source
+    node: Any
+
+
+def find_consensus(own: Source, others: Sequence[Source], why: str) -> Consensus:
+    """Find out what of a file is the kind's.
+
+    Args:
+        own: The unit's file.
+        others: Its counterparts.
+        why: What the comment at an author's place says.
+    """
+    if not others:
+        return Consensus()
+    return _Merge(own, others, why).result()
+
+
+class _Merge:
+    def __init__(self, own: Source, others: Sequence[Source], why: str) -> None:
+        self.own = own
+        self.others = others
+        self.mark = f"# YOURS: {why}"
+        self.cuts: list[Cut] = []
+        self.evidence: Evidence = {}
+        self.left_out: list[ast.stmt] = []
+        # A comment above a statement that defines nothing, or is under a condition, marks nothing.
+        self.can_mark = True
+        self._gone: frozenset[str] = frozenset()
+
+    def result(self) -> Consensus:
+        pairs = [Pair(each, each.tree) for each in self.others]
+        self._gone = self._names_gone(pairs)
+        self.body(self.own.tree.body, pairs)
+        self._restore()
+        self._comments()
+        self._imports()
+        return Consensus(apart(self.cuts), self.evidence)
+
+    # ---- what is compared ------------------------------------------------------------------------
+
+    def votes(self, node: ast.AST, pairs: Iterable[Pair]) -> int:
+        """Count the counterparts that are the same, and keep what they have for the name."""
+        own = self.own.pieces_of(node)
+        return self._count(own, ((p.source, p.source.pieces_of(p.node)) for p in pairs))
+
+    def _count(self, own: Sequence[Piece], others: Iterable[tuple[Source, Sequence[Piece]]]) -> int:
+        found = 0
+        for source, pieces in others:
+            seen = compare(own, pieces, source.name.key)
+            if seen is not None:
+                found += 1
+                for at, each in seen.items():
+                    self.evidence.setdefault(at, []).append(each)
+        return found
+
+    def counterparts(self, node: ast.stmt, bodies: Iterable[Pair]) -> list[Pair]:
+        """Return the first statement of each body that is known by the same name."""
+        wanted = identity(self.own, node)
+        found: list[Pair] = []
+        for source, owner in bodies:
+            rows = getattr(owner, "body", [])
+            row = next((n for n in rows if identity(source, n) == wanted), None)
+            if row is not None:
+                found.append(Pair(source, row))
+        return found
+
+    def _names_gone(self, pairs: Sequence[Pair]) -> frozenset[str]:
+        """Return the names of the module that only this unit binds."""
+        gone: set[str] = set()
+        kept: set[str] = set()
+        for node in self.own.tree.body:
+            count = len(self.counterparts(node, pairs))
+            is_import = isinstance(node, ast.Import | ast.ImportFrom) or is_import_block(node)
+            is_kept = is_import or is_most(count, len(self.others))
+            (kept if is_kept else gone).update(bound(node))
+        return frozenset(gone - kept)
+
+    # ---- statements ------------------------------------------------------------------------------
+
+    def body(self, nodes: Sequence[ast.stmt], bodies: Sequence[Pair]) -> bool:
+        """Look through the statements of a module or a class; return whether any stays."""
+        is_left = False
+        for node in nodes:
+            stays = self.statement(node, bodies)
+            is_left |= stays and not is_docstring(node, nodes)
+            if not stays:
+                self.left_out.append(node)
+                self.cuts.append(Cut(*self.own.whole(node)))
+        return is_left
+
+    def statement(self, node: ast.stmt, bodies: Sequence[Pair]) -> bool:
+        count = len(bodies)
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            rows = [n for p in bodies for n in self._all(p, type(node))]
+            self.votes(node, rows)
+            return True  # what of it is used is found out last
+        pairs = self.counterparts(node, bodies)
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
+            self._docstring(node, pairs, count)
+            return True
+        if is_import_block(node):
+            self.votes(node, pairs)
+            return True
+        if not is_most(len(pairs), count):
+            return False
+        if isinstance(node, ast.If):
+            was, self.can_mark = self.can_mark, False
+            stays = self.body(node.body, pairs)
+            self.can_mark = was
+            return stays
+        if isinstance(node, ast.ClassDef):
+            self._class(node, pairs)
+        elif isinstance(node, Function):
+            self._function(node, pairs)
+        elif not is_most(self.votes(node, pairs), len(pairs)):
+            return self._value(node, pairs)
+        return True
+
+    def _all(self, pair: Pair, kind: type[ast.stmt]) -> Iterator[Pair]:
+        rows = getattr(pair.node, "body", [])
+        return (Pair(pair.source, node) for node in rows if isinstance(node, kind))
+
+    def _class(self, node: ast.ClassDef, pairs: Sequence[Pair]) -> None:
+        self._decorators(node, pairs)
+        self._header_name(node, pairs)
+        rows: list[tuple[ast.AST, list[Pair]]] = []
+        for base in [*node.bases, *(word.value for word in node.keywords)]:
+            given = [
+                Pair(p.source, each)
+                for p in pairs
+                for each in [*p.node.bases, *(w.value for w in p.node.keywords)]
+            ]
+            rows.append((base, given))
+        self._elements(rows, len(pairs), least=1)
+        if not self.body(node.body, pairs):
+            start = self.own.span(node)[0]
+            indent = self.own.indent(node)
+            self.cuts.append(Cut(start, start, f"{self.mark}\n{indent}"))
+            last = self.own.line_end(self.own.span(node)[1])
+            if not is_docstring(node.body[0], node.body):
+                self.cuts.append(Cut(last, last, f"{self.own.indent(node.body[0])}pass\n"))
+
+    def _function(self, node: Function, pairs: Sequence[Pair]) -> None:
+        self._decorators(node, pairs)
+        self._header(node, pairs)
+        rows = node.body
+        if is_docstring(rows[0], rows):
+            inner = [Pair(p.source, p.node.body[0]) for p in pairs]
+            same = [p for p in inner if isinstance(p.node, ast.Expr)]
+            self._docstring(rows[0], same, len(pairs))
+            rows = rows[1:]
+        self._statements(node, rows, pairs)
+
+    def _statements(self, node: Function, rows: Sequence[ast.stmt], pairs: Sequence[Pair]) -> None:
+        """Keep the statements that most have, as far as what they need is there as well."""
+        local = stored(node)
+        known = {each.arg for each in ast.walk(node.args) if isinstance(each, ast.arg)}
+        known -= self._pruned(node)
+        gap: ast.stmt | None = None
+        for row in rows:
+            counterparts = [
+                Pair(p.source, n) for p in pairs for n in p.node.body if type(n) is type(row)
+            ]
+            units = {id(p.source) for p in self._same(row, counterparts)}
+            needs = needed([row])
+            missing = ((needs & local) - known) | (needs & self._gone)
+            if is_most(len(units), len(pairs)) and not missing:
+                self.votes(row, self._same(row, counterparts))
+                known |= bound(row)
+                continue
+            start, end = self.own.whole(row)
+            start = max(start, self._inside(node))
+            if gap is None:
+                gap = row
+                indent = self.own.indent(row)
+                text = f"{indent}{self.mark}\n{indent}raise NotImplementedError\n"
+                self.cuts.append(Cut(start, end, text))
+            else:
+                self.cuts.append(Cut(start, end))
+
+    def _inside(self, node: Function) -> int:
+        """Return where the body of a function begins, behind its docstring."""
+        first = node.body[0]
+        if is_docstring(first, node.body):
+            return self.own.line_end(self.own.span(first)[1])
+        return self.own.line_start(self.own.span(first)[0])
+
+    def _same(self, node: ast.AST, pairs: Iterable[Pair]) -> list[Pair]:
+        own = self.own.pieces_of(node)
+        rows = ((p, p.source.pieces_of(p.node)) for p in pairs)
+        return [p for p, pieces in rows if compare(own, pieces, "") is not None]
+
+    # ---- the parts of statements -----------------------------------------------------------------
+
+    def _decorators(self, node: Definition, pairs: Sequence[Pair]) -> None:
+        for mark in node.decorator_list:
+            theirs = [Pair(p.source, n) for p in pairs for n in p.node.decorator_list]
+            if not is_most(self.votes(mark, theirs), len(pairs)):
+                start, end = self.own.span(mark)
+                self.cuts.append(Cut(self.own.line_start(start), self.own.line_end(end)))
+
+    def _header_name(self, node: Definition, pairs: Sequence[Pair]) -> None:
+        own = self._head(self.own, node)
+        self._count(own[:], ((p.source, self._head(p.source, p.node)) for p in pairs))
+
+    def _head(self, source: Source, node: Any) -> Sequence[Piece]:
+        """Return the pieces of a definition up to its name."""
+        start = source.offset(node.lineno, node.col_offset)
+        at = source.text.find(node.name, start + 4)
+        return pieces_between(source.pieces, start, at + len(node.name))
+
+    def _header(self, node: Function, pairs: Sequence[Pair]) -> None:
+        start = self.own.offset(node.lineno, node.col_offset)
+        own = pieces_between(self.own.pieces, start, self._colon(self.own, node))
+        theirs = (
+            (
+                p.source,
+                pieces_between(
+                    p.source.pieces,
+                    p.source.offset(p.node.lineno, p.node.col_offset),
+                    self._colon(p.source, p.node),
+                ),
+            )
+            for p in pairs
+        )
+        if is_most(self._count(own, theirs), len(pairs)):
+            return
+        self._header_name(node, pairs)
+        args = copy_of(node.args)
+        known = [{p.source.canon(a.arg) for a in ast.walk(p.node.args) if isinstance(a, ast.arg)}
+                 for p in pairs]  # fmt: skip
+
+        def is_shared(arg: ast.arg | None) -> bool:
+            return arg is not None and is_most(
+                sum(self.own.canon(arg.arg) in each for each in known), len(pairs)
+            )
+
+        prune(args, is_shared)
+        returns = f" -> {ast.unparse(node.returns)}" if node.returns else ""
+        word = "async def" if isinstance(node, ast.AsyncFunctionDef) else "def"
+        text = f"{word} {node.name}({ast.unparse(args)}){returns}:"
+        if ast.unparse(args) != ast.unparse(node.args):
+            self.cuts.append(Cut(start, self._colon(self.own, node), text, is_own=True))
+
+    def _pruned(self, node: Function) -> set[str]:
+        start = self.own.offset(node.lineno, node.col_offset)
+        text = next((c.instead for c in self.cuts if c.start == start and c.is_own), "")
+        if not text:
+            return set()
+        args = {each.arg for each in ast.walk(node.args) if isinstance(each, ast.arg)}
+        return {each for each in args if not re.search(rf"\b{each}\b", text)}
+
+    def _colon(self, source: Source, node: Function) -> int:
+        """Return the offset behind the colon of a function's header."""
+        last = source.offset(node.body[0].lineno, node.body[0].col_offset)
+        marks = getattr(node.body[0], "decorator_list", [])
+        last = min([last, *(source.offset(m.lineno, m.col_offset) - 1 for m in marks)])
+        pieces = pieces_between(source.pieces, source.span(node)[0], last)
+        return next(piece.end for piece in reversed(pieces) if piece.text == ":")
+
+    def _value(self, node: ast.stmt, pairs: Sequence[Pair]) -> bool:
+        """Look into an assignment or a call that the units write differently."""
+        value = getattr(node, "value", None)
+        if value is None:
+            return isinstance(node, ast.AnnAssign)
+        theirs = [Pair(p.source, getattr(p.node, "value", None) or p.node) for p in pairs]
+        self._target(node, pairs)
+        is_open = self._reduce(value, theirs)
+        if is_open and self.can_mark and not isinstance(node, ast.Expr):
+            at = self.own.span(node)[0]
+            self.cuts.append(Cut(at, at, f"{self.mark}\n{self.own.indent(node)}"))
+        return True
+
+    def _target(self, node: ast.stmt, pairs: Sequence[Pair]) -> None:
+        """Keep what the others have for the name in the target of an assignment."""
+        target = node.targets[0] if isinstance(node, ast.Assign) else getattr(node, "target", None)
+        if target is None:
+            return
+        theirs = [
+            Pair(p.source, p.node.targets[0] if isinstance(p.node, ast.Assign) else p.node.target)
+            for p in pairs
+        ]
+        self.votes(target, theirs)
+
+    def _reduce(self, value: ast.AST, theirs: Sequence[Pair]) -> bool:
+        """Leave out what only this unit has of a value; return whether its author has to look.
+
+        Items and arguments that most have stay, texts become empty, other values stay as they are.
+        """
+        if is_most(self.votes(value, theirs), len(theirs)):
+            return False
+        same = [p for p in theirs if type(p.node) is type(value)]
+        match value:
+            case ast.Constant(value=str()) | ast.JoinedStr():
+                self.cuts.append(Cut(*self.own.span(value), '""'))
+            case ast.List(elts=items) | ast.Tuple(elts=items) | ast.Set(elts=items) if items:
+                given = [Pair(p.source, n) for p in same for n in parts(p.node, "elts")]
+                rows = [(item, given) for item in items]
+                if not is_enclosed(self.own, value):
+                    return True
+                return not self._elements(rows, len(same), is_tuple=isinstance(value, ast.Tuple))
+            case ast.Dict(keys=keys, values=values):
+                self._items(keys, values, same)
+            case ast.Call(func=func, args=args, keywords=keywords):
+                self.votes(func, [Pair(p.source, parts(p.node, "func")) for p in same])
+                for place, each in enumerate(args):
+                    given = [
+                        Pair(p.source, n) for p in same for n in parts(p.node, "args")[place:][:1]
+                    ]
+                    # A word may be one that the call knows; a sentence is about the unit.
+                    if not isinstance(each, ast.Constant) or " " in str(each.value).strip():
+                        self._reduce(each, given)
+                    else:
+                        self.votes(each, given)
+                rows = list[tuple[ast.AST, list[Pair]]]()
+                for word in keywords:
+                    given = [
+                        Pair(p.source, n)
+                        for p in same
+                        for n in parts(p.node, "keywords")
+                        if n.arg == word.arg
+                    ]
+                    rows.append((word, given))
+                    if is_most(len(given), len(same)):
+                        self._reduce(word.value, [Pair(p.source, p.node.value) for p in given])
+                before = args[-1] if args else None
+                self._elements(rows, len(same), by_presence=True, before=before)
+            case _:
+                pass
+        return True
+
+    def _items(
+        self, keys: Sequence[ast.expr | None], values: Sequence[ast.expr], pairs: Sequence[Pair]
+    ) -> None:
+        """Look at the values of a dictionary for the keys that most have."""
+        for key, value in zip(keys, values, strict=True):
+            if key is None:
+                continue
+            wanted = self.own.canon(key)
+            given = [
+                Pair(p.source, inner)
+                for p in pairs
+                for known, inner in zip(parts(p.node, "keys"), parts(p.node, "values"), strict=True)
+                if known is not None and p.source.canon(known) == wanted
+            ]
+            self._reduce(value, given)
+
+    def _elements(
+        self,
+        rows: Sequence[tuple[ast.AST, list[Pair]]],
+        count: int,
+        *,
+        least: int = 0,
+        by_presence: bool = False,
+        before: ast.AST | None = None,
+        is_tuple: bool = False,
+    ) -> bool:
+        """Leave out what stands between commas and is not most units'; return whether any stays."""
+        stays = [
+            is_most(len(given) if by_presence else self.votes(node, given), count)
+            for node, given in rows
+        ]
+        if sum(stays) < least:
+            return True
+        self._leave(
+            [node for node, _ in rows], stays, before=before, is_tuple=is_tuple and sum(stays) == 1
+        )
+        return any(stays)
+
+    def _leave(
+        self,
+        nodes: Sequence[ast.AST],
+        stays: Sequence[bool],
+        *,
+        before: ast.AST | None = None,
+        is_tuple: bool = False,
+    ) -> None:
+        """Cut what stands between commas; ``before`` is what stands in front of all of them."""
+        spans = [self.own.span(node) for node in nodes]
+        last = max((n for n, is_kept in enumerate(stays) if is_kept), default=-1)
+        for place in (n for n, is_kept in enumerate(stays) if not is_kept and n < last):
+            self.cuts.append(Cut(spans[place][0], spans[place + 1][0]))
+        if last == len(stays) - 1:
+            return
+        # The last ones go with the comma in front of them.
+        start = spans[last][1] if last >= 0 else spans[0][0]
+        start = self.own.span(before)[1] if last < 0 and before is not None else start
+        end = spans[-1][1]
+        if last < 0 and before is None:
+            after = pieces_between(self.own.pieces, end, len(self.own.text))
+            # Behind all of them is the closing bracket: a comma and comments in front of it go too.
+            end = after[0].start if after and after[0].text in (")", "]", "}") else end
+        self.cuts.append(Cut(start, end, "," if is_tuple else ""))
+
+    def _docstring(self, node: ast.stmt, pairs: Sequence[Pair], count: int) -> None:
+        """Keep the lines of a docstring that most have; without the first none."""
+        if not count:
+            return
+        start, end = self.own.span(node)
+        body = self.own.text[start:end]
+        quote = re.match(r"(?i)[rbuf]*(\"\"\"|'''|\"|')", body)
+        if quote is None:
+            return
+        known = [
+            {
+                p.source.canon(row): p.source.name.pieces(row)
+                for row in p.source.text[slice(*p.source.span(p.node))].splitlines()
+            }
+            for p in pairs
+        ]
+        rows = body.splitlines(keepends=True)
+        stays: list[bool] = []
+        at = start
+        for row in rows:
+            pieces = [
+                p._replace(start=p.start + at, end=p.end + at) for p in self.own.name.pieces(row)
+            ]
+            hits = [
+                (p.source, theirs[canon(pieces)])
+                for p, theirs in zip(pairs, known, strict=True)
+                if canon(pieces) in theirs
+            ]
+            is_kept = not pieces or is_most(len({id(s) for s, _ in hits}), count)
+            if is_kept and pieces:
+                self._count(pieces, hits)
+            stays.append(is_kept)
+            at += len(row)
+        if all(stays):
+            return
+        first = next((n for n, row in enumerate(rows) if re.search(r"\w", row)), 0)
+        raw = quote[1] * (3 // len(quote[1])) if len(quote[1]) == 1 else quote[1]
+        if not stays[first]:
+            self.cuts.append(Cut(start, end, f"{raw}YOURS: say what this is.{raw}"))
+            return
+        text = "".join(without_headings(rows, stays)).rstrip()
+        indent = self.own.text[self.own.line_start(start) : start]
+        text = text.removesuffix(quote[1]).rstrip()
+        # What is left of several lines may be the first one alone.
+        text += quote[1] if "\n" not in text else f"\n{indent}{quote[1]}"
+        self.cuts.append(Cut(start, end, text, is_own=True))
+
+    # ---- what follows from it --------------------------------------------------------------------
+
+    def _restore(self) -> None:
+        """Bring back what was left out, and what the rest cannot be without."""
+        while True:
+            text = Consensus(apart(self.cuts)).apply(self.own.text)
+            try:
+                needed = loaded(parse(text))
+            except (SyntaxError, ValueError):
+                self.cuts.clear()
+                return
+            back = [
+                node
+                for node in self.left_out
+                if bound(node) & needed & self._gone and node in self.own.tree.body
+            ]
+            if not back:
+                return
+            for node in back:
+                self.left_out.remove(node)
+                span = self.own.whole(node)
+                self.cuts = [cut for cut in self.cuts if (cut.start, cut.end) != span]
+                at = self.own.span(node)[0]
+                if isinstance(node, Definition | ast.Assign | ast.AnnAssign):
+                    self.cuts.append(Cut(at, at, f"{self.mark}\n"))
+
+    def _comments(self) -> None:
+        """Leave out the comments that are not most units'; a year may be another one."""
+        known = [
+            {without_years(each.canon(each.text[a:b])) for a, b in each.comments}
+            for each in self.others
+        ]
+        for start, end in self.own.comments:
+            text = without_years(self.own.canon(self.own.text[start:end]))
+            if is_most(sum(text in each for each in known), len(self.others)):
+                continue
+            line = self.own.line_start(start)
+            if self.own.text[line:start].strip():
+                # Behind code: it goes where no other unit has the like.
+                if not any(text in each for each in known):
+                    begin = len(self.own.text[:start].rstrip())
+                    self.cuts.append(Cut(begin, end))
+            else:
+                self.cuts.append(Cut(line, self.own.line_end(end)))
+
+    def _imports(self) -> None:
+        """Leave out the imports that nothing uses any more, and names that are bound no more."""
+        text = Consensus(apart(self.cuts)).apply(self.own.text)
+        try:
+            tree = parse(text)
+        except (SyntaxError, ValueError):
+            return
+        was, now = loaded(self.own.tree), loaded(tree)
+        for node in self.own.tree.body:
+            if is_import_block(node) and not bound(node) & now:
+                self.cuts.append(Cut(*self.own.whole(node)))
+        # What is imported under a condition stays or goes with it.
+        blocks = [node for node in self.own.tree.body if is_import_block(node)]
+        guarded = {id(each) for block in blocks for each in ast.walk(block)}
+        for node in ast.walk(self.own.tree):
+            if not isinstance(node, ast.Import | ast.ImportFrom) or id(node) in guarded:
+                continue
+            if getattr(node, "module", "") == "__future__":
+                continue
+            gone: list[ast.alias] = []
+            for alias in node.names:
+                name = alias.asname or alias.name.partition(".")[0]
+                if name in now or (name not in was and self._has_import(node, alias)):
+                    continue
+                gone.append(alias)
+            if len(gone) == len(node.names):
+                self.cuts.append(Cut(*self._import_lines(node)))
+            elif gone:
+                self._leave(node.names, [alias not in gone for alias in node.names])
+
+    def _import_lines(self, node: ast.stmt) -> tuple[int, int]:
+        start, end = self.own.span(node)
+        return self.own.line_start(start), self.own.line_end(end)
+
+    def _has_import(self, node: ast.Import | ast.ImportFrom, alias: ast.alias) -> bool:
+        wanted = _import_form(self.own, node, alias)
+        found = sum(wanted in _imports_of(other) for other in self.others)
+        return is_most(found, len(self.others))
+
+
+def _imports_of(source: Source) -> set[str]:
+    """Return every import of a source, name by name."""
+    rows = (n for n in ast.walk(source.tree) if isinstance(n, ast.Import | ast.ImportFrom))
+    return {_import_form(source, node, alias) for node in rows for alias in node.names}
+
+
+def _import_form(source: Source, node: ast.Import | ast.ImportFrom, alias: ast.alias) -> str:
+    dots, module = "." * getattr(node, "level", 0), getattr(node, "module", "") or ""
+    return f"{source.canon(dots + module)} {source.canon(alias)}"

@@ -1,0 +1,127 @@
+"""What holds up the event loop is seen with its line, and what does not is left alone."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+RUNNERS = Path(__file__).parents[5] / "scaffold" / "runners"
+# Runners are no package of the toolkit: a target's interpreter finds them by their folder.
+sys.path.insert(0, str(RUNNERS))
+try:
+    from unit_probe import loop_watch, probe_rewards
+finally:
+    sys.path.remove(str(RUNNERS))
+
+HEAD = """
+import asyncio, hashlib, json, socket, time
+import httpx
+
+async def episode(tools):
+"""
+
+
+@pytest.fixture
+def server() -> Iterator[tuple[str, int]]:
+    """Listens, and never answers."""
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        yield listening.getsockname()[:2]
+
+
+def seen(folder: Path, line: str, tools: dict[str, Any] | None = None) -> list[tuple[str, str]]:
+    """Returns what is found of three episodes that consist of one line."""
+    source = folder / "my_flow.py"
+    source.write_text(f"{HEAD}    {line}\n    await asyncio.sleep(0)\n")
+    scope: dict[str, Any] = {}
+    exec(compile(source.read_text(), str(source), "exec"), scope)
+
+    async def every() -> list[tuple[str, str]]:
+        with loop_watch.watched(str(folder)) as watch:
+            await asyncio.gather(*(scope["episode"](tools or {}) for _ in range(3)))
+        return watch.problems()
+
+    return asyncio.run(every())
+
+
+@pytest.mark.parametrize(
+    ("line", "check"),
+    [
+        ("time.sleep(0.06)", "event loop"),
+        ("hashlib.pbkdf2_hmac('sha256', b'x', b'y', 150_000)", "event loop"),
+        ("open(__import__('os').devnull).close()", "files"),
+        ("httpx.AsyncClient()", "client"),
+        ("socket.create_connection(tools['server'], timeout=1).close()", "http"),
+        ("tools['reward']('', '', [], [])", "reward"),
+    ],
+)
+def test_what_holds_up_the_others_is_found_with_its_line(
+    tmp_path: Path, server: tuple[str, int], line: str, check: str
+):
+    found = dict(seen(tmp_path, line, {"server": server, "reward": probe_rewards.right}))
+    assert check in found
+    assert found[check].startswith("my_flow.py:6 in episode: ")
+    assert found[check].endswith(", 3 times")
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "await asyncio.sleep(0.03)",
+        "await asyncio.to_thread(time.sleep, 0.03)",
+        "await asyncio.to_thread(tools['reward'], '', '', [], [])",
+        "await asyncio.to_thread(lambda: open(__file__ if 0 else '/dev/null').close())",
+        "(await asyncio.open_connection(*tools['server']))[1].close()",
+        "import colorsys",
+        "await tools['client'].aclose()",
+    ],
+)
+def test_what_does_not_is_left_alone(tmp_path: Path, server: tuple[str, int], line: str):
+    tools = {"server": server, "reward": probe_rewards.right, "client": httpx.AsyncClient()}
+    assert seen(tmp_path, line, tools) == []
+
+
+def test_what_happens_once_is_no_fault(tmp_path: Path):
+    line = "tools['done'] = tools.get('done') or time.sleep(0.05) or 1"
+    assert seen(tmp_path, line, {"": 1}) == []
+    assert asyncio.events.Handle._run.__name__ == "_run"
+
+
+def test_the_page_s_agent_runs_and_holds_nobody_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    page = Path(__file__).parents[5] / "docs" / "en" / "agent-workflows.md"
+    block = page.read_text("utf-8").split("```python\n")[1].split("```")[0]
+    source = tmp_path / "one_answer.py"
+    source.write_text(block)
+    message = {"role": "assistant", "content": "5"}
+    choice = {"index": 0, "finish_reason": "stop", "message": message}
+    reply = {"id": "1", "object": "chat.completion", "created": 0, "model": "m"}
+    reply["choices"] = [choice]
+
+    class Wrapper:
+        def __init__(self, reward_fn: Any) -> None:
+            self.reward_fn = reward_fn
+
+        async def __call__(self, *given: Any, **row: Any) -> float:
+            return await asyncio.to_thread(self.reward_fn, *given, **row)
+
+    monkeypatch.setattr("areal.api.AsyncRewardWrapper", Wrapper)
+    scope: dict[str, Any] = {}
+    exec(compile(block, str(source), "exec"), scope)
+
+    async def every() -> tuple[list[float], list[tuple[str, str]]]:
+        transport = httpx.MockTransport(lambda request: httpx.Response(200, json=reply))
+        async with httpx.AsyncClient(transport=transport) as client:
+            agent = scope["OneAnswer"](probe_rewards.right)
+            extra = {"base_url": "http://127.0.0.1/v1", "api_key": "k", "http_client": client}
+            row = {"messages": [{"role": "user", "content": "2+3?"}]}
+            with loop_watch.watched(str(tmp_path)) as watch:
+                rewards = await asyncio.gather(*(agent.run(row, **extra) for _ in range(3)))
+        return rewards, [each for each in watch.problems() if each[0] != "event loop"]
+
+    assert asyncio.run(every()) == ([1.0, 1.0, 1.0], [])

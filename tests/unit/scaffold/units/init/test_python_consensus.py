@@ -1,0 +1,191 @@
+"""Consensus: of a Python file stays what most units have, and it is sound Python."""
+
+from __future__ import annotations
+
+import ast
+import textwrap
+
+import pytest
+
+from scaffold.units.init.python_consensus import find_consensus
+from scaffold.units.init.python_source import Source
+from scaffold.units.init.spellings import Name
+
+MARK = "# YOURS: why"
+
+
+def kept(own: str, *others: str) -> str:
+    """Returns what stays of the file of unit one; the others are two, three and four."""
+    keys = ("two", "three", "four")
+    sources = [
+        Source(textwrap.dedent(text), Name(key)) for key, text in zip(keys, others, strict=False)
+    ]
+    source = Source(textwrap.dedent(own), Name("one"))
+    found = find_consensus(source, sources, "why").apply(source.text)
+    ast.parse(found)
+    return found
+
+
+def test_what_is_equal_but_for_the_name_stays():
+    text = "import os\n\n\nclass OneThing(Base):\n    x = os.sep\n\n    def f(self):\n"
+    text += "        return 'one'\n"
+    two = text.replace("One", "Two").replace("one", "two")
+    assert kept(text, two, two.replace("two", "three").replace("Two", "Three")) == text
+
+
+def test_a_body_that_differs_is_the_author_s_behind_what_is_shared():
+    own = """
+    class OneThing:
+        def run(self, x):
+            y = self.check(x)
+            return y + 1
+    """
+    two = """
+    class TwoThing:
+        def run(self, x):
+            y = self.check(x)
+            z = y * 2
+            return z
+    """
+    assert kept(own, two) == textwrap.dedent(f"""
+    class OneThing:
+        def run(self, x):
+            y = self.check(x)
+            {MARK}
+            raise NotImplementedError
+    """)
+
+
+def test_a_statement_goes_with_what_it_needs():
+    own = "def run(x):\n    a = one_only(x)\n    log(a)\n    done()\n"
+    two = "def run(x):\n    a = two_only(x, 2)\n    log(a)\n    done()\n"
+    assert kept(own, two) == f"def run(x):\n    {MARK}\n    raise NotImplementedError\n    done()\n"
+
+
+def test_parameters_imports_and_helpers_of_one_unit_go():
+    own = """
+    import math
+    import os
+
+    LIMIT = 3
+
+
+    def helper():
+        return math.pi
+
+
+    def run(x, extra=LIMIT, *, keep=1):
+        return os.path.join(x, helper(), extra)
+    """
+    two = """
+    import os
+
+
+    def run(x, other, *, keep=1):
+        return os.path.split(x)
+    """
+    assert kept(own, two) == textwrap.dedent(f"""
+
+
+    def run(x, *, keep=1):
+        {MARK}
+        raise NotImplementedError
+    """)
+
+
+def test_what_the_rest_needs_comes_back_as_the_author_s():
+    own = "class Own: ...\n\n\nclass OneThing(Own):\n    x = 1\n"
+    two = "class TwoThing(Base):\n    x = 1\n"
+    found = kept(own, two)
+    assert found.startswith(f"{MARK}\nclass Own")
+    assert "class OneThing(Own):" in found
+
+
+@pytest.mark.parametrize(
+    ("own", "two", "expected"),
+    [
+        # Texts of one unit become empty, what it has more goes, other values stay.
+        ('paper = "One of 2020"\n', 'paper = "Other"\n', f'{MARK}\npaper = ""\n'),
+        ("x = 3\n", "x = 4\n", f"{MARK}\nx = 3\n"),
+        ('x = {"a": "b c", "n": 1}\n', 'x = {"a": "d", "n": 1}\n',
+         f'{MARK}\nx = {{"a": "", "n": 1}}\n'),
+        ('__all__ = ["One", "own_thing"]\nOne = own_thing = 1\n', '__all__ = ["Two"]\nTwo = 1\n',
+         '__all__ = ["One"]\nOne = own_thing = 1\n'),
+        ('x = ("a b", "c")\n', 'x = ("d",)\n', f"{MARK}\nx = ()\n"),
+        ("register(One, key='one', own=1)\n", "register(Two, key='two')\n",
+         "register(One, key='one')\n"),
+        ("x = f(\n    a,\n    # only here\n    b=1,\n)\n", "x = f(\n    a,\n)\n",
+         f"{MARK}\nx = f(\n    a,\n)\n"),
+    ],
+)  # fmt: skip
+def test_values_that_differ(own: str, two: str, expected: str):
+    assert kept(own, two) == expected
+
+
+def test_comments_and_docstrings_keep_the_lines_that_most_have():
+    own = '''
+    # Copyright 2023 The Team.
+    # Measured 97.3 with one.
+    def one():
+        """Return the one.
+
+        As in the paper of A. Author.
+
+        Args:
+            own: Nothing.
+        """
+        return 1  # own reason
+    '''
+    two = '''
+    # Copyright 2025 The Team.
+    def two():
+        """Return the two.
+
+        Of B. Author.
+        """
+        return 1
+    '''
+    assert kept(own, two) == textwrap.dedent('''
+    # Copyright 2023 The Team.
+    def one():
+        """Return the one."""
+        return 1
+    ''')
+
+
+def test_a_docstring_without_its_first_line_is_the_author_s():
+    own = '"""What one does well."""\nX = 1\n'
+    assert kept(own, '"""Another thing."""\nX = 1\n') == '"""YOURS: say what this is."""\nX = 1\n'
+
+
+def test_tabs_stay():
+    own = "class One:\n\tdef f(self):\n\t\treturn 1\n"
+    two = "class Two:\n\tdef f(self):\n\t\treturn 2\n"
+    assert (
+        kept(own, two) == f"class One:\n\tdef f(self):\n\t\t{MARK}\n\t\traise NotImplementedError\n"
+    )
+
+
+def test_imports_under_a_condition_stay_with_their_use():
+    own = """
+    if TYPE_CHECKING:
+        from a import A
+    try:
+        import b
+    except ImportError:
+        b = None
+
+
+    def f(x: A):
+        return b.run(x)
+    """
+    two = "def f(x: A):\n    return 1\n"
+    found = kept(own, two)
+    assert "from a import A" in found
+    assert "import b" not in found
+
+
+def test_a_majority_is_more_than_half_of_all():
+    own, other = "A = 1\nB = 1\n", "A = 1\n"
+    assert kept(own, own, other, other) == "A = 1\n"
+    assert kept(own, own, own, other) == own
