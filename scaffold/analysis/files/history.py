@@ -198,11 +198,9 @@ class History:
             for path in self._gone:
                 name = path.rpartition("/")[2]
                 stem, _, end = name.rpartition(".")
-                key = (
-                    name if name in fresh else stem if f"*.{end}" in _CODE and stem in fresh else ""
-                )
-                if key in fresh and not is_test(path):
-                    paths.setdefault(key, path)
+                keys = {name, stem if f"*.{end}" in _CODE else name} & fresh
+                if keys and not is_test(path):
+                    paths.update((key, path) for key in keys if key not in paths)
             found = self._find_paths(set(paths.values()))
             known.update((key, list(found[path])) for key, path in paths.items())
         return {each: Removal(*row) for each in names if (row := known.get(each))}
