@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from scaffold.analysis.cli.programs import Programs
 from scaffold.analysis.files.files import Files, list_files
+from scaffold.analysis.files.git import git_output
+from scaffold.analysis.lazy_re import lazy_re
 from scaffold.analysis.project.agent_guides import agent_names, command_names, skill_names
 from scaffold.analysis.project.compose import Services, services_of
 from scaffold.analysis.project.config_classes import ConfigClasses
@@ -24,6 +27,13 @@ if TYPE_CHECKING:
 _PACKAGE_FILES = frozenset(
     {"pyproject.toml", "setup.py", "setup.cfg", "package.json", "Cargo.toml", "go.mod", "pom.xml"}
 )
+# Behind a key that is about the project itself, and not in the list of what it needs.
+_SLUG = lazy_re(
+    r"^[\s\"']*(?:[\w -]*(?:home|repo|source|url|code)[\w -]*[\"']?\s*[=:]|module\s).*?"
+    r"github\.com[/:]([\w.-]+/[\w.-]+?)(?:\.git)?(?=[/\"'#\s)]|$)",
+    re.MULTILINE | re.IGNORECASE,
+)
+_REMOTE = lazy_re(r"github\.com[/:]([\w.-]+/[\w.-]+?)(?:\.git)?/?$")
 
 
 class Repository:
@@ -80,6 +90,22 @@ class Repository:
     def config_classes(self) -> ConfigClasses:
         """The keys of its configuration."""
         return ConfigClasses(self.files, self.python)
+
+    @cached_property
+    def slugs(self) -> frozenset[str]:
+        """The addresses on GitHub that the project's own files give for it, as ``owner/name``."""
+        names = ("pyproject.toml", "setup.cfg", "setup.py", "package.json", "Cargo.toml", "go.mod")
+        there = (each for each in names if each in self.files.paths)
+        found = (_SLUG.findall(self.files.text(each) or "") for each in there)
+        remote = git_output(self.root, "config", "--get", "remote.origin.url") or b""
+        address = _REMOTE.search(remote.decode("utf-8", "replace").strip())
+        own = [address[1]] if address and self.files.has_git else []
+        return frozenset(slug.lower() for every in (*found, own) for slug in every)
+
+    @cached_property
+    def own_names(self) -> frozenset[str]:
+        """What a clone's folder is called, in lower case: by this one, by its addresses."""
+        return frozenset({self.root.name.lower(), *(each.partition("/")[2] for each in self.slugs)})
 
     @cached_property
     def images(self) -> Images:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ast
 import re
+from collections.abc import Iterator
 
 from scaffold.analysis.cli.click_options import (
     STANDARD_OPTIONS,
@@ -30,7 +31,7 @@ _HARMLESS = frozenset({"pass_context", "pass_obj", "pass_meta_key", "wraps", "st
 _COMPLETION = ("install", "show")
 _ADDERS = ("add_command", "add_typer")
 _LOOSE_SETTINGS = ("ignore_unknown_options", "allow_extra_args", "token_normalize_func")
-_LOADERS = ("importlib", "pkgutil", "entry_points", "__import__")
+_LOADERS = ("pkgutil", "entry_points")
 _SUFFIXES = ("-command", "-cmd", "-group", "-grp")
 # Tests and examples are no part of the program.
 _BESIDE = lazy_re(r"(?:^|/)(?:(?:tests?|docs?|examples?|benchmarks?)/|test_|conftest)")
@@ -189,22 +190,49 @@ class _Reader:
         elif is_own and name in ("option", "argument") and isinstance(call, ast.Call):
             read = click_option if name == "option" else click_argument
             made.add(read(call) or "a parameter is not written out")
-        elif name not in _HARMLESS:
+        elif name not in _HARMLESS and not self._read_shared(node, made):
             made.add(f"its decorator {ast.unparse(_called_name(node))} is unknown")
 
+    def _read_shared(self, node: ast.expr, made: _Made) -> bool:
+        """Read a function that gives several options: `f = click.option("-v")(f)`, `return f`."""
+        shared, _ = self.definition(ast.unparse(node), made.source)
+        if not isinstance(shared, FUNCTIONS):
+            return False
+        given = [each.func for each in all_nodes(shared) if isinstance(each, ast.Call)]
+        decorators = [each for each in given if isinstance(each, ast.Call)]
+        for each in decorators:
+            if ast.unparse(_called_name(each)) != shared.name:
+                self._read_decorator(each, made)
+        return bool(decorators)
+
     def _read_group(self, group: _Made) -> None:
-        """Read what its module does with a group."""
+        """Read what its module, and those that import it, do with a group."""
         commands: dict[str, Declared] = {}
         group.commands = commands
         if any(map(group.source.mentions, _LOADERS)):
             group.add("its module loads others by name")
-        nodes = all_nodes(group.source.tree)
-        names = [each for each in nodes if isinstance(each, ast.Name) and each.id == group.name]
+        has_callback = self._read_uses(group, group.name, group.source, commands)
+        # To look into every file is dear, and tells nothing of a group that is open.
+        for source, name in self._elsewhere(group) if not group.why_open else ():
+            has_callback |= self._read_uses(group, name, source, commands)
+        if group.is_app:
+            _finish_app(group, [] if has_callback else [*commands.values()])
+
+    def _read_uses(
+        self, group: _Made, name: str, source: Source, commands: dict[str, Declared]
+    ) -> bool:
+        """Read what a module does with a group that it calls ``name``.
+
+        Returns:
+            Whether it gives it a callback.
+        """
+        nodes = all_nodes(source.tree)
+        names = [each for each in nodes if isinstance(each, ast.Name) and each.id == name]
         uses: set[ast.AST] = {each for each in names if isinstance(each.ctx, ast.Load)}
         has_callback = False
         for node in nodes if uses else ():
             if isinstance(node, ast.Call):
-                self._read_call(node, group, uses, commands)
+                self._read_call(node, group, source, uses, commands)
             if not isinstance(node, FUNCTIONS):
                 continue
             for each in node.decorator_list:
@@ -213,30 +241,36 @@ class _Reader:
                     continue
                 uses -= {func.value}
                 if func.attr in ("command", "group"):
-                    child = self._read(node, each, group.source)
+                    child = self._read(node, each, source)
                     commands |= dict.fromkeys(child.words(), child)
                 elif func.attr == "callback" and group.is_app:
                     has_callback = True
                     group.add_signature(node)
                 else:
                     group.add(f"its {func.attr} is used")
-        # To look into every file is dear, and tells nothing of a group that is open.
-        if uses or (not group.why_open and self._is_used_elsewhere(group)):
+        if uses:
             group.add("it is used in a way of its own")
-        if group.is_app:
-            _finish_app(group, [] if has_callback else [*commands.values()])
+        return has_callback
 
     def _read_call(
-        self, node: ast.Call, group: _Made, uses: set[ast.AST], commands: dict[str, Declared]
+        self,
+        node: ast.Call,
+        group: _Made,
+        source: Source,
+        uses: set[ast.AST],
+        commands: dict[str, Declared],
     ) -> None:
         """Read `group.add_command(...)`; take what changes nothing out of the uses."""
         func = node.func
         method = func.attr if isinstance(func, ast.Attribute) else ""
         if isinstance(func, ast.Attribute) and func.value in uses and method in _ADDERS:
-            child = self.find(ast.unparse(node.args[0]), group.source) if node.args else None
+            child = self.find(ast.unparse(node.args[0]), source) if node.args else None
             given = keyword(node, "name") or (node.args[1] if len(node.args) > 1 else None)
             name = literal(given)
-            if child is None or (given is not None and not isinstance(name, str)):
+            if child is None and isinstance(name, str):
+                commands[name] = unread = Declared(f"{source.path}:{node.lineno}")
+                unread.add("what is added by this name is unknown")
+            elif child is None or (given is not None and not isinstance(name, str)):
                 group.add("a command that is added to it is unknown")
             else:
                 commands |= dict.fromkeys(child.words() if given is None else [name], child)
@@ -247,8 +281,8 @@ class _Reader:
         if method in (*_ADDERS, "invoke"):
             uses -= {*node.args}
 
-    def _is_used_elsewhere(self, group: _Made) -> bool:
-        """Return whether the text of another module may give a group commands."""
+    def _elsewhere(self, group: _Made) -> Iterator[tuple[Source, str]]:
+        """Yield the other modules that may give a group commands, with what they call it."""
         path, name = group.source.path, group.name
         module = path.removesuffix(".py").removesuffix("/__init__").rpartition("/")[2]
         imports = re.compile(_IMPORTS.format(module=re.escape(module), name=name))
@@ -256,11 +290,17 @@ class _Reader:
             if other == path or (_BESIDE.search(other) and other != self._entry):
                 continue
             text = self._sources.text(other)
-            if name in text and imports.search(text):
-                names = (name, *re.findall(rf"\b{name}\s+as\s+(\w+)", text))
-                if any(re.search(_USES.format(name=each), text) for each in names):
-                    return True
-        return False
+            if name not in text or not imports.search(text):
+                continue
+            source = self._sources.get(other)
+            for each in (name, *re.findall(rf"\b{name}\s+as\s+(\w+)", text)):
+                if not re.search(_USES.format(name=each), text):
+                    continue
+                node = self.definition(each, source)[0] if source is not None else None
+                if node is group.node and source is not None:
+                    yield source, each
+                elif node is None:
+                    group.add("another module may give it commands")
 
 
 def _finish_app(app: _Made, commands: list[Declared]) -> None:

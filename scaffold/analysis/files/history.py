@@ -10,65 +10,46 @@ import json
 import os
 import re
 import subprocess
+import tempfile
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import IO, Any, NamedTuple
 
 from scaffold.analysis.files.files import Files
-from scaffold.analysis.files.git import git_output, run_git
+from scaffold.analysis.files.git import git_command, git_environment, git_output, run_git
 from scaffold.analysis.lazy_re import lazy_re
 from scaffold.errors import ScaffoldError
 
 PATHS_S = 8.0
 """So long git may look for removed paths; what it has found by then counts."""
 
-NAMES_S = 2.0
-"""So long earlier trees are searched for names."""
+NAMES_S = 12.0
+"""So long git may look for removed names."""
 
-MAX_PATHS = 5_000
-MAX_NAMES = 1_000
-"""So many are asked of git at once: a command line has no room for more."""
+MAX_CHANGES = 3_000
+"""So many of the newest changes are searched for names: on an idle machine some two seconds."""
 
-_MOST_TREES = 24
-_AT_ONCE = 4
+MAX_NAMES = 5_000
+"""So many names are asked for; a page of more is no guidance."""
+
 _MOST_HOPS = 4
-_CODE = tuple(
-    f"*.{end}"
-    for end in [
-        "py",
-        "pyi",
-        "pyx",
-        "rs",
-        "go",
-        "ts",
-        "tsx",
-        "js",
-        "jsx",
-        "mjs",
-        "java",
-        "kt",
-        "scala",
-        "swift",
-        "c",
-        "h",
-        "cc",
-        "cpp",
-        "hpp",
-        "cu",
-        "cuh",
-        "rb",
-        "php",
-        "cs",
-        "sh",
-        "lua",
-        "ex",
-        "exs",
-    ]
+_CODE_ENDS = (
+    "py|pyi|pyx|rs|go|ts|tsx|js|jsx|mjs|java|kt|scala|swift|c|h|cc|cpp|hpp|cu|cuh|rb|php|cs|sh|lua"
 )
+_CODE = tuple(f"*.{end}" for end in _CODE_ENDS.split("|"))
+_NO_TESTS = tuple(f":(exclude,glob)**/{each}" for each in ("tests/**", "test/**", "*test*"))
+_CHANGES = (
+    "-m", "--first-parent", "-p", "-U0", "--no-renames", "--no-ext-diff", "--no-textconv",
+    "--diff-filter=MD", "--relative", "--format=%x01%H %cs",
+)  # fmt: skip
+_PART = 200
+"""So many changes are read by one call of git."""
+_AT_ONCE = 4
+_WORD = lazy_re(r"[A-Za-z_]\w{2,}", re.ASCII)
 
 
 _TEST = lazy_re(r"(?:^|[/_.-])(?:tests?|testing|examples?|docs?|benchmarks?|fakes?)(?=[/_.-])")
@@ -111,7 +92,7 @@ class History:
     def __init__(self, files: Files, place: Path | None = None) -> None:
         self._files = files
         self._place = place
-        self._deadline = 0.0
+        self._pass: _Pass | None = None
         self.notes: list[str] = []
         """What was not asked, and why, in sentences."""
 
@@ -140,7 +121,7 @@ class History:
 
     @cached_property
     def _known(self) -> dict[str, dict[str, Any]]:
-        empty: dict[str, dict[str, Any]] = {"paths": {}, "names": {}, "trees": {}}
+        empty: dict[str, dict[str, Any]] = {"paths": {}, "bases": {}, "names": {}}
         try:
             assert self._place is not None, "without a place nothing is kept"
             content: Any = json.loads(self._place.read_text(encoding="utf-8"))
@@ -160,6 +141,29 @@ class History:
             beside.write_text(json.dumps(content), encoding="utf-8")
             beside.replace(self._place)
 
+    def begin(self) -> None:
+        """Start to list what was removed, so that it is there by the time that it is asked for."""
+        if self._pass is None and not self._known["paths"] and not self.why_not:
+            self._pass = _Pass(self._files.root)
+
+    def end(self) -> None:
+        """Stop what was begun and that nobody asked for."""
+        if self._pass is not None:
+            self._pass.stop()
+
+    @cached_property
+    def _gone(self) -> dict[str, tuple[str, str]]:
+        """Every path that was removed once: the last commit that did, and its day."""
+        self.begin()
+        text, is_whole = (self._pass or _Pass(self._files.root)).text()
+        if not is_whole:
+            self.notes.append(f"removed paths were looked for {PATHS_S:.0f} s long, and no longer")
+        gone: dict[str, tuple[str, str]] = {}
+        for head, files in _commits(text):
+            for file in files:
+                gone.setdefault(file, head)
+        return gone
+
     def removed_paths(self, paths: Iterable[str]) -> dict[str, Removal]:
         """Return those of some files and folders that were there, by their path.
 
@@ -168,25 +172,45 @@ class History:
         """
         if self.why_not:
             return {}
-        known = self._known["paths"]
-        fresh = sorted({each for each in paths if each not in known and "\0" not in each})
-        fresh = self._bounded(fresh, MAX_PATHS, "paths")
-        if fresh:
-            found, is_whole = self._find_paths(fresh)
-            rows = {path: list(each) for path, each in found.items()}
-            if is_whole:
-                known.update(dict.fromkeys(fresh))
-            known.update(rows)
         wanted = list(paths)
+        known = self._known["paths"]
+        fresh = {each for each in wanted if each not in known}
+        if fresh:
+            found = self._find_paths(fresh)
+            known.update(dict.fromkeys(fresh))
+            known.update((path, list(each)) for path, each in found.items())
         found = {each: Removal(*row) for each in wanted if (row := known.get(each))}
         return found | self._dropped_now([each for each in wanted if each not in found])
+
+    def removed_files(self, names: Iterable[str]) -> dict[str, Removal]:
+        """Return the last file that was removed of each name, where no file has the name now.
+
+        Args:
+            names: Names of files, or of modules without their ending.
+        """
+        if self.why_not:
+            return {}
+        known = self._known["bases"]
+        fresh = {each for each in names if each and each not in known}
+        if fresh:
+            known.update(dict.fromkeys(fresh))
+            paths: dict[str, str] = {}
+            for path in self._gone:
+                name = path.rpartition("/")[2]
+                stem, _, end = name.rpartition(".")
+                keys = {name, stem if f"*.{end}" in _CODE else name} & fresh
+                if keys and not is_test(path):
+                    paths.update((key, path) for key in keys if key not in paths)
+            found = self._find_paths(set(paths.values()))
+            known.update((key, list(found[path])) for key, path in paths.items())
+        return {each: Removal(*row) for each in names if (row := known.get(each))}
 
     def _dropped_now(self, paths: list[str]) -> dict[str, Removal]:
         """Return those that HEAD has: what is about to be committed takes them away.
 
         Not kept, as the next change of the work tree may bring them back.
         """
-        chosen = [each for each in paths[:MAX_PATHS] if "\0" not in each]
+        chosen = [each for each in paths[:1_000] if "\0" not in each]
         if not chosen:
             return {}
         there = git_output(self._files.root, "ls-tree", "-z", "--name-only", "HEAD", "--", *chosen)
@@ -197,34 +221,24 @@ class History:
         last = Removal(self.head, date.decode().strip(), "", is_last=True)
         return {each: last._replace(was=each) for each in names}
 
-    def _bounded(self, words: list[str], most: int, what: str) -> list[str]:
-        if len(words) > most:
-            self.notes.append(f"the history was asked for {most} of {len(words)} {what}")
-        return words[:most]
-
-    def _find_paths(self, paths: Sequence[str]) -> tuple[dict[str, Removal], bool]:
-        argv = (
-            "--literal-pathspecs", "log", "--no-renames", "--diff-filter=D", "--name-only", "-z",
-            "--format=%x01%H %cs%x02", "HEAD", "--", *paths,
-        )  # fmt: skip
-        text, is_whole = self._run(argv, PATHS_S)
-        if not is_whole:
-            self.notes.append(f"removed paths were looked for {PATHS_S:.0f} s long, and no longer")
-        gone: dict[str, tuple[str, str]] = {}
-        for head, files in _commits(text):
-            for file in files:
-                gone.setdefault(file, head)
-        found: dict[str, Removal] = {}
-        for path in paths:
-            below = [file for file in gone if file == path or file.startswith(f"{path}/")]
-            if below:
-                commit, date = gone[below[0]]
-                found[path] = Removal(commit, date, path)
+    def _find_paths(self, paths: Collection[str]) -> dict[str, Removal]:
+        folders = {each for each in paths if each not in self._gone}
+        first: dict[str, tuple[str, str]] = {}
+        for file, head in self._gone.items() if folders else ():
+            parts = file.split("/")
+            for count in range(1, len(parts)):
+                if (folder := "/".join(parts[:count])) in folders:
+                    first.setdefault(folder, head)
+        found = {
+            path: Removal(*head, path)
+            for path in paths
+            if (head := self._gone.get(path) or first.get(path))
+        }
         renames = self._renames({each.commit for each in found.values()})
         return {
             path: each._replace(successor=self._successor(path, renames.get(each.commit, {})))
             for path, each in found.items()
-        }, is_whole
+        }
 
     def _renames(self, commits: Iterable[str]) -> dict[str, dict[str, str]]:
         """Return what each commit renamed, as old and new paths."""
@@ -268,101 +282,55 @@ class History:
         return text.strip() or None, is_whole
 
     def removed_names(self, names: Iterable[str]) -> dict[str, Removal]:
-        """Return those names that code of an earlier tree defined and no file holds now.
+        """Return those names whose definition a change of code took away, and no file holds now.
 
-        Trees are taken evenly from the first-parent history, for `NAMES_S` seconds.
+        The newest `MAX_CHANGES` on the first-parent way are read: a bound by time would make the
+        answer depend on the machine.
         """
         if self.why_not:
             return {}
         known = self._known["names"]
-        fresh = sorted({each for each in names if each not in known})
-        fresh = self._bounded(fresh, MAX_NAMES, "names")
+        wanted = list(names)
+        fresh = sorted({each for each in wanted if each and each not in known})
+        if len(fresh) > MAX_NAMES:
+            self.notes.append(f"the history was asked for {MAX_NAMES} of {len(fresh)} names")
         if fresh:
-            homes, is_whole = self._homes(fresh)
-            # What was not looked for everywhere is looked for again the next time.
-            known.update(dict.fromkeys(fresh) if is_whole else {})
-            known.update((name, list(self._removal(name, *home))) for name, home in homes.items())
-        return {each: Removal(*row) for each in names if (row := known.get(each))}
+            found = self._search(set(fresh[:MAX_NAMES]))
+            known.update(dict.fromkeys(fresh))
+            known.update((name, list(each)) for name, each in found.items())
+        return {each: Removal(*row) for each in wanted if (row := known.get(each))}
 
-    def _homes(self, names: Sequence[str]) -> tuple[dict[str, tuple[str, str]], bool]:
-        """Return the file and the tree that defined each name, and whether all were looked at."""
-        found: dict[str, tuple[str, str]] = {}
-        begin = time.monotonic()
-        self._deadline = begin + 2 * NAMES_S
-        trees = self._trees()
-        is_whole = True
+    def _search(self, names: set[str]) -> dict[str, Removal]:
+        text, _ = self._run(("rev-list", "--first-parent", "HEAD"), PATHS_S)
+        every = text.split()
+        commits = every[:MAX_CHANGES]
+        if len(commits) < len(every):
+            note = f"removed names were looked for in {MAX_CHANGES} of {len(every)} changes"
+            self.notes.append(note)
+        # Half of all code is tests, whose names only tests have.
+        tests = () if any(each.lower().startswith("test") for each in names) else _NO_TESTS
+        deadline = time.monotonic() + NAMES_S
 
-        searched = self._known["trees"]
+        def read(start: int) -> tuple[dict[str, Removal], bool]:
+            part = commits[start : start + _PART]
+            feed = "\n".join([*part, "--", *_CODE, *tests, ""]).encode()
+            argv = ("log", "--no-walk=unsorted", "--stdin", *_CHANGES)
+            text, is_whole = self._run(argv, max(deadline - time.monotonic(), 0.01), feed)
+            return _removals(text, names), is_whole
 
-        def search(tree: str) -> tuple[str, str, bool]:
-            if set(names) <= set(searched.get(tree, ())):
-                return tree, "", True
-            left = NAMES_S - (time.monotonic() - begin)
-            if left <= 0:
-                return tree, "", False
-            return tree, *self._run((*_grep(names, []), tree, "--", *_CODE), max(left, 0.2))
+        found: dict[str, Removal] = {}
+        with ThreadPoolExecutor(min(_AT_ONCE, os.cpu_count() or 1)) as pool:
+            parts = list(pool.map(read, range(0, len(commits), _PART)))
+        for removals, _ in parts:
+            found = {**removals, **found}
+        if not all(is_whole for _, is_whole in parts):
+            self.notes.append(f"removed names were looked for {NAMES_S:.0f} s long, and no longer")
+        return found
 
-        with ThreadPoolExecutor(_AT_ONCE) as pool:
-            for number, (tree, text, is_read) in enumerate(pool.map(search, trees)):
-                if not is_read and is_whole:
-                    is_whole = False
-                    share = f"{number} of {len(trees)} earlier trees"
-                    self.notes.append(f"removed names were looked for in {share}")
-                elif is_read:
-                    # An earlier search ended here: the next one goes on behind it.
-                    searched[tree] = sorted({*searched.get(tree, ()), *names})
-                places: dict[str, list[str]] = {}
-                for path, word in _hits(text):
-                    if word not in found:
-                        places.setdefault(word, []).append(path.partition(":")[2])
-                for word, paths in places.items():
-                    if home := self._defining(word, paths, tree):
-                        found[word] = home, tree
-        return found, is_whole
-
-    def _defining(self, name: str, paths: Sequence[str], tree: str) -> str:
-        """Return the file that defines a name and does not only use it, or nothing."""
-        word = re.escape(name)
-        define = re.compile(
-            rf"\b(?:def|class|fn|func|function|struct|enum|trait|interface|macro_rules!|#define)"
-            rf"\s+{word}\b|^{word}\s*(?::[^=\n]+)?=(?!=)|^(?:export\s+)?(?:const|let|type)\s+{word}\b"
-            rf"|^[\w>&*:<> ]+[\s*&]{word}\s*\([^;]*\)\s*\{{",
-            re.MULTILINE,
-        )
-        for path in sorted(set(paths), key=lambda each: (is_test(each), each.count("/")))[:6]:
-            text, _ = self._run(("show", f"{tree}:{path}"), 2.0)
-            if define.search(text):
-                return path
-        return ""
-
-    def _trees(self) -> list[str]:
-        text, _ = self._run(("log", "--first-parent", "--format=%H", "-n", "100000", "HEAD"), 2.0)
-        commits = text.split()
-        if len(commits) >= 100_000:
-            self.notes.append("only the last 100000 commits were looked at for names")
-        size = min(_MOST_TREES, len(commits) - 1)
-        if size < 1:
-            return []
-        # The middle first, then the quarters: a name that lived long is met soon.
-        steps = sorted(range(1, size + 1), key=lambda each: (_halvings(each), each))
-        return [commits[each * (len(commits) - 1) // size] for each in steps]
-
-    def _removal(self, name: str, path: str, tree: str) -> Removal:
-        left = self._deadline - time.monotonic()
-        argv = ("log", "-1", f"-S{name}", "--no-renames", "--format=%H %cs", "HEAD", "--", path)
-        text = self._run(argv, min(left, 1.0))[0] if left > 0 else ""
-        commit, _, date = text.strip().partition(" ")
-        if commit and name not in self._run(("show", f"{commit}:{path}"), 2.0)[0]:
-            return Removal(commit, date, path)
-        # A merge took it away, or the file with it.
-        text, _ = self._run(("log", "-1", "--format=%H %cs", tree), 2.0)
-        commit, _, date = text.strip().partition(" ")
-        return Removal(commit, date, path, is_last=True)
-
-    def _run(self, argv: Sequence[str], limit_s: float) -> tuple[str, bool]:
+    def _run(self, argv: Sequence[str], limit_s: float, feed: bytes = b"") -> tuple[str, bool]:
         """Return what git prints in so many seconds, and whether that is all of it."""
         try:
-            done = run_git(self._files.root, *argv, timeout_s=limit_s)
+            done = run_git(self._files.root, *argv, feed=feed, timeout_s=limit_s)
             return done.stdout.decode("utf-8", "surrogateescape"), True
         except subprocess.TimeoutExpired as error:
             part: object = error.output
@@ -372,27 +340,96 @@ class History:
             return "", False
 
 
+def is_code(path: str) -> bool:
+    """Return whether a file is of a language that programs are written in."""
+    return path.rpartition(".")[2] in _CODE_ENDS.split("|")
+
+
 def is_test(path: str) -> bool:
     """Return whether a path is of tests or examples, where anything may be called anything."""
     return _TEST.search(path) is not None
 
 
-def _halvings(number: int) -> int:
-    """Return how often a range is halved until this place of it is a middle."""
-    return -(number & -number)
+class _Pass:
+    """One pass over the whole history for the paths that were removed, in a process beside ours.
+
+    To give git the paths costs it more: it compares every tree of every commit with each of them.
+    """
+
+    def __init__(self, root: Path) -> None:
+        argv = ("log", "--no-renames", "--diff-filter=D", "--name-only", "-z", "--relative",
+                "--format=%x01%H %cs%x02", "HEAD")  # fmt: skip
+        # No pipe, as nobody reads while git writes, and no thread, as that would forbid forks.
+        self._out = tempfile.TemporaryFile()  # noqa: SIM115 - closed by `text`
+        self._deadline = time.monotonic() + PATHS_S
+        self._process = _started(root, argv, self._out)
+
+    def stop(self) -> None:
+        """End git, and drop what it printed."""
+        self._process.kill()
+        self._process.wait()
+        self._out.close()
+
+    def text(self) -> tuple[str, bool]:
+        """Return what git printed, and whether that is all of it."""
+        is_whole = True
+        with self._out as out:
+            try:
+                self._process.wait(max(0.0, self._deadline - time.monotonic()))
+            except subprocess.TimeoutExpired:
+                self._process.kill()
+                self._process.wait()
+                is_whole = False
+            out.seek(0)
+            found = out.read()
+        found = found if is_whole else found.rpartition(b"\0")[0]
+        return found.decode("utf-8", "surrogateescape"), is_whole
 
 
-def _grep(words: Sequence[str], options: Sequence[str]) -> tuple[str, ...]:
-    given = (part for each in words for part in ("-e", each))
-    return ("grep", "-I", "-w", "-o", "-F", "-z", "--full-name", *options, *given)
+def _started(
+    root: Path, argv: Sequence[str], out: IO[bytes] | int = subprocess.PIPE
+) -> subprocess.Popen[bytes]:
+    return subprocess.Popen(
+        git_command(*argv), cwd=root, env=git_environment(), stdin=subprocess.DEVNULL,
+        stdout=out, stderr=subprocess.DEVNULL,
+    )  # fmt: skip
 
 
-def _hits(text: str) -> Iterator[tuple[str, str]]:
-    """Yield the file and the word of each row of ``git grep -z -o``."""
+def _removals(text: str, names: Collection[str]) -> dict[str, Removal]:
+    """Return the newest removal of each name in what git prints of changes, the newest first."""
+    wanted = set(names)
+    found: dict[str, Removal] = {}
+    commit = date = path = ""
     for row in text.split("\n"):
-        path, sign, word = row.rpartition("\0")
-        if sign:
-            yield path, word
+        if row[:1] == "-" and row[:4] != "--- ":
+            for word in wanted.intersection(_WORD.findall(row)):
+                if defines(word, row[1:]):
+                    wanted.discard(word)
+                    found[word] = Removal(commit, date, path)
+        elif row[:4] == "--- ":
+            path = row[6:].strip()
+        elif row[:1] == "\x01":
+            commit, _, date = row[1:].partition(" ")
+    return found
+
+
+def defines(name: str, row: str) -> bool:
+    """Return whether a line of code defines a name and does not only use it."""
+    word = re.escape(name)
+    return (
+        re.search(
+            rf"\b(?:def|class|fn|func|function|struct|enum|trait|interface|type|const|let|var"
+            rf"|macro_rules!|#define)\s+(?:\([^()]*\)\s*)?{word}\b"
+            rf"|^(?:export\s+)?{word}\s*(?::[^=]+)?=(?!=)"
+            rf"|^\s*(?:(?:self|cls|this)\.){word}\s*(?::[^=]+)?=(?!=)"
+            rf"|^\s+{word}\s*:(?!:)[^=:]*[^=,:\s]\s*$|^\s+{word}\s*:[^=:]+=(?!=).*[^,\s]\s*$"
+            rf"|^\s*pub\s+{word}\s*:"
+            rf"|\b(?:environ(?:\.get)?|getenv|env::var)\s*[(\[]\s*[\"']{word}[\"']"
+            rf"|^[\w>&*:<> ]+[\s*&]{word}\s*\([^;]*\)\s*\{{",
+            row,
+        )
+        is not None
+    )
 
 
 def _commits(text: str) -> Iterator[tuple[tuple[str, str], list[str]]]:

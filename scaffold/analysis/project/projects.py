@@ -67,6 +67,15 @@ class Projects:
         return list(found.values())
 
     @cached_property
+    def side_extras(self) -> frozenset[str]:
+        """The extras of projects beside the repository's own, as of benchmarks and examples."""
+        found = Project("")
+        for path in self._files.by_name.get("pyproject.toml", ()):
+            if is_scenery(path.rpartition("/")[0]):
+                self._read(path, found)
+        return frozenset(found.extras or ())
+
+    @cached_property
     def scripts(self) -> dict[str, list[tuple[str, Project]]]:
         """The console scripts: each name's targets with their projects."""
         found: dict[str, list[tuple[str, Project]]] = defaultdict(list)

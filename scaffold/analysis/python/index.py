@@ -7,8 +7,10 @@ Nothing is imported; a source is parsed when a question first touches it.
 from __future__ import annotations
 
 import ast
+from functools import cached_property
 
 from scaffold.analysis.files.files import Files
+from scaffold.analysis.near_names import NearNames
 from scaffold.analysis.python import binding
 from scaffold.analysis.python.binding import Problem
 from scaffold.analysis.python.callables import Callables
@@ -114,6 +116,11 @@ class PythonIndex:
     def defined(self, name: str) -> tuple[tuple[str, int], ...]:
         """Return the path and line of every definition of a bare name in the repository."""
         return self._definitions.places(name)
+
+    @cached_property
+    def near_names(self) -> NearNames:
+        """All defined names, for the one that a name which is not there most likely means."""
+        return NearNames(self._definitions.names())
 
     def dotted_names(self, path: str) -> tuple[str, ...]:
         """Return the names under which a source can be imported, the surest first."""

@@ -111,6 +111,9 @@ def check_repository(
     found = list(_unread(unreadable, settings))
     twice = copies(documents)
     across = list(check_pack(documents, repository.files))
+    history = History(repository.files, history_file(repository.root) if remember else None)
+    if documents:
+        history.begin()
     identity = identity_of(repository.files, settings) if remember else ""
     memory = recall_memory(repository.files, identity) if remember else Memory(repository.files)
     tasks = [
@@ -123,9 +126,11 @@ def check_repository(
     outcome.num_fresh = memory.num_new
     if remember:
         memory.write(identity)
-    history = History(repository.files, history_file(repository.root) if remember else None)
     by_path = {each.document.path: each for each in tasks}
-    found += _settled(rows, by_path, repository, history, outcome)
+    try:
+        found += _settled(rows, by_path, repository, history, outcome)
+    finally:
+        history.end()
     paths = {document.path for document in documents}
     found += [each for each in across if each.path not in paths]
     wanted = [each for each in found if settings.wants(each.rule)]

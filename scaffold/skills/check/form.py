@@ -40,6 +40,8 @@ def check_form(document: Document, settings: Settings) -> Iterator[Finding]:
     """Yield the faults of form of a document."""
     yield from _hidden(document)
     yield from _fences(document)
+    if document.is_fixture:
+        return  # a test may be about what is wrong with it
     if document.kind == "skill":
         yield from _skill(document, settings)
     elif document.kind == "agent":
@@ -174,7 +176,7 @@ def _agent(document: Document) -> Iterator[Finding]:
         message = "the subagent has no description"
         line = matter.lines.get("description", 1)
         yield _at(document, line, "agent-description-missing", "description", message, "")
-    if document.path.startswith(".github/"):
+    if ".github/" in document.path:
         return  # its name is a title for people
     name = matter.fields.get("name")
     stem = document.path.rpartition("/")[2].removesuffix(".md")

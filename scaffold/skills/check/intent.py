@@ -16,13 +16,13 @@ from scaffold.skills.check.read.markdown import Block
 from scaffold.skills.check.reference import Intent, Reference
 
 _DENIES = (
-    r"not|no|never|none|nothing|without|avoid\w*|remov\w+|delet\w+|dropp?\w*|deprecat\w+|renam\w+"
-    r"|replac\w+|instead|rather|former\w*|legacy|obsolete|old|was|were|missing|gone|wrong|bad"
+    r"not|no|never|none|nothing|without|(?<!to )avoid\w*|remov\w+|delet\w+|dropp?\w*"
+    r"|deprecat\w+|renam\w+|replac\w+|instead|rather|former\w*|legacy|obsolete|old|was|were|missing|gone|wrong|bad"
     r"|don'?t|doesn'?t|isn'?t|(?:has|have) been"
 )
 _MAKES = (
-    r"creat\w+|add\w*|writ\w+|generat\w+|new|sav\w+|outputs?|implement\w*|produc\w+|scaffold\w*"
-    r"|plac\w+|introduc\w+"
+    r"(?:creat|generat|writ|sav|produc|plac|introduc|scaffold|implement|add)(?:e?[sd]?|ing|ten)|new"
+    r"|outputs?"
 )
 _ELSEWHERE = r"your|their|upstream|external|another|elsewhere|users?'s?"
 _TEMPLATE = r"e\.g|examples?|such as|like|suppose|hypothetical\w*|placeholder|similar|imagine"
@@ -90,6 +90,8 @@ class Stand(NamedTuple):
 
 def intent(reference: Reference) -> Stand:
     """Return what the text does with a reference, whatever its kind."""
+    if reference.kind == "symlink":
+        return Stand("asserts", "asserts")  # its own words are "is a symlink to"
     if reference.span is not None:
         span = reference.span
         before = _SENTENCE.split(_CODE.sub("`", span.before))[-1]

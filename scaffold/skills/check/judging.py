@@ -14,9 +14,12 @@ from scaffold.skills.check.intent import intent
 from scaffold.skills.check.kinds import FINDERS, KINDS
 from scaffold.skills.check.memory import Remembered
 from scaffold.skills.check.read.documents import Document
-from scaffold.skills.check.reference import Judged, Reference, Verdict
+from scaffold.skills.check.reference import REFUTED, Judged, Reference, Verdict
 from scaffold.skills.check.resolve.scope import Scope
 from scaffold.skills.check.settings import Settings
+
+_RUN = frozenset({"call", "command", "option", "skill"})
+"""What takes other words than it is given is there, whatever the text makes by it."""
 
 
 def check_document(
@@ -56,9 +59,13 @@ def judge_document(document: Document, repository: Repository) -> list[Judged]:
 
 def _judged(reference: Reference, verdict: Verdict) -> Judged:
     group = _group(reference)
-    if verdict.reason == "true":  # what holds is meant as it is
+    is_open = verdict.asked is None and verdict.reason not in REFUTED
+    if verdict.reason == "true" or is_open:  # nothing of it is told, whatever the text means
         return Judged(reference, verdict, group=group)
     near, wide = intent(reference)
+    if verdict.reason in ("contradicts", "moved") and reference.kind in _RUN:
+        near = "asserts" if near == "makes" else near
+        wide = "asserts" if wide == "makes" else wide
     right = verdict.fix.after if verdict.fix is not None else verdict.now.rpartition(" ")[2]
     if right and _names(reference, right):
         near = wide = "denies"  # "`new.py`, formerly `old.py`": the text has both

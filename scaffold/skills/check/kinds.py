@@ -16,11 +16,16 @@ from scaffold.skills.check.references.spans import find_shown, find_spans
 from scaffold.skills.check.references.trees import find_trees
 from scaffold.skills.check.resolve.calls import resolve_call, resolve_import, resolve_python
 from scaffold.skills.check.resolve.commands import resolve_command, resolve_option
-from scaffold.skills.check.resolve.data import resolve_data, resolve_shell
+from scaffold.skills.check.resolve.data import resolve_data, resolve_key, resolve_shell
 from scaffold.skills.check.resolve.generated import resolve_generated
 from scaffold.skills.check.resolve.lines import resolve_line
-from scaffold.skills.check.resolve.links import resolve_link, resolve_own_link
-from scaffold.skills.check.resolve.names import resolve_name, resolve_node, resolve_value
+from scaffold.skills.check.resolve.links import resolve_link, resolve_own_link, resolve_symlink
+from scaffold.skills.check.resolve.names import (
+    resolve_name,
+    resolve_node,
+    resolve_skill,
+    resolve_value,
+)
 from scaffold.skills.check.resolve.numbers import resolve_count, resolve_version
 from scaffold.skills.check.resolve.paths import resolve_path
 from scaffold.skills.check.resolve.scope import Scope
@@ -50,6 +55,7 @@ KINDS: dict[str, Callable[[Reference, Scope], Verdict]] = {
     "generated": resolve_generated,
     "image": resolve_version,
     "import": resolve_import,
+    "key": resolve_key,
     "line": resolve_line,
     "link": resolve_link,
     "marker": resolve_marker,
@@ -60,6 +66,8 @@ KINDS: dict[str, Callable[[Reference, Scope], Verdict]] = {
     "path": resolve_path,
     "python": resolve_python,
     "shell": resolve_shell,
+    "skill": resolve_skill,
+    "symlink": resolve_symlink,
     "task": resolve_task,
     "tree": resolve_tree,
     "value": resolve_value,

@@ -77,12 +77,14 @@ class Asked(NamedTuple):
         name: The name of a definition.
         otherwise: The class of the reason where the history knows neither.
         is_bare: Whether the name alone is named: then any place that holds the word holds it.
+        file: The name of a file that is named without its folder.
     """
 
     paths: tuple[str, ...] = ()
     name: str = ""
     otherwise: Reason = "never here"
     is_bare: bool = False
+    file: str = ""
 
 
 class Verdict(NamedTuple):

@@ -111,6 +111,11 @@ RULES: dict[str, Rule] = {
         "A service that `docker compose` is given stands in a compose file of the repository.",
         "The command stops with `no such service`, and nothing that needs it runs.",
     ),
+    "config-key-missing": Rule(
+        "error",
+        "A key of the configuration that a text sets is a field of its classes.",
+        "The run stops at the key, or takes no notice of it.",
+    ),
     "console-script-missing": Rule(
         "error",
         "A program that the project installs leads to a function that exists.",
@@ -362,6 +367,11 @@ RULES: dict[str, Rule] = {
         "The file of a skill is called SKILL.md.",
         "Clients look for this spelling; on a case-sensitive disk they find no other.",
     ),
+    "skill-unknown": Rule(
+        "error",
+        "A skill or command that a text calls as `/name` is called so.",
+        "The client does not know the command, and the agent goes on without what it does.",
+    ),
     "symbol-deleted": Rule(
         "error",
         "A change that takes a definition away takes it out of the guidance, too.",
@@ -413,13 +423,11 @@ RULES: dict[str, Rule] = {
 GONE: frozenset[str] = frozenset(
     {
         "agent-unknown",
-        "config-key-missing",
         "fixture-missing",
         "function-missing",
         "list-missing",
         "name-undefined",
         "parameter-missing",
-        "skill-unknown",
         "variable-missing",
         "workflow-job-missing",
     }

@@ -7,8 +7,9 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from scaffold.analysis.files.history import History, Removal, is_test
+from scaffold.analysis.files.history import History, Removal, is_code, is_test
 from scaffold.analysis.files.words import files_with
+from scaffold.analysis.lazy_re import lazy_re
 from scaffold.analysis.repository import Repository
 from scaffold.findings import Fix
 from scaffold.skills.check.read.documents import CLIENT_FOLDERS, Document
@@ -27,6 +28,7 @@ _OF_PROJECTS = frozenset(
 _HALF = 0.5
 _MOST = 0.8
 _SEVERAL = 5
+_CLASS = lazy_re(r"_*[A-Z][a-z0-9]+(?:[A-Z][A-Za-z0-9]*)+")
 _FAMILY = 3
 _LONG = 5
 _HOLDS = "holds the word"
@@ -77,14 +79,22 @@ def settle(
     asked = [each.verdict.asked for every in rows.values() for each in every if _is_open(each)]
     names = {each.name for each in asked if each and each.name}
     bare = {each.name for each in asked if each and each.name and each.is_bare}
-    held = files_with(bare, repository.files, documents.keys())
+    # The name of a file that programs make stands in their code.
+    made = {each.file for each in asked if each and each.file and not is_code(each.file)}
+    held = files_with(bare | made, repository.files, documents.keys())
     projects = [each.name for each in repository.programs.projects.all] if bare else []
     own = frozenset(each.lower().replace("-", "").replace("_", "") for each in projects if each)
     paths = {path for each in asked if each for path in each.paths}
     ignored = repository.files.ignored(sorted(paths))
+    removed = history.removed_names(names - held.keys())
+    files = {each.file for each in asked if each} | bare - held.keys() - {""}
+    lost = bare - held.keys() - removed.keys() - {""}
+    near = {each: repository.python.near_names.of(each) for each in lost}
     gone = _Gone(
         history.removed_paths(paths - ignored),
-        history.removed_names(names - held.keys()),
+        removed,
+        history.removed_files(files),
+        near,
         held,
         own,
         ignored,
@@ -95,6 +105,8 @@ def settle(
 class _Gone(NamedTuple):
     paths: Mapping[str, Removal]
     names: Mapping[str, Removal]
+    files: Mapping[str, Removal]
+    near: Mapping[str, str]
     held: Mapping[str, str]
     own: frozenset[str]
     ignored: set[str]
@@ -115,6 +127,9 @@ def _document(rows: Sequence[Judged], document: Document, gone: _Gone) -> Settle
         why = "it was written for another repository"
     elif share.is_elsewhere:
         why = f"{share.here} of {share.total} references are of this repository"
+    if document.is_fixture:
+        other = Verdict("another namespace", "tests are run on it")
+        settled = [each._replace(verdict=other) for each in settled]
     if why:
         return Settled([_uncompared(each, inside) for each in settled], share, why)
     if not share.here:
@@ -139,9 +154,15 @@ def _verdict(judged: Judged, gone: _Gone) -> Verdict:
     if not gone.ignored.isdisjoint(asked.paths):
         return Verdict.unknown("git ignores it: it is made, not kept", "ignored by git")
     removal = next((gone.paths[each] for each in asked.paths if each in gone.paths), None)
-    removal = removal or gone.names.get(asked.name)
-    if asked.is_bare and asked.name in gone.held:
-        return verdict._replace(reason="open", evidence=f"{gone.held[asked.name]} {_HOLDS}")
+    removal = removal or gone.names.get(asked.name) or gone.files.get(asked.file or asked.name)
+    home = gone.held.get(asked.name, "") if asked.is_bare else ""
+    if home:
+        return verdict._replace(reason="open", evidence=f"{home} {_HOLDS}")
+    near = gone.near.get(asked.name, "") if removal is None and asked.is_bare else ""
+    if near and verdict.reason == "absent":
+        return verdict._replace(reason="never here", now=f"there is {near}")
+    if asked.file in gone.held:
+        return verdict._replace(reason="open", evidence=f"{gone.held[asked.file]} {_HOLDS}")
     if removal is None:
         settled = asked.otherwise if verdict.reason == "absent" else verdict.reason
         return verdict._replace(reason=settled)
@@ -240,12 +261,15 @@ def _with_neighbours(
         reason = each.verdict.reason
         if _is_bare(each) and reason == "removed":
             held, total = names[each.group]
-            # A class is known by its name; a plain function may be one of any place.
-            is_class = not _asked_name(each).islower()
-            is_kept = is_class or total == 1 or (held > 0 and held >= _HALF * total)
+            # A class is known by its name; a function or a variable may be one of any place.
+            is_class = _CLASS.fullmatch(_asked_name(each)) is not None
+            is_near = total == 1 or (held > 0 and held >= _HALF * total)
+            is_kept = is_class or (is_near and (is_here or _asked_name(each).isupper()))
         elif _is_bare(each) and reason == "never here":
             is_family = families[_family(each)] >= _FAMILY and _is_own(_family(each), names_here)
             is_kept = is_family or _bears_name(_asked_name(each), names_here)
+            is_plain = "." not in each.reference.text.partition("(")[0]
+            is_kept = is_kept or (is_here and is_plain and bool(each.verdict.now))
         else:
             is_kept = reason != "never here" or is_here or each.group in near
         if is_kept:
@@ -262,7 +286,8 @@ def _asked_name(judged: Judged) -> str:
 
 def _is_bare(judged: Judged) -> bool:
     asked, place = judged.verdict.asked, judged.verdict.place
-    return asked is not None and asked.is_bare and not place
+    is_name = judged.reference.kind == "name"
+    return asked is not None and is_name and asked.is_bare and not place
 
 
 def _families(rows: Iterable[Judged]) -> Counter[str]:
@@ -297,7 +322,7 @@ def _names_by_group(rows: Iterable[Judged]) -> dict[int, tuple[int, int]]:
     for each in rows:
         if each.reference.kind == "name":
             held, total = found.get(each.group, (0, 0))
-            is_here = each.verdict.reason in HELD and bool(each.verdict.place)
+            is_here = _is_known(each) and bool(each.verdict.place or each.verdict.asked)
             found[each.group] = held + is_here, total + (each.verdict.reason not in HELD or is_here)
     return found
 

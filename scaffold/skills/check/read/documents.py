@@ -11,6 +11,8 @@ from typing import Literal, NamedTuple
 
 from scaffold.analysis.files.files import Files
 from scaffold.analysis.files.front_matter import FrontMatter, read_front_matter
+from scaffold.analysis.files.globs import matches
+from scaffold.analysis.files.words import DOCS
 from scaffold.analysis.lazy_re import lazy_re
 from scaffold.config import FieldError, Fields
 from scaffold.skills.check.read.markdown import Markdown, parse_markdown
@@ -26,6 +28,11 @@ LOCK = ".scaffold/skills-lock.toml"
 # What others wrote is kept there, often without the parts that nobody here needs.
 _VENDORED = frozenset({"vendor", "_vendor", "vendored", "third_party", "node_modules"})
 
+_MARKS = frozenset(
+    f"linguist-{each}{value}" for each in ("vendored", "generated") for value in ("", "=true")
+)
+_TESTS = frozenset({"test", "tests", "testdata", "fixtures", "__tests__", "evals"})
+
 _AGENT = lazy_re(r"(?:^|/)\.(?:agents|claude|opencode|github)/agents?/(?:.+/)?[^/]+\.md$")
 _COMMAND = lazy_re(r"(?:^|/)\.(?:claude|opencode|agents)/commands?/(?:.+/)?[^/]+\.md$")
 _RULES = lazy_re(
@@ -34,6 +41,7 @@ _RULES = lazy_re(
 )
 _HIDDEN = lazy_re(r"(?:^|.*?/)(?P<folder>\.(?!git(?:hub|lab)?/)\w[^/]*)/")
 _IMPORT = lazy_re(r"(?:^|\s)@(?P<path>[\w./-]+\.md)\b")
+_NAMED = lazy_re(r"(?<![\w@./-])(?P<path>[\w-]+(?:/[\w.-]+)*/[\w.-]+\.md)\b")
 
 
 @dataclass(frozen=True)
@@ -45,7 +53,8 @@ class Document:
         kind: What it is to agents.
         folder: The skill's folder for a skill and its references, else the document's own.
         text: Its content; lines end in a line feed.
-        is_installed: Whether its skill was installed, and so was written for another repository.
+        is_installed: Whether it was written for another repository: its skill was installed, or the
+            attributes call it vendored or generated.
         clients: The client folders that it is read from, as itself or through a link.
     """
 
@@ -72,9 +81,17 @@ class Document:
         return parse_markdown(self.lines, self.front_matter.body_line)
 
     @property
+    def is_fixture(self) -> bool:
+        """Whether it is a skill that tests or evaluations are run on, or the form of one."""
+        *folders, name = self.path.split("/")
+        is_made = not _TESTS.isdisjoint(folders) or "template" in name.lower()
+        return self.kind in ("skill", "reference") and is_made
+
+    @property
     def is_foreign(self) -> bool:
-        """Whether it was written elsewhere: its skill was installed, or its folder is vendored."""
-        return self.is_installed or bool(_VENDORED.intersection(self.path.split("/")))
+        """Whether it is of another place: installed, vendored, or what tests are run on."""
+        is_vendored = not _VENDORED.isdisjoint(self.path.split("/"))
+        return self.is_installed or self.is_fixture or is_vendored
 
 
 class Unreadable(NamedTuple):
@@ -98,7 +115,7 @@ def find_documents(
     documents: list[Document] = []
     unreadable: list[Unreadable] = []
     seen: set[str] = set()
-    installed = _installed(files)
+    installed, vendored = _installed(files), _vendored(files)
     clients = _clients(kinds, files)
     # The sources come first: a link to them, from a client's folder for example, is their copy.
     for path in sorted(kinds, key=lambda path: (not path.startswith(".agents/"), path)):
@@ -113,7 +130,7 @@ def find_documents(
             continue
         kind, folder = kinds[path]
         text = text.replace("\r\n", "\n")
-        is_installed = folder in installed
+        is_installed = folder in installed or matches(path, vendored)
         documents.append(Document(path, kind, folder, text, is_installed, clients[real]))
     return documents, unreadable
 
@@ -149,6 +166,13 @@ def _installed(files: Files) -> set[str]:
         return set()
 
 
+def _vendored(files: Files) -> tuple[str, ...]:
+    """Return the patterns of paths that .gitattributes marks as written by others, or by tools."""
+    text = files.text(".gitattributes") if ".gitattributes" in files.paths else None
+    rows = (row.split() for row in (text or "").splitlines())
+    return tuple(row[0] for row in rows if len(row) > 1 and not _MARKS.isdisjoint(row[1:]))
+
+
 def _kinds(files: Files) -> dict[str, tuple[Kind, str]]:
     skills = {_parent(path) for path in files.by_name.get("SKILL.md", ())}
     # A hidden folder with a skill in it is a client's, whatever its name.
@@ -168,8 +192,17 @@ def _kinds(files: Files) -> dict[str, tuple[Kind, str]]:
 
 
 def _taken_in(path: str, files: Files) -> Iterator[str]:
-    """Yield the Markdown that a guide takes in with ``@path``."""
+    """Yield the Markdown that a guide takes in with ``@path``.
+
+    A guide of one folder sends its reader to what it names below that folder, too; what the one of
+    the root names is documentation for people.
+    """
     text = files.look_into(path) or ""
+    folder = _parent(path)
+    for each in _NAMED.finditer(text) if folder and ".md" in text else ():
+        for place in (f"{folder}/{each['path']}", each["path"]):
+            if place in files.paths and place.startswith(f"{folder}/") and not DOCS.search(place):
+                yield place
     for each in _IMPORT.finditer(text) if "@" in text else ():
         for base in (_parent(path), ""):
             place = f"{base}/{each['path']}".removeprefix("/").replace("/./", "/")

@@ -26,6 +26,7 @@ class Anchor(NamedTuple):
         end: The last line.
         symbol: What the text says is there, or empty.
         shown: The code that the text shows of it, or empty.
+        around: What else its sentence names.
     """
 
     path: str
@@ -33,6 +34,7 @@ class Anchor(NamedTuple):
     end: int
     symbol: str
     shown: str
+    around: tuple[str, ...] = ()
 
 
 class Symbol(NamedTuple):

@@ -54,6 +54,11 @@ _FLOOR = lazy_re(
     r"(?=\**\s*(?:$|[.,;:)|]|\n|—|-\s))",
     re.MULTILINE,
 )
+# "Python 3.10, 3.11 and 3.12", "Python version (3.10-3.12)": the first is the lowest.
+_SET = lazy_re(
+    r"\bPython\b[^\d\n.;]{0,30}?(?P<version>[23]\.\d+)"
+    r"(?:(?:\s*[,/–-]\s*|\s*,?\s+(?:and|or|to)\s+)\**(?:(?:and|or)\s+)?[23]\.\d+)+",
+)
 _TOOLS = {"Python": "python", "Node": "node", "Node.js": "node", "Go": "go", "Rust": "rust"}
 _PIN = lazy_re(
     r"(?<![\w./@-])(?P<name>[A-Za-z][\w.-]*)(?:\[[\w,.-]+\])?==(?P<version>\d[\w.!+]*)(?![\w.*])"
@@ -63,6 +68,7 @@ _IMAGE = lazy_re(
 )
 # Without a slash it may be anything, except behind `docker run`.
 _SHORT = lazy_re(r"(?P<name>[a-z][a-z0-9-]*):(?P<tag>v?\d[\w.-]*)")
+_MINOR = lazy_re(r"[23]\.\d+")
 _INSTALLERS = frozenset({"pip", "pip3", "uv", "poetry", "pdm", "conda", "mamba", "pipx"})
 _MAKERS = frozenset({"build", "push", "tag"})
 
@@ -95,8 +101,10 @@ def find_numbers(document: Document) -> Iterator[Reference]:
             data = Given("image", found["name"], found["tag"])
             yield Reference("image", span.text, span.line, span.column, data, span=span)
     for block in document.markdown.blocks:
-        if block.kind in ("paragraph", "item", "cell"):
+        if block.kind in ("heading", "paragraph", "item", "cell"):
             yield from _floors(block)
+        elif block.kind == "fence" and not block.info:
+            yield from _sets(block)
     for line in shell_of(document).invocations:
         if line.span is not None:
             continue
@@ -104,6 +112,12 @@ def find_numbers(document: Document) -> Iterator[Reference]:
         installs = not _INSTALLERS.isdisjoint(texts[:4]) and "upgrade" not in " ".join(texts)
         takes = texts[0] in ("docker", "podman") and texts[1:2] in (["pull"], ["run"])
         for index, word in enumerate(line.words):
+            before = texts[index - 1] if index else ""
+            if texts[0] == "uv" and before in ("--python", "-p") and _MINOR.fullmatch(word.text):
+                data = Given("floor", "python", word.text)
+                place = (line.line_of(index), line.columns[index])
+                yield Reference("version", f"{before} {word.text}", *place, data, line.block)
+                continue
             pin = _PIN.fullmatch(word.text) if installs and word.is_sure else None
             image = None if pin or _MAKERS & set(texts) else _IMAGE.fullmatch(word.text)
             if takes and image is None:
@@ -143,3 +157,14 @@ def _floors(block: Block) -> Iterator[Reference]:
             span = Span(text, line, 1, block, before[-400:], after[:400])
             data = Given("floor", _TOOLS[found["tool"]], found["version"])
             yield Reference("version", text, line, 1, data, span=span)
+    yield from _sets(block)
+
+
+def _sets(block: Block) -> Iterator[Reference]:
+    for found in _SET.finditer(block.text):
+        line = block.line + block.text.count("\n", 0, found.start())
+        before, after = block.text[: found.start()], block.text[found.end() :]
+        text = " ".join(found.group().split())
+        span = Span(text, line, 1, block, before[-400:], after[:400])
+        data = Given("floor", "python", found["version"])
+        yield Reference("version", text, line, 1, data, span=span)

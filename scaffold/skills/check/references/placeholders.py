@@ -9,7 +9,7 @@ from scaffold.analysis.lazy_re import lazy_re
 
 _PLACEHOLDER = lazy_re(
     r"<[^<>\s][^<>]*>|\{[^{}]*\}|\$\w+|\$\{[^}]*\}|\[[^\[\]]*\]|\.\.\.|…|\*|\?|%s|%\w+%|[Xx]{3}"
-    r"|YYYY|NNN|(?<![^/_.-])(?:X\.?Y\.?Z?|vX+(?:\.Y+)*)(?![^/_.-])",
+    r"|YYYY|NNN|(?<![A-Za-z])YY[.-]?MM(?![A-Za-z])|(?<![^/_.-])(?:X\.?Y\.?Z?|vX+(?:\.Y+)*)(?![^/_.-])",
     re.IGNORECASE,
 )
 _CAPITALS = lazy_re(
@@ -21,6 +21,8 @@ _INVENTED = lazy_re(
     r"|specific|(?:path|file|name|folder|dir|module)(?=\.\w+$))(?:[/_.\-:]|$)",
     re.IGNORECASE,
 )
+# `MyModel`: two humps, of which the first is nobody's.
+_OWN = lazy_re(r"(?:^|[/_.])(?:My|Your|Foo|Bar|Some|Example|Dummy)(?=[A-Z][a-z])")
 
 
 @lru_cache(maxsize=4096)  # each family of references asks it of the same words
@@ -31,4 +33,5 @@ def is_placeholder(text: str) -> bool:
 
 def is_invented(text: str) -> bool:
     """Return whether a name that is not there is one that nobody means: `my_model.py`, `foo`."""
-    return _INVENTED.search(text) is not None or is_placeholder(text)
+    is_own = _INVENTED.search(text) or _OWN.search(text)
+    return is_own is not None or is_placeholder(text)

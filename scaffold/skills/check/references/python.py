@@ -23,7 +23,8 @@ LANGUAGES = frozenset({"python", "py", "python3", "pycon"})
 
 _PLACEHOLDER = lazy_re(r"<([A-Za-z][\w /.-]*)>|\{\{\s*([\w.]+)[^{}]*\}\}")
 _ELIDED = lazy_re(
-    r"…|\.\.\.|\{\{|\{%|<[A-Za-z][^<>\n]*>|^\s*[$%!?]|^[+-] ?\S|\{[a-z_]+\}|\b[A-Z]{2,}_NAME\b",
+    r"…|\.\.\.|\{\{|\{%|<[A-Za-z][^<>\n]*>|^\s*[$%!?]|^[+-] ?\S|\{[A-Za-z_]+\}\w|\{[a-z_]+\}"
+    r"|=[ \t]*#|\b[A-Z]{2,}_NAME\b",
     re.MULTILINE,
 )
 # What begins a block of statements; a sketch leaves its body out, or writes a comment for it.
@@ -73,6 +74,14 @@ class Imported(NamedTuple):
     name: str
 
 
+class Shown(NamedTuple):
+    """A member of a class that a block writes out."""
+
+    owner: ast.ClassDef
+    node: ast.FunctionDef | ast.AsyncFunctionDef | ast.AnnAssign
+    name: str
+
+
 class Called(NamedTuple):
     """A call, or a member that is read.
 
@@ -80,11 +89,13 @@ class Called(NamedTuple):
         dotted: The full name of what is called; behind ``?.`` a bare name.
         call: The call; None where a member is only read.
         is_whole: Whether the block around it leaves nothing out.
+        keyword: The one argument that is looked at; empty for the call as such.
     """
 
     dotted: str
     call: ast.Call | None
     is_whole: bool
+    keyword: str = ""
 
 
 @lru_cache(maxsize=16)
@@ -108,8 +119,7 @@ def find_python(document: Document) -> Iterator[Reference]:
             continue
         for node in nodes_of(source.tree):
             if isinstance(node, ast.ClassDef):
-                place = source.line(node), node.col_offset + 1
-                yield Reference("definition", f"class {node.name}", *place, node, source.block)
+                yield from _shown(node, source)
             elif isinstance(node, (ast.Import, ast.ImportFrom)):
                 yield from _imports(node, source.line(node), source.block)
             elif isinstance(node, ast.Attribute) and ast.unparse(node.value) == "pytest.mark":
@@ -120,6 +130,19 @@ def find_python(document: Document) -> Iterator[Reference]:
             for node in tree.body:
                 for each in _imports(node, span.line, None):
                     yield each._replace(column=span.column, span=span)
+
+
+def _shown(node: ast.ClassDef, source: Source) -> Iterator[Reference]:
+    """Yield the members of a class that a block writes out."""
+    for each in node.body:
+        if isinstance(each, ast.AnnAssign) and isinstance(each.target, ast.Name):
+            shown = Shown(node, each, each.target.id)
+        elif isinstance(each, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            shown = Shown(node, each, each.name)
+        else:
+            continue
+        place = source.line(each), each.col_offset + 1
+        yield Reference("definition", f"{node.name}.{shown.name}", *place, shown, source.block)
 
 
 def _imports(node: ast.AST, line: int, block: Block | None) -> Iterator[Reference]:
@@ -335,10 +358,14 @@ class _Finder:
                 is_instance = isinstance(node.func, ast.Name) and node.func.id in self._made
                 if dotted := self._dotted(node.func):
                     dotted += ".__call__" if is_instance else ""
-                    yield self._reference(node, dotted, node)
                 elif isinstance(node.func, ast.Name) and node.func.id not in self._bound:
                     # Nothing here says what it is: it is what the repository alone calls so.
-                    yield self._reference(node, f"?.{node.func.id}", node)
+                    dotted = f"?.{node.func.id}"
+                if dotted:
+                    yield self._reference(node, dotted, node)
+                    for each in node.keywords:
+                        if each.arg is not None and each.lineno != node.lineno:
+                            yield self._argument(node, dotted, each)
         for node in nodes_of(self._tree):
             if isinstance(node, ast.Attribute) and id(node) not in called:
                 dotted = self._dotted(node)
@@ -349,6 +376,12 @@ class _Finder:
         text = " ".join(ast.unparse(node).split())
         data = Called(dotted, call, self._is_whole)
         line, column = self._source.line(node), node.col_offset + 1
+        return Reference("call", text[:120], line, column, data, self._source.block)
+
+    def _argument(self, node: ast.Call, dotted: str, keyword: ast.keyword) -> Reference:
+        text = f"{_callee(node.func)}({' '.join(ast.unparse(keyword).split())})"
+        data = Called(dotted, node, self._is_whole, keyword.arg or "")
+        line, column = self._source.line(keyword), keyword.col_offset + 1
         return Reference("call", text[:120], line, column, data, self._source.block)
 
     def _dotted(self, node: ast.expr) -> str | None:

@@ -14,6 +14,7 @@ from scaffold.analysis.lazy_re import lazy_re
 from scaffold.skills.check.read.documents import Document
 from scaffold.skills.check.read.markdown import Block, Span
 from scaffold.skills.check.reference import Reference
+from scaffold.skills.check.references.named import Symbol
 from scaffold.skills.check.references.placeholders import is_invented
 from scaffold.skills.check.references.tasks import RUNNERS, Task, tasks_of
 
@@ -29,6 +30,8 @@ _ENDS = frozenset({"for", "select", "case", "function", "in"})
 _ASSIGNMENT = lazy_re(r"^[A-Za-z_]\w*\+?=")
 _NAMED = lazy_re(r"[\w.-]+(?:/[\w.-]+)+")
 _OPTION = lazy_re(r"--?[A-Za-z][\w-]*")
+_KEY = lazy_re(r"\+{0,2}(?P<key>[a-z_]\w*(?:\.[a-z_]\w*)+)=.*", re.DOTALL)
+_DOTTED = lazy_re(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)+")
 _CAPITALS = lazy_re(r"^[A-Z][A-Z0-9_]*$")
 # Words of languages that begin a line of code, and no command.
 _CODE = """
@@ -124,6 +127,11 @@ def find_shell(document: Document) -> Iterator[Reference]:
         if call is not None and call.target.text not in RUNNERS and _is_command(call, each):
             yield _reference("command", each.text, line, 0, Run(call, line))
             yield from _options(call, line)
+        if call is not None and call.kind == "module" and call.target.text == "unittest":
+            yield from _unittests(line)
+        for index, word in enumerate(line.words):
+            if word.is_sure and (key := _KEY.fullmatch(word.text)):
+                yield _reference("key", word.text, line, index, key["key"])
         is_wrapped = call is None or call.kind in ("script", "interpreted")
         words = each.words if is_wrapped else line.words
         whole = each if is_wrapped else line
@@ -134,6 +142,12 @@ def find_shell(document: Document) -> Iterator[Reference]:
             yield _reference("task", text, whole, at, Asked(task, whole))
     for block, script in shell_of(document).fences:
         yield Reference("shell", block.text.strip().split("\n", 1)[0], block.line, 1, script, block)
+
+
+def _unittests(line: Invocation) -> Iterator[Reference]:
+    for index, word in enumerate(line.words[1:], 1):
+        if word.is_sure and _DOTTED.fullmatch(word.text) and not is_invented(word.text):
+            yield _reference("value", word.text, line, index, Symbol(word.text))
 
 
 def _reference(kind: str, text: str, line: Invocation, index: int, data: object) -> Reference:

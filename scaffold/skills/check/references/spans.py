@@ -20,9 +20,10 @@ _EXTENSIONS = (
 )
 _PATH = lazy_re(
     r"(?P<path>\.{0,2}/?[\w@.+~<>{}$*\[\]-]+(?:/[\w@.+~<>{}$*\[\]-]+)*/?)"
-    r"(?:(?::|#L)(?P<line>\d+)(?:[-–:]L?(?P<end>\d+))?)?(?P<node>(?:::[\w\[\]-]+)*)"
+    r"(?:(?::|#L)(?P<line>\d+)(?:[-–:]L?(?P<end>\d+))?(?P<more>(?:,\s*\d+(?:[-–]\d+)?)*))?"
+    r"(?P<node>(?:::[\w\[\]-]+)*)"
 )
-_HAS_EXTENSION = lazy_re(rf"[\w>}}\])*-]\.(?:{_EXTENSIONS})$", re.IGNORECASE)
+_HAS_EXTENSION = lazy_re(rf"[\w>}}\])*-]\.(?:{_EXTENSIONS})$")
 _NO_PATH = lazy_re(r"^(?:https?:|[a-z]+://|~|/|@|\$|-|\d+/\d+$|[\w-]+\.(?:com|org|io|dev|ai)\b)")
 # A path of two parts and the end of a file's name, between blanks or brackets.
 _WORDS = lazy_re(
@@ -33,7 +34,15 @@ _COMMENT = lazy_re(r"(?:^|\s)(?:#|//)(?=\s)")
 _IMPORT = lazy_re(r"(?<!\S)@(?P<path>[\w./-]+\.\w+)(?!\S)")
 _SYMBOL = lazy_re(r"(?P<name>[A-Za-z_]\w*(?:(?:\.|::)[A-Za-z_]\w*)*)(?P<call>\(.*\))?", re.DOTALL)
 # A name that is a word of two parts at least, and so nobody's by chance.
-_TELLING = lazy_re(r"[A-Za-z][a-z0-9]+(?:[A-Z][A-Za-z0-9]*)+|_*[A-Za-z0-9]+(?:_[A-Za-z0-9]+)+")
+_TELLING = lazy_re(r"_*[A-Za-z][a-z0-9]+(?:[A-Z][A-Za-z0-9]*)+|_*[A-Za-z0-9]+(?:_[A-Za-z0-9]+)+")
+_LINKED = lazy_re(
+    r"^\s*(?:is|are|—|–|:|\()?\s*(?:an? )?sym(?:bolic )?link(?:s|ed)? (?:to )?(?:the )?(?:→\s*)?$"
+)
+# `trainer.policy.lr=1e-6`: a setting as command lines and OmegaConf write it.
+_KEY = lazy_re(r"\+{0,2}(?P<key>[a-z_]\w*(?:\.[a-z_]\w*)+)=(?:[^=\s(].*)?")
+_GO = lazy_re(r"(?<![\w.])(?P<name>[a-z]\w+\.[A-Z]\w*)(?P<call>\(?)")
+# `/create-worktree`: of several words, as a path of one part may be anything.
+_SLASH = lazy_re(r"/(?P<name>[a-z]+(?:-[a-z]+)+)(?: .*)?")
 _MARK = lazy_re(r"@?pytest\.mark\.(?P<name>\w+)")
 # "lines 10-20" or "line 7" beside a path, in front of it or behind.
 _NUMBERS = r"(?:lines?|L)\.?\s*~?(?P<line>\d+)(?:\s*(?:-|–|to|and)\s*L?(?P<end>\d+))?"
@@ -46,9 +55,14 @@ _NAME_FILE = lazy_re(
 )
 _FILE_NAME = lazy_re(r"^(?:\s*\(|'s\s+|’s\s+|\s*:\s*|\s*→\s*|\s+[—–-]{1,2}\s+)$")
 _NEXT = lazy_re(r"^\s*,\s*(?:and\s+)?$")
+_IN_FILE = lazy_re(r"^[^`]*\b(?:in|from)\s+`(?P<path>[\w./-]+\.\w+)`[^`]{0,12}:\s*\Z")
+_BOLD = lazy_re(r"^\*\*(?P<name>[A-Za-z_]\w*)\*\*\s*(?:[:(—–-]|$)")
 _DEFAULT = lazy_re(
     r"^\s*\((?:[^()`]{0,20},\s*)?default(?:s to)?:?\s*`(?P<value>[^`]+)`", re.IGNORECASE
 )
+_MOST_NAMES = 12
+_MORE = lazy_re(r"(\d{1,7})(?:[-–](\d{1,7}))?")
+_END = lazy_re(r"(?<!e\.g)(?<!i\.e)[.!?]\s")
 _FENCE = lazy_re(r"^(?P<line>\d+):(?P<end>\d+):(?P<path>[\w./@-]+)$")
 
 
@@ -61,6 +75,7 @@ class Place(NamedTuple):
         line: The first line, or 0.
         end: The last line, or 0.
         node: What stands behind ``::``.
+        more: Further lines of the same file, as they are written.
     """
 
     span: Span
@@ -68,6 +83,7 @@ class Place(NamedTuple):
     line: int
     end: int
     node: str
+    more: str = ""
 
 
 def find_spans(document: Document) -> Iterator[Reference]:
@@ -78,12 +94,23 @@ def find_spans(document: Document) -> Iterator[Reference]:
     for spans in rows.values():
         yield from _of_block(spans)
     for block in document.markdown.blocks:
+        if block.kind == "item" and (bold := _BOLD.match(block.text)):
+            yield from _bold(block, bold["name"])
         if "/" in block.text and block.kind in ("paragraph", "item", "cell"):
             yield from _in_words(block)
         elif "/" in block.text and block.kind == "fence":
             yield from _in_comments(block)
+        if block.kind == "fence" and block.info.lower() in ("go", "golang"):
+            yield from _in_go(block)
     if document.path.endswith((".md", ".mdc")) and document.kind in ("guide", "rules"):
         yield from _imports(document)
+
+
+def _bold(block: Block, name: str) -> Iterator[Reference]:
+    """Yield the name that an item is about, where no word of prose is written so."""
+    if _TELLING.fullmatch(name):
+        span = Span(name, block.line, 1, block, "", block.text[len(name) + 4 :][:400])
+        yield Reference("name", name, block.line, 1, Symbol(name), span=span)
 
 
 def _in_words(block: Block) -> Iterator[Reference]:
@@ -95,6 +122,14 @@ def _in_words(block: Block) -> Iterator[Reference]:
         before, after = block.text[: found.start()][-400:], block.text[found.end() :][:400]
         span = Span(text, line, 1, block, before, after)
         yield Reference("path", text, line, 1, Named(text), span=span)
+
+
+def _in_go(fence: Block) -> Iterator[Reference]:
+    """Yield what a block of Go takes from packages."""
+    for number, row in enumerate(fence.text.split("\n"), fence.line):
+        for found in _GO.finditer(row.partition("//")[0]):
+            data = Symbol(found["name"])
+            yield Reference("name", found["name"], number, found.start() + 1, data, fence)
 
 
 def _in_comments(fence: Block) -> Iterator[Reference]:
@@ -122,6 +157,12 @@ def _of_block(spans: Sequence[Span]) -> Iterator[Reference]:
         if place is not None:
             yield from _of_place(place, spans, places, index)
             continue
+        if found := _KEY.fullmatch(span.text):
+            yield Reference("key", span.text, span.line, span.column, found["key"], span=span)
+            continue
+        if called := _SLASH.fullmatch(span.text):
+            yield Reference("skill", span.text, span.line, span.column, called["name"], span=span)
+            continue
         found = _SYMBOL.fullmatch(span.text)
         if marked := _MARK.match(span.text):
             yield Reference("marker", span.text, span.line, span.column, marked["name"], span=span)
@@ -136,6 +177,7 @@ def _of_block(spans: Sequence[Span]) -> Iterator[Reference]:
         # "`FILE`: `NAME`, `OTHER`": the others of a list are in it, too.
         is_next = index > 0 and _NEXT.match(_gap(spans[index - 1], span)) is not None
         file = _file_of(spans, places, index) or (file if is_next else "")
+        file = file or ("" if index else _file_above(span))
         if "." in name or call or _TELLING.fullmatch(name) or (file and len(name) > 3):
             data = Symbol(name, call, file)
             yield Reference("name", span.text, span.line, span.column, data, span=span)
@@ -146,10 +188,20 @@ def _of_place(
 ) -> Iterator[Reference]:
     span = place.span
     text, line, column = span.text, span.line, span.column
+    after = places[index + 1] if index + 1 < len(places) else None
+    if after is not None and _LINKED.match(_gap(span, after.span)):
+        data = (place.path, after.path)
+        yield Reference("symlink", text, line, column, data, span=span)
     if place.line:
         symbol = _symbol_beside(spans, places, index)
-        anchor = Anchor(place.path, place.line, place.end or place.line, symbol, "")
+        around = () if symbol else tuple(_names_around(spans, index))
+        anchor = Anchor(place.path, place.line, place.end or place.line, symbol, "", around)
         yield Reference("line", text, line, column, anchor, span=span)
+        for more in _MORE.finditer(place.more):
+            first, end = int(more[1]), int(more[2] or more[1])
+            other = f"{place.path}:{more[0]}"
+            again = anchor._replace(line=first, end=end)
+            yield Reference("line", other, line, column, again, span=span)
         return
     if place.node:
         yield Reference("node", text, line, column, place.path + place.node, span=span)
@@ -169,7 +221,8 @@ def place_of(span: Span) -> Place | None:
         beside = beside or re.match(rf"^\s*\(`[^`]+`,?\s+{_NUMBERS}", span.after)
         line, end = (beside["line"], beside["end"]) if beside else (None, None)
     numbers = [int(each) if each and len(each) < 8 else 0 for each in (line, end)]
-    return Place(span, found["path"], numbers[0], numbers[1], found["node"])
+    more = found["more"] or ""
+    return Place(span, found["path"], numbers[0], numbers[1], found["node"], more)
 
 
 def is_path(text: str) -> bool:
@@ -188,6 +241,29 @@ def _symbol_beside(spans: Sequence[Span], places: Sequence[Place | None], index:
     return ""
 
 
+def _names_around(spans: Sequence[Span], index: int) -> Iterator[str]:
+    """Yield the telling names of the sentence that a span stands in, the nearest first.
+
+    Where it has none they are those of the block.
+    """
+    for is_near in (True, False):
+        found: list[str] = []
+        for step in (-1, 1):
+            at = index
+            while 0 <= at + step < len(spans):
+                first, second = sorted((at, at + step))
+                end = spans[first].after.find(f"`{spans[second].text}`")
+                if is_near and (end < 0 or _END.search(spans[first].after[:end])):
+                    break
+                at += step
+                symbol = _SYMBOL.fullmatch(spans[at].text)
+                name = re.split(r"\.|::", symbol["name"])[-1] if symbol else ""
+                found += [name] if _TELLING.fullmatch(name) else []
+        if found:
+            yield from found[:_MOST_NAMES]
+            return
+
+
 def _file_of(spans: Sequence[Span], places: Sequence[Place | None], index: int) -> str:
     """Return the file that a name is said to be in, or nothing."""
     if index + 1 < len(spans):
@@ -203,6 +279,17 @@ def _file_of(spans: Sequence[Span], places: Sequence[Place | None], index: int) 
     return ""
 
 
+def _file_above(span: Span) -> str:
+    """Return the file that a list is said to be in, for what its item begins with.
+
+    "Fixtures in `conftest.py`:", and below it "- `NAME`: ...".
+    """
+    intro = span.block.intros[-1] if span.block.kind == "item" and span.block.intros else ""
+    found = _IN_FILE.search(intro)
+    is_first = found is not None and not span.before.strip("*_ ")
+    return found["path"] if found is not None and is_first and is_path(found["path"]) else ""
+
+
 def _neighbours(spans: Sequence[Span], index: int) -> Iterator[tuple[int, str]]:
     if index:
         yield index - 1, _gap(spans[index - 1], spans[index])
@@ -213,7 +300,7 @@ def _neighbours(spans: Sequence[Span], index: int) -> Iterator[tuple[int, str]]:
 def _gap(first: Span, second: Span) -> str:
     """Return what stands between two spans of a block."""
     end = first.after.find(f"`{second.text}`")
-    return first.after[:end] if 0 <= end < 60 else "\n\n"
+    return first.after[:end] if 0 <= end < 60 else ".\n\n"
 
 
 def _imports(document: Document) -> Iterator[Reference]:

@@ -32,8 +32,8 @@ class Task(NamedTuple):
     """One word that a runner is given.
 
     Args:
-        family: What it is: "make", "npm", "just", "task", "hook", "extra", "group", "file", "test",
-            "marker", "service".
+        family: What it is: "make", "npm", "just", "task", "hook", "extra", "group", "file",
+            "place", "test", "marker", "service".
         word: The word.
         name: The name within the word.
         folder: The folder, or the project, that the line names with it, or "".
@@ -220,6 +220,13 @@ def _tox(line: Sequence[Word]) -> Iterator[Task]:
                     yield Task("session", word, part, line[0].text.rpartition("/")[2])
 
 
+def _go(line: Sequence[Word]) -> Iterator[Task]:
+    if _text(line, 1) in ("test", "build", "run", "vet", "generate"):
+        for each in line[2:]:
+            if each.text.startswith("./") and "..." not in each.text and each.text != "./":
+                yield Task("place", each, each.text)
+
+
 def _compose(line: Sequence[Word]) -> Iterator[Task]:
     if line[0].text == "docker" and _text(line, 1) != "compose":
         return
@@ -260,6 +267,7 @@ _READERS: dict[str, Callable[[Sequence[Word]], Iterator[Task]]] = {
     "pdm": _pdm,
     "pytest": _pytest,
     "py.test": _pytest,
+    "go": _go,
     "tox": _tox,
     "nox": _tox,
     "docker": _compose,

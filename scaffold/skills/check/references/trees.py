@@ -14,7 +14,10 @@ from scaffold.skills.check.references.placeholders import is_placeholder
 
 _ENTRY = lazy_re(r"^(?P<lead>[\s│|]*)(?:[├└|`+][─-]{1,3}\s?)(?P<name>\S+)(?P<rest>.*)$")
 _ROOT = lazy_re(r"^(?P<name>[\w./@-]+/?)\s*(?:#.*|←.*)?$")
-_NEW = lazy_re(r"\b(?:new|creat|generat|optional|your|output|todo|written)", re.IGNORECASE)
+_LINKED = lazy_re(
+    r"\bsym(?:bolic )?link(?:ed|s)? ?(?:to|→|->) ?`?(?P<to>[\w./-]+\w)", re.IGNORECASE
+)
+_NEW = lazy_re(r"\b(?:new|created?|generated|optional|your|outputs?|todo|written)\b", re.IGNORECASE)
 
 
 class Entry(NamedTuple):
@@ -47,8 +50,9 @@ def _entries(fence: Block) -> Iterator[Reference]:
         entry = _ENTRY.match(line)
         if entry is None:
             start = _ROOT.match(line)
-            if start and not found:
-                root = start["name"].strip("/")
+            if start:  # of several drawings in a block each has its own root
+                yield from _told(found, root, fence)
+                root, stack, found = start["name"].strip("/"), [], []
             continue
         depth = len(entry["lead"])
         stack = [each for each in stack if each[0] < depth]
@@ -57,9 +61,22 @@ def _entries(fence: Block) -> Iterator[Reference]:
         if name[:1] in "├└│|":
             continue
         stack.append((depth, name))
-        is_open = is_placeholder(path) or _NEW.search(entry["rest"]) or name in (".", "..")
+        is_open = (
+            is_placeholder(path)
+            or name[:1] in "[<"
+            or _NEW.search(entry["rest"])
+            or name in (".", "..")
+        )
         if not is_open and "," not in entry["rest"].partition("#")[0]:
             found.append((number, path, entry["name"]))
+        if linked := _LINKED.search(entry["rest"]):
+            data = (f"{root}/{path}" if root else path, linked["to"])
+            yield Reference("symlink", path, number, line.find(name) + 1, data, fence)
+    yield from _told(found, root, fence)
+
+
+def _told(found: list[tuple[int, str, str]], root: str, fence: Block) -> Iterator[Reference]:
+    lines = fence.text.split("\n")
     every = tuple(path for _, path, _ in found)
     for number, path, name in found:
         column = lines[number - fence.line].find(name) + 1

@@ -70,8 +70,13 @@ def resolve_import(reference: Reference, scope: Scope) -> Verdict:
         found = index.find(f"{module}.{name}")
     if found.exists:
         return Verdict.holds(found.evidence or f"it is in {found.path}", found.path or "")
-    if not found.is_missing:
+    if not found.is_missing and not name:
         return Verdict.unknown(found.evidence or "the sources leave it open")
+    if not found.is_missing:
+        # What code makes by name holds the name somewhere: the history may know where.
+        asked = Asked(name=name, otherwise="open", is_bare=True)
+        message = f"{module!r} has no {name!r}"
+        return Verdict("absent", found.evidence, "import-name-missing", message, asked=asked)
     is_inside = found.name == f"{module}.{name}"
     if is_inside and name in written_names(scope.document):
         return Verdict.unknown("the text writes it out", "generated")
@@ -109,7 +114,8 @@ def missing_name(found: Found, gone: Gone, *, otherwise: Reason = "contradicts")
     if near and _differs_in_spelling(near.rpartition(".")[2], lacking):
         fix = Fix(0, lacking, near.rpartition(".")[2]) if lacking in gone.written else None
         return Verdict("other spelling", found.evidence, gone.rule, gone.message, now, fix)
-    asked = Asked(name=lacking, otherwise=otherwise)
+    # A dotted text that any file holds as it is may be a key, or the name of a group.
+    asked = Asked(name=lacking, otherwise=otherwise, file=found.name)
     return Verdict("absent", found.evidence, gone.rule, gone.message, now, asked=asked)
 
 
@@ -166,6 +172,8 @@ def resolve_call(reference: Reference, scope: Scope) -> Verdict:
         return Verdict.unknown("it is not of this repository", "third party not installed")
     if found.kind == "undecided":
         return Verdict.unknown(found.evidence or "the sources leave it open")
+    if found.is_missing and called.keyword:
+        return Verdict.unknown("what is called is missing, which is reported already")
     if found.is_missing:
         return _missing(reference, called, found, scope)
     if called.call is None:
@@ -185,29 +193,46 @@ def _bare(called: Called, scope: Scope) -> Verdict:
 
 
 def bound(called: Called, signature: Signature | None, scope: Scope) -> Verdict:
-    """Return whether a call binds to a signature."""
+    """Return whether a call binds to a signature.
+
+    A keyword on a line of its own is a reference of its own, so that each is told where it stands.
+    """
     assert called.call is not None, "only a call is bound"
     if signature is None:
         return Verdict.unknown("what it takes is not certain")
-    problem = scope.repository.python.bind(signature, called.call)
-    if problem is None:
-        return Verdict.holds(f"{signature.path}:{signature.line}: {signature}", signature.path)
+    place = f"{signature.path}:{signature.line}"
+    holds = Verdict.holds(f"{place}: {signature}", signature.path)
+    name = called.dotted.rpartition(".")[2]
+    first, known = called.call.lineno, signature.names
+    is_free = signature.takes_any_keyword
+    others = [each.arg for each in called.call.keywords if each.lineno != first]
+    if called.keyword:
+        if is_free or called.keyword in known:
+            return holds
+        rule, text = "unknown", f"{signature.name}() has no parameter {called.keyword!r}"
+    else:
+        problem = scope.repository.python.bind(signature, called.call)
+        if problem is None:
+            return holds
+        if problem.rule == "missing" and _leaves_out(called):
+            return Verdict.unknown("the call leaves arguments out")
+        if problem.rule == "unknown" and set(problem.names) <= set(others):
+            return Verdict.unknown("each of its arguments is told by itself")
+        rule, text = problem.rule, problem.text
     if _takes_more(called, signature, scope):
         return Verdict.unknown("the text writes it out with other parameters", "generated")
-    if problem.rule == "missing" and _leaves_out(called):
-        return Verdict.unknown("the call leaves arguments out")
-    evidence = f"{signature.path}:{signature.line}"
-    message = f"{called.dotted.rpartition('.')[2]!r} cannot be called so: {problem.text}"
+    message = f"{name!r} cannot be called so: {text}"
     return Verdict(
-        "contradicts", evidence, RULES[problem.rule], message, f"it is {signature}",
-        place=signature.path,
-    )  # fmt: skip
+        "contradicts", place, RULES[rule], message, f"it is {signature}", place=signature.path
+    )
 
 
 def _missing(reference: Reference, called: Called, found: Found, scope: Scope) -> Verdict:
     owner, _, last = called.dotted.rpartition(".")
     index = scope.repository.index_for(owner)
     holder = index.find(owner)
+    if is_invented(called.dotted.replace(".", "/")):
+        return Verdict.unknown("it is a name for others", "placeholder")
     if not holder.exists or called.dotted in imported_names(scope.document).values():
         return Verdict.unknown("what it is taken from is missing, which is reported already")
     parts = 1 if holder.kind == "module" else 2

@@ -10,6 +10,7 @@ from scaffold.analysis.cli.programs import Program
 from scaffold.analysis.lazy_re import lazy_re
 from scaffold.findings import Fix
 from scaffold.skills.check.reference import Asked, Reference, Verdict
+from scaffold.skills.check.references.placeholders import is_invented
 from scaffold.skills.check.references.shell import Invocation, Run, inputs
 from scaffold.skills.check.resolve.folders import find_file, has_left, run_folders
 from scaffold.skills.check.resolve.scope import Scope
@@ -134,7 +135,8 @@ def _made_executable(line: Invocation, path: str) -> bool:
 
 def _module(run: Run, scope: Scope) -> Program | Verdict | None:
     dotted, line = run.call.target.text, run.line
-    if not run.call.target.is_sure or not _PLAIN_MODULE.fullmatch(dotted):
+    is_plain = _PLAIN_MODULE.fullmatch(dotted) and not is_invented(dotted.replace(".", "/"))
+    if not run.call.target.is_sure or not is_plain:
         return Verdict.unknown("the module stands for others", "placeholder")
     for base in run_folders(line, scope) or []:
         stem = "/".join([*([base] if base else []), *dotted.split(".")])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from scaffold.analysis.cli.shell_words import Script
+from scaffold.findings import Fix
 from scaffold.skills.check.reference import Reference, Verdict
 from scaffold.skills.check.references.data import Problem
 from scaffold.skills.check.resolve.scope import Scope
@@ -32,3 +33,19 @@ def resolve_shell(reference: Reference, scope: Scope) -> Verdict:
     return Verdict(
         "contradicts", f"it begins at line {reference.line + fault.line}", "shell-syntax", message
     )
+
+
+def resolve_key(reference: Reference, scope: Scope) -> Verdict:
+    """Resolve ``trainer.policy.lr=...``: have the classes of the configuration such a key?"""
+    key = str(reference.data)
+    repository = scope.repository
+    answer = repository.config_classes.find(key)
+    if answer.state == "there":
+        return Verdict.holds(answer.reason, "a class of the configuration")
+    if answer.state == "open" or repository.config_classes.yaml_has(key):
+        return Verdict.unknown(answer.reason)
+    part = key.split(".")[answer.depth]
+    fix = Fix(reference.line, part, answer.near, is_safe=False) if answer.near else None
+    now = f"there is {answer.near}" if answer.near else ""
+    message = f"{key!r} is no key of the configuration"
+    return Verdict("contradicts", answer.reason, "config-key-missing", message, now, fix)

@@ -121,7 +121,7 @@ def run_folders(line: Invocation, scope: Scope) -> list[str] | None:
             return None
         inner = [os.path.normpath(f"{base}/{step}" if base else step) for base in starts]
         there = [each for each in inner if files.has(each)]
-        if not there and step.strip("/") == scope.repository.root.name:
+        if not there and step.strip("/").lower() in scope.repository.own_names:
             there = [""]
         if not there:
             return None
@@ -145,4 +145,5 @@ def _is_folder(step: str, scope: Scope) -> bool:
     clean = step.strip("/")
     if is_placeholder(step):
         return False
-    return clean in ("", ".", scope.repository.root.name) or scope.locate(clean) is not None
+    is_root = clean in ("", ".") or clean.lower() in scope.repository.own_names
+    return is_root or scope.locate(clean) is not None

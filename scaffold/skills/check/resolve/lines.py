@@ -34,10 +34,36 @@ def resolve_line(reference: Reference, scope: Scope) -> Verdict:
         return _shown(reference, anchor, place, rows)
     if anchor.symbol:
         return _symbol(reference, anchor, place, rows)
+    if anchor.end <= count and anchor.around:
+        return _around(reference, anchor, place, rows)
     if anchor.end <= count:
         return Verdict.unknown(f"{place} has {count} lines; what is at these is not said")
     message = f"{reference.text!r} names a line that does not exist"
     return Verdict("wrong line", f"{place} has {count} lines", _RULE, message, place=place)
+
+
+def _around(reference: Reference, anchor: Anchor, place: str, rows: list[str]) -> Verdict:
+    """Return whether lines are of anything that their sentence names.
+
+    They are wrong where a name is defined once in the file, and neither its body nor any line that
+    holds one of the names is near.
+    """
+    plain = Verdict.unknown(f"{place} has {len(rows)} lines; what is at these is not said")
+    words = re.compile(rf"(?<!\w)(?:{'|'.join(map(re.escape, anchor.around))})(?!\w)")
+    low, high = max(anchor.line - _NEAR, 1), anchor.end + _NEAR
+    if any(words.search(row) for row in rows[low - 1 : high]):
+        return Verdict.holds(f"{place}:{anchor.line} holds a name of the sentence", place)
+    for name in anchor.around:
+        define = re.compile(
+            rf"^\s*(?:async\s+)?(?:def|class|func|fn|function)\s+{re.escape(name)}\b"
+        )
+        there = [number for number, row in enumerate(rows, 1) if define.search(row)]
+        if any(number <= anchor.line <= _end(rows, number) for number in there):
+            return Verdict.holds(f"{place}:{anchor.line} is inside of {name}", place)
+        if len(there) == 1:
+            told = _symbol(reference, anchor._replace(symbol=name), place, rows)
+            return told._replace(fix=None)  # the line that is meant is inside of it
+    return plain
 
 
 def _symbol(reference: Reference, anchor: Anchor, place: str, rows: list[str]) -> Verdict:

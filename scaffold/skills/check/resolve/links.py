@@ -12,10 +12,10 @@ from scaffold.findings import Fix
 from scaffold.skills.check.read.markdown import parse_markdown
 from scaffold.skills.check.reference import Asked, Reference, Verdict
 from scaffold.skills.check.references.links import unquoted
+from scaffold.skills.check.references.placeholders import is_placeholder
 from scaffold.skills.check.resolve.scope import Scope
 
 _HTML_ANCHOR = lazy_re(r"<\w+[^>]*\s(?:id|name)=[\"']([^\"']+)[\"']")
-_SLUG = lazy_re(r"github\.com[/:](?P<slug>[\w.-]+/[\w.-]+?)(?:\.git)?(?=[/\"'#\s)]|$)")
 _RULE = "link-missing"
 
 
@@ -38,7 +38,7 @@ def resolve_link(reference: Reference, scope: Scope) -> Verdict:
 def resolve_own_link(reference: Reference, scope: Scope) -> Verdict:
     """Resolve an address of the repository's own site as the file that it shows."""
     slug, path = reference.data
-    if slug.lower() not in _slugs(scope):
+    if slug.lower() not in scope.repository.slugs:
         return Verdict.unknown(f"{slug} is another repository", "another namespace")
     place = path.rstrip("/")
     if scope.files.has(place):
@@ -50,19 +50,6 @@ def resolve_own_link(reference: Reference, scope: Scope) -> Verdict:
         fix = Fix(reference.line, path, near[0])
         return Verdict("moved", evidence, _RULE, message, f"it is {near[0]}", fix, Asked((place,)))
     return Verdict("absent", evidence, _RULE, message, asked=Asked((place,)))
-
-
-@lru_cache(maxsize=4)
-def _slugs_of(texts: tuple[str, ...]) -> frozenset[str]:
-    return frozenset(each.lower() for text in texts for each in _SLUG.findall(text))
-
-
-def _slugs(scope: Scope) -> frozenset[str]:
-    """Return the addresses that the project's own files give for it."""
-    names = ("pyproject.toml", "setup.cfg", "setup.py", "package.json", "Cargo.toml")
-    return _slugs_of(
-        tuple(scope.files.text(each) or "" for each in names if each in scope.files.paths)
-    )
 
 
 def _at(place: str, anchor: str, reference: Reference, scope: Scope) -> Verdict:
@@ -153,6 +140,21 @@ def _anchor(anchor: str, path: str, text: str, reference: Reference) -> Verdict:
     now = f"there is #{near[0]}" if near else ""
     evidence = f"{path} has {len(anchors)} headings"
     return Verdict("contradicts", evidence, "link-anchor", message, now, fix, place=path)
+
+
+def resolve_symlink(reference: Reference, scope: Scope) -> Verdict:
+    """Resolve what a link of the file system is said to lead to."""
+    path, to = reference.data
+    place = scope.locate(path)
+    if place is None or is_placeholder(path) or is_placeholder(to):
+        return Verdict.unknown("it is not there, which is reported already")
+    if not scope.files.is_link(place):
+        return Verdict.unknown(f"git keeps {place} as a file of its own")
+    real = os.path.relpath(scope.files.real(place), scope.files.real("")).replace(os.sep, "/")
+    if real.endswith(to.strip("./")) or scope.locate(to) == real:
+        return Verdict.holds(f"{place} leads to {real}", place)
+    message = f"{path!r} does not lead to {to!r}"
+    return Verdict("contradicts", f"{place} leads to {real}", _RULE, message, f"it is {real}")
 
 
 @lru_cache(maxsize=256)

@@ -8,8 +8,10 @@ import re
 from typing import NamedTuple
 
 from scaffold.analysis.lazy_re import lazy_re
+from scaffold.analysis.near_names import NearNames
 from scaffold.analysis.python.lookup_result import Found
 from scaffold.analysis.python.signatures import Signature
+from scaffold.findings import Fix
 from scaffold.skills.check.reference import Asked, Reason, Reference, Verdict
 from scaffold.skills.check.references.named import Symbol
 from scaffold.skills.check.references.placeholders import is_invented
@@ -81,7 +83,9 @@ def _in_file(symbol: Symbol, scope: Scope) -> Verdict | None:
     place = scope.locate(symbol.file)
     text = scope.text(place) if place else None
     clean = symbol.file.removeprefix("./")
-    if place is None or text is None or (len(scope.ending_in(clean)) > 1 and place != clean):
+    own = scope.document.path.rpartition("/")[0]
+    sure = {clean, f"{own}/{clean}"}
+    if place is None or text is None or (len(scope.ending_in(clean)) > 1 and place not in sure):
         return None
     last = symbol.name.rpartition(".")[2]
     if re.search(rf"(?<!\w){re.escape(last)}(?!\w)", text):
@@ -113,6 +117,8 @@ def _bare(symbol: Symbol, scope: Scope) -> Verdict:
         path, line = places[0]
         evidence = f"{path}:{line} defines it" + (", and others" if places[1:] else "")
         return _bare_call(symbol, places, evidence, scope)
+    if (found := _of_go(name, scope)) is not None:
+        return found
     if _is_builtin(name, scope):
         return Verdict.holds("Python brings it")
     last = name.rpartition(".")[2]
@@ -129,6 +135,35 @@ def _bare(symbol: Symbol, scope: Scope) -> Verdict:
     otherwise: Reason = "never here" if is_telling else "another namespace"
     asked = Asked(name=last, otherwise=otherwise, is_bare=True)
     return Verdict("absent", evidence, "symbol-missing", message, asked=asked)
+
+
+def _of_go(name: str, scope: Scope) -> Verdict | None:
+    """Return whether `package.Name` is in the one Go package of that name, or None."""
+    package, _, rest = name.partition(".")
+    last = rest.partition(".")[0]
+    if not last[:1].isupper() or not package.islower():
+        return None
+    files = scope.files
+    sources = {
+        home: paths
+        for home in files.folders_by_name.get(package, ())
+        if (paths := [each for each in files.below(home) if _is_source(each, home)])
+    }
+    if len(sources) != 1:
+        return None
+    home, paths = next(iter(sources.items()))
+    word = re.compile(rf"(?<!\w){re.escape(last)}(?!\w)")
+    for path in paths:
+        if word.search(scope.text(path) or ""):
+            return Verdict.holds(f"{path} holds {last}", path)
+    message = f"the package {package} has no {last!r}"
+    evidence = f"no file of {home} holds the word {last!r}"
+    asked = Asked(name=last)
+    return Verdict("absent", evidence, "symbol-missing", message, asked=asked, place=home)
+
+
+def _is_source(path: str, home: str) -> bool:
+    return path.endswith(".go") and path.rpartition("/")[0] == home
 
 
 def _bare_call(
@@ -212,8 +247,10 @@ def _by_definition(first: str, rest: str, scope: Scope) -> Found | None:
         return there[0] if there else None
     if not first[:1].isupper():
         return None  # a variable may have the name of a function
-    # Tests and stand-ins define a class again; only where all agree is a member missing.
-    return answers[0] if all(each.is_missing for each in answers) else None
+    # Tests and stand-ins define a class again; only where all agree is a member missing. One that
+    # lies inside of another, as `Meta` does, is not found by its name alone.
+    is_outer = all(index.find_in(path, first).exists for path in places)
+    return answers[0] if is_outer and all(each.is_missing for each in answers) else None
 
 
 def _call(reference: Reference, symbol: Symbol, found: Found, scope: Scope) -> Verdict:
@@ -223,7 +260,14 @@ def _call(reference: Reference, symbol: Symbol, found: Found, scope: Scope) -> V
         return holds
     index = scope.repository.index_for(found.name)
     signature = index.signature_of(found)
-    return (signature is not None and _compared(symbol, signature)) or holds
+    told = _compared(symbol, signature) if signature is not None else None
+    if told is None or "." in symbol.name:
+        return told or holds
+    # A bare name may be that of another definition, which takes it so.
+    others = (index.find_in(path, symbol.name) for path, _ in index.defined(symbol.name))
+    given = (index.signature_of(each) for each in others if each.exists)
+    is_taken = any(each is None or _compared(symbol, each) is None for each in given)
+    return holds if is_taken else told
 
 
 class _Written(NamedTuple):
@@ -305,3 +349,18 @@ def resolve_value(reference: Reference, scope: Scope) -> Verdict:
     if not found.is_missing or not is_surely_ours(symbol.name, scope):
         return Verdict.unknown("it is not of this repository", "third party not installed")
     return _missing(symbol, found, scope)
+
+
+def resolve_skill(reference: Reference, scope: Scope) -> Verdict:
+    """Resolve ``/name``: a skill, a command or a subagent of this repository, or nearly one."""
+    name, repository = str(reference.data), scope.repository
+    every = repository.skill_names | repository.command_names | repository.agent_names
+    if name in every:
+        return Verdict.holds(f"there is a skill, a command or an agent {name}")
+    near = NearNames(every).of(name)
+    if not near:
+        return Verdict.unknown("a client or a plugin may bring it", "another namespace")
+    message = f"nothing here is called {name!r}"
+    fix = Fix(reference.line, name, near, is_safe=False)
+    evidence = f"the skills, commands and agents have {near}"
+    return Verdict("moved", evidence, "skill-unknown", message, f"there is {near}", fix)

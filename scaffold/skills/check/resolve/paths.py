@@ -6,6 +6,7 @@ import os
 import re
 from bisect import bisect_left
 
+from scaffold.analysis.files.history import is_code
 from scaffold.analysis.lazy_re import lazy_re
 from scaffold.findings import Fix
 from scaffold.skills.check.reference import Asked, Reason, Reference, Verdict
@@ -20,6 +21,7 @@ _MADE = frozenset(
     | {"tmp", "temp", "coverage", ".cache", "logs", "outputs", "output", "results"}
 )
 _MADE_END = lazy_re(r"\.(?:log|env|local|lock|pyc|tmp|bak)$|(?:^|/)\.env(?:\.[\w.]+)?$")
+_FOLDER = lazy_re(r"`([\w.-]+(?:/[\w.-]+)*/)`")
 _FILE_END = lazy_re(r"\.[A-Za-z0-9]{1,6}$")
 _SIGNS = str.maketrans({"-": "_", ".": "_"})
 # So long a stem, or one of several words, is nobody's by chance.
@@ -35,7 +37,24 @@ def resolve_path(reference: Reference, scope: Scope) -> Verdict:
     found = scope.locate(path)
     if found is not None:
         return Verdict.holds(f"git lists {found}" if found else "it is the root", found)
+    if reference.block is not None and reference.line == reference.block.line:
+        return Verdict.unknown("the block shows what is in it", "generated")
+    if folder := _folder_above(reference, path):
+        # The list says where its names lie: there, or in a module that is not listed here.
+        base = scope.locate(folder)
+        if base is None:
+            return Verdict.unknown(f"{folder} is not listed here", "another namespace")
+        return missing(f"{base}/{path}", named.rule, scope, before=path)
     return missing(path, named.rule, scope)
+
+
+def _folder_above(reference: Reference, path: str) -> str:
+    """Return the folder that introduces the list in which a bare name stands, or nothing."""
+    block = reference.span.block if reference.span is not None else None
+    if block is None or "/" in path or block.kind != "item" or not block.intros:
+        return ""
+    found = _FOLDER.findall(block.intros[-1])
+    return found[0] if len(found) == 1 else ""
 
 
 def missing(path: str, rule: str, scope: Scope, *, before: str = "") -> Verdict:
@@ -68,11 +87,16 @@ def missing(path: str, rule: str, scope: Scope, *, before: str = "") -> Verdict:
         other = "path-case" if same.lower() in {each.lower() for each in anchored} else rule
         return Verdict("other spelling", f"git lists {same}", other, message, f"it is {same}", fix)
     if "/" not in clean:
+        literal = path if path.endswith("/") else clean
         if same := _one_spelling(clean, scope):
             now = f"there is {same}"
             fix = Fix(0, written, same.rpartition("/")[2])
             return Verdict("other spelling", f"git lists {same}", rule, message, now, fix)
-        asked = Asked(tuple(places), otherwise="open")
+        is_telling = _TELLING.search(clean.partition(".")[0]) is not None
+        is_data = "." in clean and not is_code(clean)
+        asked = Asked(
+            tuple(places), otherwise="open", file=literal if is_telling or is_data else ""
+        )
         return Verdict("absent", evidence, rule, message, asked=asked)
     elsewhere = _elsewhere(clean, scope)
     if elsewhere and anchored:

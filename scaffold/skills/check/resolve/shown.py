@@ -6,69 +6,127 @@ import ast
 from collections.abc import Iterator
 
 from scaffold.analysis.files.history import is_test
+from scaffold.analysis.lazy_re import lazy_re
+from scaffold.analysis.python.lookup_result import Found
 from scaffold.analysis.python.signatures import Signature, read_signature
 from scaffold.skills.check.reference import Reference, Verdict
-from scaffold.skills.check.references.python import imported_names
+from scaffold.skills.check.references.python import Shown, imported_names
 from scaffold.skills.check.resolve.scope import Scope
 
 _HALF = 0.5
+_LEAST = 1
+_WITH_DEFAULT = lazy_re(r"\s*\w+\s*:[^=]+=\s*(?P<default>[^#]+?)\s*(?:#.*)?$")
 _MOST_OWNERS = 12
 _Function = ast.FunctionDef | ast.AsyncFunctionDef
+_FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 
 
 def resolve_definition(reference: Reference, scope: Scope) -> Verdict:
-    """Resolve a class that a block shows: has the code these members, with these parameters?
+    """Resolve a member of a class that a block shows: has the code it, with these parameters?
 
-    A sketch leaves things out, so only what it has and the code has not is wrong; and it shows the
-    class of the code only where the bases and half of the members are the same.
+    A sketch leaves things out, so only what it has and the code has not is wrong, and what it
+    leaves out of a signature that cannot be called without it.
     """
-    node: ast.ClassDef = reference.data
+    shown: Shown = reference.data
+    owner, node, name = shown
     index = scope.repository.python
-    paths = sorted({path for path, _ in index.defined(node.name) if not is_test(path)})
-    if len(paths) != 1 or index.find_in(paths[0], node.name).kind != "class":
-        return Verdict.unknown("no one place of this repository defines it")
-    return _class(node, paths[0], scope)
-
-
-def _class(node: ast.ClassDef, path: str, scope: Scope) -> Verdict:
-    index = scope.repository.python
-    shown = [each for each in node.body if isinstance(each, _Function)]
-    found = {each.name: index.find_in(path, f"{node.name}.{each.name}") for each in shown}
-    held = [each for each in shown if found[each.name].exists]
-    # A class of another kind may have the name: it has the same bases, and half of the members.
-    own = index.find_in(path, node.name).thing.binding.bases
-    bases = [ast.unparse(each).rpartition(".")[2] for each in node.bases]
-    if not bases or {each.rpartition(".")[2] for each in own} != set(bases):
+    path = _home(owner, scope)
+    if not path:
         return Verdict.unknown("it may be a class of another kind")
-    for each in held:
-        signature = index.signature_of(found[each.name])
-        if each.name == "__init__":
-            signature = index.signature_of(index.find_in(path, node.name))
-        verdict = _compared(each, signature) if signature else None
-        if verdict is not None and verdict.reason == "contradicts":
-            return verdict
-    gone = [each for each in shown if found[each.name].is_missing]
-    if gone and len(held) > 1 and len(held) >= _HALF * len(shown):
-        message = f"{node.name!r} has no {gone[0].name!r}"
-        evidence = found[gone[0].name].evidence
-        return Verdict("contradicts", evidence, "method-missing", message, is_sure=False)
-    return Verdict.holds(f"{path} defines it", path) if held else Verdict.unknown("it is a sketch")
+    found = index.find_in(path, f"{owner.name}.{name}")
+    made = index.signature_of(index.find_in(path, owner.name))
+    evidence = f"{path}:{found.line}" if found.line else path
+    holds = Verdict.holds(f"{evidence} defines it", path)
+    if found.is_missing:
+        message = f"{owner.name!r} has no {name!r}"
+        return Verdict("contradicts", found.evidence, "method-missing", message, is_sure=False)
+    if not found.exists:
+        return Verdict.unknown(found.evidence)
+    if isinstance(node, ast.AnnAssign):
+        return _field(shown, made, _row(found, scope), evidence) or holds
+    if found.kind not in ("function", "method"):
+        is_called = found.kind in ("variable", "attribute")
+        message = f"{name!r} of {owner.name!r} is an attribute of the class, and no method"
+        told = Verdict("contradicts", evidence, "method-missing", message, is_sure=False)
+        return told if is_called else holds
+    signature = made if name == "__init__" else index.signature_of(found)
+    return (signature is not None and _compared(node, signature)) or holds
 
 
-def _compared(node: _Function, signature: Signature) -> Verdict:
-    shown = [each.name for each in read_signature(node).parameters if each.kind[:4] != "var_"]
-    shown = [each for each in shown if each not in ("self", "cls")]
+def _home(owner: ast.ClassDef, scope: Scope) -> str:
+    """Return the one file whose class a block shows, or nothing.
+
+    A class of another kind may have the name: it has the same bases, and half of the members.
+    """
+    index = scope.repository.python
+    paths = sorted({path for path, _ in index.defined(owner.name) if not is_test(path)})
+    found = index.find_in(paths[0], owner.name) if len(paths) == 1 else None
+    if found is None or found.kind != "class":
+        return ""
+    own = {_last(each) for each in found.thing.binding.bases}
+    if own != {_last(ast.unparse(each)) for each in owner.bases}:
+        return ""
+    members = [
+        ast.unparse(each.target) if isinstance(each, ast.AnnAssign) else each.name
+        for each in owner.body
+        if isinstance(each, (ast.AnnAssign, *_FUNCTIONS))
+    ]
+    held = [each for each in members if index.find_in(paths[0], f"{owner.name}.{each}").exists]
+    least = _LEAST if own else _LEAST + 1
+    is_same = len(held) >= least and len(held) >= _HALF * len(members)
+    return paths[0] if is_same else ""
+
+
+def _last(base: str) -> str:
+    return base.partition("[")[0].rpartition(".")[2]
+
+
+def _row(found: Found, scope: Scope) -> str:
+    """Return the line of a definition."""
+    rows = (scope.text(found.path or "") or "").split("\n")
+    return rows[found.line - 1] if found.line and found.line <= len(rows) else ""
+
+
+def _field(shown: Shown, made: Signature | None, row: str, evidence: str) -> Verdict | None:
+    """Return what is wrong with a field: its default, or that it cannot be given."""
+    node = shown.node
+    assert isinstance(node, ast.AnnAssign), "only a field is asked"
+    taken = made.parameters if made is not None else ()
+    given = next((each for each in taken if each.name == shown.name), None)
+    is_dataclass = any("dataclass" in ast.unparse(each) for each in shown.owner.decorator_list)
+    if made is not None and given is None and is_dataclass and node.value is None:
+        message = f"{shown.owner.name}() takes no {shown.name!r}"
+        return Verdict("contradicts", evidence, "parameter-unknown", message, f"it is {made}")
+    value = ast.unparse(node.value) if node.value is not None else ""
+    written = _WITH_DEFAULT.match(row) if given is None else None
+    default = written["default"] if written else ""
+    default = (given.default or "") if given is not None and given.has_default else default
+    if _is_literal(value) and _is_literal(default) and not _same(default, value):
+        message = f"the default of {shown.name!r} is not {value}"
+        now = f"it is {default}"
+        return Verdict("contradicts", f"{evidence} has {default}", "default-differs", message, now)
+    return None
+
+
+def _compared(node: _Function, signature: Signature) -> Verdict | None:
+    given = read_signature(node)
+    shown = [each for each in given.parameters if each.kind[:4] != "var_"]
+    names = [each.name for each in shown if each.name not in ("self", "cls")]
     own = {each.name for each in signature.parameters}
-    unknown = [each for each in shown if each not in own]
-    if not unknown:
-        return Verdict.holds(f"{signature.path}:{signature.line}: {signature}", signature.path)
-    if signature.takes_any_keyword or len(unknown) > _HALF * len(shown):
-        return Verdict.unknown("it may be another one of the name")
-    message = f"{signature.name!r} has no parameter {unknown[0]!r}"
-    evidence = f"{signature.path}:{signature.line}"
-    return Verdict(
-        "contradicts", evidence, "parameter-unknown", message, f"it is {signature}", is_sure=False
-    )
+    unknown = [each for each in names if each not in own]
+    evidence, now = f"{signature.path}:{signature.line}", f"it is {signature}"
+    if unknown and not signature.takes_any_keyword and len(unknown) <= _HALF * len(names):
+        message = f"{signature.name!r} has no parameter {unknown[0]!r}"
+        return Verdict("contradicts", evidence, "parameter-unknown", message, now, is_sure=False)
+    lacking = [
+        each.name
+        for each in signature.parameters
+        if not each.has_default and each.kind[:4] != "var_" and each.name not in names
+    ]
+    if lacking and not unknown and len(shown) == len(given.parameters):
+        message = f"{signature.name!r} needs {lacking[0]!r}, too"
+        return Verdict("contradicts", evidence, "argument-missing", message, now, is_sure=False)
+    return None
 
 
 def resolve_default(reference: Reference, scope: Scope) -> Verdict:

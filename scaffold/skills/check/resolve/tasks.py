@@ -35,6 +35,8 @@ def resolve_task(reference: Reference, scope: Scope) -> Verdict:
     if task.family == "file":
         word = Word(task.name, task.word.line, task.word.column, task.word.is_sure)
         return find_file(word, asked.line, scope, "requirements-missing")
+    if task.family == "place":
+        return find_file(task.word, asked.line, scope, "path-missing")
     if task.family == "test":
         return _test(asked, reference.text, scope)
     verdict = _RESOLVERS[task.family](task, asked, scope)
@@ -47,6 +49,7 @@ def _listed(task: Task, asked: Asked, scope: Scope) -> Verdict:
     rule, names, read, what = _LISTS[task.family]
     files = scope.files
     paths = [path for name in names for path in files.by_name.get(name, ())]
+    paths.sort(key=lambda each: each.count("/"))
     every = [(path, each) for path in paths if (each := read(path, files)) is not None]
     for path, each in every:
         if each.has(task.name):
@@ -94,9 +97,10 @@ def _extra(task: Task, asked: Asked, scope: Scope) -> Verdict:
         if own is None:
             return Verdict.unknown("its extras are computed")
         known |= {normal_name(one) for one in own}
-    if name in known:
+    if name in known or (task.family == "extra" and name in programs.projects.side_extras):
         return Verdict.holds(f"a project file has the {task.family} {task.name}", projects[0].path)
-    if task.family == "group" and name in ("main", "dev", "all", "default"):
+    is_uv = asked.line.words[0].text == "uv"
+    if task.family == "group" and name in ("main", "all", "default", *([] if is_uv else ["dev"])):
         return Verdict.unknown("it may be a group of the tool's own")
     message = f"there is no {task.family} {task.name!r}"
     near = min(projects, key=lambda each: each.path.count("/")).path

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from scaffold.skills.check.intent import intent
 from scaffold.skills.check.reference import Asked, Reference, Verdict
 from scaffold.skills.check.references.trees import Entry
 from scaffold.skills.check.resolve.paths import missing
@@ -37,13 +38,24 @@ def resolve_tree(reference: Reference, scope: Scope) -> Verdict:
     asked = Asked((whole,), otherwise="contradicts")
     message = f"the tree shows {entry.path!r}"
     evidence = f"there is no {whole}"
-    # A drawing of what is to be made shows what is there, too.
-    return verdict._replace(message=message, fix=fix, asked=asked, evidence=evidence, is_sure=False)
+    # A drawing of what is to be made shows what is there, too; an example of a folder that is
+    # written out is one of that folder.
+    is_sure = "/" in entry.root and intent(reference).wide != "makes"
+    return verdict._replace(
+        message=message, fix=fix, asked=asked, evidence=evidence, is_sure=is_sure
+    )
 
 
 def _base(entry: Entry, scope: Scope) -> str | None:
     """Return the folder in which most of a drawing exists, or None."""
     starts = list(scope.wider_bases)
+    if "/" in entry.root:
+        # A folder that is written with those above it is one, however much of it is there.
+        whole = [
+            each for each in scope.from_bases(entry.root, scope.bases) if scope.files.has(each)
+        ]
+        if whole:
+            return whole[0]
     if entry.root not in ("", "."):
         found = scope.ending_in(entry.root)
         starts = [f"{base}/{entry.root}".strip("/") for base in starts] + found[:3] + starts

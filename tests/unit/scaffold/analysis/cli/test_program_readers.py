@@ -6,7 +6,7 @@ import contextlib
 import io
 import shlex
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Sequence
 from pathlib import Path
 
 import pytest
@@ -140,7 +140,7 @@ def refused(path: Path, words: Sequence[str]) -> bool:
 
 
 @contextlib.contextmanager
-def argv(path: Path, words: Sequence[str]) -> Iterator[None]:
+def argv(path: Path, words: Sequence[str]) -> Generator[None]:
     before = sys.argv
     sys.argv = [path.name, *words]
     try:
@@ -273,27 +273,55 @@ def test_a_command_that_is_an_object_cannot_be_told(tmp_path: Path) -> None:
     assert command(tmp_path, {"a.py": text}, "a.py", "cli") is None
 
 
+SPREAD = {
+    "pkg/__init__.py": "",
+    "pkg/base.py": "import click\n@click.group()\ndef cli(): ...\n",
+    "pkg/commands/__init__.py": "from pkg.commands import go\n",
+    "pkg/main.py": "from pkg import commands\nfrom pkg.base import cli\ndef main():\n    cli()\n",
+}
+
+
 @pytest.mark.parametrize(
     "text",
     [
-        "from pkg.base import cli\n@cli.command()\ndef go(): ...\n",
-        "from ..base import (\n    cli as top,\n)\n@top.command()\ndef go(): ...\n",
         "import pkg.base\npkg.base.cli.add_command(go)\n",
         "from pkg import base\nregister(base.cli)\n",
     ],
 )
 def test_a_group_that_another_module_may_fill_is_open(text: str, tmp_path: Path) -> None:
-    files = {
-        "pkg/__init__.py": "",
-        "pkg/base.py": "import click\n@click.group()\ndef cli(): ...\n",
-        "pkg/commands/__init__.py": "from pkg.commands import go\n",
-        "pkg/commands/go.py": text,
-        "pkg/main.py": "from pkg import commands\nfrom pkg.base import cli\n"
-        "def main():\n    cli()\n",
-    }
-    found = command(tmp_path, files, "pkg/main.py", "main")
+    found = command(tmp_path, {**SPREAD, "pkg/commands/go.py": text}, "pkg/main.py", "main")
     assert found is not None
     assert found.is_open
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "from pkg.base import cli\n@cli.command()\ndef go(): ...\n",
+        "from ..base import (\n    cli as top,\n)\n@top.command()\ndef go(): ...\n",
+        "import click\nfrom pkg.base import cli\n@click.command()\ndef go(): ...\n"
+        "cli.add_command(go)\n",
+        "import copy\nfrom pkg.base import cli\ncli.add_command(copy.copy(other), 'go')\n",
+    ],
+)
+def test_commands_that_another_module_adds_are_read(text: str, tmp_path: Path) -> None:
+    found = command(tmp_path, {**SPREAD, "pkg/commands/go.py": text}, "pkg/main.py", "main")
+    assert found is not None
+    assert (found.is_open, [*(found.commands or {})]) == (False, ["go"])
+
+
+def test_a_function_that_adds_several_options_is_read(tmp_path: Path) -> None:
+    text = (
+        "import click\n"
+        "def shared(f):\n"
+        "    f = click.option('-v', '--verbose', count=True)(f)\n"
+        "    return click.option('--depth', type=int)(f)\n"
+        "@click.command()\n@shared\ndef cli(verbose, depth): ...\n"
+    )
+    found = command(tmp_path, {"a.py": text}, "a.py", "cli")
+    assert found is not None
+    assert not found.is_open
+    assert {name for each in found.options for name in each.names} > {"-v", "--depth"}
 
 
 def test_a_group_that_tests_invoke_is_read(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from scaffold.analysis.files.files import list_files
-from scaffold.analysis.files.history import History
+from scaffold.analysis.files.history import History, defines
 from scaffold.analysis.files.words import files_with
 
 
@@ -86,6 +86,33 @@ def test_a_removed_definition_has_the_commit_that_removed_it(root: Path) -> None
     assert list(found) == ["OldLoop"]
     assert found["OldLoop"].was == "pkg/loop.py"
     assert found["OldLoop"].commit == git(root, "rev-parse", "HEAD~1")
+
+
+def test_a_file_is_known_by_its_name_and_a_module_without_its_ending(root: Path) -> None:
+    found = history(root).removed_files(["lost.py", "lost", "never.py", ""])
+    assert {name: each.was for name, each in found.items()} == {
+        "lost.py": "pkg/lost.py",
+        "lost": "pkg/lost.py",
+    }
+
+
+@pytest.mark.parametrize(
+    ("row", "is_defined"),
+    [
+        ("class Name:", True),
+        ("    async def Name(self):", True),
+        ("func (s *Store) Name(x int) {", True),
+        ("    self.Name = 3", True),
+        ("    Name: int = 3", True),
+        ("x = os.environ.get('Name', '')", True),
+        ("    Name = local()", False),
+        ("    call(Name=3)", False),
+        ("        Name: value,", False),
+        ("from x import Name", False),
+    ],
+)
+def test_a_line_defines_a_name_or_only_uses_it(row: str, is_defined: bool) -> None:
+    assert defines("Name", row) == is_defined
 
 
 def test_answers_are_kept_by_head(root: Path, tmp_path: Path) -> None:

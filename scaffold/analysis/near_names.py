@@ -1,0 +1,70 @@
+"""Names that are another one but for one of their parts: `run_big_loop` and `run_loop`."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Iterable
+from difflib import SequenceMatcher
+
+from scaffold.analysis.lazy_re import lazy_re
+
+_PART = lazy_re(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
+_KEY = 4
+_ALIKE = 0.8
+_LONG = 5
+
+
+class NearNames:
+    """A set of names to look for the one that a name most likely stands for.
+
+    Args:
+        names: The names that there are.
+    """
+
+    def __init__(self, names: Iterable[str]) -> None:
+        self._by_end: dict[str, set[str]] = defaultdict(set)
+        for name in names:
+            plain = name.lower().strip("_")
+            for key in (f"^{plain[:_KEY]}", f"{plain[-_KEY:]}$"):
+                self._by_end[key].add(name)
+
+    def of(self, name: str) -> str:
+        """Return the one name that differs in a part alone, or nothing where none or several do."""
+        parts, plain = _parts(name), name.lower().strip("_")
+        keys = (f"^{plain[:_KEY]}", f"{plain[-_KEY:]}$")
+        every = {each for key in keys for each in self._by_end.get(key, ()) if each != name}
+        # A constant, a class and a function of the same words are three things.
+        alike = [each for each in every if _style(each) == _style(name)]
+        for test in (_is_same, _lacks_one, _is_misspelt):
+            found = [each for each in alike if test(parts, _parts(each))]
+            if found:
+                return found[0] if len(found) == 1 else ""
+        return ""
+
+
+def _style(name: str) -> tuple[bool, ...]:
+    plain = name.strip("_")
+    return plain.isupper(), plain[:1].isupper(), "_" in plain
+
+
+def _parts(name: str) -> list[str]:
+    return [each.lower() for each in _PART.findall(re.sub(r"[_-]", " ", name))]
+
+
+def _is_same(parts: list[str], other: list[str]) -> bool:
+    return parts == other
+
+
+def _lacks_one(parts: list[str], other: list[str]) -> bool:
+    longer, shorter = (parts, other) if len(parts) > len(other) else (other, parts)
+    if len(longer) != len(shorter) + 1 or len(shorter) < 2:
+        return False
+    return any(longer[:at] + longer[at + 1 :] == shorter for at in range(len(longer)))
+
+
+def _is_misspelt(parts: list[str], other: list[str]) -> bool:
+    differing = [pair for pair in zip(parts, other, strict=False) if pair[0] != pair[1]]
+    if len(parts) != len(other) or len(differing) != 1 or min(map(len, differing[0])) < _LONG:
+        return False
+    return SequenceMatcher(None, *differing[0]).ratio() > _ALIKE
