@@ -9,6 +9,7 @@ import subprocess
 import sys
 import tomllib
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -536,3 +537,17 @@ def test_a_math_reward_hands_the_last_of_several_boxes_to_the_verifier(
     assert scope["sums_reward_fn"]("q", said, [1], [2], answer="21") == 1.0
     assert scope["sums_reward_fn"]("q", "so 21", [1], [2], answer="21") == 0.0
     assert seen == [r"\boxed{21}", "so 21"]
+
+
+def test_lines_are_counted_after_the_formatters_ran(project: Path, monkeypatch: pytest.MonkeyPatch):
+    def tidy(target: Any, changes: Any, entries: Any) -> Any:
+        return tuple(
+            replace(each, after=b"\n\n" + each.after) if each.action == "edited" else each
+            for each in changes
+        )
+
+    monkeypatch.setattr("scaffold.units.add.tidy", tidy)
+    report = add(project, "reward", "sums", ("exact",))
+    (row,) = report.registered
+    registry = (project / "my_rl/reward/__init__.py").read_text().splitlines()
+    assert '"sums"' in registry[row.line - 1]
