@@ -40,6 +40,7 @@ class Watch:
     def __init__(self, root: str) -> None:
         self.root = root + os.sep
         self.thread = threading.get_ident()
+        self.native = threading.get_native_id()
         self.seen: dict[tuple[str, str], list[float]] = defaultdict(list)
         self.started = 0.0
         self._is_over = threading.Event()
@@ -67,9 +68,15 @@ class Watch:
     def run(self) -> None:
         """Look at the thread in steps until it is over; a long step is kept once, at its end."""
         kept = (0.0, "")
+        known = (0.0, 0.0)  # a step, and how long its thread had been queued before it
+        queued = queued_s(self.native)
         while not self._is_over.wait(TICK_S):
             began = self.started
-            took = time.monotonic() - began if began else 0.0
+            if began != known[0]:
+                known = (began, queued)
+            queued = queued_s(self.native)
+            # On a machine with more to do than cores, being ready is no fault of the workflow.
+            took = time.monotonic() - began - (queued - known[1]) if began else 0.0
             frame = sys._current_frames().get(self.thread)
             place = self._place(frame) if frame is not None and took > LIMIT_S else ""
             if place and kept[0] != began:
@@ -99,6 +106,15 @@ class Watch:
                 return f"{name}:{frame.f_lineno} in {frame.f_code.co_name}"
             frame = frame.f_back
         return ""
+
+
+def queued_s(thread: int) -> float:
+    """Return how long a thread of this process was ready and had no core; 0 where nobody knows."""
+    try:
+        with open(f"/proc/self/task/{thread}/schedstat", encoding="ascii") as file:
+            return int(file.read().split()[1]) / 1e9
+    except (OSError, IndexError, ValueError):
+        return 0.0
 
 
 _TEXTS = {

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import socket
+import subprocess
 import sys
+import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -85,6 +89,32 @@ def test_what_holds_up_the_others_is_found_with_its_line(
 def test_what_does_not_is_left_alone(tmp_path: Path, server: tuple[str, int], line: str):
     tools = {"server": server, "reward": probe_rewards.right, "client": httpx.AsyncClient()}
     assert seen(tmp_path, line, tools) == []
+
+
+def test_waiting_for_a_core_is_no_fault(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    line = "hashlib.pbkdf2_hmac('sha256', b'x', b'y', 150_000)"
+    # As on a machine where the thread is ready all the time, and never has a core.
+    monkeypatch.setattr(loop_watch, "queued_s", lambda _: time.monotonic())
+    assert seen(tmp_path, line) == []
+
+
+def test_how_long_a_thread_waited_for_a_core_is_known_here():
+    if not Path("/proc/self/schedstat").exists():
+        pytest.skip("this system does not count it")
+    before = loop_watch.queued_s(threading.get_native_id())
+    cores = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, {min(cores)})
+    try:
+        busy = [subprocess.Popen([sys.executable, "-c", "while 1: pass"]) for _ in range(3)]
+        ends = time.monotonic() + 0.4
+        while time.monotonic() < ends:
+            pass
+    finally:
+        os.sched_setaffinity(0, cores)
+        for each in busy:
+            each.kill()
+            each.wait()
+    assert loop_watch.queued_s(threading.get_native_id()) - before > 0.1
 
 
 def test_what_happens_once_is_no_fault(tmp_path: Path):
