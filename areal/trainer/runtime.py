@@ -69,13 +69,14 @@ def uses_servers(config: PPOConfig) -> bool:
 def names_image_model(config: BaseExperimentConfig) -> bool:
     """Return whether the actor will be a model that takes images; reads its configuration alone.
 
+    A folder that does not exist has none, and is refused where the model is loaded.
+
     Raises:
-        ConfigError: ``actor.path`` has none.
+        ConfigError: ``actor.path`` exists and has no configuration.
     """
     path = config.actor.path
     if path:
-        check_local_path(path)
-        return takes_images(path)
+        return not _leads_nowhere(path) and takes_images(path)
     return config.run.model is not None and config.run.model.vision is not None
 
 
@@ -241,11 +242,15 @@ def check_local_path(path: str) -> None:
     Raises:
         ConfigError: There is no such folder.
     """
-    looks_local = path.startswith((".", "/", "~")) or path.count("/") > 1
-    if looks_local and not Path(path).expanduser().is_dir():
+    if _leads_nowhere(path):
         raise ConfigError(
             f"there is no checkpoint folder {path!r}; train it first, or correct actor.path"
         )
+
+
+def _leads_nowhere(path: str) -> bool:
+    looks_local = path.startswith((".", "/", "~")) or path.count("/") > 1
+    return looks_local and not Path(path).expanduser().is_dir()
 
 
 def make_weights(

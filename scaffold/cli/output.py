@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 from contextlib import suppress
 from io import TextIOWrapper
@@ -101,7 +102,9 @@ def _as_known(error: BaseException) -> tuple[ScaffoldError, int]:
         # Messages of click may take several lines; an error is one line.
         return ScaffoldError(" ".join(text.split()), code="usage", hint=hint), 2
     if isinstance(error, click.Abort | KeyboardInterrupt):
-        return ScaffoldError("stopped", code="aborted"), 130  # as a shell has it for Ctrl-C
+        # As shells have it: 130 for Ctrl-C. click raises its own error for that of a signal.
+        number = getattr(error.__cause__ or error, "number", signal.SIGINT)
+        return ScaffoldError("stopped", code="aborted"), 128 + number
     if os.environ.get("SCAFFOLD_DEBUG"):
         sys.excepthook(type(error), error, error.__traceback__)
     message = f"scaffold itself failed: {type(error).__name__}: {error}".splitlines()[0]

@@ -30,12 +30,16 @@ def tensor_container_to(container: Any, *args: Any, **kwargs: Any) -> Any:
     return container
 
 
+# As prompts have it: no weights sampled these tokens, and they are of no turn.
+_PADDING = {"attention_mask": 0.0, "versions": -1.0, "turn_ids": -1.0}
+
+
 def concat_padded_tensors(dicts: Sequence[TensorDict], pad_value: float = 0.0) -> TensorDict:
     """String trajectory dicts together along the batch, right-padding what is shorter.
 
     Tensors are padded on every dimension but the first with ``pad_value`` (``attention_mask``
-    always with 0) and concatenated. Lists are concatenated flat, ``multi_modal_input*`` among
-    them; of any other value the first one is kept.
+    always with 0, ``versions`` and ``turn_ids`` with -1) and concatenated. Lists are concatenated
+    flat, ``multi_modal_input*`` among them; of any other value the first one is kept.
 
     Args:
         dicts: Dicts with equal keys. None at all give ``{}``, one gives a shallow copy.
@@ -50,9 +54,7 @@ def concat_padded_tensors(dicts: Sequence[TensorDict], pad_value: float = 0.0) -
         return dict(dicts[0])
     _check_same_keys(dicts)
     return {
-        key: _concat_values(
-            key, [d[key] for d in dicts], 0.0 if key == "attention_mask" else pad_value
-        )
+        key: _concat_values(key, [d[key] for d in dicts], _PADDING.get(key, pad_value))
         for key in dicts[0]
     }
 

@@ -12,7 +12,15 @@ _SIGNALS = ("SIGINT", "SIGTERM", "SIGHUP")
 
 
 class Stopped(KeyboardInterrupt):
-    """Raised where a signal asks the process to end: what it began is undone first."""
+    """Raised where a signal asks the process to end: what it began is undone first.
+
+    Args:
+        number: Of the signal.
+    """
+
+    def __init__(self, number: signal.Signals) -> None:
+        super().__init__(f"stopped by {number.name}")
+        self.number = number
 
 
 class _Listener:
@@ -24,11 +32,11 @@ class _Listener:
 
     is_open = False
     closers = 0
-    heard: str | None = None
+    heard: signal.Signals | None = None
     has_told = False
 
     def hear(self, number: int, _: FrameType | None = None) -> None:
-        self.heard = signal.Signals(number).name
+        self.heard = signal.Signals(number)
         # Outside a wait the signal is only noted, and raised by the next wait.
         if self.is_open:
             self.tell()
@@ -37,7 +45,7 @@ class _Listener:
         # The first stop is taken back; a second one must not cut that short.
         if self.heard and not self.closers and not self.has_told:
             self.has_told = True
-            raise Stopped(f"stopped by {self.heard}")
+            raise Stopped(self.heard)
 
 
 _ear = _Listener()

@@ -248,7 +248,7 @@ def test_a_prompt_is_answered_by_a_checkpoint_or_by_a_run(
     monkeypatch.chdir(warm_model.parents[2])
 
     def answers(model: Path, *options: str) -> list[str]:
-        done = CliRunner().invoke(main, ["generate", str(model), "1 2", *options])
+        done = CliRunner().invoke(main, ["generate", str(model), "12=", *options])
         assert done.exit_code == 0, done.output
         return done.stdout.splitlines()
 

@@ -242,7 +242,7 @@ def test_a_kind_with_every_shape_is_added_kept_up_and_removed(root: Path):
     status, report = run("add-loss", "New One", "--scale", "2.0")
     assert (status, report["error"]) == (0, None)
     assert len(report["registered"]) == 11
-    assert {"file": "weights.json", "line": 1, "why": 'add by hand: "new_one": 1.0,'} in report[
+    assert {"file": "weights.json", "line": 2, "why": 'add by hand: "new_one": 1.0,'} in report[
         "next"
     ]
     for file, line in LINES.items():

@@ -904,7 +904,7 @@ def test_a_stop_in_the_middle_leaves_all_as_it_was(
         time.sleep(0.02)
     process.send_signal(number)
     output = process.communicate(timeout=60)[0].decode()
-    assert process.returncode == 1, output
+    assert process.returncode == 128 + number, output
     assert everything(place.here) == before
     # The remote's own programs do not hear of a stop here, and go on.
     while moment == "push" and not (tmp_path / "ended").exists():

@@ -366,13 +366,13 @@ def test_a_report_is_one_page_beside_nothing(repository: Path) -> None:
 def test_a_baseline_with_a_rule_that_is_gone_is_told_and_not_refused(repository: Path) -> None:
     assert check(repository, "--write-baseline", "known.json").returncode == 0
     loaded = json.loads((repository / "known.json").read_text())
-    old = {"fingerprint": "0" * 16, "rule": "skill-unknown", "path": PATH, "claim": "a"}
+    old = {"fingerprint": "0" * 16, "rule": "no-such-rule", "path": PATH, "claim": "a"}
     (repository / "known.json").write_text(
         json.dumps({**loaded, "findings": [*loaded["findings"], old]})
     )
     done = check(repository, "--baseline", "known.json")
     assert done.returncode == 0
-    assert "has entries of the rule skill-unknown, which does not exist" in done.stderr
+    assert "has entries of the rule no-such-rule, which does not exist" in done.stderr
 
 
 def test_a_repository_without_a_commit_is_checked_and_the_history_named(tmp_path: Path) -> None:
@@ -386,6 +386,7 @@ def test_a_repository_without_a_commit_is_checked_and_the_history_named(tmp_path
     assert loaded["notes"] == ["the repository has no commit, so the history was not asked"]
 
 
+@pytest.mark.slow  # tests/unit/scaffold/skills/check/test_intent.py reads such a sentence
 def test_sixteen_thousand_spans_in_one_sentence_come_to_an_end(repository: Path) -> None:
     spans = ", ".join(f"`pkg/step_{number}.py`" for number in range(8_000))
     names = ", ".join(f"`name_{number}`" for number in range(8_000))

@@ -44,6 +44,13 @@ def test_right_pads_with_the_value_and_the_mask_with_zero() -> None:
     assert batch["attention_mask"].dtype == torch.bool
 
 
+@pytest.mark.parametrize("key", ["versions", "turn_ids"])
+def test_padding_was_sampled_by_no_weights_and_in_no_turn(key: str) -> None:
+    short, long = torch.tensor([[-1, 0]]), torch.tensor([[-1, 2, 2]])
+    batch = concat_padded_tensors([{key: short}, {key: long}])
+    assert batch[key].tolist() == [[-1, 0, -1], [-1, 2, 2]]
+
+
 def test_pads_every_dimension_but_the_first() -> None:
     a, b = torch.ones(1, 2, 3), torch.full((2, 3, 1), 2.0)
     out = concat_padded_tensors([{"x": a}, {"x": b}], pad_value=-1.0)["x"]
