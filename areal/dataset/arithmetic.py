@@ -9,14 +9,8 @@ from typing import Any
 
 from areal.api.errors import DatasetError
 from areal.dataset.rows import Row, RowDataset
-from areal.dataset.tokens import (
-    Messages,
-    keep_short,
-    keep_short_prompts,
-    longer_side,
-    sft_row,
-    with_pair_masks,
-)
+from areal.dataset.shaping import Messages, longer_side, sft_row, with_pair_masks
+from areal.dataset.tokens import keep_short, keep_short_prompts
 
 _OPERATIONS = {"+": operator.add, "-": operator.sub, "*": operator.mul}
 _DEFAULT_SIZES = {"train": 4096, "test": 256}

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from areal.dataset.rows import Row, RowDataset
+from areal.dataset.shaping import longer_side, with_pair_masks
 from areal.dataset.sources import Source
-from areal.dataset.tokens import keep_short, logger, longer_side, with_pair_masks
+from areal.dataset.tokens import keep_short, logger
 
 SOURCE = Source("hh_rlhf", ("chosen", "rejected"), hub_id="Anthropic/hh-rlhf")
 

@@ -10,7 +10,8 @@ from typing import Any
 
 from areal.api.errors import DatasetError
 from areal.dataset.rows import Row, RowDataset
-from areal.dataset.tokens import completion_token_ids, keep_short
+from areal.dataset.shaping import completion_token_ids
+from areal.dataset.tokens import keep_short
 from areal.utils.image import process_vision_prompt
 
 # A picture is a square of cells, of which each holds one shape at most.

@@ -1,47 +1,16 @@
-"""Turns conversations and texts into token rows, and drops those that are too long."""
+"""Drop the rows that are too long."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 from areal.api.errors import DatasetError
 from areal.dataset.rows import Row, RowDataset
+from areal.dataset.shaping import prompt_token_ids
 from areal.utils import logging
-from areal.utils.hf_utils import apply_chat_template
 
 logger = logging.getLogger("Dataset")
-
-Messages = list[dict[str, Any]]
-
-
-def prompt_token_ids(tokenizer: Any, messages: Messages) -> list[int]:
-    """Return the prompt as the RLVR workflow sends it: rendered, the assistant's turn opened.
-
-    A tokenizer without a chat template gets the contents, one per line.
-    """
-    if getattr(tokenizer, "chat_template", None):
-        return apply_chat_template(tokenizer, messages, add_generation_prompt=True)
-    return tokenizer.encode("".join(f"{message['content']}\n" for message in messages))
-
-
-def completion_token_ids(tokenizer: Any, text: str) -> list[int]:
-    """Return the tokens of an answer, end-of-sequence included."""
-    return [*tokenizer.encode(text, add_special_tokens=False), tokenizer.eos_token_id]
-
-
-def sft_row(tokenizer: Any, messages: Messages, answer: str) -> Row:
-    """Build one supervised row: the loss is on the answer and its end-of-sequence alone.
-
-    Returns:
-        ``input_ids`` and ``loss_mask``, lists of ints of one length.
-    """
-    prompt = prompt_token_ids(tokenizer, messages)
-    completion = completion_token_ids(tokenizer, answer)
-    return {
-        "input_ids": prompt + completion,
-        "loss_mask": [0] * len(prompt) + [1] * len(completion),
-    }
 
 
 def keep_short(
@@ -90,28 +59,3 @@ def require_tokenizer(tokenizer: Any, origin: str) -> None:
     """Raise if there is none to count tokens with."""
     if tokenizer is None:
         raise DatasetError(f"max_length counts tokens, so {origin} needs a tokenizer")
-
-
-def common_prefix_length(first: Sequence[int], second: Sequence[int]) -> int:
-    """Return how many tokens two sequences share from the start."""
-    length = 0
-    for left, right in zip(first, second, strict=False):
-        if left != right:
-            break
-        length += 1
-    return length
-
-
-def longer_side(pair: Row) -> int:
-    """Return the tokens of the longer side of a pair."""
-    return max(len(pair["chosen_ids"]), len(pair["rejected_ids"]))
-
-
-def with_pair_masks(pair: Row) -> Row:
-    """Return a pair with its loss masks, 0 on the tokens that both sides begin with."""
-    shared = common_prefix_length(pair["chosen_ids"], pair["rejected_ids"])
-    masks = {
-        f"{side}_loss_mask": [0] * shared + [1] * (len(pair[f"{side}_ids"]) - shared)
-        for side in ("chosen", "rejected")
-    }
-    return {**pair, **masks}

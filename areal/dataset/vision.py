@@ -9,8 +9,9 @@ from typing import Any
 
 from areal.api.errors import DatasetError
 from areal.dataset.rows import Row, RowDataset
+from areal.dataset.shaping import completion_token_ids
 from areal.dataset.sources import Source
-from areal.dataset.tokens import completion_token_ids, keep_short
+from areal.dataset.tokens import keep_short
 from areal.utils.image import process_vision_prompt, to_jpeg_bytes
 
 _PLACEHOLDER = "<image>"

@@ -1,0 +1,201 @@
+"""Shape rows of any source for training: prompts, tokens, loss masks, pairs."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from areal.utils import logging
+from areal.utils.hf_utils import apply_chat_template
+
+from .files import RawRows, looks_local, read_local, require_columns
+
+if TYPE_CHECKING:
+    from datasets import Dataset
+
+logger = logging.getLogger("Dataset")
+
+Row = dict[str, Any]
+Messages = list[dict[str, Any]]
+
+
+# --- rows of a source ---------------------------------------------------------------------------
+
+
+def load_rows(path: str, split: str | None, columns: Sequence[str]) -> list[Row]:
+    """Load the rows of a source that have a value in every column, values as the source has them.
+
+    Args:
+        path: What `areal.dataset.files.read_local` reads, else a hub id.
+        split: Such as "train", which None stands for.
+        columns: The ones that are needed; others are left out.
+
+    Raises:
+        ValueError: The source is not there, lacks a column, or has no such rows.
+    """
+    rows = _read(os.path.expanduser(path), split)
+    require_columns(rows, columns, path)
+    chosen = [{name: row[name] for name in columns} for row in rows]
+    whole = [row for row in chosen if all(value not in (None, "", []) for value in row.values())]
+    if not whole:
+        raise ValueError(f"{path!r} has no rows with values in {list(columns)}, split {split!r}")
+    if len(whole) < len(chosen):
+        logger.warning("%s: %d rows lack a value and go", path, len(chosen) - len(whole))
+    return whole
+
+
+def _read(path: str, split: str | None) -> RawRows:
+    if os.path.exists(path):
+        return read_local(path, split)
+    if looks_local(path):
+        raise ValueError(f"{path!r} does not exist")
+    import datasets
+
+    return datasets.load_dataset(path, split=split or "train")
+
+
+def to_messages(value: Any, role: str = "user") -> Messages:
+    """Make one message of a text; of messages keep role and content."""
+    if isinstance(value, list):
+        return [{"role": each["role"], "content": each["content"]} for each in value]
+    return [{"role": role, "content": str(value)}]
+
+
+def split_chat(value: Any) -> tuple[Messages, str]:
+    """Split a conversation into its prompt and its last message's text."""
+    messages = to_messages(value)
+    return messages[:-1], messages[-1]["content"]
+
+
+def join_prompt(prompt: Any, side: Any) -> Messages:
+    """Return a prompt with one reply to it; some sources repeat the prompt in the reply."""
+    asked, replied = to_messages(prompt), to_messages(side, "assistant")
+    return replied if replied[: len(asked)] == asked else asked + replied
+
+
+# --- rows for training --------------------------------------------------------------------------
+
+Split = Callable[[Row], tuple[Messages, str]]
+"""Row to its prompt and the answer to it."""
+
+Sides = Callable[[Row], Mapping[str, Any]]
+"""Row to its "chosen" and its "rejected" conversation: messages, or a text taken as it is."""
+
+
+def rl_rows(
+    rows: Sequence[Row], split_row: Split, tokenizer: Any, max_length: int | None
+) -> Dataset:
+    """Return rows of ``messages`` (role and content) and ``answer``, for reinforcement learning."""
+    made = []
+    for messages, answer in map(split_row, rows):
+        if max_length is None or len(prompt_token_ids(tokenizer, messages)) <= max_length:
+            made.append({"messages": messages, "answer": answer})
+    return _dataset(made, ("messages", "answer"))
+
+
+def sft_rows(
+    rows: Sequence[Row], split_row: Split, tokenizer: Any, max_length: int | None
+) -> Dataset:
+    """Return rows of ``input_ids`` and ``loss_mask``, 1 on the answer and the end of sequence."""
+    made = [sft_row(tokenizer, *split_row(row)) for row in rows]
+    short = [row for row in made if max_length is None or len(row["input_ids"]) <= max_length]
+    return _dataset(short, ("input_ids", "loss_mask"))
+
+
+def rw_rows(
+    rows: Sequence[Row], sides_of: Sides, tokenizer: Any, max_length: int | None
+) -> Dataset:
+    """Return rows of ``chosen_ids`` and ``rejected_ids``, which end in the end of sequence."""
+    return _dataset(_pairs(rows, sides_of, tokenizer, max_length), ("chosen_ids", "rejected_ids"))
+
+
+def dpo_rows(
+    rows: Sequence[Row], sides_of: Sides, tokenizer: Any, max_length: int | None
+) -> Dataset:
+    """Return pairs with their loss masks, 0 on what both sides begin with; equal pairs go."""
+    pairs = _pairs(rows, sides_of, tokenizer, max_length)
+    made = [with_pair_masks(pair) for pair in pairs if pair["chosen_ids"] != pair["rejected_ids"]]
+    columns = ("chosen_ids", "rejected_ids", "chosen_loss_mask", "rejected_loss_mask")
+    return _dataset(made, columns)
+
+
+def _pairs(
+    rows: Sequence[Row], sides_of: Sides, tokenizer: Any, max_length: int | None
+) -> list[Row]:
+    pairs = [
+        {f"{side}_ids": _side_ids(tokenizer, value) for side, value in sides_of(row).items()}
+        for row in rows
+    ]
+    return [pair for pair in pairs if max_length is None or longer_side(pair) <= max_length]
+
+
+def _side_ids(tokenizer: Any, side: Any) -> list[int]:
+    if isinstance(side, str):  # a whole conversation as text
+        return [*tokenizer.encode(side), tokenizer.eos_token_id]
+    prompt, reply = split_chat(side)
+    return prompt_token_ids(tokenizer, prompt) + completion_token_ids(tokenizer, reply)
+
+
+def _dataset(rows: list[Row], columns: Sequence[str]) -> Dataset:
+    import datasets
+
+    # From columns, as no rows have none.
+    return datasets.Dataset.from_dict({name: [row[name] for row in rows] for name in columns})
+
+
+# --- tokens -------------------------------------------------------------------------------------
+
+
+def prompt_token_ids(tokenizer: Any, messages: Messages) -> list[int]:
+    """Return the prompt as the RLVR workflow sends it: rendered, the assistant's turn opened.
+
+    A tokenizer without a chat template gets the contents, one per line.
+    """
+    if getattr(tokenizer, "chat_template", None):
+        return apply_chat_template(tokenizer, messages, add_generation_prompt=True)
+    return tokenizer.encode("".join(f"{message['content']}\n" for message in messages))
+
+
+def completion_token_ids(tokenizer: Any, text: str) -> list[int]:
+    """Return the tokens of an answer, end-of-sequence included."""
+    return [*tokenizer.encode(text, add_special_tokens=False), tokenizer.eos_token_id]
+
+
+def sft_row(tokenizer: Any, messages: Messages, answer: str) -> Row:
+    """Build one supervised row: the loss is on the answer and its end-of-sequence alone.
+
+    Returns:
+        ``input_ids`` and ``loss_mask``, lists of ints of one length.
+    """
+    prompt = prompt_token_ids(tokenizer, messages)
+    completion = completion_token_ids(tokenizer, answer)
+    return {
+        "input_ids": prompt + completion,
+        "loss_mask": [0] * len(prompt) + [1] * len(completion),
+    }
+
+
+def common_prefix_length(first: Sequence[int], second: Sequence[int]) -> int:
+    """Return how many tokens two sequences share from the start."""
+    length = 0
+    for left, right in zip(first, second, strict=False):
+        if left != right:
+            break
+        length += 1
+    return length
+
+
+def longer_side(pair: Row) -> int:
+    """Return the tokens of the longer side of a pair."""
+    return max(len(pair["chosen_ids"]), len(pair["rejected_ids"]))
+
+
+def with_pair_masks(pair: Row) -> Row:
+    """Return a pair with its loss masks, 0 on the tokens that both sides begin with."""
+    shared = common_prefix_length(pair["chosen_ids"], pair["rejected_ids"])
+    masks = {
+        f"{side}_loss_mask": [0] * shared + [1] * (len(pair[f"{side}_ids"]) - shared)
+        for side in ("chosen", "rejected")
+    }
+    return {**pair, **masks}

@@ -1,0 +1,41 @@
+"""One reader for every form of file, and no type is guessed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from areal.dataset.shaping import load_rows, rl_rows, to_messages
+from areal.testing import make_tokenizer, write_rows
+
+ODD = ["2014-07-02", "007", "1e5", "True", "None", "NaN", " 3 ", "12:30", "3,000", "\N{SNOWMAN}"]
+ROWS = [{"question": f"{n}?", "answer": text} for n, text in enumerate(ODD)]
+
+
+@pytest.mark.parametrize("suffix", ["jsonl", "json", "csv", "parquet"])
+@pytest.mark.parametrize("is_file", [False, True])
+def test_text_stays_what_it_is(suffix: str, is_file: bool, tmp_path: Path) -> None:
+    place = write_rows(tmp_path / "data", ROWS, suffix)
+    path, split = (f"{place}/train.{suffix}", None) if is_file else (place, "train")
+    assert load_rows(path, split, ("question", "answer")) == ROWS
+    shaped = rl_rows(ROWS, lambda row: (to_messages(row["question"]), row["answer"]), None, None)
+    assert shaped["answer"][:] == ODD
+
+
+def test_rows_without_a_value_go(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    gap: list[dict[str, Any]] = [{"question": "?", "answer": ""}]
+    place = write_rows(tmp_path / "data", ROWS + gap)
+    assert load_rows(place, "train", ("question", "answer")) == ROWS
+    with pytest.raises(ValueError, match="no rows with values"):
+        load_rows(write_rows(tmp_path / "gap", gap), "train", ("question", "answer"))
+    with pytest.raises(ValueError, match="lacks the column 'gold'"):
+        load_rows(place, "train", ("question", "gold"))
+    with pytest.raises(ValueError, match="does not exist"):
+        load_rows("./gone", "train", ("question",))
+
+
+def test_no_row_may_be_left() -> None:
+    rows = rl_rows(ROWS, lambda row: (to_messages("?"), "5"), make_tokenizer(), 1)
+    assert (len(rows), rows.column_names) == (0, ["messages", "answer"])
