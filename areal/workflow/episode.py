@@ -1,17 +1,15 @@
-"""What the built-in workflows share: asking for the reward, and building the trajectory."""
+"""Ask for the reward of a completion, by whatever name it is known."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any
-
-import numpy as np
-import torch
 
 from areal.api.errors import ConfigError
 from areal.api.registry import import_from_string, resolve
 from areal.api.reward_api import AsyncRewardWrapper
 from areal.utils.perf_tracer import atrace_session_phase
+from areal.workflow.trajectory import completion_text
 
 if TYPE_CHECKING:
     from areal.api.io_struct import ModelResponse
@@ -101,71 +99,3 @@ def _reward_columns(data: dict[str, Any]) -> dict[str, Any]:
     if data.keys().isdisjoint(_SAMPLE):
         return data
     return {key: value for key, value in data.items() if key not in _SAMPLE}
-
-
-def completion_text(tokenizer: Any, response: ModelResponse) -> str:
-    """Return the completion as text, without the tokens that ended it.
-
-    Only a trailing run of end-of-sequence and padding goes, so that a reward that compares text
-    exactly sees what the model said; other special tokens stay.
-    """
-    tokens = response.output_tokens
-    stops = (tokenizer.eos_token_id, tokenizer.pad_token_id)
-    end = len(tokens)
-    while end and tokens[end - 1] in stops:
-        end -= 1
-    return tokenizer.decode(tokens[:end])
-
-
-class Trajectory:
-    """Collects one episode's tokens in the order in which the engine saw and made them."""
-
-    def __init__(self) -> None:
-        self.input_ids: list[int] = []
-        self._loss_mask: list[int] = []
-        self._logprobs: list[float] = []
-        self._versions: list[int] = []
-        self._turn_ids: list[int] = []
-
-    def __len__(self) -> int:
-        return len(self.input_ids)
-
-    def add_prompt(self, tokens: Sequence[int]) -> None:
-        """Append tokens that were given: no loss, log-probability 0, version and turn -1."""
-        count = len(tokens)
-        self.input_ids += tokens
-        self._loss_mask += [0] * count
-        self._logprobs += [0.0] * count
-        self._versions += [-1] * count
-        self._turn_ids += [-1] * count
-
-    def add_response(self, response: ModelResponse, turn: int) -> None:
-        """Append tokens that the engine generated in a turn."""
-        count = len(response.output_tokens)
-        self.input_ids += response.output_tokens
-        self._loss_mask += [1] * count
-        self._logprobs += response.output_logprobs
-        self._versions += response.output_versions
-        self._turn_ids += [turn] * count
-
-    def to_tensors(self, reward: float) -> dict[str, torch.Tensor]:
-        """Return the trajectory as the trainer takes it.
-
-        Returns:
-            ``input_ids``, ``loss_mask``, ``versions``, ``turn_ids`` int32 [1, L]; ``logprobs``
-            float32 [1, L]; ``attention_mask`` bool [1, L]; ``rewards`` float32 [1].
-        """
-        return {
-            "input_ids": _row(self.input_ids, np.int32),
-            "loss_mask": _row(self._loss_mask, np.int32),
-            "logprobs": _row(self._logprobs, np.float32),
-            "versions": _row(self._versions, np.int32),
-            "turn_ids": _row(self._turn_ids, np.int32),
-            "attention_mask": torch.ones((1, len(self.input_ids)), dtype=torch.bool),
-            "rewards": torch.from_numpy(np.array([reward], np.float32)),
-        }
-
-
-def _row(values: list[Any], dtype: type) -> torch.Tensor:
-    # Three times as fast as torch.tensor on a list.
-    return torch.from_numpy(np.array([values], dtype))

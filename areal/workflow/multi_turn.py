@@ -12,7 +12,8 @@ from areal.infra import workflow_context
 from areal.utils import stats_tracker
 from areal.utils.hf_utils import apply_chat_template, load_hf_tokenizer
 from areal.utils.perf_tracer import atrace_session_phase
-from areal.workflow.episode import EpisodeReward, RewardCall, Trajectory
+from areal.workflow.episode import EpisodeReward, RewardCall
+from areal.workflow.trajectory import Trajectory
 
 if TYPE_CHECKING:
     import torch
@@ -120,7 +121,7 @@ class MultiTurnWorkflow(RolloutWorkflow):
         return trajectory.to_tensors(reward)
 
     async def _generate(self, engine: GenerationEngine, trajectory: Trajectory) -> ModelResponse:
-        """Continue the trajectory so far: its tokens, never its text rendered anew.
+        """Continue the trajectory so far: its tokens, never its text rendered again.
 
         A chat template applied to the whole conversation would be simpler, but text does not
         survive the way back to tokens: the model's own split into tokens is lost, and templates

@@ -12,7 +12,8 @@ from areal.infra import workflow_context
 from areal.utils import stats_tracker
 from areal.utils.hf_utils import apply_chat_template, load_hf_tokenizer
 from areal.utils.perf_tracer import atrace_session_phase
-from areal.workflow.episode import EpisodeReward, RewardCall, Trajectory
+from areal.workflow.episode import EpisodeReward, RewardCall
+from areal.workflow.trajectory import Trajectory
 
 if TYPE_CHECKING:
     import torch

@@ -14,8 +14,8 @@ from areal.utils import stats_tracker
 from areal.utils.hf_utils import load_hf_processor_and_tokenizer
 from areal.utils.image import image2base64, process_vision_prompt
 from areal.utils.perf_tracer import atrace_session_phase
-from areal.workflow.episode import Trajectory
 from areal.workflow.rlvr import RLVRWorkflow
+from areal.workflow.trajectory import Trajectory
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase, ProcessorMixin

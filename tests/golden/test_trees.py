@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import importlib
 import importlib.util
 import json
@@ -9,7 +10,7 @@ import os
 import subprocess
 import sys
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -115,7 +116,7 @@ def made(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
     makers = {"areal": make_areal, "project": make_project}
     root = makers[request.param](tmp_path_factory.mktemp(request.param))
     for kind, name, styles, answers in CASES[request.param]:
-        add_unit(load_kind(kind), name, styles, answers, Options(root))
+        add_unit(load_kind(kind), name, styles, answers, Options(root, use=()))
     for name in TESTED if request.param == "project" else []:
         path, to = f"my_rl/{name}.py", f"tests/{name.replace('/', '/test_')}_contract.py"
         add_prepared(
@@ -183,6 +184,63 @@ def test_rendered_python_is_clean(made: Path) -> None:
         assert done.returncode == 0, done.stdout + done.stderr
 
 
+def test_a_project_is_clean_by_its_own_rules(made: Path) -> None:
+    if made.name == "project-tree":
+        for words in (["check", "--no-cache"], ["format", "--check", "--no-cache"]):
+            argv = [sys.executable, "-m", "ruff", *words]
+            done = subprocess.run(argv, cwd=made, capture_output=True, text=True, check=False)
+            assert done.returncode == 0, done.stdout + done.stderr
+
+
+NUM_LINES = 6
+"""So many equal lines in two places are a block that stands twice."""
+
+
+def lines_of(text: str) -> list[tuple[int, str]]:
+    """Returns the lines of a module that do something: no import, docstring or signature."""
+    left_out: set[int] = set()
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            left_out |= set(range(node.lineno, (node.end_lineno or 0) + 1))
+        elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.Module):
+            if not isinstance(node, ast.Module):
+                left_out |= set(range(node.lineno, node.body[0].lineno))
+            if ast.get_docstring(node) is not None:
+                left_out |= set(range(node.body[0].lineno, (node.body[0].end_lineno or 0) + 1))
+    rows = [(n, row.strip()) for n, row in enumerate(text.splitlines(), 1) if n not in left_out]
+    return [(n, row) for n, row in rows if row and not row.startswith("#")]
+
+
+def blocks_twice(paths: Iterable[Path]) -> list[str]:
+    """Returns the places that share a block."""
+    seen: dict[tuple[str, ...], str] = {}
+    found: list[str] = []
+    for path in paths:
+        rows = lines_of(path.read_text(encoding="utf-8"))
+        for start in range(len(rows) - NUM_LINES + 1):
+            part = rows[start : start + NUM_LINES]
+            place = f"{path.name}:{part[0][0]}"
+            other = seen.setdefault(tuple(row for _, row in part), place)
+            found += [f"{other} and {place}"] * (other != place)
+    return found
+
+
+def test_no_block_stands_in_two_units(made: Path) -> None:
+    """What units of two styles share is in a module that both import."""
+    names = {f"{name}.py" for _, name, _, _ in EVERY_STYLE}
+    names |= {f"test_{name}" for name in names}
+    paths = sorted(path for path in made.rglob("*.py") if path.name in names)
+    assert len(paths) == 2 * len(EVERY_STYLE)
+    assert blocks_twice(paths) == []
+
+
+def test_a_block_that_stands_twice_is_found(tmp_path: Path) -> None:
+    body = "".join(f"    x{n} = {n}\n" for n in range(NUM_LINES))
+    for name in "ab":
+        (tmp_path / f"{name}.py").write_text(f'def {name}(y):\n    """Doc."""\n{body}')
+    assert blocks_twice(sorted(tmp_path.iterdir())) == ["a.py:3 and b.py:3"]
+
+
 @pytest.fixture
 def importable(made: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """Makes the modules of a tree findable by each other, and forgets them afterwards."""
@@ -214,14 +272,14 @@ def test_rendered_modules_import(importable: Path) -> None:
 def test_units_are_small(made: Path) -> None:
     """A unit is at most 120 lines; its test, two loaders in a module and a game at most 150.
 
-    What a unit comes with, its author need not touch: a sandbox is one file that runs as a script.
+    What units share is in modules of areal-lite.
     """
     games = {name for _, name, styles, _ in CASES["project"] if styles == ("env",)}
     for path in sources_of(made):
         is_longer = path.name.startswith("test_") or path.parent.name == "dataset"
         is_longer = is_longer or path.stem in games
         limit = 150 if is_longer else 120
-        limits = {"endpoint": 220, "contract": 200, "sandbox": 1400, "toolbox": 220}
+        limits = {"contract": 200}
         limits["stepping"] = 180  # its test is a client, a judge and a model
         limit = limits.get(path.stem.rpartition("_")[2], limit)
         count = len(path.read_text(encoding="utf-8").splitlines())

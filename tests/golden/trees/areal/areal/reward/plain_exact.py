@@ -6,7 +6,7 @@ from typing import Any
 
 
 def extract_answer(completion: str) -> str | None:
-    """Finds the answer in a completion.
+    """Find the answer in a completion.
 
     Args:
         completion: The generated text.
@@ -20,7 +20,7 @@ def extract_answer(completion: str) -> str | None:
 
 
 def normalize(text: str) -> str:
-    """Makes texts comparable: single spaces, lower case."""
+    """Make texts comparable: single spaces, lower case."""
     return " ".join(text.split()).casefold()
 
 
@@ -32,7 +32,7 @@ def plain_exact_reward_fn(
     answer: Any,
     **kwargs: Any,
 ) -> float:
-    """Scores one completion.
+    """Compare the answer in a completion with the expected one.
 
     Args:
         prompt: The prompt as text.

@@ -18,7 +18,7 @@ def plain_math_reward_fn(
     answer: Any,
     **kwargs: Any,
 ) -> float:
-    """Scores one completion.
+    """Compare the answer in a completion with the expected one, as mathematics.
 
     Args:
         prompt: The prompt as text.

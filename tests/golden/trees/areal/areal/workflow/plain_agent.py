@@ -12,7 +12,7 @@ from areal.utils.dynamic_import import import_from_string
 
 
 class PlainAgentWorkflow:
-    """Answers a row's messages until the reward is positive or the turns are used up.
+    """Answer a row's messages until the reward is positive or the turns are used up.
 
     It knows no tokens: the trainer's proxy records them, and any OpenAI-compatible server will do.
 
@@ -40,16 +40,16 @@ class PlainAgentWorkflow:
         self.reward: AsyncRewardWrapper | None = None
 
     def build_messages(self, data: dict[str, Any]) -> list[Any]:
-        """Returns the conversation that the model is to continue."""
+        """Return the conversation that the model is to continue."""
         return list(data["messages"])
 
     def feedback(self, data: dict[str, Any], completion: str, turn: int) -> str:
-        """Says what the model reads after a wrong answer; turns count from 0."""
+        """Say what the model reads after a wrong answer; turns count from 0."""
         # YOURS: say what the model reads after a wrong answer, without giving it away
         return "Your answer is wrong. Think again and answer once more."
 
     async def score(self, data: dict[str, Any], messages: list[Any], completion: str) -> float:
-        """Returns the reward of a completion."""
+        """Return the reward of a completion."""
         if self.reward is None:
             is_path = isinstance(self.reward_fn, str)
             reward_fn = import_from_string(self.reward_fn) if is_path else self.reward_fn
@@ -59,7 +59,7 @@ class PlainAgentWorkflow:
         return float(await self.reward(prompt, completion, [], [], **data))
 
     async def run(self, data: dict[str, Any], **extra_kwargs: Any) -> float:
-        """Runs one episode.
+        """Run one episode.
 
         Args:
             data: A row with the column messages and what the reward needs.
@@ -84,7 +84,7 @@ class PlainAgentWorkflow:
                 await client.close()
 
     async def converse(self, client: AsyncOpenAI, data: dict[str, Any]) -> float:
-        """Runs the turns of an episode and returns the reward of the last one."""
+        """Run the turns of an episode and return the reward of the last one."""
         messages = self.build_messages(data)
         for turn in range(self.max_turns):
             answer = await client.chat.completions.create(

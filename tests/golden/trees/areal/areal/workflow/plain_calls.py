@@ -5,23 +5,23 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-import torch
-
 from areal import workflow_context
-from areal.api import AsyncRewardWrapper, InferenceEngine, ModelRequest, RolloutWorkflow
+from areal.api import AsyncRewardWrapper, InferenceEngine, RolloutWorkflow
 from areal.api.cli_args import GenerationHyperparameters
 from areal.utils import stats_tracker
 from areal.utils.dynamic_import import import_from_string
 from areal.utils.hf_utils import apply_chat_template, load_hf_tokenizer
 from areal.workflow.plain_calls_tools import TOOLS
 from areal.workflow.toolbox import Toolbox
+from areal.workflow.trajectory import Trajectory, score
 
 if TYPE_CHECKING:
+    import torch
     from transformers import PreTrainedTokenizerBase
 
 
 class PlainCallsWorkflow(RolloutWorkflow):
-    """Answers a row's messages, with calls of tools until a completion has none.
+    """Answer a row's messages, with calls of tools until a completion has none.
 
     Args:
         reward_fn: Called on the last completion as (prompt, completion, prompt_ids,
@@ -68,46 +68,24 @@ class PlainCallsWorkflow(RolloutWorkflow):
             are trained on, results of tools are not. An exception rejects the episode.
         """
         messages = list(data["messages"])
-        tokens = apply_chat_template(
-            self.tokenizer, messages, tools=self.toolbox.schemas, add_generation_prompt=True
+        trajectory = Trajectory()
+        trajectory.add_prompt(
+            apply_chat_template(
+                self.tokenizer, messages, tools=self.toolbox.schemas, add_generation_prompt=True
+            )
         )
-        logprobs, versions, turn_ids = [0.0] * len(tokens), [-1] * len(tokens), [-1] * len(tokens)
         num_calls = 0
         for turn in range(self.max_turns):
-            response = await engine.agenerate(
-                ModelRequest(input_ids=tokens, gconfig=self.gconfig, tokenizer=self.tokenizer)
-            )
-            tokens = response.input_tokens + response.output_tokens
-            logprobs += response.output_logprobs
-            versions += response.output_versions
-            turn_ids += [turn] * response.output_len
+            response = await trajectory.generate(engine, self.gconfig, self.tokenizer)
             calls = self.toolbox.read_calls(self.tokenizer.decode(response.output_tokens))
             if not calls or turn + 1 == self.max_turns:
                 break
-            ids = await self.toolbox.run(calls, tokens[-1])
+            ids = await self.toolbox.run(calls, trajectory.input_ids[-1])
             num_calls += len(calls)
-            if len(tokens) + len(ids) >= self.gconfig.max_tokens:
+            if len(trajectory) + len(ids) >= self.gconfig.max_tokens:
                 break  # no room for another completion
-            tokens += ids
-            logprobs += [0.0] * len(ids)
-            versions += [-1] * len(ids)
-            turn_ids += [-1] * len(ids)
-        reward = await self.reward(
-            self.tokenizer.decode(response.input_tokens),
-            self.tokenizer.decode(response.output_tokens, skip_special_tokens=True),
-            response.input_tokens,
-            response.output_tokens,
-            **data,
-        )
+            trajectory.add_prompt(ids)
+        reward = await score(self.reward, self.tokenizer, response, data)
         scope = stats_tracker.get(workflow_context.stat_scope())
         scope.scalar(reward=reward, num_turns=turn + 1, num_calls=num_calls)
-        turn_ids_t = torch.tensor([turn_ids], dtype=torch.int32)
-        return {
-            "input_ids": torch.tensor([tokens], dtype=torch.int32),
-            "attention_mask": torch.ones(1, len(tokens), dtype=torch.bool),
-            "loss_mask": (turn_ids_t >= 0).to(torch.int32),
-            "logprobs": torch.tensor([logprobs], dtype=torch.float32),
-            "versions": torch.tensor([versions], dtype=torch.int32),
-            "turn_ids": turn_ids_t,
-            "rewards": torch.tensor([reward], dtype=torch.float32),
-        }
+        return trajectory.to_tensors(reward)

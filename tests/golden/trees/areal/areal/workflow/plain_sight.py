@@ -16,13 +16,14 @@ from areal.api.cli_args import GenerationHyperparameters
 from areal.utils import stats_tracker
 from areal.utils.dynamic_import import import_from_string
 from areal.utils.hf_utils import load_hf_processor_and_tokenizer, load_hf_tokenizer
+from areal.workflow.trajectory import Trajectory
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase, ProcessorMixin
 
 
 class PlainSightWorkflow(RolloutWorkflow):
-    """Answers a row's prompt about its images once and scores the completion.
+    """Answer a row's prompt about its images once and scores the completion.
 
     Args:
         reward_fn: Called by keyword (prompt, completions, prompt_ids, completion_ids, **row), or
@@ -53,7 +54,7 @@ class PlainSightWorkflow(RolloutWorkflow):
         self.reward = AsyncRewardWrapper(import_from_string(reward_fn) if is_path else reward_fn)
 
     def prompt_text(self, data: dict[str, Any]) -> str:
-        """Returns the prompt with the model's placeholders, which the dataset may have rendered."""
+        """Return the prompt with the model's placeholders, which the dataset may have rendered."""
         messages = data["messages"] if "messages" in data else data["messages_chat"]
         if isinstance(messages, str):
             return messages
@@ -65,7 +66,7 @@ class PlainSightWorkflow(RolloutWorkflow):
         )
 
     async def arun_episode(self, engine: InferenceEngine, data: dict[str, Any]) -> dict[str, Any]:
-        """Runs one episode.
+        """Run one episode.
 
         Args:
             engine: Generates the completion.
@@ -102,19 +103,14 @@ class PlainSightWorkflow(RolloutWorkflow):
         reward = await self.reward(**{**data, **sample})
         stats_tracker.get(workflow_context.stat_scope()).scalar(reward=reward)
 
-        # On the prompt: no loss, log-probability 0, version and turn -1.
-        prompt, output = response.input_len, response.output_len
-        tokens = response.input_tokens + response.output_tokens
-        logprobs = [0.0] * prompt + response.output_logprobs
-        versions = [-1] * prompt + response.output_versions
+        trajectory = Trajectory()
+        trajectory.add_prompt(response.input_tokens)
+        trajectory.add_response(response, turn=0)
+        tensors = trajectory.to_tensors(reward)
         return {
-            "input_ids": torch.tensor([tokens], dtype=torch.int64),
-            "mm_token_type_ids": torch.tensor([token_types + [0] * output], dtype=torch.int64),
-            "attention_mask": torch.ones(1, len(tokens), dtype=torch.bool),
-            "loss_mask": torch.tensor([[0] * prompt + [1] * output], dtype=torch.int32),
-            "logprobs": torch.tensor([logprobs], dtype=torch.float32),
-            "versions": torch.tensor([versions], dtype=torch.int32),
-            "turn_ids": torch.tensor([[-1] * prompt + [0] * output], dtype=torch.int32),
-            "rewards": torch.tensor([reward], dtype=torch.float32),
+            **tensors,
+            # Vision models index with these two, which takes int64.
+            "input_ids": tensors["input_ids"].long(),
+            "mm_token_type_ids": torch.tensor([token_types + [0] * response.output_len]),
             "multi_modal_input": [features],
         }

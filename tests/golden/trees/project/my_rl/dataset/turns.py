@@ -1,130 +1,39 @@
-"""Dataset: questions with answers, from files or the hub."""
+"""Dataset: questions with answers, from files or the hub.
+
+A loader takes a JSONL, JSON, CSV or Parquet file, a folder with such a file for each split, or a
+hub id. Rows of more than `max_length` tokens are dropped.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from areal.utils import logging
-from areal.utils.hf_utils import apply_chat_template
-from datasets import Dataset, load_dataset
+from areal.dataset.shaping import load_rows, rl_rows, sft_rows, split_chat
 
 if TYPE_CHECKING:
+    from datasets import Dataset
     from transformers import PreTrainedTokenizerBase
 
-logger = logging.getLogger("Dataset")
-
 COLUMNS = ("chat", "chat")
-QUESTION_COLUMN, ANSWER_COLUMN = COLUMNS
+QUESTION, ANSWER = COLUMNS
 
 
-def load_rows(path: str, split: str | None, columns: Sequence[str]) -> Dataset:
-    """Loads the rows of the source that have a value in every column.
-
-    Raises:
-        ValueError: The source lacks a column, or has no such rows.
-    """
-    place = Path(path)
-    is_csv = place.suffix == ".csv" or any(place.glob("*.csv"))
-    # Text stays what it is: 007 is not 7, and the word None is no gap.
-    text = {"converters": dict.fromkeys(columns, str), "na_filter": False} if is_csv else {}
-    if place.is_file():
-        form = {".csv": "csv", ".parquet": "parquet"}.get(place.suffix, "json")
-        rows = load_dataset(form, data_files=path, split="train", **text)
-    else:
-        rows = load_dataset(path, split=split or "train", **text)
-    missing = [name for name in columns if name not in rows.column_names]
-    if missing:
-        raise ValueError(f"{path!r} lacks the columns {missing}; it has {rows.column_names}")
-    whole = rows.filter(lambda row: all(row[name] not in (None, "", []) for name in columns))
-    if not len(whole):
-        raise ValueError(f"{path!r} has no rows with values in {list(columns)}, split {split!r}")
-    if len(whole) < len(rows):
-        logger.warning("%s: %d rows lack a value and go", path, len(rows) - len(whole))
-    return whole
-
-
-def to_messages(value: Any, role: str = "user") -> list[dict[str, str]]:
-    """Makes one message of a text; of messages it keeps role and content."""
-    if isinstance(value, list):
-        return [{"role": each["role"], "content": each["content"]} for each in value]
-    return [{"role": role, "content": str(value)}]
-
-
-def split_sample(sample: dict[str, Any]) -> tuple[list[dict[str, str]], str]:
-    """Returns the prompt of one row, as messages, and the answer to it."""
-    messages = to_messages(sample[QUESTION_COLUMN])
-    return messages[:-1], messages[-1]["content"]
-
-
-def encode(
-    tokenizer: PreTrainedTokenizerBase, messages: list[dict[str, str]], reply: str
-) -> tuple[list[int], list[int]]:
-    """Returns the tokens of a prompt as in reinforcement learning, and of a reply and its end."""
-    prompt = list(apply_chat_template(tokenizer, messages, add_generation_prompt=True))
-    learnt = tokenizer.encode(reply, add_special_tokens=False)
-    return prompt, [*learnt, tokenizer.eos_token_id]
+def split_row(row: dict[str, Any]) -> tuple[list[dict[str, Any]], str]:
+    """Return the prompt of a row, as messages, and the answer to it."""
+    return split_chat(row[QUESTION])
 
 
 def get_turns_rl_dataset(
-    path: str,
-    split: str | None,
-    tokenizer: PreTrainedTokenizerBase,
-    max_length: int | None = None,
+    path: str, split: str | None, tokenizer: PreTrainedTokenizerBase, max_length: int | None = None
 ) -> Dataset:
-    """Loads rows for reinforcement learning.
-
-    Args:
-        path: A JSONL, CSV or Parquet file, a folder of such, or a hub id.
-        split: Which part of a folder or hub id, such as train or test.
-        tokenizer: A tokenizer with a chat template; counts the tokens of a prompt.
-        max_length: Rows with a longer prompt are dropped; None keeps all.
-
-    Returns:
-        Rows of messages, a list of role and content, and answer, a text.
-    """
-
-    def shape(sample: dict[str, Any]) -> dict[str, Any]:
-        messages, answer = split_sample(sample)
-        return {"messages": messages, "answer": answer}
-
-    def length(row: dict[str, Any]) -> int:
-        return len(apply_chat_template(tokenizer, row["messages"], add_generation_prompt=True))
-
+    """Load rows of `messages` and `answer` for reinforcement learning."""
     rows = load_rows(path, split, COLUMNS)
-    rows = rows.map(shape, remove_columns=rows.column_names)
-    return rows if max_length is None else rows.filter(lambda row: length(row) <= max_length)
+    return rl_rows(rows, split_row, tokenizer, max_length)
 
 
 def get_turns_sft_dataset(
-    path: str,
-    split: str | None,
-    tokenizer: PreTrainedTokenizerBase,
-    max_length: int | None = None,
+    path: str, split: str | None, tokenizer: PreTrainedTokenizerBase, max_length: int | None = None
 ) -> Dataset:
-    """Loads rows for supervised fine-tuning.
-
-    Args:
-        path: A JSONL, CSV or Parquet file, a folder of such, or a hub id.
-        split: Which part of a folder or hub id, such as train or test.
-        tokenizer: A tokenizer with a chat template.
-        max_length: Longer rows are dropped; None keeps all.
-
-    Returns:
-        Rows of input_ids and loss_mask, the mask 1 on the answer and the end token. The prompt
-        is written as in reinforcement learning, so that a warm-up carries over.
-    """
-
-    def shape(sample: dict[str, Any]) -> dict[str, list[int]]:
-        prompt, answer = encode(tokenizer, *split_sample(sample))
-        return {
-            "input_ids": prompt + answer,
-            "loss_mask": [0] * len(prompt) + [1] * len(answer),
-        }
-
+    """Load rows of `input_ids` and `loss_mask` for supervised fine-tuning: the answer is learnt."""
     rows = load_rows(path, split, COLUMNS)
-    rows = rows.map(shape, remove_columns=rows.column_names)
-    if max_length is None:
-        return rows
-    return rows.filter(lambda row: len(row["input_ids"]) <= max_length)
+    return sft_rows(rows, split_row, tokenizer, max_length)

@@ -2,37 +2,14 @@
 
 from __future__ import annotations
 
-import textwrap
 from typing import Any
 
-from my_rl.reward.code_sandbox import Case, Limits, read_tests, run
+from areal.sandbox import Limits, extract_code, read_tests, run_tests
 
 LIMITS = Limits(cpu_s=1.5, wall_s=5.5, memory_bytes=1024 << 20)
 
 # Whether to run programs where nothing can keep them off this machine's files.
 ALLOW_UNSANDBOXED = True
-
-LANGUAGES = {"", "python", "python3", "py"}
-
-
-def extract_code(completion: str) -> str | None:
-    """Finds a completion's program: its last fenced block of Python, or else of no language."""
-    programs: dict[bool, str] = {}
-    lines = iter(completion.splitlines(keepends=True))
-    for opening in lines:
-        info = opening.strip().lstrip("`")
-        ticks = len(opening.strip()) - len(info)
-        if ticks < 3 or "`" in info:
-            continue
-        language = info.split()[0].lower() if info else ""
-        block: list[str] = []
-        for line in lines:
-            if len(line.strip()) >= ticks and not line.strip().strip("`"):
-                if language in LANGUAGES:
-                    programs[bool(language)] = textwrap.dedent("".join(block))
-                break
-            block.append(line)
-    return programs.get(True, programs.get(False))
 
 
 def asserted_reward_fn(
@@ -44,7 +21,7 @@ def asserted_reward_fn(
     entry_point: str | None = None,
     **kwargs: Any,
 ) -> float:
-    """Scores one completion.
+    """Run the tests of the row on the program in a completion.
 
     Args:
         prompt: The prompt as text.
@@ -66,7 +43,5 @@ def asserted_reward_fn(
     code = extract_code(str(completions))
     if code is None:
         return 0.0
-    (done,) = run(code, [Case("", tuple(tests))], LIMITS, allow_unsandboxed=ALLOW_UNSANDBOXED)
-    verdicts = zip(tests, done.passed, strict=True)
-    passed = [has_passed for (kind, _), has_passed in verdicts if kind == "test"]
+    passed = run_tests(code, tests, LIMITS, allow_unsandboxed=ALLOW_UNSANDBOXED)
     return sum(passed) / len(passed)

@@ -9,7 +9,7 @@ PATTERN = re.compile("<answer>(.*?)</answer>")
 
 
 def extract_answer(completion: str) -> str | None:
-    """Finds the answer in a completion.
+    """Find the answer in a completion.
 
     Args:
         completion: The generated text.
@@ -30,7 +30,7 @@ def captured_reward_fn(
     answer: Any,
     **kwargs: Any,
 ) -> float:
-    """Scores one completion.
+    """Compare what the pattern captures with the expected answer.
 
     Args:
         prompt: The prompt as text.
@@ -41,7 +41,7 @@ def captured_reward_fn(
         **kwargs: The other columns of the row.
 
     Returns:
-        1.0 where the pattern captures the expected answer; 0.0 for another one or none.
+        1.0 for the expected answer; 0.0 for another one or none.
 
     Raises:
         ValueError: The row has no usable answer: a fault of the data, which a 0.0 would hide.

@@ -6,7 +6,7 @@ from typing import Any
 
 
 def extract_answer(completion: str) -> str | None:
-    """Finds the answer in a completion.
+    """Find the answer in a completion.
 
     Args:
         completion: The generated text.
@@ -19,7 +19,7 @@ def extract_answer(completion: str) -> str | None:
 
 
 def normalize(text: str) -> str:
-    """Makes texts comparable: single spaces."""
+    """Make texts comparable: single spaces."""
     return " ".join(text.split())
 
 
@@ -31,7 +31,7 @@ def last_line_reward_fn(
     answer: Any,
     **kwargs: Any,
 ) -> float:
-    """Scores one completion.
+    """Compare the answer in a completion with the expected one.
 
     Args:
         prompt: The prompt as text.

@@ -11,7 +11,7 @@ NUMBER = re.compile(r"(?:(?<!\d)-)?\d[\d,]*(?:\.\d+)?")
 
 
 def extract_answer(completion: str) -> Decimal | None:
-    """Finds the last number of a text, thousands separators removed.
+    """Find the last number of a text, thousands separators removed.
 
     Args:
         completion: The generated text.
@@ -31,7 +31,7 @@ def last_number_reward_fn(
     answer: Any,
     **kwargs: Any,
 ) -> float:
-    """Scores one completion.
+    """Compare the answer in a completion with the expected one.
 
     Args:
         prompt: The prompt as text.

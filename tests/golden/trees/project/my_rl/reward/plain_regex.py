@@ -10,7 +10,7 @@ PATTERN = re.compile(r"[Aa]nswer\s*(?:is|:|=)\s*([^\s.,;]+)")
 
 
 def extract_answer(completion: str) -> str | None:
-    """Finds the answer in a completion.
+    """Find the answer in a completion.
 
     Args:
         completion: The generated text.
@@ -31,7 +31,7 @@ def plain_regex_reward_fn(
     answer: Any,
     **kwargs: Any,
 ) -> float:
-    """Scores one completion.
+    """Compare what the pattern captures with the expected answer.
 
     Args:
         prompt: The prompt as text.
@@ -42,7 +42,7 @@ def plain_regex_reward_fn(
         **kwargs: The other columns of the row.
 
     Returns:
-        1.0 where the pattern captures the expected answer; 0.0 for another one or none.
+        1.0 for the expected answer; 0.0 for another one or none.
 
     Raises:
         ValueError: The row has no usable answer: a fault of the data, which a 0.0 would hide.

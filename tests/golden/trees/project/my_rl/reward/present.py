@@ -15,7 +15,7 @@ def present_reward_fn(
     completion_ids: list[int],
     **kwargs: Any,
 ) -> float:
-    """Scores one completion.
+    """Search for the pattern in the completion.
 
     Args:
         prompt: The prompt as text.
@@ -25,6 +25,6 @@ def present_reward_fn(
         **kwargs: The columns of the row.
 
     Returns:
-        1.0 where the pattern occurs, else 0.0.
+        1.0 where it occurs, else 0.0.
     """
     return float(PATTERN.search(str(completions)) is not None)

@@ -9,23 +9,22 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import gymnasium
-import torch
 from areal import workflow_context
-from areal.api import InferenceEngine, ModelRequest, ModelResponse, RolloutWorkflow
+from areal.api import InferenceEngine, RolloutWorkflow
 from areal.api.cli_args import GenerationHyperparameters
 from areal.utils import stats_tracker
 from areal.utils.dynamic_import import import_from_string
 from areal.utils.hf_utils import apply_chat_template, load_hf_tokenizer
+from areal.workflow.trajectory import Trajectory, next_turn_ids
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
 NO_ACTION = "That is no valid action. Write one that is."
-ANCHOR = "[completion]"
 
 
 class FrozenLakeWorkflow(RolloutWorkflow):
-    """Plays one episode of an environment; its turns are one trajectory.
+    """Play one episode of an environment; its turns are one trajectory.
 
     Args:
         gconfig: How to sample each turn.
@@ -55,46 +54,35 @@ class FrozenLakeWorkflow(RolloutWorkflow):
             is_path = "." in env and env.replace(".", "_").isidentifier()
             env = import_from_string(env) if is_path else functools.partial(gymnasium.make, env)
         self.make_env = functools.partial(env, **(env_kwargs or {}))
-        self.preface = [("system", system_prompt)] if system_prompt else []
+        self.preface = [{"role": "system", "content": system_prompt}] if system_prompt else []
         self.max_turns, self.turn_discount = max_turns, turn_discount
 
     def describe(self, observation: Any) -> str:
-        """Says what the model reads about an observation."""
+        """Say what the model reads about an observation."""
         # YOURS: put an observation into words; text can stay as it is
         return str(observation)
 
     def read_action(self, completion: str, space: gymnasium.Space) -> Any:
-        """Returns the action that a completion names; what is not in the space is none."""
+        """Return the action that a completion names; what is not in the space is none."""
         # YOURS: read an action; this serves spaces of text and of numbered actions
         if isinstance(space, gymnasium.spaces.Discrete):
             numbers = re.findall(r"(?<!\d)-?\d{1,18}(?!\d)", completion)
             return int(numbers[-1]) if numbers else None
         return completion.strip()
 
-    def render(self, *messages: tuple[str, str]) -> str:
-        """Returns messages of role and content as text that ends where the model goes on."""
-        chat = [{"role": role, "content": content} for role, content in messages]
-        return apply_chat_template(self.tokenizer, chat, tokenize=False, add_generation_prompt=True)
-
-    def reply_ids(self, text: str, last_token: int) -> list[int]:
-        """Returns the tokens between a completion that ended in ``last_token`` and the next one."""
-        rendered = self.render(("user", "?"), ("assistant", ANCHOR), ("user", text))
-        ids = self.tokenizer.encode(rendered.partition(ANCHOR)[2], add_special_tokens=False)
-        # The template closes the turn; a completion that was not cut off has done so itself.
-        return ids[1:] if ids[:1] == [last_token] else ids
-
     async def play(
         self, engine: InferenceEngine, env: gymnasium.Env, data: dict[str, Any]
-    ) -> list[tuple[ModelResponse, float]]:
-        """Returns what was generated in each turn, and what it earned."""
+    ) -> tuple[Trajectory, list[float]]:
+        """Return what was read and generated, and what each turn earned."""
         reset = functools.partial(env.reset, seed=data["seed"], options=data.get("options"))
         observation, _ = await asyncio.to_thread(reset)
-        prompt = self.render(*self.preface, ("user", self.describe(observation)))
-        tokens = self.tokenizer.encode(prompt, add_special_tokens=False)
-        turns: list[tuple[ModelResponse, float]] = []
+        messages = [*self.preface, {"role": "user", "content": self.describe(observation)}]
+        trajectory, rewards = Trajectory(), list[float]()
+        trajectory.add_prompt(
+            apply_chat_template(self.tokenizer, messages, add_generation_prompt=True)
+        )
         while True:
-            request = ModelRequest(input_ids=tokens, gconfig=self.gconfig, tokenizer=self.tokenizer)
-            response = await engine.agenerate(request)
+            response = await trajectory.generate(engine, self.gconfig, self.tokenizer)
             completion = self.tokenizer.decode(response.output_tokens, skip_special_tokens=True)
             action = self.read_action(completion, env.action_space)
             is_action, reward, is_over = env.action_space.contains(action), 0.0, False
@@ -102,17 +90,18 @@ class FrozenLakeWorkflow(RolloutWorkflow):
                 step = await asyncio.to_thread(env.step, action)
                 observation, reward, terminated, truncated, _ = step
                 is_over = terminated or truncated
-            turns.append((response, float(reward)))
-            if is_over or len(turns) == self.max_turns:
-                return turns
+            rewards.append(float(reward))
+            if is_over or len(rewards) == self.max_turns:
+                return trajectory, rewards
             text = self.describe(observation) if is_action else NO_ACTION
-            ids = self.reply_ids(text, response.output_tokens[-1])
-            tokens = tokens + response.output_tokens + ids
-            if len(tokens) >= self.gconfig.max_tokens:
-                return turns  # no room for another completion
+            reply = {"role": "user", "content": text}
+            ids = next_turn_ids(self.tokenizer, [reply], trajectory.input_ids[-1])
+            if len(trajectory) + len(ids) >= self.gconfig.max_tokens:
+                return trajectory, rewards  # no room for another completion
+            trajectory.add_prompt(ids)
 
     async def arun_episode(self, engine: InferenceEngine, data: dict[str, Any]) -> dict[str, Any]:
-        """Runs one episode, the environment in threads: a slow one holds up no other episode.
+        """Run one episode, the environment in threads: a slow one holds up no other episode.
 
         Args:
             engine: Generates the completions.
@@ -124,26 +113,10 @@ class FrozenLakeWorkflow(RolloutWorkflow):
         """
         making = asyncio.create_task(asyncio.to_thread(self.make_env))
         try:
-            turns = await self.play(engine, await asyncio.shield(making), data)
+            trajectory, rewards = await self.play(engine, await asyncio.shield(making), data)
         finally:
             await asyncio.to_thread((await making).close)
-        reward = turns[-1][1] * self.turn_discount ** (len(turns) - 1)
-        stats_tracker.get(workflow_context.stat_scope()).scalar(reward=reward, num_turns=len(turns))
-
-        tokens = turns[-1][0].input_tokens + turns[-1][0].output_tokens
-        turn_ids = torch.full((1, len(tokens)), -1, dtype=torch.int32)
-        versions, logprobs = turn_ids.clone(), torch.zeros(1, len(tokens))
-        for turn, (response, _) in enumerate(turns):
-            part = slice(response.input_len, response.input_len + response.output_len)
-            turn_ids[0, part] = turn
-            versions[0, part] = torch.tensor(response.output_versions, dtype=torch.int32)
-            logprobs[0, part] = torch.tensor(response.output_logprobs)
-        return {
-            "input_ids": torch.tensor([tokens], dtype=torch.int32),
-            "attention_mask": torch.ones(1, len(tokens), dtype=torch.bool),
-            "loss_mask": (turn_ids >= 0).to(torch.int32),
-            "logprobs": logprobs,
-            "versions": versions,
-            "turn_ids": turn_ids,
-            "rewards": torch.tensor([reward], dtype=torch.float32),
-        }
+        reward = rewards[-1] * self.turn_discount ** (len(rewards) - 1)
+        scope = stats_tracker.get(workflow_context.stat_scope())
+        scope.scalar(reward=reward, num_turns=len(rewards))
+        return trajectory.to_tensors(reward)

@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tokenizers import Tokenizer, decoders, models, pre_tokenizers
-from transformers import PreTrainedTokenizerFast
+from areal.testing import make_tokenizer
 
 import my_rl.dataset.only_sft as module
 
@@ -28,25 +27,6 @@ SAMPLES: list[dict[str, Any]] = [
 LOADERS = {
     "sft": module.get_only_sft_sft_dataset,
 }
-
-CHAT = (
-    "{% for m in messages %}<{{ m['role'] }}>{{ m['content'] }}<eos>{% endfor %}"
-    "{% if add_generation_prompt %}<assistant>{% endif %}"
-)
-
-
-def make_tokenizer() -> PreTrainedTokenizerFast:
-    """Makes a byte tokenizer with a chat template, so that nothing is downloaded."""
-    specials = ["<pad>", "<eos>", "<system>", "<user>", "<assistant>"]
-    alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
-    vocab = {token: index for index, token in enumerate([*specials, *alphabet])}
-    tokenizer = Tokenizer(models.BPE(vocab, []))
-    tokenizer.add_special_tokens(specials)
-    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
-    tokenizer.decoder = decoders.ByteLevel()
-    return PreTrainedTokenizerFast(
-        tokenizer_object=tokenizer, pad_token="<pad>", eos_token="<eos>", chat_template=CHAT
-    )
 
 
 @pytest.fixture

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from areal.testing import check_hostile_texts, score
 
 from my_rl.reward.last_number import last_number_reward_fn as reward_fn
 
@@ -12,36 +13,15 @@ CASES = [
     ("First 20, but in the end 21", "20", 0.0),
     ("7 - 9 = -2", "-2", 1.0),
     ("no number", "20", 0.0),
-    ("", "20", 0.0),
 ]
-
-HOSTILE = [
-    " \n\t",
-    "\x00",
-    "\\",
-    "{{ answer }}",
-    '\'"""',
-    "\N{GRINNING FACE}" * 99,
-    "9" * 9_999,
-]
-
-
-def score(completion: str, answer: object) -> float:
-    return reward_fn("a question", completion, [1, 2], [3], answer=answer, level="extra column")
 
 
 @pytest.mark.parametrize(("completion", "answer", "expected"), CASES)
 def test_scores_the_cases(completion: str, answer: str, expected: float) -> None:
-    assert score(completion, answer) == expected
+    assert score(reward_fn, completion, answer=answer) == expected
 
 
-@pytest.mark.parametrize("completion", HOSTILE, ids=range(len(HOSTILE)))
-def test_scores_any_text_with_a_plain_float(completion: str) -> None:
-    reward = score(completion, "20")
-    assert type(reward) is float
-    assert reward == 0.0
-
-
-def test_an_unusable_answer_is_an_error_and_no_zero() -> None:
+def test_any_text_has_a_reward_and_an_unusable_answer_none() -> None:
+    check_hostile_texts(reward_fn, answer="20")
     with pytest.raises(ValueError, match="answer"):
-        score("20", "")
+        score(reward_fn, "20", answer="")

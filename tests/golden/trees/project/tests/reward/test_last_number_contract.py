@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from areal.testing import HOSTILE_TEXTS
 
 import my_rl.reward.last_number as module
 
@@ -22,19 +23,6 @@ CASES: list[tuple[dict[str, Any], str, float | None]] = [
 
 REWARDS = [
     module.last_number_reward_fn,
-]
-
-TEXTS = [
-    "",
-    "42",
-    " \n\t",
-    "\x00",
-    "\\boxed{",
-    "\\frac{1}{0}",
-    "{{ answer }}",
-    '\'"""',
-    "\N{GRINNING FACE}" * 99,
-    "9" * 9_999,
 ]
 
 
@@ -59,7 +47,7 @@ def test_scores_the_cases(
     assert expected is None or reward == expected
 
 
-@pytest.mark.parametrize("completion", TEXTS, ids=range(len(TEXTS)))
+@pytest.mark.parametrize("completion", HOSTILE_TEXTS, ids=range(len(HOSTILE_TEXTS)))
 def test_scores_any_text_with_a_finite_float(
     reward_fn: Callable[..., Any], completion: str
 ) -> None:

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import copy
-import json
 import math
 import pickle
-import threading
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 import httpx
 import pytest
 from areal.api import AsyncRewardWrapper
+from areal.testing import ChatServer
 
 pytest.importorskip("openai")
 
@@ -27,35 +25,6 @@ ROW: dict[str, Any] = {
 KEY = "the key of one session"
 
 
-class Server(ThreadingHTTPServer):
-    """Is an OpenAI-compatible server on this machine; it says the same to every request."""
-
-    def __init__(self) -> None:
-        super().__init__(("127.0.0.1", 0), Handler)
-        self.requests: list[tuple[str, str | None]] = []
-        self.url = f"http://127.0.0.1:{self.server_address[1]}"
-
-
-class Handler(BaseHTTPRequestHandler):
-    server: Server
-
-    def do_POST(self) -> None:
-        self.rfile.read(int(self.headers["Content-Length"]))
-        self.server.requests.append((self.path, self.headers["Authorization"]))
-        head = {"id": "chatcmpl-1", "object": "chat.completion", "created": 0, "model": "default"}
-        message = {"role": "assistant", "content": "5"}
-        choice = {"index": 0, "finish_reason": "stop", "message": message, "logprobs": None}
-        body = json.dumps({**head, "choices": [choice]}).encode()
-        self.send_response(200 if self.path == "/chat/completions" else 404)
-        self.send_header("Content-Type", "application/json")
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
-
-    def log_message(self, *args: Any) -> None:
-        """Says nothing."""
-
-
 def one(*sample: Any, **row: Any) -> float:
     """Is the reward of every completion."""
     return 1.0
@@ -66,7 +35,7 @@ def make_agent() -> Any:
 
 
 @pytest.fixture
-def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
+def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[ChatServer]:
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
 
     # The pool of processes has tests of its own.
@@ -74,13 +43,8 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
         return one(*sample, **row)
 
     monkeypatch.setattr(AsyncRewardWrapper, "__call__", call)
-    found = Server()
-    thread = threading.Thread(target=found.serve_forever, kwargs={"poll_interval": 0.01})
-    thread.start()
-    yield found
-    found.shutdown()
-    thread.join()
-    found.server_close()
+    with ChatServer("5").running() as found:
+        yield found
 
 
 def check_reward(reward: Any) -> None:
@@ -90,12 +54,13 @@ def check_reward(reward: Any) -> None:
     assert all(type(each) is float and math.isfinite(each) for each in rewards), reward
 
 
-def check_requests(server: Server) -> None:
+def check_requests(server: ChatServer) -> None:
     assert server.requests, "the agent asked nothing"
-    assert set(server.requests) == {("/chat/completions", f"Bearer {KEY}")}
+    found = {(request["path"], request["authorization"]) for request in server.requests}
+    assert found == {("/chat/completions", f"Bearer {KEY}")}
 
 
-def test_asks_the_given_server_and_gives_a_float(server: Server) -> None:
+def test_asks_the_given_server_and_gives_a_float(server: ChatServer) -> None:
     async def run_episode(row: dict[str, Any]) -> Any:
         async with httpx.AsyncClient() as client:
             return await make_agent().run(row, base_url=server.url, http_client=client, api_key=KEY)
@@ -107,7 +72,7 @@ def test_asks_the_given_server_and_gives_a_float(server: Server) -> None:
 
 
 def test_a_process_of_its_own_needs_the_environment_alone(
-    server: Server, monkeypatch: pytest.MonkeyPatch
+    server: ChatServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("OPENAI_BASE_URL", server.url)
     monkeypatch.setenv("OPENAI_API_KEY", KEY)

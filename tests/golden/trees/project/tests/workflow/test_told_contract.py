@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import copy
-import itertools
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 import torch
-from areal.api import AsyncRewardWrapper, ModelRequest, ModelResponse
+from areal.api import AsyncRewardWrapper
 from areal.api.cli_args import GenerationHyperparameters
+from areal.testing import ScriptedEngine, make_tokenizer
 from areal.utils.data import concat_padded_tensors
-from tokenizers import Tokenizer, decoders, models, pre_tokenizers
-from transformers import PreTrainedTokenizerFast
 
 import my_rl.workflow.told as module
 
@@ -23,13 +21,8 @@ ROW: dict[str, Any] = {
     "answer": "5",
 }
 
-CHAT = (
-    "{% for m in messages %}<{{ m['role'] }}>{{ m['content'] }}<eos>{% endfor %}"
-    "{% if add_generation_prompt %}<assistant>{% endif %}"
-)
 
-
-def make_workflow(tokenizer: PreTrainedTokenizerFast, reward: float) -> Any:
+def make_workflow(tokenizer: Any, reward: float) -> Any:
     """Makes the workflow with a reward that is always the same."""
     return module.ToldWorkflow(
         reward_fn=lambda *sample, **row: reward,
@@ -37,47 +30,6 @@ def make_workflow(tokenizer: PreTrainedTokenizerFast, reward: float) -> Any:
         tokenizer=tokenizer,
         enable_thinking=False,
     )
-
-
-def make_tokenizer() -> PreTrainedTokenizerFast:
-    """Makes a byte tokenizer with a chat template, so that nothing is downloaded."""
-    specials = ["<pad>", "<eos>", "<system>", "<user>", "<assistant>"]
-    alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
-    vocab = {token: index for index, token in enumerate([*specials, *alphabet])}
-    tokenizer = Tokenizer(models.BPE(vocab, []))
-    tokenizer.add_special_tokens(specials)
-    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
-    tokenizer.decoder = decoders.ByteLevel()
-    return PreTrainedTokenizerFast(
-        tokenizer_object=tokenizer, pad_token="<pad>", eos_token="<eos>", chat_template=CHAT
-    )
-
-
-class ScriptedEngine:
-    """Gives the same answers over and over, and keeps what it was asked and answered."""
-
-    def __init__(self, tokenizer: PreTrainedTokenizerFast, *answers: str) -> None:
-        self.tokenizer = tokenizer
-        self.answers = itertools.cycle(answers)
-        self.turns: list[tuple[list[int], list[int], list[float], list[int]]] = []
-
-    def get_version(self) -> int:
-        return 7
-
-    async def agenerate(self, req: ModelRequest) -> ModelResponse:
-        tokens = self.tokenizer.encode(next(self.answers) + "<eos>", add_special_tokens=False)
-        start = len(self.turns)
-        logprobs = [-0.1 - 0.01 * n - 0.001 * start for n in range(len(tokens))]
-        versions = [7 + start] * len(tokens)
-        self.turns.append((list(req.input_ids), list(tokens), list(logprobs), list(versions)))
-        return ModelResponse(
-            input_tokens=list(req.input_ids),
-            output_tokens=tokens,
-            output_logprobs=logprobs,
-            output_versions=versions,
-            stop_reason="stop",
-            tokenizer=req.tokenizer,
-        )
 
 
 @pytest.fixture(autouse=True)
@@ -90,7 +42,9 @@ def inline_rewards(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(AsyncRewardWrapper, "__call__", call)
 
 
-def run_episode(reward: float, *answers: str) -> tuple[ScriptedEngine, dict[str, Any] | None]:
+def run_episode(
+    reward: float, *answers: str | None
+) -> tuple[ScriptedEngine, dict[str, Any] | None]:
     tokenizer = make_tokenizer()
     engine = ScriptedEngine(tokenizer, *answers)
     workflow = make_workflow(tokenizer, reward)
@@ -139,7 +93,9 @@ def test_trains_on_what_the_engine_generated_and_on_nothing_else(reward: float) 
         ids = row["input_ids"]
         unknown = [-1] * len(ids)
         left = set(range(len(ids)))
-        for prompt, output, logprobs, versions in engine.turns:
+        for response in engine.responses:
+            prompt, output = response.input_tokens, response.output_tokens
+            logprobs, versions = response.output_logprobs, response.output_versions
             start = len(prompt)
             end = min(start + len(output), len(ids))
             is_there = ids[:start] == prompt and ids[start:end] == output[: end - start]
@@ -161,6 +117,11 @@ def test_the_reward_arrives() -> None:
     _, right = run_right("5")
     _, wrong = run_episode(0.0, "5")
     assert wrong is None or wrong["rewards"].tolist() != right["rewards"].tolist()
+
+
+def test_a_completion_without_any_token_is_no_error() -> None:
+    _, trajectory = run_episode(0.0, None)
+    assert trajectory is None or not trajectory["loss_mask"].any()
 
 
 def test_trajectories_of_other_lengths_make_one_batch() -> None:

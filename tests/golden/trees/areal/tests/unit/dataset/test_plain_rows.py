@@ -6,11 +6,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from datasets import Dataset
-from tokenizers import Tokenizer, decoders, models, pre_tokenizers
-from transformers import PreTrainedTokenizerFast
 
 import areal.dataset.plain_rows as module
+from areal.testing import check_loader, make_tokenizer, write_rows
 
 # YOURS: put a few rows of your own data here
 SAMPLES: list[dict[str, Any]] = [
@@ -23,68 +21,22 @@ SAMPLES: list[dict[str, Any]] = [
         "answer": "42",
     },
 ]
-TEXTS = all(isinstance(value, str) for sample in SAMPLES for value in sample.values())
-
-CHAT = (
-    "{% for m in messages %}<{{ m['role'] }}>{{ m['content'] }}<eos>{% endfor %}"
-    "{% if add_generation_prompt %}<assistant>{% endif %}"
-)
-
-
-def make_tokenizer() -> PreTrainedTokenizerFast:
-    """Makes a byte tokenizer with a chat template, so that nothing is downloaded."""
-    specials = ["<pad>", "<eos>", "<system>", "<user>", "<assistant>"]
-    alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
-    vocab = {token: index for index, token in enumerate([*specials, *alphabet])}
-    tokenizer = Tokenizer(models.BPE(vocab, []))
-    tokenizer.add_special_tokens(specials)
-    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
-    tokenizer.decoder = decoders.ByteLevel()
-    return PreTrainedTokenizerFast(
-        tokenizer_object=tokenizer, pad_token="<pad>", eos_token="<eos>", chat_template=CHAT
-    )
 
 
 @pytest.fixture
-def source(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
-    """Writes the samples to a folder, as a person would keep them."""
-    monkeypatch.setattr("datasets.config.HF_DATASETS_CACHE", tmp_path / "cache")
-    return write(tmp_path / "data", SAMPLES)
+def source(tmp_path: Path) -> str:
+    """Write the samples to a folder, as a person would keep them."""
+    return write_rows(tmp_path / "data", SAMPLES)
 
 
-def write(folder: Path, samples: list[dict[str, Any]], form: str = "json") -> str:
-    folder.mkdir()
-    getattr(Dataset.from_list(samples), f"to_{form}")(folder / f"train.{form}")
-    return str(folder)
+@pytest.mark.parametrize("kind", ["rl", "sft"])
+def test_every_form_of_file_gives_the_same_rows(kind: str, tmp_path: Path) -> None:
+    check_loader(getattr(module, f"get_plain_rows_{kind}_dataset"), SAMPLES, tmp_path)
 
 
 def text_of(value: Any) -> str:
-    """Returns a text, or that of the last message."""
+    """Return a text, or that of the last message."""
     return value[-1]["content"] if isinstance(value, list) else str(value)
-
-
-@pytest.mark.parametrize("form", ["json", "parquet", *["csv"] * TEXTS])
-@pytest.mark.parametrize("kind", ["rl", "sft"])
-def test_every_form_gives_the_same_rows(kind: str, form: str, source: str, tmp_path: Path) -> None:
-    load = getattr(module, f"get_plain_rows_{kind}_dataset")
-    folder = write(tmp_path / form, SAMPLES, form)
-    from_folder = load(folder, "train", make_tokenizer())
-    from_file = load(f"{folder}/train.{form}", None, make_tokenizer())
-    assert list(from_folder) == list(load(source, "train", make_tokenizer()))
-    assert list(from_file) == list(from_folder)
-
-
-@pytest.mark.parametrize("kind", ["rl", "sft"])
-def test_a_source_without_columns_or_values_is_refused(
-    kind: str, source: str, tmp_path: Path
-) -> None:
-    load = getattr(module, f"get_plain_rows_{kind}_dataset")
-    other = write(tmp_path / "other", [{"something": "else"}])
-    with pytest.raises(ValueError, match="lacks the columns"):
-        load(other, "train", make_tokenizer())
-    empty = write(tmp_path / "empty", [dict.fromkeys(SAMPLES[0], "")])
-    with pytest.raises(ValueError, match="no rows with values"):
-        load(empty, "train", make_tokenizer())
 
 
 def test_rl_has_messages_and_answer(source: str) -> None:
@@ -95,8 +47,8 @@ def test_rl_has_messages_and_answer(source: str) -> None:
         assert [set(message) for message in row["messages"]] == [{"role", "content"}] * len(
             row["messages"]
         )
-        assert row["answer"] == text_of(sample[module.ANSWER_COLUMN])
-        assert row["messages"][-1]["content"] == text_of(sample[module.QUESTION_COLUMN])
+        assert row["answer"] == text_of(sample[module.ANSWER])
+        assert row["messages"][-1]["content"] == text_of(sample[module.QUESTION])
 
 
 def test_rl_drops_prompts_that_are_too_long(source: str) -> None:
@@ -114,8 +66,8 @@ def test_sft_learns_the_answer_and_nothing_else(source: str) -> None:
     for row, sample in zip(rows, SAMPLES, strict=True):
         learnt = [i for i, keep in zip(row["input_ids"], row["loss_mask"], strict=True) if keep]
         prompt = tokenizer.decode(row["input_ids"][: -len(learnt)])
-        assert tokenizer.decode(learnt) == text_of(sample[module.ANSWER_COLUMN]) + "<eos>"
-        assert prompt.endswith(text_of(sample[module.QUESTION_COLUMN]) + "<eos><assistant>")
+        assert tokenizer.decode(learnt) == text_of(sample[module.ANSWER]) + "<eos>"
+        assert prompt.endswith(text_of(sample[module.QUESTION]) + "<eos><assistant>")
 
 
 def test_sft_drops_rows_that_are_too_long(source: str) -> None:

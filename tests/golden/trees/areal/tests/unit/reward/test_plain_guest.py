@@ -18,8 +18,8 @@ REWARDS = importlib.import_module("trinity.common.rewards")
 
 # YOURS: add a response of your own model, its truth and the score it deserves
 CASES = [
-    ("2 + 3 makes 5, times 4.\ntwenty", "twenty", 1.0),
-    ("twenty\nor rather twenty-one", "twenty", 0.0),
+    ("5 times 4 is\ntwenty", "twenty", 1.0),
+    ("twenty\nno, a score", "twenty", 0.0),
     ("  twenty  one \n\n", "twenty one", 1.0),
     ("TWENTY", "twenty", 1.0),
     ("", "20", 0.0),

@@ -7,53 +7,10 @@ from typing import Any
 
 import gymnasium
 import pytest
-import torch
-from tokenizers import Tokenizer, decoders, models, pre_tokenizers
-from transformers import PreTrainedTokenizerFast
 
 import areal.workflow.plain_play as module
-from areal.api import ModelRequest, ModelResponse
 from areal.api.cli_args import GenerationHyperparameters
-
-CHAT = (
-    "{% for m in messages %}<{{ m['role'] }}>{{ m['content'] }}<eos>{% endfor %}"
-    "{% if add_generation_prompt %}<assistant>{% endif %}"
-)
-
-
-def make_tokenizer() -> PreTrainedTokenizerFast:
-    """Makes a byte tokenizer with a chat template, so that nothing is downloaded."""
-    specials = ["<pad>", "<eos>", "<system>", "<user>", "<assistant>"]
-    alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
-    vocab = {token: index for index, token in enumerate([*specials, *alphabet])}
-    tokenizer = Tokenizer(models.BPE(vocab, []))
-    tokenizer.add_special_tokens(specials)
-    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
-    tokenizer.decoder = decoders.ByteLevel()
-    return PreTrainedTokenizerFast(
-        tokenizer_object=tokenizer, pad_token="<pad>", eos_token="<eos>", chat_template=CHAT
-    )
-
-
-class ScriptedEngine:
-    """Answers with prepared texts in turn and remembers the requests."""
-
-    def __init__(self, tokenizer: PreTrainedTokenizerFast, *replies: str) -> None:
-        self.tokenizer = tokenizer
-        self.replies = list(replies)
-        self.requests: list[ModelRequest] = []
-
-    async def agenerate(self, req: ModelRequest) -> ModelResponse:
-        self.requests.append(req.copy())
-        tokens = self.tokenizer.encode(self.replies.pop(0) + "<eos>", add_special_tokens=False)
-        return ModelResponse(
-            input_tokens=list(req.input_ids),
-            output_tokens=tokens,
-            output_logprobs=[-0.1 * (n + 1) for n in range(len(tokens))],
-            output_versions=[7] * len(tokens),
-            stop_reason="stop",
-            tokenizer=req.tokenizer,
-        )
+from areal.testing import ScriptedEngine, check_trajectory, make_tokenizer
 
 
 # YOURS: make it speak and act as your environment does, and change the replies in the tests
@@ -80,7 +37,7 @@ class GuessEnv(gymnasium.Env):
         self.log.append("closed")
 
 
-def play(*replies: str, **kwargs: Any) -> tuple[ScriptedEngine, list[Any], Any]:
+def play(*replies: str | None, **kwargs: Any) -> tuple[ScriptedEngine, list[Any], Any]:
     tokenizer, log = make_tokenizer(), []
     engine, gconfig = ScriptedEngine(tokenizer, *replies), GenerationHyperparameters()
     kwargs = {"system_prompt": "Play.", "max_turns": 3, "turn_discount": 0.5, **kwargs}
@@ -102,17 +59,11 @@ def test_plays_until_the_environment_has_ended() -> None:
     assert prompts == [start, f"{start}5<eos><user>higher<eos><assistant>"]
 
 
-def test_trains_on_every_action_and_on_nothing_else() -> None:
-    engine, _, trajectory = play("5", "7")
-    first, second = (len(request.input_ids) for request in engine.requests)
-    between = second - first - 2
-    turns = [-1] * first + [0, 0] + [-1] * between + [1, 1]
-    assert trajectory["turn_ids"].tolist() == [turns]
-    assert trajectory["loss_mask"].tolist() == [[int(turn >= 0) for turn in turns]]
-    assert trajectory["versions"].tolist() == [[7 if turn >= 0 else -1 for turn in turns]]
-    expected = [0.0] * first + [-0.1, -0.2] + [0.0] * between + [-0.1, -0.2]
-    torch.testing.assert_close(trajectory["logprobs"], torch.tensor([expected]))
-    assert trajectory["input_ids"][0, :second].tolist() == engine.requests[1].input_ids
+@pytest.mark.parametrize("first", ["5", "12 is too much", None])
+def test_trains_on_every_action_and_on_nothing_else(first: str | None) -> None:
+    engine, _, trajectory = play(first, "7")
+    assert len(engine.requests) == 2
+    check_trajectory(engine, trajectory)
 
 
 def test_what_is_no_action_costs_a_turn() -> None:
@@ -132,10 +83,10 @@ def test_an_environment_that_fails_rejects_the_episode() -> None:
         play("9")
 
 
-@pytest.mark.parametrize(("max_turns", "turn_discount"), [(0, 1.0), (1, 0.0), (1, 1.5)])
-def test_refuses_impossible_settings(max_turns: int, turn_discount: float) -> None:
+@pytest.mark.parametrize("kwargs", [{"max_turns": 0}, {"turn_discount": 0}, {"turn_discount": 1.5}])
+def test_refuses_impossible_settings(kwargs: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match="max_turns"):
-        play("7", max_turns=max_turns, turn_discount=turn_discount)
+        play("7", **kwargs)
 
 
 @pytest.mark.parametrize("env", ["FrozenLake-v1", "gymnasium.envs.toy_text.FrozenLakeEnv"])

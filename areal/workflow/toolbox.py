@@ -1,8 +1,9 @@
-"""Lets a model call plain functions: reads its calls, checks them and runs them in workers."""
+"""Let a model call plain functions: read its calls, check them and run them in workers."""
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import inspect
 import json
 import re
@@ -13,6 +14,8 @@ from typing import Any
 
 from areal.api import AsyncRewardWrapper
 from areal.utils.hf_utils import apply_chat_template
+
+from .trajectory import next_turn_ids
 
 ANCHOR = "[completion]"
 MAX_CALLS = 8
@@ -45,7 +48,8 @@ class Tool:
         """Write what the function returns, or how it fails, as text; return 1.0."""
         Path(path).touch()  # from here on, what ends this process is the tool
         try:
-            value = self.func(**arguments)
+            with contextlib.chdir("."):  # the next call starts where this one did
+                value = self.func(**arguments)
             text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
         except BaseException as error:  # of sys.exit too: a tool ends its own call only
             text = f"Error: {type(error).__name__}: {error}"
@@ -140,15 +144,8 @@ class Toolbox:
         texts = [*done, *refused]
         # A result must not forge the end of a turn.
         texts = [self.special.sub(lambda m: f"{m[0][0]} {m[0][1:]}", text) for text in texts]
-        chat = [("user", "?"), ("assistant", ANCHOR), *(("tool", text) for text in texts)]
-        messages = [{"role": role, "content": content} for role, content in chat]
-        rendered = apply_chat_template(
-            self.tokenizer, messages, tokenize=False, add_generation_prompt=True
-        )
-        tail = rendered.partition(ANCHOR)[2]
-        ids = self.tokenizer.encode(tail, add_special_tokens=False)
-        # The template closes the turn; a completion that was not cut off has done so itself.
-        return ids[1:] if ids[:1] == [last_token] else ids
+        replies = [{"role": "tool", "content": text} for text in texts]
+        return next_turn_ids(self.tokenizer, replies, last_token)
 
     async def run_one(self, call: str) -> str:
         """Check and run one call; return its result as text, or what is wrong with it."""

@@ -1,4 +1,4 @@
-"""Runs Python programs that nobody trusts, each in a process that can harm nothing but itself.
+"""Run Python programs that nobody trusts, each in a process that can harm nothing but itself.
 
 The grader starts this very file as a second interpreter, the supervisor; it forks one child for
 each program, locks it in and watches it. Tests run in a second child, the judge, which never runs
@@ -31,6 +31,7 @@ import select
 import signal
 import struct
 import sys
+import textwrap
 import time
 import types
 from collections.abc import Callable, Iterable, Sequence
@@ -39,22 +40,22 @@ from typing import Any, NamedTuple, NoReturn
 BACKENDS = ("namespaces", "landlock")
 """What keeps the files, in the order in which it is tried."""
 
-PATIENCE = 10
-"""How many times its limit a program may take where it waits for the processor only."""
-
 SCRATCH = "/sandbox"
 """Where the scratch folder stands in the file system that namespaces show to a program."""
 
 
 class Limits(NamedTuple):
-    """Says what a program may use; `total_s` is for all programs of one call together.
+    """Bound what a program may use; totals are for all programs of one call together.
 
-    `wall_s` and `total_s` count no time in which a program wants the processor and does not get it.
+    Who uses up the processor time has failed. Where the time on the clock is up before that, the
+    machine is busy or the program sleeps, nobody can tell which, and `run` raises. The totals stay
+    below the 15 s that a reward call has, whose end would be counted as a reward of 0.0.
     """
 
     cpu_s: float = 4.0
     wall_s: float = 8.0
-    total_s: float = 12.0
+    total_cpu_s: float = 10.0
+    total_wall_s: float = 12.0
     memory_bytes: int = 1 << 30
     output_bytes: int = 1 << 20
     file_bytes: int = 8 << 20
@@ -64,7 +65,7 @@ class Limits(NamedTuple):
 
 
 class Case(NamedTuple):
-    """Is one run of a program: its standard input, and tests of it to run beside it afterwards.
+    """Describe one run of a program: its standard input, and tests to run beside it afterwards.
 
     Args:
         stdin: What it reads.
@@ -77,7 +78,7 @@ class Case(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """Is how one run ended: "ok", or what went wrong; its output; which tests passed."""
+    """Hold how one run ended: "ok", or what went wrong; its output; which tests passed."""
 
     end: str
     output: str
@@ -95,7 +96,7 @@ def run(
     stop_early: bool = False,
     allow_unsandboxed: bool = False,
 ) -> list[Outcome]:
-    """Runs a program once for each case; one that was not reached has the end "time".
+    """Run a program once for each case; one that no processor time was left for ends in "time".
 
     Args:
         code: The program.
@@ -105,8 +106,8 @@ def run(
         allow_unsandboxed: Run even where nothing can keep the program off the files.
 
     Raises:
-        RuntimeError: This machine has no means to lock a program in, or is too busy to run it in
-            its time, or the sandbox itself failed.
+        RuntimeError: This machine has no means to lock a program in, or the time on the clock was
+            up before the processor time was, or the sandbox itself failed.
         ValueError: A test gives the program what cannot leave the test's process.
     """
     backend, reasons = find_backend()
@@ -120,7 +121,7 @@ def run(
 
 @functools.cache
 def find_backend() -> tuple[str, str]:
-    """Returns what keeps the files here, by trying it ("" for nothing), and why not the others."""
+    """Return what keeps the files here, by trying it ("" for nothing), and why not the others."""
     import tempfile
 
     reasons: list[str] = []
@@ -183,7 +184,7 @@ def _supervised(
             os.close(fd)
     try:
         data = marshal.dumps((*request, roots, paths))
-        answer, errors = process.communicate(data, PATIENCE * limits.total_s + 10)
+        answer, errors = process.communicate(data, limits.total_wall_s + 2)
     except subprocess.TimeoutExpired:
         raise RuntimeError("the sandbox's supervisor gave no answer") from None
     finally:
@@ -199,8 +200,11 @@ def _supervised(
 
 
 def _outcome(tests: Sequence[Any], end: str, output: bytes, report: bytes) -> Outcome:
-    if end == "busy":
-        raise RuntimeError("this machine is too busy to run the program in its time; try again")
+    if end == "stalled":
+        raise RuntimeError(
+            "the program's time was up before it had used its processor time: this machine is too "
+            "busy, or the program sleeps; try again"
+        )
     verdicts = report.decode("utf-8", "replace") if end == "ok" else ""
     if verdicts.startswith("unusable "):
         raise ValueError(f"the tests {verdicts.removeprefix('unusable ')}")
@@ -209,7 +213,7 @@ def _outcome(tests: Sequence[Any], end: str, output: bytes, report: bytes) -> Ou
 
 
 def _readable() -> tuple[list[str], list[str]]:
-    """Returns what a program may read, and the part of this process's module path inside it."""
+    """Return what a program may read, and the part of this process's module path inside it."""
     import sysconfig
 
     known = sysconfig.get_paths()
@@ -225,11 +229,93 @@ def _readable() -> tuple[list[str], list[str]]:
     return roots, [path for path in sys.path if f"{path}/".startswith(inside)]
 
 
-# --- tests of a row ----------------------------------------------------------------------------
+# --- completions and rows -----------------------------------------------------------------------
+
+LANGUAGES = {"", "python", "python3", "py"}
+
+
+def extract_code(completion: str) -> str | None:
+    """Find a completion's program: its last fenced block of Python, or else of no language."""
+    programs: dict[bool, str] = {}
+    lines = iter(completion.splitlines(keepends=True))
+    for opening in lines:
+        info = opening.strip().lstrip("`")
+        ticks = len(opening.strip()) - len(info)
+        if ticks < 3 or "`" in info:
+            continue
+        language = info.split()[0].lower() if info else ""
+        block: list[str] = []
+        for line in lines:
+            if len(line.strip()) >= ticks and not line.strip().strip("`"):
+                if language in LANGUAGES:
+                    programs[bool(language)] = textwrap.dedent("".join(block))
+                break
+            block.append(line)
+    return programs.get(True, programs.get(False))
+
+
+def run_cases(
+    code: str, cases: list[tuple[str, str]], limits: Limits | None = None, **options: bool
+) -> list[bool]:
+    """Run a program once for each input, and return which outputs are as expected.
+
+    Args:
+        code: The program.
+        cases: What it reads, and what it must print; see `read_cases`.
+        limits: What it may use.
+        **options: Those of `run`, which also says what is raised.
+    """
+    runs = run(code, [Case(text) for text, _ in cases], limits, **options)
+    return [
+        done.end == "ok" and _lines(done.output) == _lines(expected)
+        for done, (_, expected) in zip(runs, cases, strict=True)
+    ]
+
+
+def run_tests(
+    code: str, tests: list[tuple[str, str]], limits: Limits | None = None, **options: bool
+) -> list[bool]:
+    """Run tests beside a program, and return which of them pass.
+
+    Args:
+        code: The program.
+        tests: What `read_tests` gives; what only prepares a test is not in the result.
+        limits: What it may use.
+        **options: Those of `run`, which also says what is raised.
+    """
+    (done,) = run(code, [Case("", tuple(tests))], limits, **options)
+    return [ok for (kind, _), ok in zip(tests, done.passed, strict=True) if kind == "test"]
+
+
+def read_cases(test_cases: Any) -> list[tuple[str, str]]:
+    """Return the inputs of a row's tests, each with the output that it must give.
+
+    Args:
+        test_cases: A list of {"input": ..., "output": ...}, or its JSON.
+
+    Raises:
+        ValueError: It is something else, or empty.
+    """
+    try:
+        rows = json.loads(test_cases) if isinstance(test_cases, str) else test_cases
+        pairs = [(row["input"], row["output"]) for row in rows]
+    except (KeyError, TypeError, ValueError, RecursionError) as error:
+        raise ValueError(f"test_cases must hold an input and an output each: {error!r}") from error
+    if not pairs:
+        raise ValueError("the row's test_cases are empty")
+    wrong = [each for pair in pairs for each in pair if not isinstance(each, str | int | float)]
+    if wrong:
+        raise ValueError(f"inputs and outputs of test_cases must be text, not {wrong[0]!r:.80}")
+    return [(str(given), str(expected)) for given, expected in pairs]
+
+
+def _lines(text: str) -> list[str]:
+    """Return the lines of an output, blanks at the end of lines and of the text aside."""
+    return [line.rstrip() for line in text.rstrip().splitlines()]
 
 
 def read_tests(test_code: Any, entry_point: str | None = None) -> list[tuple[str, str]]:
-    """Takes a row's tests apart: each assert or block with asserts at the top level is one.
+    """Take a row's tests apart: each assert or block with asserts at the top level is one.
 
     Where there is none, each call is: those of functions that hold the asserts.
 
@@ -272,7 +358,7 @@ def read_tests(test_code: Any, entry_point: str | None = None) -> list[tuple[str
 
 
 def _names_of(node: Any) -> set[str]:
-    """Returns the names and attributes that a statement outside of definitions uses."""
+    """Return the names and attributes that a statement outside of definitions uses."""
     import ast
 
     if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
@@ -296,7 +382,7 @@ def _is_case(node: Any) -> bool:
 
 
 class _Child(NamedTuple):
-    """Is a program under way: its process, as numbered here and in /proc, and what it writes to."""
+    """Hold a program under way: its process, as numbered here and in /proc, and its outputs."""
 
     pid: int
     number: str
@@ -305,7 +391,7 @@ class _Child(NamedTuple):
 
 
 def main() -> None:
-    """Is the supervisor's life; the call returns in the processes of programs only."""
+    """Live as the supervisor; the call returns in the processes of programs only."""
     # What the grader ignores or blocks is inherited.
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_SETMASK, [])
@@ -335,35 +421,39 @@ def main() -> None:
         os._exit(1)
 
     signal.signal(signal.SIGTERM, end)
-    left = limits.total_s
+    started, cpu_left_s = time.monotonic(), limits.total_cpu_s
     rows: list[tuple[str, bytes, bytes]] = []
     for stdin, tests_fd in cases:
-        if left <= 0 or (stop_early and rows and rows[-1][0] != "ok"):
+        if cpu_left_s <= 0 or (stop_early and rows and rows[-1][0] != "ok"):
             break
+        wall_left_s = limits.total_wall_s - (time.monotonic() - started)
+        allowed = limits._replace(
+            cpu_s=min(limits.cpu_s, cpu_left_s), wall_s=min(limits.wall_s, wall_left_s)
+        )
         # Either end of a pipe that the other child has would keep it open.
         asked, ask = os.pipe() if tests_fd >= 0 else (-1, -1)
         answered, answer = os.pipe() if tests_fd >= 0 else (-1, -1)
         links = [answer, asked] if tests_fd >= 0 else []
         text = _file(scratch, stdin.encode("utf-8", "replace"))
-        child = _start(backend, own_pids, [text, *links], places[0], limits, roots)
+        child = _start(backend, own_pids, [text, *links], places[0], allowed, roots)
         if child is None:
             return _become(code, paths, bool(links))
         children[:] = [child]
         if links:
             inputs = [tests_fd, ask, answered]
-            judge = _start(backend, own_pids, inputs, places[1], limits, roots, is_silent=True)
+            judge = _start(backend, own_pids, inputs, places[1], allowed, roots, is_silent=True)
             if judge is None:
                 del code
                 return _judge(paths)
             children.append(judge)
-        end_of_it, output, report, used_s = _watch(
-            children, limits, min(left, limits.wall_s), places[0]
-        )
+        end_of_it, output, report, cpu_s = _watch(children, allowed, places[0])
         rows.append((end_of_it, output, report))
-        left -= used_s
+        cpu_left_s -= cpu_s
         children.clear()
         for path in places:
             _clear(path)
+        if end_of_it == "stalled":
+            break
     _clear(scratch)
     os.rmdir(scratch)
     _write_all(1, marshal.dumps(rows))
@@ -379,7 +469,7 @@ def _start(
     roots: list[str],
     is_silent: bool = False,
 ) -> _Child | None:
-    """Forks a locked-in child; returns None in it, with inputs as the descriptors 0, 5, 6 ...
+    """Fork a locked-in child; return None in it, with inputs as the descriptors 0, 5, 6 ...
 
     Raises:
         OSError: Something that is needed to lock it in does not work here.
@@ -420,13 +510,11 @@ def _start(
     return _Child(pid, said.removeprefix("ready "), output, report)
 
 
-def _watch(
-    children: list[_Child], limits: Limits, wall_s: float, scratch: str
-) -> tuple[str, bytes, bytes, float]:
-    """Collects what a program and its judge write until the last of them ends, or has to.
+def _watch(children: list[_Child], limits: Limits, scratch: str) -> tuple[str, bytes, bytes, float]:
+    """Collect what a program and its judge write until the last of them ends, or has to.
 
     Returns:
-        How it ended, the program's output, the last child's report, and the seconds that it took.
+        How it ended, the program's output, the last child's report, and its processor time.
     """
     program, last = children[0], children[-1]
     data = {program.output: bytearray(), last.report: bytearray()}
@@ -438,19 +526,16 @@ def _watch(
     if watched is not None:
         poller.register(watched, select.POLLIN)
     started = time.monotonic()
-    reason, status, cpu_s, used_s = "", None, 0.0, 0.0
+    reason, status, cpu_s = "", None, 0.0
     while status is None:
         for fd, _ in poller.poll(20 if watched is not None else 2):
             if fd in data and not _read_some(fd, data[fd]):
                 poller.unregister(fd)
-        elapsed_s = time.monotonic() - started
-        used_s = elapsed_s - _waited_s(children, elapsed_s)
-        numbers = [child.number for child in children]
-        reason = _excess(numbers, data, limits, scratch)
-        if not reason and used_s > wall_s:
+        reason = _excess([child.number for child in children], data, limits, scratch)
+        if not reason and max(_cpu_s(child.pid) for child in children) > limits.cpu_s:
             reason = "time"
-        elif not reason and elapsed_s > PATIENCE * wall_s:
-            reason = "busy"
+        elif not reason and time.monotonic() - started > limits.wall_s:
+            reason = "stalled"
         if reason:
             _kill(last.pid, wait=False)
         pid, found, usage = os.wait4(last.pid, 0 if reason else os.WNOHANG)
@@ -472,27 +557,19 @@ def _watch(
     if not reason:
         reason = "time" if cpu_s > limits.cpu_s else _excess([], data, limits, "")
     end = reason or ("ok" if status == 0 else f"status {status}")
-    return end, bytes(data[program.output]), bytes(data[last.report]), used_s
+    return end, bytes(data[program.output]), bytes(data[last.report]), cpu_s
 
 
-def _waited_s(children: list[_Child], elapsed_s: float) -> float:
-    """Returns for how long processes wanted a processor and got none, 0.0 where nothing tells.
-
-    Of each process the thread that waited longest counts, as they wait at once.
-    """
-    waited_ns = 0
-    for child in children:
-        folder, longest_ns = f"/proc/{child.number}/task", 0
-        with contextlib.suppress(OSError, ValueError, IndexError):
-            for thread in os.listdir(folder):
-                with open(f"{folder}/{thread}/schedstat") as file:
-                    longest_ns = max(longest_ns, int(file.read().split()[1]))
-        waited_ns += longest_ns
-    return min(waited_ns / 1e9, elapsed_s)
+def _cpu_s(pid: int) -> float:
+    """Return the processor time of a child, 0.0 where only its end tells."""
+    with contextlib.suppress(OSError, OverflowError):
+        # The number that Linux gives to the clock of a process, as clock_getcpuclockid(3) does.
+        return time.clock_gettime((~pid << 3) | 2)
+    return 0.0
 
 
 def _excess(numbers: list[str], data: dict[int, bytearray], limits: Limits, scratch: str) -> str:
-    """Returns what a program or its judge has too much of, if anything."""
+    """Return what a program or its judge has too much of, if anything."""
     if any(len(part) > limits.output_bytes for part in data.values()):
         return "output"
     for number in numbers:
@@ -514,7 +591,7 @@ def _pidfd(pid: int) -> int | None:
 
 
 def _kill(pid: int, wait: bool = True) -> None:
-    """Ends a process and its group."""
+    """End a process and its group."""
     for kill in (os.killpg, os.kill):
         with contextlib.suppress(ProcessLookupError, PermissionError):
             kill(pid, signal.SIGKILL)
@@ -524,7 +601,7 @@ def _kill(pid: int, wait: bool = True) -> None:
 
 
 def _clear(scratch: str) -> None:
-    """Empties the scratch folder; only where nothing locked the program in it holds folders."""
+    """Empty the scratch folder; only where nothing locked the program in it holds folders."""
     for entry in list(os.scandir(scratch)):
         try:
             os.unlink(entry.path)
@@ -535,7 +612,7 @@ def _clear(scratch: str) -> None:
 
 
 def _file(folder: str, data: bytes) -> int:
-    """Returns a file without a name that holds the data."""
+    """Return a file without a name that holds the data."""
     if hasattr(os, "memfd_create"):
         fd = os.memfd_create("input")
     else:
@@ -555,7 +632,7 @@ def _read_all(fd: int) -> bytes:
 
 
 def _read_some(fd: int, data: bytearray) -> bool:
-    """Reads a piece; False at the end, and where nothing is there yet."""
+    """Read a piece; False at the end, and where nothing is there yet."""
     try:
         part = os.read(fd, 1 << 16)
     except BlockingIOError:
@@ -631,7 +708,7 @@ def _libc() -> Any:
 
 
 def _call(name: str, *arguments: int | bytes | None) -> int:
-    """Calls a function of the C library.
+    """Call a function of the C library.
 
     Raises:
         OSError: It failed.
@@ -650,7 +727,7 @@ def _die_with_parent(number: int) -> None:
 
 
 def _place(fds: list[int]) -> None:
-    """Makes the descriptors 0, 1, 2 ... and closes all others."""
+    """Make the descriptors 0, 1, 2 ... and close all others."""
     high = [os.dup2(fd, 100 + place) for place, fd in enumerate(fds)]
     for place, fd in enumerate(high):
         os.dup2(fd, place)
@@ -689,7 +766,7 @@ def _set_limits(limits: Limits) -> None:
 
 
 def _enter_namespaces() -> int:
-    """Continues in a process of new namespaces; returns that of its process numbers."""
+    """Continue in a process of new namespaces; return that of its process numbers."""
     uid, gid = os.geteuid(), os.getegid()
     _call("unshare", NEWUSER | NEWNET | NEWIPC | NEWPID)
     rows = {"setgroups": "deny", "uid_map": f"{NOBODY} {uid} 1", "gid_map": f"{NOBODY} {gid} 1"}
@@ -705,7 +782,7 @@ def _enter_namespaces() -> int:
 
 
 def _change_root(roots: list[str], limits: Limits) -> None:
-    """Gives this process a file system of its own: what it may read, and the scratch folder."""
+    """Give this process a file system of its own: what it may read, and the scratch folder."""
     private, bind, recursive, detach = 1 << 18, 1 << 12, 1 << 14, 2
     safe = 2 | 4 | 8  # no set-uid, no devices, no programs
     _call("unshare", NEWNS)
@@ -735,7 +812,7 @@ def _change_root(roots: list[str], limits: Limits) -> None:
 
 
 def _keep_files(scratch: str, roots: list[str]) -> None:
-    """Has Landlock refuse all files but what may be read, and the scratch folder, which is flat."""
+    """Have Landlock refuse all files but what may be read, and the flat scratch folder."""
     execute, write, read, read_folder, remove, make, truncate = 1, 2, 4, 8, 32, 256, 1 << 14
     abi = _call("syscall", LANDLOCK_CREATE, None, 0, 1)
     known = (1 << (13, 14, 15)[min(abi, 3) - 1]) - 1
@@ -756,7 +833,7 @@ def _keep_files(scratch: str, roots: list[str]) -> None:
 
 
 def _filter_calls() -> None:
-    """Has the kernel refuse all system calls but those of the tables, and new processes."""
+    """Have the kernel refuse all system calls but those of the tables, and new processes."""
     program = _filter_program(os.uname().machine)
     text = b"".join(struct.pack("HBBI", *row) for row in program)
     memory = ctypes.create_string_buffer(text, len(text))
@@ -766,7 +843,7 @@ def _filter_calls() -> None:
 
 
 def _filter_program(machine: str) -> list[tuple[int, int, int, int]]:
-    """Returns the filter as rows of a classic BPF program: operation, jumps, value.
+    """Return the filter as rows of a classic BPF program: operation, jumps, value.
 
     Raises:
         KeyError: The machine's system calls are not known.
@@ -834,7 +911,7 @@ class _Wire(NamedTuple):
         _write_all(self.writes, struct.pack("I", len(data)) + data)
 
     def receive(self) -> Any:
-        """Waits for a message.
+        """Wait for a message.
 
         Raises:
             EOFError: The other side has ended, or sends what is no message.
@@ -858,7 +935,7 @@ class _Wire(NamedTuple):
 
 
 def _pack(value: Any, other: Pack) -> Any:
-    """Returns a value as JSON: scalars as they are, all else as a list that begins with its kind.
+    """Return a value as JSON: scalars as they are, all else as a list that begins with its kind.
 
     What is a subclass of a plain type travels as that type; `other` packs what is none.
     """
@@ -891,7 +968,7 @@ def _pack(value: Any, other: Pack) -> Any:
 
 
 def _unpack(data: Any, other: Callable[[str, list[Any]], Any]) -> Any:
-    """Returns what `_pack` packed; `other` takes kinds that are not plain."""
+    """Return what `_pack` packed; `other` takes kinds that are not plain."""
     if not isinstance(data, list):
         return data
     kind, *rest = data
@@ -926,7 +1003,7 @@ def _error_message(error: BaseException) -> list[Any]:
 
 
 def _error_of(names: Any, text: Any, known: dict[str, Any]) -> Exception:
-    """Returns an exception of the first type that has a name here."""
+    """Return an exception of the first type that has a name here."""
     for name in names:
         kind = known.get(name) or getattr(builtins, str(name), None)
         if isinstance(kind, type) and issubclass(kind, Exception):
@@ -939,7 +1016,7 @@ def _error_of(names: Any, text: Any, known: dict[str, Any]) -> Exception:
 
 
 def _become(code: str, paths: list[str], has_judge: bool) -> None:
-    """Runs the program as the main module, or as another one that then answers its judge."""
+    """Run the program as the main module, or as another one that then answers its judge."""
     sys.path += [path for path in paths if path not in sys.path]
     sys.argv = ["program.py"]
     builtins.exit = builtins.quit = sys.exit  # which -S leaves out
@@ -952,7 +1029,7 @@ def _become(code: str, paths: list[str], has_judge: bool) -> None:
 
 
 class _Answering:
-    """Does what the judge asks for, with the names of the program.
+    """Do what the judge asks for, with the names of the program.
 
     Nothing here is trusted: a program can answer in its own way whatever it likes.
     """
@@ -963,7 +1040,7 @@ class _Answering:
         self.kept: dict[int, Any] = {}
 
     def attend(self) -> Any:
-        """Answers until the judge has ended, or until a function of the tests returned."""
+        """Answer until the judge has ended, or until a function of the tests returned."""
         while True:
             try:
                 verb, *rest = self.wire.receive()
@@ -1055,7 +1132,7 @@ class _Gone(BaseException):
 
 
 def _judge(paths: list[str]) -> None:
-    """Runs tests with the program's names in the other process, and reports which passed."""
+    """Run tests with the program's names in the other process, and report which passed."""
     import ast
 
     sys.path += [path for path in paths if path not in sys.path]
@@ -1089,7 +1166,7 @@ def _judge(paths: list[str]) -> None:
 
 
 class _Asking:
-    """Has the program's process do what tests ask for, and trusts none of its answers."""
+    """Have the program's process do what tests ask for, and trust none of its answers."""
 
     def __init__(self, wire: _Wire) -> None:
         self.wire = wire
@@ -1100,7 +1177,7 @@ class _Asking:
         self.unusable = ""
 
     def find_names(self, trees: list[Any]) -> dict[str, Any]:
-        """Returns what stands for the program's names that tests use.
+        """Return what stands for the program's names that tests use.
 
         A built-in name is the program's only where tests use no other: a program that brings its
         own ``all`` or ``isinstance`` would pass whatever they guard.
@@ -1130,7 +1207,9 @@ class _Asking:
         if kind == "module":
             import importlib
 
-            return importlib.import_module(rest[0])
+            # Such as `np`; a `math` that is another one may be less exact.
+            is_named = name in sys.stdlib_module_names
+            return importlib.import_module(name if is_named else rest[0])
         value = self.unpack(rest[0]) if kind == "value" else None
         # Nor may an object of the program's stand in for a module that the tests did not import.
         is_plain = kind == "value" and not isinstance(value, _Remote)
@@ -1158,7 +1237,7 @@ class _Asking:
         return _fields(self._ask(*request), "value", 2)
 
     def _ask(self, *request: Any) -> Any:
-        """Sends a request and returns the answer, after the calls of the tests' own functions.
+        """Send a request and return the answer, after the calls of the tests' own functions.
 
         Raises:
             Exception: The program raised one of this name.
@@ -1239,7 +1318,7 @@ class _Asking:
 
 
 def _bound(trees: list[Any]) -> set[str]:
-    """Returns the names that tests bind at the top of their module."""
+    """Return the names that tests bind at the top of their module."""
     import ast
 
     found: set[str] = set()
@@ -1264,7 +1343,7 @@ def _fields(answer: Any, kind: str, count: int) -> list[Any]:
 
 
 def _overwrite(given: Any, value: Any) -> None:
-    """Gives a list, dictionary or set the content that it has in the program's process."""
+    """Give a list, dictionary or set the content that it has in the program's process."""
     if isinstance(given, list) and isinstance(value, list):
         given[:] = value
     elif isinstance(given, dict | set) and type(value) is type(given):

@@ -1,0 +1,138 @@
+"""What workflows share: the tokens of an episode, of the next turn, and the call of the reward."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+
+from areal.api.io_struct import ModelRequest
+from areal.utils.hf_utils import apply_chat_template
+
+if TYPE_CHECKING:
+    from areal.api.io_struct import ModelResponse
+
+_ANCHOR = "[completion]"
+
+
+async def score(
+    reward: Callable[..., Awaitable[float]],
+    tokenizer: Any,
+    response: ModelResponse,
+    data: dict[str, Any],
+) -> float:
+    """Return the reward of a completion.
+
+    Args:
+        reward: An ``AsyncRewardWrapper``, called as (prompt, completion, prompt_ids,
+            completion_ids, **row).
+        tokenizer: Turns prompt and completion into text, special tokens of the latter left out.
+        response: What was generated, which may be nothing.
+        data: The row.
+    """
+    return await reward(
+        tokenizer.decode(response.input_tokens),
+        tokenizer.decode(response.output_tokens, skip_special_tokens=True),
+        response.input_tokens,
+        response.output_tokens,
+        **data,
+    )
+
+
+def next_turn_ids(tokenizer: Any, replies: Sequence[dict[str, Any]], last_token: int) -> list[int]:
+    """Return the tokens between a completion and the next one.
+
+    Args:
+        tokenizer: A tokenizer with a chat template.
+        replies: The messages that the model reads, of the user or of tools.
+        last_token: What the completion ended in. The template closes the turn, and a completion
+            that was not cut off has done so itself.
+    """
+    before = [{"role": "user", "content": "?"}, {"role": "assistant", "content": _ANCHOR}]
+    rendered = apply_chat_template(
+        tokenizer, [*before, *replies], tokenize=False, add_generation_prompt=True
+    )
+    ids = tokenizer.encode(rendered.partition(_ANCHOR)[2], add_special_tokens=False)
+    return ids[1:] if ids[:1] == [last_token] else ids
+
+
+def completion_text(tokenizer: Any, response: ModelResponse) -> str:
+    """Return the completion as text, without the tokens that ended it.
+
+    Only a trailing run of end-of-sequence and padding goes, so that a reward that compares text
+    exactly sees what the model said; other special tokens stay.
+    """
+    tokens = response.output_tokens
+    stops = (tokenizer.eos_token_id, tokenizer.pad_token_id)
+    end = len(tokens)
+    while end and tokens[end - 1] in stops:
+        end -= 1
+    return tokenizer.decode(tokens[:end])
+
+
+class Trajectory:
+    """Collect one episode's tokens in the order in which the engine saw and made them."""
+
+    def __init__(self) -> None:
+        self.input_ids: list[int] = []
+        self._loss_mask: list[int] = []
+        self._logprobs: list[float] = []
+        self._versions: list[int] = []
+        self._turn_ids: list[int] = []
+        self.num_turns = 0
+
+    def __len__(self) -> int:
+        return len(self.input_ids)
+
+    def add_prompt(self, tokens: Sequence[int]) -> None:
+        """Append tokens that were given: no loss, log-probability 0, version and turn -1."""
+        count = len(tokens)
+        self.input_ids += tokens
+        self._loss_mask += [0] * count
+        self._logprobs += [0.0] * count
+        self._versions += [-1] * count
+        self._turn_ids += [-1] * count
+
+    def add_response(self, response: ModelResponse, turn: int) -> None:
+        """Append tokens that the engine generated in a turn."""
+        count = len(response.output_tokens)
+        self.input_ids += response.output_tokens
+        self._loss_mask += [1] * count
+        self._logprobs += response.output_logprobs
+        self._versions += response.output_versions
+        self._turn_ids += [turn] * count
+
+    async def generate(self, engine: Any, gconfig: Any, tokenizer: Any) -> ModelResponse:
+        """Have the engine go on from here, and append what it generates as the next turn."""
+        # A copy, as the request is kept by whoever gets it.
+        tokens = list(self.input_ids)
+        response = await engine.agenerate(
+            ModelRequest(input_ids=tokens, gconfig=gconfig, tokenizer=tokenizer)
+        )
+        self.add_response(response, self.num_turns)
+        self.num_turns += 1
+        return response
+
+    def to_tensors(self, reward: float) -> dict[str, torch.Tensor]:
+        """Return the trajectory as the trainer takes it.
+
+        Returns:
+            ``input_ids``, ``loss_mask``, ``versions``, ``turn_ids`` int32 [1, L]; ``logprobs``
+            float32 [1, L]; ``attention_mask`` bool [1, L]; ``rewards`` float32 [1].
+        """
+        return {
+            "input_ids": _row(self.input_ids, np.int32),
+            "loss_mask": _row(self._loss_mask, np.int32),
+            "logprobs": _row(self._logprobs, np.float32),
+            "versions": _row(self._versions, np.int32),
+            "turn_ids": _row(self._turn_ids, np.int32),
+            "attention_mask": torch.ones((1, len(self.input_ids)), dtype=torch.bool),
+            "rewards": torch.from_numpy(np.array([reward], np.float32)),
+        }
+
+
+def _row(values: list[Any], dtype: type) -> torch.Tensor:
+    # Three times as fast as torch.tensor on a list.
+    return torch.from_numpy(np.array([values], dtype))
