@@ -72,8 +72,8 @@ class Settings:
     sft_config: Path = ROOT / "examples" / "arithmetic" / "sft.yaml"
     grpo_config: Path = ROOT / "examples" / "arithmetic" / "grpo.yaml"
     ppo_config: Path = ROOT / "examples" / "arithmetic" / "ppo.yaml"
-    dpo_config: Path = ROOT / "examples" / "arithmetic" / "dpo.yaml"
-    rw_config: Path = ROOT / "examples" / "arithmetic" / "rw.yaml"
+    dpo_config: Path = ROOT / "examples" / "preferences" / "dpo.yaml"
+    rw_config: Path = ROOT / "examples" / "preferences" / "rw.yaml"
     images_config: Path = ROOT / "examples" / "shapes" / "grpo.yaml"
 
 

@@ -76,7 +76,7 @@ class VLLMBackend:
         if gconfig.stop:
             payload["stop"] = gconfig.stop
         if gconfig.seed is not None:
-            # A stream of vLLM begins anew with each request; so a resumed one gets its own.
+            # A stream of vLLM restarts with each request; so a resumed one gets its own.
             payload["seed"] = (gconfig.seed + len(req.input_ids)) % _MAX_SEED
         if with_lora:
             payload["model"] = get_versioned_lora_name(gconfig.lora_name, version)

@@ -2,7 +2,7 @@
 
 A folder of weights carries a manifest with the size and SHA-256 of each file, so that a copy that
 was cut short or mixed up is refused and never loaded. A process group stands alone, apart from the
-groups of training: it has its own store, a short time-out, and is made anew when servers join.
+groups of training: it has its own store, a short time-out, and is made again when servers join.
 """
 
 from __future__ import annotations

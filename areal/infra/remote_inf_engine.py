@@ -288,7 +288,7 @@ class RemoteInfEngine(InferenceEngine):
 
     @property
     def membership_epoch(self) -> int:
-        """Grows when a server joins, leaves, dies or restarts; weight groups are made anew then."""
+        """Grows when a server joins, leaves, dies or restarts; then weight groups are rebuilt."""
         return self._pool.fleet.epoch
 
     def reachable_servers(self) -> list[str]:

@@ -29,21 +29,23 @@ class SamplingSeeds:
     def key_of(self, request_seed: int | None) -> tuple[int, ...] | None:
         """Return the integers that name the stream of a new request; None where it has none.
 
-        Samples of one prompt differ although they share a seed.
+        Samples of one prompt, and the requests of one episode, differ although they share a seed.
+        Outside of an episode the same seed is the same stream.
         """
         context = workflow_context.get()
         task, sample = context.task_id, context.sample_idx
         own_seed = () if request_seed is None else (request_seed,)
-        if task is None or not self._is_deterministic:
-            if not own_seed:
-                return None
-            return own_seed if sample is None else (*own_seed, sample)
+        if task is None or not (own_seed or self._is_deterministic):
+            return own_seed or None
         episode = (task, sample or 0)
         turn = self._num_requests.pop(episode, 0)
         self._num_requests[episode] = turn + 1
         if len(self._num_requests) > MAX_KNOWN_EPISODES:
             self._num_requests.popitem(last=False)
-        return (self._seed, int(context.is_eval), *episode, turn, *own_seed)
+        if self._is_deterministic:
+            return (self._seed, int(context.is_eval), *episode, turn, *own_seed)
+        # The first request of a lone episode draws what it would draw outside of one.
+        return (*own_seed, sample or 0, turn) if sample or turn else own_seed
 
     def of(self, request_seed: int | None) -> int | None:
         """Return the same name as one integer, as servers take it; None where there is none."""

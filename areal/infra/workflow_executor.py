@@ -437,7 +437,7 @@ class WorkflowExecutor:
         """Return counts since the last call.
 
         Args:
-            reset: Starts counting anew.
+            reset: Starts counting again.
 
         Returns:
             ``rollout/accepted``, ``rollout/rejected``, ``rollout/failed`` and

@@ -8,6 +8,7 @@ import gc
 import logging
 import time
 from abc import ABC, abstractmethod
+from collections import deque
 from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
@@ -41,6 +42,7 @@ from areal.trainer.recover import (
 )
 from areal.trainer.report import EpisodeSample, ReportPaths, RunLog
 from areal.trainer.report.no_log import NoLog
+from areal.trainer.report.summary import MEAN_STEPS
 from areal.trainer.runtime import (
     FolderLock,
     check_columns,
@@ -58,6 +60,7 @@ from areal.trainer.runtime import (
 )
 from areal.trainer.stopping import Stopped, StopSignals
 from areal.utils import perf_tracer, stats_tracker
+from areal.utils.async_checkpoint import AsyncCheckpointManager
 from areal.utils.seeding import set_random_seed
 from areal.utils.timeutil import PeriodicTimer
 
@@ -125,7 +128,9 @@ class BaseTrainer(ABC):
         self.is_complete = False  # an earlier run did all of it
         self.run_id = ""  # of the run that is continued, or a new one
         self.num_sequences = 0
+        self._recent: deque[float] = deque(maxlen=MEAN_STEPS)  # of what the run has a goal for
         self.run_log: RunLog | NoLog | None = None
+        self._checkpoints = AsyncCheckpointManager(config.saver.mode)
         self._lock: FolderLock | None = None
         self.report: ReportPaths | None = None
 
@@ -168,9 +173,15 @@ class BaseTrainer(ABC):
         """Take up what ``_rollout_state`` returned."""
         assert not state, "a trainer that saves something must also restore it"
 
+    def _goal(self) -> tuple[str, float | None]:
+        """Return a statistic and the bound above which its mean over ten steps ends the run."""
+        return "", None
+
     def _is_finished_early(self) -> bool:
         """Return whether the run has reached its aim."""
-        return False
+        _, bound = self._goal()
+        recent = self._recent
+        return bound is not None and len(recent) == MEAN_STEPS and sum(recent) / MEAN_STEPS > bound
 
     # --- the loop
 
@@ -286,6 +297,8 @@ class BaseTrainer(ABC):
         # What workflows and rewards recorded; what the trainer itself says wins.
         stats = stats_tracker.export_all() | stats
         stats["step_time_s"] = time.perf_counter() - started
+        if self._goal()[0] in stats:
+            self._recent.append(stats[self._goal()[0]])
         is_done = self._is_finished_early()
         # A clock differs from process to process, and what follows they do together.
         is_due = from_first({name: timer.is_due(self.step) for name, timer in timers.items()})
@@ -328,11 +341,12 @@ class BaseTrainer(ABC):
         # The actor last: where it is, the others are.
         for name, engine in reversed(self.trained.items()):
             target = path if engine is self.actor else path.with_name(f"{path.name}_{name}")
-            engine.save(self._model_meta(target))
+            self._checkpoints.save(engine, self._model_meta(target))
 
     def _save_final_model(self) -> None:
         """Save what is trained, an adapter merged into its model and by itself."""
         path = self.folder / MODEL_FOLDER
+        self._checkpoints.finalize()
         if self.actor_config.use_lora:
             self._save_model(self.folder / ADAPTER_FOLDER)
             self.actor.save_merged(self._model_meta(path))
@@ -349,6 +363,8 @@ class BaseTrainer(ABC):
         )
 
     def _save_recover(self, is_done: bool) -> None:
+        # Who resumes from here saves none of the models before again.
+        self._checkpoints.finalize()
         recover: RecoverConfig = self.config.recover
         if not recover.enabled:
             return
@@ -358,7 +374,12 @@ class BaseTrainer(ABC):
             rollout=self._rollout_state(),
             version=self.actor.get_version(),
             num_sequences=self.num_sequences,
-            extra={"is_done": is_done, "total_steps": self.total_steps, "run_id": self.run_id},
+            extra={
+                "is_done": is_done,
+                "total_steps": self.total_steps,
+                "run_id": self.run_id,
+                "recent": list(self._recent),
+            },
         )
         save_recover(self.folder / RECOVER_FOLDER, self.trained, state, not recover.no_save_optim)
 
@@ -389,6 +410,7 @@ class BaseTrainer(ABC):
                     "more to go on, or choose another trial_name"
                 )
             return
+        self._recent.extend(state.extra.get("recent", ()))
         self.train_dataloader.load_state_dict(state.dataloader)
         self._restore_rollout(state.rollout)
         logger.info("resumed from step %d", state.step)
@@ -397,6 +419,13 @@ class BaseTrainer(ABC):
 
     def close(self, status: str = "completed") -> ReportPaths | None:
         """Stop engines and write the report; a second call returns the first one's result."""
+        try:
+            self._checkpoints.close()
+        finally:
+            self._close(status)
+        return self.report
+
+    def _close(self, status: str) -> None:
         if self.run_log is not None:
             perf_tracer.save(force=True)
             self.report = self.run_log.close(status)
@@ -405,7 +434,6 @@ class BaseTrainer(ABC):
         if self._lock is not None:
             self._lock.release()
         gc.unfreeze()
-        return self.report
 
     def __enter__(self) -> Self:
         return self

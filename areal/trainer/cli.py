@@ -4,13 +4,29 @@ from __future__ import annotations
 
 import secrets
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import click
 
 from areal.api.errors import ArealError
 
 SHELLS = ("bash", "fish", "zsh")
+
+
+def _existing(ctx: click.Context, param: click.Parameter, path: str | None) -> str | None:
+    """Refuse a configuration that is not there in one line, before anything is imported."""
+    if path is not None and not ctx.resilient_parsing and not Path(path).is_file():
+        click.echo(f"error: there is no configuration file {path!r}", err=True)
+        ctx.exit(2)
+    return path
+
+
+def _config_option(text: str, *, required: bool = True) -> Callable[[Any], Any]:
+    return click.option(
+        "-c", "--config", required=required, type=click.Path(), callback=_existing, help=text
+    )
 
 
 class _Program(click.Group):
@@ -30,10 +46,10 @@ def main() -> None:
 
 
 @main.command(context_settings={"ignore_unknown_options": True})
-@click.option("-c", "--config", required=True, type=click.Path(), help="A YAML file.")
+@_config_option("YAML file.")
 @click.argument("overrides", nargs=-1, type=click.UNPROCESSED)
 def train(config: str, overrides: tuple[str, ...]) -> None:
-    """Run the training that a YAML file describes.
+    """Train as a YAML file describes.
 
     OVERRIDES are written key=value and win over the file: actor.optimizer.lr=1e-4. The kind of
     training follows from train_dataset.type (sft, rl, rw or dpo). The same command resumes a run
@@ -57,9 +73,11 @@ def train(config: str, overrides: tuple[str, ...]) -> None:
 
 
 @main.command("eval", context_settings={"ignore_unknown_options": True})
-@click.option("-c", "--config", required=True, type=click.Path(), help="The YAML file of a run.")
-@click.option("--threshold", default=1.0, show_default=True, help="The reward that is a pass.")
-@click.option("--by", "column", help="The column of the rows that names their source.")
+@_config_option("YAML file of the run.")
+@click.option(
+    "--threshold", default=1.0, show_default=True, help="Reward from which an episode passes."
+)
+@click.option("--by", "column", help="Column to group the scores by.")
 @click.argument(
     "arguments", nargs=-1, type=click.UNPROCESSED, metavar="[CHECKPOINT] [OVERRIDES]..."
 )
@@ -93,10 +111,17 @@ def evaluate(arguments: tuple[str, ...], config: str, threshold: float, column: 
 @main.command()
 @click.argument("model")
 @click.argument("prompt", required=False)
-@click.option("--max-new-tokens", default=256, show_default=True, help="The longest answer.")
-@click.option("--temperature", default=1.0, show_default=True, help="0 takes the likeliest token.")
-@click.option("--samples", default=1, show_default=True, help="How many answers.")
-@click.option("--seed", type=int, help="Of the sampling. [default: another one each time]")
+@click.option(
+    "--max-new-tokens",
+    default=256,
+    show_default=True,
+    help="Maximum number of tokens of an answer.",
+)
+@click.option(
+    "--temperature", default=1.0, show_default=True, help="Sampling temperature; 0 is greedy."
+)
+@click.option("--samples", default=1, show_default=True, help="Number of answers.")
+@click.option("--seed", type=int, help="Random seed. [default: a new one each time]")
 @click.option("--plain", is_flag=True, help="Continue the text itself, without a chat template.")
 def generate(
     model: str,
@@ -113,10 +138,15 @@ def generate(
     else its newest checkpoint. PROMPT is read from standard input where it is left out.
     """
     from areal.api.cli_args import GenerationHyperparameters
-    from areal.trainer.generate import generate as answer
+    from areal.utils.hf_utils import check_model_name
 
     text = click.get_text_stream("stdin").read() if prompt is None else prompt
     try:
+        if not model.endswith((".yaml", ".yml")):
+            check_model_name(model)
+        # What brings torch comes after what can be refused without it.
+        from areal.trainer.generate import generate as answer
+
         gconfig = GenerationHyperparameters(
             n_samples=samples,
             max_new_tokens=max_new_tokens,
@@ -135,10 +165,10 @@ def generate(
 
 @main.command(context_settings={"ignore_unknown_options": True})
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED, metavar="[MODEL] [OVERRIDES]...")
-@click.option("-c", "--config", type=click.Path(), help="Serve the model of this YAML file.")
-@click.option("--host", default="127.0.0.1", show_default=True, help="Where to listen.")
-@click.option("--port", default=0, show_default="a free one", help="The port to listen on.")
-@click.option("--backend", default="", help="fsdp:d1 (as transformers has it) or archon:d1.")
+@_config_option("YAML file whose model to serve.", required=False)
+@click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
+@click.option("--port", default=0, show_default="a free one", help="Port to listen on.")
+@click.option("--backend", default="", help="Implementation: fsdp:d1 (transformers) or archon:d1.")
 def serve(
     arguments: tuple[str, ...], config: str | None, host: str, port: int, backend: str
 ) -> None:
@@ -166,7 +196,7 @@ def serve(
 @main.command()
 @click.argument("shell", type=click.Choice(SHELLS), metavar="SHELL")
 def completion(shell: str) -> None:
-    """Print the script that completes commands in a shell: bash, fish or zsh.
+    """Print the completion script for bash, fish or zsh.
 
     For bash: eval "$(areal completion bash)"
     """
@@ -179,17 +209,15 @@ def completion(shell: str) -> None:
 
 @main.group()
 def trinity() -> None:
-    """Run the configurations and the workflows of Trinity-RFT on our engines."""
+    """Run Trinity-RFT configurations and workflows."""
 
 
-_TRINITY_CONFIG = click.option(
-    "-c", "--config", required=True, type=click.Path(), help="A YAML file of Trinity-RFT."
-)
+_TRINITY_CONFIG = _config_option("YAML file of Trinity-RFT.")
 _PLUGIN_DIR = click.option(
     "--plugin-dir",
     type=click.Path(),
     envvar="TRINITY_PLUGIN_DIRS",
-    help="A folder whose files register workflows and rewards. [TRINITY_PLUGIN_DIRS]",
+    help="Folder of plugin files. [TRINITY_PLUGIN_DIRS]",
 )
 
 
@@ -198,7 +226,7 @@ _PLUGIN_DIR = click.option(
 @_PLUGIN_DIR
 @click.argument("overrides", nargs=-1, type=click.UNPROCESSED)
 def run_trinity(config: str, plugin_dir: str | None, overrides: tuple[str, ...]) -> None:
-    """Train what a Trinity-RFT YAML describes.
+    """Train as a Trinity-RFT YAML file describes.
 
     OVERRIDES are written key=value, in Trinity-RFT's keys. Every key is printed with what became of
     it; one that would make another algorithm of it here is refused. The configuration of areal is
@@ -220,7 +248,7 @@ def run_trinity(config: str, plugin_dir: str | None, overrides: tuple[str, ...])
 @trinity.command("debug", context_settings={"ignore_unknown_options": True})
 @_TRINITY_CONFIG
 @_PLUGIN_DIR
-@click.option("--index", default=0, show_default=True, help="The row of the taskset.")
+@click.option("--index", default=0, show_default=True, help="Row of the taskset.")
 @click.argument("overrides", nargs=-1, type=click.UNPROCESSED)
 def debug_trinity(
     config: str, plugin_dir: str | None, index: int, overrides: tuple[str, ...]

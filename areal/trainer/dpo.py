@@ -213,7 +213,8 @@ class DPOTrainer(PairTrainer):
 
     def _usable_rows(self, rows: Any, key: str) -> Any:
         extra = REF_COLUMNS if REF_COLUMNS[0] in rows[0] else ()
-        return usable_pairs(rows, (*self.columns, *extra), key, self.weights.lm.max_length)
+        lm = self.weights.lm
+        return usable_pairs(rows, (*self.columns, *extra), key, lm.max_length, lm.num_embeddings)
 
     def _update(self, batch: TensorDict) -> dict[str, Any]:
         stats = self._policy.train_dpo(self._with_reference(batch))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import logging
 import os
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -160,7 +161,9 @@ def find_checkpoint(run: Path) -> str:
     if (run / MODEL_FOLDER / "config.json").is_file():
         return str(run / MODEL_FOLDER)
     names = ("config.json", ADAPTER_CONFIG)
-    kept = [path.parent for name in names for path in (run / CHECKPOINT_FOLDER).rglob(name)]
+    folders = [path.parent for name in names for path in (run / CHECKPOINT_FOLDER).rglob(name)]
+    # Beside them lie critics, and what a killed run has written in part.
+    kept = [folder for folder in folders if re.fullmatch(r"step_\d+", folder.name)]
     newest = max(kept, key=lambda folder: folder.stat().st_mtime, default=None)
     return "" if newest is None else str(newest)
 

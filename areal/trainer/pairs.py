@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import logging
+import math
 from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, ClassVar
@@ -18,7 +19,7 @@ from torch import Tensor
 from areal.api.errors import DatasetError
 from areal.dataset.rows import RowDataset
 from areal.engine.training.engine import LossFn, PackedTrainEngine
-from areal.trainer.supervised import SupervisedTrainer
+from areal.trainer.supervised import SupervisedTrainer, sequence_problems
 from areal.utils import stats_tracker
 from areal.utils.data import TensorDict
 from areal.utils.data.containers import MULTI_MODAL_PREFIX
@@ -91,14 +92,20 @@ class PairTrainer(SupervisedTrainer):
     def _headline(self, stats: Mapping[str, float], scope: str) -> dict[str, float]:
         """Return loss, accuracy and margin, which reports show of every kind of pairs."""
 
+    def _goal(self) -> tuple[str, float | None]:
+        return "accuracy", self.config.run.stop_at_accuracy
+
     def _sequences_per_step(self) -> int:
         return 2 * super()._sequences_per_step()
 
     def _usable_rows(self, rows: Any, key: str) -> Any:
-        return usable_pairs(rows, self.columns, key, self.weights.lm.max_length)
+        lm = self.weights.lm
+        return usable_pairs(rows, self.columns, key, lm.max_length, lm.num_embeddings)
 
 
-def usable_pairs(rows: Any, columns: Iterable[str], key: str, max_length: int) -> Any:
+def usable_pairs(
+    rows: Any, columns: Iterable[str], key: str, max_length: int, num_embeddings: int
+) -> Any:
     """Check all rows of a dataset, and leave out those whose two sides are the same.
 
     Args:
@@ -106,6 +113,7 @@ def usable_pairs(rows: Any, columns: Iterable[str], key: str, max_length: int) -
         columns: What a row must have.
         key: Of the dataset's section in the configuration, for messages.
         max_length: Tokens that the model takes, at most.
+        num_embeddings: Tokens that the model has.
 
     Raises:
         DatasetError: A row cannot be trained on, or no pair differs.
@@ -118,10 +126,10 @@ def usable_pairs(rows: Any, columns: Iterable[str], key: str, max_length: int) -
     columns = tuple(columns)
     differing: list[int] = []
     for number, row in enumerate(rows):
-        problem = next(_problems(row, columns, max_length), None)
+        problem = next(_problems(row, columns, max_length, num_embeddings), None)
         if problem:
             raise DatasetError(f"{key}: row {number} {problem}")
-        if row["chosen_ids"] != row["rejected_ids"]:
+        if list(row["chosen_ids"]) != list(row["rejected_ids"]):
             differing.append(number)
     if not differing:
         raise DatasetError(
@@ -139,27 +147,25 @@ def usable_pairs(rows: Any, columns: Iterable[str], key: str, max_length: int) -
     return RowDataset(rows).select(differing)
 
 
-def _problems(row: Mapping[str, Any], columns: Iterable[str], max_length: int) -> Iterator[str]:
+def _problems(
+    row: Mapping[str, Any], columns: Iterable[str], max_length: int, num_embeddings: int
+) -> Iterator[str]:
     """Yield why a row cannot be trained on."""
     missing = [name for name in columns if name not in row]
     if missing:
         yield f"has no {' and no '.join(missing)}; it has {', '.join(row)}"
         return
     for side in SIDES:
-        ids, length = f"{side}_ids", len(row[f"{side}_ids"])
-        if not length:
+        ids, mask, logprobs = (f"{side}_{of}" for of in ("ids", "loss_mask", "ref_logprobs"))
+        aligned = [name for name in (mask, logprobs) if name in columns]
+        if row[ids] is not None and not len(row[ids]):
             yield f"has an empty {ids}: an answer has at least its end token; leave the row out"
-        if length > max_length:
+        yield from sequence_problems(row, ids, aligned, max_length, num_embeddings)
+        # Nothing predicts the first token.
+        if mask in columns and not any(row[mask][1:]):
             yield (
-                f"has {length} tokens in {ids}, and the model takes {max_length}; set "
-                "max_length of the dataset, which leaves longer rows out"
+                f"has a {mask} of 0 after its first token: its answer is empty; end it with the "
+                "end token, or leave the row out"
             )
-        for name in columns:
-            if name.startswith(f"{side}_") and len(row[name]) != length:
-                yield f"has {len(row[name])} values in {name} for {length} tokens in {ids}"
-        mask = f"{side}_loss_mask"
-        if mask in columns and not any(row[mask]):
-            yield (
-                f"has a {mask} of 0 everywhere: its answer is empty; end it with the end token, "
-                "or leave the row out"
-            )
+        if logprobs in columns and not all(map(math.isfinite, row[logprobs])):
+            yield f"has a {logprobs} that is not finite"

@@ -382,13 +382,15 @@ def check_columns(rows: Any, columns: tuple[str, ...], key: str) -> None:
     """Look at the first row of a dataset.
 
     Args:
-        rows: Not empty.
+        rows: Of the dataset.
         columns: What a row must have.
         key: Of the dataset's section in the configuration, for the message.
 
     Raises:
-        DatasetError: The row lacks one.
+        DatasetError: There is no row, or it lacks one.
     """
+    if not len(rows):
+        raise DatasetError(f"{key} has no rows")
     missing = [name for name in columns if name not in rows[0]]
     if missing:
         raise DatasetError(

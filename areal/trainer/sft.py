@@ -11,7 +11,7 @@ from torch import Tensor
 from areal.api.cli_args import SFTConfig
 from areal.api.errors import DatasetError
 from areal.trainer.advantages import shift_to_next_token
-from areal.trainer.supervised import SupervisedTrainer
+from areal.trainer.supervised import SupervisedTrainer, sequence_problems
 from areal.utils.data import TensorDict, collate_samples_to_list, concat_padded_tensors
 from areal.utils.data.containers import MULTI_MODAL_PREFIX
 
@@ -55,6 +55,18 @@ class SFTTrainer(SupervisedTrainer):
                 f"{key}: its rows have images ({MULTI_MODAL_PREFIX}), and the model takes text "
                 "alone; name an image model in actor.path, or describe one in run.model.vision"
             )
+        if MULTI_MODAL_PREFIX in rows[0]:
+            return rows  # reading a row prepares its images
+        lm = self.weights.lm
+        for number, row in enumerate(rows):
+            missing = " and no ".join(name for name in self.columns if name not in row)
+            if missing:
+                raise DatasetError(f"{key}: row {number} has no {missing}; it has {', '.join(row)}")
+            found = sequence_problems(
+                row, "input_ids", ["loss_mask"], lm.max_length, lm.num_embeddings
+            )
+            if problem := next(found, None):
+                raise DatasetError(f"{key}: row {number} {problem}")
         return rows
 
     def _update(self, batch: TensorDict) -> dict[str, Any]:

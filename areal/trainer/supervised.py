@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import time
 from abc import abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar
 
 import torch
@@ -17,9 +17,6 @@ from areal.trainer.report import EpisodeSample
 from areal.utils.data import TensorDict
 from areal.utils.dataloader import create_dataloader
 
-# Of the block run; all others shape rollouts, rewards and the policy loss.
-_RUN_KEYS = ("algorithm", "model")
-
 
 def check_supervised_config(config: BaseExperimentConfig) -> None:
     """Refuse what training on given rows cannot do, or would not look at.
@@ -29,13 +26,52 @@ def check_supervised_config(config: BaseExperimentConfig) -> None:
     """
     check_actor(config)
     usual = RunConfig()
+    # All others shape rollouts, rewards and the policy loss.
+    used = {"algorithm", "model"}
+    if config.train_dataset.type in ("rw", "dpo"):
+        used.add("stop_at_accuracy")
     for option in dataclasses.fields(RunConfig):
         value = getattr(config.run, option.name)
-        if option.name not in _RUN_KEYS and value != getattr(usual, option.name):
+        if option.name not in used and value != getattr(usual, option.name):
             raise ConfigError(
                 f"run.{option.name} {value!r} has no effect: train_dataset.type "
                 f"{config.train_dataset.type} trains on given rows, without rollouts; leave it out"
             )
+
+
+def sequence_problems(
+    row: Mapping[str, Any], ids: str, aligned: Iterable[str], max_length: int, num_embeddings: int
+) -> Iterator[str]:
+    """Yield why a sequence of a row cannot be trained on.
+
+    Args:
+        row: Of a dataset.
+        ids: The column of its tokens.
+        aligned: Columns of one value a token.
+        max_length: Tokens that the model takes, at most.
+        num_embeddings: Tokens that the model has.
+    """
+    try:
+        tokens = torch.as_tensor(row[ids])
+    except (TypeError, ValueError, RuntimeError):
+        tokens = torch.tensor(0)
+    if tokens.ndim != 1 or (len(tokens) and tokens.dtype.is_floating_point):
+        yield f"has no list of token ids in {ids}, but {row[ids]!r:.80}"
+        return
+    if len(tokens) > max_length:
+        yield (
+            f"has {len(tokens)} tokens in {ids}, and the model takes {max_length}; set "
+            "max_length of the dataset, which leaves longer rows out"
+        )
+    unknown = tokens[(tokens < 0) | (tokens >= num_embeddings)]
+    if len(unknown):
+        yield (
+            f"has the token {int(unknown[0])} in {ids}, and the model has 0 to "
+            f"{num_embeddings - 1}; is it another tokenizer's?"
+        )
+    for name in aligned:
+        if len(row[name]) != len(tokens):
+            yield f"has {len(row[name])} values in {name} for {len(tokens)} tokens in {ids}"
 
 
 class SupervisedTrainer(BaseTrainer):

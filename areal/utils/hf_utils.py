@@ -5,13 +5,19 @@ from __future__ import annotations
 import functools
 import itertools
 from collections.abc import Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, overload
 
+from areal.api.errors import ConfigError
 from areal.utils.image_processors import load_processor
 
 if TYPE_CHECKING:
     from transformers import ProcessorMixin
     from transformers.tokenization_utils_base import PreTrainedTokenizerBase
+
+
+CONFIG = "config.json"
+HUB_TIMEOUT_S = 10.0
 
 
 @overload
@@ -64,6 +70,34 @@ def ordinary_token_ids(tokenizer: Any, count: int) -> list[int]:
     """Return the first tokens that are not special, as a trial prompt that any model can read."""
     special = set(tokenizer.all_special_ids)
     return list(itertools.islice((i for i in range(len(tokenizer)) if i not in special), count))
+
+
+def check_model_name(name: str) -> None:
+    """Refuse what is no folder, and no model of the hub; the hub is asked once at most.
+
+    Loading asks six times for each file before it gives up.
+
+    Raises:
+        ConfigError: There is no such model, or nobody can be asked.
+    """
+    from huggingface_hub import constants, get_hf_file_metadata, hf_hub_url, try_to_load_from_cache
+    from huggingface_hub.errors import EntryNotFoundError, HFValidationError
+    from huggingface_hub.utils import validate_repo_id
+
+    if Path(name).expanduser().is_dir():
+        return
+    try:
+        validate_repo_id(name)
+        is_known = isinstance(try_to_load_from_cache(name, CONFIG), str)
+        if not is_known and not constants.HF_HUB_OFFLINE:
+            get_hf_file_metadata(hf_hub_url(name, CONFIG), timeout=HUB_TIMEOUT_S)
+    except HFValidationError as error:
+        raise ConfigError(f"there is no folder {name!r}, and no model can be called so") from error
+    except EntryNotFoundError:
+        return  # a model without this file
+    except Exception as error:  # of the network, whatever carries it
+        cause = (str(error) or type(error).__name__).strip().splitlines()[0]
+        raise ConfigError(f"there is no folder {name!r}, and the hub: {cause}") from error
 
 
 @functools.lru_cache(maxsize=8)

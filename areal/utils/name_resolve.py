@@ -71,7 +71,7 @@ class NameRecordRepository(ABC):
 
     @abstractmethod
     def _refresh(self, name: str) -> None:
-        """Let the time of a name begin anew."""
+        """Let the time of a name restart."""
 
     # --- what callers use
 

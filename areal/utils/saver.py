@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from areal.api.cli_args import SaverConfig
-from areal.api.engine_api import TrainEngine
 from areal.api.io_struct import FinetuneSpec, SaveLoadMeta
+from areal.utils.async_checkpoint import AsyncCheckpointManager, SavesModel
 from areal.utils.timeutil import PeriodicTimer
 
 if TYPE_CHECKING:
@@ -19,16 +19,18 @@ if TYPE_CHECKING:
 class Saver:
     """Saves engines in the format of the Hub, below ``fileroot/checkpoints``.
 
-    Saving is over when ``save`` returns, whatever ``config.mode`` says.
+    With ``config.mode`` "async" the model has been copied when ``save`` returns, and is on disk
+    after ``finalize``; otherwise ``save`` writes it.
 
     Args:
-        config: Where and when.
+        config: Where, when and how.
         ft_spec: The length of the run.
     """
 
     def __init__(self, config: SaverConfig, ft_spec: FinetuneSpec) -> None:
         self.config = config
         self._timer = PeriodicTimer(config, ft_spec.steps_per_epoch)
+        self._checkpoints = AsyncCheckpointManager(config.mode)
 
     @staticmethod
     def get_save_root(experiment_name: str, trial_name: str, fileroot: str) -> str:
@@ -66,7 +68,7 @@ class Saver:
 
     def save(
         self,
-        engine: TrainEngine,
+        engine: SavesModel,
         epoch: int,
         step: int,
         global_step: int,
@@ -88,7 +90,11 @@ class Saver:
             base_model_path: What the model was made from.
 
         Returns:
-            Where it is now; None where nothing was due.
+            Where it is, or will be; None where nothing was due.
+
+        Raises:
+            ConfigError: It is to be saved in a thread, which the engine cannot do.
+            OSError: The model before this one could not be written.
         """
         if not self._timer.is_due(global_step + 1):
             return None
@@ -96,7 +102,8 @@ class Saver:
         path = self.get_model_save_path(
             c.experiment_name, c.trial_name, c.fileroot, epoch, step, global_step, name
         )
-        engine.save(
+        self._checkpoints.save(
+            engine,
             SaveLoadMeta(
                 path=path,
                 weight_format="hf",
@@ -104,20 +111,25 @@ class Saver:
                 tokenizer=tokenizer,
                 processor=processor,
                 base_model_path=base_model_path,
-            )
+            ),
         )
         return path
 
     @property
     def is_async(self) -> bool:
-        """Whether a model may still be on its way to the disk after ``save``; never here."""
-        return False
+        """Whether a model may still be on its way to the disk after ``save``."""
+        return self._checkpoints.is_async
 
     def maybe_wait_for_staging(self) -> None:
-        """Return at once, as ``save`` has waited."""
+        """Return at once, as ``save`` has waited for the copy."""
 
     def finalize(self) -> None:
-        """Return at once, as nothing is left to be written."""
+        """Wait until every model is on disk.
+
+        Raises:
+            OSError: The last one could not be written.
+        """
+        self._checkpoints.finalize()
 
     def state_dict(self) -> dict[str, Any]:
         """Return when something was due last."""

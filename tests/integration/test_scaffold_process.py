@@ -33,13 +33,13 @@ def scaffold(*argv: str, cwd: Path) -> subprocess.CompletedProcess[str]:
 def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Makes a project with the real command."""
     folder = tmp_path_factory.mktemp("work")
-    done = scaffold("new", "My Rl", cwd=folder)
+    done = scaffold("new", "my-rl", cwd=folder)
     assert done.returncode == 0, done.stderr
     return folder / "my_rl"
 
 
 def test_a_project_names_no_path_of_the_machine_and_its_author_hears_of_one(tmp_path: Path):
-    done = scaffold("new", "My Rl", cwd=tmp_path)
+    done = scaffold("new", "my-rl", cwd=tmp_path)
     assert f"here: pip install -e {(ROOT / 'areal').as_posix()} -e '.[dev]'" in done.stdout
     written = [path for path in (tmp_path / "my_rl").rglob("*") if path.is_file()]
     assert len(written) > 20

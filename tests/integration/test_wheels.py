@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 import sysconfig
+import tomllib
 import venv
 import zipfile
 from pathlib import Path
@@ -73,6 +74,10 @@ def test_the_toolkit_wheel_holds_the_toolkit_its_templates_and_skills(toolkit_wh
     expected = files_below(ROOT / "scaffold", "scaffold")
     expected |= files_below(ROOT / "templates", "scaffold/_data/templates")
     expected |= files_below(ROOT / ".agents" / "skills", "scaffold/_data/skills")
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["hatch"]["build"]
+    modules = [each for each in settings["targets"]["wheel"]["include"] if each.endswith(".py")]
+    assert set(modules) <= set(settings["targets"]["sdist"]["include"])
+    expected |= {f"scaffold/_data{each}" for each in modules}
     assert names_in(toolkit_wheel) == expected
     assert any(name.startswith("scaffold/_data/skills/") for name in expected)
 

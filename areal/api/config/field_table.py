@@ -136,6 +136,7 @@ FIELD_TABLE: dict[str, dict[str, Entry]] = {
         "loss_norm_length": _POLICY_LOSS,
         "kl_placement": _POLICY_LOSS,
         "stop_at_reward": _PPO,
+        "stop_at_accuracy": Read("areal.trainer.pairs"),
         "max_token_age": _EXECUTOR,
     },
     "ModelSpecConfig": {
@@ -190,7 +191,7 @@ FIELD_TABLE: dict[str, dict[str, Entry]] = {
         "freq_secs": _TIMER,
     },
     "EvaluatorConfig": {"eval_before_train": _BASE},
-    "SaverConfig": {"mode": Ignored("a model is always saved between two steps")},
+    "SaverConfig": {"mode": _BASE},
     "RecoverConfig": {
         "mode": Read("areal.api.config.timers"),
         "retries": Read("areal.trainer.launching"),

@@ -104,6 +104,7 @@ class RunConfig:
             takes.
         stop_at_reward: Ends the run once the mean reward of the last ten steps exceeds it; null
             never does.
+        stop_at_accuracy: The same for pairs (types rw and dpo), of whose accuracy it is a bound.
     """
 
     algorithm: str = ""
@@ -120,6 +121,7 @@ class RunConfig:
     kl_placement: str = "reward"
     max_token_age: int | None = None
     stop_at_reward: float | None = None
+    stop_at_accuracy: float | None = None
 
     def __post_init__(self) -> None:
         check_algorithm(self.algorithm)
@@ -127,3 +129,7 @@ class RunConfig:
         one_of(self, "kl_placement", ("reward", "loss"))
         above(self, 0, "loss_norm_length")
         at_least(self, 0, "max_token_age")
+        bound = self.stop_at_accuracy
+        if bound is not None and not 0 <= bound < 1:
+            # No mean exceeds 1; written so that NaN fails too.
+            fail(self, "stop_at_accuracy", "be at least 0 and below 1", bound)

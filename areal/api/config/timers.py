@@ -33,7 +33,7 @@ class EvaluatorConfig(_Timer):
 
 @dataclass
 class SaverConfig(_Timer):
-    """When the model is saved for use; "auto" saves beside training where it can."""
+    """When the model is saved for use; "async" writes a copy of it while training goes on."""
 
     mode: str = "auto"
 

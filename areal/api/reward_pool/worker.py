@@ -154,7 +154,8 @@ class Worker:
 
     def serve(self) -> None:
         """Answer until the pool hangs up."""
-        self._sock.sendall(frame(HELLO, WORKER_PID.pack(os.getpid())))
+        pid = os.getpid()
+        self._sock.sendall(frame(HELLO, WORKER_PID.pack(pid)))
         while True:
             header = self._stream.read(HEADER.size)
             if len(header) < HEADER.size:
@@ -162,6 +163,8 @@ class Worker:
             kind, length = HEADER.unpack(header)
             payload = self._stream.read(length)
             answer = self._load(payload) if kind == LOAD else self._call(payload)
+            if os.getpid() != pid:
+                return  # a copy that the function forked; its answer would be taken for the next
             self._sock.sendall(answer)
 
     def _load(self, payload: bytes) -> bytes:

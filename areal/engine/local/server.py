@@ -83,7 +83,7 @@ Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
 class BadRequestError(ArealError, ValueError):
-    """A request that no retry can mend; the message names the field."""
+    """A request that no retry can fix; the message names the field."""
 
 
 class InferenceServer:
@@ -273,7 +273,7 @@ class InferenceServer:
         try:
             return await self.engine.agenerate(request)
         except NoRoomError as error:
-            # No other server can mend it; what goes wrong in a step another one may do.
+            # No other server can fix it; what goes wrong in a step another one may do.
             raise BadRequestError(str(error)) from error
 
     async def _prompt(self, body: Mapping[str, Any]) -> list[int]:

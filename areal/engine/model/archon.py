@@ -17,6 +17,7 @@ from areal.api.cli_args import ArchonEngineConfig
 from areal.api.errors import ConfigError
 from areal.engine.model.attention import AttentionPlan
 from areal.engine.model.causal_lm import UNLIMITED, CausalLM, PackedInputs, ProcessLogits, T
+from areal.engine.model.checkpoint import copied
 from areal.engine.model.pipeline import Pipeline
 from areal.engine.model.shared_row import SharedRow
 from areal.engine.processes import is_first
@@ -35,6 +36,7 @@ from areal.experimental.models.archon.state_dict import (
     save_checkpoint,
 )
 from areal.experimental.models.archon.state_dict.adapter import unwrapped
+from areal.experimental.models.archon.state_dict.shards import write_shards
 
 # Rope kinds whose frequencies change with the length of the sequence, beyond the length that the
 # model was pretrained on. Cached keys keep those of the length at which they were computed.
@@ -224,11 +226,22 @@ class ArchonCausalLM(CausalLM):
 
     def write(self, folder: Path, tokenizer: Any = None) -> None:
         save_checkpoint(self._parts, folder, self.adapter, pp_group=self._stage_group)
-        if not is_first():
-            return
+        if is_first():
+            self._write_beside(folder, tokenizer)
+
+    def _write_beside(self, folder: Path, tokenizer: Any) -> None:
         write_config(self.hf_config, self.dtype, folder, self.source, self.args.is_critic)
         if tokenizer is not None:
             tokenizer.save_pretrained(folder)
+
+    def stage(self) -> Callable[[Path, Any], None]:
+        tensors = copied(self.full_parameters())
+
+        def write(folder: Path, tokenizer: Any = None) -> None:
+            write_shards(folder, tensors)
+            self._write_beside(folder, tokenizer)
+
+        return write
 
     def read(self, folder: str | Path) -> None:
         for part in self._parts:

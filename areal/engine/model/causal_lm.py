@@ -23,7 +23,13 @@ from areal.engine.model.attention import (
     UlyssesPlan,
     require_planned_attention,
 )
-from areal.engine.model.checkpoint import hub_tensors, load_hf_weights, write_hf_model
+from areal.engine.model.checkpoint import (
+    copied,
+    hub_tensors,
+    load_hf_weights,
+    whole_tensors,
+    write_hf_model,
+)
 from areal.engine.model.fsdp import shard_hf_model
 from areal.engine.model.shared_row import SharedRow
 from areal.engine.model.tensor_plan import split_by_plan
@@ -193,6 +199,14 @@ class CausalLM(ABC):
     def write(self, folder: Path, tokenizer: Any = None) -> None:
         """Write weights, configuration and tokenizer so that transformers reads the folder."""
 
+    @abstractmethod
+    def stage(self) -> Callable[[Path, Any], None]:
+        """Copy what ``write`` writes to host memory; all processes call it.
+
+        Returns:
+            ``write`` for the copy. The first process calls it, in any thread, at any later time.
+        """
+
     def write_merged(self, folder: Path, tokenizer: Any = None) -> None:
         """Write the whole model as ``write`` does, with an adapter merged into its weights."""
         self.write(folder, tokenizer)
@@ -324,6 +338,10 @@ class HFCausalLM(CausalLM):
 
     def write(self, folder: Path, tokenizer: Any = None) -> None:
         write_hf_model(self.module, folder, tokenizer)
+
+    def stage(self) -> Callable[[Path, Any], None]:
+        tensors = copied(whole_tensors(self.module))
+        return lambda folder, tokenizer: write_hf_model(self.module, folder, tokenizer, tensors)
 
     def read(self, folder: str | Path) -> None:
         load_hf_weights(self.module, folder)

@@ -200,6 +200,12 @@ def whole_tensors(module: nn.Module) -> Iterator[tuple[str, Tensor]]:
             yield name, whole.detach()
 
 
+@torch.no_grad()
+def copied(tensors: Iterable[tuple[str, Tensor]]) -> list[tuple[str, Tensor]]:
+    """Return copies in host memory, in the first process; the others iterate and get nothing."""
+    return [(name, t.to("cpu", copy=True)) for name, t in tensors if is_first()]
+
+
 @contextmanager
 def quiet_progress() -> Iterator[None]:
     """Keep transformers' own bars from breaking into the run's."""

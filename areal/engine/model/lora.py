@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -21,6 +21,7 @@ from torch import Tensor, nn
 from areal.api.errors import ConfigError
 from areal.engine.model.causal_lm import HFCausalLM
 from areal.engine.model.checkpoint import (
+    copied,
     hub_tensors,
     read_tensors,
     whole_tensors,
@@ -161,11 +162,19 @@ class LoraCausalLM(HFCausalLM):
 
     def write(self, folder: Path, tokenizer: Any = None) -> None:
         """Write the adapter alone, in a folder that peft reads."""
-        tensors = {name: p.detach().cpu().contiguous() for name, p in self.named_parameters()}
-        save_file(tensors, folder / ADAPTER_WEIGHTS, metadata={"format": "pt"})
-        self.lora_config.save_pretrained(str(folder))
-        if tokenizer is not None:
-            tokenizer.save_pretrained(folder)
+        self.stage()(folder, tokenizer)
+
+    def stage(self) -> Callable[[Path, Any], None]:
+        tensors = dict(copied(self.named_parameters()))
+
+        def write(folder: Path, tokenizer: Any = None) -> None:
+            contiguous = {name: tensor.contiguous() for name, tensor in tensors.items()}
+            save_file(contiguous, folder / ADAPTER_WEIGHTS, metadata={"format": "pt"})
+            self.lora_config.save_pretrained(str(folder))
+            if tokenizer is not None:
+                tokenizer.save_pretrained(folder)
+
+        return write
 
     def write_merged(self, folder: Path, tokenizer: Any = None) -> None:
         write_hf_model(self.module, folder, tokenizer, self._merged_tensors())
@@ -295,7 +304,7 @@ def _inject(module: nn.Module, config: Any) -> dict[str, Any]:
         _check_targets(module, targets or ())
     patterns = dict(config.rank_pattern), dict(config.alpha_pattern)
     with warnings.catch_warnings():
-        # peft mends a setting by itself, and adds patterns for experts that are no targets.
+        # peft fixes a setting by itself, and adds patterns for experts that are no targets.
         warnings.filterwarnings("ignore", message="fan_in_fan_out is set")
         warnings.filterwarnings("ignore", message="The following (rank|alpha)_pattern keys")
         try:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -29,6 +30,7 @@ from areal.engine.model.checkpoint import (
     atomic_folder,
     load_training_state,
     save_training_state,
+    staged_folder,
 )
 from areal.engine.model.cpu_kernels import even_size
 from areal.engine.model.image_text import ImageTextLM, Sight
@@ -521,6 +523,26 @@ class PackedTrainEngine(TrainEngine):
                 save_training_state(
                     folder, self.lm.named_parameters(), self._require_optimizer(), self.lr_scheduler
                 )
+
+    def stage(self, meta: SaveLoadMeta) -> Callable[[], None]:
+        """Copy the model to host memory; all processes that share it call this.
+
+        Args:
+            meta: As for ``save``, without the optimiser.
+
+        Returns:
+            What writes the copy as ``save`` writes the model, in any thread.
+        """
+        assert not meta.with_optim, "a checkpoint to resume from is written between two steps"
+        write = self.lm.stage()
+        is_writer = is_first()
+
+        def finish() -> None:
+            if is_writer:
+                with staged_folder(Path(meta.path)) as folder:
+                    write(folder, meta.processor or meta.tokenizer)
+
+        return finish
 
     def save_merged(self, meta: SaveLoadMeta) -> None:
         """Save the whole model, with an adapter merged into its weights."""

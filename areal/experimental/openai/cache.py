@@ -112,7 +112,7 @@ class InteractionCache(OrderedDict[str, InteractionWithTokenLogpReward]):
 
         Raises:
             ValueError: The style is unknown, or "concat" was asked of conversations that were
-                rendered anew for every request.
+                rendered again for every request.
             RuntimeError: Rewards have been discounted by something else.
         """
         if style not in EXPORT_STYLES:

@@ -76,7 +76,7 @@ class ArealOpenAI(openai.AsyncOpenAI):
         reasoning_parser: How reasoning is found in answers; "" finds none.
         engine_max_tokens: What prompt and answer may be long together; None is the default of
             ``GenerationHyperparameters``.
-        chat_template_type: "hf" renders every request anew; "concat" appends to the tokens of the
+        chat_template_type: "hf" renders every request again; "concat" appends to the tokens of the
             interaction that it goes on with, so that a conversation is one sequence.
         lora_name: Goes to the engine with every request.
         **kwargs: For ``AsyncOpenAI``.

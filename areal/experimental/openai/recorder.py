@@ -39,7 +39,7 @@ class Recorder:
         reasoning_parser: How reasoning is found, in which no tool call counts, and which a request
             may ask for apart; "" finds none.
         engine_max_tokens: What prompt and answer may be long together.
-        chat_template_type: "hf" renders every request anew, "concat" appends to what was said.
+        chat_template_type: "hf" renders every request again, "concat" appends to what was said.
         lora_name: Goes to the engine with every request.
         gconfig: How to sample where a request leaves it open.
         temperature: The only one that may be sampled at; None allows any.

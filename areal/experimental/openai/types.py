@@ -24,7 +24,7 @@ class InteractionWithTokenLogpReward:
         reward: None where nobody has given one.
         original_reward: The reward before a group's rewards were normalised.
         parent: The interaction whose conversation this one goes on with.
-        chat_template_type: "hf": the prompt is the whole conversation, rendered anew. "concat": it
+        chat_template_type: "hf": the prompt is the whole conversation, rendered again. "concat": it
             is the parent's tokens with what came since behind them.
         messages: The conversation that the model was given.
         output_message_list: What the model said.

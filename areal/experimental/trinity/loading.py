@@ -104,7 +104,7 @@ def load_file(file: Path) -> ModuleType:
         _failures[path] = f"{type(error).__name__}: {error}"
         raise ConfigError(
             f"{file} raises on import: {type(error).__name__}: {error}; what it registers is "
-            "missing until that is mended"
+            "missing until that is fixed"
         ) from error
     _loaded[path] = module
     return module

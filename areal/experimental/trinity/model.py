@@ -206,7 +206,7 @@ class EpisodeModel:
 
         Where the turns are answers of this episode, and each request went on with the tokens of the
         one before, these tokens are taken as they were drawn. Otherwise the conversation is
-        rendered anew and scored.
+        rendered again and scored.
 
         Raises:
             ValueError: No message is an assistant's.

@@ -33,6 +33,10 @@ def check_ppo_config(config: PPOConfig) -> None:
         ConfigError: Says which keys, and what to set.
     """
     check_actor(config)
+    if config.run.stop_at_accuracy is not None:
+        raise ConfigError(
+            "run.stop_at_accuracy has no effect: rollouts have rewards; set run.stop_at_reward"
+        )
     temperature = 1.0 if config.gconfig.greedy else config.gconfig.temperature
     if config.actor.temperature != temperature:
         raise ConfigError(

@@ -8,7 +8,6 @@ import itertools
 import json
 import logging
 import time
-from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -49,7 +48,6 @@ from areal.trainer.ppo.outputs import next_token_outputs
 from areal.trainer.ppo.policy_loss import needs_prox_logp
 from areal.trainer.ppo.stats import batch_statistics
 from areal.trainer.report import EpisodeSample, ReportPaths
-from areal.trainer.report.summary import MEAN_STEPS
 from areal.trainer.runtime import make_colocated_engine, make_train_engine, uses_servers
 from areal.trainer.scores import RowScore, by_source, source_of, summarize
 from areal.utils.data import TrajBatchMeta, concat_batch
@@ -115,7 +113,6 @@ class PPOTrainer(BaseTrainer):
             self._stop_token_ids(),
         )
         self._data: list[Mapping[str, Any]] = []  # the row of each sequence of the batch
-        self._recent_rewards: deque[float] = deque(maxlen=MEAN_STEPS)
         self._workflow: Any = None
         self._eval_workflow: Any = None
         self._filter: Callable[..., bool] | None = None
@@ -372,7 +369,6 @@ class PPOTrainer(BaseTrainer):
             stats |= self._derived_stats(stats, rollout_s, time.perf_counter() - started)
         # All processes decide by the same numbers whether the run has reached its aim.
         stats = self.hub.same(stats)
-        self._recent_rewards.append(stats["reward"])
         return stats, samples
 
     def _roll_out(self) -> tuple[dict[str, Any], TrajBatchMeta]:
@@ -565,26 +561,18 @@ class PPOTrainer(BaseTrainer):
             rows.append((RowScore(i, source_of(row), rewards, count - len(ended)), ended))
         return rows
 
-    def _is_finished_early(self) -> bool:
-        goal = self.config.run.stop_at_reward
-        if goal is None:
-            return False
-        is_full = len(self._recent_rewards) == MEAN_STEPS
-        return is_full and sum(self._recent_rewards) / MEAN_STEPS > goal
+    def _goal(self) -> tuple[str, float | None]:
+        return "reward", self.config.run.stop_at_reward
 
     def _rollout_state(self) -> dict[str, Any]:
         if self.rollout is None:
             return {}
-        state = {
-            "executor": self.rollout.workflow_executor.state_dict(),
-            "recent_rewards": list(self._recent_rewards),
-        }
+        state = {"executor": self.rollout.workflow_executor.state_dict()}
         if isinstance(self.rollout, LocalInferenceEngine):
             state["random"] = self.rollout.random_state()
         return state
 
     def _restore_rollout(self, state: dict[str, Any]) -> None:
-        self._recent_rewards.extend(state["recent_rewards"])
         if self.rollout is None:
             return
         self.rollout.workflow_executor.load_state_dict(state["executor"])

@@ -72,9 +72,9 @@ def _draw_lines(axes: Axes, train: Series, evals: Series) -> None:
 
 
 def _draw_marks(axes: Axes, record: RunRecord, name: str) -> None:
-    """Draw the reward to stop at, and where a run was taken up again."""
-    goal = record.run.get("stop_at_reward")
-    if goal is not None and name == "reward":
+    """Draw the value to stop at, and where a run was taken up again."""
+    goal = record.goal(name)
+    if goal is not None:
         axes.axhline(goal, color=MUTED, lw=1, ls=":", label=f"goal {goal:g}")
     for i, step in enumerate(record.resumed_at):
         axes.axvline(step, color=MUTED, lw=0.8, ls="--", label=None if i else "resumed")
@@ -101,7 +101,7 @@ def _dress(axes: Axes, record: RunRecord, train: Series, evals: Series) -> None:
         spine.set_color(GRID)
     if value_range(train, evals) == (0.0, 1.0):
         axes.set_ylim(-0.03, 1.03)
-    corner: Any = "lower right" if train.name == "reward" else "upper right"
+    corner: Any = "upper right" if train.name == "loss" else "lower right"
     legend = axes.legend(loc=corner, edgecolor="none", fontsize=9.5, labelcolor=INK)
     legend.set_zorder(5)
 

@@ -126,8 +126,7 @@ def _chart(record: RunRecord, name: str, size_px: tuple[int, int]) -> dict[str, 
     last = f"latest {number_text((series.values or evals.values)[-1])}"
     if name == record.headline and (means := smooth(series.values)) is not None:
         last = f"mean of {MEAN_STEPS} steps {means[-1]:.3f}"
-    goal = record.run.get("stop_at_reward") if name == "reward" else None
-    svg = line_chart(series, evals, size_px, goal=goal, resumed_at=record.resumed_at)
+    svg = line_chart(series, evals, size_px, goal=record.goal(name), resumed_at=record.resumed_at)
     metric = series.metric
     return {
         "name": name,
@@ -145,13 +144,11 @@ def _headline(record: RunRecord) -> dict[str, Any] | None:
     if not series.values and not evals.values:
         return None
     chart = _chart(record, record.headline, (1000, 300))
-    has_goal = record.headline == "reward" and record.run.get("stop_at_reward") is not None
     return {
         **chart,
         "has_average": smooth(series.values) is not None,
         "has_evals": bool(evals.values),
-        "has_goal": has_goal,
-        "goal": record.run.get("stop_at_reward"),
+        "goal": record.goal(record.headline),
     }
 
 

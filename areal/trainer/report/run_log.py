@@ -295,6 +295,7 @@ def describe_run(
         "started_at": datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
         "total_steps": total_steps,
         "stop_at_reward": run.get("stop_at_reward"),
+        "stop_at_accuracy": run.get("stop_at_accuracy"),
         "facts": [fact for fact in facts if fact],
         "log_dir": str(log_dir.resolve()),
         "changed": changed,

@@ -83,9 +83,13 @@ class RunRecord:
 
     @property
     def headline(self) -> str:
-        """The statistic that the run is about: the reward where there is one, else the loss."""
-        has_reward = any("reward" in row["stats"] for row in (*self.steps, *self.evals))
-        return "reward" if has_reward else "loss"
+        """The statistic that the run is about: reward, accuracy of pairs, or the loss."""
+        found = {name for row in (*self.steps, *self.evals) for name in row["stats"]}
+        return next((name for name in ("reward", "accuracy") if name in found), "loss")
+
+    def goal(self, name: str) -> float | None:
+        """Return the bound of a statistic that ends the run; None where it has none."""
+        return self.run.get(f"stop_at_{name}")
 
     @property
     def elapsed_s(self) -> float:
@@ -134,7 +138,7 @@ def smooth(values: Sequence[float]) -> list[float] | None:
     """Return the mean of each value and the nine before it.
 
     Its last value is the number that the console prints, the page leads with, and
-    ``run.stop_at_reward`` is compared with.
+    the bound that ends a run is compared with.
 
     Returns:
         One value for each given; None where there are too few to smooth.

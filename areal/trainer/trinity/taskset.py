@@ -7,15 +7,15 @@ from typing import Any
 
 from areal.api.errors import DatasetError
 from areal.dataset.rows import Row, RowDataset
-from areal.dataset.sources import Source
-from areal.dataset.tokens import (
+from areal.dataset.shaping import (
     completion_token_ids,
-    keep_short,
     longer_side,
     prompt_token_ids,
     sft_row,
     with_pair_masks,
 )
+from areal.dataset.sources import Source
+from areal.dataset.tokens import keep_short
 
 Messages = list[dict[str, Any]]
 

@@ -12,7 +12,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
+from areal.engine.model.checkpoint import read_tensors
 from tests.integration.areal.conftest import environment
 from tests.integration.ranks.cases import STEPS, Case, checkpoint, differences, make_engine, run
 from tests.rank_processes import run_ranks
@@ -159,6 +161,9 @@ def test_one_process_goes_on_where_two_replicas_stopped(tmp_path: Path) -> None:
 
 def check_saved(results: Results, folder: Path, saved_by: str, backend: str) -> None:
     assert not any(results[f"qwen3 {saved_by} saves"]), results[f"qwen3 {saved_by} saves"]
+    saved, copied = (read_tensors(folder / f"{saved_by}{end}") for end in ("", "-copied"))
+    assert copied.keys() == saved.keys()
+    assert all(torch.equal(copied[name], saved[name]) for name in saved)
     straight, resumed = make_engine(Case(backend)), make_engine(Case(backend))
     run(straight, range(2))
     resumed.load(checkpoint(str(folder / saved_by)))

@@ -30,7 +30,7 @@ def test_an_agent_passes_its_test_and_its_episodes_are_not_run(
     added = scaffold(checkout, "add-workflow", "adder", "--style=agent", "--feedback=No.")
     assert added.status == 0, added.text
     done = scaffold(checkout, "verify", "adder", "--json", "--python", sys.executable)
-    assert (done.status, done.report["verdict"]) == (1, "unfinished"), done.text
+    assert (done.status, done.report["verdict"]) == (1, "unproven"), done.text
     (unit,) = done.report["units"]
     levels = {level["level"]: level for level in unit["levels"]}
     statuses = {name: level["status"] for name, level in levels.items()}

@@ -334,3 +334,141 @@ def test_many_pages_are_read_at_once(tmp_path: Path) -> None:
     done = scaffold(tmp_path, "docs", "status", "--json")
     assert len(json.loads(done.stdout)["docs"]["pages"]) == 100
     assert time.process_time() - started < 10  # it takes one second
+
+
+@pytest.fixture
+def unmarked(tmp_path: Path) -> Path:
+    """Makes a repository whose translation has no markers, and lags in one section."""
+    root = tmp_path / "unmarked"
+    write(root, {"docs/en/guide.md": GUIDE, "docs/zh/guide.md": CHINESE})
+    git(root, "init", "-q")
+    commit(root)
+    write(root, {"docs/en/guide.md": GUIDE.replace("2. Two.", "2. Two.\n3. Three.")})
+    commit(root)
+    return root
+
+
+def test_history_shows_which_sections_lag_without_markers(unmarked: Path) -> None:
+    found = report(unmarked, "status", status=1)
+    assert found["counts"]["sections"] == {"current": 1, "stale": 1}
+    assert found["warnings"] == [
+        "2 sections without a marker, judged by the commit that last changed the translation; "
+        "`scaffold docs adopt` writes the markers"
+    ]
+    (section,) = report(unmarked, "plan", "guide.md")["sections"]
+    assert section["key"] == "steps"
+    assert "+3. Three.\n" in section["diff"]
+    # A section that was translated again is in step with its page.
+    zh = unmarked / "docs/zh/guide.md"
+    zh.write_text(CHINESE.replace("2. 两个。", "2. 两个。\n3. 三个。"), encoding="utf-8")
+    commit(unmarked)
+    assert report(unmarked, "status")["counts"]["sections"] == {"current": 2}
+
+
+@pytest.mark.parametrize("form", ["plain", "CRLF", "front matter", "underlined", "no line end"])
+def test_adoption_writes_markers_and_changes_no_state(unmarked: Path, form: str) -> None:
+    zh = unmarked / "docs/zh/guide.md"
+    text = CHINESE
+    if form == "CRLF":
+        text = text.replace("\n", "\r\n")
+    elif form == "front matter":
+        en = unmarked / "docs/en/guide.md"
+        en.write_text(f"---\ntitle: Guide\n---\n\nWords.\n\n{en.read_text()}")
+        text = f"---\ntitle: 指南\n---\n\n文字。\n\n{text}"
+    elif form == "underlined":
+        title, _, rest = text.partition("\n")
+        text = f"{title.removeprefix('# ')}\n=====\n{rest}"
+    elif form == "no line end":
+        text = text.rstrip("\n")
+    zh.write_bytes(text.encode())
+    if form != "plain":
+        commit(unmarked)
+    is_fine = form in ("CRLF", "no line end")  # for they changed the last line, too
+    is_fine = form in ("CRLF", "no line end")  # for they changed the last line, too
+    before = report(unmarked, "status", status=0 if is_fine else 1)
+    shown = report(unmarked, "adopt", "--dry-run")
+    assert zh.read_bytes() == text.encode()
+    adopted = report(unmarked, "adopt")
+    assert adopted["marked"] == shown["marked"] == len(before["pages"][0]["sections"])
+    after = report(unmarked, "status", status=0 if is_fine else 1)
+    assert after["counts"] == before["counts"]
+    assert after["warnings"] == []
+    bare = [row for row in zh.read_bytes().splitlines() if row and b"scaffold: source" not in row]
+    assert bare == [row for row in text.encode().splitlines() if row]
+    assert (b"\r\n" in zh.read_bytes()) == (form == "CRLF")
+    assert report(unmarked, "adopt")["marked"] == 0
+
+
+def test_what_is_not_committed_is_left_unmarked(unmarked: Path) -> None:
+    zh = unmarked / "docs/zh/guide.md"
+    zh.write_text(CHINESE.replace("两个", "二"), encoding="utf-8")
+    found = report(unmarked, "status", status=1)
+    assert found["counts"]["sections"] == {"current": 1, "unmarked": 1}
+    assert report(unmarked, "adopt")["left"] == ["docs/zh/guide.md:5"]
+
+
+def test_a_page_that_was_made_from_its_translation_is_in_step(tmp_path: Path) -> None:
+    root = tmp_path / "back"
+    write(root, {"README.md": "words\n", "docs/zh/guide.md": CHINESE})
+    git(root, "init", "-q")
+    commit(root)
+    # Copied first, then translated; the file is moved later.
+    write(root, {"docs/en/manual.md": CHINESE.replace("指南", "Guide").replace("步骤", "Steps")})
+    commit(root)
+    write(root, {"docs/en/manual.md": GUIDE})
+    commit(root)
+    git(root, "mv", "docs/en/manual.md", "docs/en/guide.md")
+    commit(root)
+    assert report(root, "status")["counts"]["sections"] == {"current": 2}
+    write(root, {"docs/en/guide.md": GUIDE.replace("One", "A")})
+    assert report(root, "status", status=1)["counts"]["sections"] == {"current": 1, "stale": 1}
+
+
+def test_a_page_that_nobody_has_begun_is_one_finding(repository: Path) -> None:
+    text = "".join(f"## Part {n}\n\nthere are some words in here: `code{n}`\n\n" for n in range(9))
+    write(repository, {"docs/en/long.md": text, "docs/zh/long.md": text.replace("code", "kode")})
+    (finding,) = report(repository, "check", "long.md", status=1)["findings"]
+    assert (finding["rule"], finding["line"]) == ("untranslated", 1)
+    assert finding["found"] == "9 of 9 texts in English"
+
+
+def test_captions_diagrams_and_names_of_objects(repository: Path) -> None:
+    page = """# Guide
+
+```{figure} a.png
+:name: fig
+WORDS
+```
+
+```{code-block} bash
+:caption: WORDS
+make
+```
+
+```mermaid
+graph LR
+  a[WORDS] -->|WORDS| b("WORDS")
+```
+
+[WORDS](areal.api.Engine) [WORDS](label) [WORDS](other.md)
+"""
+    chinese = page.replace("# Guide", "# 指南").replace("WORDS", "文字")
+    other = {"docs/en/other.md": "# Other\n", "docs/zh/other.md": "# 其他\n"}
+    write(repository, {"docs/en/my.md": page, "docs/zh/my.md": chinese, **other})
+    assert report(repository, "check", "my.md")["findings"] == []
+    wrong = chinese.replace("areal.api.Engine", "areal.api.Motor").replace("a[", "c[")
+    write(repository, {"docs/zh/my.md": wrong.replace("make", "mak").replace("fig\n", "fug\n")})
+    rules = [f["rule"] for f in report(repository, "check", "my.md", status=1)["findings"]]
+    assert rules == ["code", "code", "code", "link"]
+
+
+def test_another_language_is_configured(tmp_path: Path) -> None:
+    words = "these words are here to be read"
+    pages = {"docs/en/a.md": f"# A\n\n{words}\n", "docs/pt-br/a.md": f"# A\n\n{words}\n"}
+    write(tmp_path, {**pages, "pyproject.toml": '[tool.scaffold.docs]\nlanguage = "pt"\n'})
+    (finding,) = report(tmp_path, "check", status=1)["findings"]
+    assert (finding["rule"], finding["file"]) == ("untranslated", "docs/pt-br/a.md")
+    write(tmp_path, {"docs/pt-br/a.md": "# A\n\nestas palavras devem ser lidas\n"})
+    assert report(tmp_path, "check")["findings"] == []
+    write(tmp_path, {"pyproject.toml": '[tool.scaffold.docs]\nlanguage = "Portuguese"\n'})
+    assert "is no code such as 'ja'" in scaffold(tmp_path, "docs", "check").stderr

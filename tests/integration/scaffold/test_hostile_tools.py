@@ -14,19 +14,18 @@ import pytest
 
 pytest.importorskip("torch")
 from areal.api.reward_api import AsyncRewardWrapper
+from areal.workflow import toolbox
 
 ROOT = Path(__file__).parents[3]
 HERE = Path(__file__).parent
-TOOLBOX = ROOT / "templates" / "workflow" / "tools"
 RUNNERS = ROOT / "scaffold" / "runners"
 LIMIT_S = 1.0
 """What hangs takes this long; the others take milliseconds."""
 
 
 # Workers look for the modules of tools where this process does.
-for folder in (HERE, TOOLBOX, RUNNERS):
+for folder in (HERE, RUNNERS):
     sys.path.append(str(folder))
-toolbox = importlib.import_module("toolbox")
 tools = importlib.import_module("hostile_tools")
 
 CHAT = (
@@ -95,6 +94,12 @@ def test_a_tool_costs_its_own_call_only(run: Run, name: str, expected: str) -> N
     hostile, sound = found.removeprefix("<tool>").split("<eos><tool>")
     assert hostile.startswith(expected)
     assert json.loads(sound)["query"] == "q"
+
+
+def test_a_tool_leaves_its_worker_as_it_was(run: Run) -> None:
+    before = run(call("where"))
+    assert run(call("moves")) == "<tool>/"
+    assert run(call("where")) == before
 
 
 @pytest.mark.parametrize(

@@ -154,7 +154,18 @@ def test_the_template_of_the_repository_is_filled(place: Place) -> None:
     body = report["pull_request"]["body"]
     assert "<!-- be kind -->\n# What changes\n\n- feat(pkg): add two\n" in body
     assert "- [ ] Bug\n- [x] New feature\n" in body
-    assert body.rstrip().endswith("- `tests/test_two.py`")
+    assert body.rstrip().endswith("- `tests/test_two.py`\n\nRun: not given (`--tested`).")
+    assert "None of the areas" not in body
+
+
+def test_a_body_tells_apart_which_tests_were_run(place: Place) -> None:
+    files = {"pkg/ppo_loss.py": "def loss():\n    return 1\n", "tests/test_ppo_loss.py": "x = 1\n"}
+    commit(place.here, "feat(pkg): add a loss", files)
+    _, report = place.pr("--tested", "pytest tests/test_two.py: 1 passed")
+    body = report["pull_request"]["body"]
+    assert "Losses and the learning algorithm (HIGH): `pkg/ppo_loss.py`. " in body
+    assert "- pytest tests/test_two.py: 1 passed\n" in body
+    assert "Not run, though near to the change: `tests/test_ppo_loss.py`." in body
 
 
 def make_detached(place: Place) -> None:

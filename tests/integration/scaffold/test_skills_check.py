@@ -151,7 +151,7 @@ def test_a_baseline_leaves_only_new_findings(repository: Path) -> None:
     (repository / PATH).write_text(SKILL.replace("`pkg/Tidy.py`", "it"))
     done = check(repository, "--baseline", "known.json")
     assert done.returncode == 0
-    assert f"knows a finding that is gone: {PATH}: pkg/Tidy.py" in done.stderr
+    assert f"lists a finding that no longer exists: {PATH}: pkg/Tidy.py" in done.stderr
 
 
 def test_a_broken_baseline_is_refused(repository: Path) -> None:
@@ -170,7 +170,7 @@ def test_since_tells_only_what_the_change_broke(repository: Path) -> None:
     write(repository, "pkg/tidy.py", "def clean(rows):\n    return rows\n")
     found = checked_json(repository, "--since", "HEAD")["findings"]
     assert [(each["rule"], each["line"]) for each in found] == [("symbol-deleted", 10)]
-    assert found[0]["evidence"] == "it stood in pkg/tidy.py:1"
+    assert found[0]["evidence"] == "it was in pkg/tidy.py:1"
     done = check(repository, "--since", "nowhere", "--json")
     assert done.returncode == 2
     assert "git has no revision 'nowhere'" in json.loads(done.stdout)["error"]["message"]

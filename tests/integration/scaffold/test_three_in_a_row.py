@@ -48,7 +48,7 @@ REWRITTEN = {
         ('    ("2 + 3 makes 5, times 4.\\ntwenty", "twenty", 1.0),\n', ""),
         ('    ("twenty\\nor rather twenty-one", "twenty", 0.0),\n', ""),
         ('("TWENTY", "twenty", 1.0)', '("= TWENTY", "twenty", 1.0)'),
-        ('"20", 0.0),\n]', '"20", 0.0),\n    ("nothing", "20", 0.0),\n]'),
+        ("1.0),\n]", '1.0),\n    ("nothing", "twenty", 0.0),\n]'),
     ]
 }
 

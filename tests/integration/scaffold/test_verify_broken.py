@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import textwrap
 from dataclasses import replace
 from pathlib import Path
@@ -318,6 +319,43 @@ def test_rows_of_ones_own_are_used(target: Target, python: Interpreter, tmp_path
     rules = load_kind("reward").verify
     assert run_episodes(Bench(**bench, data=data), unit, rules).status == "passed"
     assert run_episodes(Bench(**bench), unit, rules).status == "failed"
+
+
+REJECTS = """
+from areal.workflow.rlvr import RLVRWorkflow
+
+
+class BrokenWorkflow(RLVRWorkflow):
+    async def arun_episode(self, engine, data):
+        seen = []
+
+        class Listening:
+            def __getattr__(self, name):
+                return getattr(engine, name)
+
+            async def agenerate(self, req):
+                response = await engine.agenerate(req)
+                seen.append(req.tokenizer.decode(response.output_tokens))
+                return response
+
+        result = await super().arun_episode(Listening(), data)
+        return result if "<tool>" in "".join(seen) else None
+"""
+
+
+def test_a_workflow_that_rejects_what_a_random_model_writes(
+    target: Target, python: Interpreter
+) -> None:
+    unit = unit_of(target, "workflow", "BrokenWorkflow", REJECTS)
+    level = episodes(target, python, unit)
+    assert (level.status, level.is_lacking) == ("skipped", True), level
+    assert "in tests/workflow/test_broken.jsonl, or with --completions FILE" in level.reason
+    rows = [{"completion": f"<tool>call {n}"} for n in range(2)]
+    beside = target.root / "tests/workflow/test_broken.jsonl"
+    beside.write_text("\n".join(map(json.dumps, rows)))
+    level = episodes(target, python, unit)
+    assert (level.status, level.reason) == ("passed", "6 trajectories, every tensor checked")
+    beside.unlink()
 
 
 def test_nothing_is_left_behind_in_the_target(target: Target) -> None:

@@ -86,6 +86,12 @@ def kill_parent() -> float:
     return hang()
 
 
+def fork_and_return(number: int) -> float:
+    if os.fork():
+        time.sleep(0.02)  # the copy is the first to return
+    return number
+
+
 def exit_politely() -> float:
     sys.exit("done")
 
@@ -399,6 +405,11 @@ def test_an_exit_in_a_reward_is_an_error_of_that_call() -> None:
     wrapper = AsyncRewardWrapper(exit_politely, max_workers=1, max_retries=0)
     with pytest.raises(RewardError, match="raised SystemExit: done"):
         _run(wrapper)
+
+
+def test_a_copy_that_a_reward_forks_answers_no_call() -> None:
+    wrapper = AsyncRewardWrapper(fork_and_return, max_workers=1, max_retries=0)
+    assert [_run(wrapper, number) for number in range(6)] == list(range(6))
 
 
 def test_an_unpicklable_function_is_refused_at_once() -> None:

@@ -26,3 +26,27 @@ def test_ctrl_c_is_130_where_a_command_has_no_words_for_it(monkeypatch: pytest.M
     monkeypatch.setattr("areal.trainer.serve.serve", stopped)
     done = CliRunner().invoke(main, ["serve", "model"])
     assert (done.exit_code, done.stderr) == (130, "interrupted\n")
+
+
+@pytest.mark.parametrize("command", ["train", "eval", "serve", "trinity run", "trinity debug"])
+def test_a_configuration_that_is_not_there_is_one_line(command: str) -> None:
+    done = CliRunner().invoke(main, [*command.split(), "-c", "nope.yaml"])
+    told = "error: there is no configuration file 'nope.yaml'\n"
+    assert (done.exit_code, done.output) == (2, told)
+
+
+def test_the_hub_is_asked_once_for_what_is_no_folder(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+
+    def ask(url: str, **options: object) -> None:
+        asked.append(url)
+        raise OSError("name resolution failed\nand more")
+
+    monkeypatch.setattr("huggingface_hub.get_hf_file_metadata", ask)
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", False)
+    done = CliRunner().invoke(main, ["generate", "nothing", "x"])
+    told = "error: there is no folder 'nothing', and the hub: name resolution failed\n"
+    assert (done.exit_code, done.output, len(asked)) == (1, told, 1)
+    done = CliRunner().invoke(main, ["generate", "not a name", "x"])
+    told = "error: there is no folder 'not a name', and no model can be called so\n"
+    assert (done.exit_code, done.output, len(asked)) == (1, told, 1)

@@ -14,6 +14,7 @@ from torch import Tensor
 from transformers import AutoModelForCausalLM
 
 from areal.api.cli_args import DPOConfig, load_expr_config
+from areal.api.errors import ConfigError
 from areal.trainer.dpo import DPOTrainer, compute_dpo_loss, dpo_modeling_collate_fn
 from areal.trainer.runtime import load_rows, make_tokenizer
 from areal.utils import stats_tracker
@@ -181,6 +182,23 @@ def test_a_model_learns_to_prefer(tmp_path: Path, loss_type: str) -> None:
     assert (before["accuracy"], before["margin"]) == (0.0, 0.0)
     assert before["loss"] == pytest.approx(math.log(2) if loss_type == "sigmoid" else 25.0)
     assert trainer.num_sequences == 30 * 4 * 2
+
+
+def test_a_run_ends_when_its_aim_is_reached(tmp_path: Path) -> None:
+    path = pairs_yaml(tmp_path, "dpo", total_train_steps=60)
+    trained(path, "run.stop_at_accuracy=0.8", "total_train_steps=7")
+    # Ten steps of one run in two processes' worth of it: the first seven are remembered.
+    trained(path, "run.stop_at_accuracy=0.8")
+    found = [stats["accuracy"] for stats in train_stats(tmp_path)]
+    means = [sum(found[end - 10 : end]) / 10 for end in range(10, len(found) + 1)]
+    assert means[-1] > 0.8
+    assert all(mean <= 0.8 for mean in means[:-1])
+
+
+@pytest.mark.parametrize("bound", ["1.0", "nan", "-0.1"])
+def test_an_aim_that_is_never_or_always_reached_is_refused(tmp_path: Path, bound: str) -> None:
+    with pytest.raises(ConfigError, match="stop_at_accuracy must be at least 0 and below 1"):
+        trained(pairs_yaml(tmp_path, "dpo"), f"run.stop_at_accuracy={bound}")
 
 
 def test_micro_batches_keep_pairs_and_change_only_the_last_bits(tmp_path: Path) -> None:

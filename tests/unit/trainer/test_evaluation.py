@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ from click.testing import CliRunner
 from areal.api.errors import ConfigError, EpisodeFailureError
 from areal.api.reward_api import inline_reward
 from areal.trainer.cli import main
-from areal.trainer.evaluation import run_evaluation
+from areal.trainer.evaluation import find_checkpoint, run_evaluation
 from areal.trainer.run import run_training
 from areal.trainer.scores import RowScore
 from areal.workflow.rlvr import RLVRWorkflow
@@ -87,6 +88,15 @@ def test_the_newest_model_of_a_run_is_taken_and_nothing_of_the_run_changes(tmp_p
     named = run_evaluation(["--config", str(path), "eval_gconfig.greedy=true"], str(run / "model"))
     again = run_evaluation(["--config", str(path), "eval_gconfig.greedy=true"])
     assert named.scores == again.scores
+
+
+def test_only_whole_models_of_the_policy_are_found(tmp_path: Path) -> None:
+    for name in ("step_00000001", "step_00000002_critic", ".step_00000002.staged-7"):
+        folder = tmp_path / "checkpoints" / name
+        folder.mkdir(parents=True)
+        (folder / "config.json").touch()
+        os.utime(folder, (len(name), len(name)))  # in this order
+    assert find_checkpoint(tmp_path) == str(tmp_path / "checkpoints/step_00000001")
 
 
 def test_the_command_prints_a_table(tmp_path: Path) -> None:

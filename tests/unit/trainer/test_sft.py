@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +14,9 @@ import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from areal.api.cli_args import SFTConfig, load_expr_config
+from areal.api.errors import DatasetError
+from areal.engine.model.checkpoint import staged_folder
+from areal.trainer.recover import RecoverState
 from areal.trainer.sft import SFTTrainer, num_loss_tokens, sft_loss_fn
 from tests.tiny_runs import sft_yaml, train_stats
 
@@ -63,6 +69,40 @@ def test_the_seed_decides_the_order_of_rows(tmp_path: Path) -> None:
     assert losses[0] != losses[2]
 
 
+def test_a_model_written_in_a_thread_is_that_of_its_step(tmp_path: Path) -> None:
+    options = ["saver.freq_steps=2", "total_train_steps=5", "recover.mode=disabled"]
+    saved = {}
+    for mode in ("sync", "async"):
+        trained(sft_yaml(tmp_path / mode), *options, f"saver.mode={mode}")
+        found = (tmp_path / mode / "e/t").glob("**/model.safetensors")
+        saved[mode] = {str(f.relative_to(tmp_path / mode)): f.read_bytes() for f in found}
+    assert saved["async"] == saved["sync"]
+    assert len(set(saved["sync"].values())) == len(saved["sync"]) == 3  # two, and the last one
+
+
+def test_what_is_resumed_from_is_no_further_than_the_models_on_disk(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sync = staged_folder
+    written: list[tuple[int, bool]] = []
+
+    @contextmanager
+    def slowly(target: Path) -> Iterator[Path]:
+        with sync(target) as folder:
+            yield folder
+            time.sleep(0.1)
+
+    def note(folder: Path, trained: Any, state: RecoverState, has_optim: bool) -> None:
+        saved = f"checkpoints/step_{state.step:08d}" if not state.extra["is_done"] else "model"
+        written.append((state.step, (folder.parent / saved).is_dir()))
+
+    monkeypatch.setattr("areal.engine.training.engine.staged_folder", slowly)
+    monkeypatch.setattr("areal.trainer.base.save_recover", note)
+    options = ["saver.mode=async", "saver.freq_steps=1", "recover.freq_steps=1"]
+    trained(sft_yaml(tmp_path, total_train_steps=2), *options)
+    assert written == [(1, True), (2, True), (2, True)]
+
+
 def test_rows_without_loss_are_no_reason_to_stop(tmp_path: Path) -> None:
     silent = {"input_ids": [3, 4, 5], "loss_mask": [0, 0, 0]}
     spoken = {"input_ids": [3, 4, 5], "loss_mask": [0, 1, 1]}
@@ -72,6 +112,32 @@ def test_rows_without_loss_are_no_reason_to_stop(tmp_path: Path) -> None:
     steps = train_stats(tmp_path)
     assert ["loss" in stats for stats in steps] == [False, True, False] * 2
     assert trainer.weights.num_updates == 2
+
+
+@pytest.mark.parametrize(
+    ("row", "words"),
+    [
+        (
+            {"input_ids": [3, 4, 5], "loss_mask": [1]},
+            "row 1 has 1 values in loss_mask",
+        ),
+        ({"input_ids": [3, 99], "loss_mask": [0, 1]}, "row 1 has the token 99 in input_ids"),
+        ({"input_ids": [3] * 33, "loss_mask": [1] * 33}, "row 1 has 33 tokens in input_ids"),
+        ({"input_ids": [3, 4]}, "row 1 has no loss_mask; it has input_ids"),
+        ({"input_ids": None, "loss_mask": None}, "row 1 has no list of token ids in input_ids"),
+    ],
+)
+def test_a_row_that_cannot_be_trained_on_is_named(
+    tmp_path: Path, row: dict[str, Any], words: str
+) -> None:
+    good = {"input_ids": [3, 4, 5], "loss_mask": [0, 1, 1]}
+    with pytest.raises(DatasetError, match=f"^train_dataset: {words}"):
+        trained(sft_yaml(tmp_path), train_dataset=[good, row])
+
+
+def test_a_dataset_without_rows_is_named(tmp_path: Path) -> None:
+    with pytest.raises(DatasetError, match="train_dataset has no rows"):
+        trained(sft_yaml(tmp_path), train_dataset=[])
 
 
 def test_evaluation_is_the_mean_over_all_tokens(tmp_path: Path) -> None:

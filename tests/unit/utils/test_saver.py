@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import getpass
+import threading
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from areal.api.cli_args import EvaluatorConfig, SaverConfig
+from areal.api.errors import ConfigError
 from areal.api.io_struct import FinetuneSpec, SaveLoadMeta
 from areal.utils.evaluator import Evaluator
 from areal.utils.saver import Saver
@@ -24,6 +27,28 @@ class Engine:
 
     def save(self, meta: SaveLoadMeta) -> None:
         self.metas.append(meta)
+
+
+class StagingEngine(Engine):
+    """Writes copies when it may."""
+
+    def __init__(self, fails: bool = False) -> None:
+        super().__init__()
+        self.staged = 0
+        self.written: list[str] = []
+        self.may_write = threading.Event()
+        self.fails = fails
+
+    def stage(self, meta: SaveLoadMeta) -> Callable[[], None]:
+        self.staged += 1
+
+        def write() -> None:
+            assert self.may_write.wait(10)
+            if self.fails:
+                raise OSError("disk is full")
+            self.written.append(meta.path)
+
+        return write
 
 
 def config(**fields: Any) -> SaverConfig:
@@ -46,8 +71,8 @@ def test_every_model_of_a_step_is_saved(period: int) -> None:
     saver, actor, critic = Saver(config(freq_steps=period), SPEC), Engine(), Engine()
     for step in range(12):
         place = (step // 5, step % 5, step)
-        saver.save(actor, *place, name="actor")  # type: ignore[arg-type]  # saves, and no more
-        saver.save(critic, *place, name="critic", base_model_path="b")  # type: ignore[arg-type]
+        saver.save(actor, *place, name="actor")
+        saver.save(critic, *place, name="critic", base_model_path="b")
     due = [step for step in range(12) if (step + 1) % period == 0]
     for engine, name in ((actor, "actor"), (critic, "critic")):
         paths = [
@@ -62,18 +87,48 @@ def test_every_model_of_a_step_is_saved(period: int) -> None:
 def test_a_saver_goes_on_where_it_was() -> None:
     first, second, engine = Saver(config(freq_steps=3), SPEC), None, Engine()
     for step in range(4):
-        first.save(engine, 0, step, step)  # type: ignore[arg-type]
+        first.save(engine, 0, step, step)
     second = Saver(config(freq_steps=3), SPEC)
     second.load_state_dict(first.state_dict())
-    found = [second.save(engine, 0, step, step) is not None for step in (4, 5, 6)]  # type: ignore[arg-type]
+    found = [second.save(engine, 0, step, step) is not None for step in (4, 5, 6)]
     assert found == [False, True, False]
 
 
-def test_a_save_is_over_when_it_returns() -> None:
-    saver = Saver(config(freq_steps=1, mode="async"), SPEC)
-    saver.maybe_wait_for_staging()
-    saver.finalize()
+@pytest.mark.parametrize("mode", ["auto", "sync"])
+def test_a_save_is_over_when_it_returns(mode: str) -> None:
+    saver, engine = Saver(config(freq_steps=1, mode=mode), SPEC), StagingEngine()
+    saver.save(engine, 0, 0, 0)
     assert not saver.is_async
+    assert (len(engine.metas), engine.written) == (1, [])
+
+
+def test_an_asynchronous_save_returns_before_the_model_is_written() -> None:
+    saver, engine = Saver(config(freq_steps=1, mode="async"), SPEC), StagingEngine()
+    assert saver.is_async
+    saver.save(engine, 0, 0, 0)
+    saver.maybe_wait_for_staging()
+    assert (engine.staged, engine.written) == (1, [])
+    engine.may_write.set()
+    # One copy at a time: the next save waits for this one.
+    path = saver.save(engine, 0, 1, 1)
+    assert engine.written[:1] == [Saver.get_model_save_path("e", "t", "/f", 0, 0, 0)]
+    saver.finalize()
+    assert engine.written[1:] == [path]
+
+
+def test_a_model_that_could_not_be_written_is_an_error_of_the_next_save() -> None:
+    saver, engine = Saver(config(freq_steps=1, mode="async"), SPEC), StagingEngine(fails=True)
+    engine.may_write.set()
+    saver.save(engine, 0, 0, 0)
+    with pytest.raises(OSError, match="disk is full"):
+        saver.save(engine, 0, 1, 1)
+    saver.finalize()  # told once
+
+
+def test_an_engine_that_cannot_copy_its_model_is_refused() -> None:
+    saver = Saver(config(freq_steps=1, mode="async"), SPEC)
+    with pytest.raises(ConfigError, match=r"saver\.mode=async: Engine cannot"):
+        saver.save(Engine(), 0, 0, 0)
 
 
 @pytest.mark.parametrize("before", [False, True])

@@ -245,16 +245,17 @@ def test_a_seed_of_the_request_decides_its_answer(engine: LocalInferenceEngine) 
 def test_samples_of_a_group_differ_although_they_share_a_seed(
     engine: LocalInferenceEngine,
 ) -> None:
-    async def sample(i: int) -> tuple[int, ...]:
-        workflow_context.set(WorkflowContext(task_id=5, sample_idx=i))
+    async def sample(task: int, i: int) -> tuple[int, ...]:
+        workflow_context.set(WorkflowContext(task_id=task, sample_idx=i))
         return tuple((await engine.agenerate(request(greedy=False, seed=3))).output_tokens)
 
-    async def main() -> list[tuple[int, ...]]:
-        return await asyncio.gather(*map(sample, range(4)))
+    async def main(task: int) -> list[tuple[int, ...]]:
+        return await asyncio.gather(*(sample(task, i) for i in range(4)))
 
-    group = run(main())
+    group = run(main(5))
     assert len(set(group)) == 4
-    assert run(main()) == group
+    assert run(main(6)) == group
+    assert not set(run(main(5))) & set(group)  # the next request of the same episodes
 
 
 # --- faults, cancellation, pause, shutdown ----------------------------------------------------

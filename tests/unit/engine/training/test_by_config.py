@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 
 from areal.api.cli_args import OptimizerConfig, TrainEngineConfig
 from areal.api.errors import ConfigError
-from areal.api.io_struct import FinetuneSpec
+from areal.api.io_struct import FinetuneSpec, SaveLoadMeta
 from areal.engine.loading.huggingface import prepare_model
 from areal.engine.model.checkpoint import save_hf_model
 from areal.engine.training.by_config import ArchonEngine, FSDPEngine
@@ -64,6 +65,35 @@ def test_an_engine_needs_no_configuration_file(
     assert engine.lr_scheduler.base_lrs[0] == 0.5
     assert engine.optimizer is not None
     assert engine.optimizer.param_groups[0]["lr"] == pytest.approx(0.5)
+
+
+@pytest.mark.parametrize(
+    ("cls", "fields"), [(FSDPEngine, {}), (ArchonEngine, {}), (FSDPEngine, {"use_lora": True})]
+)
+def test_a_copied_model_is_written_as_it_was(
+    checkpoint: str,
+    tmp_path: Path,
+    cls: type[FSDPEngine | ArchonEngine],
+    fields: dict[str, Any],
+) -> None:
+    backend = f"{cls.backend_name}:d1"
+    engine = cls(TrainEngineConfig(path=checkpoint, backend=backend, **fields))
+    folders = [tmp_path / name for name in ("at once", "later", "changed")]
+    metas = [SaveLoadMeta(path=str(f), weight_format="hf", with_optim=False) for f in folders]
+    engine.save(metas[0])
+    finish = engine.stage(metas[1])
+    assert not folders[1].exists()
+    with torch.no_grad():
+        for parameter in engine.lm.module.parameters():
+            parameter.add_(1)
+    finish()
+    engine.save(metas[2])
+    saved, later, changed = [
+        {file.name: file.read_bytes() for file in folder.iterdir()} for folder in folders
+    ]
+    assert later == saved
+    assert changed.keys() == saved.keys()
+    assert changed != saved
 
 
 def test_what_no_engine_has_is_refused(checkpoint: str) -> None:

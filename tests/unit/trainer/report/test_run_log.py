@@ -334,6 +334,19 @@ def test_console_page_and_curve_have_one_number(
     assert "mean of 10 steps, from 0.275" in page
 
 
+def test_a_page_of_pairs_leads_with_their_accuracy_and_its_goal(tmp_path: Path) -> None:
+    config = {"run": {"algorithm": "dpo", "stop_at_accuracy": 0.75}}
+    log = RunLog(tmp_path, config, 20, console=False)
+    for step in range(1, 11):
+        log.step(step, {"loss": 0.3 + 0.01 * step, "accuracy": step / 20})
+    paths = log.close()
+    page = paths.html.read_text()
+    assert page.count('class="goal"') == 1
+    assert page.index("goal 0.75") > page.index("Chosen preferred")
+    assert "mean of 10 steps 0.275" in page
+    assert paths.reward_png == tmp_path / "accuracy.png"
+
+
 def test_turns_of_an_episode_are_shown_apart(tmp_path: Path) -> None:
     turns = [{"sampled": i % 2 == 0, "text": text} for i, text in enumerate(["5", "no!", "4"])]
     log = open_log(tmp_path)

@@ -319,7 +319,7 @@ class Unused(Rule):
 
 @dataclass(frozen=True)
 class Ignored:
-    """Tensors on the Hub that no parameter needs, such as buffers that are computed anew."""
+    """Tensors on the Hub that no parameter needs, such as buffers that are computed again."""
 
     hub: str
     when: str | None = None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 import json
 import mmap
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
@@ -22,6 +22,7 @@ from areal.experimental.models.archon.state_dict.plan import listed
 from areal.experimental.models.archon.state_dict.rules import Shape
 
 SINGLE_NAME = "model.safetensors"
+DEFAULT_SHARD_BYTES = 2 * 2**30
 
 
 @dataclass(frozen=True)
@@ -194,6 +195,25 @@ class ShardWriter:
         if len(self._groups) > 1:
             index = {"metadata": {"total_size": self._num_bytes}, "weight_map": self._weight_map}
             (self.folder / INDEX_NAME).write_text(json.dumps(index, indent=2) + "\n")
+
+
+def write_shards(
+    folder: str | Path,
+    tensors: Sequence[tuple[str, Tensor]],
+    max_shard_bytes: int = DEFAULT_SHARD_BYTES,
+) -> None:
+    """Write tensors that are all at hand into shards, with their index.
+
+    Args:
+        folder: Has no weights yet.
+        tensors: By their names on the Hub.
+        max_shard_bytes: Of the tensors of one shard.
+    """
+    sizes = {name: tensor.numel() * tensor.element_size() for name, tensor in tensors}
+    writer = ShardWriter(folder, group_by_size(sizes, max_shard_bytes))
+    for name, tensor in tensors:
+        writer.add(name, tensor.contiguous())
+    writer.finish()
 
 
 def group_by_size(sizes: Mapping[str, int], max_bytes: int) -> list[list[str]]:

@@ -24,6 +24,7 @@ from areal.experimental.models.archon.state_dict.plan import CheckpointPlan, lis
 from areal.experimental.models.archon.state_dict.rules import HubTensor
 from areal.experimental.models.archon.state_dict.sharded import LocalPart
 from areal.experimental.models.archon.state_dict.shards import (
+    DEFAULT_SHARD_BYTES,
     CheckpointFiles,
     ShardWriter,
     group_by_size,
@@ -31,8 +32,6 @@ from areal.experimental.models.archon.state_dict.shards import (
 from areal.utils import logging
 
 logger = logging.getLogger("ArchonCheckpoint")
-
-DEFAULT_SHARD_BYTES = 2 * 2**30
 
 
 @dataclass(frozen=True)
