@@ -18,6 +18,9 @@ from scaffold.translation.wording import (
     check_terms,
 )
 
+MIN_ENGLISH = 4
+"""A page with so few English texts, or fewer, is reported text by text."""
+
 
 def check_page(documents: Documents, path: str) -> list[Finding]:
     """Return where the translation of a page disagrees with it, in the order of its lines."""
@@ -29,6 +32,14 @@ def check_page(documents: Documents, path: str) -> list[Finding]:
             at = Comparison(page.path, other.path, pair.source, pair.translation)
             found += _check_section(documents, at)
     found += _check_anchors(page, other)
+    passages = sum(
+        passage.slot != ("heading",) for section in other.sections for passage in section.passages
+    )
+    english = [finding for finding in found if finding.rule == "untranslated"]
+    if len(english) > max(MIN_ENGLISH, passages / 2):
+        # Nobody has begun; what else differs is found once somebody has.
+        told = f"{len(english)} of {passages} texts in English"
+        return [disagreement(other.path, 1, "untranslated", told, "a translation")]
     return sorted(found, key=lambda finding: finding.line)
 
 
@@ -39,7 +50,7 @@ def _check_section(documents: Documents, at: Comparison) -> Iterator[Finding]:
     yield from check_terms(at, documents.glossary)
     links = Links(documents, at.page)
     for source, passage in at.passages(is_same_shape=is_same_shape(at)):
-        yield from check_passage(at, source, passage)
+        yield from check_passage(at, source, passage, documents.settings.language)
         yield from check_links(at, links, source, passage)
 
 

@@ -34,11 +34,44 @@ _LINE_MARKS = {
     **dict.fromkeys(PERCENT, r"(?<!\\)%[^\n]*"),
     **dict.fromkeys(["clojure", "lisp", "scheme", "asm"], r";[^\n]*"),
 }
+DIAGRAMS = ("mermaid", "plantuml", "puml", "dot", "graphviz")
+_CAPTIONED = ("figure", "image")
+# Of a diagram: what is in quotes, brackets or bars, and what follows a colon.
+_LABEL = re.compile(
+    r"\"[^\"\n]*\"|(?<=\[)[^\[\]\n]*(?=\])|(?<=\()[^()\n]*(?=\))|(?<=\{)[^{}\n]*(?=\})"
+    r"|(?<=\|)[^|\n]*(?=\|)|(?<=:)[^:\n]*$|(?<=title)[^\n]*$",
+    re.MULTILINE,
+)
 # A quote that its line does not close is an apostrophe.
 _STRING = (
     r'"""(?:\\.|[^\\])*?"""' r"|'''(?:\\.|[^\\])*?'''"
     r'|"(?:\\.|[^"\\\n])*"' r"|'(?:\\.|[^'\\\n])*'|`(?:\\.|[^`\\\n])*`"
 )  # fmt: skip
+
+
+# `:caption: Install it`, of a directive whose content is code or a figure.
+_WORDED_OPTION = re.compile(r"^(?P<name> *:(?:caption|alt|title):).*$", re.MULTILINE)
+
+
+def without_words(text: str, info: str) -> str:
+    """Return a block without what a translation changes: comments, captions, labels of diagrams.
+
+    Args:
+        text: What the block holds.
+        info: What its fence names.
+    """
+    language = language_of(info)
+    if info.startswith("{"):
+        directive = info[1:].partition("}")[0]
+        if directive in _CAPTIONED:
+            # Options, then the words below the picture.
+            rows = text.split("\n")
+            text = "\n".join(row for row in rows if row.lstrip().startswith(":"))
+        text = _WORDED_OPTION.sub(r"\g<name> <words>", text)
+        language = directive if directive in DIAGRAMS else language
+    if language in DIAGRAMS:
+        return _LABEL.sub("<words>", text)
+    return without_comments(text, language)
 
 
 def language_of(info: str) -> str:

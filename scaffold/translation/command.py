@@ -7,9 +7,11 @@ from pathlib import Path
 
 from scaffold.errors import escaped
 from scaffold.findings import Finding, RuleText, write_findings
-from scaffold.report import Report
+from scaffold.report import Report, ReportedChange, unified_diff
+from scaffold.transaction.apply import apply_changes, settle
+from scaffold.translation.adopt import plan_adoption
 from scaffold.translation.agreement import check_page
-from scaffold.translation.documents import Documents
+from scaffold.translation.documents import Documents, find_root
 from scaffold.translation.finding import RULES, disagreement, to_json, to_row
 from scaffold.translation.freshness import count_of, page_states, shown
 from scaffold.translation.plan import plan_page
@@ -27,10 +29,16 @@ def docs_status(start: Path) -> Report:
     where = f"{layout.source} -> {layout.translation}, " if layout.source else ""
     told = ", ".join(f"{count} {name}" for name, count in sorted(counts.items()))
     rows.append(f"{count_of(states, 'page')} ({where}{layout.how}): {told}")
+    presumed = [pair for state in states for pair in state.pairs if pair.origin]
+    warnings = (
+        f"{count_of(presumed, 'section')} without a marker, judged by the commit that last changed "
+        "the translation; `scaffold docs adopt` writes the markers",
+    )
     return Report(
         "docs status",
         ok=all(state.is_fine for state in states),
         text="".join(f"{escaped(row)}\n" for row in rows),
+        warnings=warnings if presumed else (),
         extra={
             "docs": {
                 "pages": [state.to_json() for state in states],
@@ -46,6 +54,38 @@ def docs_plan(start: Path, page: str, keys: tuple[str, ...], *, everything: bool
     plan = plan_page(documents, documents.resolve(page, start), keys, everything=everything)
     check = (("scaffold", "docs", "check", plan.page),)
     return Report("docs plan", check=check, text=shown_plan(plan), extra={"docs": plan.to_json()})
+
+
+def docs_adopt(start: Path, pages: tuple[str, ...], *, dry_run: bool) -> Report:
+    """Write the markers of translations that have none, as git's history shows them.
+
+    Args:
+        start: A folder of the repository.
+        pages: Pages or translations; none means all.
+        dry_run: Show what would be written, and write nothing.
+    """
+    root = find_root(start)
+    if not dry_run:
+        settle(root, "docs adopt")
+    documents = Documents.at(start)
+    wanted = [documents.resolve(page, start) for page in pages] or documents.wanted_pages()
+    adoption = plan_adoption(documents, wanted)
+    if adoption.changes and not dry_run:
+        apply_changes(root, adoption.changes, "docs adopt")
+    warnings = tuple(
+        f"{place}: no marker, as it is not committed, or no commit of its page has the section"
+        for place in adoption.left
+    )
+    return Report(
+        "docs adopt",
+        dry_run=dry_run,
+        changes=tuple(
+            ReportedChange(each.path, each.action, unified_diff(each.path, each.before, each.after))
+            for each in adoption.changes
+        ),
+        warnings=warnings,
+        extra={"docs": {"marked": adoption.marked, "left": list(adoption.left)}},
+    )
 
 
 def docs_check(start: Path, pages: tuple[str, ...], form: str = "human") -> Report:

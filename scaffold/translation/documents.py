@@ -10,6 +10,7 @@ from scaffold.analysis.files.files import Files, list_files
 from scaffold.analysis.project.tool_table import read_tool_table
 from scaffold.errors import RequestError, TargetError
 from scaffold.translation.glossary import Glossary, read_glossary
+from scaffold.translation.history import find_origins
 from scaffold.translation.layout import Layout, find_layout
 from scaffold.translation.page import Page
 from scaffold.translation.pairing import Pair, pair_sections
@@ -29,6 +30,7 @@ class Documents:
         self.settings: Settings = read_settings(files)
         self.layout: Layout = find_layout(files, self.settings)
         self._pages: dict[str, Page] = {}
+        self._pairs: dict[str, list[Pair]] = {}
 
     @classmethod
     def at(cls, start: Path) -> Documents:
@@ -67,7 +69,7 @@ class Documents:
             raise RequestError(
                 f"{path} {why}",
                 code="source_unreadable",
-                hint="mend the page, or leave it out under [tool.scaffold.docs] exclude",
+                hint="fix the page, or leave it out under [tool.scaffold.docs] exclude",
             )
         return text
 
@@ -81,10 +83,33 @@ class Documents:
 
     def pairs(self, path: str) -> list[Pair]:
         """Return the sections of a page with those that translate them."""
-        other = self.layout.pages[path]
-        translations = self.page(other).sections if self.has(other) else ()
-        excluded = self.settings.excluded_sections(path)
-        return pair_sections(self.page(path).sections, translations, excluded)
+        if path not in self._pairs:
+            other = self.layout.pages[path]
+            translations = self.page(other).sections if self.has(other) else ()
+            excluded = self.settings.excluded_sections(path)
+            pairs = pair_sections(self.page(path).sections, translations, excluded)
+            self._pairs[path] = self._dated(path, pairs)
+        return self._pairs[path]
+
+    def _dated(self, path: str, pairs: list[Pair]) -> list[Pair]:
+        """Return the pairs, those without a marker with the state that history gives them."""
+        open_ = [
+            (pair.source, pair.translation)
+            for pair in pairs
+            if pair.state == "unmarked" and pair.source and pair.translation
+        ]
+        origins = find_origins(self.files, path, self.layout.pages[path], open_)
+
+        def dated(pair: Pair) -> Pair:
+            if pair.state != "unmarked" or pair.source is None or pair.translation is None:
+                return pair
+            origin = origins.get(pair.translation.line)
+            if origin is None:
+                return pair
+            is_current = origin.hash == pair.source.hash
+            return pair._replace(state="current" if is_current else "stale", origin=origin)
+
+        return [dated(pair) for pair in pairs]
 
     def resolve(self, given: str, start: Path) -> str:
         """Return the page of the source that a name means: its path, or its translation's.

@@ -14,7 +14,7 @@ WORDS = {
     "current": "is up to date",
     "stale": "changed in the source since it was translated",
     "missing": "has no translation",
-    "unmarked": "carries no marker, so it is unclear of which state it is the translation",
+    "unmarked": "has no marker, so its source version is unknown",
     "orphan": "has no section in the source any more",
     "excluded": "stays untranslated",
 }
@@ -118,4 +118,5 @@ def _row(pair: Pair) -> dict[str, Any]:
         "source_line": pair.source.line if pair.source else None,
         "translation_line": pair.translation.line if pair.translation else None,
         "marker": str(pair.source.wanted) if pair.source else None,
+        "presumed_from": pair.origin.commit if pair.origin else None,
     }

@@ -1,4 +1,4 @@
-"""Where a repository keeps its pages and their translations into Chinese."""
+"""Where a repository keeps its pages and their translations into a language."""
 
 from __future__ import annotations
 
@@ -6,27 +6,47 @@ import posixpath
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from scaffold.analysis.files.files import Files
 from scaffold.errors import TargetError
 from scaffold.translation.settings import Settings
 
-LANGUAGE = r"(?:zh|cn)(?:[-_](?:cn|hans|hans[-_]cn))?"
-"""Simplified Chinese, as folders and files are named for it; letters may be upper case."""
-
 SOURCE_FOLDERS = ("docs", "doc", "documentation", "content")
-_LANGUAGE = re.compile(rf"{LANGUAGE}\Z", re.IGNORECASE)
 # The beginning of a path: `ja/`, `zh-cn/`, `pt_br/`.
 _OTHER_LANGUAGE = re.compile(
     r"(?:ar|cn|de|es|fa|fr|hi|id|it|ja|jp|ko|kr|pl|pt|ru|tr|uk|vi|zh)(?:[-_][a-z]{2,4})?/",
     re.IGNORECASE,
 )
-# `guide.zh.md`, `README_zh-CN.md`, `setup-cn.markdown`.
-_SUFFIXED = re.compile(rf"(?P<stem>.+?)[._-]{LANGUAGE}\.(?P<end>md|markdown)\Z", re.IGNORECASE)
 _PAGE = re.compile(r".+\.(?:md|markdown)\Z", re.IGNORECASE)
 _SKIPPED = re.compile(r"(?:^|/)(?:\.[^/]+|node_modules|vendor|third_party|site-packages)/")
 # Where Docusaurus keeps the pages of a language, below `i18n/zh`.
 _DOCUSAURUS = "docusaurus-plugin-content-docs/current"
+
+
+class Language(NamedTuple):
+    """How folders and files are named for a language, in letters of either case.
+
+    Attributes:
+        code: Such as "zh".
+        folder: The name of a folder.
+        file: The name of a file: `guide.zh.md`, `README_zh-CN.md`, `setup-cn.markdown`.
+        text: The pattern of both.
+    """
+
+    code: str
+    folder: re.Pattern[str]
+    file: re.Pattern[str]
+    text: str
+
+    @classmethod
+    def of(cls, code: str) -> Language:
+        """Return the names for a code."""
+        # Of Chinese, the simplified one.
+        text = rf"{code}(?:[-_][a-z]{{2,4}})?"
+        text = r"(?:zh|cn)(?:[-_](?:cn|hans|hans[-_]cn))?" if code == "zh" else text
+        file = rf"(?P<stem>.+?)[._-]{text}\.(?P<end>md|markdown)\Z"
+        return cls(code, re.compile(rf"{text}\Z", re.I), re.compile(file, re.I), text)
 
 
 @dataclass
@@ -56,6 +76,7 @@ def find_layout(files: Files, settings: Settings) -> Layout:
     Raises:
         TargetError: There are no pages, or nothing shows where their translations go.
     """
+    language = Language.of(settings.language)
     paths = sorted(path for path in files.paths if _PAGE.match(path) and not _SKIPPED.search(path))
     if settings.source:
         layout = Layout(settings.source, settings.translation, "as configured")
@@ -66,13 +87,13 @@ def find_layout(files: Files, settings: Settings) -> Layout:
                 hint="name the folder of the pages as `source` in pyproject.toml",
             )
     else:
-        layout = _found(paths)
-    _fill(layout, paths)
-    layout.pages |= {page: other for page, other in _beside(paths) if page not in layout.pages}
+        layout = _found(paths, language)
+    _fill(layout, paths, language)
+    layout.pages = dict(_beside(paths, language)) | layout.pages
     layout.pages |= _configured(files, settings)
     if not layout.pages:
         raise TargetError(
-            f"{files.root} has no pages with a Chinese translation beside them",
+            f"{files.root} has no pages with a translation ({language.code}) beside them",
             code="docs_missing",
             hint="name both folders as `source` and `translation` under [tool.scaffold.docs] in "
             "pyproject.toml",
@@ -93,23 +114,23 @@ def _configured(files: Files, settings: Settings) -> dict[str, str]:
     return dict(settings.pages)
 
 
-def _found(paths: list[str]) -> Layout:
+def _found(paths: list[str], language: Language) -> Layout:
     folders = {folder for path in paths for folder in _folders(path)}
     # The first pair is the surest.
-    for english, chinese in _folder_pairs(folders):
-        return Layout(english, chinese, "found")
+    for english, other in _folder_pairs(folders, language):
+        return Layout(english, other, "found")
     for folder in sorted(folders):
         if folder.rpartition("/")[2].lower() == "en" and _is_documentation(folder):
-            return Layout(folder, f"{folder[:-2]}zh", "found; no translation yet")
+            return Layout(folder, f"{folder[:-2]}{language.code}", "found; no translation yet")
     return Layout("", "", "pages with their translation beside them")
 
 
-def _folder_pairs(folders: set[str]) -> Iterator[tuple[str, str]]:
+def _folder_pairs(folders: set[str], language: Language) -> Iterator[tuple[str, str]]:
     """Yield folders of pages with the folders of their translations, the surest first."""
     # Folders near the top are documentation more often than deep ones.
     ordered = sorted(folders, key=lambda folder: (folder.count("/"), folder))
-    chinese = [folder for folder in ordered if _LANGUAGE.match(folder.rpartition("/")[2])]
-    for folder in chinese:  # docs/en and docs/zh
+    translated = [each for each in ordered if language.folder.match(each.rpartition("/")[2])]
+    for folder in translated:  # docs/en and docs/zh
         parent = folder.rpartition("/")[0]
         for name in ("en", "en-us", "en_us", "en-US", "en_US"):
             english = posixpath.join(parent, name)
@@ -119,9 +140,9 @@ def _folder_pairs(folders: set[str]) -> Iterator[tuple[str, str]]:
         if name not in folders:
             continue
         for folder in ordered:  # docs and docs_zh
-            if re.fullmatch(rf"{name}[-_.]{LANGUAGE}", folder, re.IGNORECASE):
+            if re.fullmatch(rf"{name}[-_.]{language.text}", folder, re.IGNORECASE):
                 yield name, folder
-        for folder in chinese:  # docs with docs/zh, i18n/zh, zh/docs
+        for folder in translated:  # docs with docs/zh, i18n/zh, zh/docs
             parent, _, last = folder.rpartition("/")
             inner = posixpath.join("i18n", last)
             if parent == name:
@@ -133,13 +154,13 @@ def _folder_pairs(folders: set[str]) -> Iterator[tuple[str, str]]:
                 yield name, posixpath.join(folder, name)
 
 
-def _fill(layout: Layout, paths: Iterable[str]) -> None:
+def _fill(layout: Layout, paths: Iterable[str], language: Language) -> None:
     """Take in the pages of the two folders."""
     if not layout.source:
         return
     others = {path for path in paths if _below(path, layout.translation)}
     for path in paths:
-        if _below(path, layout.source) and path not in others and not _SUFFIXED.match(path):
+        if _below(path, layout.source) and path not in others and not language.file.match(path):
             inner = path[len(layout.source) + 1 :]
             # docs/ja below docs is a translation too, and no page to translate.
             if not _OTHER_LANGUAGE.match(inner):
@@ -147,12 +168,12 @@ def _fill(layout: Layout, paths: Iterable[str]) -> None:
     layout.orphans = tuple(sorted(others - set(layout.pages.values())))
 
 
-def _beside(paths: list[str]) -> Iterator[tuple[str, str]]:
+def _beside(paths: list[str], language: Language) -> Iterator[tuple[str, str]]:
     """Yield pages whose translation is beside them under a name with the language."""
     # Case is folded, for `readme.zh.md` beside `README.md`.
     there = {path.lower(): path for path in paths}
     for path in paths:
-        if found := _SUFFIXED.match(path):
+        if found := language.file.match(path):
             page = there.get(f"{found['stem']}.{found['end']}".lower())
             # README.zh.md may go with README.en.md.
             page = page or there.get(f"{found['stem']}.en.{found['end']}".lower())

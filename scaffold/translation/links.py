@@ -75,7 +75,10 @@ class Links:
 
     def _same(self, href: str, leads: LinkTarget) -> Expected:
         """Return a link to the same place, or to its like among the translations."""
-        layout = self._documents.layout
+        layout, files = self._documents.layout, self._documents.files
+        if not (files.has(leads.path) or leads.path in files.folders):
+            # A label or the name of an object, which the site resolves; it is no path.
+            return Expected(href, frozenset({leads, _resolved(href, self._other)}))
         text = posixpath.relpath(leads.path or ".", _folder(self._other))
         text += "/" if href.partition("#")[0].endswith("/") else ""
         agreeing = {leads}

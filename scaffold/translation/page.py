@@ -175,6 +175,14 @@ class Page:
         return None
 
 
+def is_beyond_latin(section: Section) -> bool:
+    """Return whether a good part of a section's words is in another script than Latin."""
+    passages = [each for each in section.passages if each.slot != ("heading",)]
+    letters = [each for passage in passages for each in passage.prose if each.isalpha()]
+    # A name or a term in its own script makes no translation.
+    return sum(each > "\u024f" for each in letters) > 0.3 * len(letters)
+
+
 def read_marker(comment: str, line: int) -> Marker | None:
     """Return the marker that a comment is, or None."""
     found = _MARKER.match(comment.strip())

@@ -12,6 +12,18 @@ from scaffold.translation.page import Marker, Section
 State = Literal["current", "stale", "missing", "unmarked", "orphan", "excluded"]
 
 
+class Origin(NamedTuple):
+    """What a translation is presumed to be of: its source when the translation last changed.
+
+    Args:
+        commit: The commit that last changed the translation.
+        hash: The digest of the source's section in it.
+    """
+
+    commit: str
+    hash: str
+
+
 class Pair(NamedTuple):
     """A section of the source with the one that translates it; one of them may be missing.
 
@@ -20,12 +32,21 @@ class Pair(NamedTuple):
         translation: The section of the translation.
         state: What can be said of the translation.
         marker: The marker by which they were paired, or None.
+        origin: Of a translation without a marker, the state of the source that git's history
+            shows it to be of, or None.
     """
 
     source: Section | None
     translation: Section | None
     state: State
     marker: Marker | None = None
+    origin: Origin | None = None
+
+    @property
+    def old_hash(self) -> str | None:
+        """The hash of the source that was translated, where it is known."""
+        known = self.marker or self.origin
+        return known.hash if known is not None else None
 
     @property
     def key(self) -> str:

@@ -139,14 +139,14 @@ def plan_page(documents: Documents, page: str, keys: Sequence[str], *, everythin
 
 def _tasks(documents: Documents, page: str, pairs: list[Pair]) -> list[Task]:
     # Only a stale section has an older source to look for in git.
-    hashes = frozenset(p.marker.hash for p in pairs if p.marker and p.state == "stale")
+    hashes = frozenset(p.old_hash for p in pairs if p.old_hash and p.state == "stale")
     old = old_sections(documents.files, page, hashes)
     other = documents.layout.pages[page]
     tasks: list[Task] = []
     for pair in pairs:
         assert pair.source is not None, "what has no source is no task"
         done = documents.page(other).text(pair.translation) if pair.translation else None
-        before = old.get(pair.marker.hash) if pair.marker else None
+        before = old.get(pair.old_hash) if pair.old_hash else None
         tasks.append(Task(pair, documents.page(page).text(pair.source), before, done))
     return tasks
 

@@ -105,7 +105,7 @@ class _Reader:
     def _start(self, token: Token) -> None:
         self._sections.append(Section(token_line(token), int(token.tag[1:])))
         self._digested.append([])
-        # Slots count from each heading anew.
+        # Slots count from each heading again.
         self._lists, self._table = [], []
         self._passages, self._counts = {}, Counter()
         self._in_heading = True

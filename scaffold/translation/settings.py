@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -17,6 +18,7 @@ class Settings:
     """What a repository wants of its documents.
 
     Args:
+        language: Of the translations, as folders and files are named for it: "zh", "ja", "pt".
         source: The folder with the pages to translate; empty to look for one.
         translation: The folder with the translated pages; empty to look for one.
         glossary: The file with the terms; empty for ``glossary.toml`` beside the translation.
@@ -25,6 +27,7 @@ class Settings:
         generated: Pages that something writes (patterns).
     """
 
+    language: str = "zh"
     source: str = ""
     translation: str = ""
     glossary: str = ""
@@ -57,7 +60,11 @@ def read_settings(files: Files) -> Settings:
     """
     table = read_tool_table(project_text(files), "docs", TargetError)
     with settings_errors("docs/en/translation.md of areal-scaffold shows every key"):
+        language = table.text("language", "zh")
+        if not re.fullmatch("[a-z]{2,3}", language):
+            raise FieldError(f"{table.where} language: {language!r} is no code such as 'ja'")
         settings = Settings(
+            language,
             *(_path(table, key) for key in ("source", "translation", "glossary")),
             pages=_text_map(table, "pages", "a translation"),
             exclude=_text_map(table, "exclude", "a reason in words"),

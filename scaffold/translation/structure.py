@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from difflib import SequenceMatcher
 
 from scaffold.findings import Finding
-from scaffold.translation.code_text import language_of, without_comments
+from scaffold.translation.code_text import without_words
 from scaffold.translation.comparison import Comparison
 from scaffold.translation.finding import disagreement
 from scaffold.translation.page import Block, Page
@@ -78,13 +78,12 @@ def _check_block(at: Comparison, source: Block, block: Block) -> Iterator[Findin
     if source.size != block.size or source.info != block.info:
         yield at.finding(_rule(block), block.line, _named(block), _named(source), source.line)
     elif source.text != block.text:
-        language = language_of(source.info)
-        yield from _check_code(at, source, block, language)
+        yield from _check_code(at, source, block)
 
 
-def _check_code(at: Comparison, source: Block, block: Block, language: str) -> Iterator[Finding]:
-    ours = without_comments(source.text, language).split("\n")
-    theirs = without_comments(block.text, language).split("\n")
+def _check_code(at: Comparison, source: Block, block: Block) -> Iterator[Finding]:
+    ours = without_words(source.text, source.info).split("\n")
+    theirs = without_words(block.text, source.info).split("\n")
     # Fenced code begins below its fence, indented code on its own first line.
     first = 1 if block.kind == "code block" else 0
     for number in range(max(len(ours), len(theirs))):

@@ -15,11 +15,14 @@ from scaffold.translation.page import Passage, Piece
 # Punctuation of East Asia, ideographs, and full-width forms.
 _CHINESE = re.compile(r"[\u3000-\u303f\u3400-\u9fff\uff00-\uffef]")
 _WORD = re.compile(r"(?<![\w.])[a-z]{2,}(?![\w.])")
+_NAMES = {"zh": "Chinese"}
 _MIN_WORDS = 4
 """So many words of lower case are a sentence, and no list of names."""
 
 
-def check_passage(at: Comparison, source: Passage, passage: Passage) -> Iterator[Finding]:
+def check_passage(
+    at: Comparison, source: Passage, passage: Passage, language: str
+) -> Iterator[Finding]:
     """Yield what two passages of the same place do not share, links apart."""
     # Where blocks differ a section is one passage, and what they lack counts among its text.
     if source.slot and source.paragraphs != passage.paragraphs:
@@ -34,11 +37,14 @@ def check_passage(at: Comparison, source: Passage, passage: Passage) -> Iterator
     for tag in sorted(pieces - wanted):
         yield at.finding("html", passage.line, f"<{tag}>", "none", source.line)
     # Names and acronyms have capitals, so only words in lower case speak for a sentence.
-    is_english = len(_WORD.findall(passage.prose)) >= _MIN_WORDS
-    if is_english and not _CHINESE.search(passage.prose):
+    is_sentence = len(_WORD.findall(passage.prose)) >= _MIN_WORDS
+    # Other languages share their letters with English, so only the same words show it.
+    is_same = passage.prose.split() == source.prose.split()
+    if is_sentence and (not _CHINESE.search(passage.prose) if language == "zh" else is_same):
         said = " ".join(passage.plain.split())
         shown = said if len(said) <= 60 else f"{said[:57]}..."
-        yield at.finding("untranslated", passage.line, f"{shown!r}", "Chinese", source.line)
+        wanted = _NAMES.get(language, language)
+        yield at.finding("untranslated", passage.line, f"{shown!r}", wanted, source.line)
 
 
 def check_links(
