@@ -111,7 +111,7 @@ def _confirm(repository: git.Repo, folder: Path) -> None:
         raise TargetError(
             f"git refuses the repository of {str(folder)!r}: {said}",
             code="repository_missing",
-            hint="mend what git names, then run the command again",
+            hint="fix what git names, then run the command again",
         ) from error
     if names != "sha1":
         raise TargetError(

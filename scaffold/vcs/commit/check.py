@@ -113,4 +113,4 @@ def _rescue(file: str, problems: list[Problem]) -> str:
     """Return how to go on with a message that git has kept, since git does not explain it."""
     if not problems or Path(file).name != "COMMIT_EDITMSG":
         return ""
-    return f"The message is kept; to mend it: git commit --edit --file={file}\n"
+    return f"The message is kept; to fix it: git commit --edit --file={file}\n"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+from collections.abc import Sequence
 from textwrap import indent
 from typing import NamedTuple
 
@@ -12,6 +13,8 @@ from scaffold.vcs.commit.conventional import Rules
 from scaffold.vcs.commit.draft import point_lines
 from scaffold.vcs.commit.key_changes import KeyChanges
 from scaffold.vcs.pull_request.branch import BranchCommit, BranchState
+from scaffold.vcs.pull_request.risks import Risk, Surroundings, near_tests_run
+from scaffold.vcs.pull_request.template import NO_RISKS
 from scaffold.vcs.roles import role_of
 
 _RANK = ("feat", "fix", "perf", "refactor", "build", "ci", "docs", "test", "style", "chore")
@@ -24,6 +27,7 @@ _ISSUE_TRAILERS = ("refs", "fixes", "closes", "resolves")
 # The hash of the text above it: where it fits, nobody has edited the body since.
 _MARK = re.compile(r"\n*<!-- scaffold pr (?P<digest>[0-9a-f]{12}) -->\s*\Z")
 MAX_TESTS = 20
+MAX_PATHS = 5
 
 
 class Material(NamedTuple):
@@ -34,6 +38,9 @@ class Material(NamedTuple):
     key: KeyChanges
     references: tuple[str, ...]
     rules: Rules
+    near: Surroundings = Surroundings()
+    commands: tuple[str, ...] = ()
+    """Of the tests that were run, with their results where the author gave them."""
 
 
 def title_of(material: Material) -> str:
@@ -64,9 +71,6 @@ def breaking_lines(material: Material) -> list[str]:
 
 def sections_of(material: Material) -> dict[str, str]:
     """Return the text for each section of a template."""
-    tests = [each.path for each in material.changes if role_of(each.path) == "test"]
-    shown = [f"- `{path}`" for path in tests[:MAX_TESTS]]
-    shown += [f"- {len(tests) - MAX_TESTS} more files"] if len(tests) > MAX_TESTS else []
     points = [f"- {line}" for line in point_lines(material.key)]
     subjects = [f"- {each.subject}" for each in material.branch.commits]
     changes = subjects + (["", "Key changes:", "", *points] if points else [])
@@ -78,10 +82,34 @@ def sections_of(material: Material) -> dict[str, str]:
         ]
     return {
         "changes": "\n".join(changes),
-        "tests": "\n".join(shown) or "No test file changes.",
+        "risks": "\n".join(map(_risk_line, material.near.risks)) or NO_RISKS,
+        "tests": "\n".join(_test_lines(material)),
         "breaking": "\n".join(breaking) or "None that the diff shows.",
         "references": "\n".join(f"- {each}" for each in all_references(material)) or "None.",
     }
+
+
+def _risk_line(risk: Risk) -> str:
+    return f"- {risk.title} ({risk.severity}): {_listed(risk.paths)}. {risk.look}"
+
+
+def _listed(paths: Sequence[str]) -> str:
+    more = len(paths) - MAX_PATHS
+    shown = ", ".join(f"`{path}`" for path in paths[:MAX_PATHS])
+    return f"{shown} and {more} more" if more > 0 else shown
+
+
+def _test_lines(material: Material) -> list[str]:
+    """Return which tests change, which were run, and which near to the change were not."""
+    changed = [each.path for each in material.changes if role_of(each.path) == "test"]
+    rows = [f"- `{path}`" for path in changed[:MAX_TESTS]]
+    rows += [f"- {len(changed) - MAX_TESTS} more files"] if len(changed) > MAX_TESTS else []
+    rows = rows or ["No test file changes."]
+    if not material.commands:
+        return [*rows, "", "Run: not given (`--tested`)."]
+    left = near_tests_run(material.near.tests, material.commands).left
+    rows += ["", "Run:", "", *(f"- {each}" for each in material.commands)]
+    return [*rows, "", f"Not run, though near to the change: {_listed(left)}."] if left else rows
 
 
 def all_references(material: Material) -> tuple[str, ...]:

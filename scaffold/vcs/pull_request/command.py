@@ -39,6 +39,7 @@ from scaffold.vcs.pull_request.git_process import confirm_version
 from scaffold.vcs.pull_request.preflight import Actions, Check, preflight
 from scaffold.vcs.pull_request.report import Outcome, done_lines, report_of
 from scaffold.vcs.pull_request.rewrite import RefMove, TreeMove, move_refs
+from scaffold.vcs.pull_request.risks import Surroundings
 from scaffold.vcs.pull_request.signals import Stopped, listening, stoppable, undisturbed
 from scaffold.vcs.pull_request.squash import (
     ConflictError,
@@ -71,6 +72,9 @@ class Options(NamedTuple):
     dry_run: bool = False
     agreed: bool = False
     no_verify: bool = False
+    tested: tuple[str, ...] = ()
+    look_around: Callable[..., Surroundings] = lambda *_: Surroundings()
+    """Finds what is near to a change, by the tables of reviews, which import this package."""
 
 
 def pull_request(folder: Path, options: Options, ask: Callable[[str], bool] | None) -> Report:
@@ -88,7 +92,7 @@ def pull_request(folder: Path, options: Options, ask: Callable[[str], bool] | No
     try:
         outcome = _look(repository, options)
         tell = partial(report_of, outcome, dry_run=options.dry_run, is_rewrite=options.rewrite)
-        # All checks are reported at once, so that one run shows everything there is to mend.
+        # All checks are reported at once, so that one run shows everything there is to fix.
         failed = [check for check in outcome.checks if check.state == "failed"]
         if failed or not (options.rewrite or options.push):
             return tell(failed)
@@ -125,7 +129,7 @@ def _worded(
     options: Options,
 ) -> Outcome:
     root = root_of(repository)
-    material = _material(repository, branch, rules)
+    material = _material(repository, branch, rules, options)
     template = find_template(root, options.template)
     message = _read_text(options.message, "the message") if options.message else None
     title = options.title or (message or "").strip().partition("\n")[0]
@@ -146,11 +150,15 @@ def _worded(
     return Outcome(branch, checks, title, body, message, template, material)
 
 
-def _material(repository: git.Repo, branch: BranchState, rules: Rules) -> Material:
+def _material(
+    repository: git.Repo, branch: BranchState, rules: Rules, options: Options
+) -> Material:
     old = branch.merge_base or branch.base.commit
     changes = changes_between(repository, old, branch.head)
     key = key_changes(repository, changes)
-    return Material(branch, changes, key, branch_references(branch.name), rules)
+    near = options.look_around(repository, old, branch.head, changes, key)
+    references = branch_references(branch.name)
+    return Material(branch, changes, key, references, rules, near, options.tested)
 
 
 def _read_text(path: str, what: str) -> str:
@@ -280,7 +288,7 @@ def _confirm(
     plan = "".join(f"{line}\n" for line in _plan(outcome, options, base, new, send))
     if ask is None:
         raise RequestError(
-            "the plan has to be agreed to, and nobody can be asked",
+            "the plan needs confirmation, and there is no terminal to ask",
             code="unconfirmed",
             hint=f"add --yes for this plan:\n{plan.rstrip()}",
         )

@@ -88,7 +88,7 @@ def failure(command: str, answer: Answer) -> ScaffoldError:
     return ScaffoldError(
         f"git {command} failed: {answer.said or f'status {answer.status}'}",
         code="git_failed",
-        hint="all is as it was; mend what git names, then run the command again",
+        hint="nothing was changed; fix what git reports, then run the command again",
     )
 
 

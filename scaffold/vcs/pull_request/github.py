@@ -158,7 +158,7 @@ def _call(root: Path, *argv: str) -> str:
         raise ScaffoldError(
             f"gh {argv[0]} {argv[1]} failed: {_said(done)}",
             code="gh_failed",
-            hint="mend what gh names, then run the command again",
+            hint="fix what gh names, then run the command again",
         )
     return done.stdout
 

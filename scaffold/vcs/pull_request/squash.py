@@ -50,7 +50,7 @@ class ConflictError(ScaffoldError):
         super().__init__(
             f"the branch and {place} changed the same places: {paths}; nothing was touched",
             code="rebase_conflict",
-            hint=f"settle them by hand: git rebase {place}; then run the command again",
+            hint=f"resolve them yourself: git rebase {place}; then run the command again",
         )
         self.conflicts = conflicts
 

@@ -25,6 +25,8 @@ DEFAULT = """\
 
 ## Changes
 
+## Risk areas
+
 ## Tests
 
 ## Breaking changes
@@ -32,8 +34,12 @@ DEFAULT = """\
 ## References
 """
 
+NO_RISKS = "None of the areas that reviews tell apart."
+"""Below a heading that asks; a template that does not ask needs no such line."""
+
 SECTIONS: dict[str, re.Pattern[str]] = {
     "breaking": re.compile(r"breaking|compatib|migration", re.I),
+    "risks": re.compile(r"\brisk|\bimpact|\baffected\b", re.I),
     "tests": re.compile(r"\btest", re.I),
     "references": re.compile(r"\b(issue|reference|related|link|ticket|closes|fixes)", re.I),
     "changes": re.compile(r"\b(change|summary|description|what|overview|implement|detail)", re.I),
@@ -159,7 +165,9 @@ def fill_template(
                 rows.pop()
             rows += ["", *left.pop(asks).split("\n"), ""]
     top = "\n\n".join(
-        left[key] for key in ("changes", "tests", "breaking", "references") if key in left
+        left[key]
+        for key in ("changes", "risks", "tests", "breaking", "references")
+        if left.get(key, NO_RISKS) != NO_RISKS
     )
     # What no heading asked for goes above the template's own text.
     if top:

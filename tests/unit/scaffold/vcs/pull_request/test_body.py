@@ -14,12 +14,16 @@ from scaffold.vcs.pull_request.body import (
     all_references,
     breaking_lines,
     is_untouched,
+    sections_of,
     squash_message,
     title_of,
     with_mark,
 )
 from scaffold.vcs.pull_request.branch import Base, BranchCommit, BranchState
+from scaffold.vcs.pull_request.risks import Risk, Surroundings, near_tests_run
 from scaffold.vcs.pull_request.template import DEFAULT, fill_template, find_template
+
+NEAR = ("tests/unit/test_loss.py", "tests/unit/test_mean.py", "tests/slow/test_loss.py")
 
 PARTS = {"changes": "- a", "tests": "- t", "breaking": "- b", "references": "- #1"}
 
@@ -54,6 +58,39 @@ TEMPLATES: dict[str, tuple[str, str]] = {
 def test_a_template_is_filled_and_keeps_its_lines(case: str) -> None:
     template, wanted = TEMPLATES[case]
     assert fill_template(template, PARTS, "feat", is_breaking=True) == wanted
+
+
+@pytest.mark.parametrize(
+    ("commands", "left"),
+    [
+        (["make test"], ()),
+        (["pytest -q: 9 passed"], ()),
+        (["pytest tests/unit -q"], NEAR[2:]),
+        (["pytest tests/unit/test_mean.py::test_empty", "pytest 'tests/slow/'"], NEAR[:1]),
+    ],
+)
+def test_tests_that_no_command_covers_are_left(commands: list[str], left: tuple[str, ...]) -> None:
+    found = near_tests_run(NEAR, commands)
+    assert found.left == left
+    assert {*found.covered, *found.left} == set(NEAR)
+
+
+def test_a_body_names_risks_and_what_was_run() -> None:
+    paths = tuple(f"a/{i}.py" for i in range(7))
+    made = material("fix: mean")._replace(
+        near=Surroundings((Risk("Losses", "HIGH", "Write it down.", paths),), NEAR),
+        commands=("pytest tests/unit: 4 passed",),
+    )
+    parts = sections_of(made)
+    assert parts["risks"] == (
+        "- Losses (HIGH): `a/0.py`, `a/1.py`, `a/2.py`, `a/3.py`, `a/4.py` and 2 more. "
+        "Write it down."
+    )
+    assert "Run:\n\n- pytest tests/unit: 4 passed" in parts["tests"]
+    assert "Not run, though near to the change: `tests/slow/test_loss.py`." in parts["tests"]
+    silent = sections_of(made._replace(commands=()))
+    assert "Run: not given" in silent["tests"]
+    assert "test_loss" not in silent["tests"]
 
 
 def test_the_usual_template_has_a_place_for_all() -> None:

@@ -1,0 +1,63 @@
+"""The subjects and the tests near to a change, for the description of a pull request."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from scaffold.vcs.changes import FileChange
+from scaffold.vcs.commit.key_changes import KeyChanges
+from scaffold.vcs.pull_request.risks import Risk, Surroundings
+from scaffold.vcs.review.domains import SEVERITIES, UNKNOWN, Domain, domains_of, tests_of
+from scaffold.vcs.review.roles import role_of
+from scaffold.vcs.review.settings import read_settings
+from scaffold.vcs.review.trees import files_at
+
+if TYPE_CHECKING:
+    import git
+
+
+def surroundings_of(
+    repository: git.Repo, old: str, new: str, changes: Sequence[FileChange], key: KeyChanges
+) -> Surroundings:
+    """Return the subjects of a change, the gravest first, and the test files near to it.
+
+    Near are those that change, and those that are named after a changed file.
+
+    Args:
+        repository: Where both states are.
+        old: The commit that the change begins at; its settings of reviews count.
+        new: The commit that it ends at.
+        changes: The changed files.
+        key: Their definitions that changed.
+
+    Raises:
+        RequestError: The settings of reviews are wrong.
+    """
+    settings = read_settings(files_at(repository, old))
+    own: dict[str, Domain] = {}
+    for each in changes:
+        role = role_of(each.path, None, settings.roles)
+        if role != "test":
+            names = [one.name for one in key.symbols if one.path == each.path]
+            own[each.path] = domains_of(each.path, role, names, settings.domains)[0]
+    ranked = sorted(set(own.values()), key=lambda each: SEVERITIES.index(each.severity))
+    risks = [
+        Risk(
+            domain.title,
+            domain.severity,
+            domain.look,
+            tuple(path for path, found in own.items() if found == domain),
+        )
+        for domain in ranked
+        if domain.severity in ("HIGH", "MEDIUM")
+    ]
+    tests = [
+        path
+        for path in files_at(repository, new).paths
+        if role_of(path, None, settings.roles) == "test"
+    ]
+    changed = {each.path for each in changes}
+    named = tests_of(UNKNOWN, own, tests)
+    near = tuple(path for path in tests if path in changed or path in named)
+    return Surroundings(tuple(risks), near)
