@@ -21,7 +21,7 @@ CODES: dict[str, str] = {
     "target_missing": "No folder that the tool can extend was found.",
     "target_newer": "A newer version of the tool wrote this; upgrade areal-scaffold.",
     "template_invalid": "A template's manifest or one of its files is wrong.",
-    "unconfirmed": "What is proposed has to be agreed to, and nobody can be asked.",
+    "unconfirmed": "The proposal needs confirmation, and there is no terminal to ask.",
     "usage": "The command line is wrong.",
     "write_failed": "A file could not be written; everything was put back.",
 }

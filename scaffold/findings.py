@@ -54,7 +54,7 @@ class Finding(NamedTuple):
         now: What would be right, or empty.
         severity: "error" makes the command fail.
         confidence: How certain it is.
-        fix: The edit that mends it.
+        fix: The edit that fixes it.
         reason: The class of the evidence ("removed", "moved"), where there are classes, or empty.
     """
 

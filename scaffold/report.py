@@ -30,6 +30,15 @@ class Registration(NamedTuple):
     line: int
 
 
+class SetKey(NamedTuple):
+    """A key of a configuration that is set, its value as YAML source."""
+
+    file: str
+    key: str
+    value: str
+    line: int
+
+
 class Step(NamedTuple):
     """Something left to do, and where."""
 
@@ -57,6 +66,7 @@ class Report:
     ok: bool = True
     changes: tuple[ReportedChange, ...] = ()
     registered: tuple[Registration, ...] = ()
+    configured: tuple[SetKey, ...] = ()
     next: tuple[Step, ...] = ()
     check: tuple[tuple[str, ...], ...] = ()
     unfinished: tuple[Step, ...] = ()
@@ -87,6 +97,7 @@ class Report:
             "dry_run": self.dry_run,
             "changes": [row._asdict() for row in self.changes],
             "registered": [row._asdict() for row in self.registered],
+            "configured": [row._asdict() for row in self.configured],
             "next": [row._asdict() for row in self.next],
             "check": [list(argv) for argv in self.check],
             "unfinished": [row._asdict() for row in self.unfinished],
@@ -105,6 +116,7 @@ class Report:
         rows += [
             f"registered {r.file}:{r.line}  {entry_label(r.table, r.key)}" for r in self.registered
         ]
+        rows += [f"configured {line}" for line in set_lines(self.configured)]
         rows = rows or ["nothing to do"]
         rows = [*(f"found      {line}" for line in self.found), *rows]
         rows += [f"next       {step.file}:{step.line}  {step.why}" for step in self.next]
@@ -115,6 +127,14 @@ class Report:
 def entry_label(table: str, key: str) -> str:
     """Return a registry's line as people read it; an import, for example, stands in no table."""
     return f"{table}[{key!r}]" if table else key
+
+
+def set_lines(rows: Iterable[SetKey]) -> list[str]:
+    """Return what is set, a line for each file."""
+    files: dict[str, list[str]] = {}
+    for row in rows:
+        files.setdefault(row.file, []).append(f"{row.key} = {row.value}")
+    return [f"{file}: {', '.join(keys)}" for file, keys in files.items()]
 
 
 def error_json(command: str, error: ScaffoldError) -> dict[str, Any]:

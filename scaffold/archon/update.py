@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 
 class _Attempt(NamedTuple):
-    """A model written anew and merged; without a proof where nothing changes, or in conflict."""
+    """A model written again and merged; without a proof where nothing changes, or in conflict."""
 
     request: Request
     rendered: tuple[RenderedFile, ...]
@@ -56,7 +56,7 @@ class _Attempt(NamedTuple):
 def update_model(
     target: Target, unit: Unit, request: Request, options: Options, earlier: Sequence[Change]
 ) -> tuple[UpdatePlan, tuple[str, ...]]:
-    """Work out how a model is brought up to date: measured and written anew, merged, proven again.
+    """Work out how a model is brought up to date: measured and written again, merged, proven again.
 
     Args:
         target: Where it stands.

@@ -15,8 +15,12 @@ if TYPE_CHECKING:
 @command(
     "explain",
     click.Argument(["typed"], metavar="MODEL"),
-    click.Option(["--text-only"], is_flag=True, help="Take the language model of a larger one."),
-    click.Option(["--trust-remote-code"], is_flag=True, help="Run code of the checkpoint."),
+    click.Option(
+        ["--text-only"], is_flag=True, help="Use the language model inside a multimodal one."
+    ),
+    click.Option(
+        ["--trust-remote-code"], is_flag=True, help="Run code that the checkpoint brings."
+    ),
     PYTHON,
     PROBE_TIMEOUT,
 )
@@ -37,12 +41,16 @@ def explain(
 
 @command(
     "coverage",
-    click.Option(["--types"], metavar="A,B", help="Only these model_types. [default: all]"),
+    click.Option(["--types"], metavar="A,B", help="model_types to prove. [default: all]"),
     click.Option(
-        ["--jobs"], type=click.IntRange(min=1), default=2, metavar="N", help="How many at once."
+        ["--jobs"],
+        type=click.IntRange(min=1),
+        default=2,
+        metavar="N",
+        help="Number of models to prove in parallel.",
     ),
-    click.Option(["--resume"], is_flag=True, help="Take what is known of unchanged sources."),
-    click.Option(["--fast"], is_flag=True, help="Few configurations, and no processes."),
+    click.Option(["--resume"], is_flag=True, help="Reuse results for unchanged sources."),
+    click.Option(["--fast"], is_flag=True, help="Try few configurations, in one process."),
     click.Option(
         ["--split/--no-split"], default=True, help="Also split each model over two processes."
     ),
@@ -61,7 +69,7 @@ def coverage(
 ) -> Report:
     """Prove every model that transformers has, and write docs/en/archon-coverage.md.
 
-    What was proven of the same sources before is not run again with --resume.
+    With --resume, results for unchanged sources are reused.
     """
     from scaffold.archon.coverage import SurveyOptions, survey_models
 

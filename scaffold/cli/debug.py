@@ -46,12 +46,12 @@ _RUN: list[click.Parameter] = [
         type=click.FloatRange(min=1),
         default=60.0,
         metavar="SECONDS",
-        help="How long a rank may be in one call. [default: 60]",
+        help="Seconds that a rank may spend in one call. [default: 60]",
     ),
     click.Option(
         ["--report", "folder"],
         metavar="DIR",
-        help="Keep the record here. [default: a temporary folder]",
+        help="Folder for the record. [default: a temporary folder]",
     ),
     click.Option(["--checksums"], is_flag=True, help="Record checksums by module, for `compare`."),
     click.Option(
@@ -59,14 +59,14 @@ _RUN: list[click.Parameter] = [
         type=click.IntRange(min=1),
         default=1,
         metavar="N",
-        help="Record modules for so many steps. [default: 1]",
+        help="Number of steps to record. [default: 1]",
     ),
     click.Option(["--memory"], is_flag=True, help="Record memory by module and by parameter."),
 ]
 
 
 def debug_run(argv: tuple[str, ...], target: str | None, **values: Any) -> Report:
-    """Run a distributed job under watch and say which rank went wrong.
+    """Run a distributed job, watch it, and report the rank that failed.
 
     COMMAND is anything that starts ranks of torch.distributed, such as torchrun. A recorder is
     brought into each of them. Where one waits in vain the job is ended.
@@ -79,20 +79,20 @@ def debug_run(argv: tuple[str, ...], target: str | None, **values: Any) -> Repor
 _COMPARE: list[click.Parameter] = [
     click.Argument(["records"], nargs=-1, required=True, metavar="RECORD [RECORD]"),
     click.Option(
-        ["--ranks"], metavar="A,B", help="Compare these ranks; of one run, with the first."
+        ["--ranks"], metavar="A,B", help="Ranks to compare; within one run, against the first."
     ),
     click.Option(
         ["--rtol"],
         type=click.FloatRange(min=0),
         default=0.0,
         metavar="X",
-        help="How far numbers may be apart, relatively. [default: 0, every bit counts]",
+        help="Relative tolerance. [default: 0, bit for bit]",
     ),
     click.Option(
         ["--phase", "phases"],
         multiple=True,
         type=click.Choice(["start", "forward", "backward", "gradient", "parameter"]),
-        help="Compare this part of a step alone (repeatable).",
+        help="Part of a step to compare (repeatable).",
     ),
 ]
 
@@ -119,10 +119,10 @@ _ENV: list[click.Parameter] = [
     click.Option(
         ["--mesh"],
         metavar="SIZES",
-        help='How ranks are laid out: "dp_shard=2,tp=2", or "d2t2" as AReaL writes it.',
+        help='Mesh of the ranks: "dp_shard=2,tp=2", or "d2t2" as in AReaL.',
     ),
-    click.Option(["--config"], metavar="FILE", help="Take the layouts from this YAML file, too."),
-    click.Option(["--python"], metavar="EXE", help="The interpreter of the job."),
+    click.Option(["--config"], metavar="FILE", help="YAML file with further meshes."),
+    click.Option(["--python"], metavar="EXE", help="Python interpreter of the job."),
 ]
 
 
@@ -147,6 +147,6 @@ def _root(target: str | None) -> Path:
     root = Path(target) if target else Path.cwd()
     if not root.is_dir():
         raise TargetError(
-            f"there is no folder {target}", code="target_missing", hint="mend --target"
+            f"there is no folder {target}", code="target_missing", hint="fix --target"
         )
     return root.absolute()

@@ -34,21 +34,23 @@ def add_deps_commands(group: click.Group, target: click.Option, json: click.Opti
 
 
 _PYTHON = click.Option(
-    ["--python"], metavar="EXE", help="The Python whose pip is asked. [default: this one]"
+    ["--python"], metavar="EXE", help="Python whose pip to use. [default: this one]"
 )
 _CATALOG: list[click.Parameter] = [click.Argument(["package"], metavar="PKG")]
 _AUDIT: list[click.Parameter] = [
     click.Argument(["package"], metavar="PKG"),
     click.Argument(["old"], metavar="OLD"),
     click.Argument(["new"], metavar="NEW"),
-    click.Option(["--show-undecided"], is_flag=True, help="Show what cannot be decided, too."),
+    click.Option(["--show-undecided"], is_flag=True, help="Also show undecided uses."),
     FORMAT,
     _PYTHON,
 ]
 _PLAN: list[click.Parameter] = [
     click.Argument(["pins"], nargs=-1, required=True, metavar="PKG==VER..."),
-    click.Option(["--apply"], is_flag=True, help="Write the edits, all of them or none."),
-    click.Option(["--no-resolve"], is_flag=True, help="Ask no resolver, and so no index."),
+    click.Option(["--apply"], is_flag=True, help="Write the edits, atomically."),
+    click.Option(
+        ["--no-resolve"], is_flag=True, help="Skip the resolver, and with it the package index."
+    ),
     _PYTHON,
 ]
 
@@ -64,7 +66,7 @@ def deps_catalog(package: str, **values: Any) -> Report:
 
 
 def deps_audit(package: str, old: str, new: str, **values: Any) -> Report:
-    """Return what a new release changes for the uses of a package.
+    """Report which uses of a package a new release breaks.
 
     Both releases are downloaded and read as text: nothing is installed, imported or built. Ends in
     1 where a use breaks.

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from scaffold.cli.options import FORMAT
+from scaffold.cli.options import DRY_RUN, FORMAT
 from scaffold.cli.working_folder import start_folder
 
 if TYPE_CHECKING:
@@ -31,11 +31,14 @@ def add_docs_commands(group: click.Group, target: click.Option, json: click.Opti
     add("status", docs_status, [])
     add("plan", docs_plan, _PLAN)
     add("check", docs_check, _CHECK)
+    add("adopt", docs_adopt, _ADOPT)
 
 
 _PLAN: list[click.Parameter] = [
     click.Argument(["page"]),
-    click.Option(["--all", "everything"], is_flag=True, help="Show up-to-date sections, too."),
+    click.Option(
+        ["--all", "everything"], is_flag=True, help="Include sections that are up to date."
+    ),
     click.Option(
         ["--section", "keys"], multiple=True, metavar="KEY", help="Only this one (repeatable)."
     ),
@@ -46,10 +49,16 @@ _CHECK: list[click.Parameter] = [
 ]
 
 
-def docs_status(**values: Any) -> Report:
-    """Return which Chinese pages are missing or behind.
+_ADOPT: list[click.Parameter] = [
+    click.Argument(["pages"], nargs=-1, metavar="[PAGE]..."),
+    DRY_RUN,
+]
 
-    It tells so section by section, from the marker that each translated section carries.
+
+def docs_status(**values: Any) -> Report:
+    """List missing and stale translations.
+
+    Sections are judged by their markers, or, where there are none, by git's history.
     """
     from scaffold.translation.command import docs_status
 
@@ -57,7 +66,7 @@ def docs_status(**values: Any) -> Report:
 
 
 def docs_plan(page: str, everything: bool, keys: tuple[str, ...], **values: Any) -> Report:
-    """Give all that is needed to translate a page.
+    """Print what a translator of a page needs.
 
     PAGE is a page or its translation. For each section that is missing or behind it tells the
     source, what changed since, the translation so far, the terms, and the marker to write.
@@ -68,7 +77,7 @@ def docs_plan(page: str, everything: bool, keys: tuple[str, ...], **values: Any)
 
 
 def docs_check(pages: tuple[str, ...], form: str, **values: Any) -> Report:
-    """Prove that translations agree with their pages.
+    """Check that translations match their sources.
 
     PAGE is a page or its translation; without one, all are checked. It compares headings, lists,
     tables, code, links, numbers and terms.
@@ -76,3 +85,14 @@ def docs_check(pages: tuple[str, ...], form: str, **values: Any) -> Report:
     from scaffold.translation.command import docs_check
 
     return docs_check(start_folder(values["target"]), pages, form)
+
+
+def docs_adopt(pages: tuple[str, ...], dry_run: bool, **values: Any) -> Report:
+    """Write markers into translations that have none.
+
+    PAGE is a page or its translation; without one, all are taken over. A marker names the state of
+    the page at the commit that last changed the translated section, so what lags stays stale.
+    """
+    from scaffold.translation.command import docs_adopt
+
+    return docs_adopt(start_folder(values["target"]), pages, dry_run=dry_run)

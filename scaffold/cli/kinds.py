@@ -37,6 +37,15 @@ class Choice(click.Choice):  # pyright: ignore[reportMissingTypeArgument]
         return self.fail(f"unknown {str(value)!r}{nearest(str(value), known)}", param, ctx)
 
 
+USE = click.Option(
+    ["--use", "use"],
+    multiple=True,
+    metavar="YAML",
+    help="Set this run's configuration to use it (repeatable). [default: those of `scaffold new`]",
+)
+NO_USE = click.Option(["--no-use"], is_flag=True, help="Leave configurations as they are.")
+
+
 def kind_params(catalogue: Catalogue, kind: Kind) -> list[click.Parameter]:
     """Return the parameters of a kind's command that its manifests ask for."""
     return [
@@ -44,6 +53,7 @@ def kind_params(catalogue: Catalogue, kind: Kind) -> list[click.Parameter]:
         _style_option(catalogue, kind),
         *_answer_options(catalogue, kind),
         *[SAMPLE] * _takes_sample(catalogue, kind),
+        *[USE, NO_USE] * bool(kind.use),
     ]
 
 
@@ -75,6 +85,10 @@ def make(
     # A writer works its answers out of the model's configuration.
     if not kind.writer and may_ask(values["no_input"], values["as_json"]):
         given |= _ask(catalogue, kind, styles, given)
+    if may_ask(values["no_input"], values["as_json"]):
+        options = options._replace(agree=_agree)
+    if kind.use:
+        options = options._replace(use=_use(values))
     if kind.new_folder:
         from scaffold.units.project import new_project
 
@@ -95,6 +109,18 @@ def make(
     return report
 
 
+def _use(values: dict[str, Any]) -> tuple[str, ...] | None:
+    """Return the configurations that are to use the unit; None for those of the project."""
+    if values["use"] and values["no_use"]:
+        raise click.UsageError("--use and --no-use exclude each other")
+    return () if values["no_use"] else values["use"] or None
+
+
+def _agree(text: str) -> bool:
+    # On stderr, as stdout is for the report.
+    return click.confirm(text, default=True, err=True)
+
+
 def _add(
     kind: Kind,
     typed: str,
@@ -112,7 +138,7 @@ def _add(
 
         prepared = prepare(kind, typed, styles, given, options)
     # The same unit, made with the same answers, is there already.
-    if prepared.is_made:
+    if prepared.is_made and not options.use:
         return prepared.report
     from scaffold.units.add import add_prepared  # brings Jinja and the editors of registries
 

@@ -34,7 +34,7 @@ def main() -> None:
     "completion", params=[click.Argument(["shell"], type=click.Choice(SHELLS), metavar="SHELL")]
 )
 def completion(shell: str) -> int:
-    """Print the script that completes commands in a shell.
+    """Print the completion script for bash, fish or zsh.
 
     For bash: eval "$(scaffold completion bash)"
     """
@@ -58,9 +58,9 @@ for each in units.COMMANDS:
 main.add_command(completion)
 skills = _group("skills", "Check, render and install skills for agents.")
 debug = _group("debug", "Diagnose a distributed job.")
-docs = _group("docs", "Keep translated pages in step with their sources.")
-deps = _group("deps", "Upgrade dependencies, with every place that uses them.")
-models = _group("archon", "Show what is known and proven of models.")
+docs = _group("docs", "Keep translations up to date with their sources.")
+deps = _group("deps", "Upgrade dependencies, and check every use of them.")
+models = _group("archon", "Explain and prove Archon models.")
 for each in archon.COMMANDS:
     models.add_command(each)
 

@@ -14,46 +14,50 @@ if TYPE_CHECKING:
     from scaffold.units.context import Options
 
 TARGET = click.Option(
-    ["--target"], metavar="DIR", help="The target's folder (default: the nearest one upwards)."
+    ["--target"], metavar="DIR", help="Repository to work on (default: the nearest one upwards)."
 )
 JSON = click.Option(["--json", "as_json"], is_flag=True, help="Print one JSON object on stdout.")
-DRY_RUN = click.Option(["--dry-run"], is_flag=True, help="Print the unified diff, write nothing.")
+DRY_RUN = click.Option(["--dry-run"], is_flag=True, help="Print the unified diff; write nothing.")
 NO_INPUT = click.Option(["--no-input"], is_flag=True, help="Never ask; implied without a terminal.")
 OVERWRITE = click.Option(
     ["--overwrite"],
     multiple=True,
     metavar="PATH",
-    help="Replace this file, or what is in this folder (repeatable).",
+    help="Replace this file, or the files in this folder (repeatable).",
 )
 NO_FORMAT = click.Option(
-    ["--no-format"], is_flag=True, help="Do not run the target's formatters on what is written."
+    ["--no-format"],
+    is_flag=True,
+    help="Do not format generated files with the target's formatters.",
 )
 VERIFY = click.Option(["--verify"], is_flag=True, help="Verify the unit once it is written.")
-NAME = click.Option(["--name"], metavar="NAME", help="What to call it. [default: its model_type]")
+NAME = click.Option(["--name"], metavar="NAME", help="Name of the model. [default: its model_type]")
 PYTHON = click.Option(
-    ["--python"], metavar="EXE", help="The interpreter to run the target's code in."
+    ["--python"], metavar="EXE", help="Python interpreter that runs the target's code."
 )
-EXPLAIN = click.Option(["--explain"], is_flag=True, help="Tell each decision with its evidence.")
+EXPLAIN = click.Option(["--explain"], is_flag=True, help="Explain each decision with its evidence.")
 KEEP_UNPROVEN = click.Option(
-    ["--keep-unproven"], is_flag=True, help="Register it even if its proof fails; it is marked."
+    ["--keep-unproven"],
+    is_flag=True,
+    help="Register it even if the proof fails, marked as unproven.",
 )
 SKIP_PROOF = click.Option(
     ["--skip-proof"],
     is_flag=True,
-    help="With --dry-run: do without the proof, which takes longest.",
+    help="With --dry-run: skip the proof, the slowest part.",
 )
 PROBE_TIMEOUT = click.Option(
     ["--timeout", "timeout_s"],
     type=click.FloatRange(min=1),
     default=1800.0,
     metavar="SECONDS",
-    help="Limit of the measuring and of the proof, each. [default: 1800]",
+    help="Seconds for measuring, and for the proof. [default: 1800]",
 )
 FORMAT = click.Option(
     ["--format", "form"],
     type=click.Choice(["human", "json", "sarif", "github"]),
     default="human",
-    help="How findings are written. [default: human]",
+    help="Output format. [default: human]",
 )
 GIT = click.Option(["--git"], is_flag=True, help="Make the new folder a git repository.")
 

@@ -46,29 +46,31 @@ def add_skill_commands(
 _CHECK: list[click.Parameter] = [
     click.Argument(["paths"], nargs=-1, metavar="[PATH]..."),
     FORMAT,
-    click.Option(["--show-undecided"], is_flag=True, help="Show the claims left undecided, too."),
-    click.Option(["--fix"], is_flag=True, help="Write the fixes whose meaning is certain."),
-    click.Option(["--select"], multiple=True, metavar="RULE", help="Only this rule (repeatable)."),
-    click.Option(["--ignore"], multiple=True, metavar="RULE", help="Not this rule (repeatable)."),
+    click.Option(["--show-undecided"], is_flag=True, help="Also show undecided claims."),
+    click.Option(["--fix"], is_flag=True, help="Apply the fixes that are certain."),
     click.Option(
-        ["--exclude"], multiple=True, metavar="GLOB", help="Not these documents (repeatable)."
+        ["--select"], multiple=True, metavar="RULE", help="Check this rule only (repeatable)."
     ),
-    click.Option(["--baseline"], metavar="FILE", help="Leave out the findings that FILE lists."),
-    click.Option(["--write-baseline"], metavar="FILE", help="Make all findings known, in FILE."),
-    click.Option(["--since"], metavar="REV", help="Only what the changes after REV broke."),
+    click.Option(["--ignore"], multiple=True, metavar="RULE", help="Skip this rule (repeatable)."),
+    click.Option(
+        ["--exclude"], multiple=True, metavar="GLOB", help="Skip these documents (repeatable)."
+    ),
+    click.Option(["--baseline"], metavar="FILE", help="Ignore the findings listed in FILE."),
+    click.Option(["--write-baseline"], metavar="FILE", help="Write all current findings to FILE."),
+    click.Option(["--since"], metavar="REV", help="Report only what changes since REV broke."),
     click.Option(
         ["--python"],
         metavar="EXE",
-        help="Decide names from elsewhere by what this Python has installed.",
+        help="Python whose installed packages decide third-party names.",
     ),
     click.Option(
-        ["--cache/--no-cache"], default=True, help="Use what earlier checks found. [default: yes]"
+        ["--cache/--no-cache"], default=True, help="Reuse results of earlier checks. [default: yes]"
     ),
 ]
 
 
 def skills_check(**values: Any) -> Report:
-    """Prove or refute what guidance for agents says of its repository.
+    """Check guidance for agents against its repository.
 
     PATH is a skill, a folder or a Markdown file; without one, all guidance of the repository is
     checked. Nothing is imported and nothing is run.
@@ -86,17 +88,17 @@ _REPORT: list[click.Parameter] = [
         type=click.Choice(["html", "markdown"]),
         default="html",
         show_default=True,
-        help="A page that needs no other file, or the text of an issue.",
+        help="A self-contained page, or the text of an issue.",
     ),
-    click.Option(["--output"], metavar="FILE", help="Where to. [default: skills-report.html]"),
+    click.Option(["--output"], metavar="FILE", help="Output file. [default: skills-report.html]"),
     click.Option(
-        ["--cache/--no-cache"], default=True, help="Use what earlier checks found. [default: yes]"
+        ["--cache/--no-cache"], default=True, help="Reuse results of earlier checks. [default: yes]"
     ),
 ]
 
 
 def skills_report(path: str | None, **values: Any) -> Report:
-    """Write a page of what guidance for agents says of its repository that is not so.
+    """Write a report of what is wrong in guidance for agents.
 
     PATH is a repository, or a part of one. The page has the claims, the evidence with links to
     lines and commits, the fixes, and what was not judged: it is made to be sent to maintainers.
@@ -108,17 +110,19 @@ def skills_report(path: str | None, **values: Any) -> Report:
 
 
 _SYNC: list[click.Parameter] = [
-    click.Option(["--check"], is_flag=True, help="Write nothing; fail where something is behind."),
+    click.Option(["--check"], is_flag=True, help="Write nothing; fail if something is stale."),
     click.Option(
         ["--overwrite"],
         multiple=True,
         metavar="PATH",
-        help="Drop the edits of this rendered file, or of those in this folder (repeatable).",
+        help="Overwrite edits in this rendered file or folder (repeatable).",
     ),
 ]
 _NEW: list[click.Parameter] = [
     click.Argument(["name"]),
-    click.Option(["--description"], metavar="TEXT", help="What it does, and when to use it."),
+    click.Option(
+        ["--description"], metavar="TEXT", help="What the skill does, and when to use it."
+    ),
 ]
 
 
@@ -145,7 +149,7 @@ def skills_list(**values: Any) -> Report:
 
 
 def skills_new(name: str, description: str | None, **values: Any) -> Report:
-    """Start a skill in .agents/skills, with the sections of one.
+    """Create a skill in .agents/skills, with its sections.
 
     NAME is a verb and a noun, such as add-metric.
     """
@@ -157,35 +161,35 @@ def skills_new(name: str, description: str | None, **values: Any) -> Report:
 _INSTALL: list[click.Parameter] = [
     click.Argument(["words"], nargs=-1, metavar="[SOURCE] [SKILL]..."),
     click.Option(
-        ["--update"], is_flag=True, help="Renew the skills named, or all, from their sources."
+        ["--update"], is_flag=True, help="Update the named skills, or all, from their sources."
     ),
-    click.Option(["--remove"], is_flag=True, help="Take the skills named back."),
-    click.Option(["--check"], is_flag=True, help="Tell whether files are as they were installed."),
-    click.Option(["--user"], is_flag=True, help="Install to the home folder and not a repository."),
+    click.Option(["--remove"], is_flag=True, help="Delete the named skills."),
+    click.Option(["--check"], is_flag=True, help="Check that files are as installed."),
+    click.Option(["--user"], is_flag=True, help="Install into the home folder, not a repository."),
     click.Option(
         ["--client", "clients"],
         multiple=True,
         type=click.Choice(["claude", "codex", "opencode"]),
-        help="Only for this client (repeatable). [default: all]",
+        help="Client to install for (repeatable). [default: all]",
     ),
-    click.Option(["--prefix"], default="", metavar="WORD", help="Put a word before their names."),
+    click.Option(["--prefix"], default="", metavar="WORD", help="Prefix for the names."),
     click.Option(
-        ["--rev", "revision"], default="", metavar="REV", help="A branch, tag or commit of SOURCE."
+        ["--rev", "revision"], default="", metavar="REV", help="Branch, tag or commit of SOURCE."
     ),
     click.Option(
-        ["--grant-tools"], is_flag=True, help="Keep allowed-tools and hooks that a skill brings."
+        ["--grant-tools"], is_flag=True, help="Keep the allowed-tools and hooks of a skill."
     ),
     click.Option(
         ["--allow-hidden"],
         multiple=True,
         metavar="SKILL/FILE",
-        help="Install this file although it hides text (repeatable).",
+        help="Install this file even if it has hidden text (repeatable).",
     ),
     click.Option(
         ["--overwrite"],
         multiple=True,
         metavar="PATH",
-        help="With --update: give up what was edited in this file, after copying it (repeatable).",
+        help="With --update: replace this edited file, after copying it (repeatable).",
     ),
     click.Option(
         ["--discard-edits", "discard"],
@@ -193,7 +197,7 @@ _INSTALL: list[click.Parameter] = [
         metavar="SKILL",
         help="With --remove: delete its edited files too, after copying them (repeatable).",
     ),
-    click.Option(["--yes"], is_flag=True, help="Agree to what the skills bring."),
+    click.Option(["--yes"], is_flag=True, help="Accept what the skills bring."),
     click.Option(["--no-input"], is_flag=True, help="Never ask; implied without a terminal."),
 ]
 

@@ -70,10 +70,10 @@ def _agree(draft: str) -> bool:
 
 @command(
     "init",
-    click.Option(["--like"], metavar="PATH_OR_NAME", help="An existing unit to make a kind of."),
-    click.Option(["--kind"], default="", metavar="KIND", help="What the kind is to be called."),
-    click.Option(["--yes"], is_flag=True, help="Write what is proposed without asking."),
-    click.Option(["--no-import"], is_flag=True, help="Run none of the repository's code."),
+    click.Option(["--like"], metavar="PATH_OR_NAME", help="Existing unit to derive a kind from."),
+    click.Option(["--kind"], default="", metavar="KIND", help="Name of the kind."),
+    click.Option(["--yes"], is_flag=True, help="Write the proposal without asking."),
+    click.Option(["--no-import"], is_flag=True, help="Do not run code of the repository."),
     PYTHON,
     DRY_RUN,
     NO_INPUT,
@@ -117,7 +117,7 @@ def target(**values: Any) -> Report:
 
 @command(
     "status",
-    click.Option(["--fix"], is_flag=True, help="Add lost registry lines again."),
+    click.Option(["--fix"], is_flag=True, help="Restore missing registry entries."),
     DRY_RUN,
 )
 def status(fix: bool, **values: Any) -> Report:
@@ -143,26 +143,43 @@ def show(id: str, **values: Any) -> Report:
     "verify",
     click.Argument(["ids"], nargs=-1, metavar="[ID]...", shell_complete=_complete_id),
     PYTHON,
-    click.Option(["--allow-stub"], is_flag=True, help="Accept places left to the author."),
-    click.Option(["--data"], metavar="PATH", help="Rows of your own to try it on (JSONL)."),
+    click.Option(["--allow-stub"], is_flag=True, help="Accept unfinished YOURS places."),
+    click.Option(["--data"], metavar="PATH", help="Rows of your own to run it on (JSONL)."),
+    click.Option(
+        ["--completions"],
+        metavar="PATH",
+        help="Completions of your own (JSONL): rows with a column completion, for a reward also "
+        "reward. [default: the .jsonl beside the unit's test, if there is one]",
+    ),
+    click.Option(
+        ["--check"], is_flag=True, help="Write nothing: what is rendered and behind fails."
+    ),
     click.Option(
         ["--timeout"],
         type=click.FloatRange(min=1),
         default=300.0,
         metavar="SECONDS",
-        help="Limit of the tests and of the episodes of each unit. [default: 300]",
+        help="Seconds for tests, and for episodes, of each unit. [default: 300]",
     ),
 )
 def verify(ids: tuple[str, ...], **values: Any) -> Report:
-    """Run a unit's tests and episodes, and give a verdict.
+    """Run all that a unit touches, and give a verdict.
 
-    It runs the static contract, the generated tests and real episodes of every ID, or of all that
-    was made. This executes the target's code.
+    It checks the contract, style and types of the files of every ID, or of all that was made, runs
+    its tests, those of its registry and real episodes, and renews the pages that show the registry.
+    This executes the target's code.
     """
     from scaffold.archon.update import verify_and_register
     from scaffold.verify.command import Trial
 
-    how = Trial(values["python"], values["allow_stub"], values["data"], values["timeout"])
+    how = Trial(
+        values["python"],
+        values["allow_stub"],
+        values["data"],
+        values["completions"],
+        values["timeout"],
+        renews=not values["check"],
+    )
     return verify_and_register(ids, how, log, options_of(values))
 
 
@@ -194,7 +211,7 @@ def remove(id: str, discard: tuple[str, ...], **values: Any) -> Report:
         ["--set", "settings"],
         multiple=True,
         metavar="NAME=VALUE",
-        help="Another answer, for one unit (repeatable).",
+        help="Answer to change, for one unit (repeatable).",
     ),
     NO_FORMAT,
     DRY_RUN,
@@ -220,9 +237,7 @@ def eject(template: str, **values: Any) -> Report:
     return eject_template(template, options_of(values))
 
 
-@command(
-    "trust", click.Option(["--revoke"], is_flag=True, help="Allow nothing of it any more."), DRY_RUN
-)
+@command("trust", click.Option(["--revoke"], is_flag=True, help="Revoke all permissions."), DRY_RUN)
 def trust(revoke: bool, **values: Any) -> Report:
     """Allow formatters that are programs of the repository.
 
@@ -237,7 +252,7 @@ def trust(revoke: bool, **values: Any) -> Report:
 
 @command(
     "recover",
-    click.Option(["--keep-edited"], is_flag=True, help="Leave files alone that changed since."),
+    click.Option(["--keep-edited"], is_flag=True, help="Keep files that changed since."),
     DRY_RUN,
 )
 def recover(keep_edited: bool, **values: Any) -> Report:

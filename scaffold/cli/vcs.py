@@ -45,7 +45,7 @@ _COMMIT_MSG: list[click.Parameter] = [
 def commit_msg(check: str | None, form: str, target: str | None, **_: Any) -> Report:
     """Draft a commit message, or check existing ones.
 
-    The draft lists what is staged, in the form that the repository's settings and history ask
+    The draft lists what is staged, in the form that the repository's settings and history use
     for; the sentence and the why are yours. Git's hook commit-msg passes --check a file. Messages
     that git writes itself are accepted.
     """
@@ -69,16 +69,16 @@ def commit_msg(check: str | None, form: str, target: str | None, **_: Any) -> Re
 
 _REVIEW: list[click.Parameter] = [
     click.Argument(["revisions"], required=False, metavar="[REV..REV|REV]"),
-    click.Option(["--base"], metavar="BRANCH", help="Where the change is to go to."),
-    click.Option(["--staged"], is_flag=True, help="What the next commit would change."),
-    click.Option(["--worktree"], is_flag=True, help="Also what is not committed, new files too."),
+    click.Option(["--base"], metavar="BRANCH", help="Branch that the change will be merged into."),
+    click.Option(["--staged"], is_flag=True, help="Review what is staged."),
+    click.Option(["--worktree"], is_flag=True, help="Include uncommitted changes and new files."),
     click.Option(
         ["--pr", "request"],
         type=click.IntRange(min=1),
         metavar="N",
-        help="A pull request, which gh looks up and git fetches.",
+        help="Number of a pull request; gh looks it up, git fetches it.",
     ),
-    click.Option(["--quick"], is_flag=True, help="Leave out pyright and ruff."),
+    click.Option(["--quick"], is_flag=True, help="Skip pyright and ruff."),
     FORMAT,
 ]
 
@@ -108,28 +108,46 @@ def review(
 
 
 _PR: list[click.Parameter] = [
-    click.Option(["--base"], metavar="BRANCH", help="Where it goes. [default: the remote's own]"),
-    click.Option(["--remote"], metavar="NAME", help="The remote. [default: origin, or the one]"),
-    click.Option(["--title"], metavar="TEXT", help="The title, and the subject of --rewrite."),
-    click.Option(["--body"], metavar="FILE", help="The body. [default: the template, filled]"),
-    click.Option(["--message"], metavar="FILE", help="The message of the one commit, whole."),
-    click.Option(["--template"], metavar="NAME", help="Of several templates, the one to fill."),
+    click.Option(
+        ["--base"], metavar="BRANCH", help="Base branch. [default: the remote's default branch]"
+    ),
+    click.Option(["--remote"], metavar="NAME", help="Remote. [default: origin, or the only one]"),
+    click.Option(
+        ["--title"], metavar="TEXT", help="Title, and subject of the commit of --rewrite."
+    ),
+    click.Option(
+        ["--body"], metavar="FILE", help="File with the body. [default: the filled-in template]"
+    ),
+    click.Option(
+        ["--message"], metavar="FILE", help="File with the whole message of the one commit."
+    ),
+    click.Option(
+        ["--template"], metavar="NAME", help="Template to fill in, where there are several."
+    ),
+    click.Option(
+        ["--tested"],
+        metavar="TEXT",
+        multiple=True,
+        help="Test command that was run, with its result (repeatable).",
+    ),
     click.Option(["--draft", "is_draft"], is_flag=True, help="Open it as a draft."),
     click.Option(
         ["--rewrite"],
         is_flag=True,
-        help="Fetch the base, and make the branch one commit on top of it.",
+        help="Fetch the base and squash the branch onto it.",
     ),
-    click.Option(["--push"], is_flag=True, help="Push the branch, then `gh pr create` or `edit`."),
+    click.Option(
+        ["--push"], is_flag=True, help="Push, then open or update the pull request with gh."
+    ),
     click.Option(
         ["--force-with-lease", "may_force"],
         is_flag=True,
         help="With --push: replace commits that only the remote has, if it is as last fetched.",
     ),
     click.Option(["--no-verify"], is_flag=True, help="Do not run the hook pre-push."),
-    click.Option(["--yes", "agreed"], is_flag=True, help="Agree to the plan."),
+    click.Option(["--yes", "agreed"], is_flag=True, help="Confirm the plan."),
     click.Option(["--no-input"], is_flag=True, help="Never ask; implied without a terminal."),
-    click.Option(["--dry-run"], is_flag=True, help="Change nothing, here or anywhere."),
+    click.Option(["--dry-run"], is_flag=True, help="Change nothing, locally or remotely."),
 ]
 
 
@@ -140,9 +158,11 @@ def pr(no_input: bool, target: str | None, as_json: bool, **values: Any) -> Repo
     as they were; a backup of the branch is printed.
     """
     from scaffold.vcs.pull_request.command import Options, pull_request
+    from scaffold.vcs.review.surroundings import surroundings_of
 
     ask = _agree if may_ask(no_input, as_json) else None
-    return pull_request(start_folder(target), Options(**values), ask)
+    options = Options(**values, look_around=surroundings_of)
+    return pull_request(start_folder(target), options, ask)
 
 
 def _agree(plan: str) -> bool:

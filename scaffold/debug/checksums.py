@@ -91,7 +91,7 @@ def _read(file: Path) -> Checksums:
         raise ScaffoldError(
             f"{file} is no record of checksums that this release reads",
             code="record_invalid",
-            hint="record the run anew",
+            hint="record the run again",
         ) from error
 
 

@@ -401,11 +401,11 @@ _HINTS = {
     "reduction": "give all ranks the same reduction",
     "groups": "call new_group on every rank, and use groups in one order",
     "peer": "give each send its recv, with the same tag and in one order; batch_isend_irecv helps",
-    "exited": "mend why it ended; catch errors on all ranks alike",
+    "exited": "fix the cause; catch errors on all ranks alike",
     "ended": "let all ranks make as many calls: look at lengths of data, and at early returns",
     "outside": "see its stack below; if it only takes long, give a longer --timeout",
     "absent": "see where it is; ranks have to agree on MASTER_ADDR, MASTER_PORT and WORLD_SIZE",
-    "failed": "mend the error; its traceback is in the output above",
+    "failed": "fix the error; its traceback is in the output above",
     "memory": "run it with --memory to see what takes it",
     "stalled": "look at network and backend: `scaffold debug env`, then NCCL_DEBUG=INFO",
 }

@@ -40,7 +40,7 @@ def find_interpreter(asked: str | None, argv: Sequence[str], root: Path) -> Inte
         found = shutil.which(asked)
         if found is None:
             raise RequestError(
-                f"there is no interpreter {asked!r}", code="program_missing", hint="mend --python"
+                f"there is no interpreter {asked!r}", code="program_missing", hint="fix --python"
             )
         return Interpreter(found, "--python")
     launcher = shutil.which(argv[0]) if argv else None

@@ -228,7 +228,7 @@ class Records:
             with file.open("rb") as stream:
                 size = stream.seek(0, 2)
                 at = self._read.get(file, 0)
-                # A file that is shorter than before was begun anew.
+                # A file that is shorter than before was restarted.
                 stream.seek(at if at <= size else 0)
                 data = stream.read()
         except OSError:
@@ -343,7 +343,7 @@ def _step(calls: dict[int, Call], row: dict[str, Any]) -> None:
                 del calls[old]
         return
     call = calls.get(row["i"])
-    if call is None:  # its beginning stood in a segment that was begun anew
+    if call is None:  # its beginning stood in a segment that was restarted
         return
     call.state, call.since_s = _STATES[row["e"]], row["t"]
     # The first step behind the entry is when the backend got the call.

@@ -93,7 +93,7 @@ def cut(text: str, width: int) -> str:
 def status_text(status: int | None, orderly: bool) -> str:
     """Return an exit status in words; negative ones are signals."""
     if status is None:
-        return "came to its end" if orderly else "is gone without a word, killed or by os._exit"
+        return "came to its end" if orderly else "ended without a message, killed or by os._exit"
     if status < 0:
         try:
             return f"was killed by {signal.Signals(-status).name}"

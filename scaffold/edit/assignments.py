@@ -21,8 +21,7 @@ from scaffold.edit.statements import (
     SHARED_LINE,
     Script,
     literal,
-    parse_expression,
-    plain_text,
+    position_of,
     read_script,
     reindented,
     settled,
@@ -102,7 +101,7 @@ def remove_entry(data: bytes, entry: Entry) -> bytes:
     """
     script = read_script(data, entry)
     items = _items(script)
-    index = next((n for n, item in enumerate(items) if item.key == entry.key), None)
+    index = position_of(items, entry.key)
     if index is None:
         return data
     node = items[index].node
@@ -128,15 +127,5 @@ def _items(script: Script) -> list[_Item]:
         else:
             continue
         if isinstance(target, ast.Name) and value and fnmatch.fnmatchcase(target.id, pattern):
-            found.append(_Item(target.id, _known_as(script, value), node))
+            found.append(_Item(target.id, script.known_as(value, "value"), node))
     return found
-
-
-def _known_as(script: Script, node: ast.expr) -> str | None:
-    """Return a value in the entry's own terms; code is compared by its tree."""
-    entry = script.entry
-    if "value" not in entry.code:
-        return plain_text(node)
-    if entry.value and ast.dump(node) == ast.dump(parse_expression(entry.value, "the value")):
-        return entry.value
-    return script.segment(node)

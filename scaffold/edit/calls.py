@@ -27,7 +27,7 @@ from scaffold.edit.statements import (
     bindings,
     literal,
     parse_expression,
-    plain_text,
+    position_of,
     read_script,
     settled,
     sorted_index,
@@ -109,7 +109,7 @@ def remove_entry(data: bytes, entry: Entry) -> bytes:
     """
     script = read_script(data, entry)
     items = _items(script)
-    index = next((n for n, item in enumerate(items) if item.key == entry.key), None)
+    index = position_of(items, entry.key)
     if index is None:
         return data
     node = items[index].node
@@ -137,8 +137,8 @@ def _items(script: Script) -> list[_Item]:
             key, value, names = found
             items.append(
                 _Item(
-                    _known_as(script, key, "key"),
-                    _known_as(script, value, "value") if value else "",
+                    script.known_as(key, "key"),
+                    script.known_as(value, "value") if value else "",
                     node,
                     key,
                     names,
@@ -182,17 +182,6 @@ def _further(script: Script, node: ast.stmt) -> tuple[str, ...]:
         for each in call.keywords
     ]
     return tuple(texts[2:])
-
-
-def _known_as(script: Script, node: ast.expr, part: str) -> str | None:
-    """Return a key or value in the entry's own terms, None where it is nothing of that kind."""
-    if part not in script.entry.code:
-        return plain_text(node)
-    # Code is compared as a tree and then known by the entry's spelling: layout is no difference.
-    spelled = script.entry.key if part == "key" else script.entry.value
-    if spelled and ast.dump(node) == ast.dump(parse_expression(spelled, f"the {part}")):
-        return spelled
-    return script.segment(node)
 
 
 def _by_key(script: Script, items: list[_Item]) -> dict[str, _Item]:

@@ -27,7 +27,6 @@ from scaffold.edit.statements import (
     literal,
     parse_block,
     parse_expression,
-    plain_text,
     read_script,
     reindented,
     settled,
@@ -137,7 +136,7 @@ def _items(script: Script) -> list[_Item]:
             if ast.dump(called) == table:
                 quoted, keyword = _first_argument(mark)
                 # Without an argument a decorator has nothing but the definition's name to register.
-                key = node.name if quoted is None else _known_as(script, quoted)
+                key = node.name if quoted is None else script.known_as(quoted, "key")
                 items.append(_Item(key, node, mark, quoted, keyword))
     return items
 
@@ -148,15 +147,6 @@ def _first_argument(mark: ast.expr) -> tuple[ast.expr | None, str | None]:
     if isinstance(mark, ast.Call) and mark.keywords:
         return mark.keywords[0].value, mark.keywords[0].arg
     return None, None
-
-
-def _known_as(script: Script, quoted: ast.expr) -> str | None:
-    entry = script.entry
-    if "key" not in entry.code:
-        return plain_text(quoted)
-    if entry.key and ast.dump(quoted) == ast.dump(parse_expression(entry.key, "the key")):
-        return entry.key
-    return script.segment(quoted)
 
 
 def _by_key(script: Script, items: list[_Item]) -> dict[str, _Item]:

@@ -59,6 +59,12 @@ class Text:
         ends.insert(index, end)
         return _joined(self.bom, lines, ends)
 
+    def with_changed(self, index: int, line: str) -> bytes:
+        """Return the file with another text in line ``index``."""
+        lines = list(self.lines)
+        lines[index] = line
+        return _joined(self.bom, lines, self.ends)
+
     def without_line(self, index: int) -> bytes:
         """Return the file with line ``index`` taken out."""
         lines, ends = list(self.lines), list(self.ends)

@@ -141,7 +141,7 @@ def remove_entry(data: bytes, entry: Entry) -> bytes:
         registry = _locate(data, entry, context)
         for part in registry.loose:
             if _key(part.value, entry) == entry.key:
-                reason = f"a call adds {entry.key!r}; take the statement out by hand"
+                reason = f"a call adds {entry.key!r}; remove the statement yourself"
                 raise context.refusal("registry_computed", part.line, reason)
         hit = _first_hit(registry, entry)
         if hit is None:

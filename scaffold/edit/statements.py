@@ -13,6 +13,7 @@ import tokenize
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Literal, Protocol
 
 from scaffold.edit import ordering
 from scaffold.edit.entry import Entry
@@ -82,6 +83,15 @@ class Script:
     def segment(self, node: ast.expr) -> str:
         """Return an expression as it is written."""
         return self.raw[self.start(node) : self.end(node)].decode("utf-8")
+
+    def known_as(self, node: ast.expr, part: Literal["key", "value"]) -> str | None:
+        """Return an expression in the entry's own terms; code is compared by its tree."""
+        if part not in self.entry.code:
+            return plain_text(node)
+        own = self.entry.key if part == "key" else self.entry.value
+        if own and ast.dump(node) == ast.dump(parse_expression(own, f"the {part}")):
+            return own
+        return self.segment(node)
 
     def row(self, node: ast.stmt) -> Row:
         """Return the lines of a statement with its decorators and its body's last comments."""
@@ -168,6 +178,20 @@ def parse_block(text: str, what: str) -> list[ast.stmt]:
     if not body:
         raise TemplateError(f"{what} is no Python statement: {text!r}", code="template_invalid")
     return body
+
+
+class Keyed(Protocol):
+    """An entry of a registry that is known by its key."""
+
+    @property
+    def key(self) -> str | None:
+        """What it is known by, None where that is computed."""
+        ...
+
+
+def position_of(items: Sequence[Keyed], key: str) -> int | None:
+    """Return where the entry of a key stands, None where there is none."""
+    return next((n for n, item in enumerate(items) if item.key == key), None)
 
 
 def plain_text(node: ast.expr) -> str | None:

@@ -74,7 +74,7 @@ def add_entry(data: bytes, entry: Entry) -> Edit:
     present = found.line_of(entry.key)
     if present is not None:
         return Edit(data, present + 1)
-    # What would be read back as a comment or an option is no entry, and would be added anew on
+    # What would be read back as a comment or an option is no entry, and would be added again on
     # every run.
     is_item = entry.key == entry.key.strip() and not _COMMENT.match(entry.key)
     if entry.value or not is_item or _OPTION.match(entry.key):

@@ -289,16 +289,16 @@ def _shared_quote(sources: Sequence[str]) -> str:
 
 
 def _pair(entry: Entry, known_by: str, key_quote: str, value_quote: str) -> str:
-    key = _scalar(entry.key, key_quote)
+    key = scalar_source(entry.key, key_quote)
     if known_by:
         return f"{known_by}: {key}"
     if not entry.value:
         return key
-    value = entry.value if "value" in entry.code else _scalar(entry.value, value_quote)
+    value = entry.value if "value" in entry.code else scalar_source(entry.value, value_quote)
     return f"{key}: {value}"
 
 
-def _scalar(text: str, quote: str) -> str:
+def scalar_source(text: str, quote: str) -> str:
     """Write a text so that YAML reads that text, quoted where it has to be or siblings are."""
     is_printable = text.isprintable() and "\ufeff" not in text
     if not quote and is_printable and is_plain_text(text) and not _NEEDS_QUOTES.match(text):
@@ -328,15 +328,15 @@ def _check(found: _Table, after: bytes, entry: Entry, context: Context) -> None:
     """Read the file again: the whole document is what it was, but for the item."""
     edited = _locate(after, entry, context)
     hits = [each for each in edited.find(entry.key) if _matches(each, entry)]
-    if len(hits) != 1 or _content(edited.root, hits[0].item) != _content(found.root, None):
+    if len(hits) != 1 or content_of(edited.root, hits[0].item) != content_of(found.root, None):
         line = found.node.line + 1
         raise context.refusal("registry_computed", line, "the edited file reads differently")
 
 
-def _content(node: Node, without: Item | None) -> Any:
+def content_of(node: Node, without: Item | None) -> Any:
     """Return what a node says, apart from lines and columns, and apart from one item."""
     items = [
-        (item.key, item.source, _content(item.node, without))
+        (item.key, item.source, content_of(item.node, without))
         for item in node.items
         if item is not without
     ]

@@ -176,11 +176,11 @@ class _Overlay:
                 "`scaffold trust`, or leave it out with --no-format"
             )
         program = _find_program(formatter.argv[0], self.root, trust)
-        if program is None:
+        if not program:
             # A table in pyproject.toml is a guess; the other places name what has to run.
             return "" if formatter.why == PYPROJECT else "is not installed; run it yourself"
         before = self.read(paths)
-        argv = [program, *formatter.argv[1:], *paths]
+        argv = [*program, *formatter.argv[1:], *paths]
         try:
             subprocess.run(
                 argv, cwd=self.at, stdin=subprocess.DEVNULL, capture_output=True,
@@ -210,8 +210,12 @@ def _up_to_git(root: Path) -> list[Path]:
     return [root]
 
 
-def _find_program(name: str, root: Path, trust: Trust) -> str | None:
-    """Return a program of a trusted environment of the target, of this one, or of PATH."""
+def _find_program(name: str, root: Path, trust: Trust) -> list[str]:
+    """Return how to start a program of a trusted environment, of this one, or of PATH.
+
+    It may be a module of this environment alone, as where that is a folder on PYTHONPATH.
+    """
+    import importlib.util
     import shutil
 
     folders = [root / VENV / ("Scripts" if os.name == "nt" else "bin")] if trust.venv else []
@@ -220,7 +224,11 @@ def _find_program(name: str, root: Path, trust: Trust) -> str | None:
     # A relative folder on PATH would be one of the repository's.
     folders += [Path(part) for part in os.get_exec_path() if os.path.isabs(part)]
     found = (shutil.which(name, path=str(folder)) for folder in folders)
-    return next((program for program in found if program), None)
+    program = next((program for program in found if program), None)
+    if program:
+        return [program]
+    is_module = name in KNOWN and importlib.util.find_spec(name) is not None
+    return [sys.executable, "-m", name] if is_module else []
 
 
 def _from_hooks(path: Path) -> tuple[Formatter, ...]:

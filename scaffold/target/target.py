@@ -23,10 +23,17 @@ from scaffold.target.layouts import (
 )
 from scaffold.templating.manifests import Catalogue, catalogue_for, read_registry, templates_folder
 from scaffold.templating.names import pascal
+from scaffold.templating.sources import MADE
 from scaffold.templating.spec import Kind, RegistryRule, Style, fill
 
 CONFIG_SCHEMA = 1
 """The newest format of [tool.scaffold] that this version reads."""
+
+OWN_LAYOUT = "areal"
+"""The layout of this repository, where the training package itself is extended."""
+
+TESTS_MADE = f"{MADE}/tests"
+_TEST_FOLDERS = ("tests", "test")
 
 TRINITY = "trinity"
 """Trinity-RFT, as styles and places name what units are written for."""
@@ -49,6 +56,8 @@ class Target:
         why: By what it was recognised.
         format: The formatters that ``[tool.scaffold].format`` names, as argument lists.
         style: What ``[tool.scaffold.style]`` says: "header", "docstrings", "test".
+        has_areal_lite: Whether units may import all of the training package of this repository;
+            where not, what they need comes along.
     """
 
     root: Path
@@ -60,11 +69,21 @@ class Target:
     why: str = "its pyproject.toml has a [tool.scaffold] table"
     format: tuple[tuple[str, ...], ...] = ()
     style: Mapping[str, str] = field(default_factory=dict[str, str])
+    has_areal_lite: bool = False
 
     @functools.cached_property
     def catalogue(self) -> Catalogue:
         """What can be made here."""
         return catalogue_for(self.root)
+
+    @functools.cached_property
+    def package_folder(self) -> str:
+        """The folder of the package, relative to the root; "" where units are in no package."""
+        folders = [PurePosixPath(each.registry.file).parts for each in self.kinds.values()]
+        inside = next((parts for parts in folders if self.package in parts), ())
+        if inside:
+            return "/".join(inside[: inside.index(self.package) + 1])
+        return self.package if (self.root / self.package).is_dir() else ""
 
     def place(self, kind: Kind) -> KindPlace | None:
         """Return where units of a kind go, or None where the kind's manifest says it all.
@@ -98,12 +117,13 @@ def describe(target: Target) -> dict[str, str]:
     return {"root": str(target.root), "layout": target.layout, "package": target.package}
 
 
-def find_target(start: Path, *, exact: bool = False) -> Target:
+def find_target(start: Path, *, exact: bool = False, any_project: bool = False) -> Target:
     """Return the target at a folder or above it, not beyond the git root.
 
     Args:
         start: Where to begin.
         exact: Look at this folder only, as ``--target`` asks.
+        any_project: Take the nearest project in Python where there is no other target.
 
     Raises:
         TargetError: There is none, there are two, or its configuration is wrong.
@@ -120,6 +140,10 @@ def find_target(start: Path, *, exact: bool = False) -> Target:
         if exact or (folder / ".git").exists():
             break
     if not found:
+        # What has tests of ours is a target for the other commands too.
+        plain = [_plain(each) for each in looked if any_project or (each / TESTS_MADE).is_dir()]
+        found = [each for each in plain if each is not None][:1]
+    if not found:
         raise _no_target(start, looked)
     if len(found) > 1:
         raise TargetError(
@@ -128,6 +152,17 @@ def find_target(start: Path, *, exact: bool = False) -> Target:
             hint="choose one: " + " or ".join(f"--target {each.root}" for each in found),
         )
     return found[0]
+
+
+def _plain(root: Path) -> Target | None:
+    """Return a project in Python as a target that has no registries."""
+    if not any((root / name).is_file() for name in ("pyproject.toml", "setup.py", "setup.cfg")):
+        return None
+    folders = [*sorted((root / "src").glob("*/__init__.py")), *sorted(root.glob("*/__init__.py"))]
+    packages = [path.parent.name for path in folders]
+    package = next((name for name in packages if name not in _TEST_FOLDERS), root.name)
+    tests = next((name for name in _TEST_FOLDERS if (root / name).is_dir()), _TEST_FOLDERS[0])
+    return Target(root, "python", package, tests, {}, why="it is a project in Python")
 
 
 def existing_folder(place: Path) -> Path:
@@ -168,7 +203,13 @@ def target_at(folder: Path, *, is_asked: bool = True) -> Target | None:
         if (is_asked or not layout.lists_files) and layout.recognises(folder):
             kinds = layout.kinds(folder)
             return Target(
-                folder, layout.name, layout.package, layout.tests, kinds, why=layout.title
+                folder,
+                layout.name,
+                layout.package,
+                layout.tests,
+                kinds,
+                why=layout.title,
+                has_areal_lite=layout.name == OWN_LAYOUT,
             )
     return None
 
@@ -197,6 +238,7 @@ def unit_names(
         "style": style,
         "package": target.package,
         "tests": target.tests,
+        **_support(target),
     }
     if place is not None:
         folder = str(PurePosixPath(place.registry.file).parent)
@@ -214,6 +256,14 @@ def unit_names(
             names |= {"registry_module": module, "module": f"{module}.{key}"}
     named = {**(own or {}), **({} if place is None else place.names), **(otherwise or {})}
     return with_kind_names(kind, names, named)
+
+
+def _support(target: Target) -> dict[str, str]:
+    """Return where units find modules of areal-lite: there, or as copies in their own package."""
+    if target.has_areal_lite:
+        return {"support": "areal.", "support_folder": ""}
+    folder = target.package_folder
+    return {"support": f"{target.package}." if folder else "", "support_folder": folder or "."}
 
 
 def registry_rules(
@@ -322,8 +372,22 @@ def _configured(root: Path, table: Fields) -> Target:
             f"{table.where}: package {package!r} is no importable name", code="target_invalid"
         )
     return Target(
-        root, "project", package, tests, kinds, python or None, format=formatters, style=style
+        root,
+        "project",
+        package,
+        tests,
+        kinds,
+        python or None,
+        format=formatters,
+        style=style,
+        has_areal_lite=_needs_areal_lite(root),
     )
+
+
+def _needs_areal_lite(root: Path) -> bool:
+    """Return whether a project depends on areal-lite, whatever the version."""
+    text = _text_or_empty(root / "pyproject.toml")
+    return re.search(r"""["']areal[-_.]lite\b""", text, re.IGNORECASE) is not None
 
 
 def _kind_places(rows: Fields) -> dict[str, KindPlace]:

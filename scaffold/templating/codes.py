@@ -4,7 +4,7 @@ from __future__ import annotations
 
 CODES: dict[str, str] = {
     "answer_invalid": "An answer has the wrong type, or is none of the choices.",
-    "answer_missing": "A style asks for an answer that has no default, and nobody can be asked.",
+    "answer_missing": "A required answer is missing, and there is no terminal to ask.",
     "answers_differ": "The unit exists already, made with other answers.",
     "name_builtin": "The name is that of a Python builtin.",
     "name_characters": "The name holds characters that no identifier can hold.",

@@ -19,6 +19,8 @@ from scaffold.templating.spec import (
     NextStep,
     RegistryRule,
     Style,
+    UseRule,
+    support_source,
 )
 
 MANIFEST_SCHEMA = 1
@@ -140,12 +142,19 @@ class Catalogue:
             raise RequestError(f"a {kind.name} has one --{kind.option} of: {known}", code="usage")
         return tuple(self.style(kind.name, name) for name in names)
 
-    def files(self, kind: str) -> dict[str, bytes]:
+    def files(self, kind: str, support: Iterable[str] = ()) -> dict[str, bytes]:
         """Return every template file of a kind, by its path in the kind's folder.
 
         A stronger source lays its files over those of a weaker one; links are left out.
+
+        Args:
+            kind: The kind.
+            support: Modules of areal-lite to return as well, by `support_source`.
+
+        Raises:
+            TemplateError: This tool has no such module.
         """
-        found: dict[str, bytes] = {}
+        found = {support_source(name): _read_support(name) for name in support}
         # The strongest source comes last, so that its files win.
         for source in reversed(self.sources):
             folder = source.folder / kind
@@ -160,6 +169,17 @@ class Catalogue:
             if is_own(str(source.folder / path)) and (source.folder / path).is_file():
                 return source.folder / path, source.origin
         return None
+
+
+def _read_support(module: str) -> bytes:
+    # Beside the templates: the training package of a checkout, or what the wheel has of it.
+    path = templates_folder().parent / support_source(module)
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise TemplateError(
+            f"there is no module areal.{module} to write into a target", code="template_invalid"
+        ) from error
 
 
 def templates_folder() -> Path:
@@ -233,6 +253,7 @@ def _common(name: str, path: Path, origin: str, fields: Fields, prefix: str) -> 
         # Templates of a style lie in its folder, those that styles share directly in the kind's.
         "files": tuple(_read_file(row, prefix) for row in fields.tables("files")),
         "next": tuple(_read_next(row) for row in fields.tables("next")),
+        "support": fields.texts("support", ()),
     }
 
 
@@ -254,6 +275,7 @@ def _read_kind(name: str, path: Path, origin: str) -> Kind:
         names=fields.text_map("names"),
         place=fields.text_map("place"),
         registry=tuple(read_registry(row) for row in fields.tables("registry")),
+        use=tuple(_read_use(row) for row in fields.tables("use")),
         verify=fields.table("verify"),
     )
     style.done()
@@ -282,6 +304,14 @@ def read_registry(row: Fields) -> RegistryRule:
     return rule
 
 
+def _read_use(row: Fields) -> UseRule:
+    rule = UseRule(
+        row.text("key"), row.text("value"), row.text("where"), row.boolean("is_code", False)
+    )
+    row.done()
+    return rule
+
+
 def _read_file(row: Fields, prefix: str) -> FileRule:
     rule = FileRule(prefix + row.text("from"), row.text("to"), row.text("role", "source"))
     row.done()
@@ -289,7 +319,13 @@ def _read_file(row: Fields, prefix: str) -> FileRule:
 
 
 def _read_next(row: Fields) -> NextStep:
-    step = NextStep(row.text("file"), row.text("why"), row.text("symbol", ""), row.text("like", ""))
+    step = NextStep(
+        row.text("file"),
+        row.text("why"),
+        row.text("symbol", ""),
+        row.text("like", ""),
+        row.boolean("unused", False),
+    )
     row.done()
     return step
 

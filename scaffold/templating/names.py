@@ -25,13 +25,19 @@ SOFT_KEYWORDS = frozenset(["match", "case", "type", "true", "false", "none"])
 _WORD_START = re.compile(r"(?<=[a-z])(?=[A-Z])|(?<=[A-Z0-9])(?=[A-Z][a-z])")
 
 
-def canonical_key(typed: str, suffixes: Iterable[str] = (), reserved: Iterable[str] = ()) -> str:
+def canonical_key(
+    typed: str,
+    suffixes: Iterable[str] = (),
+    reserved: Iterable[str] = (),
+    allowed: Iterable[str] = (),
+) -> str:
     """Return the snake_case key that a typed name stands for.
 
     Args:
         typed: What a person wrote: "Math Debate", "math-debate", "MathDebateWorkflow".
         suffixes: Words for the kind, dropped from the end ("workflow").
         reserved: Keys that the kind cannot have.
+        allowed: Names of the standard library that hide nothing where the unit goes.
 
     Raises:
         RequestError: The name is refused; code and message say why.
@@ -42,13 +48,18 @@ def canonical_key(typed: str, suffixes: Iterable[str] = (), reserved: Iterable[s
     stripped = _strip_suffixes(key, suffixes)
     if key and not stripped:
         raise _refusal(typed, "name_kind", f"only names the kind; name the {key} itself")
-    _check_key(typed, stripped, frozenset(reserved))
+    _check_key(typed, stripped, frozenset(reserved), frozenset(allowed))
     return stripped
 
 
 def pascal(key: str) -> str:
     """Return ``MathDebate`` for ``math_debate``."""
     return "".join(word.capitalize() for word in key.split("_"))
+
+
+def snake(name: str) -> str:
+    """Return ``math_debate`` for ``MathDebate``."""
+    return _WORD_START.sub("_", name).strip("_").lower()
 
 
 def fold(name: str) -> str:
@@ -84,7 +95,7 @@ def _check_characters(typed: str) -> None:
         )
 
 
-def _check_key(typed: str, key: str, reserved: frozenset[str]) -> None:
+def _check_key(typed: str, key: str, reserved: frozenset[str], allowed: frozenset[str]) -> None:
     if key[0].isdigit():
         raise _refusal(typed, "name_digit", "begins with a digit, which no identifier can")
     if len(key) > MAX_LENGTH:
@@ -95,7 +106,7 @@ def _check_key(typed: str, key: str, reserved: frozenset[str]) -> None:
         raise _refusal(typed, "name_keyword", f"gives {key!r}, a Python keyword")
     if hasattr(builtins, key):
         raise _refusal(typed, "name_builtin", f"gives {key!r}, a Python builtin")
-    if key in sys.stdlib_module_names:
+    if key in sys.stdlib_module_names - allowed:
         raise _refusal(
             typed,
             "name_stdlib",

@@ -10,12 +10,14 @@ from pathlib import PurePosixPath
 from scaffold.edit.entry import Entry
 from scaffold.errors import TemplateError, is_private
 from scaffold.templating.spec import (
+    SUPPORT,
     AnswerValue,
     FileRule,
     Kind,
     RegistryRule,
     Style,
     fill,
+    support_source,
 )
 
 MANUAL = "manual"
@@ -78,8 +80,25 @@ class Request:
         return tuple(entry for entry in self.entries() if entry.shape != MANUAL)
 
     def files(self) -> tuple[FileRule, ...]:
-        """Return every template file that is rendered."""
-        return (*self.kind.files, *(rule for style in self.styles for rule in style.files))
+        """Return every template file that is rendered, and every module that comes along."""
+        rules = (*self.kind.files, *(rule for style in self.styles for rule in style.files))
+        folder = self.names.get("support_folder", "")
+        # A kind of several styles may name a module once for each.
+        copies = dict.fromkeys((support_source(name), name) for name in self.support)
+        return (
+            *rules,
+            *(
+                FileRule(source, f"{folder}/{name.replace('.', '/')}.py", SUPPORT)
+                for source, name in copies
+            ),
+        )
+
+    @property
+    def support(self) -> tuple[str, ...]:
+        """The modules of areal-lite that come along: none where the target has areal-lite."""
+        if not self.names.get("support_folder"):
+            return ()
+        return tuple(name for part in (self.kind, *self.styles) for name in part.support)
 
     @property
     def symbol(self) -> str:

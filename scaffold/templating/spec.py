@@ -46,12 +46,16 @@ class FileRule(NamedTuple):
 
 
 class NextStep(NamedTuple):
-    """What is left to do after the unit was made, at a symbol or below the last line like one."""
+    """What is left to do after the unit was made, at a symbol or below the last line like one.
+
+    ``is_unused``: only where no configuration was set to use the unit.
+    """
 
     file: str
     why: str
     symbol: str
     like: str = ""
+    is_unused: bool = False
 
 
 class RegistryRule(NamedTuple):
@@ -76,11 +80,28 @@ class RegistryRule(NamedTuple):
     near: str = ""
 
 
+class UseRule(NamedTuple):
+    """A key of a run's configuration that makes a run use the unit.
+
+    Args:
+        key: The key, with dots.
+        value: What it is set to; nothing is set where it comes out empty.
+        where: What a configuration has that the rule is for: a key, or ``key=value``.
+        is_code: Whether the value is YAML source rather than a text.
+    """
+
+    key: str
+    value: str
+    where: str
+    is_code: bool = False
+
+
 @dataclass(frozen=True)
 class Manifest:
     """What a kind.toml and a template.toml have in common.
 
-    ``origin`` says whose it is: "builtin", "repository" or "package NAME".
+    ``origin`` says whose it is: "builtin", "repository" or "package NAME". ``support`` are modules
+    of areal-lite that its files import, such as "sandbox"; a target without areal-lite gets a copy.
     """
 
     name: str
@@ -92,6 +113,7 @@ class Manifest:
     answers: Mapping[str, Answer]
     files: tuple[FileRule, ...]
     next: tuple[NextStep, ...]
+    support: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -127,7 +149,17 @@ class Kind(Manifest):
     names: Mapping[str, str] = field(default_factory=dict[str, str])
     place: Mapping[str, str] = field(default_factory=dict[str, str])
     registry: tuple[RegistryRule, ...] = ()
+    use: tuple[UseRule, ...] = ()
     verify: Mapping[str, Any] = field(default_factory=dict[str, Any])
+
+
+SUPPORT = "support"
+"""The role of a module that comes along with a unit."""
+
+
+def support_source(module: str) -> str:
+    """Return what the file of a module of areal-lite is called among the template files."""
+    return f"areal/{module.replace('.', '/')}.py"
 
 
 def all_answers(kind: Kind, styles: Iterable[Style]) -> dict[str, Answer]:

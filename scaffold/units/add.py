@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from scaffold.edit import shapes
-from scaffold.report import Report
+from scaffold.report import Report, set_lines
 from scaffold.target.restyle import find_file_style, restyle, tidy
 from scaffold.target.style import FileStyle
 from scaffold.target.target import Target
@@ -24,6 +24,7 @@ from scaffold.units.existing import existing_unit, nothing_to_do
 from scaffold.units.ledger import LedgerFile, base_path, dump_unit, read_units, record_path
 from scaffold.units.plan import Plan, make_plan, paths_to_list, paths_to_read
 from scaffold.units.prepare import Prepared, names_of, prepare
+from scaffold.units.use import NOTHING, Use, find_use
 
 RenderedFiles = tuple[RenderedFile, ...]
 
@@ -39,7 +40,11 @@ def add_prepared(prepared: Prepared, options: Options) -> Report:
     """Render and write a unit whose request is settled."""
     target, request, report = prepared.target, prepared.request, prepared.report
     if prepared.is_made:
-        return report
+        if not options.use:
+            return report
+        from scaffold.units.use_plan import use_made  # brings the parser of YAML
+
+        return use_made(report, target, request, options)
     file_style = file_style_for(target, request)
     names = names_of(target, request.kind, request.key, request.styles, file_style.names)
     request = replace(request, names=names)
@@ -47,11 +52,18 @@ def add_prepared(prepared: Prepared, options: Options) -> Report:
         target, request, file_style, with_format=options.with_format
     )
     report.warnings += warnings
-    return write_unit(report, target, request, rendered, options)
+    return write_unit(
+        report, target, request, rendered, options, find_use(target, request, options)
+    )
 
 
 def write_unit(
-    report: Report, target: Target, request: Request, rendered: RenderedFiles, options: Options
+    report: Report,
+    target: Target,
+    request: Request,
+    rendered: RenderedFiles,
+    options: Options,
+    use: Use = NOTHING,
 ) -> Report:
     """Plan a unit whose files are rendered, and write it unless the run is dry.
 
@@ -61,28 +73,37 @@ def write_unit(
         request: The unit.
         rendered: Its files, as they are to stand in the target.
         options: Whether anything is written.
+        use: The configurations that are to use it.
     """
     if options.dry_run:
-        plan = make_plan(request, rendered, take_look(request, target.root))
+        plan = make_plan(request, rendered, take_look(request, target.root, use), use)
         return report_plan(report, _tidied(target, request, plan, options))
     from scaffold.transaction.apply import session  # a dry run, which stops above, locks nothing
 
     # Refusals come before the lock, which leaves a file; what is written is planned under it.
-    seen = None if has_journal(target.root) else take_look(request, target.root)
-    plan = None if seen is None else make_plan(request, rendered, seen)
+    seen = None if has_journal(target.root) else take_look(request, target.root, use)
+    plan = None if seen is None else make_plan(request, rendered, seen, use)
+    if plan is not None and plan.configured and not _is_agreed(plan, use, options):
+        use, plan = NOTHING, None
     with session(target.root, f"{report.command} {request.key}") as opened:
         report.warnings += settled_warning(opened.settled)
         # Two adds of one unit at once: the second one finds it made.
         made = existing_unit(target.root, request)
         if made is not None:
             return nothing_to_do(report, target.root, request, made, options)
-        found = take_look(request, target.root)
+        found = take_look(request, target.root, use)
         # Somebody wrote in the time between, or an interrupted run was settled on entry.
         if plan is None or found != seen:
-            plan = make_plan(request, rendered, found)
+            plan = make_plan(request, rendered, found, use)
         plan = _tidied(target, request, plan, options)
         opened.apply(plan.changes)
     return report_plan(report, plan)
+
+
+def _is_agreed(plan: Plan, use: Use, options: Options) -> bool:
+    if use.is_asked or options.agree is None:
+        return True
+    return options.agree(f"Set {'; '.join(set_lines(plan.configured))}?")
 
 
 def rendered_files(
@@ -97,7 +118,8 @@ def rendered_files(
 
     ``sources`` are the template files, path to bytes; without them those of the kind.
     """
-    rendered = render_request(request, sources or target.catalogue.files(request.kind.name))
+    own = sources or target.catalogue.files(request.kind.name, request.support)
+    rendered = render_request(request, own)
     return restyle(target, rendered, file_style, with_format=with_format)
 
 
@@ -142,13 +164,13 @@ def _tidied(target: Target, request: Request, plan: Plan, options: Options) -> P
     return replace(plan, unit=unit, changes=tuple(changes), registered=registered)
 
 
-def take_look(request: Request, root: Path) -> Snapshot:
+def take_look(request: Request, root: Path, use: Use = NOTHING) -> Snapshot:
     """Read all that the plan of a request depends on."""
     # The folder in which all records of the kind are.
     made = (root / record_path(request.kind.name, "x")).parent
     siblings = [path.stem for path in sorted(made.glob("*.toml"))]
     files = paths_to_list(request)
-    seen = take_snapshot(root, paths_to_read(request), siblings, files)
+    seen = take_snapshot(root, (*paths_to_read(request), *use.files()), siblings, files)
     taken = {path for path in files if seen.data(path) is not None}
     units = read_units(root) if taken else ()  # which costs time, and decides about these only
     owners = {file.path: unit.id for unit in units for file in unit.files if file.path in taken}
@@ -159,6 +181,7 @@ def report_plan(report: Report, plan: Plan) -> Report:
     """Return the report with what the plan comes to."""
     report.changes = reported_changes(plan.changes)
     report.registered = plan.registered
+    report.configured = plan.configured
     report.next = plan.next
     report.unfinished = plan.unfinished
     return report

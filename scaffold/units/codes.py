@@ -5,7 +5,7 @@ from __future__ import annotations
 CODES: dict[str, str] = {
     "base_missing": "The rendered base of a unit, which merging needs, is gone.",
     "columns_unclear": "A sample does not show which of its columns holds what.",
-    "kind_known": "The kind that is to be taught is known already.",
+    "kind_known": "The kind exists already.",
     "ledger_invalid": "A file under .scaffold/made cannot be read.",
     "module_unsuited": "The module defines nothing that tests can be written for.",
     "name_taken": "The name is registered already, in this or another spelling.",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path, PurePath
 from typing import NamedTuple
 
@@ -27,6 +27,9 @@ class Options(NamedTuple):
         overwrite: What ``--overwrite`` named.
         with_format: Whether the target's formatters run on what is written.
         sample: Data that ``--from`` named, to find answers in.
+        use: Configurations that are to use the unit; None for those of the project itself.
+        agree: Asks a person whether to set what is described; None where nobody is there.
+        any_project: Whether a project without settings of this tool is a target too.
     """
 
     folder: Path
@@ -35,6 +38,9 @@ class Options(NamedTuple):
     overwrite: tuple[str, ...] = ()
     with_format: bool = True
     sample: str | None = None
+    use: tuple[str, ...] | None = None
+    agree: Callable[[str], bool] | None = None
+    any_project: bool = False
 
     def command(self, *words: str) -> tuple[str, ...]:
         """Return a command for the same target, as it can be run from the working folder."""
@@ -44,12 +50,17 @@ class Options(NamedTuple):
     def find(self) -> Target:
         """Return the target that the options mean."""
         if self.target is None:
-            return find_target(self.folder)
+            return find_target(self.folder, any_project=self.any_project)
         if not self.target:
             raise TargetError(
                 "--target is empty", code="target_missing", hint="give --target a folder"
             )
-        return find_target(self.folder / self.target, exact=True)
+        return find_target(self.folder / self.target, exact=True, any_project=self.any_project)
+
+    def sample_path(self) -> Path:
+        """Return the data that ``--from`` named: a path from the working folder, or as it is."""
+        path = Path(self.sample or "")
+        return self.folder / path if (self.folder / path).exists() else path
 
     def overwritten(self, root: Path) -> frozenset[str]:
         """Return what ``--overwrite`` named, relative to a target's root."""

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple, cast
 
 from scaffold.config import FieldError, Fields
 from scaffold.edit.entry import Entry
+from scaffold.edit.setting import Setting
 from scaffold.errors import LedgerError, ScaffoldError, is_private, nearest
 from scaffold.templating.spec import AnswerValue
 from scaffold.transaction.change import FOLDER
@@ -52,8 +53,9 @@ class Unit:
 
     ``symbol`` says how it is imported ("pkg.reward.sums:sums_reward_fn"), where it can be.
     ``proof`` is "proven" or "unproven" for a kind that is proven when it is added, else "".
-    ``reformatted`` are registries that a formatter laid out anew because of the unit's lines; what
-    they were before is kept beside the bases.
+    ``settings`` are the keys of configurations that make runs use it. ``reformatted`` are
+    registries that a formatter laid out again because of the unit's lines; what they were before is
+    kept beside the bases.
     """
 
     kind: str
@@ -67,6 +69,7 @@ class Unit:
     symbol: str = ""
     proof: str = ""
     reformatted: tuple[LedgerFile, ...] = ()
+    settings: tuple[Setting, ...] = ()
 
     @property
     def id(self) -> str:
@@ -99,6 +102,10 @@ def dump_unit(unit: Unit) -> bytes:
         "templates": [row._asdict() for row in unit.templates],
         "files": [row._asdict() for row in unit.files],
         "entries": [_dump_entry(row) for row in unit.entries],
+        "settings": [
+            {name: value for name, value in vars(row).items() if value is not None}
+            for row in unit.settings
+        ],
         "places": [row._asdict() for row in unit.todos],
         "reformatted": [row._asdict() for row in unit.reformatted],
     }
@@ -240,6 +247,12 @@ def _read_unit(fields: Fields) -> Unit:
             for row in fields.tables("places")
         ),
         reformatted=_read_files(fields, "reformatted"),
+        settings=tuple(
+            Setting(
+                _inside(row, "file"), row.text("key"), row.text("value"), row.value("was", None)
+            )
+            for row in fields.tables("settings")
+        ),
     )
     fields.done()
     return unit

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from scaffold.edit.entry import Entry
 from scaffold.errors import ConflictError, RegistryError, RequestError, ScaffoldError, TemplateError
-from scaffold.report import Registration, Step
+from scaffold.report import Registration, SetKey, Step
 from scaffold.templating.render import RenderedFile
 from scaffold.templating.request import MANUAL, Request, check_destination, destinations
-from scaffold.templating.spec import AnswerValue, fill
+from scaffold.templating.spec import SUPPORT, AnswerValue, fill
 from scaffold.transaction.change import Change
 from scaffold.transaction.snapshot import Snapshot
 from scaffold.units.conflicts import (
@@ -27,6 +27,10 @@ from scaffold.units.records import marked_todos, records_of, unit_of
 from scaffold.units.registries import RegistryEdits
 from scaffold.units.todos import symbol_line
 
+if TYPE_CHECKING:
+    from scaffold.units.use import Use
+    from scaffold.units.use_plan import UsePlan
+
 
 @dataclass(frozen=True)
 class Plan:
@@ -37,6 +41,7 @@ class Plan:
     registered: tuple[Registration, ...]
     next: tuple[Step, ...]
     unfinished: tuple[Step, ...]
+    configured: tuple[SetKey, ...] = ()
 
 
 def paths_to_read(request: Request) -> tuple[str, ...]:
@@ -56,13 +61,16 @@ def paths_to_list(request: Request) -> tuple[str, ...]:
     return tuple(destinations(request))
 
 
-def make_plan(request: Request, rendered: Sequence[RenderedFile], snapshot: Snapshot) -> Plan:
+def make_plan(
+    request: Request, rendered: Sequence[RenderedFile], snapshot: Snapshot, use: Use | None = None
+) -> Plan:
     """Work out every change that a request needs.
 
     Args:
         request: What is to be made.
         rendered: Its files as they are to stand in the target.
-        snapshot: What stands at `paths_to_read(request)`.
+        snapshot: What stands at `paths_to_read(request)`, and in the files of ``use``.
+        use: The configurations that are to use it.
 
     Raises:
         TemplateError: A template is wrong.
@@ -77,21 +85,37 @@ def make_plan(request: Request, rendered: Sequence[RenderedFile], snapshot: Snap
     for entry in request.edited():
         found.check(lambda entry=entry: edits.add(entry))
     todos = marked_todos(rendered)
-    unit = unit_of(request, rendered)
+    used = found.check(lambda: _used(request, use, snapshot)) if use and use.configs else None
+    unit = replace(unit_of(request, rendered), settings=tuple(used.settings) if used else ())
     records = found.check(lambda: records_of(unit, rendered, snapshot))
     found.raise_all()
     unfinished = tuple(Step(todo.file, todo.line, todo.why) for todo in todos)
     return Plan(
         unit,
-        (*(change for change in files if change), *edits.changes(), *records),
+        (
+            *(change for change in files if change),
+            *edits.changes(),
+            *(used.changes if used else ()),
+            *records,
+        ),
         tuple(edits.registered),
         (
             *unfinished,
             *_manual_steps(request, snapshot),
-            *_next_steps(request, rendered, snapshot),
+            *_kept_support(rendered, snapshot),
+            *(used.steps if used else ()),
+            *_next_steps(request, rendered, snapshot, is_used=bool(used and used.rows)),
         ),
         unfinished,
+        tuple(used.rows) if used else (),
     )
+
+
+def _used(request: Request, use: Use, snapshot: Snapshot) -> UsePlan:
+    # Brings the parser of YAML, which registries in Python do without.
+    from scaffold.units.use_plan import plan_use
+
+    return plan_use(request, use, snapshot.data)
 
 
 class _Conflicts:
@@ -202,6 +226,8 @@ def _place_file(file: RenderedFile, request: Request, snapshot: Snapshot) -> Cha
         return Change(file.path, "created", None, file.data)
     # A file of another unit is never overwritten, whatever --overwrite names.
     owner = snapshot.owners.get(file.path)
+    if owner is not None and file.role == SUPPORT:
+        return None  # edited, or of another version, it serves this unit too: `_kept_support`
     if owner is not None:
         place = "another place with --to" if request.kind.subject else "another name"
         raise ConflictError(
@@ -218,6 +244,14 @@ def _place_file(file: RenderedFile, request: Request, snapshot: Snapshot) -> Cha
     )
 
 
+def _kept_support(rendered: Iterable[RenderedFile], snapshot: Snapshot) -> Iterator[Step]:
+    for file in rendered:
+        owner, data = snapshot.owners.get(file.path), snapshot.files[file.path].data
+        if file.role == SUPPORT and owner and data is not None and data != file.data:
+            why = "was edited or is of another version, and stays; if an import of it fails: "
+            yield Step(file.path, 1, f"{why}scaffold update {owner}")
+
+
 def _registry(entry: Entry, snapshot: Snapshot) -> bytes:
     state = snapshot.files[entry.file]
     if state.data is None:
@@ -231,12 +265,14 @@ def _registry(entry: Entry, snapshot: Snapshot) -> bytes:
 
 
 def _next_steps(
-    request: Request, rendered: Iterable[RenderedFile], snapshot: Snapshot
+    request: Request, rendered: Iterable[RenderedFile], snapshot: Snapshot, *, is_used: bool
 ) -> tuple[Step, ...]:
     variables = {**request.names, **request.answers}
     texts = {file.path: file.data.decode() for file in rendered if file.path.endswith(".py")}
     steps: list[Step] = []
     for step in (s for part in (*request.styles, request.kind) for s in part.next):
+        if is_used and step.is_unused:
+            continue
         file, symbol = fill(step.file, variables), fill(step.symbol, variables)
         line = symbol_line(texts[file], symbol) if symbol and file in texts else 1
         line = _line_like(snapshot, file, step.like, variables) if step.like else line

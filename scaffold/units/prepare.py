@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from scaffold.errors import RequestError
@@ -55,7 +54,9 @@ def prepare(
     target, settled = options.find_settled(command)
     chosen = target.catalogue.styles(kind, styles)
     _check_framework(target, kind, chosen)
-    key = canonical_key(typed, kind.suffixes, kind.reserved)
+    # Inside a package `math` hides nothing: `import math` means the standard library there.
+    styles_here = target.catalogue.style_names(kind.name) if target.package_folder else ()
+    key = canonical_key(typed, kind.suffixes, kind.reserved, allowed=styles_here)
     given, columns = _sampled(kind, chosen, given, options)
     request = replace(
         request_for(target, kind, chosen, key, given),
@@ -135,7 +136,5 @@ def _sampled(
         )
     from scaffold.units.sample import answers_from_sample  # brings readers of data
 
-    path = Path(options.sample)
-    path = options.folder / path if (options.folder / path).exists() else path
     names = [style.name for style in styles]
-    return answers_from_sample(path, all_answers(kind, styles), names, given)
+    return answers_from_sample(options.sample_path(), all_answers(kind, styles), names, given)

@@ -12,7 +12,7 @@ from urllib.parse import unquote, urlsplit
 from urllib.request import url2pathname
 
 from scaffold.analysis.files.git import run_git
-from scaffold.errors import ConflictError, ScaffoldError, TargetError
+from scaffold.errors import ConflictError, RequestError, ScaffoldError, TargetError
 from scaffold.report import Report
 from scaffold.target.target import (
     existing_folder,
@@ -64,10 +64,14 @@ def new_project(
     *,
     with_git: bool = False,
 ) -> Report:
-    """Make a project of one's own in a new folder, inside ``--target`` or the working folder."""
+    """Make a project of one's own in a new folder, inside ``--target`` or the working folder.
+
+    Raises:
+        RequestError: The name is refused, or an answer is.
+    """
     catalogue = catalogue_for(None)
     chosen = catalogue.styles(kind, styles)
-    key = canonical_key(typed, kind.suffixes, kind.reserved)
+    key = _settled_name(typed, canonical_key(typed, kind.suffixes, kind.reserved), options)
     root = existing_folder(options.folder / (options.target or ".")) / key
     names = key_names(key) | {"kind": kind.name, "style": chosen[0].name, "package": key}
     questions = all_answers(kind, chosen)
@@ -82,7 +86,7 @@ def new_project(
         return nothing_to_do(report, root, request, made, options)
     _check_free(root)
     # A new folder has no neighbours to take a style from, and nobody to lock out.
-    rendered = render_request(request, catalogue.files(kind.name))
+    rendered = render_request(request, catalogue.files(kind.name, request.support))
     plan = make_plan(request, rendered, take_look(request, root))
     if not options.dry_run:
         files = ((change.path, change.after) for change in plan.changes)
@@ -97,6 +101,22 @@ def new_project(
         why = f"{first.why}; here: pip install {editable}{shlex.quote(found)} -e '.[dev]'"
         report.next = (first._replace(why=why), *others)
     return report
+
+
+def _settled_name(typed: str, key: str, options: Options) -> str:
+    """Return the key; one that a person would not expect of the name needs their consent.
+
+    Raises:
+        RequestError: Nobody is there to be asked, or they decline.
+    """
+    is_expected = typed.replace("-", "_") == key
+    if is_expected or (options.agree and options.agree(f"{typed!r} names no package; make {key}?")):
+        return key
+    raise RequestError(
+        f"the name {typed!r} cannot be that of a folder and a package",
+        code="name_characters",
+        hint=f"scaffold new {key}",
+    )
 
 
 def _inside_target(root: Path) -> tuple[str, ...]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Container, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from scaffold.edit import shapes
@@ -19,6 +19,7 @@ from scaffold.units.ledger import (
     ATTRIBUTES_TEXT,
     Unit,
     base_path,
+    dump_unit,
     find_unit,
     record_path,
     sound_units,
@@ -71,10 +72,14 @@ def plan_remove(root: Path, unit: Unit, units: Iterable[Unit], *, discard: bool)
     ]
     former = _as_before(root, unit)
     entries, changed = _without_entries(root, unit, {change.path for change in former})
+    settings, passed_on = _without_settings(root, unit, others)
     records = _records(root, unit, is_last=not others)
     lost = edited if discard else ()
     return RemovePlan(
-        (*files, *former, *entries, *records), () if discard else edited, lost, changed
+        (*files, *former, *entries, *settings, *records, *passed_on),
+        () if discard else edited,
+        lost,
+        changed,
     )
 
 
@@ -99,7 +104,7 @@ def _states(root: Path, unit: Unit, others: Iterable[Unit]) -> dict[str, FileSta
 
 
 def _as_before(root: Path, unit: Unit) -> list[Change]:
-    """Return the registries that a formatter laid out anew for the unit, if nobody wrote since."""
+    """Return the registries that a formatter laid out again for the unit, if nobody wrote since."""
     changes: list[Change] = []
     for file in unit.reformatted:
         place, base = root / file.path, root / base_path(unit.kind, unit.name, file.path)
@@ -131,12 +136,59 @@ def _without_entries(
     return edits.changes(), tuple(changed)
 
 
+def _without_settings(
+    root: Path, unit: Unit, others: Iterable[Unit]
+) -> tuple[list[Change], list[Change]]:
+    """Return configurations as they were before, and records of units that were set over it."""
+    if not unit.settings:
+        return [], []
+    from scaffold.edit.yaml_setting import take_back  # brings the parser of YAML
+
+    before = {
+        row.file: (root / row.file).read_bytes()
+        for row in unit.settings
+        if (root / row.file).is_file()
+    }
+    after = dict(before)
+    heirs: dict[str, Unit] = {other.id: other for other in others}
+    rows_here = [each for each in unit.settings if each.file in before]
+    for row in reversed(rows_here):
+        try:
+            after[row.file] = take_back(after[row.file], row)
+        except RegistryError as error:
+            error.hint = f"repair {row.file} first, then remove again"
+            raise
+    # The first one first: where a unit was set again, others stand between its own two rows.
+    for row in rows_here:
+        for name, heir in heirs.items():
+            # What was set after this one goes back to what was there before it.
+            rows = tuple(
+                replace(each, was=row.was)
+                if (each.file, each.key, each.was) == (row.file, row.key, row.value)
+                else each
+                for each in heir.settings
+            )
+            heirs[name] = replace(heir, settings=rows)
+    edits = [
+        Change(file, "edited", data, after[file])
+        for file, data in before.items()
+        if after[file] != data
+    ]
+    records = [
+        Change(path, "record", (root / path).read_bytes(), dump_unit(heirs[other.id]))
+        for other in others
+        if heirs[other.id] != other
+        for path in [record_path(other.kind, other.name)]
+    ]
+    return edits, records
+
+
 def _by_hand(unit: Unit, entry: Entry, error: RegistryError) -> str:
     if error.code == "registry_syntax":
         return f"repair {entry.file} first, then remove again"
     record = record_path(unit.kind, unit.name)
     return (
-        f"take {entry.key!r} out of {entry.table} in {entry.file} by hand, and delete {record}: "
+        f"remove {entry.key!r} from {entry.table} in {entry.file}, and delete {record}: "
         "the unit is forgotten then, and its files are yours"
     )
 
@@ -167,8 +219,7 @@ def remove_unit(unit_id: str, discard: Iterable[str], options: Options) -> Repor
             saved = back_up(work.root, unit.id, removal.lost)
             report.warnings += (f"edited files were copied to {saved} before they were deleted",)
         report.warnings += tuple(
-            f"{path} was edited and stays; it is yours and registered no more"
-            for path in removal.kept
+            f"{path} was edited and is kept; it is no longer registered" for path in removal.kept
         )
         report.warnings += tuple(
             f"{row.file} has something else for {row.key!r} by now, and keeps it"

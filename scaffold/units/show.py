@@ -31,6 +31,7 @@ def show_unit(unit_id: str, options: Options) -> Report:
         f"registered {e.file}  {entry_label(e.table, e.key)}" + f" = {e.value!r}" * bool(e.value)
         for e in unit.entries
     ]
+    rows += [f"configured {row.file}: {row.key} = {row.value}" for row in unit.settings]
     rows += [f"yours      {step.file}:{step.line}  {step.why}" for step in todos]
     return Report(
         "show",

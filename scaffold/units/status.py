@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
 from scaffold.edit.entry import Entry
+from scaffold.edit.setting import Setting
 from scaffold.edit.shapes import has_entry, read_entries, remove_entry, text_to_add
 from scaffold.errors import ConflictError, ScaffoldError, TemplateError
 from scaffold.report import Report
@@ -61,17 +62,23 @@ def unit_status(
         catalogue: What can be made there.
         others: All units made there; lines that they added to the unit's files are no edits.
     """
+    others = tuple(others)
     added = [entry for other in others for entry in other.entries]
+    settings = [row for other in others for row in other.settings]
     return UnitStatus(
         unit,
-        {file.path: file_status(root, unit, file, added) for file in unit.files},
+        {file.path: file_status(root, unit, file, added, settings) for file in unit.files},
         tuple(entry for entry in unit.entries if not _is_registered(root, entry)),
         tuple(_moved_on(unit, catalogue)),
     )
 
 
 def file_status(
-    root: Path, unit: Unit, file: LedgerFile, others: Iterable[Entry] = ()
+    root: Path,
+    unit: Unit,
+    file: LedgerFile,
+    others: Iterable[Entry] = (),
+    settings: Iterable[Setting] = (),
 ) -> FileStatus:
     """Return what became of a file; see `scaffold.units.equivalence` for what counts as an edit.
 
@@ -80,6 +87,7 @@ def file_status(
         unit: What the file belongs to.
         file: The file as it was rendered.
         others: Registry lines that may have been added to it since, which are no edits.
+        settings: Keys that may have been set in it since, which are none either.
     """
     try:
         now = (root / file.path).read_bytes()
@@ -92,6 +100,7 @@ def file_status(
         return "untouched"
     for entry in added:
         now = _without(now, entry)
+    now = _without_settings(now, [row for row in settings if row.file == file.path])
     if digest(now) == file.sha256:
         return "untouched"
     base = root / base_path(unit.kind, unit.name, file.path)
@@ -105,6 +114,19 @@ def _without(data: bytes, entry: Entry) -> bytes:
         return remove_entry(data, entry)
     except ScaffoldError:
         return data
+
+
+def _without_settings(data: bytes, settings: Sequence[Setting]) -> bytes:
+    """Return a file with its keys as before; several units may have set one after the other."""
+    if not settings:
+        return data
+    from scaffold.edit.yaml_setting import take_back  # brings the parser of YAML
+
+    for _ in settings:
+        for row in settings:
+            with suppress(ScaffoldError):
+                data = take_back(data, row)
+    return data
 
 
 def _without_lines(data: bytes, added: Iterable[Entry]) -> bytes:
@@ -163,7 +185,7 @@ def fix_registries(options: Options) -> Report:
             for entry in unit_status(work.root, unit, work.target.catalogue, units).unregistered:
                 try:
                     edits.add(entry)
-                except ScaffoldError as error:  # the lines of other registries can be mended
+                except ScaffoldError as error:  # the lines of other registries can be fixed
                     problems.append(error)
         work.report.registered += tuple(edits.registered)
         work.apply(edits.changes())

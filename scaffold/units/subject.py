@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import ast
 import contextlib
+import re
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
+from scaffold.analysis.files.files import Files
+from scaffold.analysis.project.pytest_names import PytestNames
 from scaffold.errors import RequestError
+from scaffold.syntax import parse
 from scaffold.target.target import Target, unit_names
+from scaffold.templating.names import MAX_LENGTH, snake
 from scaffold.templating.spec import AnswerValue, Kind
 from scaffold.units.context import Options
 from scaffold.units.prepare import Prepared, prepare
-from scaffold.units.subject_kinds import NETWORK, find_subject, imported_modules
+from scaffold.units.subject_kinds import ANY_CODE, NETWORK, find_subject, imported_modules
 
 
 @dataclass(frozen=True)
@@ -36,7 +42,7 @@ def read_subject(target: Target, typed: str, folder: Path, style: str, to: str) 
 
     Args:
         target: The repository.
-        typed: A path or a dotted name of the module.
+        typed: A path or a dotted name of the module, and ":NAME" for one thing in it.
         folder: The working folder, for a relative path.
         style: Which kind of thing is meant; empty for the only one.
         to: Where the test goes; empty for where the target keeps such tests.
@@ -44,25 +50,98 @@ def read_subject(target: Target, typed: str, folder: Path, style: str, to: str) 
     Raises:
         RequestError: There is no such module in the target, or nothing to test in it.
     """
+    typed, only = _with_name(typed)
     file = _module_file(target.root, typed, folder)
     try:
         text = file.read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
         raise _unsuited(f"{typed} cannot be read: {error}") from error
     path = file.relative_to(target.root)
-    subject = find_subject(text, path.as_posix(), style)
+    subject = find_subject(text, path.as_posix(), style, only)
     if subject.style == "reward":
         _check_offline(file, text)
     parts = _dotted_parts(target.root, file)
+    is_any = subject.style in ANY_CODE
+    is_file = is_any and not _is_importable(target.root, file)
     # The name of the unit leaves out the package, which all modules share.
     inner = parts[1:] if len(parts) > 1 and parts[0] == target.package else parts
     # An agent is a workflow to users: one folder holds both.
     room = "workflow" if subject.style == "agent" else subject.style
     # `reward.math` is clear by its folder; `scoring.math` becomes `scoring_math_reward`.
-    key = "_".join(inner if room in inner else [*inner, subject.style])
-    place = to or _test_path(target, subject.style, path, inner)
+    # Beside a module of that name in the package there may be a script of it.
+    # Scripts of one name in several folders are told apart by those.
+    folders = [re.sub(r"\W+", "_", each) for each in path.parts[:-1]]
+    inner = ["file", *folders, *inner] if is_file else inner
+    named = [*inner, *([snake(only)] if only and is_any else [])]
+    key = _short_key(named if room in named else [*named, subject.style])
+    place = to or _test_path(target, subject.style, path, named, ".".join(parts))
     answers = {**subject.answers, "module": ".".join(parts), "to": place}
+    if is_any:
+        answers |= _how_run(target.root, text, subject.style)
+        answers["source"] = path.as_posix() if is_file else ""
     return TestsRequest(key, subject.style, answers)
+
+
+_SETTINGS = ("pyproject.toml", "pytest.toml", "pytest.ini", "tox.ini", "setup.cfg")
+
+
+def _short_key(parts: list[str]) -> str:
+    """Return the name of a unit; of a deep module the last parts, and `_core` is not `core`."""
+    words = ["private" + each if each.startswith("_") else each for each in parts]
+    while len(words) > 1 and len("_".join(words)) > MAX_LENGTH:
+        del words[0]
+    return "_".join(words).lower()
+
+
+def _text(file: Path) -> str:
+    """Return a file's text, "" where none stands."""
+    return file.read_text(encoding="utf-8", errors="replace") if file.is_file() else ""
+
+
+def _with_name(typed: str) -> tuple[str, str]:
+    """Split ``module:Name``; the colon of a drive is no such."""
+    module, _, name = typed.rpartition(":")
+    return (module, name) if len(module) > 1 and name.isidentifier() else (typed, "")
+
+
+def _how_run(root: Path, text: str, style: str) -> dict[str, AnswerValue]:
+    """Return when the target runs such tests: on which machines, under which of its markers."""
+    if style == "distributed":
+        return {"marker": _marker(root, "distributed", "multi")}
+    needs_gpu = _needs_gpu(parse(text))
+    marker = _marker(root, "gpu", "cuda") if needs_gpu else ""
+    return {"needs_gpu": needs_gpu, "marker": marker}
+
+
+def _needs_gpu(tree: ast.Module) -> bool:
+    """Return whether a module is of no use without a GPU; one that looks for it does without."""
+    nodes = list(ast.walk(tree))
+    attributes = {node.attr for node in nodes if isinstance(node, ast.Attribute)}
+    devices = (node.value for node in nodes if isinstance(node, ast.Constant))
+    imported = {
+        name.partition(".")[0]
+        for node in tree.body
+        if isinstance(node, ast.Import | ast.ImportFrom)
+        for name in (getattr(node, "module", None), *(alias.name for alias in node.names))
+        if name
+    }
+    is_named = any(isinstance(each, str) and re.fullmatch(r"cuda(:\d+)?", each) for each in devices)
+    names_gpu = is_named or "cuda" in attributes or "triton" in imported
+    return names_gpu and "is_available" not in attributes
+
+
+def _marker(root: Path, *words: str) -> str:
+    """Return the first marker of the target's settings that has one of the words in its name."""
+    settings = [name for name in _SETTINGS if (root / name).is_file()]
+    found = PytestNames(Files(root, settings, has_git=False)).in_settings
+    names = (name for name in found if name.isidentifier())
+    return next((name for name in names if any(word in name.lower() for word in words)), "")
+
+
+def _is_importable(root: Path, file: Path) -> bool:
+    """Return whether a module is in a package, however far up."""
+    folders = file.relative_to(root).parents
+    return any((root / each / "__init__.py").is_file() for each in folders if each.name)
 
 
 def _module_file(root: Path, typed: str, folder: Path) -> Path:
@@ -97,24 +176,37 @@ def _check_offline(file: Path, text: str) -> None:
 def _dotted_parts(root: Path, file: Path) -> list[str]:
     """Return the name that a module is imported by: its folders up to the last package."""
     relative = file.relative_to(root)
-    parts = [relative.stem]
-    for parent in relative.parents:
-        is_package = parent.name and (root / parent / "__init__.py").is_file()
-        if not is_package:
-            break
-        parts.insert(0, parent.name)
+    folders = [parent for parent in relative.parents if parent.name]
+    packages = [n for n, each in enumerate(folders) if (root / each / "__init__.py").is_file()]
+    # A folder without `__init__.py` inside a package is a package as well, by its namespace.
+    inside = folders[: packages[-1] + 1] if packages else []
+    parts = [*(each.name for each in reversed(inside)), relative.stem]
     if parts[-1] == "__init__" or not all(part.isidentifier() for part in parts):
         raise _unsuited(f"{relative.as_posix()} is no module of its own")
     return parts
 
 
-def _test_path(target: Target, style: str, path: Path, inner: list[str]) -> str:
+def _test_path(target: Target, style: str, path: Path, inner: list[str], module: str) -> str:
     """Return where the target keeps the tests of such a thing, else the mirrored path."""
     style = "workflow" if style == "agent" else style
     place = target.kinds.get(style)
     # The module lies where units of its kind do: its test goes where theirs go.
     if place is not None and PurePosixPath(place.registry.file).parent.parts == path.parent.parts:
         return unit_names(target, target.catalogue.kind(style), path.stem)["test"]
+    if style in ANY_CODE:
+        ending = "" if style == ANY_CODE[0] else f"_{style}"
+        words = [each.strip("_").lower() for each in inner]
+        stems = [f"test_{'_'.join(part)}{ending}" for part in (words[-2:], words)]
+        places = [
+            PurePosixPath(target.tests, f"{stem}{last}.py")
+            for last in ("", "_interface")
+            for stem in stems
+        ]
+        # Somebody's own tests of the module stand there often, or those of another module.
+        marks = (f"Tests of ``{module}``", f'/ "{path.as_posix()}"' if "file" in inner[:1] else "")
+        texts = ((each, _text(target.root / each)) for each in places)
+        free = (each for each, text in texts if not text or all(mark in text for mark in marks))
+        return str(next(free, places[-1]))
     name = f"test_{inner[-1]}.py" if style in inner else f"test_{inner[-1]}_{style}.py"
     return str(PurePosixPath(target.tests, *inner[:-1], name))
 
@@ -131,5 +223,7 @@ def prepare_tests(
     kind: Kind, module: str, style: str | None, to: str | None, options: Options
 ) -> Prepared:
     """Settle the request for tests of a module that stands in the target."""
+    # Any project in Python will do, as tests need no registry.
+    options = options._replace(any_project=True)
     found = read_subject(options.find(), module, options.folder, style or "", to or "")
     return prepare(kind, found.key, (found.style,), found.answers, options)

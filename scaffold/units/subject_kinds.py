@@ -12,6 +12,7 @@ from scaffold.errors import RequestError
 from scaffold.syntax import parse
 from scaffold.templating.spec import AnswerValue
 from scaffold.units.columns import ALIASES
+from scaffold.units.interfaces import MAX_ROWS, interfaces
 
 # `get_gsm8k_rl_dataset`: the name, and what its rows are for.
 LOADER = re.compile(r"get_(\w+)_(sft|rl|rw|dpo)_dataset")
@@ -63,13 +64,14 @@ class Subject:
     answers: Mapping[str, AnswerValue] = field(default_factory=dict[str, AnswerValue])
 
 
-def find_subject(text: str, where: str, style: str = "") -> Subject:
+def find_subject(text: str, where: str, style: str = "", only: str = "") -> Subject:
     """Return what a module defines that tests can be written for.
 
     Args:
         text: The module.
         where: Its path, for messages.
         style: Which kind of thing is meant where it defines several; empty for the only one.
+        only: The one function or class that is meant; empty for all that the module has.
 
     Raises:
         RequestError: It is no Python, or defines nothing of the kind, or several kinds.
@@ -78,7 +80,11 @@ def find_subject(text: str, where: str, style: str = "") -> Subject:
         tree = parse(text)
     except (SyntaxError, ValueError) as error:
         raise _unsuited(f"{where} is no Python: {error}", "repair it first") from error
+    if only:
+        tree = _with_only(tree, only)
     found = [subject for read in (_rewards, _workflow, _loaders) for subject in read(tree)]
+    if style in ANY_CODE or (not found and not style):
+        found = list(_any_code(tree, style or ANY_CODE[0], only))
     if style:
         found = [subject for subject in found if subject.style == style]
     if not found:
@@ -101,10 +107,42 @@ def imported_modules(text: str) -> list[str]:
     return list(found)
 
 
+ANY_CODE = ("code", "distributed")
+"""The styles that any function or class can have tests of."""
+
+
+def _with_only(tree: ast.Module, name: str) -> ast.Module:
+    """Return a module without the other functions and classes at its top level."""
+    kept = [n for n in tree.body if not isinstance(n, Function | ast.ClassDef) or n.name == name]
+    return ast.Module(kept, tree.type_ignores)
+
+
+def _any_code(tree: ast.Module, style: str, only: str) -> Iterator[Subject]:
+    found = interfaces(tree, only)
+    if style == "distributed":
+        found = [each for each in found if each.is_called]
+    if not found:
+        return
+    most = 1 if style == "distributed" else MAX_ROWS
+    called = (each for each in found if each.is_called)
+    rows = [(each.name, row) for each in called for row in each.rows[:most] or ("?",)]
+    answers: dict[str, AnswerValue] = {
+        "signatures": "\n".join(
+            f"{each.name}|{each.parameters}" for each in found if each.parameters is not None
+        ),
+        "cases": "\n".join(f"{name}|{row}" for name, row in rows),
+        "returned": "\n".join(f"{each.name}|{each.returns}" for each in found if each.returns),
+        "refusals": "\n".join(f"{e.name}|{' '.join(e.raises)}" for e in found if e.raises),
+        "has_tensors": any("torch." in row for _, row in rows),
+    }
+    yield Subject(style, answers if style == ANY_CODE[0] else {"cases": answers["cases"]})
+
+
 _WANTED = (
     "tests are written for a function (prompt, completions, prompt_ids, completion_ids, ...), "
     "for a class with `async def arun_episode(self, engine, data)` or `async def run(self, data, "
-    "**kwargs)`, and for loaders get_<name>_<type>_dataset, at the top level of the module"
+    "**kwargs)`, for loaders get_<name>_<type>_dataset, and for any public function or class, at "
+    "the top level of the module"
 )
 
 
@@ -117,7 +155,7 @@ def _why_not(tree: ast.Module, style: str) -> str:
         call.endswith("ModelSpec") for call in calls
     ):
         return "defines a model, whose tests come with `scaffold archon`"
-    return f"defines no {style or 'reward, workflow or dataset'}"
+    return f"defines no {style or 'public function or class'}"
 
 
 # --- rewards ------------------------------------------------------------------------------------

@@ -19,13 +19,17 @@ class Trial(NamedTuple):
         python: What ``--python`` named.
         allow_stub: Whether places that are left to the author are accepted.
         data: What ``--data`` named.
+        completions: What ``--completions`` named.
         timeout_s: The limit of the tests and of the episodes of each unit.
+        renews: Whether what is rendered from registries is written anew.
     """
 
     python: str | None = None
     allow_stub: bool = False
     data: str | None = None
+    completions: str | None = None
     timeout_s: float = 300.0
+    renews: bool = True
 
 
 def run_verify(
@@ -39,7 +43,9 @@ def run_verify(
         allow_stub=how.allow_stub,
         log=log,
         data=None if how.data is None else options.folder / how.data,
+        completions=None if how.completions is None else options.folder / how.completions,
         timeout_s=how.timeout_s,
+        renews=how.renews,
     )
 
 

@@ -21,13 +21,16 @@ PROBE_TIMEOUT_S = 60
 PROBED = ("areal", "pytest", "torch", "transformers", "datasets")
 """The packages that levels need."""
 
+CHECKERS = ("mypy", "pyright", "ruff")
+"""The checkers that may be installed beside them."""
+
 # The runners use `X | Y` in isinstance.
 OLDEST = (3, 10)
 # find_spec of a top-level name looks and does not import.
 PROBE = (
     "import importlib.util as u, json, sys; sys.path.insert(0, ''); "
     "print(json.dumps([list(sys.version_info[:3]), "
-    f"[n for n in {PROBED} if u.find_spec(n)]]))"
+    f"[n for n in {PROBED + CHECKERS} if u.find_spec(n)]]))"
 )
 
 

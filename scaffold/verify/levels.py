@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import ast
 import json
+import os
 import re
 import tempfile
 import xml.etree.ElementTree as ElementTree
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any, cast
 
 from scaffold.errors import TargetError
@@ -19,6 +20,11 @@ from scaffold.units.ledger import Unit
 from scaffold.verify.checks import Check, Level, failed, judged, not_needed, not_run
 from scaffold.verify.interpreter import PROBED, Interpreter
 from scaffold.verify.process import Finished, run_limited
+from scaffold.verify.registry_tests import registry_tests
+
+PLUGINS = Path(__file__).resolve().parent.parent / "runners" / "pytest_plugins"
+SELECTION = "scaffold_one_unit"
+"""The plugin that leaves out what a registry's tests ask of other units."""
 
 UNIT_PROBE = Path(__file__).resolve().parent.parent / "runners" / "unit_probe"
 AUTHORS_PART = "NotImplementedError: YOURS"
@@ -26,6 +32,10 @@ AUTHORS_PART = "NotImplementedError: YOURS"
 
 MISSED = re.compile(r"No module named '(\w+)")
 """What an import says of a package that is not installed."""
+
+# A few rows are enough for episodes that take seconds each.
+MOST_ROWS = 8
+MOST_COMPLETIONS = 64
 
 SAMPLES = "SAMPLES"
 """The literal in a dataset's test that holds rows of its source."""
@@ -61,6 +71,8 @@ class Bench:
         python: What runs its code.
         limits: How long it may take.
         data: A person's own rows: a JSONL file, or for datasets also a folder.
+        completions: A person's own completions, a JSONL file; without it the file of that kind
+            beside the unit's test.
         engine: What generates: "target" for its embedded engine if it has one, or "own" for the
             runner's.
     """
@@ -69,6 +81,7 @@ class Bench:
     python: Interpreter
     limits: Limits
     data: Path | None = None
+    completions: Path | None = None
     engine: str = "target"
 
 
@@ -80,6 +93,7 @@ def run_tests(bench: Bench, unit: Unit) -> Level:
     files = [file.path for file in unit.files if file.role == "test"]
     if not files:
         return not_needed("tests", "the unit has no tests")
+    shared = registry_tests(bench.target, unit)
     if "pytest" not in bench.python.packages:
         return not_run("tests", f"{bench.python.argv[0]} has no pytest; install it there")
     with tempfile.TemporaryDirectory() as folder:
@@ -87,10 +101,20 @@ def run_tests(bench: Bench, unit: Unit) -> Level:
         # No `.pytest_cache` is left in the target.
         options = ["-p", "no:cacheprovider", "--tb=short", f"--junit-xml={report}"]
         done = run_limited(
-            [*bench.python.argv, "-m", "pytest", *options, *files],
+            [*bench.python.argv, "-m", "pytest", "-p", SELECTION, *options, *files, *shared.files],
             bench.target.root,
             bench.limits.process_s,
-            {"HF_DATASETS_CACHE": str(Path(folder) / "cache")},
+            {
+                "HF_DATASETS_CACHE": str(Path(folder) / "cache"),
+                "PYTHONPATH": os.pathsep.join(
+                    [
+                        str(bench.target.root),
+                        *filter(None, [os.environ.get("PYTHONPATH")]),
+                        str(PLUGINS),
+                    ]
+                ),
+                "SCAFFOLD_OTHER_UNITS": json.dumps(shared.others),
+            },
         )
         return _judge_tests(done, report, bench, files)
 
@@ -111,10 +135,11 @@ def _judge_tests(done: Finished, report: Path, bench: Bench, files: list[str]) -
         for case in cases
         for problem in (*case.findall("failure"), *case.findall("error"))
     ]
-    skipped = [case for case in cases if case.find("skipped") is not None]
-    if not cases:
+    own = [case for case in cases if _is_of(case, files)]
+    skipped = [case for case in own if case.find("skipped") is not None]
+    if not own:
         findings = [failed("pytest", f"{' '.join(files)} holds no test; {done.describe()}")]
-    elif len(skipped) == len(cases):
+    elif len(skipped) == len(own):
         reason = _first_line(skipped[0].find("skipped"))
         return not_run("tests", f"every test was skipped: {reason}")
     # All tests fail for a package that is not installed, which proves nothing about the unit.
@@ -125,7 +150,14 @@ def _judge_tests(done: Finished, report: Path, bench: Bench, files: list[str]) -
     elif done.status and not findings:
         findings = [failed("pytest", f"pytest {done.describe()}:\n{done.last_lines()}")]
     note = f", {len(skipped)} skipped" if skipped else ""
-    return judged("tests", findings, f"{len(cases) - len(skipped)} passed{note}")
+    note += f"; {len(cases) - len(own)} of the registry" if len(cases) > len(own) else ""
+    return judged("tests", findings, f"{len(own) - len(skipped)} passed{note}")
+
+
+def _is_of(case: ElementTree.Element, files: Sequence[str]) -> bool:
+    """Return whether a case is one of these files; that of a file that fails is named after it."""
+    modules = tuple(file.removesuffix(".py").replace("/", ".") for file in files)
+    return (case.get("classname") or case.get("name") or "").startswith(modules)
 
 
 def _missed(findings: Sequence[Check]) -> set[str]:
@@ -223,13 +255,18 @@ def _request(bench: Bench, unit: Unit) -> dict[str, Any] | str:
     """Return what the runner is asked, or why there is nothing to ask."""
     if unit.kind == "dataset":
         return _dataset_request(bench, unit)
+    tests = [file.path for file in unit.files if file.role == "test"]
+    beside = str(PurePosixPath(tests[0]).with_suffix(".jsonl")) if tests else ""
     return {
         "symbol": unit.symbol,
         "name": unit.name,
         "files": {file.role: file.path for file in unit.files},
         "is_registered": bool(unit.entries),
         "answers": dict(unit.answers),
-        "rows": _own_rows(bench.data),
+        "rows": None if bench.data is None else _own_rows(bench.data, "--data")[:MOST_ROWS],
+        "completions": own_completions(bench, beside),
+        "completions_file": beside,
+        "case_rewards": sorted(_case_rewards(bench.target.root / tests[0])) if tests else [],
         "engine": bench.engine,
         "episode_timeout_s": bench.limits.episode_s,
         "call_timeout_s": bench.limits.call_s,
@@ -253,30 +290,53 @@ def _dataset_request(bench: Bench, unit: Unit) -> dict[str, Any] | str:
     return request
 
 
-def _own_rows(path: Path | None) -> list[dict[str, Any]] | None:
-    if path is None:
-        return None
+def _own_rows(path: Path, option: str) -> list[dict[str, Any]]:
     try:
         lines = path.read_text(encoding="utf-8").splitlines()
         rows = [json.loads(line) for line in lines if line.strip()]
     except (OSError, ValueError) as error:
-        raise _unreadable(path, str(error)) from error
+        raise _unreadable(option, path, str(error)) from error
     if not rows or not all(isinstance(row, dict) for row in rows):
-        raise _unreadable(path, "it must hold one JSON object per line")
-    # A few rows are enough for episodes that take seconds each.
-    return cast("list[dict[str, Any]]", rows[:8])
+        raise _unreadable(option, path, "it must hold one JSON object per line")
+    return cast("list[dict[str, Any]]", rows)
 
 
-def _unreadable(path: Path, reason: str) -> TargetError:
+def own_completions(bench: Bench, beside: str) -> list[dict[str, Any]]:
+    """Return a person's completions: each a row with ``completions``, a text for each turn."""
+    path, option = bench.completions, "--completions"
+    if path is None:
+        path, option = bench.target.root / beside, ""
+        if not (beside and path.is_file()):
+            return []
+    rows: list[dict[str, Any]] = []
+    for row in _own_rows(path, option):
+        given: Any = row.pop("completions", None) or [row.pop("completion", None)]
+        found = cast("list[Any]", given) if isinstance(given, list) else [given]
+        if not all(isinstance(each, str) for each in found):
+            raise _unreadable(option, path, "each row needs a text completion, or completions")
+        rows.append({**row, "completions": found})
+    return rows[:MOST_COMPLETIONS]
+
+
+def _unreadable(option: str, path: Path, reason: str) -> TargetError:
     return TargetError(
-        f"--data {path} cannot be read: {reason}",
+        f"{option} {path} cannot be read: {reason}".lstrip(),
         code="target_invalid",
         hint="give a JSONL file of rows as the dataset yields them",
     )
 
 
-def _literal(path: Path, name: str) -> Any:
-    """Return the value of a literal assigned at the top level of a Python file, or None."""
+def _case_rewards(path: Path) -> set[float]:
+    """Return the rewards that the literal CASES of a test expects, the last part of each case."""
+    cases = _assigned(path, "CASES")
+    rows = cases.elts if isinstance(cases, ast.List | ast.Tuple) else []
+    last = [row.elts[-1] for row in rows if isinstance(row, ast.Tuple) and row.elts]
+    values = [each.value for each in last if isinstance(each, ast.Constant)]
+    return {float(value) for value in values if isinstance(value, int | float)}
+
+
+def _assigned(path: Path, name: str) -> ast.expr | None:
+    """Return what is assigned to a name at the top level of a Python file, or None."""
     try:
         tree = parse(path.read_bytes())
     except (OSError, SyntaxError, ValueError):
@@ -286,8 +346,16 @@ def _literal(path: Path, name: str) -> Any:
         if isinstance(node, ast.AnnAssign):
             targets = [node.target]
         if any(isinstance(each, ast.Name) and each.id == name for each in targets):
-            try:
-                return ast.literal_eval(cast("ast.expr", getattr(node, "value", None)))
-            except (ValueError, TypeError, SyntaxError):
-                return None
+            return cast("ast.expr | None", getattr(node, "value", None))
     return None
+
+
+def _literal(path: Path, name: str) -> Any:
+    """Return the value of a literal assigned at the top level of a Python file, or None."""
+    value = _assigned(path, name)
+    if value is None:
+        return None
+    try:
+        return ast.literal_eval(value)
+    except (ValueError, TypeError, SyntaxError):
+        return None

@@ -13,14 +13,16 @@ from scaffold.report import Report, Step
 from scaffold.target.target import Target, describe
 from scaffold.units.ledger import Unit, find_unit, read_units
 from scaffold.units.todos import OpenTodo, open_todos
-from scaffold.verify.checks import Level, not_run
+from scaffold.verify.checkers import check_files
+from scaffold.verify.checks import Level, judged, not_run
 from scaffold.verify.interpreter import Interpreter, find_interpreter
 from scaffold.verify.levels import Bench, Limits, run_episodes, run_tests
 from scaffold.verify.process import end_all, end_like_ctrl_c
 from scaffold.verify.registered import registered_unit
+from scaffold.verify.rendered import Renewed, renew
 from scaffold.verify.static import check_static, has_broken_file
 
-Verdict = Literal["ok", "failed", "unfinished"]
+Verdict = Literal["ok", "failed", "unproven", "unfinished"]
 HINT = "write what is marked YOURS, or delete the comment to keep what is there"
 
 
@@ -45,8 +47,9 @@ class UnitVerdict:
         """The verdict: what failed weighs more than what is open or was not run."""
         if any(level.status == "failed" for level in self.levels):
             return "failed"
-        is_open = bool(self.open) and not self.allow_stub
-        return "unfinished" if is_open or any(x.is_lacking for x in self.levels) else "ok"
+        if self.open and not self.allow_stub:
+            return "unfinished"
+        return "unproven" if any(level.is_lacking for level in self.levels) else "ok"
 
     def to_json(self) -> dict[str, Any]:
         """Return the verdict as reports carry it."""
@@ -62,7 +65,9 @@ def verify_units(
     allow_stub: bool,
     log: Callable[[str], None],
     data: Path | None = None,
+    completions: Path | None = None,
     timeout_s: float = 300.0,
+    renews: bool = True,
 ) -> Report:
     """Verify units of a target; this runs the target's code.
 
@@ -73,7 +78,9 @@ def verify_units(
         allow_stub: Whether places that are left to the author are accepted.
         log: Takes progress, line by line.
         data: Rows of one's own to try units on.
+        completions: Completions of one's own, with the rows that they answer.
         timeout_s: How long the tests and the episodes of one unit may take, each.
+        renews: Whether what is rendered from registries is written anew; else what is behind fails.
 
     Raises:
         ScaffoldError: An ID is unknown, or no interpreter can be run.
@@ -82,12 +89,15 @@ def verify_units(
     report = Report("verify", describe(target))
     if not units:
         report.text = "nothing was made here, so there is nothing to verify\n"
-        report.extra = {"verdict": "ok", "python": None, "units": []}
+        report.extra = {"verdict": "ok", "python": None, "units": [], "behind": []}
         return report
-    bench = Bench(target, find_interpreter(target, python), Limits.within(timeout_s), data)
+    python_ = find_interpreter(target, python)
+    bench = Bench(target, python_, Limits.within(timeout_s), data, completions)
     log(f"running code of {target.root} with {bench.python.describe()}")
     verdicts = [_verify(bench, unit, allow_stub, log) for unit in units]
-    return _fill(report, bench.python, verdicts)
+    renewed = renew(target.root, writes=renews)
+    report.changes = renewed.changes
+    return _fill(report, bench.python, verdicts, renewed)
 
 
 def _find(target: Target, unit_id: str) -> Unit:
@@ -104,6 +114,9 @@ def _find(target: Target, unit_id: str) -> Unit:
 def _verify(bench: Bench, unit: Unit, allow_stub: bool, log: Callable[[str], None]) -> UnitVerdict:
     rules = _rules(bench.target, unit)
     static = check_static(bench.target, unit, str(rules.get("contract", "")))
+    if static.status == "passed":
+        style = check_files(bench.target, unit, bench.python)
+        static = judged("static", [*static.details, *style], static.reason)
     _log_findings(log, unit, static)
     if has_broken_file(static):
         reason = "a file is missing or no Python"
@@ -143,8 +156,11 @@ def _log_findings(log: Callable[[str], None], unit: Unit, level: Level) -> None:
     log(f"{unit.id}  {level.level:<8} {level.status}")
 
 
-def _fill(report: Report, python: Interpreter, verdicts: Sequence[UnitVerdict]) -> Report:
-    overall = _worst([each.verdict for each in verdicts])
+def _fill(
+    report: Report, python: Interpreter, verdicts: Sequence[UnitVerdict], renewed: Renewed
+) -> Report:
+    behind: list[Verdict] = ["failed"] if renewed.problems else []
+    overall = _worst([*behind, *(each.verdict for each in verdicts)])
     report.ok = overall == "ok"
     report.unfinished = tuple(
         Step(place.file, place.line, place.why) for each in verdicts for place in each.open
@@ -160,17 +176,20 @@ def _fill(report: Report, python: Interpreter, verdicts: Sequence[UnitVerdict]) 
         "verdict": overall,
         "python": {"argv": list(python.argv), "version": python.version, "why": python.why},
         "units": [each.to_json() for each in verdicts],
+        "behind": list(renewed.problems),
     }
-    report.text = _text(python, verdicts, overall)
+    report.text = _text(python, verdicts, overall, renewed)
     return report
 
 
 def _worst(verdicts: Sequence[Verdict]) -> Verdict:
-    order: tuple[Verdict, ...] = ("failed", "unfinished", "ok")
+    order: tuple[Verdict, ...] = ("failed", "unfinished", "unproven", "ok")
     return min(verdicts, key=order.index)
 
 
-def _text(python: Interpreter, verdicts: Sequence[UnitVerdict], overall: Verdict) -> str:
+def _text(
+    python: Interpreter, verdicts: Sequence[UnitVerdict], overall: Verdict, renewed: Renewed
+) -> str:
     rows = [f"python     {python.describe()}"]
     for each in verdicts:
         rows.append(f"{each.verdict:<10} {each.unit.id}")
@@ -183,5 +202,7 @@ def _text(python: Interpreter, verdicts: Sequence[UnitVerdict], overall: Verdict
         rows += [f"  {left:<8} {place.file}:{place.line}  {place.why}" for place in each.open]
     if any(each.open and not each.allow_stub for each in verdicts):
         rows.append(f"hint       {HINT}")
+    rows += [f"renewed    {change.path}" for change in renewed.changes if change.action != "record"]
+    rows += [f"failed     {problem}" for problem in renewed.problems]
     rows.append(f"verdict    {overall}")
     return "\n".join(rows) + "\n"

@@ -26,7 +26,6 @@ _OWNER = lazy_re(
     re.MULTILINE,
 )
 _CLASS_MAKERS = (b"dataclass", b"BaseModel", b"BaseSettings", b"attrs", b"attr.s", b"Struct")
-_TOP_KEY = lazy_re(rb"^([A-Za-z_]\w*):", re.MULTILINE)
 _NAME = lazy_re(r"[A-Za-z_][\w.]*")
 _WRAPPERS = frozenset({"Optional", "None", "Annotated", "Final", "typing", "Union", "Required"})
 # What lets a class take keys beyond its fields: pydantic's `extra="allow"`, `__getattr__`.
@@ -64,15 +63,6 @@ class ConfigClasses:
     def __init__(self, files: Files, index: PythonIndex) -> None:
         self._files = files
         self._index = index
-
-    @cached_property
-    def top_keys(self) -> frozenset[str]:
-        """The keys at the top of the repository's YAML files."""
-        found: set[bytes] = set()
-        for path in self._files.paths:
-            if path.endswith((".yaml", ".yml")) and not path.startswith("."):
-                found.update(_TOP_KEY.findall(self._files.data(path) or b""))
-        return frozenset(each.decode() for each in found)
 
     @cached_property
     def _owners(self) -> dict[str, list[tuple[str, str]]]:

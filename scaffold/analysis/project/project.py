@@ -105,34 +105,6 @@ class Project:
         folder, _, name = path.rpartition("/")
         return name in _GENERAL and (not folder or document.startswith(f"{folder}/"))
 
-    @cached_property
-    def own_versions(self) -> dict[str, str]:
-        """The versions of the project itself that the files at its root write out."""
-        found: dict[str, str] = {}
-        for path, table in [*self._tables("pyproject.toml"), *self._tables("Cargo.toml")]:
-            version = _at(table, "project", "version") or _at(table, "package", "version")
-            version = version or _at(table, "tool", "poetry", "version")
-            if "/" not in path and isinstance(version, str):
-                found[path] = version
-        for path, table in self._packages():
-            if "/" not in path and isinstance(table.get("version"), str):
-                found[path] = str(table["version"])
-        return found
-
-    @cached_property
-    def versions_by_name(self) -> dict[str, dict[str, str]]:
-        """The versions of each package of the repository, each with the file that states it."""
-        found: dict[str, dict[str, str]] = defaultdict(dict)
-        for path, table in [*self._tables("pyproject.toml"), *self._tables("Cargo.toml")]:
-            for own in (table.get("project"), table.get("package"), _at(table, "tool", "poetry")):
-                name, version = _at(_mapping(own), "name"), _at(_mapping(own), "version")
-                if isinstance(name, str) and isinstance(version, str):
-                    found[normal_name(name)][version] = path
-        for path, table in self._packages():
-            if isinstance(table.get("name"), str) and isinstance(table.get("version"), str):
-                found[normal_name(str(table["name"]))][str(table["version"])] = path
-        return found
-
     def _tables(self, name: str) -> list[tuple[str, dict[str, Any]]]:
         found: list[tuple[str, dict[str, Any]]] = []
         for path, text in self._texts(name):

@@ -22,20 +22,13 @@ mpl_image_compare remote_data openfiles array_compare script_launch_mode snapsho
 skip_browser only_browser skip_browser_type base_url browser_context_args nondestructive
 allure_label allure_link allure_display_name qt_no_exception_capture qt_log_ignore no_qt_log
 """
-_FIXTURES = """
-cache capfd capfdbinary caplog capsys capsysbinary capteesys doctest_namespace monkeypatch
-pytestconfig record_property record_testsuite_property record_xml_attribute recwarn request
-subtests testdir pytester tmp_path tmp_path_factory tmpdir tmpdir_factory
-"""
 KNOWN_MARKERS = frozenset(_MARKERS.split())
-KNOWN_FIXTURES = frozenset(_FIXTURES.split())
 
 _MARK = lazy_re(rb"\bmark\.([A-Za-z_]\w*)")
 # `config.addinivalue_line("markers", "slow: ...")`; then all such calls, those with a computed name
 # or a variable among them.
 _LINE = lazy_re(rb"addinivalue_line\(\s*[\"']markers[\"']\s*,\s*(?P<prefix>[rbuRBU]?)[\"'](\w+)")
 _ANY_LINE = lazy_re(rb"addinivalue_line\(\s*[\"']markers[\"']|addinivalue_line\(\s*(?![\"'])")
-_FIXTURE = lazy_re(rb"@(?:pytest\.|pytest_asyncio\.)?fixture\b")
 _WORD = lazy_re(rb"[A-Za-z_]\w*")
 _TEST = lazy_re(r"(?:^|/)(?:conftest|test_[^/]*|[^/]*_tests?)\.py$|(?:^|/)tests?/.*\.py$")
 
@@ -102,11 +95,6 @@ class PytestNames:
         for path in self.test_files:
             found.update(_WORD.findall(self._files.data(path) or b""))
         return frozenset(each.decode() for each in found)
-
-    @cached_property
-    def has_fixtures(self) -> bool:
-        """Whether any test file defines a fixture."""
-        return any(_FIXTURE.search(self._files.data(path) or b"") for path in self.test_files)
 
     def why_foreign(self, name: str) -> str:
         """Return why a plugin from elsewhere may bring a name, or nothing."""

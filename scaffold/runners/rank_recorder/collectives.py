@@ -173,7 +173,7 @@ def remember(work, number):
 
 
 def state():
-    """Return what is counted in this process; a fork counts anew."""
+    """Return what is counted in this process; a fork counts again."""
     if _state["pid"] != record.current().pid:
         _state.update(pid=record.current().pid, numbers={}, groups={}, works={}, left=0)
     return _state

@@ -42,7 +42,7 @@ class Memory:
         self._failed_in = ""
 
     def before(self, module):
-        """Enter a module, and count anew where it is the outermost."""
+        """Enter a module, and count again where it is the outermost."""
         is_outermost = not self._names.current
         self._names.enter(module)
         if is_outermost and self._step < self._steps:

@@ -1,7 +1,7 @@
 """The record of one process: lines appended to files, so that one who is killed leaves them.
 
 ``<pid>.head.jsonl`` holds what is rare (the process, groups, its end), ``<pid>.calls.0.jsonl`` and
-``.1`` hold calls in turns: when one is full the other one is begun anew, so a record stays small.
+``.1`` hold calls in turns: when one is full the other one is restarted, so a record stays small.
 """
 
 import contextlib

@@ -274,11 +274,46 @@ class TinyEngine:
         with torch.no_grad():
             logits = self.model(torch.tensor([ids])).logits[0, -1].float() / temperature
         logprobs = logits.log_softmax(-1)
-        if config.greedy:
-            token = int(logprobs.argmax())
-        else:
-            token = int(torch.multinomial(logprobs.exp(), 1, generator=self.generator))
+        token = self._choose(logprobs, config)
         return token, float(logprobs[token])
+
+    def _choose(self, logprobs: Any, config: Any) -> int:
+        import torch
+
+        if config.greedy:
+            return int(logprobs.argmax())
+        return int(torch.multinomial(logprobs.exp(), 1, generator=self.generator))
+
+
+class ScriptedEngine(TinyEngine):
+    """Answers with given texts, one a turn and the last one again, at the model's probabilities.
+
+    Args:
+        model: A causal language model on the CPU.
+        tokenizer: Names the end token.
+        texts: What it answers, whatever ``max_new_tokens`` is.
+    """
+
+    def __init__(self, model: Any, tokenizer: Any, texts: list[str]) -> None:
+        super().__init__(model, tokenizer)
+        self.texts = texts
+        self.turn = 0
+        self.pending: Iterator[int] = iter(())
+
+    async def agenerate(self, req: Any) -> Any:
+        text = self.texts[min(self.turn, len(self.texts) - 1)]
+        self.turn += 1
+        tokens = [
+            *self.tokenizer.encode(text, add_special_tokens=False),
+            self.tokenizer.eos_token_id,
+        ]
+        self.pending = iter(tokens)
+        req = req.copy()
+        req.gconfig = req.gconfig.new(max_new_tokens=len(tokens), min_new_tokens=0)
+        return await super().agenerate(req)
+
+    def _choose(self, logprobs: Any, config: Any) -> int:
+        return next(self.pending)
 
 
 @contextmanager

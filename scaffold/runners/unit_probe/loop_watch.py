@@ -8,13 +8,15 @@ line that does so again and again is a fault of the workflow.
 from __future__ import annotations
 
 import asyncio
+import functools
 import os
+import re
 import sys
 import threading
 import time
 from collections import defaultdict
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from types import FrameType
 from typing import Any
 
@@ -47,12 +49,18 @@ class Watch:
 
     def problems(self) -> list[tuple[str, str]]:
         """Return the checks that failed with their messages."""
+        groups: dict[tuple[str, str], list[tuple[float, str]]] = defaultdict(list)
+        for (what, place), values in self.seen.items():
+            # What computes is met in one line of its function or another, by chance.
+            where = re.sub(r":\d+ in ", " ", place) if what == "blocked" else place
+            groups[what, where] += [(value, place) for value in values]
         found: list[tuple[str, str]] = []
-        for (what, place), values in sorted(self.seen.items()):
-            if len(values) >= AGAIN:
+        for (what, _), times in sorted(groups.items()):
+            if len(times) >= AGAIN:
                 check, text = _TEXTS[what]
-                took = f" for {max(values) * 1000:.0f} ms" if what == "blocked" else ""
-                found.append((check, f"{place}: {text}{took}, {len(values)} times"))
+                longest, place = max(times)
+                took = f" for {longest * 1000:.0f} ms" if what == "blocked" else ""
+                found.append((check, f"{place}: {text}{took}, {len(times)} times"))
         return found
 
     def note(self, what: str, value: float = 0.0, frame: FrameType | None = None) -> None:
@@ -117,18 +125,42 @@ def queued_s(thread: int) -> float:
         return 0.0
 
 
+CLIENTS = (
+    ("aiohttp", "ClientSession", "__init__", "client"),
+    ("httpx", "AsyncClient", "__init__", "client"),
+    ("httpx", "Client", "send", "sent"),
+    ("httpx2", "AsyncClient", "__init__", "client"),
+    ("httpx2", "Client", "send", "sent"),
+    ("openai", "OpenAI", "__init__", "openai"),
+    ("requests", "Session", "send", "sent"),
+)
+"""Package, class, method and what a call of it is called; SDKs are built on one of these.
+
+A connection that is kept open is made once, so each request of a synchronous client counts.
+"""
+
 _TEXTS = {
     "blocked": ("event loop", "blocks the event loop; await it, or hand it to asyncio.to_thread"),
     "opened": ("files", "opens a file on the event loop; read it once, or in asyncio.to_thread"),
     "connected": ("http", "waits for a connection on the event loop; use an asynchronous client"),
+    "sent": ("http", "sends a request and waits on the event loop; use an asynchronous client"),
     "client": ("client", "makes an HTTP client in the episode; share one, as extra_kwargs has it"),
+    "openai": (
+        "client",
+        "makes a synchronous OpenAI client in the episode; use AsyncOpenAI with the http_client of "
+        "extra_kwargs, as each request of this one stops the event loop",
+    ),
     "reward": ("reward", "calls the reward on the event loop; wrap it in AsyncRewardWrapper"),
 }
 
 
 def _is_training(file: str) -> bool:
-    _, is_package, inside = file.rpartition(f"{os.sep}areal{os.sep}")
-    return bool(is_package) and inside.partition(os.sep)[0] not in ("workflow", "reward")
+    # By where the package is: a project may well stand in a folder that is called areal.
+    for folder in getattr(sys.modules.get("areal"), "__path__", ()):
+        if file.startswith(folder + os.sep):
+            room = file[len(folder) + 1 :].partition(os.sep)[0]
+            return room not in ("workflow", "reward")
+    return False
 
 
 @contextmanager
@@ -170,24 +202,25 @@ def note_reward() -> None:
 
 @contextmanager
 def _clients(watch: Watch) -> Iterator[None]:
-    """Notice the HTTP clients that are made."""
-    try:
-        import httpx
-    except ImportError:
+    """Notice the clients that are made or waited for, of packages that are imported."""
+    with ExitStack() as stack:
+        for package, name, method, what in CLIENTS:
+            kind = getattr(sys.modules.get(package), name, None)
+            if kind is not None:
+                was = getattr(kind, method)
+                stack.callback(setattr, kind, method, was)
+                setattr(kind, method, _noted(watch, what, was))
         yield
-        return
-    was = httpx.AsyncClient.__init__
 
-    def made(self: Any, *args: Any, **kwargs: Any) -> None:
+
+def _noted(watch: Watch, what: str, was: Any) -> Any:
+    @functools.wraps(was)
+    def called(self: Any, *args: Any, **kwargs: Any) -> Any:
         if watch.is_here():
-            watch.note("client", frame=sys._getframe(1))
-        was(self, *args, **kwargs)
+            watch.note(what, frame=sys._getframe(1))
+        return was(self, *args, **kwargs)
 
-    httpx.AsyncClient.__init__ = made
-    try:
-        yield
-    finally:
-        httpx.AsyncClient.__init__ = was
+    return called
 
 
 def _hook() -> None:

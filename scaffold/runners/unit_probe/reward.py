@@ -1,6 +1,8 @@
 """Call a reward through AsyncRewardWrapper with typical, empty and hostile completions.
 
-Request: symbol ("package.module:function"), rows (dataset rows or null), call_timeout_s.
+Request: symbol ("package.module:function"), rows (dataset rows or null), completions (rows with
+completions and perhaps the reward that they deserve), completions_file (where a person may keep
+them), case_rewards (what the cases of the unit's test expect), call_timeout_s.
 """
 
 from __future__ import annotations
@@ -63,6 +65,8 @@ HOSTILE = {
     "100,000 opening brackets": "(" * 100_000,
     "many lines": "1\n" * 5_000,
 }
+OWN = "a completion of yours"
+MOST_ROWS = 8
 NEEDS_SANDBOX = "allow_unsandboxed=True"
 """In the message of a reward that runs programs, where this machine has no sandbox for them."""
 
@@ -77,13 +81,15 @@ def main(request: dict[str, Any], findings: kit.Findings) -> None:
     reward_fn = kit.load_symbol(findings, request["symbol"])
     with findings.guard("engine", "making the tokenizer"):
         tokenizer = kit.make_tokenizer()
-    rows = request.get("rows") or ROWS
+    own = [_Call.own(row) for row in request["completions"]]
+    rows = request.get("rows") or [call.row for call in own] or ROWS
     timeout_s = float(request["call_timeout_s"])
     calls = [
         _Call(row, text.format(answer=row.get("answer", "")), "a typical completion")
-        for row in rows
+        for row in rows[:MOST_ROWS]
         for text in TYPICAL
     ]
+    typical = len(calls)
     calls += [_Call(rows[0], text, name) for name, text in HOSTILE.items()]
     with findings.guard("wrapper", "wrapping the reward"):  # the import may fail, too
         from areal.api import AsyncRewardWrapper
@@ -92,7 +98,22 @@ def main(request: dict[str, Any], findings: kit.Findings) -> None:
         wrapper = AsyncRewardWrapper(
             reward_fn, timeout_seconds=timeout_s, max_workers=1, max_retries=0
         )
-    asyncio.run(_check_calls(findings, wrapper, tokenizer, calls, timeout_s))
+    where = f"in {request['completions_file']}, or with --completions FILE"
+    if rows is ROWS:
+        refused = asyncio.run(_refusal(wrapper, tokenizer, calls[:typical]))
+        if refused:
+            text = f"every row that verify made up is refused: {refused}; give rows of your own"
+            findings.not_run("rows", f"{text} with --data FILE, or completions {where}")
+            raise kit.Stop
+    rewards = asyncio.run(_check_calls(findings, wrapper, tokenizer, own + calls, timeout_s))
+    seen = {*rewards, *request["case_rewards"]}
+    if len(set(rewards)) == 1:
+        text = f"every completion that was scored gave {rewards[0]}"
+        if len(seen) == 1:
+            text = f"{text}; give one that deserves another reward {where}"
+            findings.not_run("discriminates", text)
+            raise kit.Stop
+        findings.warned("discriminates", f"{text}: only its own test shows that it can")
     if not findings.failures:
         asyncio.run(_try_extremes(findings, reward_fn, tokenizer, rows[0]))
     _check_type(findings, reward_fn, tokenizer, calls[0])
@@ -102,11 +123,22 @@ def main(request: dict[str, Any], findings: kit.Findings) -> None:
         findings.passed(
             "calls", f"{len(calls)} completions, {len(HOSTILE)} of them hostile, each twice"
         )
+        if own:
+            findings.passed("own", f"{len(own)} of your own")
 
 
 class _Call:
-    def __init__(self, row: dict[str, Any], completion: str, what: str) -> None:
+    def __init__(
+        self, row: dict[str, Any], completion: str, what: str, deserved: float | None = None
+    ) -> None:
         self.row, self.completion, self.what = row, completion, what
+        self.deserved = deserved
+
+    @classmethod
+    def own(cls, row: dict[str, Any]) -> _Call:
+        """Return the call of a person's row, which has its completion and perhaps its reward."""
+        columns = {key: value for key, value in row.items() if key not in ("completions", "reward")}
+        return cls({**ROWS[0], **columns}, row["completions"][-1], OWN, row.get("reward"))
 
     def arguments(self, tokenizer: Any) -> tuple[str, str, list[int], list[int]]:
         prompt = str(self.row.get("messages", ""))
@@ -114,30 +146,47 @@ class _Call:
         return prompt, self.completion, encode(prompt), encode(self.completion)
 
     def __str__(self) -> str:
-        is_typical = self.what == "a typical completion"
+        is_typical = self.what in ("a typical completion", OWN)
         return f"the completion {self.completion!r}" if is_typical else self.what
 
 
 async def _check_calls(
     findings: kit.Findings, wrapper: Any, tokenizer: Any, calls: list[_Call], timeout_s: float
-) -> None:
+) -> list[float]:
+    """Score every completion twice and return the rewards; none after a failure."""
     rewards = []
     for call in calls:
         findings.stage(f"scoring {call}")
         first = await _score(findings, wrapper, tokenizer, call, timeout_s)
         if first is None:
-            return  # one clear message; after a hang every further call would cost its time too
+            return []  # one clear message; after a hang every further call would cost its time too
         second = await _score(findings, wrapper, tokenizer, call, timeout_s)
         if second is None:
-            return
+            return []
         if first != second:
             text = f"{call} scored {first} and then {second}; a reward must not be random"
             findings.failed("deterministic", text)
-            return
+            return []
+        if call.deserved is not None and first != call.deserved:
+            text = f"{call} scored {first}; you say that it deserves {call.deserved}"
+            findings.failed("own", text)
+            return []
         rewards.append(first)
-    if len(set(rewards)) == 1:
-        text = f"every completion that verify made up scored {rewards[0]}"
-        findings.warned("discriminates", f"{text}: only its own test shows that it can")
+    return rewards
+
+
+async def _refusal(wrapper: Any, tokenizer: Any, calls: list[_Call]) -> str:
+    """Return why a reward refuses every row, as one whose gold answers have a form of their own."""
+    text = ""
+    for call in calls:
+        try:
+            await wrapper(*call.arguments(tokenizer), **call.row)
+            return ""
+        except ValueError as error:
+            text = kit.describe(error)
+        except Exception:
+            return ""
+    return text
 
 
 async def _try_extremes(

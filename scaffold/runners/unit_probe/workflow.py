@@ -1,6 +1,7 @@
 """Run real episodes of a workflow with a tiny model and check every tensor of what comes back.
 
-Request: symbol ("package.module:Class"), rows (dataset rows or null), episode_timeout_s.
+Request: symbol ("package.module:Class"), rows (dataset rows or null), completions (rows with a text
+for each turn), completions_file (where a person may keep them), episode_timeout_s.
 """
 
 from __future__ import annotations
@@ -55,17 +56,24 @@ def main(request: dict[str, Any], findings: kit.Findings) -> None:
         if request.get("rows"):
             with findings.guard("data", "reading the rows that were given"):
                 rows = setting.read_rows(request["rows"])
+        scripts = [row.pop("completions") for row in request["completions"]]
+        if scripts:
+            with findings.guard("data", "reading the completions that were given"):
+                rows = setting.read_rows([{**rows[0], **row} for row in request["completions"]])
         limit = float(request["episode_timeout_s"])
         trajectories: dict[str, list[Any]] = {}
         for name, judge, temperature in setting.scenarios:
             known = setting.arguments(judge, temperature)
             workflow = _make_workflow(findings, workflow_class, known)
             workflow = setting.wrap(findings, workflow, known)
-            results = _run_episodes(findings, setting, workflow, engine, rows, name, limit)
-            trajectories[name] = _check_all(findings, setting, name, results)
+            engines = [kit.ScriptedEngine(setting.model, setting.tokenizer, x) for x in scripts]
+            engines = engines or [engine] * len(rows)
+            results = _run_episodes(findings, setting, workflow, engines, rows, name, limit)
+            hint = "" if scripts else request["completions_file"]
+            trajectories[name] = _check_all(findings, setting, name, results, hint)
             setting.check_scenario(findings, rows)
         # The tiny engine runs single episodes and has no executor.
-        if hasattr(engine, "rollout_batch"):
+        if hasattr(engine, "rollout_batch") and not scripts:
             _check_executor(findings, setting, engine, workflow, rows)
         setting.close()
     if not findings.failures:
@@ -115,7 +123,7 @@ def _run_episodes(
     findings: kit.Findings,
     setting: TextSetting,
     workflow: Any,
-    engine: Any,
+    engines: list[Any],
     rows: list[Any],
     name: str,
     limit: float,
@@ -126,7 +134,7 @@ def _run_episodes(
     async def one(index: int, row: Any) -> tuple[Any, Recorder, Any]:
         # Each coroutine has a context of its own, as tasks of the executor have.
         workflow_context.set(workflow_context.WorkflowContext(is_eval=False, task_id=index))
-        recorder, given = Recorder(engine), copy.deepcopy(row)
+        recorder, given = Recorder(engines[index]), copy.deepcopy(row)
         try:
             result = await asyncio.wait_for(_episode(workflow, recorder, given), limit)
         except asyncio.TimeoutError as error:  # noqa: UP041  (two classes in Python 3.10)
@@ -164,7 +172,11 @@ async def _episode(workflow: Any, recorder: Recorder, row: Any) -> Any:
 
 
 def _check_all(
-    findings: kit.Findings, setting: TextSetting, name: str, results: list[tuple[Any, Recorder]]
+    findings: kit.Findings,
+    setting: TextSetting,
+    name: str,
+    results: list[tuple[Any, Recorder]],
+    completions_file: str,
 ) -> list[Any]:
     """Check what the episodes of one scenario returned and give back their tensors."""
     findings.stage(f"checking the trajectories of the episodes called {name}")
@@ -190,7 +202,15 @@ def _check_all(
         raise kit.Stop
     if not kept:
         message = f"every episode was rejected (None) with all completions called {name}"
-        (findings.failed if name == "right" else findings.warned)("episode", message)
+        if name != "right":
+            findings.warned("episode", message)
+        elif not completions_file:
+            findings.failed("episode", message)
+        else:
+            # It may be right to reject what a model of random weights writes.
+            hint = f"give completions that it accepts in {completions_file}, or with --completions"
+            findings.not_run("episode", f"{message}; {hint} FILE")
+            raise kit.Stop
     return kept
 
 

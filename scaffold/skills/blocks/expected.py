@@ -28,7 +28,7 @@ class Problem(NamedTuple):
 
     Args:
         message: What is wrong.
-        is_stale: Whether `scaffold skills sync` mends it.
+        is_stale: Whether `scaffold skills sync` fixes it.
     """
 
     message: str

@@ -50,7 +50,7 @@ def template_text(block: Block, root: Path) -> str:
         raise BlockError(f"units of the kind {kind.name} are written, and not rendered")
     styles = catalogue.styles(kind, style_names.split(","))
     request = _request(block, root, kind, styles)
-    return _shown(block, render_request(request, catalogue.files(kind.name)))
+    return _shown(block, render_request(request, catalogue.files(kind.name, request.support)))
 
 
 def _request(block: Block, root: Path, kind: Kind, styles: tuple[Style, ...]) -> Request:

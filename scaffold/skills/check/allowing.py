@@ -72,7 +72,7 @@ def faults(document: Document, allowances: Sequence[Allowance]) -> Iterator[Find
     """Yield what is wrong with the comments themselves; call it when all findings are known."""
     for each in allowances:
         if each.rule in GONE:
-            message = f"the rule {each.rule} is gone: the comment can go, too"
+            message = f"there is no rule {each.rule} any more: remove the comment"
             yield _finding(document, each, "allow-unused", message)
         elif each.rule not in RULES:
             yield _finding(document, each, "allow-unknown", f"there is no rule {each.rule!r}")

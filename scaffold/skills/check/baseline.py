@@ -64,7 +64,7 @@ def read_baseline(path: Path) -> list[dict[str, str]]:
         raise RequestError(
             f"the baseline {path} cannot be read: {error}",
             code="target_invalid",
-            hint="write it anew with --write-baseline",
+            hint="rewrite it with --write-baseline",
         ) from error
     if schema > SCHEMA or not good:
         raise RequestError(

@@ -209,7 +209,7 @@ def _sifted(report: Report, wish: CheckWish, outcome: Outcome) -> Outcome:
     if sifted.num_known:
         report.warnings += (f"{sifted.num_known} known findings are left out by {wish.baseline}",)
     report.warnings += tuple(
-        f"{wish.baseline} knows a finding that is gone: {each}" for each in sifted.stale
+        f"{wish.baseline} lists a finding that no longer exists: {each}" for each in sifted.stale
     )
     report.warnings += tuple(
         f"{wish.baseline} has entries of the rule {each}, which does not exist"

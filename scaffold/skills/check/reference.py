@@ -96,7 +96,7 @@ class Verdict(NamedTuple):
         rule: The rule that is broken where it does not hold.
         message: What is wrong, in a sentence that begins with the reference.
         now: What is so now, or empty.
-        fix: What would mend it.
+        fix: What would fix it.
         asked: What the history is asked of it.
         place: The file, or the folder, that it leads to, for the neighbours of what does not.
         is_sure: Whether only its own clause can take it back; a number may be that of something

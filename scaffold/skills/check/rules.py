@@ -108,7 +108,7 @@ RULES: dict[str, Rule] = {
     ),
     "compose-service-missing": Rule(
         "error",
-        "A service that `docker compose` is given stands in a compose file of the repository.",
+        "A service that `docker compose` names is defined in a compose file of the repository.",
         "The command stops with `no such service`, and nothing that needs it runs.",
     ),
     "config-key-missing": Rule(
@@ -138,7 +138,7 @@ RULES: dict[str, Rule] = {
     ),
     "dependency-group-missing": Rule(
         "error",
-        "A dependency group that a text installs stands in the project file.",
+        "A dependency group that a text installs is declared in the project file.",
         _FAILS,
     ),
     "description-length": Rule(
@@ -184,7 +184,7 @@ RULES: dict[str, Rule] = {
     ),
     "hook-missing": Rule(
         "error",
-        "A hook that a text runs by its id stands in .pre-commit-config.yaml.",
+        "A hook that a text runs by its id is in .pre-commit-config.yaml.",
         _FAILS,
     ),
     "image-tag-differs": Rule(
@@ -209,7 +209,7 @@ RULES: dict[str, Rule] = {
     ),
     "just-recipe-missing": Rule(
         "error",
-        "A recipe that a text runs stands in the justfile.",
+        "A recipe that a text runs is in the justfile.",
         _FAILS,
     ),
     "line-budget": Rule(
@@ -244,7 +244,7 @@ RULES: dict[str, Rule] = {
     ),
     "make-target-missing": Rule(
         "error",
-        "A target that a text makes stands in the Makefile.",
+        "A target that a text makes is in the Makefile.",
         _FAILS,
     ),
     "marker-missing": Rule(
@@ -284,7 +284,7 @@ RULES: dict[str, Rule] = {
     ),
     "npm-script-missing": Rule(
         "error",
-        "A script that a text runs stands in package.json.",
+        "A script that a text runs is in package.json.",
         _FAILS,
     ),
     "option-required": Rule(
@@ -324,7 +324,7 @@ RULES: dict[str, Rule] = {
     ),
     "pip-extra-missing": Rule(
         "error",
-        "An extra that a text installs stands in the project file.",
+        "An extra that a text installs is declared in the project file.",
         "The installer warns at most, and what the extra was for is not there.",
     ),
     "python-syntax": Rule(
@@ -384,7 +384,7 @@ RULES: dict[str, Rule] = {
     ),
     "task-missing": Rule(
         "error",
-        "A task that a text runs stands in the Taskfile.",
+        "A task that a text runs is in the Taskfile.",
         _FAILS,
     ),
     "test-missing": Rule(

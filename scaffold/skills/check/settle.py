@@ -44,7 +44,7 @@ class Share(NamedTuple):
 
     @property
     def is_elsewhere(self) -> bool:
-        """Whether the page speaks of another place."""
+        """Whether the page is about another place."""
         return self.total > 1 and self.here < _HALF * self.total
 
 
@@ -127,6 +127,13 @@ def _document(rows: Sequence[Judged], document: Document, gone: _Gone) -> Settle
         why = "it was written for another repository"
     elif share.is_elsewhere:
         why = f"{share.here} of {share.total} references are of this repository"
+    if document.is_installed:
+        # Its blocks follow from the repository that it comes from.
+        made = Verdict("another namespace", "it follows from another repository")
+        settled = [
+            each._replace(verdict=made) if each.reference.kind == "generated" else each
+            for each in settled
+        ]
     if document.is_fixture:
         other = Verdict("another namespace", "tests are run on it")
         settled = [each._replace(verdict=other) for each in settled]
@@ -237,7 +244,7 @@ def _uncompared(judged: Judged, inside: str) -> Judged:
     own = verdict.asked.paths if verdict.asked is not None else ()
     if any(each.startswith(inside) for each in own):
         return judged  # a skill's own files are its own, whatever it speaks of
-    evidence = "the page speaks of another place"
+    evidence = "the page is about another place"
     return judged._replace(verdict=Verdict("another namespace", evidence))
 
 

@@ -137,7 +137,7 @@ def _finding(path: str, line: int, column: int, claim: str, gone: Gone) -> Findi
         "symbol-deleted",
         claim,
         f"{claim!r} names what the change took away",
-        f"it stood in {gone.path}:{gone.line}",
+        f"it was in {gone.path}:{gone.line}",
         "nothing of this name is defined any more",
         RULES["symbol-deleted"].severity,
         "high",

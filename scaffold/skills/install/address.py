@@ -89,7 +89,10 @@ def checked(source: Source) -> Source:
         _check_address(source.place)
     # A pinned folder is a repository on this disk, so it has to be there as well.
     elif _folder(source.place, Path()) is None:
-        raise _wrong(f"there is no folder {source.place}", "name the source anew: --remove first")
+        raise _wrong(
+            f"there is no folder {source.place}",
+            "remove it first with --remove, then install it from the new source",
+        )
     return source
 
 

@@ -122,7 +122,7 @@ def _of_file(path: str, file: SkillFile) -> Iterator[Permission]:
     suffix = posixpath.splitext(path)[1].lower()
     # By content first: the ending of a name promises nothing.
     if head.startswith(_PROGRAMS):
-        yield Permission("program", path, 1, "machine code, which nobody can read")
+        yield Permission("program", path, 1, "machine code, which cannot be reviewed")
     elif head.startswith(b"#!"):
         first = head.split(b"\n")[0].decode("utf-8", "replace").strip()
         yield Permission("script", path, 1, first)

@@ -90,7 +90,7 @@ def carry_out(plan: Planner, options: Options) -> Report:
     if options.dry_run:
         return _report(report, options.target, plans, changes_of(plans, options.target))
     with session(options.target, COMMAND) as opened:
-        # Planned anew under the lock, as files may have changed while a person was asked.
+        # Planned again under the lock, as files may have changed while a person was asked.
         again = plan(read_lock(options.target))
         _check_clashes(again)
         # Nothing is written that nobody has agreed to.

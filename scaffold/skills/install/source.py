@@ -138,7 +138,7 @@ def take_skills(opened: Opened, wanted: Sequence[str]) -> list[Skill]:
 
 
 def take_again(opened: Opened, path: str, name: str) -> Skill:
-    """Read a skill anew from the folder where it was, or from where one of its name is by now.
+    """Read a skill again from the folder where it was, or from where one of its name is by now.
 
     Raises:
         ScaffoldError: It is gone, or unsound.

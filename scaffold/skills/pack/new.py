@@ -68,10 +68,6 @@ The command that proves the result, what it prints, and what to do for each othe
 ## Reference implementations
 
 The files to read as examples: a generated block of the kind `registry` lists them.
-
-## For maintainers
-
-Where the truth of this skill stands in the code, and what to run when that changes.
 """
 
 

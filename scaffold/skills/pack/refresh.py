@@ -9,6 +9,7 @@ from scaffold.errors import ScaffoldError
 from scaffold.skills.blocks.expected import Problem, Repository, expected
 from scaffold.skills.blocks.markers import Block, parse_blocks, replace_blocks
 from scaffold.skills.blocks.sources import BlockError
+from scaffold.skills.check.read.documents import installed_folders
 from scaffold.skills.pack.run_outputs import run_block
 from scaffold.skills.pack.sources import documents_of, read_bytes
 
@@ -43,7 +44,10 @@ def update_blocks(repository: Repository, *, may_run: bool) -> BlockUpdate:
         may_run: Whether the commands of stale outputs are run.
     """
     found = BlockUpdate()
+    installed = tuple(f"{folder}/" for folder in installed_folders(repository.files))
     for path in documents_of(repository.files):
+        if path.startswith(installed):
+            continue  # its blocks follow from the repository that it comes from
         text = _text(repository.files, path)
         # Most documents have no block, and need no parse.
         if text is not None and "scaffold:" in text:
@@ -79,7 +83,7 @@ def _updated(block: Block, repository: Repository, where: str, may_run: bool) ->
     if isinstance(wanted, Problem):
         if not wanted.is_stale:
             raise ScaffoldError(
-                f"{where}: {wanted.message}", code="block_invalid", hint="mend the block's comment"
+                f"{where}: {wanted.message}", code="block_invalid", hint="fix the block's comment"
             )
         if not may_run:
             return None

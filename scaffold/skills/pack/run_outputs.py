@@ -80,5 +80,5 @@ def _failed(where: str, command: tuple[str, ...], why: str) -> ScaffoldError:
     return ScaffoldError(
         f"{where}: {shlex.join(command)!r} {why}",
         code="block_invalid",
-        hint="run it by hand in the repository's root, and mend it or the block",
+        hint="run it by hand in the repository's root, and fix it or the block",
     )

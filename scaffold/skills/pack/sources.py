@@ -191,7 +191,7 @@ def read_bytes(place: Path, path: str) -> bytes:
         raise ScaffoldError(
             f"{path} cannot be read: {error.strerror}",
             code="skill_invalid",
-            hint="mend the file or its permissions, or take it out",
+            hint="fix the file or its permissions, or take it out",
         ) from error
 
 

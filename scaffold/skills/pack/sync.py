@@ -139,7 +139,7 @@ def _ignored(files: Files, plan: SyncPlan) -> list[str]:
     # One warning for each top folder; reversed, so that the first path stays.
     first = {path.partition("/")[0]: path for path in reversed(created)}
     return [
-        f"git ignores {path}: take the pattern out, or {top} is nobody's but yours"
+        f"git ignores {path}: remove the pattern, or {top} stays on this machine only"
         for top, path in sorted(first.items())
         if files.has_git and files.is_ignored(path)
     ]

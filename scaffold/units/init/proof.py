@@ -124,7 +124,7 @@ def tried(target: Target, draft: Draft, key: str) -> tuple[Request, tuple[Render
         style = catalogue.style(draft.kind, STYLE)
         unit = draft.family.names.get(key, Name(key))
         request = request_for(target, kind, (style,), key, draft.answers(unit))
-        return request, render_request(request, catalogue.files(kind.name))
+        return request, render_request(request, catalogue.files(kind.name, request.support))
 
 
 def _fault(entry: Entry, data: bytes) -> str:

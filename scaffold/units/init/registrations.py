@@ -280,7 +280,7 @@ class _Python:
     def _branch(self, table: str, test: str, body: Sequence[ast.stmt]) -> Entry:
         rows = "".join(self.lines[body[0].lineno - 1 : body[-1].end_lineno])
         own = textwrap.dedent(rows.replace("\r\n", "\n")).strip("\n")
-        # `if a: return 1`: the body shares its line with the condition, and is written anew.
+        # `if a: return 1`: the body shares its line with the condition, and is written again.
         is_below = not self.lines[body[0].lineno - 1].encode()[: body[0].col_offset].strip()
         value = own if is_below else "\n".join(map(ast.unparse, body))
         return _entry(self.path, table, "branch", test, value)

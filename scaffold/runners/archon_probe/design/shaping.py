@@ -199,7 +199,7 @@ def _steps(shaper: Shaper, outline: str, weights: dict[str, Any]) -> list[dict[s
     Args:
         shaper: Of the model.
         outline: Which steps.
-        weights: Of other outlines, by the term; what one explains is not measured anew, as few
+        weights: Of other outlines, by the term; what one explains is not measured again, as few
             cases may have this outline. Gets the weights of this one.
     """
     chosen = shaper.rows(

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import re
 import tomllib
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal, NamedTuple
@@ -24,6 +26,8 @@ CLIENT_FOLDERS = (".agents/", ".claude/", ".codex/", ".opencode/", ".cursor/", "
 """Folders of a client at the top of a repository."""
 # As `scaffold skills install` writes it; what reads all of it would cost every check its imports.
 LOCK = ".scaffold/skills-lock.toml"
+# As `npx skills add` writes it.
+OTHER_LOCK = "skills-lock.json"
 
 # What others wrote is kept there, often without the parts that nobody here needs.
 _VENDORED = frozenset({"vendor", "_vendor", "vendored", "third_party", "node_modules"})
@@ -115,7 +119,7 @@ def find_documents(
     documents: list[Document] = []
     unreadable: list[Unreadable] = []
     seen: set[str] = set()
-    installed, vendored = _installed(files), _vendored(files)
+    installed, vendored = installed_folders(files), _vendored(files)
     clients = _clients(kinds, files)
     # The sources come first: a link to them, from a client's folder for example, is their copy.
     for path in sorted(kinds, key=lambda path: (not path.startswith(".agents/"), path)):
@@ -152,18 +156,28 @@ def _clients(paths: Iterable[str], files: Files) -> dict[str, frozenset[str]]:
     return {real: frozenset(own) for real, own in found.items()}
 
 
-def _installed(files: Files) -> set[str]:
-    """Return the folders of the skills that the lock file names; a broken one names none."""
+def installed_folders(files: Files) -> set[str]:
+    """Return the folders of the skills that a lock file names; a broken one names none."""
+    found: set[str] = set()
     text = files.text(LOCK) if LOCK in files.paths else None
-    try:
+    with suppress(ValueError, FieldError):
         fields = Fields(tomllib.loads(text or ""), LOCK)
-        return {
+        found |= {
             f"{root}/{each.text('name')}"
             for each in fields.tables("skills")
             for root in each.texts("roots")
         }
-    except (ValueError, FieldError):
-        return set()
+    text = files.text(OTHER_LOCK) if OTHER_LOCK in files.paths else None
+    with suppress(ValueError, FieldError):
+        # It names no folders: each client has one of its own.
+        names = set(Fields(json.loads(text or "{}"), OTHER_LOCK).table("skills"))
+        skills = (_parent(path) for path in files.by_name.get("SKILL.md", ()))
+        found |= {
+            each
+            for each in skills
+            if each.rpartition("/")[2] in names and _HIDDEN.match(f"{each}/")
+        }
+    return found
 
 
 def _vendored(files: Files) -> tuple[str, ...]:

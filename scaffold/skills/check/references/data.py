@@ -110,7 +110,7 @@ def _json(fence: Block) -> Problem | None:
     for comma in re.finditer(r",\s*[}\]]", blank):
         if comma.start() <= getattr(first, "pos", 0) <= comma.end():
             line = text.count("\n", 0, comma.start()) + lead
-            reason = "a comma stands before the end"
+            reason = "trailing comma"
     return Problem(f"{reason[:1].lower()}{reason[1:]}", line, _json_doubt(text, fence))
 
 

@@ -29,14 +29,14 @@ def resolve_generated(reference: Reference, scope: Scope) -> Verdict:
         return Verdict.holds("its sources give the same text")
     message = f"the generated block {reference.text!r} has fallen behind"
     evidence = f"its sources differ from line {_first_difference(block, found)} on"
-    return Verdict("contradicts", evidence, "block-stale", message, f"`{REPAIR}` writes it anew")
+    return Verdict("contradicts", evidence, "block-stale", message, f"`{REPAIR}` rewrites it")
 
 
 def _wrong(reference: Reference, problem: Problem) -> Verdict:
     from scaffold.skills.blocks.expected import REPAIR
 
     rule = "block-stale" if problem.is_stale else "block-invalid"
-    now = f"`{REPAIR}` writes it anew" if problem.is_stale else ""
+    now = f"`{REPAIR}` rewrites it" if problem.is_stale else ""
     message = f"the generated block {reference.text!r}: {problem.message}"
     return Verdict("contradicts", "", rule, message, now)
 

@@ -14,9 +14,14 @@ from scaffold.skills.check.reference import Asked, Reference, Verdict
 from scaffold.skills.check.references.links import unquoted
 from scaffold.skills.check.references.placeholders import is_placeholder
 from scaffold.skills.check.resolve.scope import Scope
+from scaffold.skills.check.resolve.sites import find_page, may_be_generated, site_of
 
 _HTML_ANCHOR = lazy_re(r"<\w+[^>]*\s(?:id|name)=[\"']([^\"']+)[\"']")
+_OWN_ID = lazy_re(r"\{#([\w:.-]+)[^}]*\}|^\(([\w:. -]+)\)=\s*$", re.MULTILINE)
+"""An anchor that a heading is given: ``{#name}``, and ``(name)=`` in front of it."""
+
 _RULE = "link-missing"
+ANOTHER = "another namespace"
 
 
 def resolve_link(reference: Reference, scope: Scope) -> Verdict:
@@ -28,6 +33,12 @@ def resolve_link(reference: Reference, scope: Scope) -> Verdict:
     own = scope.document.path.rpartition("/")[0]
     start = "" if to.startswith("/") else own
     place = os.path.normpath(os.path.join(start, to.lstrip("/"))).replace(os.sep, "/")
+    site = site_of(scope.document.path, scope.files) if scope.document.kind == "page" else None
+    if site is not None and not scope.files.has(place):
+        if found := find_page(to, scope.document.path, site, scope.files):
+            return Verdict.holds(f"the site shows {found} there", found)
+        if may_be_generated(to):
+            return Verdict.unknown("the site's generator may make this address", ANOTHER)
     if place.startswith(".."):
         return _outside(reference, to, scope)
     if scope.files.has(place):
@@ -166,6 +177,7 @@ def heading_anchors(text: str) -> frozenset[str]:
         behind the second of two equal ones.
     """
     found: set[str] = set(_HTML_ANCHOR.findall(text))
+    found |= {first or second for first, second in _OWN_ID.findall(text)}
     counts: dict[str, int] = {}
     body_line = read_front_matter(text).body_line
     for block in parse_markdown(text.split("\n"), body_line).headings:
@@ -177,7 +189,11 @@ def heading_anchors(text: str) -> frozenset[str]:
 
 
 def _slug(heading: str) -> str:
-    plain = re.sub(r"!?\[([^\]]*)\]\([^)]*\)", r"\1", heading)
-    plain = re.sub(r"<[^>]+>", "", plain).replace("`", "")
-    plain = re.sub(r"(?<!\w)[*_]{1,3}|[*_]{1,3}(?!\w)", "", plain)
+    plain = re.sub(r"\s*\{[#:.][^}]*\}\s*$", "", heading)
+    plain = re.sub(r"!?\[([^\]]*)\]\([^)]*\)", r"\1", plain)
+    plain = re.sub(r"<[^>]+>", "", plain)
+    # What stands between backticks is code, whose underscores are no emphasis.
+    parts = plain.split("`")
+    parts[::2] = [re.sub(r"(?<!\w)[*_]{1,3}|[*_]{1,3}(?!\w)", "", part) for part in parts[::2]]
+    plain = "".join(parts)
     return re.sub(r"[^\w\- ]", "", plain.strip().lower()).replace(" ", "-")

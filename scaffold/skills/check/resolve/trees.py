@@ -31,7 +31,7 @@ def resolve_tree(reference: Reference, scope: Scope) -> Verdict:
         return verdict
     fix = verdict.fix
     if fix is not None:
-        # A line of a drawing is mended where the name alone is another one.
+        # A line of a drawing is fixed where the name alone is another one.
         near = fix.after.rpartition("/")[2]
         is_beside = fix.after.rpartition("/")[0].endswith(parent) and near != name
         fix = fix._replace(before=name, after=near) if is_beside else None

@@ -228,8 +228,12 @@ def test_asks_on_a_terminal_only(in_project: Path, monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(Catalogue, "style", lambda *_: asking)
     monkeypatch.setattr(kind_options, "may_ask", lambda no_input, as_json: not no_input)
 
-    asked = run("add-reward", "sums", "--style", "regex", stdin=r"(\d+)" + "\n")
+    asked = run("add-reward", "sums", "--style", "regex", stdin=r"(\d+)" + "\nn\n")
     assert asked.exit_code == 0, asked.output
+    assert (
+        "Set grpo.run.yaml: run.reward_fn = my_rl.reward.sums.sums_reward_fn? [Y/n]" in asked.stderr
+    )
+    assert "sums" not in (in_project / "grpo.run.yaml").read_text()
     assert r"(\d+)".replace("\\", "\\\\") in (in_project / "my_rl/reward/sums.py").read_text()
 
     silent = run("add-reward", "more", "--style", "regex", "--no-input")
@@ -333,3 +337,20 @@ def test_the_help_lists_every_command_once_and_by_what_it_is_for():
 def test_the_help_of_a_style_is_what_each_template_is():
     text = " ".join(run("add-reward", "--help").stdout.split())
     assert "Template to use: code (code that passes tests), exact (exact match)," in text
+
+
+def test_a_project_gets_no_name_that_nobody_typed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for typed in ("My Project", "MyProject", "my project"):
+        refused = run("new", typed)
+        assert refused.exit_code == 2, refused.output
+        assert "hint: scaffold new my_project" in refused.stderr
+    assert not list(tmp_path.iterdir())
+    monkeypatch.setattr(kind_options, "may_ask", lambda no_input, as_json: not no_input)
+    assert run("new", "My Project", stdin="n\n").exit_code == 2
+    asked = run("new", "My Project", stdin="\n")
+    assert asked.exit_code == 0, asked.output
+    assert [each.name for each in tmp_path.iterdir()] == ["my_project"]
+    assert run("new", "my-second").exit_code == 0

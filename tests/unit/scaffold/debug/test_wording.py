@@ -30,7 +30,7 @@ def test_ranks(ranks: tuple[int, ...], text: str) -> None:
         (-9, False, "was killed by SIGKILL"),
         (-99, False, "was killed by signal 99"),
         (None, True, "came to its end"),
-        (None, False, "is gone without a word, killed or by os._exit"),
+        (None, False, "ended without a message, killed or by os._exit"),
     ],
 )
 def test_how_a_process_ended(status: int | None, orderly: bool, text: str) -> None:

@@ -95,3 +95,11 @@ def test_only_plain_files_are_read_to_learn_from(project: Path) -> None:
 
 def test_another_split_of_the_same_words_is_another_command() -> None:
     assert Formatter(("sh", "a b"), (), "").text != Formatter(("sh", "a", "b"), (), "").text
+
+
+def test_ruff_is_found_as_a_module_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As where it lies on PYTHONPATH, or its environment has no folder of programs on PATH."""
+    monkeypatch.setattr("shutil.which", lambda *_, **__: None)
+    (tmp_path / "pyproject.toml").write_text("[tool.ruff]\n")
+    files, warnings = format_files(tmp_path, {"a.py": b"x  =  1\n"}, find_formatters(tmp_path))
+    assert (files, warnings) == ({"a.py": b"x = 1\n"}, ())

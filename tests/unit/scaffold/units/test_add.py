@@ -28,6 +28,7 @@ from scaffold.units.context import Options
 from scaffold.units.ledger import base_path, find_unit, read_units
 from scaffold.units.list import list_templates
 from scaffold.units.project import new_project
+from scaffold.units.remove import remove_unit
 from scaffold.units.show import show_unit
 from scaffold.units.status import show_status
 from scaffold.units.subject import prepare_tests
@@ -61,6 +62,19 @@ def refused(code: str, call: Callable[[], object], root: Path) -> ScaffoldError:
 def root(request: pytest.FixtureRequest) -> Path:
     """Gives both targets in turn."""
     return request.getfixturevalue(request.param)
+
+
+@pytest.mark.parametrize("name", ["math", "code"])
+def test_a_reward_may_be_called_like_its_style(root: Path, name: str):
+    before = tree(root)
+    report = add(root, "reward", name, (name,))
+    (source,) = (c.path for c in report.changes if c.path.endswith(f"reward/{name}.py"))
+    assert f"def {name}_reward_fn(" in (root / source).read_text()
+    assert f".reward.{name}" in (root / source).with_name("__init__.py").read_text()
+    assert find_unit(root, name).id == f"reward/{name}"
+    refused("name_stdlib", lambda: add(root, "workflow", name, ("rlvr",)), root)
+    remove_unit(f"reward/{name}", (), Options(root))
+    assert tree(root) == before
 
 
 SYMBOLS = {
@@ -189,7 +203,7 @@ def test_a_question_that_came_later_is_no_difference(root: Path):
 def test_a_newer_template_is_mentioned(root: Path):
     add(root, "reward", "sums")
     record = root / ".scaffold/made/reward/sums.toml"
-    record.write_text(record.read_text().replace("version = 1", "version = 0"))
+    record.write_text(record.read_text().replace("version = 2", "version = 0"))
     (warning,) = add(root, "reward", "sums").warnings
     assert "reward/exact has moved on from version 0" in warning
 
@@ -423,7 +437,7 @@ def test_list_shows_kinds_styles_and_units(project: Path, tmp_path: Path):
 
 def test_a_project_is_made_once_and_again_is_nothing_to_do(tmp_path: Path):
     kind = load_kind("project")
-    report = new_project(kind, "Word-Sums", (), {"areal_source": ""}, Options(tmp_path))
+    report = new_project(kind, "word-sums", (), {"areal_source": ""}, Options(tmp_path))
     assert report.target is not None
     assert report.target["root"] == str(tmp_path / "word_sums")
     before = tree(tmp_path)

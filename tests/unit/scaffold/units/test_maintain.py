@@ -79,7 +79,7 @@ def test_an_edited_file_is_kept_and_said(project: Path) -> None:
     assert (project / REWARD).read_bytes() == mine
     assert not (project / TEST).exists()
     assert "sums" not in (project / TABLE).read_text()
-    assert any(REWARD in text and "stays" in text for text in report.warnings)
+    assert any(REWARD in text and "is kept" in text for text in report.warnings)
     assert [unit.id for unit in read_units(project)] == ["project/my_rl"]
 
 
@@ -172,7 +172,7 @@ def test_where_a_registry_became_code_there_is_a_way_out(project: Path) -> None:
         remove_unit("sums", (), Options(project))
     assert refusal.value.code == "registry_computed"
     assert tree(project) == before
-    assert "take 'sums' out of REWARDS in my_rl/reward/__init__.py by hand" in refusal.value.hint
+    assert "remove 'sums' from REWARDS in my_rl/reward/__init__.py" in refusal.value.hint
     assert "delete .scaffold/made/reward/sums.toml" in refusal.value.hint
     (project / ".scaffold/made/reward/sums.toml").unlink()
     assert "reward/sums" not in states(project)
@@ -223,7 +223,7 @@ def test_a_conflict_is_marked_reported_and_loses_nothing(project: Path) -> None:
     source = template / "reward.py.jinja"
     source.write_text(source.read_text().replace(first, '"""Theirs."""', 1))
     manifest = template / "template.toml"
-    manifest.write_text(manifest.read_text().replace("version = 1", "version = 2"))
+    manifest.write_text(manifest.read_text().replace("version = 2", "version = 3"))
     assert "outdated" in states(project)["reward/sums"]
 
     report = update_units((), (), Options(project), writer_of)
@@ -285,7 +285,7 @@ def newer_template(root: Path) -> None:
     folder = root / ".scaffold/templates/reward"
     for path, old, new in (
         (folder / "kind.toml", 'value = "{module}:', 'value = "{module}:newer_'),
-        (folder / "exact/template.toml", "version = 1", "version = 2"),
+        (folder / "exact/template.toml", "version = 2", "version = 3"),
     ):
         assert path.read_text().count(old) == 1
         path.write_text(path.read_text().replace(old, new))
@@ -400,7 +400,7 @@ def test_an_update_of_several_units_is_one_step(project: Path) -> None:
     eject_template("reward/exact", Options(project))
     folder = project / ".scaffold/templates/reward/exact"
     for name, was, now in (
-        ("template.toml", "version = 1", "version = 2"),
+        ("template.toml", "version = 2", "version = 3"),
         ("reward.py.jinja", "", "THEIRS = 1\n"),
     ):
         text = (folder / name).read_text()
@@ -423,8 +423,8 @@ def test_an_update_of_several_units_is_one_step(project: Path) -> None:
 
 def test_a_record_under_conflict_leaves_the_others_alone(project: Path) -> None:
     before = tree(project)
-    add(project, "sums")
     add(project, "more")
+    add(project, "sums")
     record = project / ".scaffold/made/reward/more.toml"
     record.write_text("<<<<<<< ours\n" + record.read_text())
     report = show_status(Options(project))

@@ -133,18 +133,26 @@ def test_columns_of_a_source_are_told_or_left_to_the_author(text: str, columns: 
 
 
 UNSUITED = [
-    ("x = 1\n", "", "x.py defines no reward, workflow or dataset"),
+    ("x = 1\n", "", "x.py defines no public function or class"),
     ("def broken(:\n", "", "x.py is no Python"),
     ("x = '\0'\n", "", "x.py is no Python"),
-    (REWARD.replace("def x", "def _x"), "", "defines no reward"),
-    (REWARD.replace(", completion_ids", ""), "", "defines no reward"),
+    (REWARD.replace("def x", "def _x"), "", "defines no public function or class"),
     (REWARD, "dataset", "x.py defines no dataset"),
     (REWARD + LOADER, "", "things of several kinds"),
     ("class Model(BaseArchonModel): ...\n", "", "defines a model, whose tests come with"),
     ("SPEC = ModelSpec(name='x')\n", "", "defines a model"),
-    ("class A:\n    def run(self, data, **kw): ...\n", "", "defines no reward"),
-    ("class A:\n    async def run(self, argv): ...\n", "", "defines no reward"),
 ]
+# Nearly a reward or an agent: tests of any code suit them.
+OTHER_CODE = [
+    REWARD.replace(", completion_ids", ""),
+    "class A:\n    def run(self, data, **kw): ...\n",
+    "class A:\n    async def run(self, argv): ...\n",
+]
+
+
+@pytest.mark.parametrize("text", OTHER_CODE)
+def test_what_is_of_no_kind_is_tested_as_code(text: str) -> None:
+    assert find_subject(text, "x.py").style == "code"
 
 
 @pytest.mark.parametrize(("text", "style", "message"), UNSUITED)

@@ -31,7 +31,7 @@ FAILED = judged("tests", [failed("a", "b"), failed("c", "d")], "")
         ([PASSED, not_needed("episodes", "none")], (), False, "ok"),
         ([PASSED], (OPEN,), False, "unfinished"),
         ([PASSED], (OPEN,), True, "ok"),
-        ([PASSED, not_run("tests", "no pytest")], (), True, "unfinished"),
+        ([PASSED, not_run("tests", "no pytest")], (), True, "unproven"),
         ([FAILED, PASSED], (OPEN,), True, "failed"),
     ],
 )

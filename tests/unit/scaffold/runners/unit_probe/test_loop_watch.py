@@ -91,6 +91,69 @@ def test_what_does_not_is_left_alone(tmp_path: Path, server: tuple[str, int], li
     assert seen(tmp_path, line, tools) == []
 
 
+CLIENTS = [
+    ("openai", "openai.AsyncOpenAI(api_key='k', base_url='http://127.0.0.1/v1')"),
+    ("openai", "openai.DefaultAsyncHttpxClient()"),
+    ("aiohttp", "await aiohttp.ClientSession().close()"),
+]
+
+
+@pytest.mark.parametrize(("library", "line"), CLIENTS, ids=range(len(CLIENTS)))
+def test_a_client_in_each_episode_is_seen_of_every_library(tmp_path: Path, library: str, line: str):
+    pytest.importorskip(library)
+    found = dict(seen(tmp_path, f"import {library}; {line}"))
+    assert found["client"].endswith("makes an HTTP client in the episode; share one, as "
+                                    "extra_kwargs has it, 3 times")  # fmt: skip
+
+
+@pytest.mark.parametrize("library", ["httpx", "httpx2", "requests"])
+def test_a_synchronous_client_is_seen_though_it_keeps_its_connection(tmp_path: Path, library: str):
+    kind = pytest.importorskip(library)
+    if library == "requests":
+        client: Any = kind.Session()
+        client.mount("http://", Answering())
+    else:
+        client = kind.Client(transport=kind.MockTransport(lambda request: kind.Response(200)))
+    found = dict(seen(tmp_path, "tools['shared'].get('http://127.0.0.1/')", {"shared": client}))
+    assert found["http"].startswith("my_flow.py:6 in episode: sends a request and waits")
+
+
+class Answering:
+    """Answers in the place of a connection that requests keeps open."""
+
+    def send(self, request: Any, **options: Any) -> Any:
+        import requests
+
+        answer = requests.Response()
+        answer.status_code, answer.url, answer._content = 200, request.url, b""
+        return answer
+
+    def close(self) -> None:
+        """Keeps nothing."""
+
+
+def test_a_project_may_stand_in_a_folder_of_the_package_s_name(tmp_path: Path):
+    folder = tmp_path / "areal" / "my_rl"
+    folder.mkdir(parents=True)
+    assert "event loop" in dict(seen(folder, "time.sleep(0.06)"))
+
+
+def test_what_computes_in_many_lines_is_one_fault(tmp_path: Path):
+    lines = ["n = tools['n'] = tools.get('n', 0) + 1"]
+    lines += [f"if n == {n}: time.sleep(0.04 + {n} / 100)" for n in (1, 2, 3)]
+    ((check, text),) = seen(tmp_path, "\n    ".join(lines), {"": 1})
+    assert check == "event loop"
+    assert text.startswith("my_flow.py:9 in episode: ")
+    assert text.endswith(", 3 times")
+
+
+def test_a_synchronous_openai_client_is_named(tmp_path: Path):
+    openai = pytest.importorskip("openai")
+    line = "tools['openai'](api_key='k', base_url='http://127.0.0.1/v1').close()"
+    found = [text for _, text in seen(tmp_path, line, {"openai": openai.OpenAI})]
+    assert any("makes a synchronous OpenAI client in the episode" in text for text in found)
+
+
 def test_waiting_for_a_core_is_no_fault(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     line = "hashlib.pbkdf2_hmac('sha256', b'x', b'y', 150_000)"
     # As on a machine where the thread is ready all the time, and never has a core.
@@ -125,7 +188,8 @@ def test_what_happens_once_is_no_fault(tmp_path: Path):
 
 def test_the_page_s_agent_runs_and_holds_nobody_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     page = Path(__file__).parents[5] / "docs" / "en" / "agent-workflows.md"
-    block = page.read_text("utf-8").split("```python\n")[1].split("```")[0]
+    blocks = page.read_text("utf-8").split("```python\n")[1:]
+    (block,) = (each.split("```")[0] for each in blocks if "class OneAnswer" in each)
     source = tmp_path / "one_answer.py"
     source.write_text(block)
     message = {"role": "assistant", "content": "5"}

@@ -34,8 +34,10 @@ Finding = dict[str, str]
 Episodes = Callable[..., list[Finding]]
 
 IMAGE_DATA = 'image_data=[base64.b64encode(image).decode("ascii") for image in data["images"]]'
-TYPES = "[token_types + [0] * output]"
-NEXT = "tokens = tokens + response.output_tokens + ids"
+TYPES = "[token_types + [0] * response.output_len]"
+NEXT = "trajectory.add_prompt(ids)"
+TRAINED = f"{NEXT}; trajectory._loss_mask[-1] = 1"
+AGAIN = "self.tokenizer.encode(self.tokenizer.decode(trajectory.input_ids))[: len(trajectory)]"
 # What the workflow holds, what takes its place, and the check that must see it.
 FAULTS: dict[str, tuple[str, str, str, str, str]] = {
     "a prompt without its images": (
@@ -83,21 +85,21 @@ FAULTS: dict[str, tuple[str, str, str, str, str]] = {
     "images called text": (
         "plain_sight",
         TYPES,
-        "[[0] * len(tokens)]",
+        "[[0] * len(trajectory)]",
         "vision",
         "mm_token_type_ids must be 1 on the prompt's image tokens",
     ),
     "words called images": (
         "plain_sight",
         TYPES,
-        "[token_types + [1] * output]",
+        "[token_types + [1] * response.output_len]",
         "vision",
         "mm_token_type_ids must be 0 behind the prompt",
     ),
     "narrow tokens": (
         "plain_sight",
-        "([tokens], dtype=torch.int64)",
-        "([tokens], dtype=torch.int32)",
+        'tensors["input_ids"].long()',
+        'tensors["input_ids"]',
         "vision",
         "input_ids is int32; a vision model takes int64",
     ),
@@ -117,29 +119,29 @@ FAULTS: dict[str, tuple[str, str, str, str, str]] = {
     ),
     "a reward ignored": (
         "plain_play",
-        "torch.tensor([reward]",
-        "torch.tensor([1.0]",
+        "trajectory.to_tensors(reward)",
+        "trajectory.to_tensors(1.0)",
         "rewards",
         "came back whatever the environment paid",
     ),
     "observations trained on": (
         "plain_play",
-        "(turn_ids >= 0)",
-        "(turn_ids >= -1)",
+        NEXT,
+        TRAINED,
         "loss_mask",
         "tokens that the engine did not generate there",
     ),
     "tokens made of text again": (
         "plain_play",
         NEXT,
-        f"{NEXT}; tokens = self.tokenizer.encode(self.tokenizer.decode(tokens))",
+        f"{NEXT}; trajectory.input_ids[:] = {AGAIN}",
         "loss_mask",
         "tokens that the engine did not generate there",
     ),
     "results trained on": (
         "plain_calls",
-        "(turn_ids_t >= 0)",
-        "(turn_ids_t >= -1)",
+        NEXT,
+        TRAINED,
         "loss_mask",
         "tokens that the engine did not generate there",
     ),
@@ -198,7 +200,13 @@ def episodes(runner: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         exec(compile(text.replace(was, now), f"{style}.py", "exec"), module.__dict__)
         result = tmp_path / f"{len(list(tmp_path.iterdir()))}.jsonl"
         findings = runner.kit.Findings(str(result))
-        request = {"symbol": f"under_test:{CLASSES[style]}", "rows": rows, "engine": engine}
+        request = {
+            "symbol": f"under_test:{CLASSES[style]}",
+            "rows": rows,
+            "completions": [],
+            "completions_file": "",
+            "engine": engine,
+        }
         with contextlib.suppress(runner.kit.Stop):
             runner.main({**request, "episode_timeout_s": 20}, findings)
         findings.done()

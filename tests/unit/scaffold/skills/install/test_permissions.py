@@ -45,8 +45,8 @@ def test_scripts_programs_and_other_binaries() -> None:
         "g.md": b"caf\xe9",
     }
     assert [row[:3] for row in rows(files)] == [
-        ("program", "d.exe:1", "machine code, which nobody can read"),
-        ("program", "e:1", "machine code, which nobody can read"),
+        ("program", "d.exe:1", "machine code, which cannot be reviewed"),
+        ("program", "e:1", "machine code, which cannot be reviewed"),
         ("binary", "f.png:1", "no UTF-8 text"),
         ("binary", "g.md:1", "no UTF-8 text"),
         ("script", "scripts/a.py:1", "a file *.py"),

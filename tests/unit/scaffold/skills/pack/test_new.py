@@ -54,7 +54,7 @@ def test_a_skill_is_started_with_every_section(tmp_path: Path, description: str 
     assert fields["name"] == "add-metric"
     assert fields["description"] == (description or fields["description"])
     assert body.startswith("\n# Add metric\n")
-    assert body.count("\n## ") == 9
+    assert body.count("\n## ") == 8
     rows = text.splitlines()
     assert all(rows[step.line - 1] for step in report.next), "each step names a line with text"
     sync_skills(tmp_path, check=False)
