@@ -37,7 +37,7 @@ def write(name, pairs, doubts=0.0):
 held_out = rng.sample([(a, b) for a in range(100) for b in range(100)], 128)
 drawn = [tuple(rng.randrange(10 ** rng.choice((1, 2))) for _ in range(2)) for _ in range(40_000)]
 drawn = [pair for pair in drawn if pair not in held_out]
-write("held_out", held_out)
+write("test", held_out)
 write("train", drawn)
 write("warm_up", drawn, doubts=0.6)
 PY
@@ -45,7 +45,7 @@ head -n 2 data/warm_up.jsonl data/train.jsonl
 
 say "a reward, a dataset and a workflow, registered and tested"
 run scaffold add-reward right_sum --style exact --take last_line
-run scaffold add-dataset additions --type sft --type rl
+run scaffold add-dataset additions --type sft --type rl --from data
 run scaffold add-workflow one_try --style rlvr
 run scaffold list
 
@@ -53,15 +53,7 @@ say "the tests that were generated"
 run python -m pytest -q
 
 say "warm-up: supervised, from random weights, with the project's own configuration"
-sed -i 's|^  path: arithmetic .*|  path: data/warm_up.jsonl|
-        s|^  dataset_kwargs: .*|  dataset_kwargs: {name: sums.dataset.additions}|' sft.yaml
-sed -i 's|^  path: arithmetic .*|  path: data/train.jsonl|
-        s|^  path: arithmetic$|  path: data/held_out.jsonl|
-        s|^  split: test$||
-        s|^  dataset_kwargs: .*|  dataset_kwargs: {name: sums.dataset.additions}|' grpo.yaml
-sed -i 's|^  workflow: .*|  workflow: sums.workflow.one_try.OneTryWorkflow|
-        s|^  reward_fn: .*|  reward_fn: sums.reward.right_sum.right_sum_reward_fn|' grpo.run.yaml
-run areal train -c sft.yaml
+run areal train -c sft.yaml train_dataset.path=data/warm_up.jsonl
 say "GRPO with the new components, until the reward passes 0.95"
 run areal train -c grpo.yaml
 

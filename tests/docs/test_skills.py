@@ -33,7 +33,6 @@ SECTIONS = (
     "Check",
     "Common mistakes",
     "Reference implementations",
-    "For maintainers",
 )
 
 Edit = tuple[str, str]
@@ -80,7 +79,7 @@ WALKS: dict[str, dict[str, Part]] = {
                     "    # YOURS: say how the answer is found in the completion (now: it is the "
                     "last line)\n    lines = completion.strip().splitlines()\n"
                     "    return lines[-1] if lines else None\n",
-                    '    before, tag, rest = completion.rpartition("<answer>")\n'
+                    '    _, tag, rest = completion.rpartition("<answer>")\n'
                     '    answer, end, _ = rest.partition("</answer>")\n'
                     "    return answer if tag and end else None\n",
                 ),
@@ -171,7 +170,9 @@ def test_form(skill: Path) -> None:
     assert 0 < len(fields["description"]) <= MAX_DESCRIPTION
     assert "Use when" in fields["description"]
     assert all(isinstance(value, str) for value in fields.get("metadata", {}).values())
-    assert len(text.splitlines()) <= MAX_LINES
+    # What people write; a new row of a generated table is no reason to cut their text.
+    written = re.sub(r"<!-- scaffold:begin .*?<!-- scaffold:end -->", "", text, flags=re.DOTALL)
+    assert len(written.splitlines()) <= MAX_LINES
     assert body.lstrip().startswith("# ")
 
 

@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import re
+import shutil
+import subprocess
 from pathlib import Path
 from typing import get_args
 
+import pytest
+
+from scaffold.analysis.repository import Repository
+from scaffold.skills.check.checking import check_repository
 from scaffold.skills.install import hidden_text as hidden
 from scaffold.skills.install import permissions, places
 from scaffold.skills.install import source_tree as tree
@@ -46,3 +53,22 @@ def test_the_row_of_the_page_on_trust() -> None:
     text = (ROOT / "docs" / "en" / "trust.md").read_text(encoding="utf-8")
     (row,) = re.findall(r"^\| `scaffold skills install` .*$", text, re.MULTILINE)
     assert all(f"`{place}`" in row for place in (*places.ROOTS, LOCK))
+
+
+def test_skills_that_another_installer_copied_pass_the_check(tmp_path: Path) -> None:
+    """`npx skills add` copies folders as they are, and keeps `skills-lock.json`."""
+    shutil.copytree(ROOT / ".agents" / "skills", tmp_path / ".claude" / "skills")
+    names = sorted(path.name for path in (tmp_path / ".claude" / "skills").iterdir())
+    rows = {name: {"source": "example/skills", "sourceType": "github"} for name in names}
+    lock = tmp_path / "skills-lock.json"
+    lock.write_text(json.dumps({"version": 1, "skills": rows}))
+    subprocess.run(["git", "init", "-q", str(tmp_path)], check=True)
+    found = check_repository(Repository.at(tmp_path)).findings
+    assert not found, [each.message for each in found]
+    lock.unlink()
+    assert check_repository(Repository.at(tmp_path)).findings, "nobody says that they are others'"
+
+
+@pytest.mark.parametrize("skill", sorted(ROOT.glob(".agents/skills/*/SKILL.md")), ids=str)
+def test_a_skill_says_how_to_get_its_command(skill: Path) -> None:
+    assert "? `pip install areal-scaffold`." in skill.read_text(encoding="utf-8")
