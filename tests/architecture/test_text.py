@@ -95,6 +95,9 @@ def test_the_licences_are_one_text():
         # A thing lies or is somewhere; only people and machines stand.
         ((".md",), r"\b[Ss]tands? (in|under|beside|at|above|below) (`|the |a |its |there\b)"),
         ((".md",), r"\b(page|file|table|manifest|layout|command|skill|report)s? (says|tells) "),
+        # The field fixes what is wrong.
+        ((".py",), r"\b[Mm]end(s|ed)?\b"),
+        ((".md",), r"\b(nobody|no one) (knows|can know|can tell)\b|\bharms? no other\b"),
     ],
 )
 def test_plain_words(suffixes: tuple[str, ...], tic: str) -> None:

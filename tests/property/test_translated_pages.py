@@ -44,7 +44,7 @@ def test_a_page_agrees_with_itself(rows: list[str]) -> None:
         assert is_same_shape(at)
         found = [*check_blocks(at), *check_comments(at)]
         for source, passage in at.passages(is_same_shape=True):
-            found += check_passage(at, source, passage)
+            found += check_passage(at, source, passage, "zh")
         assert [each for each in found if each.rule != "untranslated"] == []
 
 
