@@ -5,6 +5,7 @@ Shape letters: R rows, V vocabulary, W width of the output buffers.
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -18,9 +19,12 @@ from areal.api.cli_args import GenerationHyperparameters
 from areal.api.io_struct import StopReason
 from areal.engine.local.sampling import SamplingBatch, sample_tokens
 from areal.engine.local.slots import DecodePlan, PrefillPlan, SlotCache
+from areal.engine.local.token_step import NotStraightError, TokenStep
 from areal.engine.model.causal_lm import CausalLM, HFCausalLM, PackedInputs
 from areal.engine.model.image_text import ImageTextLM, Sight
 from areal.infra.sampling_seeds import stream_seed
+
+logger = logging.getLogger("Decoder")
 
 FIRST_WIDTH = 16
 UNIFORM_BLOCK = 64
@@ -118,6 +122,8 @@ class Decoder:
         # Of an answer they would be parts of images that nobody has shown.
         self._banned = self.lm.placeholders if isinstance(self.lm, ImageTextLM) else []
         self._shift_R: Tensor | None = None  # of positions from columns; None where no row has any
+        self._step: TokenStep | None = None
+        self._is_step_known = False
 
     # --- the outside
 
@@ -139,6 +145,7 @@ class Decoder:
         if self._cached_updates != self.num_updates:
             self._prefill(0, [row.prompt + self._output(i) for i, row in enumerate(self.rows)])
             self._cached_updates = self.num_updates
+            self._is_step_known &= self._step is None or self._step.is_current()
         else:
             self._advance()
         return self._take_finished()
@@ -227,8 +234,23 @@ class Decoder:
         plan = DecodePlan(self.cache, positions_R, columns)
         if self._shift_R is not None:
             positions_R = positions_R + self._shift_R
-        logits_RV = self.lm.logits(self._last_R[:num_rows], positions_R, [1] * num_rows, plan)
+        last_R = self._last_R[:num_rows]
+        if step := self._token_step():
+            logits_RV = step.logits(last_R, positions_R, plan)
+        else:
+            logits_RV = self.lm.logits(last_R, positions_R, [1] * num_rows, plan)
         self._sample(slice(0, num_rows), logits_RV)
+
+    def _token_step(self) -> TokenStep | None:
+        """Return the model's decode step as code; None where it has to run by modules."""
+        if not self._is_step_known:
+            self._is_step_known = True
+            try:
+                self._step = TokenStep(self.lm)
+            except NotStraightError as error:
+                self._step = None
+                logger.info("decode steps run the modules of the model: %s", error)
+        return self._step
 
     # --- sampling and bookkeeping
 

@@ -18,6 +18,7 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+from torch.overrides import handle_torch_function, has_torch_function
 
 # Below this many multiply-adds oneDNN's call overhead costs more than its speed gains (measured,
 # one thread).
@@ -85,6 +86,8 @@ def matmul_transposed(a: Tensor, b: Tensor, bias: Tensor | None = None) -> Tenso
         b: [N, K].
         bias: [N].
     """
+    if has_torch_function((a, b)):  # Where calls are recorded, this is one of them.
+        return handle_torch_function(matmul_transposed, (a, b), a, b, bias)
     if a.device.type == "cpu" and multiplies_slowly(a.dtype):
         wide_bias = None if bias is None else bias.float()
         return matmul_transposed(a.float(), b.float(), wide_bias).to(a.dtype)

@@ -14,6 +14,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.overrides import has_torch_function
 
 from areal.engine.model.cpu_kernels import FastLinear, linear_gradients, matmul_transposed
 
@@ -102,6 +103,8 @@ class SiblingLinear(FastLinear):
     _index: int
 
     def forward(self, x: Tensor) -> Tensor:
+        if has_torch_function((x,)):  # Where calls are recorded, each sibling's product is one.
+            return matmul_transposed(x, self.weight)
         block = self._block
         # A deep copy, a move to another device or new weights end the sharing; the layer works on.
         if block.modules[self._index] is not self or not block.is_intact():
