@@ -123,7 +123,7 @@ class Decoder:
         self._banned = self.lm.placeholders if isinstance(self.lm, ImageTextLM) else []
         self._shift_R: Tensor | None = None  # of positions from columns; None where no row has any
         self._step: TokenStep | None = None
-        self._is_step_known = False
+        self._step_updates = -1  # the weights for which it was looked at
 
     # --- the outside
 
@@ -145,7 +145,6 @@ class Decoder:
         if self._cached_updates != self.num_updates:
             self._prefill(0, [row.prompt + self._output(i) for i, row in enumerate(self.rows)])
             self._cached_updates = self.num_updates
-            self._is_step_known &= self._step is None or self._step.is_current()
         else:
             self._advance()
         return self._take_finished()
@@ -243,8 +242,9 @@ class Decoder:
 
     def _token_step(self) -> TokenStep | None:
         """Return the model's decode step as code; None where it has to run by modules."""
-        if not self._is_step_known:
-            self._is_step_known = True
+        is_first, is_same = self._step_updates < 0, self._step_updates == self.num_updates
+        self._step_updates = self.num_updates
+        if is_first or not (is_same or self._step is None or self._step.is_current()):
             try:
                 self._step = TokenStep(self.lm)
             except NotStraightError as error:

@@ -144,9 +144,11 @@ class DecodePlan:
 
     def __init__(self, cache: SlotCache, positions_R: Tensor, num_columns: int) -> None:
         self._cache = cache
-        self._rows = torch.arange(len(positions_R), device=cache.device)
+        self._num_rows = len(positions_R)
         self._positions_R = positions_R
         self._num_columns = num_columns
+        # Where the new tokens go, [R * K], of a layer's cache as [all its vectors, D].
+        self._slots: Tensor | None = None
         self._masks: dict[int | None, Tensor] = {}
         self._head_masks: dict[int | None, Tensor] = {}  # [R * K, 1, C], made once for all layers
 
@@ -160,11 +162,13 @@ class DecodePlan:
         window: int | None,
     ) -> Tensor:
         """Return the attention output of one layer as [R, H, D]."""
-        num_rows, columns = len(self._rows), self._num_columns
+        num_rows, columns = self._num_rows, self._num_columns
         keys, values = self._cache.keys(layer), self._cache.values(layer)
-        # The indexed dims meet a slice, so the value is laid out [R, K, D].
-        keys[self._rows, :, self._positions_R] = k_KTD.transpose(0, 1)
-        values[self._rows, :, self._positions_R] = v_KTD.transpose(0, 1)
+        if self._slots is None:
+            self._slots = self._cache_slots(keys)
+        for store, x_KTD in ((keys, k_KTD), (values, v_KTD)):
+            x = x_KTD.transpose(0, 1).reshape(-1, x_KTD.shape[2])
+            store.view(-1, x_KTD.shape[2]).index_copy_(0, self._slots, x)
         # The heads that share a key head stand where the query length would: no key is repeated in
         # memory.
         q = q_HTD.transpose(0, 1).reshape(num_rows, k_KTD.shape[0], -1, q_HTD.shape[2])
@@ -177,6 +181,11 @@ class DecodePlan:
         else:
             out = F.scaled_dot_product_attention(q, keys, values, attn_mask=mask, scale=scale)
         return out.reshape(num_rows, q_HTD.shape[0], q_HTD.shape[2])
+
+    def _cache_slots(self, keys: Tensor) -> Tensor:
+        _, heads, columns, _ = keys.shape
+        rows = torch.arange(self._num_rows * heads, device=self._cache.device)
+        return rows * columns + self._positions_R.repeat_interleave(heads)
 
     def _mask(self, window: int | None, dtype: torch.dtype) -> Tensor:
         """Return what is added to scores, [R, 1, 1, C]: 0 where a key is seen, else -inf."""
