@@ -15,7 +15,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from areal.engine.model.attention import PackedPlan
+from areal.engine.model.attention import PackedPlan, attention_with_sinks
 
 # Not a power of two: rows at such distances would compete for the same lines of a processor cache.
 FIRST_COLUMNS = 40
@@ -121,6 +121,8 @@ class PrefillPlan:
         v_KTD: Tensor,
         scale: float,
         window: int | None,
+        softcap: float | None = None,
+        sinks: Tensor | None = None,
     ) -> Tensor:
         """Return the attention output of one layer as [T, H, D]."""
         last_row = self._first_row + self._num_rows
@@ -130,7 +132,7 @@ class PrefillPlan:
                 x_KTD.shape[0], self._num_rows, self._longest, -1
             )
             store[self._first_row : last_row, :, : self._longest] = rows.transpose(0, 1)
-        return self._packed.attend(layer, q_HTD, k_KTD, v_KTD, scale, window)
+        return self._packed.attend(layer, q_HTD, k_KTD, v_KTD, scale, window, softcap, sinks)
 
 
 class DecodePlan:
@@ -160,6 +162,8 @@ class DecodePlan:
         v_KTD: Tensor,
         scale: float,
         window: int | None,
+        softcap: float | None = None,
+        sinks: Tensor | None = None,
     ) -> Tensor:
         """Return the attention output of one layer as [R, H, D]."""
         num_rows, columns = self._num_rows, self._num_columns
@@ -174,7 +178,10 @@ class DecodePlan:
         q = q_HTD.transpose(0, 1).reshape(num_rows, k_KTD.shape[0], -1, q_HTD.shape[2])
         keys, values = keys[:num_rows, :, :columns], values[:num_rows, :, :columns]
         mask = self._mask(window, q.dtype)
-        if q.dtype == torch.float32 and q.device.type == "cpu":
+        if softcap is not None or sinks is not None:
+            q = q.flatten(1, 2).unsqueeze(2)
+            out = attention_with_sinks(q, keys, values, mask[:, None], scale, softcap, sinks)
+        elif q.dtype == torch.float32 and q.device.type == "cpu":
             if window not in self._head_masks:
                 self._head_masks[window] = mask.expand(-1, q.shape[1], -1, -1).flatten(0, 1)
             out = _attend_by_bmm(q, keys, values, self._head_masks[window], scale)

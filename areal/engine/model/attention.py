@@ -22,7 +22,12 @@ from torch import Tensor, nn
 from transformers import AttentionInterface
 
 from areal.api.errors import ConfigError
-from areal.experimental.models.archon.ulysses import gather_heads_scatter_seq, share_heads
+from areal.experimental.models.archon.attention.softcap import softcap_attention
+from areal.experimental.models.archon.ulysses import (
+    gather_heads_scatter_seq,
+    own_heads,
+    share_heads,
+)
 from areal.utils.packed_rows import PackedRows, longest_shared_length
 
 IMPLEMENTATION = "areal_planned"
@@ -39,8 +44,19 @@ class AttentionPlan(Protocol):
         v_KTD: Tensor,
         scale: float,
         window: int | None,
+        softcap: float | None = None,
+        sinks: Tensor | None = None,
     ) -> Tensor:
-        """Return the attention output of one layer as [T, H, D]."""
+        """Return the attention output of one layer as [T, H, D].
+
+        Args:
+            layer: Number of the layer, from 0.
+            q_HTD: Queries with rotary embedding applied; ``k_KTD`` and ``v_KTD`` of H / K heads.
+            scale: Factor on the scores.
+            window: Keys that a query sees, itself included; None for all before it.
+            softcap: Scores become ``softcap * tanh(score / softcap)``; None leaves them.
+            sinks: [H] logits of one more key, whose value is zero; None for no such key.
+        """
         ...
 
 
@@ -53,6 +69,8 @@ def planned_attention(
     scaling: float | None = None,
     dropout: float = 0.0,
     sliding_window: int | None = None,
+    softcap: float | None = None,
+    s_aux: Tensor | None = None,
     attention_plan: AttentionPlan | None = None,
     **kwargs: Any,
 ) -> tuple[Tensor, None]:
@@ -62,6 +80,8 @@ def planned_attention(
         query: [1, H, T, D], rotary embedding applied; ``key`` and ``value`` are [1, K, T, D].
         scaling: Factor on the scores; 1/sqrt(D) when None.
         sliding_window: Number of keys that a query sees, itself included, or None for all.
+        softcap: Bound that scores approach, or None.
+        s_aux: [H] logits of attention sinks, or None.
         attention_plan: What the engine handed to the model's forward.
 
     Returns:
@@ -76,18 +96,16 @@ def planned_attention(
             "this model is set up for areal.engine and was called without an attention_plan; "
             "call model.set_attn_implementation('sdpa') first to use it by hand"
         )
-    unsupported = [
-        name for name in ("softcap", "s_aux", "position_bias") if kwargs.get(name) is not None
-    ]
-    if unsupported or dropout:
-        found = ", ".join(unsupported)
+    found = "position_bias" if kwargs.get("position_bias") is not None else ""
+    if dropout:
         found = found or f"attention dropout {dropout} (disable_dropout=true turns it off)"
+    if found:
         raise ConfigError(
             f"{type(module).__name__} needs {found}, which the embedded attention does not have"
         )
     scale = query.shape[-1] ** -0.5 if scaling is None else scaling
     out_THD = attention_plan.attend(
-        module.layer_idx, query[0], key[0], value[0], scale, sliding_window
+        module.layer_idx, query[0], key[0], value[0], scale, sliding_window, softcap, s_aux
     )
     return out_THD.unsqueeze(0), None
 
@@ -132,6 +150,51 @@ def causal_sdpa(q: Tensor, k: Tensor, v: Tensor, scale: float, window: int | Non
     )
 
 
+def attention_with_sinks(
+    q: Tensor, k: Tensor, v: Tensor, mask: Tensor, scale: float, softcap: float | None, sinks: Any
+) -> Tensor:
+    """Return attention [B, H, L, D] with capped scores, sinks or both, of which no kernel is here.
+
+    Args:
+        q: [B, H, L, D]; ``k`` is [B, K, C, D], ``v`` [B, K, C, Dv].
+        mask: What is added to the scores, broadcast to [B, K, H / K, L, C].
+        scale: Factor on the scores.
+        softcap: Bound that scores approach, or None.
+        sinks: [H] logits of one more key, or None.
+    """
+    dtype, grouped = v.dtype, q.unflatten(1, (k.shape[1], -1)).float()
+    scores = grouped @ k[:, :, None].transpose(-1, -2).float() * scale
+    if softcap is not None:
+        scores = torch.tanh(scores / softcap) * softcap
+    scores = scores + mask
+    if sinks is not None:
+        sink = sinks.float().view(k.shape[1], -1, 1, 1).expand(*scores.shape[:-1], 1)
+        scores = torch.cat([scores, sink], -1)
+    weights = scores.softmax(-1)[..., : k.shape[2]]
+    return (weights @ v[:, :, None].float()).flatten(1, 2).to(dtype)
+
+
+def _causal(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    scale: float,
+    window: int | None,
+    softcap: float | None,
+    sinks: Tensor | None,
+) -> Tensor:
+    if softcap is not None:
+        rows = (x.float() for x in (q, k, v))
+        return softcap_attention(*rows, scale, softcap, window, sinks).to(q.dtype)
+    if sinks is None:
+        return causal_sdpa(q, k, v, scale, window)
+    offset = torch.arange(q.shape[2], device=q.device)
+    distance = offset[:, None] - offset
+    hidden = (distance < 0) | (distance >= (window or len(offset)))
+    mask = torch.zeros(hidden.shape, device=q.device).masked_fill_(hidden, float("-inf"))
+    return attention_with_sinks(q, k, v, mask, scale, None, sinks)
+
+
 class PackedPlan:
     """Causal attention inside each sequence of a packed batch, none across.
 
@@ -157,6 +220,8 @@ class PackedPlan:
         v_KTD: Tensor,
         scale: float,
         window: int | None,
+        softcap: float | None = None,
+        sinks: Tensor | None = None,
     ) -> Tensor:
         """Return the attention output of one layer as [T, H, D]."""
         longest_shared = longest_shared_length(q_HTD.shape[0] * q_HTD.shape[2])
@@ -164,7 +229,7 @@ class PackedPlan:
             self._rows[longest_shared] = PackedRows(self._lengths, self._device, longest_shared)
         rows = self._rows[longest_shared]
         parts = zip(*(rows.split(x) for x in (q_HTD, k_KTD, v_KTD)), strict=True)
-        return rows.join([causal_sdpa(q, k, v, scale, window) for q, k, v in parts])
+        return rows.join([_causal(q, k, v, scale, window, softcap, sinks) for q, k, v in parts])
 
 
 class UlyssesPlan:
@@ -187,8 +252,11 @@ class UlyssesPlan:
         v_KTD: Tensor,
         scale: float,
         window: int | None,
+        softcap: float | None = None,
+        sinks: Tensor | None = None,
     ) -> Tensor:
         """Return the attention output of one layer as [T, H, D], of this process's tokens."""
         q, k, v = share_heads(q_HTD[None], k_KTD[None], v_KTD[None], self._group)
-        out_THD = self._plan.attend(layer, q[0], k[0], v[0], scale, window)
+        sinks = own_heads(sinks, self._group)
+        out_THD = self._plan.attend(layer, q[0], k[0], v[0], scale, window, softcap, sinks)
         return gather_heads_scatter_seq(out_THD, 1, 0, self._group)

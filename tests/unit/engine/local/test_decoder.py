@@ -68,7 +68,8 @@ def counted_calls(model: nn.Module) -> Iterator[list[int]]:
 # --- what comes out ---------------------------------------------------------------------------
 
 
-SERVED = ("llama", "qwen2", "qwen3", "mistral", "gemma3_text", "qwen3_moe", "gpt2")
+SERVED = ("llama", "qwen2", "qwen3", "mistral", "gemma2", "gemma3_text", "gpt_oss", "qwen3_moe")
+SERVED += ("gpt2",)
 CASES = [("fsdp:d1", name) for name in SERVED]
 CASES += [("archon:d1", name) for name in known(*SERVED, "olmo2", "mixtral", "deepseek_v3")]
 

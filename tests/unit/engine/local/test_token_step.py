@@ -50,8 +50,9 @@ def gap(step: TokenStep, lm: CausalLM, num_rows: int = 4) -> float:
     return float((step.logits(*inputs(lm, num_rows)) - own).abs().max())
 
 
-# Dense, windows, biases, scaled embeddings, experts, norms of each head or of outputs.
-HF_TYPES = ("qwen2", "qwen3", "mistral", "gemma3_text", "qwen3_moe", "olmo2", "glm4", "phi3")
+# Windows, biases, soft caps, sinks, scaled embeddings, experts, norms of heads and of outputs.
+HF_TYPES = ("qwen2", "qwen3", "mistral", "gemma2", "gemma3_text", "gpt_oss", "qwen3_moe")
+HF_TYPES += ("olmo2", "glm4", "phi3")
 
 
 @pytest.mark.parametrize(

@@ -200,9 +200,9 @@ def test_dropout_of_the_configuration_is_not_ignored() -> None:
 def test_attention_that_plans_lack_trains_and_does_not_generate() -> None:
     lm = tiny_archon()
     for block in lm.module.layers.values():
-        block.attention.core.softcap = 5.0
+        block.attention.core.chunk = 5
     SharedWeights(lm)
-    with pytest.raises(ConfigError, match=r"softcap.*embedded engine"):
+    with pytest.raises(ConfigError, match=r"chunk.*embedded engine"):
         LocalInferenceEngine(InferenceEngineConfig(), SharedWeights(lm))
 
 

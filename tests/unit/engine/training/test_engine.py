@@ -108,7 +108,7 @@ def assert_gradients(found: PackedTrainEngine, expected: dict[str, Tensor]) -> N
         torch.testing.assert_close(gradient, want, rtol=1e-4, atol=2e-5 * scale + 1e-7)
 
 
-TRAINED = ("llama", "qwen3", "mistral", "gemma3_text", "qwen3_moe")
+TRAINED = ("llama", "qwen3", "mistral", "gemma2", "gemma3_text", "gpt_oss", "qwen3_moe")
 CASES = [("fsdp:d1", name) for name in TRAINED]
 CASES += [("archon:d1", name) for name in known(*TRAINED, "qwen2", "gpt_oss", "olmo2")]
 

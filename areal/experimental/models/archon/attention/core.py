@@ -135,5 +135,6 @@ class AttentionCore(nn.Module):
         value_dim = v.shape[-1]
         # Plans keep keys and values in slots of one size.
         q, k, v = pad_heads(1, q, k, v)
-        out_THD = plan.attend(self.layer_id, q[0], k[0], v[0], self.scale, self.window)
+        scores = (self.scale, features.window, features.softcap, features.sinks)
+        out_THD = plan.attend(self.layer_id, q[0], k[0], v[0], *scores)
         return out_THD[..., :value_dim].transpose(0, 1).unsqueeze(0)

@@ -36,7 +36,7 @@ class AttentionFeatures:
         Raises:
             ConfigError: It says which feature; ignoring it would run another model.
         """
-        names = {"chunk": "chunk", "softcap": "softcap", "sinks": "sinks", "key_bias": "ALiBi"}
+        names = {"chunk": "chunk", "key_bias": "ALiBi"}
         found = [text for name, text in names.items() if getattr(self, name) is not None]
         if not self.causal:
             found.append("causal=False")

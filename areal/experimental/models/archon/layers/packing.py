@@ -29,6 +29,8 @@ class AttentionPlan(Protocol):
         v_KTD: Tensor,
         scale: float,
         window: int | None,
+        softcap: float | None = None,
+        sinks: Tensor | None = None,
     ) -> Tensor:
         """Return the attention output of one layer as [T, H, D]."""
         ...
