@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import dataclasses
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -30,6 +31,7 @@ from areal.workflow.rlvr import RLVRWorkflow
 from tests.integration.areal.conftest import environment
 from tests.tiny_runs import get_digits_rl_dataset
 
+SLOW = pytest.mark.slow
 SPEC = FinetuneSpec(total_train_epochs=1, dataset_size=40, train_batch_size=4)
 
 
@@ -112,8 +114,12 @@ def test_controlled_processes_compute_what_one_does(
     actor.destroy()
 
 
+@pytest.mark.parametrize(
+    ("way", "backend"),
+    [("disk", "fsdp:d1"), ("xccl", "fsdp:d2"), pytest.param("http", "fsdp:d1", marks=SLOW)],
+)
 def test_rollouts_and_training_go_through_controllers(
-    warm_model: Path, tmp_path: Path, scheduler: LocalScheduler
+    warm_model: Path, tmp_path: Path, scheduler: LocalScheduler, way: Any, backend: str
 ) -> None:
     rollout = RemoteLocalEngine.as_controller(
         InferenceEngineConfig(
@@ -128,13 +134,14 @@ def test_rollouts_and_training_go_through_controllers(
         scheduler,
     )
     assert type(rollout) is RolloutController
-    actor = FSDPPPOActor.as_controller(actor_config(warm_model, "fsdp:d1"), scheduler)
+    actor = FSDPPPOActor.as_controller(actor_config(warm_model, backend), scheduler)
     tokenizer = load_hf_tokenizer(str(warm_model))
     gconfig = GenerationHyperparameters(n_samples=2, max_new_tokens=4)
     workflow = RLVRWorkflow("tests.tiny_runs.sevens", gconfig, tokenizer)
     dataset = get_digits_rl_dataset("")
     rows = [dataset[i : i + 4] for i in range(0, 16, 4)]
     meta = WeightUpdateMeta.from_disk("e", "t", str(tmp_path))
+    meta = dataclasses.replace(meta, type=way)
     try:
         actor.initialize("actor", SPEC)
         rollout.initialize("rollout", {"model_path": str(warm_model)})
@@ -149,10 +156,20 @@ def test_rollouts_and_training_go_through_controllers(
             actor.set_version(step + 1)
             rollout.set_version(step + 1)
         assert rollout.export_stats()["servers/serving"] == 2
+        # What the servers hold is what was trained.
+        given = trajectories()
+        for row, one, other in zip(
+            given, actor.compute_logp(given), rollout.compute_logp(given), strict=True
+        ):
+            is_answer = row["loss_mask"][:, 1:].bool()
+            torch.testing.assert_close(
+                one[:, :-1][is_answer], other[:, 1:][is_answer], atol=1e-5, rtol=0
+            )
         folder = Path(str(meta.with_version(3).path))
-        assert [path.name for path in folder.parent.iterdir()] == [folder.name]
+        if way != "xccl":  # which keeps it in the background
+            assert [path.name for path in folder.parent.iterdir()] == [folder.name]
     finally:
         rollout.destroy()
         actor.destroy()
-    with pytest.raises(NotImplementedError, match="disk"):
-        actor.connect_engine(rollout, WeightUpdateMeta(type="xccl"))
+    with pytest.raises(NotImplementedError, match="choose one of disk, http, xccl"):
+        actor.connect_engine(rollout, WeightUpdateMeta(type="awex"))
