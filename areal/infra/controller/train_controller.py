@@ -185,6 +185,18 @@ class TrainController:
             )
         return await asyncio.gather(*calls)
 
+    def _filled_up(self, data: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        """Return items with groups behind them that no loss counts: each replica has one at least.
+
+        Of such a group the first item has tokens, for the model to have any.
+        """
+        size = (max(self._replicas) + 1) * self.group_size
+        unmasked = dict(data[0])
+        if "loss_mask" in unmasked:
+            unmasked["loss_mask"] = torch.zeros_like(unmasked["loss_mask"])
+        group = [unmasked, *([_empty_like(data[0])] * (self.group_size - 1))]
+        return [*data, *(group * (-len(data) % size // self.group_size))]
+
     def train(self, mode: bool = True) -> TrainController:
         """Switch to training mode, or with False to evaluation mode, and return itself."""
         self._shared_call("train", (mode,), {})
@@ -320,6 +332,14 @@ def _shares(batches: list[Any], count: int, group_size: int) -> list[list[int]]:
     groups = [sum(sizes[i : i + group_size]) for i in range(0, len(sizes), group_size)]
     parts = partition_sizes(groups, min_groups=count, algorithm="kk")
     return [[g * group_size + k for g in part for k in range(group_size)] for part in parts]
+
+
+def _empty_like(item: dict[str, Any]) -> dict[str, Any]:
+    """Return an item that no loss counts: its masks are 0."""
+    return {
+        name: torch.zeros_like(value) if isinstance(value, torch.Tensor) else value
+        for name, value in item.items()
+    }
 
 
 def _part(value: Any, share: list[int] | None) -> Any:
