@@ -349,8 +349,6 @@ def connect() -> bool:
     Raises:
         ConfigError: Ray is not installed.
     """
-    # Ray would write a token into the home folder; one in the environment counts as well.
-    os.environ.setdefault("RAY_AUTH_TOKEN", secrets.token_hex(32))
     try:
         import ray  # an optional package
     except ImportError as error:
@@ -364,5 +362,8 @@ def connect() -> bool:
         ray.init(address="auto", **options)
     except ConnectionError:
         logger.warning("there is no Ray cluster; one is made of this machine")
+        # Ray would write a token into the home folder; one in the environment counts as well. A
+        # cluster that is joined has one of its own, or none.
+        os.environ.setdefault("RAY_AUTH_TOKEN", secrets.token_hex(32))
         ray.init(include_dashboard=False, **options)
     return True
