@@ -90,6 +90,43 @@ def test_a_node_that_goes_takes_its_workers_and_no_other(
     assert process.exit_code() is None
 
 
+def test_a_node_that_goes_before_a_worker_has_started_costs_a_moment(
+    cluster: Any, scheduler: RayScheduler, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    node = add_node(cluster, num_cpus=2)
+    reserve = scheduler._reserve
+
+    def reserve_and_lose(*args: Any) -> Any:
+        group = reserve(*args)
+        cluster.remove_node(node, allow_graceful=False)
+        add_node(cluster, num_cpus=2)
+        return group
+
+    monkeypatch.setattr(scheduler, "_reserve", reserve_and_lose)
+    scheduler._startup_timeout = TIMEOUT_S
+    scheduler.create_workers(job("goes", cpu=2))
+    scheduler.get_workers("goes", TIMEOUT_S)
+
+
+def test_the_launchers_variables_win(cluster: Any, tmp_path: Path) -> None:
+    # What the node has is what this process had when the cluster was made.
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("HF_HUB_OFFLINE", "of the launcher")
+        scheduler = RayScheduler(
+            n_gpus_per_node=1,
+            startup_timeout=TIMEOUT_S,
+            experiment_name="e",
+            trial_name="t",
+            fileroot=str(tmp_path),
+        )
+    scheduler.create_workers(job("a"))
+    scheduler.get_workers("a", TIMEOUT_S)
+    asyncio.run(scheduler.create_engine("a/0", ENGINE, "e"))
+    found = scheduler.call_engine("a/0", "environment", "e", "HF_HUB_OFFLINE")
+    assert found == ["of the launcher"]
+    scheduler.close()
+
+
 def test_what_has_no_room_is_refused_with_what_there_is(scheduler: RayScheduler) -> None:
     scheduler._startup_timeout = 1.0
     with pytest.raises(WorkerCreationError, match=r"no room for role 'a'.*'CPU': 64.*'CPU': 1"):
