@@ -90,24 +90,6 @@ def test_a_node_that_goes_takes_its_workers_and_no_other(
     assert process.exit_code() is None
 
 
-def test_a_node_that_goes_before_a_worker_has_started_costs_a_moment(
-    cluster: Any, scheduler: RayScheduler, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    node = add_node(cluster, num_cpus=2)
-    reserve = scheduler._reserve
-
-    def reserve_and_lose(*args: Any) -> Any:
-        group = reserve(*args)
-        cluster.remove_node(node, allow_graceful=False)
-        add_node(cluster, num_cpus=2)
-        return group
-
-    monkeypatch.setattr(scheduler, "_reserve", reserve_and_lose)
-    scheduler._startup_timeout = TIMEOUT_S
-    scheduler.create_workers(job("goes", cpu=2))
-    scheduler.get_workers("goes", TIMEOUT_S)
-
-
 def test_the_launchers_variables_win(cluster: Any, tmp_path: Path) -> None:
     # What the node has is what this process had when the cluster was made.
     with pytest.MonkeyPatch.context() as patch:
