@@ -44,8 +44,11 @@ def install(folder: Path) -> None:
 def sbatch() -> int:
     parser = argparse.ArgumentParser()
     parser.add_argument("--parsable", action="store_true", required=True)
+    # As the site may have set it; the command line wins.
+    parser.add_argument("--export", default=os.environ.get("SBATCH_EXPORT", "ALL"))
     parser.add_argument("script", type=Path)
-    script = parser.parse_args().script
+    asked = parser.parse_args()
+    script = asked.script
     options = {}
     for line in script.read_text().splitlines():
         if found := re.fullmatch(r"#SBATCH --([a-z-]+)(?:=(.*))?", line):
@@ -56,7 +59,13 @@ def sbatch() -> int:
     number = len(list(STATE.iterdir())) + 1
     job = STATE / str(number)
     job.mkdir()
-    environment = {**os.environ, "SLURM_JOB_ID": str(number), "SLURM_NTASKS": options["ntasks"]}
+    kept = os.environ if asked.export == "ALL" else {"PATH": os.environ["PATH"]}
+    environment = {
+        **kept,
+        "FAKE_SLURM": str(STATE),
+        "SLURM_JOB_ID": str(number),
+        "SLURM_NTASKS": options["ntasks"],
+    }
     with open(options["output"], "ab") as log:
         process = subprocess.Popen(
             ["bash", str(script)],
@@ -87,12 +96,19 @@ def is_running(pid: int) -> bool:
 def squeue() -> int:
     parser = argparse.ArgumentParser()
     parser.add_argument("--noheader", action="store_true", required=True)
+    parser.add_argument("--states", choices=["all"])
     parser.add_argument("--jobs", required=True)
     parser.add_argument("--format", required=True, choices=["%T"])
-    job = STATE / parser.parse_args().jobs
-    if not job.is_dir() or not is_running(int((job / "batch").read_text())):
+    options = parser.parse_args()
+    job = STATE / options.jobs
+    if not job.is_dir():
         sys.exit("slurm_load_jobs error: Invalid job id specified")
-    print("RUNNING")
+    if is_running(int((job / "batch").read_text())):
+        print("RUNNING")
+    elif (job / "state").exists():  # as for some minutes after its end
+        print((job / "state").read_text() if options.states else "")
+    else:
+        sys.exit("slurm_load_jobs error: Invalid job id specified")
     return 0
 
 
@@ -107,6 +123,7 @@ def scancel() -> int:
     # A signal goes to the steps alone; to be cancelled concerns the batch shell as well.
     send(job, number, except_for=batch if options.signal else None)
     if not options.signal:
+        (job / "state").write_text("CANCELLED")
         give_up_at = time.monotonic() + 5  # as KillWait
         while any(map(is_running, groups(job))) and time.monotonic() < give_up_at:
             time.sleep(0.05)

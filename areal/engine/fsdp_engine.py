@@ -9,6 +9,9 @@ _LAZY_IMPORTS: dict[str, str] = {
     "FSDPEngine": "areal.engine.training.by_config",
     "FSDPPPOActor": "areal.trainer.ppo.engines",
     "FSDPPPOCritic": "areal.trainer.ppo.engines",
+    "FSDPRWEngine": "areal.trainer.supervised_engines",
+    "FSDPLMEngine": "areal.trainer.supervised_engines",
+    "FSDPDPOEngine": "areal.trainer.supervised_engines",
 }
 
 __getattr__, __dir__ = lazy_exports(__name__, _LAZY_IMPORTS)

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from areal.api.cli_args import SFTConfig
 from areal.api.errors import DatasetError
+from areal.engine.training.engine import PackedTrainEngine
 from areal.trainer.advantages import shift_to_next_token
 from areal.trainer.supervised import SupervisedTrainer, sequence_problems
 from areal.utils.data import TensorDict, collate_samples_to_list, concat_padded_tensors
@@ -31,7 +32,57 @@ def num_loss_tokens(input_data: dict[str, Any]) -> Tensor:
 
 def _collate(samples: list[dict[str, Any]]) -> TensorDict:
     """Return a padded batch, its loss mask at the tokens that predict, as train engines take it."""
-    batch = concat_padded_tensors(collate_samples_to_list(samples))
+    return _aligned(collate_samples_to_list(samples))
+
+
+class LMEngine:
+    """Fine-tunes an engine on given answers.
+
+    Data are lists of trajectories with ``loss_mask`` at the tokens themselves, or one padded batch
+    whose loss mask is at the tokens that predict. Each process passes its own.
+
+    Args:
+        engine: Trains the model.
+    """
+
+    def __init__(self, engine: PackedTrainEngine) -> None:
+        self.engine = engine
+
+    def train_lm(self, data: list[TensorDict] | TensorDict) -> dict[str, float]:
+        """Take an optimiser step; return its statistics and the loss, {} where no token has one."""
+        batch = _aligned(data)
+        losses: list[Tensor] = []
+
+        def loss_fn(logprobs: Tensor, entropy: Tensor, input_data: dict[str, Any]) -> Tensor:
+            loss = sft_loss_fn(logprobs, entropy, input_data)
+            losses.append(loss.detach() * num_loss_tokens(input_data))
+            return loss
+
+        self.engine.train()
+        (num_losses,) = self.engine.sums_over_data(float(num_loss_tokens(batch)))
+        if not num_losses:
+            return {}
+        stats = dict(self.engine.train_batch(batch, loss_fn, num_loss_tokens))
+        (total,) = self.engine.sums_over_data(sum(float(loss) for loss in losses))
+        stats["loss"] = self.engine.from_last_layers(total) / num_losses
+        return stats
+
+    def evaluate_lm(self, data: list[TensorDict] | Iterable[TensorDict]) -> dict[str, float]:
+        """Return the loss over all tokens of trajectories, or of padded batches."""
+        self.engine.eval()
+        total = tokens = 0.0
+        for batch in [_aligned(data)] if isinstance(data, list) else data:
+            loss = self.engine.eval_batch(batch, sft_loss_fn, num_loss_tokens)
+            (count,) = self.engine.sums_over_data(float(num_loss_tokens(batch)))
+            if loss is not None:
+                total, tokens = total + float(loss) * count, tokens + count
+        return {"loss": total / max(tokens, 1.0)}
+
+
+def _aligned(data: list[TensorDict] | TensorDict) -> TensorDict:
+    if not isinstance(data, list):
+        return data
+    batch = concat_padded_tensors(data)
     return {**batch, "loss_mask": shift_to_next_token(batch["loss_mask"])}
 
 
@@ -70,27 +121,10 @@ class SFTTrainer(SupervisedTrainer):
         return rows
 
     def _update(self, batch: TensorDict) -> dict[str, Any]:
-        losses: list[Tensor] = []
-
-        def loss_fn(logprobs: Tensor, entropy: Tensor, input_data: dict[str, Any]) -> Tensor:
-            loss = sft_loss_fn(logprobs, entropy, input_data)
-            losses.append(loss.detach() * num_loss_tokens(input_data))
-            return loss
-
-        (num_losses,) = self.actor.sums_over_data(float(num_loss_tokens(batch)))
-        if not num_losses:
+        stats = LMEngine(self.actor).train_lm(batch)
+        if not stats:
             logger.warning("no token of the batch of step %d carries loss", self.step + 1)
-            return {}
-        stats: dict[str, Any] = dict(self.actor.train_batch(batch, loss_fn, num_loss_tokens))
-        (total,) = self.actor.sums_over_data(sum(float(loss) for loss in losses))
-        stats["loss"] = self.actor.from_last_layers(total) / num_losses
         return stats
 
     def _evaluate_on(self, batches: Iterable[TensorDict]) -> dict[str, Any]:
-        total = tokens = 0.0
-        for batch in batches:
-            loss = self.actor.eval_batch(batch, sft_loss_fn, num_loss_tokens)
-            (count,) = self.actor.sums_over_data(float(num_loss_tokens(batch)))
-            if loss is not None:
-                total, tokens = total + float(loss) * count, tokens + count
-        return {"loss": total / max(tokens, 1.0)}
+        return LMEngine(self.actor).evaluate_lm(batches)

@@ -13,6 +13,7 @@ from areal.engine.training.archon import ArchonTrainEngine
 from areal.engine.training.backends import refuse_unavailable
 from areal.engine.training.engine import HFTrainEngine, PackedTrainEngine
 from areal.infra.controller.train_controller import TrainController
+from areal.utils import stats_tracker
 
 
 class _ByConfig(PackedTrainEngine):
@@ -27,6 +28,7 @@ class _ByConfig(PackedTrainEngine):
 
     backend_name: ClassVar[str]
     config_class: ClassVar[type[TrainEngineConfig]] = TrainEngineConfig
+    controller_class: ClassVar[type[TrainController]] = TrainController
 
     def __init__(self, config: TrainEngineConfig) -> None:
         refuse_unavailable(config)
@@ -71,7 +73,16 @@ class _ByConfig(PackedTrainEngine):
     @classmethod
     def as_controller(cls, config: TrainEngineConfig, scheduler: Scheduler) -> TrainController:
         """Return a controller that starts the engine's processes and calls them together."""
-        return TrainController(cls, config, scheduler)
+        return cls.controller_class(cls, config, scheduler)
+
+    def export_stats(self) -> dict[str, float]:
+        """Return what ``stats_tracker`` recorded, the mean over the processes, and forget it.
+
+        All processes call it together.
+        """
+        has_others = self.data_parallel_world_size > 1
+        group = self.data_parallel_group if has_others else None
+        return self.from_last_layers(stats_tracker.export_all(reduce_group=group))
 
 
 class FSDPEngine(_ByConfig, HFTrainEngine):

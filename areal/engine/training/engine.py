@@ -475,7 +475,8 @@ class PackedTrainEngine(TrainEngine):
             # Runs in one process have no use for it.
             from areal.engine.weight_sync import WeightPublisher
 
-            inference: Any = self._inference
+            # Where each process has connected one, the first one's does the talking.
+            inference: Any = self._inference if is_first() else None
             write = self.lm.write if meta.use_lora else self.lm.write_merged
             self._publisher = WeightPublisher(
                 write, self.lm.full_parameters, inference, self.device

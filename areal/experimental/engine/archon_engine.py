@@ -9,6 +9,9 @@ _LAZY_IMPORTS: dict[str, str] = {
     "ArchonEngine": "areal.engine.training.by_config",
     "ArchonPPOActor": "areal.trainer.ppo.engines",
     "ArchonPPOCritic": "areal.trainer.ppo.engines",
+    "ArchonRWEngine": "areal.trainer.supervised_engines",
+    "ArchonLMEngine": "areal.trainer.supervised_engines",
+    "ArchonDPOEngine": "areal.trainer.supervised_engines",
 }
 
 __getattr__, __dir__ = lazy_exports(__name__, _LAZY_IMPORTS)

@@ -140,6 +140,21 @@ class RolloutController:
     async def agenerate(self, req: ModelRequest) -> ModelResponse:
         return await self.engine.agenerate(req)
 
+    def compute_logp(self, *args: Any, **kwargs: Any) -> Any:
+        return self.engine.compute_logp(*args, **kwargs)
+
+    def abort_all_requests(self) -> None:
+        """Have every server end what it generates; callers get what there is."""
+        self.engine.abort_all_requests()
+
+    def offload(self, tags: list[str] | None = None) -> None:
+        """Have every server free its memory."""
+        self.engine.offload(tags)
+
+    def onload(self, tags: list[str] | None = None) -> None:
+        """Undo ``offload``."""
+        self.engine.onload(tags)
+
     def pause(self) -> None:
         self.engine.pause()
 
@@ -158,6 +173,12 @@ class RolloutController:
     def export_stats(self) -> dict[str, float]:
         return self.engine.export_stats()
 
+    def config_perf_tracer(self, *args: Any, **kwargs: Any) -> None:
+        self.engine.config_perf_tracer(*args, **kwargs)
+
+    def save_perf_tracer(self, *args: Any, **kwargs: Any) -> None:
+        self.engine.save_perf_tracer(*args, **kwargs)
+
     # --- weights
 
     def set_version(self, version: int) -> None:
@@ -169,6 +190,14 @@ class RolloutController:
     async def update_weights_from_disk(self, meta: WeightUpdateMeta) -> None:
         """Have every server load ``meta.path``, which must stay until there are newer weights."""
         await asyncio.wrap_future(self.engine.update_weights_from_disk(meta))
+
+    async def init_weights_update_group(self, *args: Any, **kwargs: Any) -> None:
+        """Have every server join the group of ``meta``, whose first member is the caller's."""
+        await asyncio.wrap_future(self.engine.init_weights_update_group(*args, **kwargs))
+
+    async def update_weights_from_distributed(self, *args: Any, **kwargs: Any) -> None:
+        """Have every server take what the group's first member sends."""
+        await asyncio.wrap_future(self.engine.update_weights_from_distributed(*args, **kwargs))
 
     async def pause_generation(self) -> None:
         await asyncio.to_thread(self.engine.pause_generation)

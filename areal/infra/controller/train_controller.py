@@ -5,9 +5,7 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import logging
-import shutil
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -17,11 +15,14 @@ from areal.api.cli_args import SchedulingSpec, TrainEngineConfig
 from areal.api.engine_api import TrainEngine
 from areal.api.io_struct import FinetuneSpec, SaveLoadMeta, WeightUpdateMeta
 from areal.api.scheduler_api import Job, Scheduler, Worker
+from areal.infra.controller.callback import CallbackServer, RolloutCallback
 from areal.infra.controller.rollout_controller import RolloutController
 from areal.utils.data.microbatch import take_rows
 from areal.utils.seqpack import partition_sizes
 
 logger = logging.getLogger("TrainController")
+
+WEIGHT_UPDATE_TYPES = ("disk", "http", "xccl")
 
 _ENGINE = "engine"
 # What a second port of the first worker is for, as torchrun would have it.
@@ -53,6 +54,7 @@ class TrainController:
         self.scheduler = scheduler
         self.workers: list[Worker] = []
         self.rollout: RolloutController | None = None
+        self._callbacks: CallbackServer | None = None
         self.cpu_group = None
         self.data_parallel_rank = 0
         self.data_parallel_world_size = 1
@@ -127,6 +129,7 @@ class TrainController:
                 asyncio.run(self._call_all("destroy"))
             except Exception as error:  # a worker that is gone has nothing to destroy
                 logger.warning("the engines of %s could not be destroyed: %s", role, error)
+        self._disconnect()
         self.workers, self._heads = [], []
         self.scheduler.delete_workers(role, reverse_order=True)
 
@@ -182,6 +185,18 @@ class TrainController:
             )
         return await asyncio.gather(*calls)
 
+    def _filled_up(self, data: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        """Return items with groups behind them that no loss counts: each replica has one at least.
+
+        Of such a group the first item has tokens, for the model to have any.
+        """
+        size = (max(self._replicas) + 1) * self.group_size
+        unmasked = dict(data[0])
+        if "loss_mask" in unmasked:
+            unmasked["loss_mask"] = torch.zeros_like(unmasked["loss_mask"])
+        group = [unmasked, *([_empty_like(data[0])] * (self.group_size - 1))]
+        return [*data, *(group * (-len(data) % size // self.group_size))]
+
     def train(self, mode: bool = True) -> TrainController:
         """Switch to training mode, or with False to evaluation mode, and return itself."""
         self._shared_call("train", (mode,), {})
@@ -207,31 +222,56 @@ class TrainController:
         return self._version
 
     def connect_engine(self, rollout: RolloutController, meta: WeightUpdateMeta) -> None:
-        """Name the controller that gets the weights.
+        """Name the controller that gets the weights, by a folder, by HTTP or in a group.
 
         Raises:
-            NotImplementedError: They are to go another way than by a folder.
+            NotImplementedError: They are to go another way.
         """
-        if meta.type != "disk":
+        if meta.type not in WEIGHT_UPDATE_TYPES:
             raise NotImplementedError(
-                f"weight_update_mode {meta.type!r}: controllers give weights on by a folder; set "
-                "it to disk, or start the run with `areal train`, which has the other ways"
+                f"weight_update_mode {meta.type!r} is not available; choose one of "
+                f"{', '.join(WEIGHT_UPDATE_TYPES)}"
             )
+        self._disconnect()
         self.rollout = rollout
+        is_on_one_machine = bool(getattr(self.scheduler, "is_on_one_machine", True))
+        key = getattr(self.scheduler, "key", "")
+        self._callbacks = CallbackServer(rollout.engine, key, is_on_one_machine)
+        callback = RolloutCallback(self._callbacks.start())
+        self._shared_call("connect_engine", (callback, meta), {})
+
+    def _disconnect(self) -> None:
+        self.rollout = None
+        if self._callbacks is not None:
+            self._callbacks.stop()
+            self._callbacks = None
 
     def update_weights(self, meta: WeightUpdateMeta) -> None:
-        """Write the weights to ``meta.path`` and have the servers load them.
+        """Give the servers the weights of now; return when those that can have them.
 
-        Generation goes on while they are written. The folder is deleted when there is a newer one.
+        Generation goes on while they are gathered and written.
+
+        Args:
+            meta: Without a version it is the one that comes next; without a path, the folder in
+                which servers that join later find the weights is one of the run's.
+
+        Raises:
+            RuntimeError: There is nobody to give them to.
         """
-        if self.rollout is None or meta.path is None:
-            raise RuntimeError("call connect_engine() first, with a path in meta")
-        self.save(SaveLoadMeta(path=meta.path, weight_format="hf", with_optim=False))
-        asyncio.run(self.rollout.update_weights_from_disk(meta))
-        if meta.clear_checkpoint_after_load:
-            for older in Path(meta.path).parent.glob("weight_update_v*"):
-                if older != Path(meta.path):
-                    shutil.rmtree(older, ignore_errors=True)
+        if self.rollout is None:
+            raise RuntimeError("call connect_engine() first")
+        if meta.path is None:
+            meta = dataclasses.replace(meta, path=self._weights_path())
+        if meta.version is None:
+            meta = meta.with_version(self.rollout.get_version() + 1)
+        self._shared_call("update_weights", (meta,), {})
+
+    def _weights_path(self) -> str:
+        c, root = self.config, getattr(self.scheduler, "fileroot", None)
+        if root is None:
+            raise RuntimeError("meta.path is not set, and the scheduler has no fileroot")
+        disk = WeightUpdateMeta.from_disk(c.experiment_name, c.trial_name, root, self._role)
+        return str(disk.path)
 
     def save(self, meta: SaveLoadMeta) -> None:
         """Save the model, and the optimiser if asked."""
@@ -292,6 +332,14 @@ def _shares(batches: list[Any], count: int, group_size: int) -> list[list[int]]:
     groups = [sum(sizes[i : i + group_size]) for i in range(0, len(sizes), group_size)]
     parts = partition_sizes(groups, min_groups=count, algorithm="kk")
     return [[g * group_size + k for g in part for k in range(group_size)] for part in parts]
+
+
+def _empty_like(item: dict[str, Any]) -> dict[str, Any]:
+    """Return an item that no loss counts: its masks are 0."""
+    return {
+        name: torch.zeros_like(value) if isinstance(value, torch.Tensor) else value
+        for name, value in item.items()
+    }
 
 
 def _part(value: Any, share: list[int] | None) -> Any:

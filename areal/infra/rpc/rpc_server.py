@@ -64,24 +64,40 @@ class CallError(ArealError, RuntimeError):
 class RpcServer:
     """Serves engines to a controller.
 
-    Calls run one at a time, in one thread. A call that is repeated under its id is not run again:
-    it gets the first one's result.
+    Calls run one at a time, in one thread, unless there are more. A call that is repeated under its
+    id is not run again: it gets the first one's result.
 
     Args:
         api_key: What callers have to know; without one only this machine may listen.
         role: Of this worker, for seeds.
         index: Of this worker.
+        num_threads: How many calls may run side by side.
     """
 
-    def __init__(self, api_key: str, role: str = "worker", index: int = 0) -> None:
+    def __init__(
+        self, api_key: str, role: str = "worker", index: int = 0, num_threads: int = 1
+    ) -> None:
         self._api_key = api_key
         self._role = role
         self._index = index
         self._engines: dict[str, Any] = {}
-        self._thread = ThreadPoolExecutor(1, "areal-engine")
+        # Of engines that somebody else made, what may be called; they are not destroyed here.
+        self._offered: dict[str, frozenset[str]] = {}
+        self._thread = ThreadPoolExecutor(num_threads, "areal-engine")
         self._calls: OrderedDict[str, asyncio.Future[Any]] = OrderedDict()
         self._ports: set[int] = set()
         self._runner: web.AppRunner | None = None
+
+    def offer(self, name: str, engine: Any, methods: frozenset[str]) -> None:
+        """Serve some methods of an engine that exists, and make no others.
+
+        Args:
+            name: Of the engine.
+            engine: Stays its owner's.
+            methods: And properties that callers may use.
+        """
+        self._engines[name] = engine
+        self._offered[name] = methods
 
     async def start(self, host: str, port: int) -> tuple[str, int]:
         """Listen, and return where.
@@ -97,15 +113,17 @@ class RpcServer:
             )
         app = web.Application(client_max_size=MAX_BODY_BYTES, middlewares=[self._guard])
         app.add_routes(
-            [
-                web.get("/health", self._health),
-                web.post("/configure", self._answer(self._configure)),
-                web.post("/set_env", self._answer(self._set_env)),
-                web.post("/create_engine", self._answer(self._create_engine)),
-                web.post("/call", self._answer(self._call)),
-                web.post("/alloc_ports", self._answer(self._alloc_ports)),
-            ]
+            [web.get("/health", self._health), web.post("/call", self._answer(self._call))]
         )
+        if not self._offered:
+            app.add_routes(
+                [
+                    web.post("/configure", self._answer(self._configure)),
+                    web.post("/set_env", self._answer(self._set_env)),
+                    web.post("/create_engine", self._answer(self._create_engine)),
+                    web.post("/alloc_ports", self._answer(self._alloc_ports)),
+                ]
+            )
         self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1)
         await self._runner.setup()
         await web.TCPSite(self._runner, host, port).start()
@@ -114,7 +132,9 @@ class RpcServer:
 
     async def stop(self) -> None:
         """Destroy the engines and stop listening."""
-        for engine in self._engines.values():
+        for name, engine in self._engines.items():
+            if name in self._offered:
+                continue
             try:
                 await self._in_thread(engine.destroy)
             except Exception:
@@ -205,7 +225,9 @@ class RpcServer:
     async def _run(self, body: dict[str, Any]) -> Any:
         engine = self._find(body.get("engine_name"))
         method = str(body.get("method"))
-        function = getattr(engine, method, None) if not method.startswith("_") else None
+        offered = self._offered.get(str(body.get("engine_name")))
+        is_open = not method.startswith("_") and (offered is None or method in offered)
+        function = getattr(engine, method, None) if is_open else None
         if function is None:
             raise CallError(400, f"{type(engine).__name__} has no method {method!r}")
         args, kwargs = body.get("args") or [], body.get("kwargs") or {}

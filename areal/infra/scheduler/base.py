@@ -116,7 +116,7 @@ class CommandScheduler(Scheduler):
         if not experiment_name or not trial_name or not fileroot:
             raise ValueError("a scheduler needs experiment_name, trial_name and fileroot")
         self.experiment_name, self.trial_name = experiment_name, trial_name
-        self.exp_config = exp_config
+        self.exp_config, self.fileroot = exp_config, str(fileroot)
         root = Path(fileroot) / "logs" / names.trial_root(experiment_name, trial_name)
         self.log_dir = Path(log_dir or root).absolute()
         self._n_gpus_per_node = n_gpus_per_node

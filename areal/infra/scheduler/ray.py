@@ -26,10 +26,14 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("RayScheduler")
 
-# A node's own; what else the launcher's environment has goes along.
-_OWN_VARIABLES = ("CUDA_VISIBLE_DEVICES", "HOME", "HOSTNAME", "PATH", "PWD", "TMPDIR")
+# A node's own; what else the launcher's environment has goes along, and wins.
+_OWN_VARIABLES = (
+    *("CUDA_VISIBLE_DEVICES", "HOME", "HOSTNAME", "LD_LIBRARY_PATH", "PATH", "PWD", "TMPDIR"),
+    "AREAL_PARENT_PID",
+)
 _OWN_PREFIXES = ("RAY_", "SLURM_")
 _ANSWER_TIMEOUT_S = 30.0
+_PLACE_ATTEMPTS = 4
 _KILLED = -9
 
 
@@ -42,9 +46,11 @@ class _Watcher:
     def start(self, command: Command, environment: dict[str, str], folder: str) -> str | None:
         """Start a command; return what keeps it from starting on this node, else None."""
         if not Path(folder).is_dir():
-            return f"there is no folder {folder!r}, in which the run was started"
-        kept = {name: value for name, value in environment.items() if name not in os.environ}
-        named = {**kept, **command.environment}
+            return (
+                f"there is no folder {folder!r}, in which the run was started; start it in one "
+                "that all nodes see"
+            )
+        named = {**environment, **command.environment}
         self._process = ManagedProcess(
             command.name, command.argv, named, command.log_path, folder=folder
         )
@@ -80,7 +86,7 @@ class RayProcess:
         command: What to start.
         group: The placement group with its place.
         index: Of the place.
-        environment: Of this process, as far as the node lacks it.
+        environment: Of this process, but for what is a node's own.
         neighbour: Whose place and devices it shares.
     """
 
@@ -132,16 +138,26 @@ class RayProcess:
         self.started_at = time.monotonic()
 
     def obstacle(self, timeout_s: float) -> str | None:
-        """Wait until it runs, and return what keeps it from that, else None."""
+        """Wait until it runs, and return what keeps it from that, else None.
+
+        It is placed again if its node goes away meanwhile.
+        """
         import ray
 
-        try:
-            found: str | None = ray.get(self._started, timeout=timeout_s)
-        except ray.exceptions.GetTimeoutError:
-            return f"its node has not started it in {timeout_s:g} s"
-        except ray.exceptions.RayError as error:
-            return str(error)
-        return found
+        for attempt in range(1, _PLACE_ATTEMPTS + 1):
+            try:
+                found: str | None = ray.get(self._started, timeout=timeout_s)
+            except ray.exceptions.GetTimeoutError:
+                return f"its node has not started it in {timeout_s:g} s"
+            except ray.exceptions.RayError as error:
+                if attempt == _PLACE_ATTEMPTS:
+                    return f"{error}; are the same packages on all nodes?"
+                logger.warning("%s was not started (%s); again", self.name, type(error).__name__)
+                self.start()
+                self.num_starts = 1  # it has never run
+            else:
+                return found
+        raise AssertionError
 
     def exit_code(self) -> int | None:
         """Return how it ended; -9 where its node is gone."""
@@ -268,10 +284,7 @@ class RayScheduler(CommandScheduler):
             for process in processes:
                 process.stop()
             self._free(role)
-            raise WorkerCreationError(
-                f"{'; '.join(trouble)}. Start the run in a folder that all nodes see, and install "
-                "the same packages there"
-            )
+            raise WorkerCreationError("; ".join(trouble))
         self._places |= {process.name: process for process in processes}
         return list(processes)
 
@@ -336,8 +349,6 @@ def connect() -> bool:
     Raises:
         ConfigError: Ray is not installed.
     """
-    # Ray would write a token into the home folder; one in the environment counts as well.
-    os.environ.setdefault("RAY_AUTH_TOKEN", secrets.token_hex(32))
     try:
         import ray  # an optional package
     except ImportError as error:
@@ -351,5 +362,8 @@ def connect() -> bool:
         ray.init(address="auto", **options)
     except ConnectionError:
         logger.warning("there is no Ray cluster; one is made of this machine")
+        # Ray would write a token into the home folder; one in the environment counts as well. A
+        # cluster that is joined has one of its own, or none.
+        os.environ.setdefault("RAY_AUTH_TOKEN", secrets.token_hex(32))
         ray.init(include_dashboard=False, **options)
     return True

@@ -10,6 +10,7 @@ import signal
 import subprocess
 import time
 from collections.abc import Sequence
+from concurrent.futures import Future
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -29,6 +30,22 @@ _CALL_TIMEOUT_S = 60.0
 _KILL_WAIT_S = 40.0
 _ALIVE_S = 60.0
 _LOST = -9
+_CANCELLED = 143  # as a command that was told to end
+# What a job does not leave again; squeue names it for some minutes.
+_OVER = frozenset(
+    {
+        "BOOT_FAIL",
+        "CANCELLED",
+        "COMPLETED",
+        "DEADLINE",
+        "FAILED",
+        "NODE_FAIL",
+        "OUT_OF_MEMORY",
+        "PREEMPTED",
+        "REVOKED",
+        "TIMEOUT",
+    }
+)
 _LAUNCHER = "launcher"
 
 _BATCH = """\
@@ -56,6 +73,8 @@ class _Job(Protocol):
 
     def is_over(self) -> bool: ...
 
+    def end_state(self) -> str: ...
+
     def signal(self, number: int) -> None: ...
 
     def cancel(self) -> None: ...
@@ -67,19 +86,34 @@ class BatchJob:
     def __init__(self, job_id: str) -> None:
         self.id = job_id
         self._state = "PENDING"
+        self._is_over = False
         self._asked_at = float("-inf")
         self._sent: set[int] = set()
 
     def is_over(self) -> bool:
-        """Return whether it has left the queue; Slurm is asked every five seconds at most."""
-        if self._state and time.monotonic() - self._asked_at > _STATE_VALID_S:
+        """Return whether it has ended; Slurm is asked every five seconds at most."""
+        if not self._is_over and time.monotonic() - self._asked_at > _STATE_VALID_S:
             self._asked_at = time.monotonic()
-            found = _call("squeue", "--noheader", "--jobs", self.id, "--format", "%T")
+            query = ("--noheader", "--states=all", "--jobs", self.id, "--format", "%T")
+            found = _call("squeue", *query)
             if found.returncode == 0 or "Invalid job id" in found.stderr:
-                self._state = found.stdout.strip()
+                state = found.stdout.strip()
+                self._is_over = not state or state in _OVER
+                self._state = state
             else:  # a controller that is busy says nothing about the job
                 logger.warning("squeue: %s", found.stderr.strip())
-        return not self._state
+        return self._is_over
+
+    def end_state(self) -> str:
+        """Return how a job that is over ended, such as "NODE_FAIL"; "" where Slurm has forgotten.
+
+        What ``squeue`` no longer knows, ``sacct`` does where there is accounting.
+        """
+        if not self._state and shutil.which("sacct") is not None:
+            query = ("--noheader", "--parsable2", "--allocations", "--format=State")
+            words = _call("sacct", *query, "--jobs", self.id).stdout.split()
+            self._state = words[0] if words else ""
+        return self._state
 
     def signal(self, number: int) -> None:
         """Send a signal to all tasks, once, whoever of them is meant."""
@@ -107,6 +141,9 @@ class StepJob:
     def is_over(self) -> bool:
         return self._process.exit_code() is not None
 
+    def end_state(self) -> str:
+        return ""
+
     def signal(self, number: int) -> None:
         self._process.signal(number)  # srun passes it on
 
@@ -129,6 +166,7 @@ class SlurmProcess:
         self.command = command
         self.job: _Job | None = None
         self._scheduler = scheduler
+        self._code: int | None = None  # of one that noted nothing
 
     @property
     def exit_path(self) -> Path:
@@ -141,15 +179,24 @@ class SlurmProcess:
         self._scheduler.submit(self.name.replace("/", "-"), [self], is_part=True)
 
     def exit_code(self) -> int | None:
-        """Return how it ended; -9 where its job left the queue and it has noted nothing."""
+        """Return how it ended.
+
+        Where it has noted nothing, -9: Slurm has ended its job. A job that somebody cancelled gives
+        143: it is not wanted again.
+        """
         if self.job is None:
             return None
-        if (code := self._noted()) is not None:
-            return code
+        if (code := self._noted()) is not None or self._code is not None:
+            return self._code if code is None else code
         if not self.job.is_over():
             return None
         # What was written last may be on its way through the file system.
-        return _LOST if (code := self._noted()) is None else code
+        if (code := self._noted()) is not None:
+            return code
+        state = self.job.end_state() or "gone from the queue"
+        logger.warning("%s has ended: job %s of Slurm is %s", self.name, self.job.id, state)
+        self._code = _CANCELLED if state.startswith("CANCELLED") else _LOST
+        return self._code
 
     def _noted(self) -> int | None:
         try:
@@ -221,6 +268,7 @@ class SlurmScheduler(CommandScheduler):
         self._mounts = container_mounts
         self._srun_options = srun_additional_args
         self._tasks: dict[str, SlurmProcess] = {}
+        self._submitted: list[Future[BatchJob]] = []
         self._repository.add(_LAUNCHER, os.getpid(), keepalive_ttl=_ALIVE_S)
 
     def start(self, role: str, commands: Sequence[Command], together: bool = True) -> list[Process]:
@@ -262,6 +310,7 @@ class SlurmScheduler(CommandScheduler):
             job = self._batch(role, folder, tasks, processes, together, is_part)
         for process in processes:
             process.job = job
+            process._code = None
             process.num_starts += 1
             process.started_at = time.monotonic()
 
@@ -308,17 +357,30 @@ class SlurmScheduler(CommandScheduler):
             is_part=is_part,
         )
         batch.write_text(text)
-        found = _call("sbatch", "--parsable", str(batch))
-        if found.returncode:
-            raise WorkerCreationError(f"sbatch refuses {batch}: {found.stderr.strip()}")
-        # With several clusters their name follows.
-        return BatchJob(found.stdout.strip().partition(";")[0])
+        # In a thread: a job that is submitted while a signal arrives is known, and ended.
+        self._submitted.append(self._threads.submit(_submit, batch))
+        return self._submitted[-1].result()
+
+    def close(self) -> None:
+        for submitted in self._submitted:
+            if submitted.exception() is None and not submitted.result().is_over():
+                submitted.result().cancel()
+        super().close()
 
     def delete_workers(self, role: str | None = None, reverse_order: bool = False) -> None:
         ids = [process.name for process in self._processes.get(role or "", [])]
         super().delete_workers(role, reverse_order)
         for each in ids:
             self._tasks.pop(each, None)
+
+
+def _submit(batch: Path) -> BatchJob:
+    # A site may let jobs have nothing of the environment.
+    found = _call("sbatch", "--parsable", "--export=ALL", str(batch))
+    if found.returncode:
+        raise WorkerCreationError(f"sbatch refuses {batch}: {found.stderr.strip()}")
+    # With several clusters their name follows.
+    return BatchJob(found.stdout.strip().partition(";")[0])
 
 
 def batch_file(
@@ -436,7 +498,13 @@ def container(spec: SchedulingSpec, kind: str | None = None, mounts: str | None 
 def _call(*argv: str) -> subprocess.CompletedProcess[str]:
     try:
         return subprocess.run(
-            argv, capture_output=True, text=True, check=False, timeout=_CALL_TIMEOUT_S
+            argv,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=_CALL_TIMEOUT_S,
+            start_new_session=True,  # Ctrl-C is the launcher's
         )
     except subprocess.TimeoutExpired:
         return subprocess.CompletedProcess(argv, 1, "", f"{argv[0]} gave no answer")

@@ -9,6 +9,8 @@ from torch import Tensor
 from areal.api.cli_args import PPOActorConfig, PPOCriticConfig, TrainEngineConfig
 from areal.engine.training.by_config import ArchonEngine, FSDPEngine
 from areal.engine.training.engine import PackedTrainEngine
+from areal.infra.controller.algorithms import PPOActorController, PPOCriticController
+from areal.infra.controller.train_controller import TrainController
 from areal.trainer.ppo.actor import PPOActor
 from areal.trainer.ppo.critic import PPOCritic
 from areal.utils.data import TensorDict
@@ -18,6 +20,7 @@ class _ActorMethods(PackedTrainEngine):
     """Adds what ``PPOActor`` does to an engine."""
 
     config_class: ClassVar[type[TrainEngineConfig]] = PPOActorConfig
+    controller_class: ClassVar[type[TrainController]] = PPOActorController
 
     def __init__(self, config: PPOActorConfig) -> None:
         super().__init__(config)  # type: ignore[call-arg]  # an engine by its configuration
@@ -37,6 +40,7 @@ class _CriticMethods(PackedTrainEngine):
     """Adds what ``PPOCritic`` does to an engine."""
 
     config_class: ClassVar[type[TrainEngineConfig]] = PPOCriticConfig
+    controller_class: ClassVar[type[TrainController]] = PPOCriticController
 
     def __init__(self, config: PPOCriticConfig) -> None:
         super().__init__(config)  # type: ignore[call-arg]  # an engine by its configuration

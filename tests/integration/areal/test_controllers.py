@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import dataclasses
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -13,23 +14,28 @@ from safetensors.torch import load_file
 
 from areal.api import FinetuneSpec, SaveLoadMeta, WeightUpdateMeta
 from areal.api.cli_args import (
+    DPOEngineConfig,
     GenerationHyperparameters,
     InferenceEngineConfig,
     OptimizerConfig,
     PPOActorConfig,
     SchedulingSpec,
+    TrainEngineConfig,
 )
 from areal.engine import RemoteLocalEngine
-from areal.engine.fsdp_engine import FSDPPPOActor
+from areal.engine.fsdp_engine import FSDPDPOEngine, FSDPLMEngine, FSDPPPOActor, FSDPRWEngine
 from areal.infra import RolloutController, TrainController
+from areal.infra.controller import PPOActorController
 from areal.infra.scheduler import LocalScheduler
 from areal.infra.scheduler.exceptions import EngineCallError
+from areal.utils import stats_tracker
 from areal.utils.data import pad_sequences_to_tensors
 from areal.utils.hf_utils import load_hf_tokenizer
 from areal.workflow.rlvr import RLVRWorkflow
 from tests.integration.areal.conftest import environment
 from tests.tiny_runs import get_digits_rl_dataset
 
+SLOW = pytest.mark.slow
 SPEC = FinetuneSpec(total_train_epochs=1, dataset_size=40, train_batch_size=4)
 
 
@@ -82,7 +88,8 @@ def test_controlled_processes_compute_what_one_does(
     alone = FSDPPPOActor(actor_config(warm_model, "fsdp:d1"))
     alone.initialize(None, SPEC)
     actor = FSDPPPOActor.as_controller(actor_config(warm_model, backend), scheduler)
-    assert type(actor) is TrainController
+    assert type(actor) is PPOActorController
+    assert isinstance(actor, TrainController)
     actor.initialize("actor", SPEC)
     rows = trajectories()
     for one, other in zip(alone.compute_logp(rows), actor.compute_logp(rows), strict=True):
@@ -102,7 +109,12 @@ def test_controlled_processes_compute_what_one_does(
     assert any(not before[name].equal(results[0][name]) for name in before)
     for name, expected in results[0].items():
         torch.testing.assert_close(results[1][name], expected, atol=1e-4, rtol=0)
-    assert actor.export_stats() is not None
+    stats = stats_tracker.export_all()
+    assert "ppo_actor/actor_loss" in stats
+    assert actor.export_stats()["ppo_actor/grad_norm"] == pytest.approx(
+        stats["ppo_actor/grad_norm"], abs=1e-4
+    )
+    assert not actor.export_stats()
     with pytest.raises(AttributeError, match="no 'compute_values'"):
         actor.compute_values(rows)
     with pytest.raises(EngineCallError, match="no_such_folder"):
@@ -112,8 +124,12 @@ def test_controlled_processes_compute_what_one_does(
     actor.destroy()
 
 
+@pytest.mark.parametrize(
+    ("way", "backend"),
+    [("disk", "fsdp:d1"), ("xccl", "fsdp:d2"), pytest.param("http", "fsdp:d1", marks=SLOW)],
+)
 def test_rollouts_and_training_go_through_controllers(
-    warm_model: Path, tmp_path: Path, scheduler: LocalScheduler
+    warm_model: Path, tmp_path: Path, scheduler: LocalScheduler, way: Any, backend: str
 ) -> None:
     rollout = RemoteLocalEngine.as_controller(
         InferenceEngineConfig(
@@ -128,13 +144,14 @@ def test_rollouts_and_training_go_through_controllers(
         scheduler,
     )
     assert type(rollout) is RolloutController
-    actor = FSDPPPOActor.as_controller(actor_config(warm_model, "fsdp:d1"), scheduler)
+    actor = FSDPPPOActor.as_controller(actor_config(warm_model, backend), scheduler)
     tokenizer = load_hf_tokenizer(str(warm_model))
     gconfig = GenerationHyperparameters(n_samples=2, max_new_tokens=4)
     workflow = RLVRWorkflow("tests.tiny_runs.sevens", gconfig, tokenizer)
     dataset = get_digits_rl_dataset("")
     rows = [dataset[i : i + 4] for i in range(0, 16, 4)]
     meta = WeightUpdateMeta.from_disk("e", "t", str(tmp_path))
+    meta = dataclasses.replace(meta, type=way)
     try:
         actor.initialize("actor", SPEC)
         rollout.initialize("rollout", {"model_path": str(warm_model)})
@@ -149,10 +166,76 @@ def test_rollouts_and_training_go_through_controllers(
             actor.set_version(step + 1)
             rollout.set_version(step + 1)
         assert rollout.export_stats()["servers/serving"] == 2
+        # What the servers hold is what was trained.
+        given = trajectories()
+        for row, one, other in zip(
+            given, actor.compute_logp(given), rollout.compute_logp(given), strict=True
+        ):
+            is_answer = row["loss_mask"][:, 1:].bool()
+            torch.testing.assert_close(
+                one[:, :-1][is_answer], other[:, 1:][is_answer], atol=1e-5, rtol=0
+            )
         folder = Path(str(meta.with_version(3).path))
-        assert [path.name for path in folder.parent.iterdir()] == [folder.name]
+        if way != "xccl":  # which keeps it in the background
+            assert [path.name for path in folder.parent.iterdir()] == [folder.name]
     finally:
         rollout.destroy()
         actor.destroy()
-    with pytest.raises(NotImplementedError, match="disk"):
-        actor.connect_engine(rollout, WeightUpdateMeta(type="xccl"))
+    with pytest.raises(NotImplementedError, match="choose one of disk, http, xccl"):
+        actor.connect_engine(rollout, WeightUpdateMeta(type="awex"))
+
+
+def pairs(count: int) -> list[dict[str, Any]]:
+    """Returns trajectories, chosen and rejected in turn, of very different lengths."""
+    generator = torch.Generator().manual_seed(1)
+    rows = []
+    for i in range(2 * count):
+        ids = torch.randint(0, 10, (1, 3 + (5 * i) % 11), generator=generator)
+        mask = torch.ones_like(ids)
+        rows.append({"input_ids": ids, "attention_mask": mask.bool(), "loss_mask": mask})
+    return rows
+
+
+@pytest.mark.parametrize("kind", ["rw", pytest.param("dpo", marks=SLOW), "lm"])
+def test_given_rows_are_shared_out_whole(
+    warm_model: Path, scheduler: LocalScheduler, kind: str
+) -> None:
+    cls = {"rw": FSDPRWEngine, "dpo": FSDPDPOEngine, "lm": FSDPLMEngine}[kind]
+    config_class = DPOEngineConfig if kind == "dpo" else TrainEngineConfig
+
+    def settings(backend: str) -> TrainEngineConfig:
+        return config_class(
+            experiment_name="e",
+            trial_name="t",
+            path=str(warm_model),
+            backend=backend,
+            dtype="float32",
+            is_critic=kind == "rw",
+            optimizer=OptimizerConfig(lr=0.01, warmup_steps=0),
+            scheduling_spec=(SchedulingSpec(cpu=1),),
+        )
+
+    alone = cls(settings("fsdp:d1"))
+    alone.initialize(None, SPEC)
+    several = cls.as_controller(settings("fsdp:d2"), scheduler)
+    several.initialize("actor", SPEC)
+    assert several.group_size == (1 if kind == "lm" else 2)
+    results = []
+    for engine in (alone, several):
+        rows = pairs(4)
+        if kind == "dpo":
+            logprobs = engine.compute_logp(rows)
+            for row, logprob in zip(rows, logprobs, strict=True):
+                row["ref_logprobs"] = logprob - 0.1
+        found = [getattr(engine, f"train_{kind}")(rows)]
+        # Three pairs, or seven rows, are not the same number for both.
+        rest = rows[:7] if kind == "lm" else rows[:6]
+        found += [getattr(engine, f"evaluate_{kind}")(rest)]
+        found += [getattr(engine, f"evaluate_{kind}")(rows[:2])]  # one process has none
+        results.append(found)
+    for one, other in zip(*results, strict=True):
+        assert one.keys() == other.keys()
+        for name, value in one.items():
+            if "tokens" not in name:
+                assert other[name] == pytest.approx(value, abs=1e-4), name
+    several.destroy()

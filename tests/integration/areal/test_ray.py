@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import os
+import subprocess
+import sys
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -14,10 +17,13 @@ from areal.api.cli_args import SchedulingSpec
 from areal.api.scheduler_api import Job
 from areal.infra.scheduler import RayScheduler
 from areal.infra.scheduler.exceptions import WorkerCreationError, WorkerFailedError
+from areal.utils.network import find_free_ports
 from tests.echo_worker import COMMAND, ENGINE
 from tests.scheduler_kinds import TIMEOUT_S, is_running, ray_cluster, until
 
 pytestmark = pytest.mark.slow
+
+ROOT = Path(__file__).parents[3]
 
 
 @pytest.fixture
@@ -84,6 +90,25 @@ def test_a_node_that_goes_takes_its_workers_and_no_other(
     assert process.exit_code() is None
 
 
+def test_the_launchers_variables_win(cluster: Any, tmp_path: Path) -> None:
+    # What the node has is what this process had when the cluster was made.
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("HF_HUB_OFFLINE", "of the launcher")
+        scheduler = RayScheduler(
+            n_gpus_per_node=1,
+            startup_timeout=TIMEOUT_S,
+            experiment_name="e",
+            trial_name="t",
+            fileroot=str(tmp_path),
+        )
+    scheduler.create_workers(job("a"))
+    scheduler.get_workers("a", TIMEOUT_S)
+    asyncio.run(scheduler.create_engine("a/0", ENGINE, "e"))
+    found = scheduler.call_engine("a/0", "environment", "e", "HF_HUB_OFFLINE")
+    assert found == ["of the launcher"]
+    scheduler.close()
+
+
 def test_what_has_no_room_is_refused_with_what_there_is(scheduler: RayScheduler) -> None:
     scheduler._startup_timeout = 1.0
     with pytest.raises(WorkerCreationError, match=r"no room for role 'a'.*'CPU': 64.*'CPU': 1"):
@@ -106,3 +131,71 @@ def test_a_folder_that_a_node_lacks_is_refused(
 def test_the_home_folder_gets_no_token(scheduler: RayScheduler) -> None:
     token = Path.home() / ".ray" / "auth_token"
     assert not token.exists() or token.read_text() != os.environ["RAY_AUTH_TOKEN"]
+
+
+JOIN = """
+from areal.infra.scheduler.ray import connect
+
+connect()
+import ray
+
+
+@ray.remote
+class Actor:
+    def answer(self):
+        return "up"
+
+
+actor = Actor.remote()
+print(ray.get(actor.answer.remote(), timeout=60))
+"""
+
+
+def without_token(home: Path, **variables: str) -> dict[str, str]:
+    kept = {k: v for k, v in os.environ.items() if not k.startswith("RAY_")}
+    own = {"HOME": str(home), "PYTHONPATH": str(ROOT), "RAY_USAGE_STATS_ENABLED": "0"}
+    return {**kept, **own, **variables}
+
+
+def run_without_token(
+    home: Path, program: str, **variables: str
+) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-c", program],
+        env=without_token(home, **variables),
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=180,
+    )
+
+
+def test_a_cluster_that_was_started_by_hand_is_joined(tmp_path: Path) -> None:
+    (port,) = find_free_ports(1, (6400, 7000))  # outside those of its workers
+    words = ["start", "--head", "--block", f"--port={port}", "--num-cpus=4"]
+    options = ["--include-dashboard=false", "--object-store-memory=100000000"]
+    with (
+        # A short path: Ray makes sockets in it.
+        tempfile.TemporaryDirectory(dir="/tmp") as scratch,
+        (tmp_path / "ray.log").open("wb") as log,
+        subprocess.Popen(
+            [Path(sys.executable).with_name("ray"), *words, *options],
+            env=without_token(tmp_path, RAY_TMPDIR=scratch),
+            stdout=log,
+            stderr=log,
+        ) as head,
+    ):
+        try:
+            until(lambda: "Ray runtime started" in (tmp_path / "ray.log").read_text())
+            done = run_without_token(tmp_path, JOIN, RAY_TMPDIR=scratch)
+        finally:
+            head.terminate()
+    assert done.stdout.splitlines()[-1:] == ["up"], done.stderr
+    assert not (tmp_path / ".ray").exists()
+
+
+def test_a_cluster_of_its_own_asks_for_a_token_and_writes_none(tmp_path: Path) -> None:
+    asks = "assert os.environ['RAY_AUTH_TOKEN'] and os.environ['RAY_AUTH_MODE'] == 'token'"
+    done = run_without_token(tmp_path, f"import os{JOIN}{asks}")
+    assert done.stdout.splitlines()[-1:] == ["up"], done.stderr
+    assert not (tmp_path / ".ray").exists()

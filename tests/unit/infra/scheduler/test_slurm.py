@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import signal
 import stat
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 from typing import Any
@@ -16,11 +18,12 @@ import pytest
 from areal.api.cli_args import SchedulingSpec
 from areal.api.errors import ConfigError
 from areal.api.scheduler_api import Job
-from areal.infra.scheduler import SlurmScheduler
+from areal.infra.scheduler import SlurmScheduler, slurm
 from areal.infra.scheduler.base import Command
 from areal.infra.scheduler.exceptions import WorkerCreationError
 from areal.infra.scheduler.slurm import SlurmProcess, batch_file, container, tasks_file
-from tests.echo_worker import COMMAND
+from tests import fake_slurm
+from tests.echo_worker import COMMAND, ENGINE
 from tests.scheduler_kinds import slurm_programs
 
 ROOT = Path(__file__).parents[4]
@@ -199,3 +202,102 @@ def test_a_job_ends_when_its_launcher_was_killed(tmp_path: Path) -> None:
                 check=False,
                 capture_output=True,
             )
+
+
+def fails(process: Any) -> int:
+    give_up_at = time.monotonic() + TIMEOUT_S
+    while (code := process.exit_code()) is None:
+        assert time.monotonic() < give_up_at
+        time.sleep(0.1)
+    return int(code)
+
+
+def end_job(state: str, folder: Path) -> None:
+    """End the first job as Slurm does: at once, so that no task notes anything."""
+    path = folder / "jobs" / "1"
+    (path / "state").write_text(state)
+    for group in path.glob("group-*"):
+        os.killpg(int(group.name.partition("-")[2]), signal.SIGKILL)
+
+
+@pytest.mark.parametrize(
+    ("state", "code"), [("NODE_FAIL", -9), ("TIMEOUT", -9), ("CANCELLED", 143), ("", -9)]
+)
+def test_how_slurm_ended_a_job_is_known(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    state: str,
+    code: int,
+) -> None:
+    monkeypatch.setattr(slurm, "_STATE_VALID_S", 0.2)
+    with slurm_programs(tmp_path):
+        scheduler = make(tmp_path)
+        scheduler.create_workers(job())
+        scheduler.get_workers("a", TIMEOUT_S)
+        (process,) = scheduler._processes["a"]
+        end_job(state, tmp_path)
+        assert fails(process) == code
+        assert fails(process) == code
+        (record,) = [r for r in caplog.records if "has ended" in r.getMessage()]
+        assert (
+            f"a/0 has ended: job 1 of Slurm is {state or 'gone from the queue'}" in record.message
+        )
+        started = time.monotonic()
+        scheduler.close()  # which waits for no job that is over
+        assert time.monotonic() - started < 5
+
+
+def test_accounting_knows_what_the_queue_has_forgotten(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(slurm, "_STATE_VALID_S", 0.2)
+    with slurm_programs(tmp_path):
+        sacct = tmp_path / "bin" / "sacct"
+        sacct.write_text("#!/bin/sh\necho 'CANCELLED by 1000'\n")
+        sacct.chmod(0o755)
+        scheduler = make(tmp_path)
+        scheduler.create_workers(job())
+        (process,) = scheduler._processes["a"]
+        end_job("", tmp_path)
+        (tmp_path / "jobs/1/state").unlink()
+        assert fails(process) == 143
+        assert "is CANCELLED" in caplog.text
+        scheduler.close()
+
+
+def test_jobs_have_the_environment_where_a_site_would_not_give_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SBATCH_EXPORT", "NONE")
+    monkeypatch.setenv("OF_THE_SHELL", "x y")
+    with slurm_programs(tmp_path):
+        scheduler = make(tmp_path)
+        scheduler.create_workers(job())
+        scheduler.get_workers("a", TIMEOUT_S)
+        asyncio.run(scheduler.create_engine("a/0", ENGINE, "e"))
+        assert scheduler.call_engine("a/0", "environment", "e", "OF_THE_SHELL") == ["x y"]
+        scheduler.close()
+
+
+def test_a_job_that_is_submitted_while_a_signal_arrives_is_cancelled(tmp_path: Path) -> None:
+    with slurm_programs(tmp_path):
+        sbatch = tmp_path / "bin" / "sbatch"
+        sbatch.rename(tmp_path / "sbatch")
+        sbatch.write_text(
+            f'#!/bin/sh\n{tmp_path}/sbatch "$@"\ntouch {tmp_path}/submitted\nsleep 1\n'
+        )
+        sbatch.chmod(0o755)
+        scheduler = make(tmp_path)
+
+        def interrupt() -> None:
+            while not (tmp_path / "submitted").exists():
+                time.sleep(0.05)
+            os.kill(os.getpid(), signal.SIGINT)
+
+        threading.Thread(target=interrupt).start()
+        with pytest.raises(KeyboardInterrupt):
+            scheduler.create_workers(job())
+        scheduler.close()
+        batch = int((tmp_path / "jobs/1/batch").read_text())
+        assert not fake_slurm.is_running(batch)
