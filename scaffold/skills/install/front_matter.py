@@ -127,6 +127,15 @@ def granted_in(data: bytes) -> list[str]:
     return found + [row[1] for row in lines if row is not None and _plain(row[1]) in GRANTS]
 
 
+def is_grant(key: str) -> bool:
+    """Return whether a key of a subagent's metadata lets it do something unasked.
+
+    ``tools`` does not: it restricts a subagent, which without it has every tool.
+    """
+    inner = _CLIENT_KEY.fullmatch(key)
+    return inner is not None and _plain(inner[1]) in GRANTS - {"tools"}
+
+
 def other_keys(data: bytes) -> list[Key]:
     """Return the keys that the specification does not know, without those that grant."""
     rows, head = _split(data)

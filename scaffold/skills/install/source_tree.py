@@ -103,6 +103,39 @@ def tree_of_folder(root: Path) -> Tree:
     return Tree(entries, read)
 
 
+def mounted(tree: Tree, folder: str, other: Tree) -> Tree:
+    """Return a tree with another one in a folder of it."""
+    start = f"{folder}/"
+    more = {
+        start + path: each._replace(key=start + each.key) for path, each in other.entries.items()
+    }
+
+    def read(keys: Iterable[str]) -> dict[str, bytes]:
+        named = list(keys)
+        inner = other.read(key.removeprefix(start) for key in named if key in more)
+        outer = tree.read(key for key in named if key not in more)
+        return {**outer, **{start + key: data for key, data in inner.items()}}
+
+    return Tree({**tree.entries, **more}, read)
+
+
+def read_single(tree: Tree, folder: str, file: str) -> SkillFile:
+    """Return one file of a folder; a link is resolved inside the folder.
+
+    Raises:
+        ScaffoldError: The file is too large, or its path could do harm.
+    """
+    path = f"{folder}/{file}"
+    start = f"{folder}/"
+    inside = {
+        each.removeprefix(start): e for each, e in tree.entries.items() if each.startswith(start)
+    }
+    _check_paths(folder, {file: tree.entries[path]})
+    entry = _resolved(tree, folder, file, inside)
+    _check_size(path, {file: entry})
+    return SkillFile(tree.read([entry.key])[entry.key], False)
+
+
 def read_skill(tree: Tree, folder: str) -> dict[str, SkillFile]:
     """Return the files of one skill by their paths in its folder; links to files are resolved.
 

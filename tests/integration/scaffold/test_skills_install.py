@@ -674,7 +674,7 @@ def test_without_git(run: Run, source: Path, target: Path, monkeypatch: pytest.M
 def test_a_newer_lock_file_is_refused(run: Run, source: Path, target: Path) -> None:
     assert run(str(source), "plain")[0] == 0
     text = (target / LOCK).read_text("utf-8")
-    (target / LOCK).write_text(text.replace("schema = 1", "schema = 2"), "utf-8")
+    (target / LOCK).write_text(text.replace("schema = 2", "schema = 3"), "utf-8")
     for words in ([str(source)], ["--update"], ["--check"], ["--remove", "plain"]):
         outcome = run(*words)
         assert error_of(outcome) == (1, "target_newer")
