@@ -72,12 +72,12 @@ def test_skills_that_another_installer_copied_pass_the_check(tmp_path: Path) -> 
     assert check_repository(Repository.at(tmp_path)).findings, "nobody says that they are others'"
 
 
-@pytest.mark.parametrize("skill", sorted(ROOT.glob(".agents/skills/*/SKILL.md")), ids=str)
 @pytest.mark.parametrize("skill", sorted(ROOT.glob(".agents/skills/add-*/SKILL.md")), ids=str)
 def test_adding_ends_with_one_gate(skill: Path) -> None:
     text = " ".join(skill.read_text(encoding="utf-8").split())
     assert re.search(r"Nothing else is to be run: `verify` .*Add, edit[\w ]*, verify, done\.", text)
 
 
+@pytest.mark.parametrize("skill", sorted(ROOT.glob(".agents/skills/*/SKILL.md")), ids=str)
 def test_a_skill_says_how_to_get_its_command(skill: Path) -> None:
     assert "? `pip install areal-scaffold`." in skill.read_text(encoding="utf-8")
