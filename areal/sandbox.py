@@ -337,7 +337,7 @@ def read_tests(test_code: Any, entry_point: str | None = None) -> list[tuple[str
             source += f"\ncheck({entry_point})"
         statements = ast.parse(source).body
     except (SyntaxError, TypeError, ValueError) as error:
-        raise ValueError(f"the row's test_code is no Python: {error}") from error
+        raise ValueError(f"the row's test_code is not valid Python: {error}") from error
     # A runner of unittest catches what fails; each method of a case is a test by itself.
     statements = [node for node in statements if not _runs_cases(_names_of(node))]
     for case in [n for n in statements if isinstance(n, ast.ClassDef) and _is_case(n)]:
@@ -1290,7 +1290,7 @@ class _Asking:
         if callable(value):
             self.functions[id(value)] = value
             return ["function", id(value)]
-        self.unusable = f"give the program a {type(value).__name__}, which is no plain value"
+        self.unusable = f"give the program a {type(value).__name__}, which is not a plain value"
         raise _UnusableError(self.unusable)
 
     def unpack(self, data: Any) -> Any:

@@ -311,7 +311,7 @@ def _chat_messages(req: ModelRequest) -> list[dict[str, Any]]:
 
 def _token_id(name: str) -> int:
     if not name.startswith(_TOKEN_PREFIX):
-        raise ValueError("a token is no id: the server ignores return_tokens_as_token_ids")
+        raise ValueError("a token is not an id: the server ignores return_tokens_as_token_ids")
     return int(name.removeprefix(_TOKEN_PREFIX))
 
 

@@ -53,7 +53,7 @@ def parse_version(text: str) -> Version:
         return Version(text)
     except InvalidVersion as error:
         raise RequestError(
-            f"{text!r} is no version",
+            f"{text!r} is not a version",
             code="requirement_invalid",
             hint="give one release, such as 8.1.8",
         ) from error

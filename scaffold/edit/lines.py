@@ -119,7 +119,7 @@ def require_one_line(entry: Entry, context: Context) -> None:
         RegistryError: One of them holds a line break or a control character, or the key is empty.
     """
     if not entry.key.strip() or _CONTROL.search(entry.key + entry.value):
-        raise context.refusal("registry_computed", 0, "the entry is no single line of text")
+        raise context.refusal("registry_computed", 0, "the entry has more than one line")
 
 
 @dataclass(frozen=True)

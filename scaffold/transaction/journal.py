@@ -164,7 +164,7 @@ def _parse(data: Mapping[str, Any], path: Path) -> Journal:
     token = str(data["token"])
     # It becomes part of the names of files that are deleted.
     if not re.fullmatch("[0-9a-f]{8}", token):
-        raise ValueError(f"{token!r} is no token")
+        raise ValueError(f"{token!r} is not a token")
     return Journal(str(data["command"]), token, folders, pruned, steps)
 
 
@@ -178,5 +178,5 @@ def _inside(path: object) -> str:
 
 def _hash(value: object) -> str | None:
     if value is not None and not (isinstance(value, str) and re.fullmatch("[0-9a-f]{64}", value)):
-        raise ValueError(f"{value!r} is no hash")
+        raise ValueError(f"{value!r} is not a hash")
     return value

@@ -226,7 +226,9 @@ def _missing(root: Path, folders: Sequence[str], path: str) -> list[str]:
     """Return which of the folders above a path are to be made."""
     for folder in folders:
         if os.path.lexists(root / folder) and not (root / folder).is_dir():
-            raise ConflictError(f"{folder} is no folder, and {path} goes there", code="file_exists")
+            raise ConflictError(
+                f"{folder} is not a folder, and {path} goes there", code="file_exists"
+            )
     return [folder for folder in folders if not (root / folder).exists()]
 
 

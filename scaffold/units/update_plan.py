@@ -112,7 +112,7 @@ class _Merging:
             raise LedgerError(
                 f"{base_path(self.made.kind, self.made.name, file.path)} is missing",
                 code="base_missing",
-                hint="take it back from version control",
+                hint="restore it from version control",
             )
         merged = merge(file.path, base, mine, file.data)
         if merged.data != mine:
@@ -157,7 +157,7 @@ class _Merging:
         if data is None:
             raise ConflictError(
                 f"the registry {entry.file} is missing", code="registry_missing",
-                hint="take it back from version control",
+                hint="restore it from version control",
             )  # fmt: skip
         return data
 

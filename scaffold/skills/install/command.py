@@ -395,7 +395,7 @@ def _check_allowed(named: Iterable[str], reads: Sequence[_Read]) -> None:
     wrong = [each for each in named if each not in known]
     if wrong:
         raise RequestError(
-            f"--allow-hidden names {wrong[0]!r}, which is no file of a skill",
+            f"--allow-hidden names {wrong[0]!r}, which is not a file of a skill",
             code="usage",
             hint="write it as SKILL/FILE, such as add-thing/SKILL.md",
         )
@@ -407,7 +407,7 @@ def _check_overwrite(named: Iterable[str], skills: Sequence[LockedSkill]) -> Non
     wrong = [each for each in named if not each.startswith(tuple(known))]
     if wrong:
         raise RequestError(
-            f"--overwrite names {wrong[0]!r}, which is no file of a skill that is renewed",
+            f"--overwrite names {wrong[0]!r}, which is not a file of a skill that is renewed",
             code="usage",
             hint="write it as it is reported, such as .agents/skills/add-thing/SKILL.md",
         )

@@ -101,7 +101,7 @@ class LockedSkill:
             raise LedgerError(
                 f"{LOCK} gives that as the source of {self.name}: {error.message}",
                 code=error.code,
-                hint="--remove it, and install it from where it is now",
+                hint="remove it with --remove, then install it from its new location",
             ) from error
 
     def described(self) -> str:
@@ -196,7 +196,7 @@ def _read_skill(fields: Fields) -> LockedSkill:
         raise FieldError(f"{fields.where}: roots must be of {', '.join(known)}")
     kind = fields.text("kind")
     if kind not in ("builtin", "folder", "git"):
-        raise FieldError(f"{fields.where}: {kind!r} is no kind of source")
+        raise FieldError(f"{fields.where}: {kind!r} is not a source kind")
     skill = LockedSkill(
         name=name,
         source=fields.text("source"),
@@ -245,5 +245,5 @@ def _read_file(row: Fields, name: str, roots: Iterable[str]) -> LockedFile:
 
 def _invalid(message: str) -> ScaffoldError:
     return LedgerError(
-        message, code="skill_lock_invalid", hint="repair it, or take it back from version control"
+        message, code="skill_lock_invalid", hint="repair it, or restore it from version control"
     )

@@ -65,7 +65,7 @@ def find_target(here: Path, target: str | None, *, user: bool) -> Path:
         if (folder / ".git").exists() or any((folder / root).is_dir() for root in ROOTS):
             return folder.resolve()
     raise TargetError(
-        f"{here} lies in no repository",
+        f"{here} is not in a repository",
         code="target_missing",
         hint="name a folder with --target DIR, or install for yourself with --user",
     )

@@ -68,7 +68,7 @@ def _plain(skill: Skill, path: str, data: bytes, grant_tools: bool) -> bytes:
     try:
         head = read_front_matter(data.decode())
     except UnicodeDecodeError as error:
-        raise _invalid(f"{where} is no UTF-8 text") from error
+        raise _invalid(f"{where} is not UTF-8 text") from error
     if head.problem is not None:
         raise _invalid(f"{where}:{head.problem_line}: {head.problem}")
     return without_grants(data, where)
@@ -109,5 +109,5 @@ def _where(skill: Skill, path: str) -> str:
 
 
 def _invalid(message: str) -> ScaffoldError:
-    hint = "the skill has to be repaired where it comes from"
+    hint = "repair the skill in its source"
     return ScaffoldError(message, code="skill_invalid", hint=hint)

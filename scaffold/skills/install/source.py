@@ -133,9 +133,9 @@ def take_skills(opened: Opened, wanted: Sequence[str]) -> list[Skill]:
     found, agents = find_skills(opened), _subagents(opened)
     if not found and not agents:
         raise ScaffoldError(
-            f"{opened.source} holds no skill: no folder with a {SKILL_FILE}",
+            f"{opened.source} has no skill: no folder with a {SKILL_FILE}",
             code="skill_unknown",
-            hint="name the folder or repository that holds the skills",
+            hint="name the folder or repository with the skills",
         )
     names = list(dict.fromkeys(each.strip("/") for each in wanted)) or [*found, *agents]
     return [
@@ -259,13 +259,13 @@ def _folder_of(opened: Opened, found: dict[str, list[str]], wanted: str) -> str:
         places = _by_front_matter(opened, found, wanted)
     if not places:
         raise ScaffoldError(
-            f"{opened.source} holds no skill {wanted!r}{nearest(wanted, filter(None, found))}",
+            f"{opened.source} has no skill {wanted!r}{nearest(wanted, filter(None, found))}",
             code="skill_unknown",
             hint="name one of these, or its folder in the source",
         )
     if len(places) > 1:
         raise ScaffoldError(
-            f"{opened.source} holds {wanted or 'a skill'} twice: {', '.join(places)}",
+            f"{opened.source} has {wanted or 'a skill'} twice: {', '.join(places)}",
             code="skill_ambiguous",
             hint="name the folder that is meant",
         )

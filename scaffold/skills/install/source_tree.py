@@ -92,9 +92,9 @@ def tree_of_folder(root: Path) -> Tree:
         entries[key] = _entry(path, key)
         if len(entries) > MAX_SOURCE_FILES:
             raise ScaffoldError(
-                f"{root} holds more than {MAX_SOURCE_FILES} files",
+                f"{root} has more than {MAX_SOURCE_FILES} files",
                 code="source_invalid",
-                hint="name the folder that holds the skills",
+                hint="name the folder with the skills",
             )
 
     def read(keys: Iterable[str]) -> dict[str, bytes]:
@@ -195,7 +195,7 @@ def _bytes_of(root: Path, key: str) -> bytes:
         raise ScaffoldError(
             f"{place} cannot be read: {error.strerror}",
             code="source_unreadable",
-            hint="give read permission, or take it out of the skill",
+            hint="give read permission, or delete it from the skill",
         ) from error
 
 
@@ -218,7 +218,7 @@ def _check_paths(folder: str, entries: Mapping[str, Entry]) -> None:
 
 
 _WRONG: dict[str, str] = {
-    "special": "is no file: a device, a pipe or a socket",
+    "special": "is not a file: a device, a pipe or a socket",
     "submodule": "is a submodule, which is not fetched",
     "unreadable": "cannot be read",
 }
@@ -230,7 +230,7 @@ def _harm(path: str) -> str:
     try:
         path.encode()
     except UnicodeEncodeError:
-        return "has a name that is no UTF-8"
+        return "has a name that is not UTF-8"
     if len(path) > MAX_PATH:
         return f"has more than {MAX_PATH} characters"
     if path.startswith("/") or ".." in parts or "." in parts or "" in parts:
@@ -288,5 +288,5 @@ def _too_large(message: str) -> ScaffoldError:
 
 def _unsafe(folder: str, path: str, reason: str, code: str = "skill_unsafe") -> ScaffoldError:
     where = posixpath.join(folder, path)
-    hint = "nothing was written; ask the author of the skill to take it out"
+    hint = "nothing was written; ask the skill's author to remove it"
     return ScaffoldError(f"{where} {reason}", code=code, hint=hint)

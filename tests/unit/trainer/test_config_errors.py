@@ -72,7 +72,7 @@ pytestmark = pytest.mark.usefixtures("short_runs")
 HERE = __name__
 RL: list[tuple[dict[str, Any] | list[str], str]] = [
     (["run.eval_workflow_kwargs={x: 1}"], "Set the missing ones in run.eval_workflow_kwargs"),
-    (["actor.mb_spec.granularity=3"], "no multiple of mb_spec.granularity=3"),
+    (["actor.mb_spec.granularity=3"], "not a multiple of mb_spec.granularity=3"),
     (["actor.mb_spec.n_mbs_divisor=40"], "mb_spec.n_mbs_divisor=40"),
     # keys and values of the file
     (["actor.optimiser.lr=1"], "actor.optimizer"),

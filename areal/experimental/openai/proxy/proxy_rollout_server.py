@@ -283,7 +283,7 @@ async def _body(request: web.Request) -> dict[str, Any]:
     if announced > _MAX_BODY_BYTES:  # it is not read at all
         raise web.HTTPRequestEntityTooLarge(_MAX_BODY_BYTES, announced)
     try:
-        with refusing_malformed("the body is no JSON or"):
+        with refusing_malformed("the body is not valid JSON or"):
             body = await request.json() if request.can_read_body else {}
     except web.RequestPayloadError as error:  # compressed in a way that it is not
         raise RequestError(f"the body cannot be read: {error}") from error

@@ -132,7 +132,7 @@ def test_names_are_inherited_in_python_too() -> None:
         (["seed"], "cannot read override 'seed'; write key=value"),
         (["~seed=1"], "cannot read override '~seed=1'"),
         (["actor.path=${tokenizer_path}", "tokenizer_path=${actor.path}"], "ecursi"),
-        (["actor=[1"], "the value is no valid YAML"),
+        (["actor=[1"], "the value is not valid YAML"),
         (["--sed", "4"], "unknown option '--sed'"),
     ],
 )

@@ -71,7 +71,11 @@ def test_an_int_will_do_for_a_float():
         (CHOICE, "c", "must be one of a, b"),
         (TEXT, "x" * (MAX_TEXT + 1), "is the limit"),
         (TEXT, "\udcff", "no UTF-8"),
-        (Answer("p", "str", "Pattern.", check="regex", option="--p"), "(", "no regular expression"),
+        (
+            Answer("p", "str", "Pattern.", check="regex", option="--p"),
+            "(",
+            "not a regular expression",
+        ),
         (Answer("p", "str", "Path.", check="dotted", option="--p"), "abc", "dotted path"),
         (Answer("p", "str", "Path.", check="dotted", option="--p"), "a.b c", "dotted path"),
         (Answer("p", "str", "Name.", check="identifier", option="--p"), "a b", "identifier"),

@@ -115,7 +115,7 @@ def _read_weight_map(folder: Path) -> dict[str, str] | None:
     try:
         return dict(json.loads(path.read_text())["weight_map"])
     except (ValueError, KeyError, TypeError) as error:
-        raise ConfigError(f"{path} is no index of a checkpoint: {error!r}") from error
+        raise ConfigError(f"{path} is not an index of a checkpoint: {error!r}") from error
 
 
 def _files(folder: Path, weight_map: Mapping[str, str] | None) -> list[Path]:

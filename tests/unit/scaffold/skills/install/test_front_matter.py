@@ -147,5 +147,5 @@ def test_names(name: str) -> None:
      "p\u0430ypal", "a\u200bb", "a\n"],
 )  # fmt: skip
 def test_names_that_are_none(name: str) -> None:
-    with pytest.raises(ScaffoldError, match="no name for a skill"):
+    with pytest.raises(ScaffoldError, match="not a valid skill name"):
         check_name(name, "x")

@@ -55,7 +55,7 @@ def test_a_skill_in_a_deeper_folder_is_told_of(root: Path) -> None:
     pack = read_pack(list_files(root))
     assert [each.name for each in pack.skills] == ["one"]
     (warning,) = pack.warnings
-    assert warning.startswith(".agents/skills/group/two/SKILL.md is no skill of its own")
+    assert warning.startswith(".agents/skills/group/two/SKILL.md is not found as a skill")
 
 
 def test_what_is_passed_over_is_told_of(root: Path) -> None:
@@ -63,8 +63,8 @@ def test_what_is_passed_over_is_told_of(root: Path) -> None:
         (root / ".agents" / path).parent.mkdir(parents=True)
         (root / ".agents" / path).write_text("text\n")
     assert read_pack(list_files(root)).warnings == (
-        ".agents/skills/two holds no SKILL.md and is passed over",
-        ".agents/agents/team/judge.md is passed over: subagents belong into .agents/agents itself",
+        ".agents/skills/two has no SKILL.md and is ignored",
+        ".agents/agents/team/judge.md is ignored: subagents must be directly in .agents/agents",
     )
 
 
@@ -74,9 +74,9 @@ def test_what_is_passed_over_is_told_of(root: Path) -> None:
         (b"# Title\n", "SKILL.md has no front matter"),
         (b"---\nname: x\n", "the front matter is not closed"),
         (b"---\nname: [x\n---\n", "the YAML is broken"),
-        (b"---\n- x\n---\n", "is no mapping"),
+        (b"---\n- x\n---\n", "is not a mapping"),
         (b"---\nname: x\nname: y\n---\n", "'name' is there twice"),
-        (b"\xff\xfe---\n", "is no UTF-8"),
+        (b"\xff\xfe---\n", "is not UTF-8"),
         (b"---\nname: x\n---\n\0\n", "it holds null bytes"),
     ],
 )
