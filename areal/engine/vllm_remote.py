@@ -102,7 +102,7 @@ class VLLMBackend:
         else:
             names, logprobs = found["tokens"], list(found["token_logprobs"])
         if _NO_LOGPROB in logprobs:
-            raise ValueError(f"a log-probability is {_NO_LOGPROB}, which stands for none")
+            raise ValueError(f"a log-probability is {_NO_LOGPROB}, which means none")
         return HttpGenerationResult(
             [_token_id(name) for name in names], logprobs, choice["finish_reason"]
         )

@@ -61,7 +61,7 @@ def commit_msg(check: str | None, form: str, target: str | None, **_: Any) -> Re
         return check_range(check, Path(target or "."), form)
     # Only findings have a format, and a draft has none.
     if form != "human":
-        raise click.UsageError("--format goes with --check; a draft has --json")
+        raise click.UsageError("--format requires --check; a draft has --json")
     from scaffold.vcs.commit.command import draft_commit_message
 
     return draft_commit_message(start_folder(target))

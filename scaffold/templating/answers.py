@@ -33,7 +33,7 @@ def complete_answers(
     unknown = sorted(name for name in given if given[name] is not None and name not in questions)
     if unknown:
         raise RequestError(
-            f"the chosen style does not ask for: {', '.join(unknown)}",
+            f"the chosen style has no option: {', '.join(unknown)}",
             code="usage",
             hint=f"it asks for: {', '.join(questions) or 'nothing'}",
         )
@@ -139,7 +139,7 @@ def _check_text(question: Answer, value: str) -> None:
         raise _refusal(question, f"has {len(value)} characters; {MAX_TEXT} is the limit")
     # Python decodes wrong bytes of a command line as lone surrogates, which no file can hold.
     if any(0xD800 <= ord(char) <= 0xDFFF for char in value):
-        raise _refusal(question, "holds bytes that are not UTF-8")
+        raise _refusal(question, "has bytes that are not UTF-8")
     if question.check:
         _check_by_name(question, value)
 

@@ -71,7 +71,7 @@ class Journal:
 
 @dataclass(frozen=True)
 class Leftover:
-    """What a run that was cut short has left, or what one that is going on is at.
+    """What a run that was interrupted has left, or what one that is going on is at.
 
     Args:
         command: What the run was called.
@@ -89,7 +89,7 @@ class Leftover:
 
 
 def describe_leftover(root: Path) -> Leftover | None:
-    """Return what a run that was cut short has left, changing nothing; None where all is well.
+    """Return what a run that was interrupted has left, changing nothing; None where all is well.
 
     Raises:
         ApplyError: The journal cannot be read.

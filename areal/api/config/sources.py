@@ -199,7 +199,7 @@ def _read_yaml(path: str) -> dict[str, Any]:
     except OSError as error:
         raise ConfigError(f"{path}: {error.strerror or error}; a mapping is needed") from error
     if not isinstance(read, DictConfig):
-        raise ConfigError(f"{path}: the file holds a list; a mapping of keys is needed")
+        raise ConfigError(f"{path}: the file is a list; it must be a mapping")
     plain = OmegaConf.to_container(read)
     assert isinstance(plain, dict)
     return {str(key): value for key, value in plain.items()}

@@ -350,6 +350,6 @@ def connect() -> bool:
     try:
         ray.init(address="auto", **options)
     except ConnectionError:
-        logger.warning("there is no Ray cluster; one is made of this machine")
+        logger.warning("there is no Ray cluster; starting one on this machine")
         ray.init(include_dashboard=False, **options)
     return True

@@ -168,7 +168,7 @@ def take_again(opened: Opened, path: str, name: str) -> Skill:
         raise ScaffoldError(
             error.message,
             code=error.code,
-            hint="--remove it, or name the skills that are to be renewed",
+            hint="remove it with --remove, or name the skills to update",
         ) from error
 
 
@@ -267,7 +267,7 @@ def _folder_of(opened: Opened, found: dict[str, list[str]], wanted: str) -> str:
         raise ScaffoldError(
             f"{opened.source} has {wanted or 'a skill'} twice: {', '.join(places)}",
             code="skill_ambiguous",
-            hint="name the folder that is meant",
+            hint="name the folder",
         )
     return places[0]
 

@@ -238,7 +238,7 @@ def _harm(path: str) -> str:
     if is_private(path):
         return "belongs to git or to the tool"
     if any(char in '\\:*?"<>|' or ord(char) < 32 for char in path) or hidden_text(path):
-        return "has characters in its name that are hidden, or mean something to a system"
+        return "has hidden or reserved characters in its name"
     if any(part.endswith((".", " ")) for part in parts):
         return "has a name that ends in a dot or a space, which some systems drop"
     if any(part.split(".")[0].strip().lower() in DEVICES for part in parts):

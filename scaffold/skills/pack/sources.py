@@ -264,7 +264,7 @@ _NO_NAME = ("Cc", "Cs", "Zl", "Zp")
 
 def _badly_named(path: str) -> ScaffoldError:
     return ScaffoldError(
-        f"{path!r} has a name with characters that no list of files can hold",
+        f"{path!r} has characters in its name that are not supported",
         code="skill_invalid",
         hint="rename it: UTF-8, without control characters and line ends",
     )

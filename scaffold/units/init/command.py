@@ -231,7 +231,7 @@ def _package(files: Mapping[str, bytes], home: str | None) -> str:
     found = _packages(files)
     if not found:
         raise TargetError(
-            "no Python package was found: no folder with an __init__.py, in src/ or beside it",
+            "no Python package was found: no folder with an __init__.py, at the root or in src/",
             code="target_missing",
             hint="name an existing unit with --like, or another folder with --target",
         )

@@ -254,7 +254,7 @@ def _reward(session: Session, interaction_id: str | None, reward: Any) -> str:
     if not is_number or not math.isfinite(reward):
         raise RequestError(f"reward must be a finite number, not {reward!r}", param="reward")
     if not cache:
-        raise RequestError("there is nothing to reward: the model has not been asked")
+        raise RequestError("there is nothing to reward: the model was not called")
     if interaction_id is None:
         interaction_id = cache.last_interaction_id
     if interaction_id not in cache:

@@ -177,7 +177,7 @@ class ShardWriter:
         group = self._groups[number]
         if len(self._shard) < len(group):
             return
-        assert list(self._shard) == group, "tensors came in another order than planned"
+        assert list(self._shard) == group, "tensors arrived in a different order than planned"
         file = self._file_name(number)
         save_file(self._shard, self.folder / file, metadata={"format": "pt"})
         self._weight_map |= dict.fromkeys(group, file)

@@ -77,7 +77,7 @@ def test_what_is_passed_over_is_told_of(root: Path) -> None:
         (b"---\n- x\n---\n", "is not a mapping"),
         (b"---\nname: x\nname: y\n---\n", "'name' is there twice"),
         (b"\xff\xfe---\n", "is not UTF-8"),
-        (b"---\nname: x\n---\n\0\n", "it holds null bytes"),
+        (b"---\nname: x\n---\n\0\n", "it has null bytes"),
     ],
 )
 def test_a_file_that_cannot_be_read_is_refused(root: Path, data: bytes, message: str) -> None:
@@ -180,8 +180,8 @@ def test_a_name_that_no_list_can_hold_is_told(root: Path, name: bytes) -> None:
     pack, (problem,) = read_what_can_be(list_files(root))
     assert [each.name for each in pack.skills] == ["one", "two"]
     assert problem.message.isprintable()
-    assert "has a name with characters" in problem.message
-    with pytest.raises(ScaffoldError, match="has a name with characters"):
+    assert "has characters in its name" in problem.message
+    with pytest.raises(ScaffoldError, match="has characters in its name"):
         documents_of(list_files(root))
 
 
