@@ -138,10 +138,12 @@ def take_skills(opened: Opened, wanted: Sequence[str]) -> list[Skill]:
             hint="name the folder or repository with the skills",
         )
     names = list(dict.fromkeys(each.strip("/") for each in wanted)) or [*found, *agents]
+    # Subagents have no folder of their own; their names are suggested for misspelt ones.
+    known = {**found, **{key: list[str]() for key in agents}}
     return [
         _take_subagent(opened, agents[name], name)
         if name in agents
-        else _take(opened, _folder_of(opened, {**found, **{a: [] for a in agents}}, name))
+        else _take(opened, _folder_of(opened, known, name))
         for name in names
     ]
 
