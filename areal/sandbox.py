@@ -300,7 +300,7 @@ def read_cases(test_cases: Any) -> list[tuple[str, str]]:
         rows = json.loads(test_cases) if isinstance(test_cases, str) else test_cases
         pairs = [(row["input"], row["output"]) for row in rows]
     except (KeyError, TypeError, ValueError, RecursionError) as error:
-        raise ValueError(f"test_cases must hold an input and an output each: {error!r}") from error
+        raise ValueError(f"each test case must have an input and an output: {error!r}") from error
     if not pairs:
         raise ValueError("the row's test_cases are empty")
     wrong = [each for pair in pairs for each in pair if not isinstance(each, str | int | float)]
@@ -337,7 +337,7 @@ def read_tests(test_code: Any, entry_point: str | None = None) -> list[tuple[str
             source += f"\ncheck({entry_point})"
         statements = ast.parse(source).body
     except (SyntaxError, TypeError, ValueError) as error:
-        raise ValueError(f"the row's test_code is no Python: {error}") from error
+        raise ValueError(f"the row's test_code is not valid Python: {error}") from error
     # A runner of unittest catches what fails; each method of a case is a test by itself.
     statements = [node for node in statements if not _runs_cases(_names_of(node))]
     for case in [n for n in statements if isinstance(n, ast.ClassDef) and _is_case(n)]:
@@ -353,7 +353,7 @@ def read_tests(test_code: Any, entry_point: str | None = None) -> list[tuple[str
     calls = [n for n in blocks if isinstance(getattr(n, "value", None), ast.Call)]
     counted = [n for n in calls if "debug" in _names_of(n)] + counted or calls
     if not counted:
-        raise ValueError("the row's test_code holds no assert and no call")
+        raise ValueError("the row's test_code has no assert and no call")
     return [("test" if node in counted else "setup", ast.unparse(node)) for node in statements]
 
 
@@ -1290,7 +1290,7 @@ class _Asking:
         if callable(value):
             self.functions[id(value)] = value
             return ["function", id(value)]
-        self.unusable = f"give the program a {type(value).__name__}, which is no plain value"
+        self.unusable = f"give the program a {type(value).__name__}, which is not a plain value"
         raise _UnusableError(self.unusable)
 
     def unpack(self, data: Any) -> Any:

@@ -8,13 +8,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 CODES: dict[str, str] = {
-    "aborted": "The person at the keyboard stopped the command.",
+    "aborted": "The user stopped the command.",
     "changed_meanwhile": "A file changed between planning and writing; nothing was written.",
-    "fault": "The tool itself is at fault; please report it.",
-    "file_exists": "A file that the tool did not make is where one has to go.",
-    "git_missing": "Merging, or reading a repository, needs git, which was not found.",
+    "fault": "This is a bug in the tool; please report it.",
+    "file_exists": "A file that the tool did not write is in the way.",
+    "git_missing": "The command needs git, which was not found.",
     "interpreter_lacks": "The interpreter lacks a package that the command needs.",
-    "outside_target": "A path leads out of the target, perhaps through a link.",
+    "outside_target": "A path is outside the target, perhaps through a link.",
     "revision_unknown": "A repository has no such branch, tag or commit.",
     "source_unreadable": "A file or folder cannot be read.",
     "target_invalid": "The target's [tool.scaffold] table is wrong or incomplete.",
@@ -23,7 +23,7 @@ CODES: dict[str, str] = {
     "template_invalid": "A template's manifest or one of its files is wrong.",
     "unconfirmed": "The proposal needs confirmation, and there is no terminal to ask.",
     "usage": "The command line is wrong.",
-    "write_failed": "A file could not be written; everything was put back.",
+    "write_failed": "A file could not be written; all changes were undone.",
 }
 """Error codes with their meaning; codes are stable, agents and scripts may branch on them."""
 
@@ -31,16 +31,16 @@ HINTS: dict[str, str] = {
     "answer_missing": "give the option, or answer at a terminal",
     "columns_unclear": "name the columns with the options",
     "file_exists": "move it away, or choose another name",
-    "outside_target": "nothing is written outside of the target; take the link or the path out",
+    "outside_target": "nothing is written outside the target; remove the link or the path",
     "registry_computed": "add the line by hand",
-    "registry_generated": "change what it is generated from",
-    "registry_missing": "take it back from version control",
+    "registry_generated": "change its source",
+    "registry_missing": "restore it from version control",
     "registry_syntax": "repair the file first",
     "target_invalid": "see the table that `scaffold new` writes",
     "template_invalid": "repair the template; one under .scaffold/templates can be deleted too",
-    "unknown_kind": "`scaffold list` shows what can be made",
-    "unknown_style": "`scaffold list` shows what can be made",
-    "usage": "give the command --help to see what it takes",
+    "unknown_kind": "`scaffold list` shows what can be generated",
+    "unknown_style": "`scaffold list` shows what can be generated",
+    "usage": "run it with --help",
 }
 """What to do about an error where its place in the code knows nothing better."""
 

@@ -340,7 +340,7 @@ class _AllocationMode:
         found = [each for each in self.allocations if each.trains is trains]
         if len(found) > 1:
             known = ", ".join(map(str, found))
-            raise AllocationValidationError(f"several models are meant: {known}; see allocations")
+            raise AllocationValidationError(f"several models match: {known}; see allocations")
         return found[0] if found else None
 
 

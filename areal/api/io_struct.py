@@ -131,7 +131,7 @@ class ModelResponse:
         while end and self.output_tokens[end - 1] in stops:
             end -= 1
         if not end:
-            raise ValueError("the output holds nothing but end-of-sequence and padding tokens")
+            raise ValueError("the output has only end-of-sequence and padding tokens")
         return self.output_tokens[:end]
 
     def _stop_token_ids(self) -> set[int]:

@@ -31,7 +31,7 @@ def import_from_string(path: str) -> Any:
     if not sep:
         module_path, _, attribute = path.rpartition(".")
     if not module_path or not attribute:
-        raise ValueError(f"{path!r} is no dotted path; write it as 'package.module.Name'")
+        raise ValueError(f"{path!r} is not a dotted path; write it as 'package.module.Name'")
     found: Any = importlib.import_module(module_path)
     try:
         for part in attribute.split("."):

@@ -123,7 +123,7 @@ def _read_files(files: list[Path]) -> RawRows:
     try:
         rows = [row for file in files for row in readers[suffix](file)]
     except UnicodeDecodeError as error:
-        raise ValueError(f"{str(files[0])!r} is no UTF-8 text: {error}") from error
+        raise ValueError(f"{str(files[0])!r} is not UTF-8 text: {error}") from error
     if not rows:
         raise ValueError(f"{str(files[0])!r} holds no rows")
     return rows

@@ -377,7 +377,7 @@ def _token_versions(meta: dict[str, Any], count: int) -> list[int] | None:
     versions = meta.get("output_token_versions")
     if versions is not None:
         if not set(map(type, versions)) <= {int}:
-            raise ValueError("output_token_versions holds something else than whole numbers")
+            raise ValueError("output_token_versions has values that are not integers")
         return list(versions)
     label = str(meta.get("weight_version"))
     return [int(label)] * count if label.isdecimal() else None

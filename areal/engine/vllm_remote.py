@@ -102,7 +102,7 @@ class VLLMBackend:
         else:
             names, logprobs = found["tokens"], list(found["token_logprobs"])
         if _NO_LOGPROB in logprobs:
-            raise ValueError(f"a log-probability is {_NO_LOGPROB}, which stands for none")
+            raise ValueError(f"a log-probability is {_NO_LOGPROB}, which means none")
         return HttpGenerationResult(
             [_token_id(name) for name in names], logprobs, choice["finish_reason"]
         )
@@ -311,7 +311,7 @@ def _chat_messages(req: ModelRequest) -> list[dict[str, Any]]:
 
 def _token_id(name: str) -> int:
     if not name.startswith(_TOKEN_PREFIX):
-        raise ValueError("a token is no id: the server ignores return_tokens_as_token_ids")
+        raise ValueError("a token is not an id: the server ignores return_tokens_as_token_ids")
     return int(name.removeprefix(_TOKEN_PREFIX))
 
 

@@ -68,7 +68,7 @@ class AsyncTaskRunner(Generic[T]):
             self._waiting.clear()
             self._changed.notify_all()
         if not self._thread.stop(timeout):
-            self.logger.warning("a task blocks its event loop; its thread is left behind")
+            self.logger.warning("a task blocks its event loop; its thread is abandoned")
 
     def submit(
         self,

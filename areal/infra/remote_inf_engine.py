@@ -769,4 +769,4 @@ def _checked_reason(reason: str) -> StopReason:
 
 def _check_tokens(tokens: list[int]) -> None:
     if tokens and (set(map(type, tokens)) != {int} or min(tokens) < 0):  # a bool is no token
-        raise ValueError("an output token is no whole number from 0")
+        raise ValueError("an output token is not a whole number from 0")

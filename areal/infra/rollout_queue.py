@@ -146,7 +146,7 @@ class RolloutQueue:
             self._waiting_ungated.clear()
             self._changed.notify_all()
         if was_running and not self._thread.stop(timeout=10):
-            self._logger.warning("an episode blocks its event loop; its thread is left behind")
+            self._logger.warning("an episode blocks its event loop; its thread is abandoned")
 
     async def _watch(self, limit_s: float) -> None:
         while True:

@@ -35,6 +35,6 @@ def arithmetic_reward_fn(
     """
     gold = str(answer).strip()
     if not _INTEGER.fullmatch(gold):
-        raise RewardError(f"the gold answer {answer!r} is no integer")
+        raise RewardError(f"the gold answer {answer!r} is not an integer")
     said = completions.strip()
     return float(_INTEGER.fullmatch(said) is not None and int(said) == int(gold))

@@ -34,6 +34,6 @@ def clevr_count_70k_reward_fn(
     """
     gold = _GOLD.fullmatch(str(answer).strip())
     if gold is None:
-        raise RewardError(f"the gold answer {answer!r} is no number")
+        raise RewardError(f"the gold answer {answer!r} is not a number")
     said = _BRACKETED_NUMBER.findall(completions)
     return float(bool(said) and said[-1] == gold[1])

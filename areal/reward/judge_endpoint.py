@@ -202,7 +202,7 @@ class Endpoint(NamedTuple):
     async def _reply(self, messages: list[Message]) -> str:
         key = os.environ.get("JUDGE_API_KEY", "").strip()
         if not (key.isascii() and key.isprintable()):  # the error of httpx would show it
-            raise JudgeError("JUDGE_API_KEY holds characters that no header can carry")
+            raise JudgeError("JUDGE_API_KEY has characters that are not allowed in a header")
         try:
             client = _client(os.getpid(), self.base_url, key)
         except Exception as error:  # of the SDK's own client of HTTP, whichever that is

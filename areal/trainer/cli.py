@@ -51,7 +51,7 @@ def main() -> None:
 def train(config: str, overrides: tuple[str, ...]) -> None:
     """Train as a YAML file describes.
 
-    OVERRIDES are written key=value and win over the file: actor.optimizer.lr=1e-4. The kind of
+    OVERRIDES have the form key=value and override the file: actor.optimizer.lr=1e-4. The kind of
     training follows from train_dataset.type (sft, rl, rw or dpo). The same command resumes a run
     that was interrupted.
     """
@@ -75,7 +75,7 @@ def train(config: str, overrides: tuple[str, ...]) -> None:
 @main.command("eval", context_settings={"ignore_unknown_options": True})
 @_config_option("YAML file of the run.")
 @click.option(
-    "--threshold", default=1.0, show_default=True, help="Reward from which an episode passes."
+    "--threshold", default=1.0, show_default=True, help="Minimum reward of an episode that passes."
 )
 @click.option("--by", "column", help="Column to group the scores by.")
 @click.argument(
@@ -84,10 +84,10 @@ def train(config: str, overrides: tuple[str, ...]) -> None:
 def evaluate(arguments: tuple[str, ...], config: str, threshold: float, column: str | None) -> None:
     """Score a checkpoint on the validation set of a run.
 
-    CHECKPOINT is a folder or a hub id; left out, it is the run's final model, else its newest
-    checkpoint, else the model it begins with. Each row of valid_dataset gets eval_gconfig.n_samples
-    episodes of the run's workflow. avg@k and pass@k are printed by source, and a page of episodes
-    is written. Where AREAL_LLM_SERVER_ADDRS names servers, the weights they hold are evaluated.
+    CHECKPOINT is a folder or a hub id. [default: the run's final model, else its newest checkpoint,
+    else its initial model] The run's workflow plays eval_gconfig.n_samples episodes for each row of
+    valid_dataset. Prints avg@k and pass@k by source, and writes a page of episodes. If
+    AREAL_LLM_SERVER_ADDRS names servers, evaluates their weights.
     """
     sys.path.insert(0, str(Path.cwd()))
     from areal.trainer.evaluation import print_scores, run_evaluation
@@ -134,8 +134,8 @@ def generate(
 ) -> None:
     """Print what a model answers to a prompt.
 
-    MODEL is a checkpoint folder, a hub id, or the YAML file of a run, whose final model is taken,
-    else its newest checkpoint. PROMPT is read from standard input where it is left out.
+    MODEL is a checkpoint folder, a hub id, or the YAML file of a run, for its final model or else
+    its newest checkpoint. PROMPT is read from standard input if it is not given.
     """
     from areal.api.cli_args import GenerationHyperparameters
     from areal.utils.hf_utils import check_model_name
@@ -175,8 +175,8 @@ def serve(
     """Generate for other processes, over HTTP, until Ctrl-C.
 
     MODEL is a checkpoint folder or a hub id; with --config it is the model of a training run. The
-    server speaks SGLang's wire and OpenAI's, and takes new weights from a trainer. To listen where
-    other machines reach it, set a key in AREAL_SERVER_KEY.
+    server implements SGLang's and OpenAI's APIs, and accepts new weights from a trainer. To listen
+    on an address that other machines can reach, set a key in AREAL_SERVER_KEY.
     """
     sys.path.insert(0, str(Path.cwd()))
     from areal.trainer.serve import serve as run_server
@@ -228,9 +228,9 @@ _PLUGIN_DIR = click.option(
 def run_trinity(config: str, plugin_dir: str | None, overrides: tuple[str, ...]) -> None:
     """Train as a Trinity-RFT YAML file describes.
 
-    OVERRIDES are written key=value, in Trinity-RFT's keys. Every key is printed with what became of
-    it; one that would make another algorithm of it here is refused. The configuration of areal is
-    left in the run's folder.
+    OVERRIDES have the form key=value, with Trinity-RFT's keys. It prints how each key was used,
+    and refuses a key that would change the algorithm. The areal configuration is written to the
+    run's folder.
     """
     sys.path.insert(0, str(Path.cwd()))
     from areal.trainer.trinity.command import run
@@ -255,7 +255,7 @@ def debug_trinity(
 ) -> None:
     """Run one task, and show messages, tokens, masks and reward as a page.
 
-    OVERRIDES are written key=value, in Trinity-RFT's keys. Nothing is trained.
+    OVERRIDES have the form key=value, with Trinity-RFT's keys. Nothing is trained.
     """
     sys.path.insert(0, str(Path.cwd()))
     from areal.trainer.trinity.debugging import debug, summary

@@ -143,7 +143,7 @@ def create_dataloader(
             f"but is {batch_size}"
         )
     if not num_rows:
-        raise DatasetError("the dataset holds no rows")
+        raise DatasetError("the dataset has no rows")
     if dataset_config.drop_last and num_rows < batch_size:
         raise DatasetError(
             f"the dataset has {num_rows} rows, fewer than batch_size {batch_size}: there would be "

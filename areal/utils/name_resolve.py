@@ -310,7 +310,7 @@ class NfsNameRecordRepository(NameRecordRepository):
     def _put(self, name: str, value: str, ttl_s: float | None, replace: bool) -> bool:
         folder = self._root / name
         if {_ENTRY, _TTL} & set(name.split("/")):
-            raise ValueError(f"{_ENTRY} and {_TTL} are no parts of a name, found {name!r}")
+            raise ValueError(f"{_ENTRY} and {_TTL} are not parts of a name, found {name!r}")
         with _locked(self._root):
             if not replace and self._find(name) is not None:
                 return False

@@ -44,7 +44,7 @@ def add_model(
     """
     if how.skip_proof and not options.dry_run:
         raise RequestError(
-            "--skip-proof goes with --dry-run: what is written is proven", code="usage"
+            "--skip-proof requires --dry-run: a written model is always proven", code="usage"
         )
     target, settled = options.find_settled(kind.command)
     source = read_source(typed, options.folder)

@@ -50,7 +50,7 @@ def read_source(typed: str, folder: Path) -> ModelSource:
     is_path = "/" in typed or "\\" in typed or typed.endswith(".json")
     if not is_path and not (place / CONFIG).is_file():
         if not MODEL_TYPE.fullmatch(typed):
-            raise RequestError(f"{typed!r} is no model_type", code="model_unknown", hint=HINT)
+            raise RequestError(f"{typed!r} is not a model_type", code="model_unknown", hint=HINT)
         return ModelSource(typed)
     file = place / CONFIG if place.is_dir() else place
     if not file.is_file():
@@ -73,7 +73,7 @@ def source_of(answers: dict[str, Any]) -> ModelSource:
 def _hint(typed: str) -> str:
     # `Qwen/Qwen3-8B` is an id of the hub and no path here.
     if re.fullmatch(r"[\w.-]+/[\w.-]+", typed):
-        return f"nothing is downloaded here: `hf download {typed} config.json` prints where it is"
+        return f"nothing is downloaded: `hf download {typed} config.json` prints where it is"
     return HINT
 
 

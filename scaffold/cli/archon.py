@@ -16,11 +16,9 @@ if TYPE_CHECKING:
     "explain",
     click.Argument(["typed"], metavar="MODEL"),
     click.Option(
-        ["--text-only"], is_flag=True, help="Use the language model inside a multimodal one."
+        ["--text-only"], is_flag=True, help="Use the language model of a multimodal checkpoint."
     ),
-    click.Option(
-        ["--trust-remote-code"], is_flag=True, help="Run code that the checkpoint brings."
-    ),
+    click.Option(["--trust-remote-code"], is_flag=True, help="Run the code in the checkpoint."),
     PYTHON,
     PROBE_TIMEOUT,
 )
@@ -50,7 +48,7 @@ def explain(
         help="Number of models to prove in parallel.",
     ),
     click.Option(["--resume"], is_flag=True, help="Reuse results for unchanged sources."),
-    click.Option(["--fast"], is_flag=True, help="Try few configurations, in one process."),
+    click.Option(["--fast"], is_flag=True, help="Try only a few configurations, in one process."),
     click.Option(
         ["--split/--no-split"], default=True, help="Also split each model over two processes."
     ),
@@ -69,7 +67,7 @@ def coverage(
 ) -> Report:
     """Prove every model that transformers has, and write docs/en/archon-coverage.md.
 
-    With --resume, results for unchanged sources are reused.
+    --resume reuses results for unchanged sources.
     """
     from scaffold.archon.coverage import SurveyOptions, survey_models
 

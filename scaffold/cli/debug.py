@@ -51,7 +51,7 @@ _RUN: list[click.Parameter] = [
     click.Option(
         ["--report", "folder"],
         metavar="DIR",
-        help="Folder for the record. [default: a temporary folder]",
+        help="Folder for the recording. [default: a temporary folder]",
     ),
     click.Option(["--checksums"], is_flag=True, help="Record checksums by module, for `compare`."),
     click.Option(
@@ -69,7 +69,7 @@ def debug_run(argv: tuple[str, ...], target: str | None, **values: Any) -> Repor
     """Run a distributed job, watch it, and report the rank that failed.
 
     COMMAND is anything that starts ranks of torch.distributed, such as torchrun. A recorder is
-    brought into each of them. Where one waits in vain the job is ended.
+    injected into each rank. If a rank waits longer than --timeout, the job is ended.
     """
     from scaffold.debug.run import RunOptions, run_job
 
@@ -121,7 +121,7 @@ _ENV: list[click.Parameter] = [
         metavar="SIZES",
         help='Mesh of the ranks: "dp_shard=2,tp=2", or "d2t2" as in AReaL.',
     ),
-    click.Option(["--config"], metavar="FILE", help="YAML file with further meshes."),
+    click.Option(["--config"], metavar="FILE", help="YAML file with more meshes."),
     click.Option(["--python"], metavar="EXE", help="Python interpreter of the job."),
 ]
 
@@ -129,8 +129,8 @@ _ENV: list[click.Parameter] = [
 def debug_env(argv: tuple[str, ...], target: str | None, **values: Any) -> Report:
     """Check what a distributed job needs before it starts.
 
-    Versions, GPUs, ports, host names, limits and variables, and whether the ranks that TORCHRUN
-    ARGS start fill the mesh. It runs the interpreter to ask for versions, and no job.
+    It checks versions, GPUs, ports, host names, limits and variables, and whether the ranks that
+    TORCHRUN ARGS start fill the mesh. It runs the interpreter to get versions, but no job.
     """
     from scaffold.debug.environment import EnvOptions, check_environment
 

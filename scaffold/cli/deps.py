@@ -58,7 +58,7 @@ _PLAN: list[click.Parameter] = [
 def deps_catalog(package: str, **values: Any) -> Report:
     """List every use of a package as a checklist.
 
-    PKG is a distribution, as the package index knows it. Nothing is imported, run or fetched.
+    PKG is the name of a distribution on the package index. Nothing is imported, run or fetched.
     """
     from scaffold.deps.catalog import catalog
 
@@ -68,8 +68,8 @@ def deps_catalog(package: str, **values: Any) -> Report:
 def deps_audit(package: str, old: str, new: str, **values: Any) -> Report:
     """Report which uses of a package a new release breaks.
 
-    Both releases are downloaded and read as text: nothing is installed, imported or built. Ends in
-    1 where a use breaks.
+    Both releases are downloaded and read as text: nothing is installed, imported or built. The exit
+    status is 1 if a use breaks.
     """
     from scaffold.deps.audit import audit
 
@@ -81,8 +81,8 @@ def deps_audit(package: str, old: str, new: str, **values: Any) -> Report:
 def deps_plan(pins: tuple[str, ...], apply: bool, no_resolve: bool, **values: Any) -> Report:
     """Move the pins of packages in every manifest, and resolve the result in a scratch folder.
 
-    Without --apply it shows the edits and writes nothing. A conflict is told with who wants what;
-    where another pin can move within its declared range, that edit is proposed.
+    Without --apply it shows the edits and writes nothing. A conflict is reported with the
+    requirements that cause it; if another pin can move within its declared range, it proposes that.
     """
     from scaffold.deps.plan import PlanOptions, plan
 

@@ -40,7 +40,7 @@ _PLAN: list[click.Parameter] = [
         ["--all", "everything"], is_flag=True, help="Include sections that are up to date."
     ),
     click.Option(
-        ["--section", "keys"], multiple=True, metavar="KEY", help="Only this one (repeatable)."
+        ["--section", "keys"], multiple=True, metavar="KEY", help="Section to print (repeatable)."
     ),
 ]
 _CHECK: list[click.Parameter] = [
@@ -58,7 +58,7 @@ _ADOPT: list[click.Parameter] = [
 def docs_status(**values: Any) -> Report:
     """List missing and stale translations.
 
-    Sections are judged by their markers, or, where there are none, by git's history.
+    Sections are dated by their markers, or, without markers, by git's history.
     """
     from scaffold.translation.command import docs_status
 
@@ -68,8 +68,8 @@ def docs_status(**values: Any) -> Report:
 def docs_plan(page: str, everything: bool, keys: tuple[str, ...], **values: Any) -> Report:
     """Print what a translator of a page needs.
 
-    PAGE is a page or its translation. For each section that is missing or behind it tells the
-    source, what changed since, the translation so far, the terms, and the marker to write.
+    PAGE is a page or its translation. For each missing or stale section it prints the source, what
+    changed, the current translation, the terms, and the marker to write.
     """
     from scaffold.translation.command import docs_plan
 
@@ -79,8 +79,8 @@ def docs_plan(page: str, everything: bool, keys: tuple[str, ...], **values: Any)
 def docs_check(pages: tuple[str, ...], form: str, **values: Any) -> Report:
     """Check that translations match their sources.
 
-    PAGE is a page or its translation; without one, all are checked. It compares headings, lists,
-    tables, code, links, numbers and terms.
+    PAGE is a page or its translation. [default: all] It compares headings, lists, tables, code,
+    links, numbers and terms.
     """
     from scaffold.translation.command import docs_check
 
@@ -90,8 +90,8 @@ def docs_check(pages: tuple[str, ...], form: str, **values: Any) -> Report:
 def docs_adopt(pages: tuple[str, ...], dry_run: bool, **values: Any) -> Report:
     """Write markers into translations that have none.
 
-    PAGE is a page or its translation; without one, all are taken over. A marker names the state of
-    the page at the commit that last changed the translated section, so what lags stays stale.
+    PAGE is a page or its translation. [default: all] A marker names the source version at the
+    commit that last changed the translated section, so outdated sections stay stale.
     """
     from scaffold.translation.command import docs_adopt
 

@@ -47,7 +47,7 @@ _CHECK: list[click.Parameter] = [
     click.Argument(["paths"], nargs=-1, metavar="[PATH]..."),
     FORMAT,
     click.Option(["--show-undecided"], is_flag=True, help="Also show undecided claims."),
-    click.Option(["--fix"], is_flag=True, help="Apply the fixes that are certain."),
+    click.Option(["--fix"], is_flag=True, help="Apply fixes that are certain."),
     click.Option(
         ["--select"], multiple=True, metavar="RULE", help="Check this rule only (repeatable)."
     ),
@@ -61,7 +61,7 @@ _CHECK: list[click.Parameter] = [
     click.Option(
         ["--python"],
         metavar="EXE",
-        help="Python whose installed packages decide third-party names.",
+        help="Python whose installed packages are used to check third-party names.",
     ),
     click.Option(
         ["--cache/--no-cache"], default=True, help="Reuse results of earlier checks. [default: yes]"
@@ -70,10 +70,10 @@ _CHECK: list[click.Parameter] = [
 
 
 def skills_check(**values: Any) -> Report:
-    """Check guidance for agents against its repository.
+    """Check skills and other guidance for agents against the repository.
 
-    PATH is a skill, a folder or a Markdown file; without one, all guidance of the repository is
-    checked. Nothing is imported and nothing is run.
+    PATH is a skill, a folder or a Markdown file. [default: all guidance of the repository] Nothing
+    is imported or run.
     """
     from scaffold.skills.check.command import CheckWish, check_skills
 
@@ -88,7 +88,7 @@ _REPORT: list[click.Parameter] = [
         type=click.Choice(["html", "markdown"]),
         default="html",
         show_default=True,
-        help="A self-contained page, or the text of an issue.",
+        help="Output format: a self-contained page, or the text of an issue.",
     ),
     click.Option(["--output"], metavar="FILE", help="Output file. [default: skills-report.html]"),
     click.Option(
@@ -98,10 +98,10 @@ _REPORT: list[click.Parameter] = [
 
 
 def skills_report(path: str | None, **values: Any) -> Report:
-    """Write a report of what is wrong in guidance for agents.
+    """Write a report on errors in skills and other guidance for agents.
 
-    PATH is a repository, or a part of one. The page has the claims, the evidence with links to
-    lines and commits, the fixes, and what was not judged: it is made to be sent to maintainers.
+    PATH is a repository, or a part of one. The report is meant for maintainers: claims, evidence
+    with links to lines and commits, fixes, and what was not judged.
     """
     from scaffold.skills.check.command import ReportWish, report_skills
 
@@ -110,7 +110,7 @@ def skills_report(path: str | None, **values: Any) -> Report:
 
 
 _SYNC: list[click.Parameter] = [
-    click.Option(["--check"], is_flag=True, help="Write nothing; fail if something is stale."),
+    click.Option(["--check"], is_flag=True, help="Write nothing; fail if anything is stale."),
     click.Option(
         ["--overwrite"],
         multiple=True,
@@ -129,8 +129,8 @@ _NEW: list[click.Parameter] = [
 def skills_sync(check: bool, overwrite: tuple[str, ...], **values: Any) -> Report:
     """Render .agents for each client, and update generated blocks.
 
-    What a person edited in a rendered file is reported and left alone. It runs commands only where
-    [tool.scaffold.skills] allows them, and nothing with --check or --dry-run.
+    Edited rendered files are reported and left alone. Only commands that [tool.scaffold.skills]
+    allows are run, and none with --check or --dry-run.
     """
     from scaffold.skills.pack.sources import find_pack
     from scaffold.skills.pack.sync import overwritten, sync_skills
@@ -141,7 +141,7 @@ def skills_sync(check: bool, overwrite: tuple[str, ...], **values: Any) -> Repor
 
 
 def skills_list(**values: Any) -> Report:
-    """List the skills and what each costs a client in tokens."""
+    """List the skills and their cost in tokens."""
     from scaffold.skills.pack.list import list_skills
     from scaffold.skills.pack.sources import find_pack
 
@@ -151,7 +151,7 @@ def skills_list(**values: Any) -> Report:
 def skills_new(name: str, description: str | None, **values: Any) -> Report:
     """Create a skill in .agents/skills, with its sections.
 
-    NAME is a verb and a noun, such as add-metric.
+    NAME is a verb and a noun, for example add-metric.
     """
     from scaffold.skills.pack.new import new_skill
 
@@ -164,7 +164,9 @@ _INSTALL: list[click.Parameter] = [
         ["--update"], is_flag=True, help="Update the named skills, or all, from their sources."
     ),
     click.Option(["--remove"], is_flag=True, help="Delete the named skills."),
-    click.Option(["--check"], is_flag=True, help="Check that files are as installed."),
+    click.Option(
+        ["--check"], is_flag=True, help="Check that files are unchanged since installation."
+    ),
     click.Option(["--user"], is_flag=True, help="Install into the home folder, not a repository."),
     click.Option(
         ["--client", "clients"],
@@ -177,7 +179,7 @@ _INSTALL: list[click.Parameter] = [
         ["--rev", "revision"], default="", metavar="REV", help="Branch, tag or commit of SOURCE."
     ),
     click.Option(
-        ["--grant-tools"], is_flag=True, help="Keep the allowed-tools and hooks of a skill."
+        ["--grant-tools"], is_flag=True, help="Keep the allowed-tools and hooks of skills."
     ),
     click.Option(
         ["--allow-hidden"],
@@ -197,18 +199,18 @@ _INSTALL: list[click.Parameter] = [
         metavar="SKILL",
         help="With --remove: delete its edited files too, after copying them (repeatable).",
     ),
-    click.Option(["--yes"], is_flag=True, help="Accept what the skills bring."),
+    click.Option(["--yes"], is_flag=True, help="Accept the listed scripts and permissions."),
     click.Option(["--no-input"], is_flag=True, help="Never ask; implied without a terminal."),
 ]
 
 
 def skills_install(words: tuple[str, ...], user: bool, **values: Any) -> Report:
-    """Install skills of others, pinned by commit and hash.
+    """Install skills and subagents, pinned by commit and hash.
 
-    SOURCE is a folder, the address of a git repository (https, ssh or file), each with @REV if you
-    like, or builtin for the skills of this tool. Without SKILL all of them are installed. What they
-    bring that runs, grants or hides something is listed first; what they grant is dropped. With
-    --update, --remove and --check there is no SOURCE.
+    SOURCE is a folder or the address of a git repository (https, ssh or file), optionally with
+    @REV, or builtin for the skills of this tool. SKILL is a name, agents/NAME for a subagent.
+    [default: all] Scripts, permissions and hidden text are listed first; permissions are removed.
+    --update, --remove and --check take no SOURCE.
 
     Args:
         words: The source and the skills, or the skills alone.

@@ -83,9 +83,9 @@ def init(
 ) -> Report:
     """Create a template from existing units.
 
-    It proposes a configuration and, with --like, a kind made of what a unit that exists has in
-    common with those beside it: files, registry lines, spellings of the name. A unit made of the
-    draft is imported in a copy of the repository.
+    It proposes a configuration and, with --like, a kind derived from what an existing unit has in
+    common with its siblings: files, registry lines, spellings of the name. A unit generated from
+    the draft is imported in a copy of the repository.
     """
     from scaffold.units.init.command import InitOptions, init_repository
     from scaffold.verify.imports import importer_for
@@ -143,16 +143,18 @@ def show(id: str, **values: Any) -> Report:
     "verify",
     click.Argument(["ids"], nargs=-1, metavar="[ID]...", shell_complete=_complete_id),
     PYTHON,
-    click.Option(["--allow-stub"], is_flag=True, help="Accept unfinished YOURS places."),
-    click.Option(["--data"], metavar="PATH", help="Rows of your own to run it on (JSONL)."),
+    click.Option(
+        ["--allow-stub"], is_flag=True, help="Accept places marked YOURS that are not written yet."
+    ),
+    click.Option(["--data"], metavar="PATH", help="Your own rows to run it on (JSONL)."),
     click.Option(
         ["--completions"],
         metavar="PATH",
-        help="Completions of your own (JSONL): rows with a column completion, for a reward also "
+        help="Your own completions (JSONL): rows with a column completion, for a reward also "
         "reward. [default: the .jsonl beside the unit's test, if there is one]",
     ),
     click.Option(
-        ["--check"], is_flag=True, help="Write nothing: what is rendered and behind fails."
+        ["--check"], is_flag=True, help="Write nothing; fail if a rendered file is stale."
     ),
     click.Option(
         ["--timeout"],
@@ -163,11 +165,11 @@ def show(id: str, **values: Any) -> Report:
     ),
 )
 def verify(ids: tuple[str, ...], **values: Any) -> Report:
-    """Run all that a unit touches, and give a verdict.
+    """Run every check that a unit needs, and give a verdict.
 
-    It checks the contract, style and types of the files of every ID, or of all that was made, runs
-    its tests, those of its registry and real episodes, and renews the pages that show the registry.
-    This executes the target's code.
+    For each ID, or for all units, it checks contract, style and types, runs the unit's tests, its
+    registry's tests and real episodes, and updates the pages that list the registry. This executes
+    the target's code.
     """
     from scaffold.archon.update import verify_and_register
     from scaffold.verify.command import Trial
@@ -219,7 +221,7 @@ def remove(id: str, discard: tuple[str, ...], **values: Any) -> Report:
 def update(ids: tuple[str, ...], settings: tuple[str, ...], **values: Any) -> Report:
     """Apply newer template versions to generated files.
 
-    A conflict is marked in the file and reported; the exit status is 1 then.
+    Conflicts are marked in the file and reported; the exit status is then 1.
     """
     from scaffold.units.update import update_units
 
@@ -230,7 +232,7 @@ def update(ids: tuple[str, ...], settings: tuple[str, ...], **values: Any) -> Re
 def eject(template: str, **values: Any) -> Report:
     """Copy a template into the repository to change it.
 
-    TEMPLATE is kind/style, or a kind for what its styles share.
+    TEMPLATE is kind/style, or a kind for the files that its styles share.
     """
     from scaffold.units.maintain import eject_template
 
@@ -241,9 +243,9 @@ def eject(template: str, **values: Any) -> Report:
 def trust(revoke: bool, **values: Any) -> Report:
     """Allow formatters that are programs of the repository.
 
-    These are the ones in its .venv, and commands of [tool.scaffold].format that
-    are no known formatter. Read them first: they can be any program. What is
-    allowed is remembered outside of the repository, command by command.
+    These are formatters in its .venv, and commands in [tool.scaffold].format that
+    are not known formatters. Read them first: they can be any program. Each
+    allowed command is remembered outside the repository.
     """
     from scaffold.units.maintain import trust_target
 
@@ -252,7 +254,9 @@ def trust(revoke: bool, **values: Any) -> Report:
 
 @command(
     "recover",
-    click.Option(["--keep-edited"], is_flag=True, help="Keep files that changed since."),
+    click.Option(
+        ["--keep-edited"], is_flag=True, help="Keep files that changed after the interruption."
+    ),
     DRY_RUN,
 )
 def recover(keep_edited: bool, **values: Any) -> Report:

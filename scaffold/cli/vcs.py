@@ -36,7 +36,7 @@ _COMMIT_MSG: list[click.Parameter] = [
     click.Option(
         ["--check"],
         metavar="FILE|REV..REV",
-        help="Check the message in a file, or those of a range of commits.",
+        help="Check the message in a file, or the messages of a range of commits.",
     ),
     FORMAT,
 ]
@@ -45,8 +45,8 @@ _COMMIT_MSG: list[click.Parameter] = [
 def commit_msg(check: str | None, form: str, target: str | None, **_: Any) -> Report:
     """Draft a commit message, or check existing ones.
 
-    The draft lists what is staged, in the form that the repository's settings and history use
-    for; the sentence and the why are yours. Git's hook commit-msg passes --check a file. Messages
+    The draft lists what is staged, in the form that the repository's settings and history use; you
+    write the subject and the reason. The git hook commit-msg calls --check with a file. Messages
     that git writes itself are accepted.
     """
     if check is not None:
@@ -61,7 +61,7 @@ def commit_msg(check: str | None, form: str, target: str | None, **_: Any) -> Re
         return check_range(check, Path(target or "."), form)
     # Only findings have a format, and a draft has none.
     if form != "human":
-        raise click.UsageError("--format goes with --check; a draft has --json")
+        raise click.UsageError("--format requires --check; a draft has --json")
     from scaffold.vcs.commit.command import draft_commit_message
 
     return draft_commit_message(start_folder(target))
@@ -76,7 +76,7 @@ _REVIEW: list[click.Parameter] = [
         ["--pr", "request"],
         type=click.IntRange(min=1),
         metavar="N",
-        help="Number of a pull request; gh looks it up, git fetches it.",
+        help="Pull request number; looked up with gh, fetched with git.",
     ),
     click.Option(["--quick"], is_flag=True, help="Skip pyright and ruff."),
     FORMAT,
@@ -96,9 +96,9 @@ def review(
 ) -> Report:
     """Report what a change touches and breaks.
 
-    REV is a branch, tag or commit: what it adds to the branch that it goes to. Without one it is
-    HEAD. The report lists what pyright, ruff and the calls of this repository show to be broken,
-    changed defaults, callers and tests, and who should read what.
+    REV is a branch, tag or commit; the change is what it adds to its base. [default: HEAD] The
+    report lists what pyright, ruff and the calls in this repository show to be broken, changed
+    defaults, callers and tests, and which reviewer should read what.
     """
     from scaffold.vcs.review.command import review as review_change
     from scaffold.vcs.review.revisions import Which
@@ -112,18 +112,14 @@ _PR: list[click.Parameter] = [
         ["--base"], metavar="BRANCH", help="Base branch. [default: the remote's default branch]"
     ),
     click.Option(["--remote"], metavar="NAME", help="Remote. [default: origin, or the only one]"),
-    click.Option(
-        ["--title"], metavar="TEXT", help="Title, and subject of the commit of --rewrite."
-    ),
+    click.Option(["--title"], metavar="TEXT", help="Title, and subject of the squashed commit."),
     click.Option(
         ["--body"], metavar="FILE", help="File with the body. [default: the filled-in template]"
     ),
     click.Option(
-        ["--message"], metavar="FILE", help="File with the whole message of the one commit."
+        ["--message"], metavar="FILE", help="File with the message of the squashed commit."
     ),
-    click.Option(
-        ["--template"], metavar="NAME", help="Template to fill in, where there are several."
-    ),
+    click.Option(["--template"], metavar="NAME", help="Template to fill in, if there are several."),
     click.Option(
         ["--tested"],
         metavar="TEXT",
@@ -144,7 +140,7 @@ _PR: list[click.Parameter] = [
         is_flag=True,
         help="With --push: replace commits that only the remote has, if it is as last fetched.",
     ),
-    click.Option(["--no-verify"], is_flag=True, help="Do not run the hook pre-push."),
+    click.Option(["--no-verify"], is_flag=True, help="Do not run the pre-push hook."),
     click.Option(["--yes", "agreed"], is_flag=True, help="Confirm the plan."),
     click.Option(["--no-input"], is_flag=True, help="Never ask; implied without a terminal."),
     click.Option(["--dry-run"], is_flag=True, help="Change nothing, locally or remotely."),

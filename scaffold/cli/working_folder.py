@@ -39,6 +39,6 @@ def start_folder(target: str | None) -> Path:
         from scaffold.errors import TargetError
 
         raise TargetError(
-            f"{start} is no folder", code="target_missing", hint="name a folder that exists"
+            f"{start} is not a folder", code="target_missing", hint="name a folder that exists"
         )
     return start

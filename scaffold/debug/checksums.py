@@ -65,7 +65,7 @@ def read_checksums(folder: Path) -> dict[int, Checksums]:
     """
     files = sorted(folder.glob("*.sums.jsonl"))
     if not files:
-        what = "holds no checksums" if folder.is_dir() else "is no folder"
+        what = "holds no checksums" if folder.is_dir() else "is not a folder"
         raise ScaffoldError(
             f"{folder} {what}",
             code="record_invalid",
@@ -89,7 +89,7 @@ def _read(file: Path) -> Checksums:
         }
     except (KeyError, TypeError) as error:
         raise ScaffoldError(
-            f"{file} is no record of checksums that this release reads",
+            f"{file} is not a record of checksums that this release reads",
             code="record_invalid",
             hint="record the run again",
         ) from error

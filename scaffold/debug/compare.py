@@ -142,7 +142,7 @@ def _asked_ranks(how: CompareOptions) -> tuple[int, ...]:
         return ranks_of(how.ranks or "")
     except ValueError:
         raise RequestError(
-            f"{how.ranks!r} are no ranks", code="usage", hint="give them as --ranks 0,1"
+            f"{how.ranks!r} are not ranks", code="usage", hint="give them as --ranks 0,1"
         ) from None
 
 

@@ -30,9 +30,9 @@ KINDS: dict[str, str] = {
     "exited": "A rank ended, or failed, while others wait for it.",
     "outside": "A rank is stuck outside of communication while others wait for it.",
     "absent": "A rank never joined the job: it has not called init_process_group.",
-    "failed": "A rank failed; nobody waits for it.",
+    "failed": "A rank failed; no other rank waits for it.",
     "memory": "A rank ran out of memory.",
-    "stalled": "All ranks have come to a call, and it does not end.",
+    "stalled": "All ranks reached a call that does not finish.",
     "job": "The job failed, and no rank of it did.",
     "interrupted": "A person stopped the job.",
 }
@@ -406,6 +406,6 @@ _HINTS = {
     "outside": "see its stack below; if it only takes long, give a longer --timeout",
     "absent": "see where it is; ranks have to agree on MASTER_ADDR, MASTER_PORT and WORLD_SIZE",
     "failed": "fix the error; its traceback is in the output above",
-    "memory": "run it with --memory to see what takes it",
+    "memory": "run it with --memory to see what uses it",
     "stalled": "look at network and backend: `scaffold debug env`, then NCCL_DEBUG=INFO",
 }

@@ -154,7 +154,7 @@ def check_devices(place: Place) -> list[Remark]:
             *rows,
             Remark("bad", "devices", text, "start one rank for each device, or use gloo"),
         ]
-    return [*rows, Remark("ok", "devices", counted or "no accelerator is seen: gloo on the CPU")]
+    return [*rows, Remark("ok", "devices", counted or "no accelerator found: gloo on the CPU")]
 
 
 def check_mesh(place: Place) -> list[Remark]:
@@ -218,7 +218,7 @@ def port_holder(port: int) -> str | None:
 
 def _who(pid: int | None) -> str:
     if pid is None:
-        return "a process of somebody else"
+        return "a process of another user"
     with suppress(psutil.Error):
         process = psutil.Process(pid)
         return f"process {pid}: {' '.join(process.cmdline())[:80] or process.name()}"

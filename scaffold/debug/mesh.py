@@ -98,7 +98,7 @@ def read_mesh(text: str, origin: str = "--mesh") -> Mesh:
         axis = ALIASES.get(name, name)
         if axis not in KNOWN or axis in sizes or not re.fullmatch(r"-1|[1-9]\d*", size):
             raise RequestError(
-                f"{origin}: {text!r} is no layout of ranks, because of {name + '=' + size!r}",
+                f"{origin}: {text!r} is not a layout of ranks, because of {name + '=' + size!r}",
                 code="mesh_invalid",
                 hint=f"write sizes of {', '.join(sorted(KNOWN))}, such as dp_shard=2,tp=2; or d2t2",
             )

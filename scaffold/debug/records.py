@@ -177,7 +177,7 @@ def read_job(folder: Path) -> Job:
 
 
 def rows_of(file: Path) -> list[dict[str, Any]]:
-    """Return the rows of a file of a record; a last one that was cut short is left out."""
+    """Return the rows of a file of a record; a last one that was interrupted is left out."""
     try:
         lines = file.read_bytes().split(b"\n")
     except OSError:

@@ -91,7 +91,7 @@ def _start(how: WatchOptions) -> subprocess.Popen[bytes]:
         raise RequestError(
             f"{how.argv[0]} cannot be started: {error.strerror}",
             code="program_missing",
-            hint="give a program that the shell would find, behind --",
+            hint="give a program that is on the PATH, after --",
         ) from error
 
 
@@ -108,7 +108,7 @@ def find_program(name: str, root: Path) -> str:
         raise RequestError(
             f"there is no program {name!r} on PATH or in {root / '.venv'}",
             code="program_missing",
-            hint="activate the environment of the job, or give the program's path, behind --",
+            hint="activate the environment of the job, or give the program's path, after --",
         )
     return found
 

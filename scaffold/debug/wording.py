@@ -99,4 +99,4 @@ def status_text(status: int | None, orderly: bool) -> str:
             return f"was killed by {signal.Signals(-status).name}"
         except ValueError:
             return f"was killed by signal {-status}"
-    return "came to its end with status 0" if status == 0 else f"exited with status {status}"
+    return "exited with status 0" if status == 0 else f"exited with status {status}"

@@ -189,7 +189,7 @@ def _swallowed(before: _Side, after: _Side, name: str) -> Iterator[Change]:
     elif taken.how == "deprecated":
         yield Change("parameter-deprecated", "deprecated", f"{name!r}: {taken.text}", likely)
     elif name in before.signature.names and taken.how == "unread":
-        why = f"{name!r} is a parameter no more: **kwargs takes it, and nothing reads it"
+        why = f"{name!r} is no longer a parameter: **kwargs accepts it, and nothing reads it"
         yield Change("keyword-unread", "breaks", why, _renamed_to(before, after, name))
     elif taken.how == "passed":
         yield from _handed_on(before, after, name)

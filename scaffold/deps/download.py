@@ -53,7 +53,7 @@ def parse_version(text: str) -> Version:
         return Version(text)
     except InvalidVersion as error:
         raise RequestError(
-            f"{text!r} is no version",
+            f"{text!r} is not a version",
             code="requirement_invalid",
             hint="give one release, such as 8.1.8",
         ) from error
@@ -160,7 +160,7 @@ def _fetch(link: str, folder: Path) -> Path:
         raise ScaffoldError(
             f"the index lists {link}, which cannot be fetched without pip's credentials",
             code="release_unknown",
-            hint="ask for a release that has a wheel for this interpreter",
+            hint="choose a release with a wheel for this interpreter",
         )
     place = folder / unquote(parts.path).rpartition("/")[2]
     # urllib ignores pip's own setting of certificates.

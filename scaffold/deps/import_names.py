@@ -48,7 +48,7 @@ def distribution_name(text: str) -> str:
     """
     if not _NAME.fullmatch(text):
         raise RequestError(
-            f"{text!r} is no name of a distribution",
+            f"{text!r} is not the name of a distribution",
             code="requirement_invalid",
             hint="give its name in the package index, such as pyyaml",
         )

@@ -154,7 +154,7 @@ def _in_toml(path: str, text: str, wanted: str) -> Iterator[Pin]:
     try:
         tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
-        yield from _unread(path, text, wanted, f"the file is no TOML: {error}")
+        yield from _unread(path, text, wanted, f"the file is not valid TOML: {error}")
         return
     for each in statements(text):
         if each.value is None:

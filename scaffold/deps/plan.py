@@ -192,7 +192,7 @@ def _releases(pins: Sequence[str]) -> dict[str, Version]:
 
 def _no_pin(text: str) -> RequestError:
     return RequestError(
-        f"{text!r} is no pin", code="requirement_invalid", hint="write click==8.1.8"
+        f"{text!r} is not a pin", code="requirement_invalid", hint="write click==8.1.8"
     )
 
 

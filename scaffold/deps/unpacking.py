@@ -36,7 +36,7 @@ def unpack(archive: Path, folder: Path) -> None:
         for number, (name, data) in enumerate(_members(archive)):
             total += len(data)
             if number > MAX_MEMBERS or total > MAX_BYTES:
-                raise unreadable(archive, "it unpacks to more than what a package holds")
+                raise unreadable(archive, "it unpacks to more than the size limit of a package")
             place = folder / _safe(archive, name)
             place.parent.mkdir(parents=True, exist_ok=True)
             place.write_bytes(data)

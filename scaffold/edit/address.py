@@ -64,7 +64,7 @@ def _find(body: Sequence[ast.stmt], address: ast.expr) -> Iterator[Part]:
         for part in _find(body, address.func):
             yield from _in_call(part, address)
     elif not isinstance(address, ast.Name):
-        raise SyntaxError(f"{ast.unparse(address)} is no address of a registry")
+        raise SyntaxError(f"{ast.unparse(address)} is not an address of a registry")
 
 
 def _in_dict(part: Part, key: str) -> Iterator[Part]:

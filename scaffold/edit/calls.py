@@ -187,7 +187,7 @@ def _further(script: Script, node: ast.stmt) -> tuple[str, ...]:
 def _by_key(script: Script, items: list[_Item]) -> dict[str, _Item]:
     for item in items:
         if item.key is None or "**" in item.names or isinstance(item.quoted, ast.Starred):
-            reason = f"{script.entry.table} has a key here that is no plain string"
+            reason = f"{script.entry.table} has a key here that is not a plain string"
             raise script.refusal("registry_computed", item.node.lineno, reason)
     return {str(item.key): item for item in items}
 

@@ -152,7 +152,7 @@ def _first_argument(mark: ast.expr) -> tuple[ast.expr | None, str | None]:
 def _by_key(script: Script, items: list[_Item]) -> dict[str, _Item]:
     for item in items:
         if item.key is None:
-            reason = f"{script.entry.table} has a key here that is no plain string"
+            reason = f"{script.entry.table} has a key here that is not a plain string"
             raise script.refusal("registry_computed", item.mark.lineno, reason)
     return {str(item.key): item for item in items}
 
@@ -175,7 +175,7 @@ def _matches(entry: Entry, item: _Item) -> bool:
 def _definition(entry: Entry) -> Definition:
     body = parse_block(entry.value, "what is registered")
     if len(body) != 1 or not isinstance(body[0], Definition):
-        reason = f"what is registered is no function or class: {entry.value!r}"
+        reason = f"what is registered is not a function or class: {entry.value!r}"
         raise TemplateError(reason, code="template_invalid")
     return body[0]
 

@@ -91,7 +91,7 @@ def chosen_block(script: Script) -> list[ast.stmt]:
     ]
     if len(blocks) > 1 and len(alike) != 1:
         line = blocks[1][0].lineno
-        raise script.refusal("registry_computed", line, "more than one block could hold it")
+        raise script.refusal("registry_computed", line, "it could go into more than one block")
     return (alike or blocks)[0]
 
 

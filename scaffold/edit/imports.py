@@ -118,7 +118,9 @@ def add_entry(data: bytes, entry: Entry) -> Edit:
         TemplateError: Key or value is no name.
     """
     if not _ENTRY.fullmatch(f"{entry.value}:{entry.key}"):
-        raise TemplateError(f"{text_to_add(entry)!r} is no import", code="template_invalid")
+        raise TemplateError(
+            f"{text_to_add(entry)!r} is not an import statement", code="template_invalid"
+        )
     script = read_script(data, entry, text_to_add(entry))
     present = _present(script)
     if present is not None:

@@ -104,7 +104,7 @@ def read_text(data: bytes, context: Context) -> Text:
     lines, ends = tuple(line for line, _ in rows), tuple(end for _, end in rows)
     for number, line in enumerate(lines, 1):
         if _MARKER.match(line):
-            reason = "the file holds merge conflict markers"
+            reason = "the file has merge conflict markers"
             raise context.refusal("registry_syntax", number, reason)
         # Notices are at the top; further down the words are about other files.
         if number <= 5 and _GENERATED.match(line):
@@ -119,7 +119,7 @@ def require_one_line(entry: Entry, context: Context) -> None:
         RegistryError: One of them holds a line break or a control character, or the key is empty.
     """
     if not entry.key.strip() or _CONTROL.search(entry.key + entry.value):
-        raise context.refusal("registry_computed", 0, "the entry is no single line of text")
+        raise context.refusal("registry_computed", 0, "the entry has more than one line")
 
 
 @dataclass(frozen=True)

@@ -164,7 +164,9 @@ def _locate(data: bytes, entry: Entry, context: Context) -> _Registry:
     try:
         parts = find_parts(file.tree, entry.table)
     except SyntaxError as error:
-        raise context.refusal("registry_missing", 0, f"{entry.table!r} is no address") from error
+        raise context.refusal(
+            "registry_missing", 0, f"{entry.table!r} is not an address"
+        ) from error
     _check_parts(parts, file, entry, context)
     literals: list[tuple[Part, Literal]] = []
     for part in parts:
@@ -174,7 +176,7 @@ def _locate(data: bytes, entry: Entry, context: Context) -> _Registry:
                 literals.append((part, _with_keys(literal, entry, context)))
     if not literals:
         line = parts[0].line
-        reason = f"{context.table} is no {_SHAPES[entry.shape]}"
+        reason = f"{context.table} is not a {_SHAPES[entry.shape]}"
         raise context.refusal("registry_computed", line, reason)
     loose = tuple(part for part in parts if part.how == "extended")
     return _Registry(file, context, tuple(literals), loose)
@@ -211,7 +213,7 @@ def _with_keys(literal: Literal, entry: Entry, context: Context) -> Literal:
         # A computed key may be the one that is to be added, so that its entry would be hidden.
         if key is None and entry.shape == "dict" and not _is_apart(item.key_node):
             line = line_at(literal.raw, item.start)
-            reason = f"{context.table} has a key that is no plain string"
+            reason = f"{context.table} has a key that is not a plain string"
             raise context.refusal("registry_computed", line, reason)
         items.append(replace(item, key=key))
     return replace(literal, items=tuple(items))
@@ -259,7 +261,7 @@ def _parsed(entry: Entry, part: str) -> ast.expr:
         return parse_expression(text)
     except SyntaxError as error:
         raise RegistryError(
-            f"{entry.file}: the {part} {text!r} of an entry is no Python expression",
+            f"{entry.file}: the {part} {text!r} of an entry is not a Python expression",
             code="registry_syntax",
             hint=f"change what registers in {entry.table}",
         ) from error

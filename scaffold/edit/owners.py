@@ -82,7 +82,7 @@ def add_entry(data: bytes, entry: Entry) -> Edit:
     require_one_line(entry, context)
     # GitHub has no `!`, `[` begins a section, and a backslash would escape what follows it.
     if re.search(r"^!|^\[|\\", entry.key) or "#" in entry.value:
-        raise context.refusal("registry_computed", 0, f"{entry.key!r} is no pattern")
+        raise context.refusal("registry_computed", 0, f"{entry.key!r} is not a pattern")
     found = _locate(data, entry, context)
     for rule in found.find(entry)[-1:]:
         if _matches(rule, entry):

@@ -141,6 +141,6 @@ def _unparsable(data: bytes, context: Context, error: SyntaxError) -> Exception:
     marker = _MARKER.search(data)
     if marker:
         line = line_at(data, marker.start())
-        return context.refusal("registry_syntax", line, "the file holds merge conflict markers")
-    reason = f"the file is no valid Python: {error.msg}"
+        return context.refusal("registry_syntax", line, "the file has merge conflict markers")
+    reason = f"the file is not valid Python: {error.msg}"
     return context.refusal("registry_syntax", error.lineno or 0, reason)

@@ -49,7 +49,7 @@ def read_source(data: bytes) -> Source:
             raise _error(f"the bytes do not survive decoding as {encoding}", 1)
     except UnicodeDecodeError as error:
         line = line_at(data, len(bom) + error.start)
-        raise _error(f"a byte on this line is no {encoding}", line) from error
+        raise _error(f"a byte on this line is not valid {encoding}", line) from error
     except (UnicodeError, LookupError) as error:
         raise _error(f"the text cannot be read as {encoding}", 1) from error
     return source

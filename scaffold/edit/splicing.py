@@ -234,6 +234,6 @@ def _collapse(literal: Literal) -> Splice:
     file, item = literal.file, literal.items[0]
     # The call that takes the place of the brackets has no room for a comment.
     if b"#" in literal.raw[literal.inside : item.start] + literal.raw[item.end : literal.close]:
-        raise LayoutError("it is the only entry, and comments are beside it")
+        raise LayoutError("it is the only entry, and there are comments next to it")
     start, end = file.start(literal.node), file.end(literal.node)
     return Splice(start, end, b"" if callee(literal.outer) in EMPTY_CALLS else b"set()")

@@ -161,7 +161,7 @@ def parse_expression(text: str, what: str) -> ast.expr:
         tree = ast.Module([], [])
     # `x); (y` leaves the brackets: it is more than one statement.
     if len(tree.body) != 1 or not isinstance(tree.body[0], ast.Expr):
-        raise TemplateError(f"{what} is no Python expression: {text!r}", code="template_invalid")
+        raise TemplateError(f"{what} is not a Python expression: {text!r}", code="template_invalid")
     return tree.body[0].value
 
 
@@ -176,7 +176,7 @@ def parse_block(text: str, what: str) -> list[ast.stmt]:
     except (SyntaxError, ValueError, RecursionError):
         body = []
     if not body:
-        raise TemplateError(f"{what} is no Python statement: {text!r}", code="template_invalid")
+        raise TemplateError(f"{what} is not a Python statement: {text!r}", code="template_invalid")
     return body
 
 

@@ -78,7 +78,7 @@ def add_entry(data: bytes, entry: Entry) -> Edit:
     # every run.
     is_item = entry.key == entry.key.strip() and not _COMMENT.match(entry.key)
     if entry.value or not is_item or _OPTION.match(entry.key):
-        raise context.refusal("registry_computed", 0, "the entry is no line of a list")
+        raise context.refusal("registry_computed", 0, "the entry is not a line of a list")
     index = list_index([_target(key) for key in found.rows()], _target(entry.key))
     spans = [Span(number, number) for number in found.numbers]
     lines = found.text.lines

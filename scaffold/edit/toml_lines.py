@@ -136,7 +136,9 @@ def _read(data: bytes, context: Context) -> _File:
         # The error of tomllib has its place in the message alone before Python 3.14.
         found = re.search(r"at line (\d+)", str(error))
         line = int(found[1]) if found else len(text.lines)
-        raise context.refusal("registry_syntax", line, f"the file is no TOML: {error}") from error
+        raise context.refusal(
+            "registry_syntax", line, f"the file is not valid TOML: {error}"
+        ) from error
     return _File(text, raw, document, tuple(toml_scan.statements(raw)))
 
 
@@ -158,7 +160,7 @@ def _locate(data: bytes, entry: Entry, context: Context) -> _Table:
         at = exact[0] if path else None
         rows = _rows(file, at)
         return _Table(file, cast("dict[str, Any]", content), at, rows)
-    kind = "has no header of its own" if isinstance(content, dict) else "is no array of texts"
+    kind = "has no header of its own" if isinstance(content, dict) else "is not an array of texts"
     raise context.refusal("registry_computed", line, f"{entry.table} {kind}")
 
 
@@ -210,7 +212,7 @@ def _require_source(entry: Entry, context: Context) -> None:
         try:
             toml_scan.read_value(entry.value)
         except tomllib.TOMLDecodeError as error:
-            reason = f"{entry.value!r} is no TOML value"
+            reason = f"{entry.value!r} is not a TOML value"
             raise context.refusal("registry_computed", 0, reason) from error
 
 
@@ -220,7 +222,7 @@ def _with_element(found: _Table, entry: Entry, context: Context) -> bytes:
     if entry.value or any(not isinstance(each, str) for each in content):
         assert found.at is not None
         line = found.file.line(found.at.start) + 1
-        raise context.refusal("registry_computed", line, f"{entry.table} is no array of texts")
+        raise context.refusal("registry_computed", line, f"{entry.table} is not an array of texts")
     index = list_index(content, entry.key)
     quote = found.file.raw[array.elements[0].start] if array.elements else '"'
     return _encoded(found.file, with_element(array, index, _string(entry.key, quote)))

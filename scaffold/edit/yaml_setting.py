@@ -99,7 +99,9 @@ class _Found:
         head = re.match(f".{{{item.column}}}{name}", line)
         node = item.node
         if not head or not node.source or node.line != item.line or node.last != item.line:
-            raise self._refusal(item, f"the value of {self.entry.key} is no single piece of text")
+            raise self._refusal(
+                item, f"the value of {self.entry.key} is not a single piece of text"
+            )
         if node.is_marked or not line.startswith(node.source, head.end()):
             raise self._refusal(item, f"an anchor or a tag is in front of {self.entry.key}")
         new = head[0] + value + line[head.end() + len(node.source) :]

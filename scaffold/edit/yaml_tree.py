@@ -31,7 +31,7 @@ _SEPARATOR = re.compile("[\x85\u2028\u2029]")
 
 # What the character at a parser's error means.
 _REASONS = {
-    "%": "the file holds a directive or template code",
+    "%": "the file has a directive or template code",
     "\t": "there is a tab in the indentation",
 }
 # What YAML 1.1 reads as null, a truth value, a number, infinity, a date or a merge key; readers of
@@ -118,13 +118,13 @@ class _Reader:
         for event in self.events:
             if isinstance(event, yaml.DocumentStartEvent):
                 if event.version or event.tags:
-                    raise _problem(event, "the file holds a directive or template code")
+                    raise _problem(event, "the file has a directive or template code")
                 if is_read:
-                    raise _problem(event, "the file holds more than one document")
+                    raise _problem(event, "the file has more than one document")
                 root, is_read = self._node(next(self.events), 0), True
             # `...` ends the document, and a line below it would begin another one.
             elif isinstance(event, yaml.DocumentEndEvent) and event.explicit:
-                raise _problem(event, "the file holds more than one document")
+                raise _problem(event, "the file has more than one document")
         return Node("empty", 0, 0) if root.kind == "empty" else root
 
     def _node(self, event: Any, depth: int) -> Node:
@@ -215,7 +215,7 @@ class _Reader:
 
     def _flow(self, event: Any) -> Node:
         if _TEMPLATE.match(self.text, event.end_mark.index - 1):
-            raise _problem(event, "the file holds template code")
+            raise _problem(event, "the file has template code")
         inner, depth = event, 1
         while depth:
             inner = next(self.events)

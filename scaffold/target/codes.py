@@ -3,5 +3,5 @@
 from __future__ import annotations
 
 CODES: dict[str, str] = {
-    "target_ambiguous": "The folder lies in two targets, one inside the other.",
+    "target_ambiguous": "The folder is in two nested targets.",
 }

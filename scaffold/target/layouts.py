@@ -184,7 +184,7 @@ def _read(fields: Fields) -> Layout:
     )
     fields.done()
     if not layout.detect:
-        raise FieldError("a layout without [[detect]] would fit every folder")
+        raise FieldError("a layout without [[detect]] would match every folder")
     return layout
 
 

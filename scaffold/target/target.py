@@ -171,7 +171,7 @@ def existing_folder(place: Path) -> Path:
     Raises:
         TargetError: There is none.
     """
-    reason = "is no folder"
+    reason = "is not a folder"
     try:
         real = place.resolve()
         if real.is_dir():
@@ -369,7 +369,7 @@ def _configured(root: Path, table: Fields) -> Target:
         _check_inside(table.where, "tests", tests)
     if not package.isidentifier():
         raise TargetError(
-            f"{table.where}: package {package!r} is no importable name", code="target_invalid"
+            f"{table.where}: package {package!r} is not an importable name", code="target_invalid"
         )
     return Target(
         root,

@@ -33,7 +33,7 @@ def complete_answers(
     unknown = sorted(name for name in given if given[name] is not None and name not in questions)
     if unknown:
         raise RequestError(
-            f"the chosen style does not ask for: {', '.join(unknown)}",
+            f"the chosen style has no option: {', '.join(unknown)}",
             code="usage",
             hint=f"it asks for: {', '.join(questions) or 'nothing'}",
         )
@@ -139,7 +139,7 @@ def _check_text(question: Answer, value: str) -> None:
         raise _refusal(question, f"has {len(value)} characters; {MAX_TEXT} is the limit")
     # Python decodes wrong bytes of a command line as lone surrogates, which no file can hold.
     if any(0xD800 <= ord(char) <= 0xDFFF for char in value):
-        raise _refusal(question, "holds bytes that are no UTF-8")
+        raise _refusal(question, "has bytes that are not UTF-8")
     if question.check:
         _check_by_name(question, value)
 
@@ -149,7 +149,7 @@ def _check_by_name(question: Answer, value: str) -> None:
         try:
             re.compile(value)
         except re.error as error:
-            raise _refusal(question, f"is no regular expression: {error}") from error
+            raise _refusal(question, f"is not a regular expression: {error}") from error
     elif question.check == "identifier" and not value.isidentifier():
         raise _refusal(question, f"must be a Python identifier, not {value[:80]!r}")
     elif question.check == "dotted":
@@ -167,14 +167,14 @@ def _check_rows(question: Answer, value: str) -> None:
         # json would read NaN and Infinity, which a template writes as names that Python lacks.
         parsed: Any = json.loads(value, parse_constant=_no_constant)
     except (ValueError, RecursionError) as error:
-        raise _refusal(question, f"is no JSON: {error}") from error
+        raise _refusal(question, f"is not valid JSON: {error}") from error
     rows = cast("list[object]", parsed if isinstance(parsed, list) else [])
     if not rows or any(row == {} or not isinstance(row, dict) for row in rows):
         raise _refusal(question, "must be a JSON list of objects, each with a column at least")
 
 
 def _no_constant(name: str) -> None:
-    raise ValueError(f"{name} is no number of JSON")
+    raise ValueError(f"{name} is not a JSON number")
 
 
 def _check_range(question: Answer, size: float, unit: str) -> None:

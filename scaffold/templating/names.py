@@ -85,9 +85,9 @@ def _check_characters(typed: str) -> None:
     if not typed.strip(" -_"):
         raise _refusal(typed, "name_empty", "is empty")
     if "/" in typed or "\\" in typed or ".." in typed:
-        raise _refusal(typed, "name_path", "holds a path separator or '..'; give a plain name")
+        raise _refusal(typed, "name_path", "has a path separator or '..'; give a plain name")
     if not typed.isascii():
-        raise _refusal(typed, "name_non_ascii", "holds characters outside ASCII")
+        raise _refusal(typed, "name_non_ascii", "has non-ASCII characters")
     wrong = re.search(r"[^A-Za-z0-9 _\-]", typed)
     if wrong:
         raise _refusal(

@@ -228,7 +228,7 @@ def _text(name: str, data: bytes) -> str:
     try:
         return data.decode("utf-8")
     except UnicodeDecodeError as error:
-        raise TemplateError(f"{name} is no UTF-8", code="template_invalid") from error
+        raise TemplateError(f"{name} is not UTF-8", code="template_invalid") from error
 
 
 def _refuse_free_text(value: Any) -> Any:

@@ -117,7 +117,7 @@ def apply_changes(
 
 
 def settle(root: Path, command: str, *, keep_edited: bool = False) -> str:
-    """Finish or undo a run that was cut short.
+    """Finish or undo a run that was interrupted.
 
     Args:
         root: The target's folder.
@@ -156,7 +156,7 @@ def create_folder(folder: Path, files: Iterable[tuple[str, bytes]]) -> None:
         disk.DISK.mkdir(stage)
         with locked_folder(stage):
             try:
-                _empty(stage)  # of what a run that was cut short has left
+                _empty(stage)  # of what a run that was interrupted has left
                 _fill(stage, files)
                 if os.name == "nt" and folder.is_dir():
                     disk.DISK.rmdir(folder)  # Windows renames over no folder, be it empty

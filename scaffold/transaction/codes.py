@@ -3,6 +3,6 @@
 from __future__ import annotations
 
 CODES: dict[str, str] = {
-    "journal_unfinished": "An earlier run was interrupted and its journal cannot be settled alone.",
+    "journal_unfinished": "An earlier run was interrupted and cannot be settled automatically.",
     "locked": "Another scaffold command is writing to the same place.",
 }

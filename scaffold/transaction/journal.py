@@ -71,7 +71,7 @@ class Journal:
 
 @dataclass(frozen=True)
 class Leftover:
-    """What a run that was cut short has left, or what one that is going on is at.
+    """What a run that was interrupted has left, or what one that is going on is at.
 
     Args:
         command: What the run was called.
@@ -89,7 +89,7 @@ class Leftover:
 
 
 def describe_leftover(root: Path) -> Leftover | None:
-    """Return what a run that was cut short has left, changing nothing; None where all is well.
+    """Return what a run that was interrupted has left, changing nothing; None where all is well.
 
     Raises:
         ApplyError: The journal cannot be read.
@@ -164,7 +164,7 @@ def _parse(data: Mapping[str, Any], path: Path) -> Journal:
     token = str(data["token"])
     # It becomes part of the names of files that are deleted.
     if not re.fullmatch("[0-9a-f]{8}", token):
-        raise ValueError(f"{token!r} is no token")
+        raise ValueError(f"{token!r} is not a token")
     return Journal(str(data["command"]), token, folders, pruned, steps)
 
 
@@ -178,5 +178,5 @@ def _inside(path: object) -> str:
 
 def _hash(value: object) -> str | None:
     if value is not None and not (isinstance(value, str) and re.fullmatch("[0-9a-f]{64}", value)):
-        raise ValueError(f"{value!r} is no hash")
+        raise ValueError(f"{value!r} is not a hash")
     return value

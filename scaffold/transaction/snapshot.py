@@ -74,7 +74,7 @@ def _state(root: Path, path: str) -> FileState:
     if place.is_symlink():
         return FileState(problem="is a broken link")
     if real.exists():
-        return FileState(problem="is no regular file")
+        return FileState(problem="is not a regular file")
     # The nearest folder that exists: missing ones in between are made, unless a file is in their
     # way.
     parent = next(each for each in real.parents if each.exists())

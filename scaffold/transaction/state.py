@@ -54,7 +54,7 @@ def state_folders(root: Path) -> tuple[Path, ...]:
 
 
 def has_journal(root: Path) -> bool:
-    """Return whether a run on a target was cut short, or is going on."""
+    """Return whether a run on a target was interrupted, or is going on."""
     return find_journal(root.resolve()) is not None
 
 

@@ -22,7 +22,7 @@ _UNREADABLE = "unreadable"
 
 
 class Transaction:
-    """One run over a journal; every method may be called again after it was cut short."""
+    """One run over a journal; every method may be called again after it was interrupted."""
 
     def __init__(self, root: Path, state: Path, journal: Journal, phase: Phase) -> None:
         self.root = root
@@ -109,7 +109,7 @@ class Transaction:
         disk.DISK.unlink(journal_path(self.state, self.phase))
 
     def settle(self, *, keep_edited: bool) -> str:
-        """End a run that was cut short, in whatever phase; returns "finished" or "undone"."""
+        """End a run that was interrupted, in whatever phase; returns "finished" or "undone"."""
         self._check_places()
         # In staging no file was touched yet, and when done all of them are in place.
         edited = self._edited() if self.phase in ("ready", "undoing") else []
@@ -226,7 +226,9 @@ def _missing(root: Path, folders: Sequence[str], path: str) -> list[str]:
     """Return which of the folders above a path are to be made."""
     for folder in folders:
         if os.path.lexists(root / folder) and not (root / folder).is_dir():
-            raise ConflictError(f"{folder} is no folder, and {path} goes there", code="file_exists")
+            raise ConflictError(
+                f"{folder} is not a folder, and {path} goes there", code="file_exists"
+            )
     return [folder for folder in folders if not (root / folder).exists()]
 
 

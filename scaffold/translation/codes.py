@@ -3,6 +3,6 @@
 from __future__ import annotations
 
 CODES: dict[str, str] = {
-    "docs_missing": "No pages with a Chinese translation were found.",
-    "page_unknown": "No page of this name is to be translated.",
+    "docs_missing": "No page with a Chinese translation was found.",
+    "page_unknown": "There is no page of this name to translate.",
 }

@@ -88,7 +88,7 @@ def read_glossary(files: Files, path: str) -> Glossary:
     try:
         table = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
-        raise _wrong(path, f"is no TOML: {error}") from error
+        raise _wrong(path, f"is not valid TOML: {error}") from error
     unknown = [key for key in table if key not in ("keep", "terms")]
     if unknown:
         raise _wrong(path, f"has the key {unknown[0]!r}; known are keep and terms")
@@ -102,13 +102,13 @@ def _kept(path: str, value: Any) -> list[Term]:
     rows = cast("list[Any]", value) if isinstance(value, list) else []
     words = [row for row in rows if isinstance(row, str) and row.strip()]
     if not isinstance(value, list) or len(words) < len(rows):
-        raise _wrong(path, "has a `keep` that is no list of words")
+        raise _wrong(path, "has a `keep` that is not a list of words")
     return [Term(word) for word in words]
 
 
 def _told(path: str, value: Any) -> list[Term]:
     if not isinstance(value, dict):
-        raise _wrong(path, "has `terms` that are no table")
+        raise _wrong(path, "has `terms` that are not a table")
     found: list[Term] = []
     for name, given in cast("dict[str, Any]", value).items():
         # `"reward" = "奖励"`, or a list of words that all will do.

@@ -34,7 +34,7 @@ class Task(NamedTuple):
     @property
     def marker(self) -> str:
         """The line that goes below the heading."""
-        assert self.pair.source is not None, "what has no source is no task"
+        assert self.pair.source is not None, "what has no source is not a task"
         return str(self.pair.source.wanted)
 
     @property
@@ -48,7 +48,7 @@ class Task(NamedTuple):
     def to_json(self) -> dict[str, Any]:
         """Return the task as part of a report."""
         source, other = self.pair.source, self.pair.translation
-        assert source is not None, "what has no source is no task"
+        assert source is not None, "what has no source is not a task"
         return {
             "key": source.key,
             "state": self.pair.state,
@@ -144,7 +144,7 @@ def _tasks(documents: Documents, page: str, pairs: list[Pair]) -> list[Task]:
     other = documents.layout.pages[page]
     tasks: list[Task] = []
     for pair in pairs:
-        assert pair.source is not None, "what has no source is no task"
+        assert pair.source is not None, "what has no source is not a task"
         done = documents.page(other).text(pair.translation) if pair.translation else None
         before = old.get(pair.old_hash) if pair.old_hash else None
         tasks.append(Task(pair, documents.page(page).text(pair.source), before, done))
@@ -180,7 +180,7 @@ def shown(plan: Plan) -> str:
 
 def _shown_task(plan: Plan, task: Task) -> list[str]:
     source = task.pair.source
-    assert source is not None, "what has no source is no task"
+    assert source is not None, "what has no source is not a task"
     rows = [
         f"=== {source.key}: {WORDS[task.pair.state]}",
         f"--- write below the heading: {task.marker}",

@@ -62,7 +62,7 @@ def read_settings(files: Files) -> Settings:
     with settings_errors("docs/en/translation.md of areal-scaffold shows every key"):
         language = table.text("language", "zh")
         if not re.fullmatch("[a-z]{2,3}", language):
-            raise FieldError(f"{table.where} language: {language!r} is no code such as 'ja'")
+            raise FieldError(f"{table.where} language: {language!r} is not a code such as 'ja'")
         settings = Settings(
             language,
             *(_path(table, key) for key in ("source", "translation", "glossary")),

@@ -69,21 +69,21 @@ class Options(NamedTuple):
     def find_settled(self, command: str) -> tuple[Target, tuple[str, ...]]:
         """Return the target that a writing command means, and what to warn of.
 
-        An earlier run that was cut short is settled first: a template may have been among its
+        An earlier run that was interrupted is settled first: a template may have been among its
         files, or a setting.
         """
         target = self.find()
         if self.dry_run or not has_journal(target.root):
             return target, leftover_warning(target.root)
 
-        from scaffold.transaction.apply import settle  # only after a run that was cut short
+        from scaffold.transaction.apply import settle  # only after a run that was interrupted
 
         settled = settle(target.root, command)
         return self.find(), settled_warning(settled)
 
 
 def leftover_warning(root: Path) -> tuple[str, ...]:
-    """Return what to say where a run was cut short and nothing may be written."""
+    """Return what to say where a run was interrupted and nothing may be written."""
     if not has_journal(root):
         return ()
     from scaffold.transaction.journal import describe_leftover  # seldom there is one

@@ -72,7 +72,7 @@ def check_same(
             differences.append(f"{name} was {_shown(was)}, not {_shown(wanted)}")
     if differences:
         raise ConflictError(
-            f"{request.id} exists, made with other answers: {'; '.join(differences)}",
+            f"{request.id} exists with different answers: {'; '.join(differences)}",
             code="answers_differ",
             hint=_how_to_change(request, made, command),
         )

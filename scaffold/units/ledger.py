@@ -215,7 +215,7 @@ def _means(typed: str, unit_id: str) -> bool:
 
 def _invalid(message: str) -> LedgerError:
     return LedgerError(
-        message, code="ledger_invalid", hint="repair it, or take it back from version control"
+        message, code="ledger_invalid", hint="repair it, or restore it from version control"
     )
 
 

@@ -71,7 +71,7 @@ def trust_target(is_revoked: bool, options: Options) -> Report:
 
 
 def recover_target(keep_edited: bool, options: Options) -> Report:
-    """Settle a run that was cut short: it is finished, or undone.
+    """Settle a run that was interrupted: it is finished, or undone.
 
     Such a run need not have been in a target: ``init`` and the commands of skills write to any
     repository.
@@ -119,11 +119,11 @@ def uninstall(options: Options) -> Report:
         report.extra["forgotten"] = count
         verb = "would be" if options.dry_run else "is" if count == 1 else "are"
         noun = "unit" if count == 1 else "units"
-        report.text = f"{count} {noun} {verb} forgotten; the code stays as it is\n"
+        report.text = f"{count} {noun} {verb} forgotten; the code is unchanged\n"
         if (work.root / OWN_TEMPLATES).is_dir():
-            report.warnings += (f"{OWN_TEMPLATES} holds templates of your own and stays",)
+            report.warnings += (f"{OWN_TEMPLATES} has your own templates and is kept",)
         if (kept := backups_folder(work.root)).is_dir():
-            report.warnings += (f"{kept} holds copies of edited files and stays",)
+            report.warnings += (f"{kept} has copies of edited files and is kept",)
         # A target that is known by a layout has no table of ours.
         if work.target.layout == "project":
             why = "the table [tool.scaffold] is yours: delete it, or keep it to come back"

@@ -145,7 +145,7 @@ def _git_init(root: Path) -> tuple[str, ...]:
 
 def _check_free(root: Path) -> None:
     if root.is_symlink() or (root.exists() and not root.is_dir()):
-        raise ConflictError(f"{root} exists and is no folder", code="file_exists")
+        raise ConflictError(f"{root} exists and is not a folder", code="file_exists")
     if root.is_dir() and any(root.iterdir()):
         raise ConflictError(
             f"{root} exists and is not empty",

@@ -200,7 +200,7 @@ def _read(root: Path, file: str) -> bytes:
         raise ConflictError(
             f"the registry {file} cannot be read: {error.strerror}",
             code="registry_missing",
-            hint="take it back from version control",
+            hint="restore it from version control",
         ) from error
 
 

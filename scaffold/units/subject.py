@@ -182,7 +182,7 @@ def _dotted_parts(root: Path, file: Path) -> list[str]:
     inside = folders[: packages[-1] + 1] if packages else []
     parts = [*(each.name for each in reversed(inside)), relative.stem]
     if parts[-1] == "__init__" or not all(part.isidentifier() for part in parts):
-        raise _unsuited(f"{relative.as_posix()} is no module of its own")
+        raise _unsuited(f"{relative.as_posix()} is not a module of its own")
     return parts
 
 

@@ -79,7 +79,7 @@ def find_subject(text: str, where: str, style: str = "", only: str = "") -> Subj
     try:
         tree = parse(text)
     except (SyntaxError, ValueError) as error:
-        raise _unsuited(f"{where} is no Python: {error}", "repair it first") from error
+        raise _unsuited(f"{where} is not valid Python: {error}", "repair it first") from error
     if only:
         tree = _with_only(tree, only)
     found = [subject for read in (_rewards, _workflow, _loaders) for subject in read(tree)]

@@ -139,7 +139,7 @@ def _settings(settings: Iterable[str]) -> dict[str, str]:
         name, is_pair, value = text.partition("=")
         if not is_pair:
             raise RequestError(
-                f"--set {text!r} is no pair of a name and a value",
+                f"--set {text!r} is not a pair of a name and a value",
                 code="usage",
                 hint="scaffold update ID --set NAME=VALUE",
             )

@@ -86,7 +86,7 @@ def _parsed(root: Path, path: str) -> ast.Module | Check | None:
     try:
         data = (root / path).read_bytes()
     except OSError:
-        return failed("file", f"{path} is missing; take it back from version control")
+        return failed("file", f"{path} is missing; restore it from version control")
     if not path.endswith(".py"):
         return None
     try:
@@ -181,7 +181,7 @@ def _episode(path: str, name: str, method: Function, expected: tuple[str, ...]) 
     wanted = f"async def {method.name}(self, {', '.join(expected)})"
     if not isinstance(method, ast.AsyncFunctionDef):
         yield failed(
-            "contract", f"{where}: {name}.{method.name} must be `{wanted}`, it is no coroutine"
+            "contract", f"{where}: {name}.{method.name} must be `{wanted}`, it is not a coroutine"
         )
     if _yields(method):
         yield failed("contract", f"{where}: {name}.{method.name} yields; it must return its result")

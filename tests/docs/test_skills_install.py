@@ -35,11 +35,13 @@ def test_everything_that_is_listed_stands_there() -> None:
 
 def test_where_each_client_looks() -> None:
     told = {
-        client: cells[1].strip("` ")
+        client: [cell.strip("` ") for cell in cells[1:]]
         for cells in table("client")
         for client in re.findall(r"--client (\w+)", cells[0])
     }
-    assert told == places.CLIENTS
+    assert told == {
+        client: [skills, places.AGENT_CLIENTS[client]] for client, skills in places.CLIENTS.items()
+    }
 
 
 def test_the_numbers() -> None:
@@ -52,7 +54,8 @@ def test_the_numbers() -> None:
 def test_the_row_of_the_page_on_trust() -> None:
     text = (ROOT / "docs" / "en" / "trust.md").read_text(encoding="utf-8")
     (row,) = re.findall(r"^\| `scaffold skills install` .*$", text, re.MULTILINE)
-    assert all(f"`{place}`" in row for place in (*places.ROOTS, LOCK))
+    written = (*places.ROOTS, *places.AGENT_CLIENTS.values(), LOCK)
+    assert all(f"`{place}`" in row for place in written)
 
 
 def test_skills_that_another_installer_copied_pass_the_check(tmp_path: Path) -> None:
@@ -67,6 +70,12 @@ def test_skills_that_another_installer_copied_pass_the_check(tmp_path: Path) -> 
     assert not found, [each.message for each in found]
     lock.unlink()
     assert check_repository(Repository.at(tmp_path)).findings, "nobody says that they are others'"
+
+
+@pytest.mark.parametrize("skill", sorted(ROOT.glob(".agents/skills/add-*/SKILL.md")), ids=str)
+def test_adding_ends_with_one_gate(skill: Path) -> None:
+    text = " ".join(skill.read_text(encoding="utf-8").split())
+    assert re.search(r"Nothing else is to be run: `verify` .*Add, edit[\w ]*, verify, done\.", text)
 
 
 @pytest.mark.parametrize("skill", sorted(ROOT.glob(".agents/skills/*/SKILL.md")), ids=str)

@@ -73,13 +73,15 @@ def run_unpacked(
 def test_the_toolkit_wheel_holds_the_toolkit_its_templates_and_skills(toolkit_wheel: Path):
     expected = files_below(ROOT / "scaffold", "scaffold")
     expected |= files_below(ROOT / "templates", "scaffold/_data/templates")
-    expected |= files_below(ROOT / ".agents" / "skills", "scaffold/_data/skills")
+    for pack in ("skills", "agents"):
+        expected |= files_below(ROOT / ".agents" / pack, f"scaffold/_data/{pack}")
     settings = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["hatch"]["build"]
     modules = [each for each in settings["targets"]["wheel"]["include"] if each.endswith(".py")]
     assert set(modules) <= set(settings["targets"]["sdist"]["include"])
     expected |= {f"scaffold/_data{each}" for each in modules}
     assert names_in(toolkit_wheel) == expected
-    assert any(name.startswith("scaffold/_data/skills/") for name in expected)
+    for path in ("skills/add-reward/SKILL.md", "agents/planner.md"):
+        assert f"scaffold/_data/{path}" in expected
 
 
 def test_the_training_wheel_holds_the_package_and_nothing_else(training_wheel: Path):

@@ -27,7 +27,7 @@ TEXTS = st.lists(PIECES, max_size=30).map("".join)
 def test_a_template_gives_back_what_it_was_made_of(key: str, is_prose: bool, text: str):
     name = Name(key)
     template = as_template(text, slots(text, name, {key: name}, {}, is_prose=is_prose))
-    # The destination is no Python, so that any text may come out.
+    # The destination is not a Python, so that any text may come out.
     rules = [FileRule("f.jinja", "f.txt", "data")]
     (made,) = render_files(rules, {"f.jinja": template.encode()}, key_names(key))
     assert made.data.decode() == text

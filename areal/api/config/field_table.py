@@ -291,7 +291,7 @@ FIELD_TABLE: dict[str, dict[str, Entry]] = {
         "reservation": _SLURM,
         "exclusive": _SLURM,
         "exclude": _SLURM,
-        "ray_placement_strategy": Ignored("workers are packed on as few nodes as hold them"),
+        "ray_placement_strategy": Ignored("workers are packed onto as few nodes as possible"),
     },
     "SchedulingStrategy": {"type": _STRATEGY, "target": _STRATEGY, "fork": _STRATEGY},
     "TrainEngineConfig": {
@@ -339,7 +339,7 @@ FIELD_TABLE: dict[str, dict[str, Entry]] = {
         "scheduling_strategy": _STRATEGY,
     },
     "FSDPEngineConfig": {
-        "wrap_policy": Refused("every decoder layer is wrapped by itself; leave it null"),
+        "wrap_policy": Refused("every decoder layer is wrapped separately; leave it null"),
         "offload_params": _TRAIN_ENGINE,
         "memory_efficient_load": Ignored("saves memory while a model is loaded"),
         "per_layer_optim_step": Ignored("saves memory in a step, whose result is the same"),

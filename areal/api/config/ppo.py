@@ -53,7 +53,9 @@ class RejectionSamplingConfig:
         above(self, 1 if self.metric == "ratio" else 0, "upper")
         if self.action == "clamp":
             if self.metric != "ratio":
-                fail(self, "action", "be mask where metric is no weight (only ratio is)", "clamp")
+                fail(
+                    self, "action", "be mask where metric is not a weight (only ratio is)", "clamp"
+                )
             self.lower = 0.0 if self.lower is None else self.lower
             at_least(self, 0, "lower")
         elif self.metric == "ratio":

@@ -68,7 +68,7 @@ def get_or_make(section: Any, name: str) -> Any:
     if getattr(section, name) is None:
         owner: type = type(section)
         kind = section_type(key_types(owner)[name])
-        assert kind is not None, f"{owner.__name__}.{name} is no section"
+        assert kind is not None, f"{owner.__name__}.{name} is not a section"
         setattr(section, name, kind())
     return getattr(section, name)
 

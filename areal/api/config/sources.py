@@ -199,7 +199,7 @@ def _read_yaml(path: str) -> dict[str, Any]:
     except OSError as error:
         raise ConfigError(f"{path}: {error.strerror or error}; a mapping is needed") from error
     if not isinstance(read, DictConfig):
-        raise ConfigError(f"{path}: the file holds a list; a mapping of keys is needed")
+        raise ConfigError(f"{path}: the file is a list; it must be a mapping")
     plain = OmegaConf.to_container(read)
     assert isinstance(plain, dict)
     return {str(key): value for key, value in plain.items()}
@@ -218,7 +218,9 @@ def _read_override(override: str) -> dict[str, Any]:
         read = OmegaConf.from_dotlist([f"{key}={value or repr('')}"])
     except (yaml.YAMLError, OmegaConfBaseException) as error:
         reason = getattr(error, "problem", None) or str(error).partition("\n")[0]
-        raise ConfigError(f"override {override!r}: the value is no valid YAML: {reason}") from error
+        raise ConfigError(
+            f"override {override!r}: the value is not valid YAML: {reason}"
+        ) from error
     plain = OmegaConf.to_container(read)
     assert isinstance(plain, dict)
     return {str(name): inner for name, inner in plain.items()}

@@ -64,7 +64,7 @@ def make_config(spec: ModelSpecConfig, tokenizer: PreTrainedTokenizerBase) -> An
         close = difflib.get_close_matches(spec.architecture, CONFIG_MAPPING, n=3)
         guess = f"; did you mean {' or '.join(map(repr, close))}?" if close else ""
         raise ConfigError(
-            f"run.model.architecture {spec.architecture!r} is no model type of transformers{guess}"
+            f"run.model.architecture {spec.architecture!r} is not a transformers model type{guess}"
         )
     text = {name: getattr(spec, name) for name in _SIZES}
     text |= {

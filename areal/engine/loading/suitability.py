@@ -183,7 +183,7 @@ def check_equal(
     own: Tensor,
     found: Tensor,
     where: str = "in the embedded engine",
-    why: str = "some layer of it mixes tokens in a way of its own",
+    why: str = "some layer of it mixes tokens in its own way",
 ) -> None:
     """Refuse a model that computes something else in an engine than by itself.
 

@@ -57,7 +57,10 @@ def check_generation(gconfig: GenerationHyperparameters) -> None:
             f"stop is {gconfig.stop!r:.200}; it must be a list of strings",
         ),
         (isinstance(gconfig.stop, str), f"stop is {gconfig.stop!r}; it must be a list of strings"),
-        ("" in list(gconfig.stop or ()), "stop holds an empty string, which every answer contains"),
+        (
+            "" in list(gconfig.stop or ()),
+            "stop contains an empty string, which every answer contains",
+        ),
     ]
     for is_bad, message in problems:
         if is_bad:

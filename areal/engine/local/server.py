@@ -591,7 +591,7 @@ async def _body(request: web.Request) -> dict[str, Any]:
     try:
         body = await request.json() if request.can_read_body else {}
     except (ValueError, RecursionError) as error:
-        raise BadRequestError(f"the body is no JSON: {error}") from error
+        raise BadRequestError(f"the body is not valid JSON: {error}") from error
     if not isinstance(body, dict):
         raise BadRequestError(f"the body must be an object, not {type(body).__name__}")
     return body

@@ -412,7 +412,7 @@ def _compile(calls: Sequence[_Call]) -> Callable[..., Any]:
 
 
 class _Code:
-    """Writes calls as Python.
+    """Write calls as Python.
 
     Attributes:
         names: The functions and constants that the code refers to.

@@ -110,7 +110,7 @@ def check_archon_options(config: TrainEngineConfig) -> None:
     """
     allocation = ModelAllocation.from_str(config.backend)
     if allocation.backend != "archon":
-        raise ConfigError(f"actor.backend {config.backend!r} is no archon backend")
+        raise ConfigError(f"actor.backend {config.backend!r} is not an archon backend")
     split, options = allocation.parallel, config.archon
     problems = [
         (

@@ -618,7 +618,7 @@ class HFTrainEngine(PackedTrainEngine):
     def _check_backend(self) -> None:
         allocation = ModelAllocation.from_str(self.config.backend)
         if allocation.backend != "fsdp":
-            raise ConfigError(f"actor.backend {self.config.backend!r} is no fsdp backend")
+            raise ConfigError(f"actor.backend {self.config.backend!r} is not an fsdp backend")
         if self._offloads_params and allocation.parallel.world_size == 1:
             raise ConfigError(
                 "actor.fsdp.offload_params moves the shards of several processes to the CPU; with "

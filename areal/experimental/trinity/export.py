@@ -43,7 +43,7 @@ def as_trinity_workflow(workflow: type[RolloutWorkflow] | str, **kwargs: Any) ->
     package = load_package()
     found: Any = import_from_string(workflow) if isinstance(workflow, str) else workflow
     if not isinstance(found, type) or not hasattr(found, "arun_episode"):
-        raise ConfigError(f"{workflow!r} is no class with a coroutine arun_episode")
+        raise ConfigError(f"{workflow!r} is not a class with a coroutine arun_episode")
 
     class ArealWorkflow(package.Workflow):
         """Runs a workflow of areal."""

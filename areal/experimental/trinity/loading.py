@@ -70,7 +70,7 @@ def load_plugins(folder: str) -> dict[str, str]:
     load_package()
     place = Path(folder)
     if not place.is_dir():
-        raise ConfigError(f"plugin_dir {folder!r} is no folder")
+        raise ConfigError(f"plugin_dir {folder!r} is not a folder")
     for file in sorted(place.glob("*.py")):
         is_plugin = file.is_file() and file.name != "__init__.py"
         if is_plugin and file.resolve() not in _failures:
@@ -94,7 +94,7 @@ def load_file(file: Path) -> ModuleType:
     name = f"{_PREFIX}.{path.stem}_{len(_loaded)}"
     spec = importlib.util.spec_from_file_location(name, path)
     if spec is None or spec.loader is None or not path.is_file():
-        raise ConfigError(f"{file} is no Python file")
+        raise ConfigError(f"{file} is not a Python file")
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
     try:
@@ -125,7 +125,7 @@ def _load(named: Any, registry: Any, what: str, plugin_dir: str | None) -> Any:
     except (ImportError, AttributeError, ValueError, KeyError) as error:
         broken = "; ".join(f"{file} raises on import: {why}" for file, why in failures.items())
         raise ConfigError(
-            f"{what} {named!r} is no registered key, no dotted path and no file.py:Name: {error}"
+            f"{what} {named!r} is not a registered key, a dotted path or file.py:Name: {error}"
             + (f"; {broken}" if broken else "")
         ) from error
 

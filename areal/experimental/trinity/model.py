@@ -370,7 +370,7 @@ class EpisodeModel:
         for message in messages:
             if not isinstance(message.get("content") or "", str):
                 raise TypeError(
-                    f"a message of role {message.get('role')!r} has a content that is no text; "
+                    f"a message of role {message.get('role')!r} has a content that is not text; "
                     "images and videos are not carried here"
                 )
         goes_on = opens and messages[-1]["role"] == "assistant"

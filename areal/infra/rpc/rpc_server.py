@@ -263,7 +263,7 @@ def _engine_class(path: str) -> type[Any]:
         CallError: It is none of this package, or cannot be imported.
     """
     if path not in ENGINES and not path.startswith("areal."):
-        raise CallError(400, f"{path!r} is no engine of areal, and no other is made in a worker")
+        raise CallError(400, f"{path!r} is not an engine of areal, and a worker creates no other")
     try:
         cls = import_from_string(ENGINES.get(path, path))
     except (ImportError, AttributeError, ValueError) as error:

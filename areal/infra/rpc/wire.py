@@ -152,7 +152,7 @@ def _decode_dataclass(content: Any, tensors: Tensors) -> Any:
     path, fields = content
     cls = _trusted(path)
     if not dataclasses.is_dataclass(cls):
-        raise WireError(f"{path} is no dataclass")
+        raise WireError(f"{path} is not a dataclass")
     made = object.__new__(cls)  # as it was, without what its constructor would fill in
     for field in dataclasses.fields(cls):
         object.__setattr__(made, field.name, _decode(fields.get(field.name), tensors))
@@ -161,10 +161,10 @@ def _decode_dataclass(content: Any, tensors: Tensors) -> Any:
 
 def _trusted(path: str) -> type[Any]:
     if not path.startswith(_TRUSTED):
-        raise WireError(f"{path} is no class of areal")
+        raise WireError(f"{path} is not a class of areal")
     found: Any = import_from_string(path)
     if not isinstance(found, type):
-        raise WireError(f"{path} is no class")
+        raise WireError(f"{path} is not a class")
     return found
 
 

@@ -345,7 +345,7 @@ class CommandScheduler(Scheduler):
         try:
             return await self._in_thread(self._request, worker_id, "/create_engine", body)
         except EngineCallError as error:
-            wrong_import = "cannot import" in error.reason or "is no engine" in error.reason
+            wrong_import = "cannot import" in error.reason or "is not an engine" in error.reason
             kind = EngineImportError if wrong_import else EngineCreationError
             raise kind(f"worker {worker_id}: {error.reason}") from error
 

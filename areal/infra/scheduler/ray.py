@@ -361,7 +361,7 @@ def connect() -> bool:
     try:
         ray.init(address="auto", **options)
     except ConnectionError:
-        logger.warning("there is no Ray cluster; one is made of this machine")
+        logger.warning("there is no Ray cluster; starting one on this machine")
         # Ray would write a token into the home folder; one in the environment counts as well. A
         # cluster that is joined has one of its own, or none.
         os.environ.setdefault("RAY_AUTH_TOKEN", secrets.token_hex(32))

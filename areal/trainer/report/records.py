@@ -105,7 +105,7 @@ def read_rows(path: Path) -> list[dict[str, Any]]:
             if number == len(lines):  # no newline behind it: the write was cut
                 break
             raise ValueError(
-                f"{path}:{number} is no JSON ({error}); the file was edited"
+                f"{path}:{number} is not valid JSON ({error}); the file was edited"
             ) from error
     return rows
 

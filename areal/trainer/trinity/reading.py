@@ -38,7 +38,7 @@ def read_yaml(path: str, overrides: Sequence[str] = ()) -> dict[str, Any]:
     """
     for word in overrides:
         if "=" not in word:
-            raise ConfigError(f"{word!r} is no key=value; write the value behind the key")
+            raise ConfigError(f"{word!r} is not of the form key=value")
     try:
         loaded = OmegaConf.load(path)
         merged = OmegaConf.merge(loaded, OmegaConf.from_dotlist(list(overrides)))
@@ -46,7 +46,7 @@ def read_yaml(path: str, overrides: Sequence[str] = ()) -> dict[str, Any]:
     except (OSError, OmegaConfBaseException, ValueError) as error:
         raise ConfigError(f"{path}: {error}") from error
     except Exception as error:  # of the YAML parser, whose errors have no common base here
-        raise ConfigError(f"{path} is no YAML: {error}") from error
+        raise ConfigError(f"{path} is not valid YAML: {error}") from error
     if not isinstance(content, dict):
         raise ConfigError(f"{path} holds {type(content).__name__}, expected keys and values")
     return {str(key): value for key, value in content.items()}

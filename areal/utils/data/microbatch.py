@@ -181,7 +181,7 @@ def pad_mb_list(
 def _rows_per_mb(seqlens: list[int], mb_spec: MicroBatchSpec, group: ProcessGroup | None) -> Groups:
     unit = mb_spec.granularity
     if len(seqlens) % unit:
-        raise ValueError(f"{len(seqlens)} rows are no multiple of mb_spec.granularity={unit}")
+        raise ValueError(f"{len(seqlens)} rows are not a multiple of mb_spec.granularity={unit}")
     sizes = [sum(seqlens[i : i + unit]) for i in range(0, len(seqlens), unit)]
     groups = partition_sizes(
         sizes,

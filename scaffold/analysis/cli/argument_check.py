@@ -271,7 +271,7 @@ class _Reader:
             self.result.known[at] = f"{value!r} is one of the choices"
             return
         what = taker.names[0] if isinstance(taker, Option) else taker.name
-        message = f"{value!r} is no choice of {what}"
+        message = f"{value!r} is not a choice of {what}"
         evidence = f"{self._here}: {what} is one of {_shown(taker.choices)}"
         near = _nearest(value, taker.choices)
         self.result.problems.append(Problem("choice-unknown", at, message, evidence, near, of))

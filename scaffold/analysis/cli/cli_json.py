@@ -28,7 +28,7 @@ def read_cli(text: str, where: str) -> dict[str, Command]:
     try:
         data: Any = json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise FieldError(f"{where} is no JSON: {error}") from error
+        raise FieldError(f"{where} is not valid JSON: {error}") from error
     if not isinstance(data, dict):
         raise FieldError(f"{where} must hold one JSON object")
     fields = Fields(cast("dict[str, Any]", data), where)

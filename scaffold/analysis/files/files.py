@@ -189,13 +189,13 @@ class Files:
                 return "is a link that leads out of the repository"
             found = place.stat()
             if not stat.S_ISREG(found.st_mode):
-                return "is no file"  # to read a pipe would wait for whoever writes into it
+                return "is not a file"  # to read a pipe would wait for whoever writes into it
             if found.st_size > MAX_BYTES:
                 return f"is {found.st_size / 1e6:.1f} MB long, which nobody reads"
             place.read_bytes()
         except OSError as error:
             return f"cannot be read: {error.strerror}"
-        return "is no text: it holds null bytes"
+        return "is not text: it has null bytes"
 
     def _text(self, path: str) -> str | None:
         if path not in self._texts:

@@ -90,7 +90,7 @@ def _parsed(front: FrontMatter, head: str) -> FrontMatter:
     if value is None:
         return front
     if not isinstance(value, dict):
-        problem = "the front matter is no mapping of keys"
+        problem = "the front matter is not a mapping of keys"
         return front._replace(problem=problem, problem_line=2, fault="shape")
     lines: dict[str, int] = {}
     twice: tuple[str, int] | None = None

@@ -28,7 +28,7 @@ class RevisionFiles(Files):
 
     def why_unreadable(self, path: str) -> str:
         """Return why `text` gives none for a path."""
-        return f"is no text at {self.revision[:12]}"
+        return f"is not text at {self.revision[:12]}"
 
     def close(self) -> None:
         """End the process that reads."""

@@ -88,7 +88,7 @@ class Resolver:
         """Return what an absolute dotted name means."""
         parts = dotted.split(".")
         if not all(part.isidentifier() for part in parts):
-            return Found("undecided", dotted, evidence=f"{dotted!r} is no dotted name")
+            return Found("undecided", dotted, evidence=f"{dotted!r} is not a dotted name")
         return self._absolute(parts, Query())._replace(name=dotted)
 
     def find_in(self, path: str, name: str) -> Found:
@@ -96,7 +96,7 @@ class Resolver:
         module = self._modules.at_path(path)
         parts = name.split(".")
         if module is None or not all(part.isidentifier() for part in parts):
-            reason = f"{path} is no Python source" if module is None else f"{name!r} is no name"
+            reason = f"{path} is not Python source" if module is None else f"{name!r} is not a name"
             return Found("undecided", name, path, evidence=reason)
         return self._attribute(module, parts, Query())._replace(name=name)
 
@@ -104,7 +104,7 @@ class Resolver:
         """Return what a name means as code in a module writes it: its own names, then Python's."""
         parts = dotted.split(".")
         if not all(part.isidentifier() for part in parts):
-            return Found("undecided", dotted, evidence=f"{dotted!r} is no dotted name")
+            return Found("undecided", dotted, evidence=f"{dotted!r} is not a dotted name")
         return self._in_scope(module, parts, Query())
 
     def table(self, path: str) -> ModuleTable:

@@ -80,7 +80,7 @@ def _unknown_modules(block: Json, design: Json) -> Iterator[str]:
         for step in variant["steps"]:
             names, calls = _named(step)
             yield from (f"step uses {n!r}, which no step before makes" for n in names - made)
-            yield from (f"step calls {c!r}, which is no module" for c in calls - set(modules))
+            yield from (f"step calls {c!r}, which is not a module" for c in calls - set(modules))
             made.add(str(step["out"]))
 
 

@@ -32,7 +32,7 @@ def command_of(block: Block) -> tuple[str, ...]:
     try:
         words = tuple(shlex.split(block.words[0]))
     except ValueError as error:
-        raise BlockError(f"{block.words[0]!r} is no command: {error}") from error
+        raise BlockError(f"{block.words[0]!r} is not a command: {error}") from error
     if not words:
         raise BlockError("output names an empty command")
     return words

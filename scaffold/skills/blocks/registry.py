@@ -36,7 +36,7 @@ def _entries(dotted: str, value: ast.expr | None) -> list[tuple[str, ast.expr]]:
             return rows
     if isinstance(value, ast.List | ast.Tuple | ast.Set):
         return [(_name(each), each) for each in value.elts]
-    raise BlockError(f"{dotted} is no literal table: its entries follow from running the code")
+    raise BlockError(f"{dotted} is not a literal table: its entries follow from running the code")
 
 
 def _name(key: ast.expr) -> str:

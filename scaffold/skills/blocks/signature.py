@@ -32,7 +32,7 @@ def signature_text(block: Block, sources: Sources) -> str:
     dotted = block.words[0]
     module, node = sources.node(dotted)
     if not isinstance(node, Definition):
-        raise BlockError(f"{dotted} is no function or class, but is in {module.path}")
+        raise BlockError(f"{dotted} is not a function or class, but is in {module.path}")
     doc = block.options.get("doc", "all")
     parts = [_head(module, node, doc)]
     if isinstance(node, ast.ClassDef):
@@ -103,5 +103,5 @@ def _constructor(node: ast.ClassDef) -> list[str]:
 
 def _member(module: Module, node: ast.stmt | ast.Module, doc: str) -> str:
     if not isinstance(node, Definition):
-        raise BlockError(f"{module.path} has a member here that is no function")
+        raise BlockError(f"{module.path} has a member here that is not a function")
     return "\n" + textwrap.indent(_head(module, node, doc), "    ")

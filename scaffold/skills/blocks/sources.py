@@ -84,7 +84,7 @@ class Sources:
             return module, module.tree
         node = module.statement_at(found.line or 0)
         if node is None:
-            raise BlockError(f"{name} is no definition: {found.evidence}")
+            raise BlockError(f"{name} is not a definition: {found.evidence}")
         return module, node
 
     def _parsed(self, path: str) -> Module:

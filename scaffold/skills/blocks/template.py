@@ -76,7 +76,7 @@ def _target(block: Block, root: Path, kind: Kind) -> Target:
             raise BlockError("package=. needs a repository that units can be added to")
         return found
     if not package.isidentifier():
-        raise BlockError(f"package={package} is no importable name")
+        raise BlockError(f"package={package} is not an importable name")
     # A project as `scaffold new` makes it; nothing of it has to be on the disk.
     table = Registry(f"{package}/{kind.name}/__init__.py", f"{kind.name.upper()}S")
     return Target(root, "project", package, "tests", {kind.name: KindPlace(table, (), {})})

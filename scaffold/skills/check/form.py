@@ -193,7 +193,7 @@ def _hidden(document: Document) -> Iterator[Finding]:
     for number, line in enumerate(document.lines, 1):
         if found := _HIDDEN.search(line):
             sign = f"U+{ord(found.group()):04X}"
-            message = f"the line holds the invisible character {sign}"
+            message = f"the line contains the invisible character {sign}"
             yield Finding(
                 document.path, number, found.start() + 1, "text-hidden", sign, message,
                 "", "", RULES["text-hidden"].severity, "high",

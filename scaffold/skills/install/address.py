@@ -98,7 +98,9 @@ def checked(source: Source) -> Source:
 
 def _check_revision(revision: str) -> None:
     if not git.REVISION.fullmatch(revision) or ".." in revision:
-        raise _wrong(f"{revision!r} is no name of a branch, tag or commit", "name one of these")
+        raise _wrong(
+            f"{revision!r} is not the name of a branch, tag or commit", "name one of these"
+        )
 
 
 def with_revision(source: Source, revision: str) -> Source:
@@ -149,20 +151,20 @@ def _split_revision(text: str, here: Path) -> tuple[str, str]:
 def _check_address(place: str) -> None:
     # Control characters could split a request or hide the rest of the address on a terminal.
     if any(ord(char) <= 32 or ord(char) == 127 for char in place):
-        raise _wrong(f"{place!r} holds a space or a control character")
+        raise _wrong(f"{place!r} contains a space or a control character")
     if _SCP.fullmatch(place) and "://" not in place:
         return
     scheme = place.partition(":")[0]
     if scheme not in _SCHEMES or not place.startswith(f"{scheme}://"):
-        raise _wrong(f"{place!r} is no address that skills are fetched from")
+        raise _wrong(f"{place!r} is not an address that skills can be fetched from")
     try:
         parts = urlsplit(place)
     except ValueError as error:
-        raise _wrong(f"{place!r} is no address: {error}") from error
+        raise _wrong(f"{place!r} is not an address: {error}") from error
     if parts.password or (scheme == "https" and parts.username):
         raise _wrong(
-            "the address holds a name or a password, which the lock file would make public",
-            "take it out; git's credential helpers are asked as always",
+            "the address contains a user name or password, which the lock file would make public",
+            "remove it; git's credential helpers are used",
         )
     host = parts.hostname or ("x" if scheme == "file" else "-")
     # ssh would read such a host or user as an option.

@@ -10,10 +10,15 @@ from pathlib import Path
 from scaffold.errors import ConflictError, RequestError, ScaffoldError, nearest
 from scaffold.report import Report
 from scaffold.skills.install.address import Source, parse_source, with_revision
-from scaffold.skills.install.front_matter import check_name
 from scaffold.skills.install.lock import LockedSkill, read_lock, source_text
 from scaffold.skills.install.permissions import find_permissions
-from scaffold.skills.install.places import check_free, distinct, roots_for
+from scaffold.skills.install.places import (
+    agent_roots_for,
+    check_free,
+    check_free_files,
+    distinct,
+    roots_for,
+)
 from scaffold.skills.install.plan import (
     Found,
     file_states,
@@ -38,6 +43,13 @@ from scaffold.skills.install.source import (
     open_source,
     take_again,
     take_skills,
+)
+from scaffold.skills.install.subagents import (
+    is_subagent,
+    prefixed,
+    subagent_path,
+    subagent_permissions,
+    unprefixed,
 )
 from scaffold.skills.install.summary import compare
 
@@ -92,7 +104,7 @@ def install_skills(
     # The fetch lies outside of the plan, which runs twice: before and under the lock.
     with _opened([parsed]) as opened:
         reads = [
-            _Read(skill, check_name(prefix + skill.name, "--prefix"), opened[parsed])
+            _Read(skill, prefixed(prefix, skill.name, "--prefix"), opened[parsed])
             for skill in take_skills(opened[parsed], wanted)
         ]
         _check_once(reads, source)
@@ -188,10 +200,10 @@ def check_skills(names: Sequence[str], options: Options) -> Report:
 def _plan_install(
     read: _Read, old: LockedSkill | None, prefix: str, how: InstallOptions, options: Options
 ) -> SkillPlan:
-    roots = distinct(options.target, roots_for(how.clients))
+    roots = _roots(read.name, how, options)
     new = _locked(read, prefix, roots, how.grant_tools, _allowed(how, read), options)
     if old is None:
-        check_free(options.target, read.name, (), str(read.opened.source))
+        _check_free(read, roots, (), options)
         return _plan(read, None, new, "installed", how, options)
     # Two skills of one name: the second would replace the first.
     if (old.source, old.path, old.kind) != (new.source, new.path, new.kind):
@@ -230,15 +242,33 @@ def _plan_again(read: _Read, old: LockedSkill, options: Options) -> SkillPlan:
 
 
 def _plan_update(read: _Read, old: LockedSkill, how: InstallOptions, options: Options) -> SkillPlan:
-    roots = distinct(options.target, roots_for(how.clients)) if how.clients else old.roots
+    roots = _roots(read.name, how, options) if how.clients else old.roots
     grant_tools = how.grant_tools or old.grant_tools
     # What was agreed to once stays agreed to; an update only adds.
     allowed = tuple(sorted({*old.allow_hidden, *_allowed(how, read)}))
     new = _locked(read, old.prefix, roots, grant_tools, allowed, options)
     # Only a folder that is new may hold somebody else's skill.
     if not set(roots) <= set(old.roots):
-        check_free(options.target, read.name, old.roots, str(read.opened.source))
+        _check_free(read, roots, old.roots, options)
     return _plan(read, old, new, "updated", how, options)
+
+
+def _roots(name: str, how: InstallOptions, options: Options) -> tuple[str, ...]:
+    """Return the folders that a skill or subagent is installed to."""
+    if is_subagent(name):
+        roots = agent_roots_for(how.clients, user=options.user)
+    else:
+        roots = roots_for(how.clients)
+    return distinct(options.target, roots)
+
+
+def _check_free(read: _Read, roots: Sequence[str], own: Sequence[str], options: Options) -> None:
+    source = str(read.opened.source)
+    if is_subagent(read.name):
+        paths = [subagent_path(root, read.name) for root in roots if root not in own]
+        check_free_files(options.target, paths, source)
+    else:
+        check_free(options.target, read.name, own, source)
 
 
 def _plan(
@@ -274,6 +304,9 @@ def _locked(
     """Return what the lock file is to say of a skill."""
     source, skill = read.opened.source, read.skill
     brought = find_permissions(skill.files, grant_tools=grant_tools, allowed=allowed)
+    if is_subagent(read.name):
+        for path, file in skill.files.items():
+            brought += subagent_permissions(path, file.data, grant_tools=grant_tools)
     return LockedSkill(
         name=read.name,
         source=source_text(source, options.target, user=options.user),
@@ -321,7 +354,7 @@ def _opened(sources: Iterable[Source]) -> Generator[dict[Source, Opened]]:
 
 def _read_again(skill: LockedSkill, opened: Opened) -> _Read:
     # In the source the skill has its name without the prefix.
-    name = skill.name.removeprefix(skill.prefix)
+    name = unprefixed(skill.prefix, skill.name)
     return _Read(take_again(opened, skill.path, name), skill.name, opened)
 
 
@@ -362,7 +395,7 @@ def _check_allowed(named: Iterable[str], reads: Sequence[_Read]) -> None:
     wrong = [each for each in named if each not in known]
     if wrong:
         raise RequestError(
-            f"--allow-hidden names {wrong[0]!r}, which is no file of a skill",
+            f"--allow-hidden names {wrong[0]!r}, which is not a file of a skill",
             code="usage",
             hint="write it as SKILL/FILE, such as add-thing/SKILL.md",
         )
@@ -370,10 +403,11 @@ def _check_allowed(named: Iterable[str], reads: Sequence[_Read]) -> None:
 
 def _check_overwrite(named: Iterable[str], skills: Sequence[LockedSkill]) -> None:
     known = {f"{root}/{skill.name}/" for skill in skills for root in skill.roots}
+    known |= {file.path for skill in skills for file in skill.files}
     wrong = [each for each in named if not each.startswith(tuple(known))]
     if wrong:
         raise RequestError(
-            f"--overwrite names {wrong[0]!r}, which is no file of a skill that is renewed",
+            f"--overwrite names {wrong[0]!r}, which is not a file of a skill that is renewed",
             code="usage",
             hint="write it as it is reported, such as .agents/skills/add-thing/SKILL.md",
         )

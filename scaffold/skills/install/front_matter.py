@@ -61,7 +61,7 @@ def read_head(data: bytes, where: str) -> FrontMatter:
     try:
         text = data.decode()
     except UnicodeDecodeError as error:
-        raise _invalid(f"{where} is no UTF-8 text") from error
+        raise _invalid(f"{where} is not UTF-8 text") from error
     head = read_front_matter(text)
     if head.problem is not None:
         raise _invalid(f"{where}:{head.problem_line}: {head.problem}")
@@ -85,7 +85,7 @@ def check_name(name: str, where: str) -> str:
     # "con" and "nul" are devices on Windows, whatever folder they are in.
     if not NAME.fullmatch(name) or len(name) > MAX_NAME or name in DEVICES:
         raise _invalid(
-            f"{where}: {name!r} is no name for a skill",
+            f"{where}: {name!r} is not a valid skill name",
             f"lower-case letters, digits and single dashes, {MAX_NAME} at most",
         )
     return name
@@ -125,6 +125,15 @@ def granted_in(data: bytes) -> list[str]:
     # Between the two rows `---`.
     lines = [_LINE_KEY.match(row) for row in rows[1 : head.body_line - 2]]
     return found + [row[1] for row in lines if row is not None and _plain(row[1]) in GRANTS]
+
+
+def is_grant(key: str) -> bool:
+    """Return whether a key of a subagent's metadata lets it do something unasked.
+
+    ``tools`` does not: it restricts a subagent, which without it has every tool.
+    """
+    inner = _CLIENT_KEY.fullmatch(key)
+    return inner is not None and _plain(inner[1]) in GRANTS - {"tools"}
 
 
 def other_keys(data: bytes) -> list[Key]:
@@ -252,5 +261,5 @@ def _nodes(value: object) -> int:
 
 
 def _invalid(message: str, hint: str = "") -> ScaffoldError:
-    hint = hint or "the skill has to be repaired where it comes from"
+    hint = hint or "repair the skill in its source"
     return ScaffoldError(message, code="skill_invalid", hint=hint)

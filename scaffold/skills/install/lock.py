@@ -1,9 +1,9 @@
 """The lock file: what was installed, from which commit, with the hash of every file.
 
 ``.scaffold/skills-lock.toml`` belongs into version control beside the skills. Updates, checks and
-removals go by it, and by nothing else: a file that it does not name is never touched. Version 1:
-a key ``schema`` and one table ``[[skills]]`` per skill with ``[[skills.permissions]]`` and
-``[[skills.files]]``.
+removals go by it, and by nothing else: a file that it does not name is never touched. Version 2
+(version 1 has no subagents): a key ``schema`` and one table ``[[skills]]`` per skill or subagent
+with ``[[skills.permissions]]`` and ``[[skills.files]]``.
 """
 
 from __future__ import annotations
@@ -20,9 +20,10 @@ from scaffold.errors import LedgerError, RequestError, ScaffoldError, is_private
 from scaffold.skills.install.address import BUILTIN, Source, checked, is_address
 from scaffold.skills.install.front_matter import MAX_NAME, NAME
 from scaffold.skills.install.permissions import Permission
-from scaffold.skills.install.places import ROOTS
+from scaffold.skills.install.places import AGENT_ROOTS, ROOTS
+from scaffold.skills.install.subagents import PREFIX, is_subagent, subagent_path
 
-LOCK_SCHEMA = 1
+LOCK_SCHEMA = 2
 """The newest format of the lock file that this version reads."""
 
 LOCK = ".scaffold/skills-lock.toml"
@@ -53,7 +54,7 @@ class LockedSkill:
     """Everything that is known of an installed skill.
 
     Args:
-        name: As it is installed.
+        name: As it is installed; of a subagent with ``agents/`` before it.
         source: Where it came from; a folder in a repository relative to that.
         kind: What the source is: "builtin", "folder" or "git".
         revision: The branch, tag or commit that was asked for.
@@ -100,7 +101,7 @@ class LockedSkill:
             raise LedgerError(
                 f"{LOCK} gives that as the source of {self.name}: {error.message}",
                 code=error.code,
-                hint="--remove it, and install it from where it is now",
+                hint="remove it with --remove, then install it from its new location",
             ) from error
 
     def described(self) -> str:
@@ -187,14 +188,15 @@ def _filled(row: Mapping[str, Any]) -> dict[str, Any]:
 
 def _read_skill(fields: Fields) -> LockedSkill:
     name = fields.text("name")
-    if not NAME.fullmatch(name) or len(name) > MAX_NAME:
-        raise FieldError(f"{fields.where}: {name!r} is no name of a skill")
-    roots = fields.texts("roots")
-    if not roots or not set(roots) <= set(ROOTS):
-        raise FieldError(f"{fields.where}: roots must be of {', '.join(ROOTS)}")
+    plain = name.removeprefix(PREFIX)
+    if not NAME.fullmatch(plain) or len(plain) > MAX_NAME:
+        raise FieldError(f"{fields.where}: {name!r} is not the name of a skill or subagent")
+    roots, known = fields.texts("roots"), AGENT_ROOTS if is_subagent(name) else ROOTS
+    if not roots or not set(roots) <= set(known):
+        raise FieldError(f"{fields.where}: roots must be of {', '.join(known)}")
     kind = fields.text("kind")
     if kind not in ("builtin", "folder", "git"):
-        raise FieldError(f"{fields.where}: {kind!r} is no kind of source")
+        raise FieldError(f"{fields.where}: {kind!r} is not a source kind")
     skill = LockedSkill(
         name=name,
         source=fields.text("source"),
@@ -231,14 +233,17 @@ def _read_file(row: Fields, name: str, roots: Iterable[str]) -> LockedFile:
     found = LockedFile(row.text("path"), row.text("sha256"), row.boolean("executable", False))
     row.done()
     parts = found.path.split("/")
-    is_own = any(found.path.startswith(f"{root}/{name}/") for root in roots)
+    if is_subagent(name):
+        is_own = found.path in [subagent_path(root, name) for root in roots]
+    else:
+        is_own = any(found.path.startswith(f"{root}/{name}/") for root in roots)
     # Removals delete what is named here, so a forged row must not reach any other file.
     if not is_own or {"", ".", ".."} & set(parts) or is_private(found.path):
-        raise FieldError(f"{row.where}: {found.path!r} is no file of the skill {name}")
+        raise FieldError(f"{row.where}: {found.path!r} is not a file of {name}")
     return found
 
 
 def _invalid(message: str) -> ScaffoldError:
     return LedgerError(
-        message, code="skill_lock_invalid", hint="repair it, or take it back from version control"
+        message, code="skill_lock_invalid", hint="repair it, or restore it from version control"
     )

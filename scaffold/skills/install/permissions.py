@@ -149,7 +149,7 @@ def _of_text(path: str, data: bytes, *, is_allowed: bool) -> Iterator[Permission
 
 def _of_skill_file(path: str, data: bytes, grant_tools: bool) -> Iterator[Permission]:
     if path != SKILL_FILE:
-        yield Permission("nested skill", path, 1, "some clients take it for a skill of its own")
+        yield Permission("nested skill", path, 1, "some clients list it as a separate skill")
     state = "" if grant_tools else "dropped"
     for key in granting_keys(data):
         yield Permission("tools", path, key.line, _shortened(key.text), state)

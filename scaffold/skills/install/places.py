@@ -17,6 +17,24 @@ CLIENTS: dict[str, str] = {"claude": CLAUDE, "codex": AGENTS, "opencode": AGENTS
 ROOTS = (AGENTS, CLAUDE)
 """Every folder that skills are installed to."""
 
+AGENT_CLIENTS: dict[str, str] = {
+    "claude": ".claude/agents",
+    "codex": ".codex/agents",
+    "opencode": ".opencode/agents",
+}
+"""Where each client looks for subagents in a repository."""
+
+AGENT_ROOTS: dict[str, str] = {
+    ".claude/agents": ".md",
+    ".codex/agents": ".toml",
+    ".opencode/agents": ".md",
+    ".config/opencode/agents": ".md",
+}
+"""Every folder that subagents are installed to, with the ending of their files."""
+
+# OpenCode looks in another folder of a home than of a repository.
+_AT_HOME = {"opencode": ".config/opencode/agents"}
+
 # Where another skill or command of the same name may stand, of which a client would take one.
 _NAMED_FOLDERS = (*ROOTS, ".codex/skills", ".opencode/skills", ".opencode/skill")
 _NAMED_FILES = (".claude/commands", ".opencode/commands", ".opencode/command")
@@ -47,7 +65,7 @@ def find_target(here: Path, target: str | None, *, user: bool) -> Path:
         if (folder / ".git").exists() or any((folder / root).is_dir() for root in ROOTS):
             return folder.resolve()
     raise TargetError(
-        f"{here} lies in no repository",
+        f"{here} is not in a repository",
         code="target_missing",
         hint="name a folder with --target DIR, or install for yourself with --user",
     )
@@ -57,6 +75,12 @@ def roots_for(clients: Iterable[str]) -> tuple[str, ...]:
     """Return the folders that clients read; for no client those that serve all of them."""
     wanted = {CLIENTS[client] for client in clients} or set(ROOTS)
     return tuple(root for root in ROOTS if root in wanted)
+
+
+def agent_roots_for(clients: Iterable[str], *, user: bool) -> tuple[str, ...]:
+    """Return the folders that clients read subagents from; for no client those of all."""
+    folders = AGENT_CLIENTS | (_AT_HOME if user else {})
+    return tuple(folders[client] for client in folders if client in (tuple(clients) or folders))
 
 
 def distinct(target: Path, roots: Iterable[str]) -> tuple[str, ...]:
@@ -87,6 +111,28 @@ def check_free(target: Path, name: str, own: Iterable[str], source: str) -> None
             code="skill_exists",
             hint="install it under another name with --prefix WORD, or move that one away",
         )
+
+
+def check_free_files(target: Path, paths: Iterable[str], source: str) -> None:
+    """Refuse the name of a subagent that exists.
+
+    Args:
+        target: The folder that is installed to.
+        paths: The files that are to be written.
+        source: Where it is to come from, for the message.
+
+    Raises:
+        ConflictError: One of the files exists, perhaps in another spelling.
+    """
+    for path in paths:
+        folder, _, name = path.rpartition("/")
+        for each in _listed(target / folder):
+            if each.lower() == name:
+                raise ConflictError(
+                    f"{folder}/{each} exists already, and {source} has a subagent of that name",
+                    code="skill_exists",
+                    hint="install it under another name with --prefix WORD, or move that one away",
+                )
 
 
 def _named(target: Path, name: str) -> Iterator[str]:

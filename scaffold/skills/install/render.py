@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 
 from scaffold.analysis.files.front_matter import read_front_matter
+from scaffold.analysis.lazy_re import lazy_re
 from scaffold.errors import ScaffoldError
 from scaffold.skills.blocks.markers import parse_blocks
 from scaffold.skills.install.front_matter import granted_in, with_name, without_grants
@@ -12,7 +14,14 @@ from scaffold.skills.install.permissions import is_markdown, is_skill_file
 from scaffold.skills.install.places import CLAUDE
 from scaffold.skills.install.source import Skill
 from scaffold.skills.install.source_tree import SKILL_FILE, SkillFile
+from scaffold.skills.install.subagents import is_subagent, render_subagent
 from scaffold.skills.pack.claude_format import for_claude
+
+# What is true of the repository that a skill comes from, and of no other one.
+_SOURCE_ONLY = lazy_re(
+    r"^<!-- scaffold:source-only -->\n.*?^<!-- scaffold:source-only-end -->\n\n?",
+    re.DOTALL | re.MULTILINE,
+)
 
 
 def render(
@@ -29,6 +38,11 @@ def render(
     Raises:
         ScaffoldError: What it grants itself cannot be taken out.
     """
+    if is_subagent(name):
+        (file,) = skill.files.values()
+        return render_subagent(
+            skill, without_blocks(file.data), name, roots, grant_tools=grant_tools
+        )
     plain = {
         path: SkillFile(_plain(skill, path, file.data, grant_tools), file.executable)
         for path, file in skill.files.items()
@@ -54,19 +68,20 @@ def _plain(skill: Skill, path: str, data: bytes, grant_tools: bool) -> bytes:
     try:
         head = read_front_matter(data.decode())
     except UnicodeDecodeError as error:
-        raise _invalid(f"{where} is no UTF-8 text") from error
+        raise _invalid(f"{where} is not UTF-8 text") from error
     if head.problem is not None:
         raise _invalid(f"{where}:{head.problem_line}: {head.problem}")
     return without_grants(data, where)
 
 
 def without_blocks(data: bytes) -> bytes:
-    """Return a document whose generated blocks are plain text.
+    """Return a document whose generated blocks are plain text, without what stays in its source.
 
-    They follow from the repository that the skill comes from. In another one, renewing them would
+    Blocks follow from the repository that the skill comes from. In another one, renewing them would
     fail, or run what somebody else wrote there.
     """
     text = data.decode("utf-8", "surrogateescape")  # one byte that is no text hides no block
+    text = _SOURCE_ONLY.sub("", text)
     # Taking out a pair of marks can bring another pair together.
     while blocks := parse_blocks(text):
         dropped = {line for block in blocks for line in (block.line, block.end_line)}
@@ -94,5 +109,5 @@ def _where(skill: Skill, path: str) -> str:
 
 
 def _invalid(message: str) -> ScaffoldError:
-    hint = "the skill has to be repaired where it comes from"
+    hint = "repair the skill in its source"
     return ScaffoldError(message, code="skill_invalid", hint=hint)

@@ -131,18 +131,18 @@ def target_of(options: Options) -> dict[str, str]:
 
 
 def leftover_warning(target: Path) -> tuple[str, ...]:
-    """Return a warning where a run was cut short and is not settled yet."""
+    """Return a warning where a run was interrupted and is not settled yet."""
     left = describe_leftover(target)
     if left is None or left.is_running:
         return ()
-    return (f"scaffold {left.command} was cut short; the next command that writes settles it",)
+    return (f"scaffold {left.command} was interrupted; the next writing command settles it",)
 
 
 def _settled(options: Options) -> tuple[str, ...]:
     if options.dry_run:
         return leftover_warning(options.target)
     done = settle(options.target, COMMAND)
-    return (f"an earlier run that was cut short was {done}",) if done else ()
+    return (f"an earlier run that was interrupted was {done}",) if done else ()
 
 
 def _other_home(options: Options) -> tuple[str, ...]:
@@ -162,7 +162,7 @@ def _agree(plans: Sequence[SkillPlan], options: Options) -> None:
         raise ConflictError(
             f"{name}/{row.file}:{row.line} hides text: {row.what}{more}; nothing was written",
             code="skill_hidden_text",
-            hint=f"look at it; if it is harmless: --allow-hidden {name}/{row.file}",
+            hint=f"read the file; if it is harmless, give --allow-hidden {name}/{row.file}",
         )
     needed = [f"{each.name}: {why}" for each in plans for why in each.needs_yes]
     # An update that brings more than was agreed to needs a new consent, even in scripts.
@@ -173,9 +173,9 @@ def _agree(plans: Sequence[SkillPlan], options: Options) -> None:
         return  # who names a source without a terminal has chosen it
     if options.ask is None or not options.ask():
         raise ConflictError(
-            f"not agreed to, nothing was written: {'; '.join(needed)}",
+            f"consent is missing; nothing was written: {'; '.join(needed)}",
             code="unconfirmed",
-            hint="look at it with --dry-run; --yes agrees to it",
+            hint="look at it with --dry-run, then give --yes",
         )
 
 
@@ -183,9 +183,9 @@ def _check_clashes(plans: Sequence[SkillPlan]) -> None:
     blocked = [path for each in plans for path in each.files.blocked]
     if blocked:
         raise ConflictError(
-            f"no plain file is at: {', '.join(blocked)}; nothing was written",
+            f"not a regular file: {', '.join(blocked)}; nothing was written",
             code="skill_edited",
-            hint="a link or a folder has taken its place: move it away, then run the command again",
+            hint="a link or a folder is in its place: move it away, then run the command again",
         )
     conflicts = [path for each in plans for path in each.files.conflicts]
     if conflicts:
@@ -195,7 +195,7 @@ def _check_clashes(plans: Sequence[SkillPlan]) -> None:
         raise ConflictError(
             f"edited since they were installed: {', '.join(conflicts)}; nothing was written",
             code="skill_edited",
-            hint=f"keep a copy of what you changed, then: {words}",
+            hint=f"keep a copy of your changes, then give {words}",
         )
 
 
@@ -218,7 +218,9 @@ def _report(
     if (target / RENDERED).is_file() and changes:
         report.check = (("scaffold", "skills", "sync"),)  # it knows the new skills then
     for each in plans:
-        report.warnings += tuple(f"{path} is edited and stays as it is" for path in each.files.kept)
+        report.warnings += tuple(
+            f"{path} was edited and is not changed" for path in each.files.kept
+        )
     if not report.dry_run:
         report.text = _text(report, plans)
     return report

@@ -17,17 +17,20 @@ from scaffold.skills.install.source_tree import (
     SkillFile,
     Tree,
     What,
+    mounted,
+    read_single,
     read_skill,
     tree_of_folder,
 )
+from scaffold.skills.install.subagents import FOLDERS, PREFIX, find_subagents, is_subagent
 
 
 @dataclass(frozen=True)
 class Skill:
-    """A skill as it stands in a source.
+    """A skill or subagent of a source.
 
     Args:
-        name: The name in its front matter.
+        name: The name in its front matter; of a subagent ``agents/`` and its file's name.
         path: Its folder in the source; "" for the source itself.
         files: Its files by their paths in the folder.
         commit: The commit that has exactly these files, or "" where none is known to.
@@ -69,7 +72,8 @@ def open_source(source: Source, scratch: Path) -> Opened:
         ScaffoldError: It cannot be read or reached.
     """
     if source.kind == "builtin":
-        return Opened(source, tree_of_folder(pack_folder()), version=__version__)
+        skills, agents = (tree_of_folder(folder) for folder in pack_folders())
+        return Opened(source, mounted(skills, FOLDERS[1], agents), version=__version__)
     if source.kind == "folder":
         folder = Path(source.place)
         return Opened(source, tree_of_folder(folder), head=git.head_files(folder))
@@ -117,24 +121,31 @@ def find_skills(opened: Opened) -> dict[str, list[str]]:
 
 
 def take_skills(opened: Opened, wanted: Sequence[str]) -> list[Skill]:
-    """Read skills of a source; all of them where none is named.
+    """Read skills and subagents of a source; all of them if none is named.
 
     Args:
         opened: The source.
-        wanted: Names of skills, or their folders in the source.
+        wanted: Names of skills, their folders in the source, or ``agents/NAME``.
 
     Raises:
         ScaffoldError: There is no such skill, there are two, or one is unsound.
     """
-    found = find_skills(opened)
-    if not found:
+    found, agents = find_skills(opened), _subagents(opened)
+    if not found and not agents:
         raise ScaffoldError(
-            f"{opened.source} holds no skill: no folder with a {SKILL_FILE}",
+            f"{opened.source} has no skill: no folder with a {SKILL_FILE}",
             code="skill_unknown",
-            hint="name the folder or repository that holds the skills",
+            hint="name the folder or repository with the skills",
         )
-    names = list(dict.fromkeys(each.strip("/") for each in wanted)) or list(found)
-    return [_take(opened, _folder_of(opened, found, name)) for name in names]
+    names = list(dict.fromkeys(each.strip("/") for each in wanted)) or [*found, *agents]
+    # Subagents have no folder of their own; their names are suggested for misspelt ones.
+    known = {**found, **{key: list[str]() for key in agents}}
+    return [
+        _take_subagent(opened, agents[name], name)
+        if name in agents
+        else _take(opened, _folder_of(opened, known, name))
+        for name in names
+    ]
 
 
 def take_again(opened: Opened, path: str, name: str) -> Skill:
@@ -143,7 +154,12 @@ def take_again(opened: Opened, path: str, name: str) -> Skill:
     Raises:
         ScaffoldError: It is gone, or unsound.
     """
-    is_there = (f"{path}/{SKILL_FILE}" if path else SKILL_FILE) in opened.tree.entries
+    if is_subagent(name) and _subagents(opened).get(name) == path:
+        return _take_subagent(opened, path, name)
+    is_there = (
+        not is_subagent(name)
+        and (f"{path}/{SKILL_FILE}" if path else SKILL_FILE) in opened.tree.entries
+    )
     if is_there:
         return _take(opened, path)
     try:
@@ -154,20 +170,20 @@ def take_again(opened: Opened, path: str, name: str) -> Skill:
         raise ScaffoldError(
             error.message,
             code=error.code,
-            hint="--remove it, or name the skills that are to be renewed",
+            hint="remove it with --remove, or name the skills to update",
         ) from error
 
 
-def pack_folder() -> Path:
-    """Return the skills that come with the tool: inside the package, else in its checkout.
+def pack_folders() -> tuple[Path, Path]:
+    """Return the skills and the subagents that come with the tool, in its wheel or its checkout.
 
     Raises:
         ScaffoldError: The installation has none.
     """
     package = Path(__file__).resolve().parents[2]
-    for folder in (package / "_data" / "skills", package.parent / ".agents" / "skills"):
-        if folder.is_dir():
-            return folder
+    for folder in (package / "_data", package.parent / ".agents"):
+        if (folder / "skills").is_dir():
+            return folder / "skills", folder / "agents"
     raise ScaffoldError(
         "this installation of the tool has no skills",
         code="source_invalid",
@@ -198,12 +214,31 @@ def _take(opened: Opened, folder: str) -> Skill:
     return Skill(name, folder, files, opened.commit or _commit_of(opened, folder))
 
 
+def _subagents(opened: Opened) -> dict[str, str]:
+    # In a folder of another repository, `agents` may hold anything.
+    folders = FOLDERS[1:] if opened.source.kind == "builtin" else FOLDERS[:1]
+    return find_subagents(opened.tree.entries, folders)
+
+
+def _take_subagent(opened: Opened, folder: str, name: str) -> Skill:
+    file = f"{name.removeprefix(PREFIX)}.md"
+    path = f"{folder}/{file}"
+    data = read_single(opened.tree, folder, file)
+    check_name(name.removeprefix(PREFIX), path)
+    read_head(data.data, path)
+    return Skill(name, folder, {file: data}, opened.commit or _commit_of(opened, path))
+
+
 def _commit_of(opened: Opened, folder: str) -> str:
-    """Return the commit of a folder's repository if it has the skill exactly as it stands."""
+    """Return the commit of the repository if it has exactly these files in a folder, or a file."""
     commit, blobs = opened.head
     start = f"{folder}/" if folder else ""
-    mine = {path: e for path, e in opened.tree.entries.items() if path.startswith(start)}
-    theirs = {path: blob for path, blob in blobs.items() if path.startswith(start)}
+
+    def is_of_it(path: str) -> bool:
+        return path == folder or path.startswith(start)
+
+    mine = {path: e for path, e in opened.tree.entries.items() if is_of_it(path)}
+    theirs = {path: blob for path, blob in blobs.items() if is_of_it(path)}
     # A commit is named only if it has exactly these files, with nothing edited or untracked.
     if not commit or mine.keys() != theirs.keys():
         return ""
@@ -226,15 +261,15 @@ def _folder_of(opened: Opened, found: dict[str, list[str]], wanted: str) -> str:
         places = _by_front_matter(opened, found, wanted)
     if not places:
         raise ScaffoldError(
-            f"{opened.source} holds no skill {wanted!r}{nearest(wanted, filter(None, found))}",
+            f"{opened.source} has no skill {wanted!r}{nearest(wanted, filter(None, found))}",
             code="skill_unknown",
             hint="name one of these, or its folder in the source",
         )
     if len(places) > 1:
         raise ScaffoldError(
-            f"{opened.source} holds {wanted or 'a skill'} twice: {', '.join(places)}",
+            f"{opened.source} has {wanted or 'a skill'} twice: {', '.join(places)}",
             code="skill_ambiguous",
-            hint="name the folder that is meant",
+            hint="name the folder",
         )
     return places[0]
 

@@ -92,15 +92,48 @@ def tree_of_folder(root: Path) -> Tree:
         entries[key] = _entry(path, key)
         if len(entries) > MAX_SOURCE_FILES:
             raise ScaffoldError(
-                f"{root} holds more than {MAX_SOURCE_FILES} files",
+                f"{root} has more than {MAX_SOURCE_FILES} files",
                 code="source_invalid",
-                hint="name the folder that holds the skills",
+                hint="name the folder with the skills",
             )
 
     def read(keys: Iterable[str]) -> dict[str, bytes]:
         return {key: _bytes_of(root, key) for key in keys}
 
     return Tree(entries, read)
+
+
+def mounted(tree: Tree, folder: str, other: Tree) -> Tree:
+    """Return a tree with another one in a folder of it."""
+    start = f"{folder}/"
+    more = {
+        start + path: each._replace(key=start + each.key) for path, each in other.entries.items()
+    }
+
+    def read(keys: Iterable[str]) -> dict[str, bytes]:
+        named = list(keys)
+        inner = other.read(key.removeprefix(start) for key in named if key in more)
+        outer = tree.read(key for key in named if key not in more)
+        return {**outer, **{start + key: data for key, data in inner.items()}}
+
+    return Tree({**tree.entries, **more}, read)
+
+
+def read_single(tree: Tree, folder: str, file: str) -> SkillFile:
+    """Return one file of a folder; a link is resolved inside the folder.
+
+    Raises:
+        ScaffoldError: The file is too large, or its path could do harm.
+    """
+    path = f"{folder}/{file}"
+    start = f"{folder}/"
+    inside = {
+        each.removeprefix(start): e for each, e in tree.entries.items() if each.startswith(start)
+    }
+    _check_paths(folder, {file: tree.entries[path]})
+    entry = _resolved(tree, folder, file, inside)
+    _check_size(path, {file: entry})
+    return SkillFile(tree.read([entry.key])[entry.key], False)
 
 
 def read_skill(tree: Tree, folder: str) -> dict[str, SkillFile]:
@@ -162,7 +195,7 @@ def _bytes_of(root: Path, key: str) -> bytes:
         raise ScaffoldError(
             f"{place} cannot be read: {error.strerror}",
             code="source_unreadable",
-            hint="give read permission, or take it out of the skill",
+            hint="give read permission, or delete it from the skill",
         ) from error
 
 
@@ -185,7 +218,7 @@ def _check_paths(folder: str, entries: Mapping[str, Entry]) -> None:
 
 
 _WRONG: dict[str, str] = {
-    "special": "is no file: a device, a pipe or a socket",
+    "special": "is not a file: a device, a pipe or a socket",
     "submodule": "is a submodule, which is not fetched",
     "unreadable": "cannot be read",
 }
@@ -197,7 +230,7 @@ def _harm(path: str) -> str:
     try:
         path.encode()
     except UnicodeEncodeError:
-        return "has a name that is no UTF-8"
+        return "has a name that is not UTF-8"
     if len(path) > MAX_PATH:
         return f"has more than {MAX_PATH} characters"
     if path.startswith("/") or ".." in parts or "." in parts or "" in parts:
@@ -205,7 +238,7 @@ def _harm(path: str) -> str:
     if is_private(path):
         return "belongs to git or to the tool"
     if any(char in '\\:*?"<>|' or ord(char) < 32 for char in path) or hidden_text(path):
-        return "has characters in its name that are hidden, or mean something to a system"
+        return "has hidden or reserved characters in its name"
     if any(part.endswith((".", " ")) for part in parts):
         return "has a name that ends in a dot or a space, which some systems drop"
     if any(part.split(".")[0].strip().lower() in DEVICES for part in parts):
@@ -255,5 +288,5 @@ def _too_large(message: str) -> ScaffoldError:
 
 def _unsafe(folder: str, path: str, reason: str, code: str = "skill_unsafe") -> ScaffoldError:
     where = posixpath.join(folder, path)
-    hint = "nothing was written; ask the author of the skill to take it out"
+    hint = "nothing was written; ask the skill's author to remove it"
     return ScaffoldError(f"{where} {reason}", code=code, hint=hint)

@@ -20,20 +20,20 @@ What was asked for: $ARGUMENTS
 """
 
 
-def agent_for_claude(agent: Document) -> bytes:
-    """Return a subagent as Claude Code reads it."""
+def agent_for_claude(agent: Document, origin: str = "") -> bytes:
+    """Return a subagent as Claude Code reads it, with a comment on where it comes from."""
     head = {"name": agent.name, "description": agent.description, **_values(agent, "claude")}
-    return _markdown(agent, head)
+    return _markdown(agent, head, origin)
 
 
-def agent_for_opencode(agent: Document) -> bytes:
+def agent_for_opencode(agent: Document, origin: str = "") -> bytes:
     """Return a subagent as OpenCode reads it; its name is that of the file."""
     # The default comes first, so that the author's own key overrides it.
     keys = {"mode": "subagent", **_values(agent, "opencode")}
-    return _markdown(agent, {"description": agent.description, **keys})
+    return _markdown(agent, {"description": agent.description, **keys}, origin)
 
 
-def agent_for_codex(agent: Document) -> bytes:
+def agent_for_codex(agent: Document, origin: str = "") -> bytes:
     """Return a subagent as Codex reads it."""
     import tomli_w  # packs without subagents do without
 
@@ -45,7 +45,7 @@ def agent_for_codex(agent: Document) -> bytes:
         "developer_instructions": agent.body.strip() + "\n",
     }
     text = tomli_w.dumps(table, multiline_strings=True)
-    return f"# {_origin(agent)}\n{text}".encode()
+    return f"# {origin or _origin(agent)}\n{text}".encode()
 
 
 def command_for_opencode(skill: Skill) -> bytes:
@@ -92,9 +92,9 @@ def _values(document: Document, client: str) -> dict[str, Any]:
     }
 
 
-def _markdown(agent: Document, head: Mapping[str, Any]) -> bytes:
+def _markdown(agent: Document, head: Mapping[str, Any], origin: str) -> bytes:
     body = agent.body.lstrip("\n")
-    return f"---\n# {_origin(agent)}\n{yaml_rows(head)}---\n\n{body}".encode()
+    return f"---\n# {origin or _origin(agent)}\n{yaml_rows(head)}---\n\n{body}".encode()
 
 
 def _origin(document: Document) -> str:

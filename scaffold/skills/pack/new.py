@@ -113,7 +113,7 @@ def skill_name(typed: str) -> str:
         raise RequestError("a skill needs a name", code="name_empty", hint="such as add-metric")
     if not re.fullmatch(r"[a-z0-9-]+", name):
         raise RequestError(
-            f"{typed!r} holds characters that no skill's name can hold",
+            f"{typed!r} has characters that are not allowed in a skill name",
             code="name_characters",
             hint="letters of ASCII, digits and dashes: a verb and a noun, such as add-metric",
         )

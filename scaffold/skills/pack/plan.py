@@ -189,7 +189,7 @@ def _read(root: Path, path: str) -> bytes | None:
     place = root / path
     try:
         if place.exists() and not place.is_file():
-            raise ConflictError(f"{path} cannot be read: it is no file", code="file_exists")
+            raise ConflictError(f"{path} cannot be read: it is not a file", code="file_exists")
         return place.read_bytes()
     except (FileNotFoundError, NotADirectoryError):  # writing tells what stands in the way
         return None

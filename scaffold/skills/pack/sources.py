@@ -89,7 +89,7 @@ def find_pack(start: Path) -> Path:
     raise TargetError(
         f"no {SKILLS} in {start} or above it",
         code="target_missing",
-        hint="go into the repository that holds the skills, or name it with --target DIR; "
+        hint="change to the repository with the skills, or name it with --target DIR; "
         "`scaffold skills new NAME` starts one",
     )
 
@@ -191,7 +191,7 @@ def read_bytes(place: Path, path: str) -> bytes:
         raise ScaffoldError(
             f"{path} cannot be read: {error.strerror}",
             code="skill_invalid",
-            hint="fix the file or its permissions, or take it out",
+            hint="fix the file or its permissions, or delete it",
         ) from error
 
 
@@ -232,7 +232,7 @@ def _below(files: Files, folder: str, problems: list[ScaffoldError]) -> dict[str
             ScaffoldError(
                 f"{path} cannot be read: Permission denied",
                 code="skill_invalid",
-                hint="give read permission for the folder, or take it out",
+                hint="give read permission for the folder, or delete it",
             )
         )
     found: dict[str, Path] = {}
@@ -264,7 +264,7 @@ _NO_NAME = ("Cc", "Cs", "Zl", "Zp")
 
 def _badly_named(path: str) -> ScaffoldError:
     return ScaffoldError(
-        f"{path!r} has a name with characters that no list of files can hold",
+        f"{path!r} has characters in its name that are not supported",
         code="skill_invalid",
         hint="rename it: UTF-8, without control characters and line ends",
     )
@@ -295,9 +295,9 @@ def _document(name: str, path: str, place: Path, updated: dict[str, bytes]) -> D
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        raise _invalid(path, f"is no UTF-8: {error.reason} at byte {error.start}") from error
+        raise _invalid(path, f"is not UTF-8: {error.reason} at byte {error.start}") from error
     if "\0" in text:
-        raise _invalid(path, "is no text: it holds null bytes")
+        raise _invalid(path, "is not text: it has null bytes")
     front = read_front_matter(text)
     if not front.is_there:
         raise _invalid(path, "has no front matter")
@@ -323,13 +323,13 @@ def _strangers(folders: dict[str, dict[str, Path]], subagents: dict[str, Path]) 
         if "SKILL.md" in inside or name.startswith(("_", ".")):
             continue
         found += [
-            f"{SKILLS}/{name}/{below} is no skill of its own: clients look one folder deep"
+            f"{SKILLS}/{name}/{below} is not found as a skill: clients look one folder deep"
             for below in deeper
         ]
         if not deeper:
-            found.append(f"{SKILLS}/{name} holds no SKILL.md and is passed over")
+            found.append(f"{SKILLS}/{name} has no SKILL.md and is ignored")
     found += [
-        f"{AGENTS}/{path} is passed over: subagents belong into {AGENTS} itself"
+        f"{AGENTS}/{path} is ignored: subagents must be directly in {AGENTS}"
         for path in subagents
         if path.endswith(".md") and "/" in path
     ]

@@ -78,7 +78,7 @@ def overwritten(paths: Iterable[str], here: Path, root: Path) -> frozenset[str]:
         place = Path(os.path.normpath(here / path))
         if not place.is_relative_to(root) or place == root:
             raise RequestError(
-                f"--overwrite {path} is no file or folder inside {root}",
+                f"--overwrite {path} is not a file or folder inside {root}",
                 code="usage",
                 hint="name each rendered file, or a folder of them",
             )
@@ -111,7 +111,7 @@ def _left_out(settings: Settings) -> tuple[str, ...]:
     # A repository with a table has decided; nothing is suggested to it.
     if settings.is_there or not missing:
         return ()
-    return (f"left out, as no [tool.scaffold.skills] asks for it: {', '.join(missing)}",)
+    return (f"skipped, because [tool.scaffold.skills] does not enable it: {', '.join(missing)}",)
 
 
 def _reported(change: Change) -> ReportedChange:
@@ -158,7 +158,7 @@ def _edited(paths: list[str]) -> list[ScaffoldError]:
         ConflictError(
             f"edited since it was rendered, and left alone: {', '.join(paths)}",
             code="output_edited",
-            hint=f"take the edit to its source under .agents, or drop it: {REPAIR} {words}",
+            hint=f"move the edit to its source under .agents, or discard it: {REPAIR} {words}",
         )
     ]
 

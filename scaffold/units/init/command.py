@@ -145,7 +145,9 @@ def find_root(options: Options) -> Path:
     start = (options.folder / (options.target or ".")).resolve()
     if not start.is_dir():
         raise TargetError(
-            f"{start} is no folder", code="target_missing", hint="give --target an existing folder"
+            f"{start} is not a folder",
+            code="target_missing",
+            hint="give --target an existing folder",
         )
     for folder in (start, *start.parents) if options.target is None else ():
         if any((folder / name).is_file() for name in ("pyproject.toml", "setup.py", "setup.cfg")):
@@ -181,7 +183,7 @@ def _target(
     before = files.get("pyproject.toml")
     if before is None and (root / "pyproject.toml").exists():
         raise TargetError(
-            f"{root / 'pyproject.toml'} is no text that can be added to",
+            f"{root / 'pyproject.toml'} is not text that can be added to",
             code="target_invalid",
             hint="repair it first",
         )
@@ -229,7 +231,7 @@ def _package(files: Mapping[str, bytes], home: str | None) -> str:
     found = _packages(files)
     if not found:
         raise TargetError(
-            "no Python package was found: no folder with an __init__.py, in src/ or beside it",
+            "no Python package was found: no folder with an __init__.py, at the root or in src/",
             code="target_missing",
             hint="name an existing unit with --like, or another folder with --target",
         )
@@ -290,7 +292,7 @@ def _check_kind(target: Target, files: Mapping[str, bytes], family: Family) -> N
             raise _known(name, f"{home} is a {name}", "scaffold eject " + name)
     if not re.fullmatch(r"[a-z][a-z0-9]*(-[a-z0-9]+)*", family.kind):
         raise RequestError(
-            f"{family.kind!r} is no name for a kind",
+            f"{family.kind!r} is not a valid name for a kind",
             code="usage",
             hint="give one with --kind: lower-case letters and dashes",
         )

@@ -81,7 +81,7 @@ def _own_domains(files: Files, path: str) -> tuple[Domain, ...]:
         return read_domains(text)
     except (ValueError, KeyError, TypeError) as error:
         raise RequestError(
-            f"{path} is no table of domains, each with id, title, severity and look: {error}",
+            f"{path} is not a table of domains, each with id, title, severity and look: {error}",
             code="rules_invalid",
             hint=DESCRIBED,
         ) from error

@@ -62,7 +62,7 @@ def where() -> str:
 
 
 def half_a_character() -> str:
-    """Return what is no text in UTF-8."""
+    """Return what is not text in UTF-8."""
     return "\ud83d"
 
 

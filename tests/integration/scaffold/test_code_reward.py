@@ -804,7 +804,7 @@ def test_a_function_may_have_the_name_of_a_builtin(backend: str) -> None:
 
 def test_what_tests_cannot_hand_over_is_a_fault_of_the_row(made: ModuleType) -> None:
     tests = "class Node:\n    pass\nassert f(Node()) == 1"
-    with pytest.raises(ValueError, match="give the program a Node, which is no plain value"):
+    with pytest.raises(ValueError, match="give the program a Node, which is not a plain value"):
         score(made, "def f(x): return 1", test_code=tests)
 
 

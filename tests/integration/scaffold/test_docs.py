@@ -292,7 +292,7 @@ def test_a_repository_without_translations_is_told_what_to_configure(tmp_path: P
 @pytest.mark.parametrize(
     ("data", "message"),
     [
-        (b"# A\0\n", "docs/zh/guide.md is no text: it holds null bytes"),
+        (b"# A\0\n", "docs/zh/guide.md is not text: it has null bytes"),
         ("# \n\n指南".encode("gbk"), "docs/zh/guide.md is not UTF-8: line 3 holds the byte 0xc4"),
     ],
 )
@@ -471,4 +471,4 @@ def test_another_language_is_configured(tmp_path: Path) -> None:
     write(tmp_path, {"docs/pt-br/a.md": "# A\n\nestas palavras devem ser lidas\n"})
     assert report(tmp_path, "check")["findings"] == []
     write(tmp_path, {"pyproject.toml": '[tool.scaffold.docs]\nlanguage = "Portuguese"\n'})
-    assert "is no code such as 'ja'" in scaffold(tmp_path, "docs", "check").stderr
+    assert "is not a code such as 'ja'" in scaffold(tmp_path, "docs", "check").stderr

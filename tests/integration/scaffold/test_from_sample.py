@@ -147,7 +147,7 @@ def test_the_mapping_is_shown_and_a_second_run_changes_nothing(
         (["--from", "two.csv"], "columns_unclear", "--question-column left"),
         (["--from", "two.csv", "--question-column", "x"], "columns_unclear", "no column 'x'"),
         (["--samples", "[1]"], "answer_invalid", "must be a JSON list of objects"),
-        (["--samples", "[{"], "answer_invalid", "is no JSON"),
+        (["--samples", "[{"], "answer_invalid", "is not valid JSON"),
         (["--samples", '[{"a": NaN}]'], "answer_invalid", "NaN"),
     ],
 )

@@ -660,7 +660,7 @@ def test_a_subagent_is_chosen_by_its_name_or_description(repository: Repository)
         ('severity = { engine = "unknown" }', "is none of HIGH, MEDIUM, LOW"),
         ('roles = { tests = ["t/"] }', "did you mean 'test'?"),
         ('agents = "me"', "'agents' must be dict, not str"),
-        ('domains = ["README.md"]', "README.md is no table of domains"),
+        ('domains = ["README.md"]', "README.md is not a table of domains"),
     ],
 )
 def test_wrong_settings_are_named(repository: Repository, table: str, said: str) -> None:

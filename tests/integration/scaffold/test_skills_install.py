@@ -674,7 +674,7 @@ def test_without_git(run: Run, source: Path, target: Path, monkeypatch: pytest.M
 def test_a_newer_lock_file_is_refused(run: Run, source: Path, target: Path) -> None:
     assert run(str(source), "plain")[0] == 0
     text = (target / LOCK).read_text("utf-8")
-    (target / LOCK).write_text(text.replace("schema = 1", "schema = 2"), "utf-8")
+    (target / LOCK).write_text(text.replace("schema = 2", "schema = 3"), "utf-8")
     for words in ([str(source)], ["--update"], ["--check"], ["--remove", "plain"]):
         outcome = run(*words)
         assert error_of(outcome) == (1, "target_newer")
@@ -874,7 +874,7 @@ def test_a_link_in_the_place_of_a_file_has_to_be_moved_away(
     status, report = run("--remove", "plain", "--discard-edits", "plain")
     assert (status, report["error"]["hint"]) == (
         1,
-        "a link or a folder has taken its place: move it away, then run the command again",
+        "a link or a folder is in its place: move it away, then run the command again",
     )
     place.unlink()
     assert run("--remove", "plain")[0] == 0
@@ -887,7 +887,7 @@ def test_an_update_tells_what_to_do_with_a_skill_that_is_gone(run: Run, source: 
     commit(source)
     status, report = run("--update")
     assert (status, report["error"]["code"]) == (1, "skill_unknown")
-    assert report["error"]["hint"] == "--remove it, or name the skills that are to be renewed"
+    assert report["error"]["hint"] == "remove it with --remove, or name the skills to update"
     assert run("--update", "busy")[0] == 0
 
 

@@ -198,7 +198,7 @@ def test_who_shares_devices_with_whom() -> None:
     assert targets == [None, None, "actor", "actor"]
     assert [each.world_size for each in mode.allocations] == [2, 4, 0, 0]
     assert mode.type_ is AllocationType.DECOUPLED_TRAIN
-    with pytest.raises(AllocationValidationError, match="several models are meant"):
+    with pytest.raises(AllocationValidationError, match="several models match"):
         _ = mode.train
 
 

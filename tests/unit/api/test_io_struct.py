@@ -105,7 +105,7 @@ def test_output_without_stop(tokens: list[int], stop_reason: Any, expected: list
     [
         ([5, 6], r"its last token \[6\] is neither"),
         ([], r"its last token \[\] is neither"),
-        ([2, 0], "nothing but end-of-sequence and padding"),
+        ([2, 0], "only end-of-sequence and padding"),
     ],
 )
 def test_output_that_cannot_be_stripped(tokens: list[int], message: str) -> None:

@@ -31,5 +31,5 @@ def test_only_the_exact_integer_scores(completion: str, answer: object, reward: 
 
 @pytest.mark.parametrize("answer", ["", "4.5", "x", None])
 def test_a_gold_answer_that_is_no_integer_is_an_error(answer: object) -> None:
-    with pytest.raises(RewardError, match="no integer"):
+    with pytest.raises(RewardError, match="not an integer"):
         arithmetic_reward_fn("1+1=", "2", [], [], answer=answer)

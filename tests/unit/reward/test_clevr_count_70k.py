@@ -27,5 +27,5 @@ def test_the_last_bracketed_number_counts(completion: str, answer: object, rewar
 
 @pytest.mark.parametrize("answer", ["", "three", None, "[]"])
 def test_a_gold_answer_without_a_number_is_an_error(answer: object) -> None:
-    with pytest.raises(RewardError, match="no number"):
+    with pytest.raises(RewardError, match="not a number"):
         clevr_count_70k_reward_fn("p", "[3]", [], [], answer=answer)

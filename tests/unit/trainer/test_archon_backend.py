@@ -88,7 +88,7 @@ def test_transformers_reads_what_was_trained(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "what"),
     [
-        (["run.model.architecture=no_such_thing"], "no model type of transformers"),
+        (["run.model.architecture=no_such_thing"], "not a transformers model type"),
         (["run.model.architecture=helium"], r"scaffold add-archon-model helium.*known: .*qwen3"),
         (["actor.backend=archon:d2t2"], "torchrun --nproc-per-node 4"),
         (["actor.backend=archon:p2", "actor.archon.pp_schedule=DualPipeV"], "cannot run forward"),

@@ -72,7 +72,7 @@ pytestmark = pytest.mark.usefixtures("short_runs")
 HERE = __name__
 RL: list[tuple[dict[str, Any] | list[str], str]] = [
     (["run.eval_workflow_kwargs={x: 1}"], "Set the missing ones in run.eval_workflow_kwargs"),
-    (["actor.mb_spec.granularity=3"], "no multiple of mb_spec.granularity=3"),
+    (["actor.mb_spec.granularity=3"], "not a multiple of mb_spec.granularity=3"),
     (["actor.mb_spec.n_mbs_divisor=40"], "mb_spec.n_mbs_divisor=40"),
     # keys and values of the file
     (["actor.optimiser.lr=1"], "actor.optimizer"),
@@ -89,7 +89,7 @@ RL: list[tuple[dict[str, Any] | list[str], str]] = [
     (["run.model=null"], "actor.path"),
     (["actor.path=./no/model/here"], "./no/model/here"),
     (["run.model.architecture=no_such"], "no_such"),
-    (["run.model.architecture=gemma2"], "softcap"),
+    (["run.model.architecture=nemotron"], "attention_plan"),
     (["run.model.num_attention_heads=3", "run.model.num_key_value_heads=2"], "num_attention_heads"),
     (["tokenizer_path=./no/tokenizer"], "./no/tokenizer"),
     (["actor.optimizer=null"], "actor.optimizer"),
@@ -276,9 +276,9 @@ def test_rows_without_what_the_workflow_reads(tmp_path: Path) -> None:
 
 
 def test_a_checkpoint_of_a_model_that_cannot_be_served(tmp_path: Path) -> None:
-    tiny_model("gemma2").save_pretrained(tmp_path / "model")
+    tiny_model("lfm2").save_pretrained(tmp_path / "model")
     tiny_tokenizer("ab").save_pretrained(tmp_path / "model")
-    check(rl_yaml(tmp_path), [f"actor.path={tmp_path / 'model'}"], "softcap", tmp_path / "e")
+    check(rl_yaml(tmp_path), [f"actor.path={tmp_path / 'model'}"], "conv", tmp_path / "e")
 
 
 def test_a_tokenizer_of_another_model(tmp_path: Path) -> None:

@@ -254,6 +254,6 @@ def read_index(folder: str | Path) -> dict[str, int] | None:
     try:
         weight_map = json.loads(path.read_text())["weight_map"]
     except (ValueError, KeyError, TypeError) as error:
-        raise ConfigError(f"{path} is no index of a checkpoint: {error!r}") from error
+        raise ConfigError(f"{path} is not an index of a checkpoint: {error!r}") from error
     order = {name: number for number, name in enumerate(sorted(set(weight_map.values())), 1)}
     return {key: order[file] for key, file in weight_map.items()}

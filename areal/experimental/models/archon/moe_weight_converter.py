@@ -69,7 +69,9 @@ class MoEWeightConverter:
         """
         found = _EXPERT.match(name)
         if found is None or found["part"] not in _PARTS:
-            raise ConfigError(f"{name!r} is no expert's matrix; known parts: {', '.join(_PARTS)}")
+            raise ConfigError(
+                f"{name!r} is not an expert's matrix; known parts: {', '.join(_PARTS)}"
+            )
         expert = int(found["expert"])
         head = found["head"].removeprefix("model.").replace(".mlp.", ".moe.")
         target = f"{head}.{_PARTS[found['part']]}"
@@ -94,7 +96,7 @@ class MoEWeightConverter:
         """
         head, _, part = name.rpartition(".")
         if part not in _NAMES or not head.endswith(".moe.experts"):
-            raise ConfigError(f"{name!r} is no tensor of experts; known: {', '.join(_NAMES)}")
+            raise ConfigError(f"{name!r} is not a tensor of experts; known: {', '.join(_NAMES)}")
         head = "model." + head.replace(".moe.", ".mlp.")
         for expert, matrix in enumerate(tensor.unbind(0)):
             yield f"{head}.{expert}.{_NAMES[part]}.weight", matrix

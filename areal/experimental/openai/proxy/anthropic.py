@@ -91,7 +91,7 @@ def _plain_text(content: Any, where: str) -> str:
         if isinstance(block, dict) and block.get("type") == "text"
     ]
     if len(texts) != len(content):
-        raise RequestError(f"{where} holds content that is no text", param=where)
+        raise RequestError(f"{where} holds content that is not text", param=where)
     return "".join(texts)
 
 

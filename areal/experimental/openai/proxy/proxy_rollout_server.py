@@ -254,7 +254,7 @@ def _reward(session: Session, interaction_id: str | None, reward: Any) -> str:
     if not is_number or not math.isfinite(reward):
         raise RequestError(f"reward must be a finite number, not {reward!r}", param="reward")
     if not cache:
-        raise RequestError("there is nothing to reward: the model has not been asked")
+        raise RequestError("there is nothing to reward: the model was not called")
     if interaction_id is None:
         interaction_id = cache.last_interaction_id
     if interaction_id not in cache:
@@ -283,7 +283,7 @@ async def _body(request: web.Request) -> dict[str, Any]:
     if announced > _MAX_BODY_BYTES:  # it is not read at all
         raise web.HTTPRequestEntityTooLarge(_MAX_BODY_BYTES, announced)
     try:
-        with refusing_malformed("the body is no JSON or"):
+        with refusing_malformed("the body is not valid JSON or"):
             body = await request.json() if request.can_read_body else {}
     except web.RequestPayloadError as error:  # compressed in a way that it is not
         raise RequestError(f"the body cannot be read: {error}") from error

@@ -68,7 +68,9 @@ class OpenAIProxyWorkflow(RolloutWorkflow):
             known = ", ".join(EXPORT_STYLES)
             raise ValueError(f"unknown export_style {export_style!r}; known: {known}")
         if mode != "online" and not inspect.iscoroutinefunction(getattr(agent, "run", None)):
-            raise TypeError(f"{agent!r} is no agent: it has no coroutine run(data, **extra_kwargs)")
+            raise TypeError(
+                f"{agent!r} is not an agent: it has no coroutine run(data, **extra_kwargs)"
+            )
         if mode == "subproc":
             _check_can_be_sent(agent)
         self.mode = mode

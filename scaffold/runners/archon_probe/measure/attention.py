@@ -163,7 +163,9 @@ def observe_attention(trace: Trace, call: Call, config: Any) -> Observed:
         own = dict(call.module.named_parameters(recurse=False))
         sinks = [t for t in own.values() if t.ndim == 1 and len(t) == n_heads]
         if len(sinks) != 1:
-            raise UnknownStructureError(call.path, "an extra score per head that is no parameter")
+            raise UnknownStructureError(
+                call.path, "an extra score per head that is not a parameter"
+            )
         observed.tensors["sinks"] = sinks[0].detach()
     return observed
 
@@ -341,7 +343,7 @@ def find_side(
             side.clip, side.is_clipped_late = late[0], True
             side.before_rope = picked.clamp(-side.clip, side.clip)
         return side
-    raise UnknownStructureError(path, f"its {role} is no projection of its input, normed or not")
+    raise UnknownStructureError(path, f"its {role} is not a projection of its input, normed or not")
 
 
 def match_one_source(
@@ -494,7 +496,7 @@ def _last_map(call: Call, linears: list[Call], result: Tensor) -> tuple[Call, Te
         for bias in own:
             if bias.shape == result.shape[1:] and is_close(_rows(linear.y) + bias, result):
                 return linear, bias
-    raise UnknownStructureError(call.path, "its output is no output projection's")
+    raise UnknownStructureError(call.path, "its output is not an output projection's")
 
 
 def _sinks_as_factor(call: Call, products: Products, given: Tensor) -> Tensor | None:

@@ -88,13 +88,13 @@ def _positions(call: Call, length: int, features: dict[str, Any], observation: O
     y = call.y.reshape(-1, call.y.shape[-1])
     weight = getattr(call.module, "weight", getattr(call.module, "weights", None))
     if not isinstance(weight, Tensor):
-        raise UnknownStructureError(call.path, "positions that are no table")
+        raise UnknownStructureError(call.path, "positions that are not a table")
     # Some tables begin with rows that no position uses, as OPT's do.
     offset = next(
         (o for o in range(len(weight) - length + 1) if is_close(weight[o : o + length], y)), None
     )
     if offset is None:
-        raise UnknownStructureError(call.path, "positions that are no consecutive rows of a table")
+        raise UnknownStructureError(call.path, "positions that are not consecutive rows of a table")
     if not isinstance(weight, nn.Parameter):
         form = _sinusoid_form(y, offset)
         if form is None:
@@ -135,7 +135,9 @@ def _fixed_positions(target: Tensor, plain: Tensor, features: dict[str, Any]) ->
             form = {"layout": layout, "reaches_base": reaches_base}
             features["positions"] = {"when": True, "kind": "sinusoidal", "offset": 0, **form}
             return
-    raise UnknownStructureError("embedding", "what enters the first layer is no sum of embeddings")
+    raise UnknownStructureError(
+        "embedding", "what enters the first layer is not a sum of embeddings"
+    )
 
 
 def _sinusoids(length: int, dim: int, layout: str, reaches_base: bool) -> Tensor:
@@ -209,7 +211,7 @@ def _transformed(trace: Trace, last: Call, head: Call, observation: Observation)
     maps = [c for c in after if linear_weight(c.module) is not None]
     dense = next((c for c in maps if final and is_close(_rows(c.x), _rows(final[0].y))), None)
     if final is None or closing is None or dense is None:
-        raise UnknownStructureError(head.path, "its input is no norm of the last layer's output")
+        raise UnknownStructureError(head.path, "its input is not a norm of the last layer's output")
     features, config = observation.head, trace_config(trace)
     features["norm"] = {"when": True, **final[1]}
     bias, weight = linear_bias(dense.module), linear_weight(dense.module)

@@ -85,7 +85,9 @@ def observe_mla(trace: Trace, call: Call, config: Any) -> Observed | None:
     out = next((c for c in reversed(linears) if is_close(_rows(c.y), _rows(call.y))), None)
     merged = products.output.transpose(0, 1).reshape(products.output.shape[1], -1)
     if out is None or not is_close(_rows(out.x), merged):
-        raise UnknownStructureError(call.path, "its output is no projection of what it attends to")
+        raise UnknownStructureError(
+            call.path, "its output is not a projection of what it attends to"
+        )
     parts.keep("wo", out, "o_bias")
     return parts.observed
 
@@ -119,7 +121,7 @@ def _keys_and_values(parts: _Parts, products: Products, expansion: Call) -> Call
     # Each head's part of the map holds the key that is not rotated, and behind it the value.
     expected = torch.cat([products.k[:, 0, :nope], products.v[:, 0]], dim=-1)
     if not is_close(values, expected):
-        raise UnknownStructureError(parts.path, "heads of its expanded state are no key and value")
+        raise UnknownStructureError(parts.path, "heads of its expanded state are not key and value")
     features |= {"qk_nope_head_dim": nope, "qk_rope_head_dim": size - nope, "v_head_dim": width}
     parts.keep("wkv_b", expansion, "kv_b_bias")
     given = _rows(expansion.x)
@@ -132,7 +134,7 @@ def _keys_and_values(parts: _Parts, products: Products, expansion: Call) -> Call
         None,
     )
     if latent is None or not is_close(_rows(latent.x), parts.x):
-        raise UnknownStructureError(parts.path, "its latent state is no projection of its input")
+        raise UnknownStructureError(parts.path, "its latent state is not a projection of its input")
     parts.keep("wkv_a", latent, "kv_a_bias")
     return latent
 
@@ -179,7 +181,7 @@ def _queries(parts: _Parts, products: Products) -> float:
         features |= {"q_lora_rank": _rows(norm.y).shape[-1], "q_norm": {"when": True, **kind}}
         _keep_norm(parts, "q_norm", norm)
         return matched[0] * factor
-    raise UnknownStructureError(parts.path, "its queries are no projection")
+    raise UnknownStructureError(parts.path, "its queries are not a projection")
 
 
 def _rotation(parts: _Parts, products: Products, latent: Call) -> None:
@@ -192,7 +194,7 @@ def _rotation(parts: _Parts, products: Products, latent: Call) -> None:
     wanted, row = after[0, 0], {"y": before[0]}
     matched = match_scaled(wanted, row) or match_partly_scaled(wanted, row)
     if matched is None:
-        raise UnknownStructureError(parts.path, "the rotated part of its keys is no projection")
+        raise UnknownStructureError(parts.path, "the rotated part of its keys is not a projection")
     # The first position is not turned, so its values show the order alone.
     order = [i for _, i in matched[1]]
     halves = [*range(0, size, 2), *range(1, size, 2)]

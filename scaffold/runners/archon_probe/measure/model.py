@@ -93,7 +93,9 @@ def _kind(trace: Trace, name: str, group: list[Call], attentions: list[str]) -> 
         return "moe"
     if any(linear_weight(m) is not None for g in group for m in g.module.modules()):
         return "mlp"
-    raise UnknownStructureError(name, f"a {type(call.module).__name__} that is no norm and no map")
+    raise UnknownStructureError(
+        name, f"a {type(call.module).__name__} that is neither a norm nor a map"
+    )
 
 
 def _has_experts(group: list[Call]) -> bool:

@@ -294,7 +294,7 @@ def _combine(bench: Bench, run: Run, routed: Routed, found: dict[str, Any]) -> T
             known[f"{call.path} * {gate.path}"] = known[call.path] * gate.y.reshape(-1, 1).sigmoid()
     terms = dict(explain(target, known) or [])
     if "routed" not in terms or len(terms) > 2:
-        raise UnknownStructureError("", f"its output is no sum of {', '.join(known)}")
+        raise UnknownStructureError("", f"its output is not a sum of {', '.join(known)}")
     scale = terms.pop("routed")
     args |= {
         "num_shared_experts": len(terms),

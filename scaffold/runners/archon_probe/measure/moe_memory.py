@@ -64,7 +64,7 @@ def place_of(view: Tensor, tensors: dict[str, Tensor]) -> Place:
     for name, tensor in tensors.items():
         if tensor.untyped_storage().data_ptr() == view.untyped_storage().data_ptr():
             return Place(name, tuple(view.shape), view.stride(), view.storage_offset())
-    raise AssertionError("a tensor that is no view of the module's")
+    raise AssertionError("a tensor that is not a view of the module's")
 
 
 @dataclass

@@ -77,7 +77,7 @@ def observe_scores(products: Products, config: Any) -> dict[str, Any]:
     bias = _position_bias(raw, scores, visible)
     if bias is not None:
         return features | bias
-    raise UnknownStructureError("attention", "scores are no scaled, capped or biased product")
+    raise UnknownStructureError("attention", "scores are not scaled, capped or biased product")
 
 
 def _beside_sinks(scores: Tensor, raw: Tensor, visible: Tensor) -> Tensor:

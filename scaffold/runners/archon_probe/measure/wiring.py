@@ -88,7 +88,7 @@ def _step(wiring: Wiring, known: dict[str, Tensor], target: Tensor, what: str) -
     """Return the name of a known tensor that equals the target, after adding a sum if needed."""
     terms = explain(target, known)
     if terms is None:
-        raise UnknownStructureError(what, f"is no weighted sum of {', '.join(known)}")
+        raise UnknownStructureError(what, f"is not a weighted sum of {', '.join(known)}")
     # The input is a tensor that is known already, and no sum.
     if len(terms) == 1 and terms[0][1] == 1.0:
         return terms[0][0]

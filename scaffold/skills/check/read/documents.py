@@ -134,7 +134,7 @@ def find_documents(
             continue
         kind, folder = kinds[path]
         text = text.replace("\r\n", "\n")
-        is_installed = folder in installed or matches(path, vendored)
+        is_installed = not installed.isdisjoint({folder, path}) or matches(path, vendored)
         documents.append(Document(path, kind, folder, text, is_installed, clients[real]))
     return documents, unreadable
 
@@ -157,14 +157,16 @@ def _clients(paths: Iterable[str], files: Files) -> dict[str, frozenset[str]]:
 
 
 def installed_folders(files: Files) -> set[str]:
-    """Return the folders of the skills that a lock file names; a broken one names none."""
+    """Return the skills' folders and subagents' files in a lock file; a broken one names none."""
     found: set[str] = set()
     text = files.text(LOCK) if LOCK in files.paths else None
     with suppress(ValueError, FieldError):
         fields = Fields(tomllib.loads(text or ""), LOCK)
         found |= {
-            f"{root}/{each.text('name')}"
+            # A subagent is one file of its root, and its name begins with "agents/".
+            f"{root}/{name.removeprefix('agents/')}" + ".md" * name.startswith("agents/")
             for each in fields.tables("skills")
+            for name in [each.text("name")]
             for root in each.texts("roots")
         }
     text = files.text(OTHER_LOCK) if OTHER_LOCK in files.paths else None

@@ -141,7 +141,7 @@ def _json_doubt(text: str, fence: Block) -> str:
         return "it holds comments"
     words = set(_WORD.findall(plain)) - {"true", "false", "null", "e", "E"}
     if words - {"True", "False", "None"}:
-        return "it holds words that are no JSON, as descriptions of types have"
+        return "it holds words that are not valid JSON, as descriptions of types have"
     if re.search(r"[|()`]", plain) or text[0] not in '{["':
         return "it may describe JSON and not be it"
     about = f"{fence.lead} {fence.info} {' '.join(fence.headings[-1:])}"

@@ -27,7 +27,7 @@ def resolve_command(reference: Reference, scope: Scope) -> Verdict:
         return found
     call = run.call
     if found is None:
-        evidence = f"{call.target.text!r} is no program of this repository"
+        evidence = f"{call.target.text!r} is not a program of this repository"
         return Verdict.unknown(evidence, "third party not installed")
     if found.fault:
         message = f"{call.target.text!r} cannot start"

@@ -17,7 +17,7 @@ def resolve_data(reference: Reference, scope: Scope) -> Verdict:
         return Verdict.holds("it parses")
     name = str(language).upper()
     if given.doubt:
-        return Verdict.unknown(f"it is no {name} as it is: {given.doubt}", "placeholder")
+        return Verdict.unknown(f"it is not a {name} as written: {given.doubt}", "placeholder")
     message = f"the block does not parse as {name}: {given.reason}"
     return Verdict("contradicts", given.reason, f"{language}-syntax", message)
 
@@ -47,5 +47,5 @@ def resolve_key(reference: Reference, scope: Scope) -> Verdict:
     part = key.split(".")[answer.depth]
     fix = Fix(reference.line, part, answer.near, is_safe=False) if answer.near else None
     now = f"there is {answer.near}" if answer.near else ""
-    message = f"{key!r} is no key of the configuration"
+    message = f"{key!r} is not a key of the configuration"
     return Verdict("contradicts", answer.reason, "config-key-missing", message, now, fix)

@@ -138,7 +138,7 @@ def _marked(name: str, scope: Scope) -> Verdict:
 def _service(task: Task, asked: Asked, scope: Scope) -> Verdict:
     services = scope.repository.services
     if task.folder and task.folder.removeprefix("./") not in services.by_file:
-        return Verdict.unknown(f"{task.folder} is no compose file of the repository")
+        return Verdict.unknown(f"{task.folder} is not a compose file of the repository")
     if task.name in services.by_name:
         path = services.by_name[task.name]
         return Verdict.holds(f"{path} defines it", path)

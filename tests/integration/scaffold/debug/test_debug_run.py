@@ -30,7 +30,7 @@ PLANTED: dict[str, tuple[str, str, str]] = {
     "dtype": ("dtype", "last", "int32[4]"),
     "root": ("root", "last", "root 1"),
     "reduction": ("reduction", "last", "MAX"),
-    "exits": ("exited", "last", "came to its end"),
+    "exits": ("exited", "last", "exited with status 0"),
     "leaves": ("exited", "last", "exited with status 7"),
     "raises": ("exited", "last", "raises: ValueError: no such sample: 17"),
     "cleans_up": ("exited", "last", "KeyError: 'weights'"),

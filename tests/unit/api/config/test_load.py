@@ -132,7 +132,7 @@ def test_names_are_inherited_in_python_too() -> None:
         (["seed"], "cannot read override 'seed'; write key=value"),
         (["~seed=1"], "cannot read override '~seed=1'"),
         (["actor.path=${tokenizer_path}", "tokenizer_path=${actor.path}"], "ecursi"),
-        (["actor=[1"], "the value is no valid YAML"),
+        (["actor=[1"], "the value is not valid YAML"),
         (["--sed", "4"], "unknown option '--sed'"),
     ],
 )
@@ -187,7 +187,7 @@ def test_all_unknown_and_all_missing_keys_are_named_at_once(yaml_file: Path) -> 
 @pytest.mark.parametrize(
     ("content", "expected"),
     [
-        (b"- a\n- b\n", "the file holds a list"),
+        (b"- a\n- b\n", "the file is a list"),
         (b"just words\n", "unknown key 'just words'"),
         (b"\xff\xfe\x00\x01", "no valid YAML"),
         (b"a: !!python/object:os.system {}\n", "no valid YAML"),

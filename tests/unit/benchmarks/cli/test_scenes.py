@@ -27,7 +27,7 @@ def test_the_time_of_children_counts(tmp_path: Path) -> None:
 
 
 def test_the_memory_is_the_commands_own(tmp_path: Path) -> None:
-    ours = b"x" * 60_000_000  # what this process holds is no part of what the command takes
+    ours = b"x" * 60_000_000  # what this process holds is not a part of what the command takes
     stage = Stage(tmp_path)
     assert stage.run(python("pass"), tmp_path).peak_mb < 40
     assert stage.run(python("b'x' * 60_000_000"), tmp_path).peak_mb > 57

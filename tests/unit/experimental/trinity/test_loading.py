@@ -43,9 +43,9 @@ def test_a_plugin_that_raises_costs_itself_and_is_named_where_its_key_is_missing
 @pytest.mark.parametrize(
     ("named", "message"),
     [
-        ("no_such_key", "no registered key, no dotted path"),
-        ("no.such.path", "no registered key, no dotted path"),
-        ("missing.py:Name", "is no Python file"),
+        ("no_such_key", "not a registered key, a dotted path"),
+        ("no.such.path", "not a registered key, a dotted path"),
+        ("missing.py:Name", "is not a Python file"),
         ("json.JSONDecoder", "no subclass of trinity.common.workflows.Workflow"),
         (dict, "no subclass of trinity.common.workflows.Workflow"),
     ],
@@ -68,7 +68,7 @@ def test_a_script_among_the_plugins_ends_nothing_but_itself(tmp_path: Path) -> N
 
 
 def test_a_folder_of_plugins_has_to_exist(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="is no folder"):
+    with pytest.raises(ConfigError, match="is not a folder"):
         load_plugins(str(tmp_path / "plugins"))
 
 

@@ -382,7 +382,9 @@ def test_a_row_may_choose_its_workflow_and_its_reward(tmp_path: Path) -> None:
 
 def test_a_row_that_names_nothing_rejects_its_own_episode() -> None:
     for key in ("workflow_key", "reward_fn_key"):
-        with pytest.raises(TrajectoryError, match=r"a row of Sync: .*'nothing' is no registered"):
+        with pytest.raises(
+            TrajectoryError, match=r"a row of Sync: .*'nothing' is not a registered"
+        ):
             run(Sync, row={**ROW, "w": "nothing"}, format_args={key: "w"})
 
 
@@ -396,7 +398,7 @@ def test_a_row_that_names_nothing_rejects_its_own_episode() -> None:
         ({"auxiliary_models": [{"url": "x"}]}, "auxiliary_models has no 'url'"),
         ({"auxiliary_models": [{"base_url": "x"}]}, "auxiliary_models: model is missing"),
         ({"rollout_args": {"beams": 4}}, "rollout_args has no 'beams'"),
-        ({"reward_fn_type": "nothing"}, "reward_fn_type 'nothing' is no registered key"),
+        ({"reward_fn_type": "nothing"}, "reward_fn_type 'nothing' is not a registered key"),
     ],
 )
 def test_settings_that_mean_nothing_here_are_refused(options: Any, message: str) -> None:

@@ -51,8 +51,8 @@ def test_a_folder_of_the_same_name_without_a_config_is_no_checkpoint(tmp_path: P
         ("a_list/", "config_invalid", "no JSON object"),
         ("untyped/", "config_invalid", "names no model_type"),
         ("numbered/", "config_invalid", "names no model_type, but 3"),
-        ("what is this", "model_unknown", "is no model_type"),
-        ("-x", "model_unknown", "is no model_type"),
+        ("what is this", "model_unknown", "is not a model_type"),
+        ("-x", "model_unknown", "is not a model_type"),
     ],
 )
 def test_what_names_no_model_is_refused(

@@ -22,7 +22,7 @@ def test_a_named_folder_is_taken_from_the_working_folder(
 
 def test_a_file_is_no_folder(tmp_path: Path):
     (tmp_path / "file").write_text("")
-    with pytest.raises(TargetError, match="is no folder"):
+    with pytest.raises(TargetError, match="is not a folder"):
         start_folder(str(tmp_path / "file"))
 
 

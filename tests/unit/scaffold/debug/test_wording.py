@@ -25,7 +25,7 @@ def test_ranks(ranks: tuple[int, ...], text: str) -> None:
 @pytest.mark.parametrize(
     ("status", "orderly", "text"),
     [
-        (0, True, "came to its end with status 0"),
+        (0, True, "exited with status 0"),
         (3, False, "exited with status 3"),
         (-9, False, "was killed by SIGKILL"),
         (-99, False, "was killed by signal 99"),

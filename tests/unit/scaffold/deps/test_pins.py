@@ -105,7 +105,7 @@ STAYS = {
         2,
         "alternatives",
     ),
-    "no TOML": ("pyproject.toml", '[project\ndependencies=["toolbox==1.0"]\n', 2, "no TOML"),
+    "no TOML": ("pyproject.toml", '[project\ndependencies=["toolbox==1.0"]\n', 2, "not valid TOML"),
     "no Python": ("setup.py", "def (:\nx = ['toolbox==1.0']\n", 2, "does not parse"),
     "a text with a value in it": ("setup.py", "x = [f'toolbox=={V}']\n", 1, "cannot be moved"),
     "a matrix": (".github/workflows/a.yml", "a\nb: toolbox==${{ matrix.v }}\n", 2, "computed"),

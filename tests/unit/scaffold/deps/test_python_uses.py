@@ -84,7 +84,10 @@ CASES = {
         "import pkg\ntry:\n    f()\nexcept pkg.Oops as error:\n    error.code\n",
         [("exception", "pkg.Oops", ""), ("reference", "pkg.Oops().code", "")],
     ),
-    "a docstring is no name": ('"""pkg.x"""\nimport pkg\n"say pkg.x"\n', [("string", "pkg.x", "")]),
+    "a docstring is not a name": (
+        '"""pkg.x"""\nimport pkg\n"say pkg.x"\n',
+        [("string", "pkg.x", "")],
+    ),
 }
 
 

@@ -64,7 +64,7 @@ def test_takes_back_by_key_whatever_the_value(before: str, after: str):
 def test_removal_does_not_mind_computed_keys_elsewhere():
     data = b"reg(A + 'x', 1)\nreg('k', 2)\n"
     assert remove_entry(data, call("k", "m:f")) == b"reg(A + 'x', 1)\n"
-    with pytest.raises(RegistryError, match=r"a.py:1: .*no plain string"):
+    with pytest.raises(RegistryError, match=r"a.py:1: .*not a plain string"):
         read_entries(data, call("k", "m:f"))
 
 

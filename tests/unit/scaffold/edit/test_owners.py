@@ -55,7 +55,7 @@ def test_the_last_of_several_lines_counts():
 
 @pytest.mark.parametrize("pattern", ["!/a/", "[a]", "a\\b"])
 def test_what_is_no_pattern_is_refused(pattern: str):
-    with pytest.raises(RegistryError, match="no pattern"):
+    with pytest.raises(RegistryError, match="not a pattern"):
         add_entry(b"", entry(pattern))
 
 

@@ -65,7 +65,7 @@ def test_values_are_compared_with_their_types():
 
 
 def test_source_that_is_no_value_is_refused():
-    with pytest.raises(RegistryError, match="no TOML value"):
+    with pytest.raises(RegistryError, match="not a TOML value"):
         add_entry(b"[t]\na = 1\n", entry("t", "b", "1 2", ("value",)))
 
 

@@ -36,9 +36,9 @@ def test_sets_one_value_and_takes_it_back(before: str, key: str, value: str, aft
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
-        ("run:\n  fn:\n    x: 1\n", "no single piece of text"),
-        ("run:\n  fn: |\n    x\n", "no single piece of text"),
-        ("run:\n  fn: {a: 1,\n    b: 2}\n", "no single piece of text"),
+        ("run:\n  fn:\n    x: 1\n", "not a single piece of text"),
+        ("run:\n  fn: |\n    x\n", "not a single piece of text"),
+        ("run:\n  fn: {a: 1,\n    b: 2}\n", "not a single piece of text"),
         ("run:\n  fn: &x a\n", "an anchor"),
         ("run:\n  fn: a\n  fn: b\n", "twice"),
         ("run: {fn: a}\n", "'run' was found|in brackets"),

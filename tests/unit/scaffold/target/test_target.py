@@ -116,7 +116,7 @@ def test_a_project_one_folder_below_is_suggested(project: Path):
 
 
 def test_a_folder_that_does_not_exist_is_refused(tmp_path: Path):
-    with pytest.raises(TargetError, match="is no folder"):
+    with pytest.raises(TargetError, match="is not a folder"):
         find_target(tmp_path / "gone")
 
 
@@ -124,7 +124,7 @@ def test_a_folder_that_does_not_exist_is_refused(tmp_path: Path):
     ("change", "message"),
     [
         (('package = "pkg"', ""), "key 'package' is missing"),
-        (('package = "pkg"', 'package = "my-pkg"'), "no importable name"),
+        (('package = "pkg"', 'package = "my-pkg"'), "not an importable name"),
         (("schema = 1", 'schema = "1"'), "must be int"),
         (("tests =", "test ="), "did you mean 'tests'"),
         (('"checks"', '"../checks"'), "relative path inside"),

@@ -583,7 +583,7 @@ def test_a_journal_is_found_wherever_it_was_left(root: Path):
 def test_a_file_in_the_place_of_a_folder_is_told_before_anything_is_written(root: Path) -> None:
     (root / "a").write_bytes(b"a person's\n")
     before = tree(root)
-    with pytest.raises(ConflictError, match=r"^a is no folder, and a/new\.py goes there$"):
+    with pytest.raises(ConflictError, match=r"^a is not a folder, and a/new\.py goes there$"):
         apply_changes(root, CHANGES, "add")
     assert tree(root) == before
     assert find_journal(root) is None
@@ -602,6 +602,6 @@ def test_a_run_is_undone_where_a_file_took_the_place_of_its_folder(root: Path) -
 @pytest.mark.skipif(os.name == "nt", reason="links need a privilege")
 def test_a_link_in_a_circle_is_told(root: Path) -> None:
     (root / "a").symlink_to("a")
-    with pytest.raises(ConflictError, match=r"leads in a circle|is no folder"):
+    with pytest.raises(ConflictError, match=r"leads in a circle|is not a folder"):
         apply_changes(root, CHANGES, "add")
     assert find_journal(root) is None

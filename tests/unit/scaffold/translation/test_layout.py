@@ -111,12 +111,12 @@ def test_a_configured_folder_without_pages_is_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("keep = 1", "no list of words"),
-        ('keep = [""]', "no list of words"),
-        ("terms = 1", "no table"),
+        ("keep = 1", "not a list of words"),
+        ('keep = [""]', "not a list of words"),
+        ("terms = 1", "not a table"),
         ("[terms]\na = []", "translates 'a' by no word"),
         ("[words]", "has the key 'words'"),
-        ("keep = [", "is no TOML"),
+        ("keep = [", "is not valid TOML"),
     ],
 )
 def test_a_wrong_glossary_is_refused(tmp_path: Path, text: str, message: str) -> None:

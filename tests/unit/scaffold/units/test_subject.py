@@ -65,11 +65,11 @@ def test_an_agent_is_tested_where_workflows_are(project: Path) -> None:
 
 WRONG = [
     ("my_rl/reward/nothing.py", "there is no module"),
-    ("my_rl/reward/__init__.py", "is no module of its own"),
+    ("my_rl/reward/__init__.py", "is not a module of its own"),
     ("../outside.py", "there is no module"),
     ("my_rl/reward", "there is no module"),
     ("README.md", "there is no module"),
-    ("my_rl/reward/no-name.py", "is no module of its own"),
+    ("my_rl/reward/no-name.py", "is not a module of its own"),
     ("my_rl/reward/latin.py", "cannot be read"),
     ("my_rl/reward/asks.py", "asks a server, with httpx"),
     ("my_rl/reward/has_asked.py", "asks a server, with httpx"),

@@ -134,8 +134,8 @@ def test_columns_of_a_source_are_told_or_left_to_the_author(text: str, columns: 
 
 UNSUITED = [
     ("x = 1\n", "", "x.py defines no public function or class"),
-    ("def broken(:\n", "", "x.py is no Python"),
-    ("x = '\0'\n", "", "x.py is no Python"),
+    ("def broken(:\n", "", "x.py is not valid Python"),
+    ("x = '\0'\n", "", "x.py is not valid Python"),
     (REWARD.replace("def x", "def _x"), "", "defines no public function or class"),
     (REWARD, "dataset", "x.py defines no dataset"),
     (REWARD + LOADER, "", "things of several kinds"),

@@ -77,14 +77,18 @@ FAULTS = [
     (
         "workflow",
         "class XWorkflow(RolloutWorkflow):\n    def arun_episode(self, engine, data): pass",
-        "it is no coroutine",
+        "it is not a coroutine",
     ),
     (
         "workflow",
         "class XWorkflow:\n    async def run(self, data, base_url=None): return 1.0",
         "called with base_url, http_client, api_key too; take **extra_kwargs",
     ),
-    ("workflow", "class XWorkflow:\n    def run(self, data, **extra): pass", "it is no coroutine"),
+    (
+        "workflow",
+        "class XWorkflow:\n    def run(self, data, **extra): pass",
+        "it is not a coroutine",
+    ),
     (
         "workflow",
         "class XWorkflow(RolloutWorkflow):\n    async def arun_episode(self, data): pass",

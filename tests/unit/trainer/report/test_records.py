@@ -21,7 +21,7 @@ from areal.trainer.report.records import (
 
 
 class Scalar:
-    """Is a number of some library: it converts to float and is no Python number."""
+    """Is a number of some library: it converts to float and is not a Python number."""
 
     def __init__(self, value: float) -> None:
         self.value = value
@@ -79,7 +79,7 @@ def test_a_last_line_that_was_cut_is_left_out(tmp_path: Path, cut: int):
 def test_a_damaged_line_before_the_last_is_an_error_that_names_it(tmp_path: Path):
     path = tmp_path / "stats.jsonl"
     path.write_bytes(b'{"step": 1}\n{"st\n{"step": 3}\n')
-    with pytest.raises(ValueError, match=r"stats\.jsonl:2 is no JSON"):
+    with pytest.raises(ValueError, match=r"stats\.jsonl:2 is not valid JSON"):
         read_rows(path)
 
 

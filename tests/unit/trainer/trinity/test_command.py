@@ -52,13 +52,17 @@ def written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("plugin_dir", "overrides", "refusal"),
     [
-        ("nowhere", [], "plugin_dir 'nowhere' is no folder"),
-        ("rows", [f"{TASKSETS}.default_workflow_type=w"], "workflow_type 'w' is no registered key"),
-        ("plugins", [f"{TASKSETS}.default_reward_fn_type=r"], "reward_fn_type 'r' is no regist"),
+        ("nowhere", [], "plugin_dir 'nowhere' is not a folder"),
+        (
+            "rows",
+            [f"{TASKSETS}.default_workflow_type=w"],
+            "workflow_type 'w' is not a registered key",
+        ),
+        ("plugins", [f"{TASKSETS}.default_reward_fn_type=r"], "reward_fn_type 'r' is not a regist"),
         (
             "plugins",
             [EVALUATION, f"{TASKSETS}.default_eval_workflow_type=e"],
-            "workflow_type 'e' is no registered key",
+            "workflow_type 'e' is not a registered key",
         ),
     ],
 )

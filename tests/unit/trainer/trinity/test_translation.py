@@ -281,10 +281,10 @@ def test_a_file_is_read_with_its_interpolations_and_the_words_behind_it(
     file.write_text("model: {model_path: '${oc.env:MY_MODEL}'}\nname: a\n")
     found = read_yaml(str(file), ["name=b", "buffer.batch_size=4"])
     assert found == {"model": {"model_path": "/models/x"}, "name": "b", "buffer": {"batch_size": 4}}
-    with pytest.raises(ConfigError, match="'name' is no key=value"):
+    with pytest.raises(ConfigError, match="'name' is not of the form key=value"):
         read_yaml(str(file), ["name"])
     file.write_text("a: [")
-    with pytest.raises(ConfigError, match="is no YAML"):
+    with pytest.raises(ConfigError, match="is not valid YAML"):
         read_yaml(str(file))
     with pytest.raises(ConfigError, match="No such file"):
         read_yaml(str(tmp_path / "missing.yaml"))

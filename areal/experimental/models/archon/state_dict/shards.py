@@ -115,7 +115,7 @@ def _read_weight_map(folder: Path) -> dict[str, str] | None:
     try:
         return dict(json.loads(path.read_text())["weight_map"])
     except (ValueError, KeyError, TypeError) as error:
-        raise ConfigError(f"{path} is no index of a checkpoint: {error!r}") from error
+        raise ConfigError(f"{path} is not an index of a checkpoint: {error!r}") from error
 
 
 def _files(folder: Path, weight_map: Mapping[str, str] | None) -> list[Path]:
@@ -177,7 +177,7 @@ class ShardWriter:
         group = self._groups[number]
         if len(self._shard) < len(group):
             return
-        assert list(self._shard) == group, "tensors came in another order than planned"
+        assert list(self._shard) == group, "tensors arrived in a different order than planned"
         file = self._file_name(number)
         save_file(self._shard, self.folder / file, metadata={"format": "pt"})
         self._weight_map |= dict.fromkeys(group, file)

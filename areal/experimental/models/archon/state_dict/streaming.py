@@ -109,7 +109,7 @@ def _places(
     shapes = {name: files.entries[place].shape for name, place in places.items()}
     shapes |= {name: files.entries[name].shape for name in unknown}
     if problems := needed.mismatches(shapes):
-        hint = "; text_only=True leaves out what is no part of a language model" if unknown else ""
+        hint = "; text_only=True leaves out what is not part of a language model" if unknown else ""
         raise ConfigError(f"{files.folder} does not fit the model: " + "; ".join(problems) + hint)
     return {n: place for n, place in places.items() if n in needed.required}, others
 

@@ -68,7 +68,7 @@ def test_layer_equals_that_of_transformers_in_bfloat16(kind: str) -> None:
 def test_below_fp32_experts_are_added_in_their_order_and_each_sum_is_rounded() -> None:
     y = torch.tensor([[256.0], [1.0], [1.0]], dtype=torch.bfloat16)
     weights = torch.ones(1, 3)
-    # 257 is no number of bfloat16: each sum goes back to 256.
+    # 257 is not a number of bfloat16: each sum goes back to 256.
     assert merge_expert_outputs(y, weights, 3).item() == 256
     assert merge_expert_outputs(y.flip(0), weights, 3).item() == 258
     assert merge_expert_outputs(y.float(), weights, 3).item() == 258

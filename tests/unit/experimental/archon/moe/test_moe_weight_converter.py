@@ -37,8 +37,8 @@ def test_missing_experts_are_named() -> None:
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("model.layers.0.mlp.gate.weight", "is no expert's matrix"),
-        ("model.layers.0.mlp.experts.0.bias_proj.weight", "is no expert's matrix"),
+        ("model.layers.0.mlp.gate.weight", "is not an expert's matrix"),
+        ("model.layers.0.mlp.experts.0.bias_proj.weight", "is not an expert's matrix"),
         ("model.layers.0.mlp.experts.2.up_proj.weight", "there are 2 experts"),
         ("model.layers.0.mlp.experts.1.up_proj.weight", "each comes once"),
     ],

@@ -195,7 +195,7 @@ def test_index_and_shards_must_agree(tmp_path: Path, change: Any, message: str) 
 def test_a_damaged_index_is_named(tmp_path: Path) -> None:
     model, adapter, _ = _qwen3(tmp_path)
     (tmp_path / INDEX).write_text("{")
-    with pytest.raises(ConfigError, match="is no index of a checkpoint"):
+    with pytest.raises(ConfigError, match="is not an index of a checkpoint"):
         load_checkpoint(model, tmp_path, adapter)
 
 

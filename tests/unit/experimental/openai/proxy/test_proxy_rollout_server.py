@@ -241,10 +241,10 @@ def test_rewards_are_checked(proxy: Proxy, body: dict[str, Any], status: int) ->
 @pytest.mark.parametrize(
     ("content", "words"),
     [
-        (b"{", "no JSON"),
+        (b"{", "not valid JSON"),
         (b"[]", "must be an object"),
-        (b"\xff", "no JSON"),
-        (b"[" * 200_000, "no JSON"),
+        (b"\xff", "not valid JSON"),
+        (b"[" * 200_000, "not valid JSON"),
     ],
 )
 def test_bodies_that_are_no_objects(proxy: Proxy, content: bytes, words: str) -> None:

@@ -327,7 +327,7 @@ def test_the_executor_runs_agents_and_counts_failures(engine: ScriptedEngine, st
     [("inlin", agents.AddingAgent(), ValueError), ("inline", None, TypeError)],
 )
 def test_what_is_no_mode_or_agent(mode: str, agent: Any, error: type[Exception]) -> None:
-    with pytest.raises(error, match=r"inlin|no agent"):
+    with pytest.raises(error, match=r"inlin|not an agent"):
         OpenAIProxyWorkflow(mode, agent)
 
 

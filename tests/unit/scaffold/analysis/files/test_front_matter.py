@@ -28,7 +28,7 @@ def test_keys_have_their_values_and_lines(
     ("head", "problem", "line"),
     [
         ("a: 1\nb: 2\na: 3", "the key 'a' is there twice", 4),
-        ("- a", "the front matter is no mapping of keys", 2),
+        ("- a", "the front matter is not a mapping of keys", 2),
         ("a: 1\nb: [", "the YAML is broken: did not find expected node content", 4),
         ("a: 1\nb: *none", "the YAML is broken: found undefined alias", 3),
         ("a: 2020-13-45", "the YAML is broken: month must be in 1..12", 2),

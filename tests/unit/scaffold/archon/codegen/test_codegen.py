@@ -299,7 +299,7 @@ def test_a_design_that_contradicts_itself_is_refused() -> None:
     assert str(caught.value) == (
         "the design of qwen3 cannot be written: no field 'cap' in args; no field 'lengths' in args;"
         " module 'moe' needs 'moe'; step uses 'z', which no step before makes;"
-        " step calls 'mixer', which is no module"
+        " step calls 'mixer', which is not a module"
     )
 
 

@@ -83,5 +83,5 @@ def test_an_unknown_client_is_named(tmp_path: Path) -> None:
 
 def test_a_project_file_that_cannot_be_read_is_no_missing_one(tmp_path: Path) -> None:
     (tmp_path / "pyproject.toml").write_bytes(b"\0[tool.scaffold.skills]\n")
-    with pytest.raises(TargetError, match=r"^pyproject\.toml is no text"):
+    with pytest.raises(TargetError, match=r"^pyproject\.toml is not text"):
         read_settings(list_files(tmp_path))

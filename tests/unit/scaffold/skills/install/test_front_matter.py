@@ -109,12 +109,12 @@ BROKEN = {
     "a byte order mark": (b"\xef\xbb\xbf" + PLAIN, "no front matter"),
     "not closed": (b"---\nname: one\n", "not closed"),
     "broken YAML": (skill("a: [1"), "broken"),
-    "a list": (b"---\n- name\n---\n", "no mapping"),
+    "a list": (b"---\n- name\n---\n", "not a mapping"),
     "a key twice": (skill("name: two"), "twice"),
     "no description": (b"---\nname: one\n---\n", "no description"),
     "no name": (b"---\ndescription: d\n---\n", "no name"),
     "a name that is a number": (b"---\nname: 1\ndescription: d\n---\n", "no name"),
-    "no text": (b"---\nname: \xff\n---\n", "no UTF-8"),
+    "no text": (b"---\nname: \xff\n---\n", "not UTF-8"),
     "aliases without end": (
         skill("a: &a [x, x, x, x, x, x, x, x, x]", *(
             f"{key}: &{key} [{', '.join([f'*{last}'] * 9)}]"
@@ -147,5 +147,5 @@ def test_names(name: str) -> None:
      "p\u0430ypal", "a\u200bb", "a\n"],
 )  # fmt: skip
 def test_names_that_are_none(name: str) -> None:
-    with pytest.raises(ScaffoldError, match="no name for a skill"):
+    with pytest.raises(ScaffoldError, match="not a valid skill name"):
         check_name(name, "x")

@@ -69,9 +69,9 @@ def test_a_newer_one_is_refused_with_the_way_out() -> None:
 
 PATH = ".agents/skills/acme-one/SKILL.md"
 BROKEN: dict[str, tuple[str, str]] = {
-    "no TOML": ("schema = 1", "schema = = 1"),
-    "no schema": ("schema = 1", ""),
-    "an unknown key": ("schema = 1", "schema = 1\nother = 2"),
+    "no TOML": (f"schema = {LOCK_SCHEMA}", "schema = = 2"),
+    "no schema": (f"schema = {LOCK_SCHEMA}", ""),
+    "an unknown key": (f"schema = {LOCK_SCHEMA}", f"schema = {LOCK_SCHEMA}\nother = 2"),
     "an unknown key of a skill": ('kind = "git"', 'kind = "git"\nscript = "x"'),
     "another kind": ('kind = "git"', 'kind = "svn"'),
     "a name that leads out": ('name = "acme-one"', 'name = "../one"'),
@@ -98,7 +98,7 @@ def test_broken_and_hostile_lock_files(name: str, tmp_path: Path) -> None:
 
 
 def test_other_broken_lock_files(tmp_path: Path) -> None:
-    twice = text() + text().partition("schema = 1\n")[2]
+    twice = text() + text().partition(f"schema = {LOCK_SCHEMA}\n")[2]
     for data in (b"\xff", twice.encode()):
         with pytest.raises(LedgerError) as caught:
             parse_lock(data)

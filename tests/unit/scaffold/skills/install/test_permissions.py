@@ -84,7 +84,7 @@ def test_commands_that_run_when_it_is_called() -> None:
 def test_a_skill_inside_is_a_skill() -> None:
     inner = HEAD.replace("---\n\n", "hooks: {Stop: x}\n---\n\n")
     assert rows({"SKILL.md": HEAD, "assets/skill.md": inner}) == [
-        ("nested skill", "assets/skill.md:1", "some clients take it for a skill of its own", ""),
+        ("nested skill", "assets/skill.md:1", "some clients list it as a separate skill", ""),
         ("tools", "assets/skill.md:4", "hooks: {Stop: x}", "dropped"),
     ]
 

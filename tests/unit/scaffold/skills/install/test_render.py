@@ -70,7 +70,7 @@ BLOCKS: dict[str, tuple[str, str]] = {
     "not opened": (f"a\n{END}\nb", "a\nb"),
     "one in another": (f"{BEGIN}\n{BEGIN}\na\n{END}\n{END}\n", "a\n"),
     "quoted in a fence": (f"```\n{BEGIN}\n```\n", f"```\n{BEGIN}\n```\n"),
-    "behind a byte that is no text": (f"\udcff\n{BEGIN}\n{END}\n", "\udcff\n"),
+    "behind a byte that is not text": (f"\udcff\n{BEGIN}\n{END}\n", "\udcff\n"),
     "none": ("a\n<!-- a comment -->\n", "a\n<!-- a comment -->\n"),
 }
 
@@ -87,7 +87,7 @@ def test_generated_blocks_become_plain_text(name: str) -> None:
 
 REFUSED: dict[str, Skill] = {
     "a broken skill inside": skill(**{"assets__SKILL.md": "---\nhooks: [\n---\n"}),
-    "one that is no text": skill(**{"assets__SKILL.md": b"---\nhooks: \xff\n---\n"}),
+    "one that is not text": skill(**{"assets__SKILL.md": b"---\nhooks: \xff\n---\n"}),
     "merged keys": skill("<<: {allowed-tools: Bash}\n"),
     "a key that is there twice for Claude": skill(
         "argument-hint: x\nmetadata:\n  claude-argument-hint: y\n"

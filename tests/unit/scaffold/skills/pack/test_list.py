@@ -57,6 +57,6 @@ def test_a_bad_skill_is_told_beside_the_others(root: Path) -> None:
     assert not report.ok
     assert report.error is not None
     assert "add-a/SKILL.md has no front matter" in report.error.message
-    assert "add-c/SKILL.md is no UTF-8" in report.error.message
+    assert "add-c/SKILL.md is not UTF-8" in report.error.message
     assert "add-d leads out of the repository" in report.error.message
     assert "add-b" in report.to_text()

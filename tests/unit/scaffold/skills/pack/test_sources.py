@@ -55,7 +55,7 @@ def test_a_skill_in_a_deeper_folder_is_told_of(root: Path) -> None:
     pack = read_pack(list_files(root))
     assert [each.name for each in pack.skills] == ["one"]
     (warning,) = pack.warnings
-    assert warning.startswith(".agents/skills/group/two/SKILL.md is no skill of its own")
+    assert warning.startswith(".agents/skills/group/two/SKILL.md is not found as a skill")
 
 
 def test_what_is_passed_over_is_told_of(root: Path) -> None:
@@ -63,8 +63,8 @@ def test_what_is_passed_over_is_told_of(root: Path) -> None:
         (root / ".agents" / path).parent.mkdir(parents=True)
         (root / ".agents" / path).write_text("text\n")
     assert read_pack(list_files(root)).warnings == (
-        ".agents/skills/two holds no SKILL.md and is passed over",
-        ".agents/agents/team/judge.md is passed over: subagents belong into .agents/agents itself",
+        ".agents/skills/two has no SKILL.md and is ignored",
+        ".agents/agents/team/judge.md is ignored: subagents must be directly in .agents/agents",
     )
 
 
@@ -74,10 +74,10 @@ def test_what_is_passed_over_is_told_of(root: Path) -> None:
         (b"# Title\n", "SKILL.md has no front matter"),
         (b"---\nname: x\n", "the front matter is not closed"),
         (b"---\nname: [x\n---\n", "the YAML is broken"),
-        (b"---\n- x\n---\n", "is no mapping"),
+        (b"---\n- x\n---\n", "is not a mapping"),
         (b"---\nname: x\nname: y\n---\n", "'name' is there twice"),
-        (b"\xff\xfe---\n", "is no UTF-8"),
-        (b"---\nname: x\n---\n\0\n", "it holds null bytes"),
+        (b"\xff\xfe---\n", "is not UTF-8"),
+        (b"---\nname: x\n---\n\0\n", "it has null bytes"),
     ],
 )
 def test_a_file_that_cannot_be_read_is_refused(root: Path, data: bytes, message: str) -> None:
@@ -180,8 +180,8 @@ def test_a_name_that_no_list_can_hold_is_told(root: Path, name: bytes) -> None:
     pack, (problem,) = read_what_can_be(list_files(root))
     assert [each.name for each in pack.skills] == ["one", "two"]
     assert problem.message.isprintable()
-    assert "has a name with characters" in problem.message
-    with pytest.raises(ScaffoldError, match="has a name with characters"):
+    assert "has characters in its name" in problem.message
+    with pytest.raises(ScaffoldError, match="has characters in its name"):
         documents_of(list_files(root))
 
 

@@ -385,7 +385,7 @@ def test_skills_are_found_upwards_and_not_beyond_the_git_root(repository: Path) 
 def test_what_is_overwritten_lies_inside(tmp_path: Path) -> None:
     assert overwritten(["x", "../r/y"], tmp_path / "r", tmp_path / "r") == {"x", "y"}
     for path in ("..", "/etc/passwd", "."):
-        with pytest.raises(RequestError, match="no file or folder inside"):
+        with pytest.raises(RequestError, match="not a file or folder inside"):
             overwritten([path], tmp_path, tmp_path)
 
 
@@ -470,7 +470,7 @@ def test_what_is_rendered_stays_when_its_source_becomes_a_link(repository: Path)
 def test_a_pipe_in_the_place_of_a_rendered_file_is_told(repository: Path) -> None:
     (repository / RENDERED).parent.mkdir(parents=True)
     os.mkfifo(repository / RENDERED)
-    with pytest.raises(ConflictError, match=r"SKILL\.md cannot be read: it is no file"):
+    with pytest.raises(ConflictError, match=r"SKILL\.md cannot be read: it is not a file"):
         sync_skills(repository, check=False)
 
 
@@ -478,7 +478,7 @@ def test_a_pipe_in_the_place_of_a_rendered_file_is_told(repository: Path) -> Non
 def test_a_file_in_the_place_of_a_folder_is_named(repository: Path, path: str) -> None:
     (repository / path).parent.mkdir(parents=True, exist_ok=True)
     (repository / path).write_text("a person's\n")
-    with pytest.raises(ConflictError, match=f"^{path} is no folder"):
+    with pytest.raises(ConflictError, match=f"^{path} is not a folder"):
         sync_skills(repository, check=False)
     (repository / path).unlink()
     assert sync_skills(repository, check=False).ok

@@ -124,7 +124,7 @@ class _WithMore(nn.Module):
 def test_what_is_added_in_another_way_is_said() -> None:
     layer = _WithMore(LAYERS["softmax of all, normed"].build())
 
-    assert "is no sum of" in found_of(layer)["unknown"][0]
+    assert "is not a sum of" in found_of(layer)["unknown"][0]
 
 
 def test_a_module_without_experts_is_said() -> None:
