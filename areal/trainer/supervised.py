@@ -15,6 +15,7 @@ from areal.api.errors import ConfigError
 from areal.trainer.base import BaseTrainer, check_actor
 from areal.trainer.report import EpisodeSample
 from areal.utils.data import TensorDict
+from areal.utils.data.containers import values_to_tensor
 from areal.utils.dataloader import create_dataloader
 
 
@@ -80,7 +81,7 @@ def sequence_problems(
 
 def _as_tensor(values: Any) -> torch.Tensor | None:
     try:
-        return torch.as_tensor(values)
+        return values_to_tensor(values)
     except (TypeError, ValueError, RuntimeError):
         return None
 

@@ -56,7 +56,7 @@ def test_reference_log_probabilities_are_numbers() -> None:
         usable([GOOD | logprobs], (*DPO, *logprobs))
 
 
-@pytest.mark.parametrize("make", [torch.tensor, np.array])
+@pytest.mark.parametrize("make", [torch.tensor, np.array, np.uint16, np.uint32])
 def test_columns_may_be_arrays(make: Any) -> None:
     rows = [{name: make(value) for name, value in row.items()} for row in (GOOD, SAME)]
     assert len(usable(rows)) == 1

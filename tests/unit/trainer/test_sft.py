@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
@@ -139,6 +140,12 @@ def test_a_row_that_cannot_be_trained_on_is_named(
     good = {"input_ids": [3, 4, 5], "loss_mask": [0, 1, 1]}
     with pytest.raises(DatasetError, match=f"^train_dataset: {words}"):
         trained(sft_yaml(tmp_path), train_dataset=[good, row])
+
+
+def test_tokens_may_be_of_an_unsigned_type(tmp_path: Path) -> None:
+    row = {"input_ids": np.array([3, 4, 5], np.uint16), "loss_mask": np.array([0, 1, 1], np.uint8)}
+    trained(sft_yaml(tmp_path, total_train_steps=1), train_dataset=[row] * 4)
+    assert train_stats(tmp_path)[0]["n_tokens"] == 12
 
 
 @pytest.mark.parametrize("note", ["x", 1.5, [1, 2], None])
