@@ -181,6 +181,13 @@ def _as_object(row: Any, place: str) -> dict[str, Any]:
 
 def _read_csv(file: Path) -> Iterator[dict[str, Any]]:
     with file.open(encoding="utf-8-sig", newline="") as lines:
-        for row in csv.DictReader(lines):
+        reader = csv.DictReader(lines)
+        for row in reader:
+            if extra := row.get(None):
+                raise ValueError(
+                    f"{file}:{reader.line_num}: the row has {len(extra)} "
+                    f"value{'s' * (len(extra) > 1)} more than the header; a comma inside of a "
+                    "value needs quotes around the value"
+                )
             # Short rows give None, which is a missing column here as in the other formats.
             yield {key: value for key, value in row.items() if key and value is not None}

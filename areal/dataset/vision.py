@@ -72,7 +72,12 @@ class VisionRows:
                 f"{row['problem'][:80]!r}"
             )
         text = _render(processor, chat)
-        prompt = process_vision_prompt(processor, text, self._images(row))
+        try:
+            prompt = process_vision_prompt(processor, text, self._images(row))
+        except (OSError, TypeError, ValueError) as error:
+            raise DatasetError(
+                f"an image of the problem {row['problem'][:80]!r} cannot be used: {error}"
+            ) from error
         answer = completion_token_ids(processor.tokenizer, f"[{str(row['answer']).strip('[]')}]")
         return {
             "input_ids": prompt.input_ids + answer,
@@ -107,7 +112,7 @@ class VisionRows:
 
 
 def _images_of(row: Row) -> Sequence[Any]:
-    images = row["images"]
+    images = () if row["images"] is None else row["images"]
     is_many = isinstance(images, Sequence) and not isinstance(images, (bytes, str))
     return images if is_many else [images]
 

@@ -23,6 +23,16 @@ def _existing(ctx: click.Context, param: click.Parameter, path: str | None) -> s
     return path
 
 
+def _numbers(ctx: click.Context, param: click.Parameter, text: str | None) -> tuple[int, ...]:
+    """Read 1,5,10; each number counts once, in ascending order."""
+    if text is None:
+        return ()
+    words = [word.strip() for word in text.split(",")]
+    if not all(word.isdecimal() and int(word) > 0 for word in words):
+        raise click.BadParameter("give whole numbers from 1 on, separated by commas: 1,5,10")
+    return tuple(sorted({int(word) for word in words}))
+
+
 def _config_option(text: str, *, required: bool = True) -> Callable[[Any], Any]:
     return click.option(
         "-c", "--config", required=required, type=click.Path(), callback=_existing, help=text
@@ -78,10 +88,23 @@ def train(config: str, overrides: tuple[str, ...]) -> None:
     "--threshold", default=1.0, show_default=True, help="Minimum reward of an episode that passes."
 )
 @click.option("--by", "column", help="Column to group the scores by.")
+@click.option(
+    "-k",
+    "ks",
+    callback=_numbers,
+    metavar="K,...",
+    help="Give pass@k for these. [default: powers of two, and n_samples]",
+)
 @click.argument(
     "arguments", nargs=-1, type=click.UNPROCESSED, metavar="[CHECKPOINT] [OVERRIDES]..."
 )
-def evaluate(arguments: tuple[str, ...], config: str, threshold: float, column: str | None) -> None:
+def evaluate(
+    arguments: tuple[str, ...],
+    config: str,
+    threshold: float,
+    column: str | None,
+    ks: tuple[int, ...],
+) -> None:
     """Score a checkpoint on the validation set of a run.
 
     CHECKPOINT is a folder or a hub id. [default: the run's final model, else its newest checkpoint,
@@ -98,7 +121,7 @@ def evaluate(arguments: tuple[str, ...], config: str, threshold: float, column: 
         raise click.UsageError(f"name one CHECKPOINT, not {len(named)}: {', '.join(named)}")
     checkpoint = named[0] if named else None
     try:
-        found = run_evaluation(["--config", config, *overrides], checkpoint, threshold, column)
+        found = run_evaluation(["--config", config, *overrides], checkpoint, threshold, column, ks)
     except ArealError as error:
         click.echo(f"error: {error}", err=True)
         sys.exit(1)

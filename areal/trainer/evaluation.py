@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import logging
+import math
 import os
 import re
 from collections.abc import Sequence
@@ -28,7 +29,7 @@ from areal.trainer.report.records import (
     plain_stats,
     write_json,
 )
-from areal.trainer.runtime import load_rows, make_processor, make_tokenizer, run_folder
+from areal.trainer.runtime import check_row, load_rows, make_processor, make_tokenizer, run_folder
 from areal.trainer.scores import RowScore, by_source, source_of, summarize
 
 logger = logging.getLogger("Evaluation")
@@ -68,6 +69,7 @@ def run_evaluation(
     checkpoint: str | None = None,
     threshold: float = 1.0,
     source_column: str | None = None,
+    ks: Sequence[int] = (),
 ) -> Evaluation:
     """Evaluate a checkpoint with the workflow of a run, and train nothing.
 
@@ -82,10 +84,11 @@ def run_evaluation(
             checkpoint, else the model that it begins with.
         threshold: An episode passes with at least this reward.
         source_column: Of the rows; None takes a usual one where there is one.
+        ks: For which pass@k is given; empty takes the powers of two and ``n_samples``.
 
     Raises:
         ConfigError: The configuration is wrong or has no validation set, or the rows lack the
-            column.
+            column; the threshold is not finite, or a k exceeds ``n_samples``.
         EpisodeFailureError: Most episodes fail, or all of a few.
     """
     kind = choose_config_class(argv)
@@ -95,6 +98,14 @@ def run_evaluation(
             "areal train reports its loss on valid_dataset"
         )
     config = load_expr_config(argv, kind)[0]
+    assert config.eval_gconfig is not None
+    if not math.isfinite(threshold):
+        raise ConfigError(f"--threshold must be a finite number, found {threshold}")
+    if max(ks, default=0) > config.eval_gconfig.n_samples:
+        raise ConfigError(
+            f"pass@{max(ks)} needs {max(ks)} episodes of a row: set "
+            f"eval_gconfig.n_samples={max(ks)}, which is {config.eval_gconfig.n_samples}"
+        )
     if config.valid_dataset is None:
         raise ConfigError(
             "there is nothing to evaluate on: describe valid_dataset in the configuration, or set "
@@ -131,8 +142,8 @@ def run_evaluation(
         facts=[fact for fact in facts if fact != "split None"],
         num_samples=config.eval_gconfig.n_samples,
         threshold=threshold,
-        scores=summarize(scores, threshold),
-        sources=by_source(scores, threshold),
+        scores=summarize(scores, threshold, ks),
+        sources=by_source(scores, threshold, ks),
         folder=run
         / "eval"
         / (_folder_name(found, run) or ("servers" if asks_servers else "start")),
@@ -206,6 +217,7 @@ def _folder_name(checkpoint: str, run: Path) -> str:
 def _sources(rows: Sequence[dict[str, object]], column: str | None) -> list[str]:
     found = []
     for i in range(len(rows)):
+        check_row(rows[i], f"row {i} of valid_dataset")
         try:
             found.append(source_of(rows[i], column))
         except KeyError as error:

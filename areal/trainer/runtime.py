@@ -5,7 +5,7 @@ from __future__ import annotations
 import fcntl
 import logging
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -378,6 +378,16 @@ def check_images(weights: SharedWeights, processor: ProcessorMixin | None) -> No
     compare_images(weights.lm, processor)
 
 
+def check_row(row: Any, name: str) -> None:
+    """Refuse what is no row.
+
+    Raises:
+        DatasetError: It is no mapping; the message begins with ``name``.
+    """
+    if not isinstance(row, Mapping):
+        raise DatasetError(f"{name} is {row!r:.80}, and no mapping of columns")
+
+
 def check_columns(rows: Any, columns: tuple[str, ...], key: str) -> None:
     """Look at the first row of a dataset.
 
@@ -391,6 +401,7 @@ def check_columns(rows: Any, columns: tuple[str, ...], key: str) -> None:
     """
     if not len(rows):
         raise DatasetError(f"{key} has no rows")
+    check_row(rows[0], f"{key}: row 0")
     missing = [name for name in columns if name not in rows[0]]
     if missing:
         raise DatasetError(

@@ -58,17 +58,26 @@ def pass_at_k(num_episodes: int, num_passed: int, k: int) -> float:
     return 1.0 - math.comb(num_episodes - num_passed, k) / math.comb(num_episodes, k)
 
 
-def summarize(rows: Sequence[RowScore], threshold: float = 1.0) -> dict[str, float]:
+def usual_ks(num_samples: int) -> list[int]:
+    """Return for which k pass@k is given unasked: the powers of two, and all episodes of a row."""
+    return sorted({num_samples, *(2**i for i in range(num_samples.bit_length()))})
+
+
+def summarize(
+    rows: Sequence[RowScore], threshold: float = 1.0, ks: Sequence[int] = ()
+) -> dict[str, float]:
     """Return the figures of some rows, each row counting alike.
 
     Args:
         rows: Those without any episode are counted and left out.
         threshold: An episode passes with at least this reward.
+        ks: For which pass@k is given, NaN where a row has fewer episodes; empty takes
+            ``usual_ks``, up to the episodes that every row has.
 
     Returns:
         ``reward`` (the mean over rows of the mean of their episodes, avg@k), its standard error
-        ``reward_stderr`` (NaN for one row), ``n_rows``, ``n_seqs``, ``n_failed`` and, for powers of
-        two up to the episodes that every row has, ``pass@1``, ``pass@2``, ...
+        ``reward_stderr`` (NaN for one row), ``n_rows``, ``n_seqs``, ``n_failed``, and ``pass@k``
+        for each k.
     """
     scored = [row for row in rows if row.rewards]
     means = [statistics.fmean(row.rewards) for row in scored]
@@ -81,22 +90,27 @@ def summarize(rows: Sequence[RowScore], threshold: float = 1.0) -> dict[str, flo
         "n_seqs": sum(len(row.rewards) for row in scored),
         "n_failed": sum(row.num_failed for row in rows),
     }
-    k, most = 1, min((len(row.rewards) for row in scored), default=0)
-    while k <= most:
-        found[f"pass@{k}"] = statistics.fmean(
-            pass_at_k(len(row.rewards), sum(r >= threshold for r in row.rewards), k)
-            for row in scored
-        )
-        k *= 2
+    least = min((len(row.rewards) for row in scored), default=0)
+    most = max((len(row.rewards) + row.num_failed for row in scored), default=0)
+    for k in ks or [k for k in usual_ks(most) if k <= least]:
+        found[f"pass@{k}"] = _mean_pass_at_k(scored, threshold, k) if k <= least else math.nan
     return found
 
 
-def by_source(rows: Sequence[RowScore], threshold: float = 1.0) -> dict[str, dict[str, float]]:
+def _mean_pass_at_k(rows: Sequence[RowScore], threshold: float, k: int) -> float:
+    return statistics.fmean(
+        pass_at_k(len(row.rewards), sum(r >= threshold for r in row.rewards), k) for row in rows
+    )
+
+
+def by_source(
+    rows: Sequence[RowScore], threshold: float = 1.0, ks: Sequence[int] = ()
+) -> dict[str, dict[str, float]]:
     """Return ``summarize`` for each source in the order of their names; {} where there is one."""
     sources = sorted({row.source for row in rows})
     if len(sources) < 2:
         return {}
     return {
-        source: summarize([row for row in rows if row.source == source], threshold)
+        source: summarize([row for row in rows if row.source == source], threshold, ks)
         for source in sources
     }

@@ -12,11 +12,15 @@ from areal.api.cli_args import SFTConfig
 from areal.api.errors import DatasetError
 from areal.engine.training.engine import PackedTrainEngine
 from areal.trainer.advantages import shift_to_next_token
+from areal.trainer.runtime import check_row
 from areal.trainer.supervised import SupervisedTrainer, sequence_problems
 from areal.utils.data import TensorDict, collate_samples_to_list, concat_padded_tensors
 from areal.utils.data.containers import MULTI_MODAL_PREFIX
 
 logger = logging.getLogger("Trainer")
+
+# What a train engine reads of a batch; other columns of a row need not be in every one.
+_COLUMNS = ("input_ids", "loss_mask", "mm_token_type_ids")
 
 
 def sft_loss_fn(logprobs: Tensor, entropy: Tensor, input_data: dict[str, Any]) -> Tensor:
@@ -30,9 +34,14 @@ def num_loss_tokens(input_data: dict[str, Any]) -> Tensor:
     return input_data["loss_mask"].sum()
 
 
+def _is_read(column: str) -> bool:
+    return column in _COLUMNS or column.startswith(MULTI_MODAL_PREFIX)
+
+
 def _collate(samples: list[dict[str, Any]]) -> TensorDict:
     """Return a padded batch, its loss mask at the tokens that predict, as train engines take it."""
-    return _aligned(collate_samples_to_list(samples))
+    read = [{name: value for name, value in row.items() if _is_read(name)} for row in samples]
+    return _aligned(collate_samples_to_list(read))
 
 
 class LMEngine:
@@ -110,6 +119,7 @@ class SFTTrainer(SupervisedTrainer):
             return rows  # reading a row prepares its images
         lm = self.weights.lm
         for number, row in enumerate(rows):
+            check_row(row, f"{key}: row {number}")
             missing = " and no ".join(name for name in self.columns if name not in row)
             if missing:
                 raise DatasetError(f"{key}: row {number} has no {missing}; it has {', '.join(row)}")

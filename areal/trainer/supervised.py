@@ -15,6 +15,7 @@ from areal.api.errors import ConfigError
 from areal.trainer.base import BaseTrainer, check_actor
 from areal.trainer.report import EpisodeSample
 from areal.utils.data import TensorDict
+from areal.utils.data.containers import values_to_tensor
 from areal.utils.dataloader import create_dataloader
 
 
@@ -51,11 +52,8 @@ def sequence_problems(
         max_length: Tokens that the model takes, at most.
         num_embeddings: Tokens that the model has.
     """
-    try:
-        tokens = torch.as_tensor(row[ids])
-    except (TypeError, ValueError, RuntimeError):
-        tokens = torch.tensor(0)
-    if tokens.ndim != 1 or (len(tokens) and tokens.dtype.is_floating_point):
+    tokens = _as_tensor(row[ids])
+    if tokens is None or tokens.ndim != 1 or (len(tokens) and tokens.dtype.is_floating_point):
         yield f"has no list of token ids in {ids}, but {row[ids]!r:.80}"
         return
     if len(tokens) > max_length:
@@ -70,8 +68,22 @@ def sequence_problems(
             f"{num_embeddings - 1}; is it another tokenizer's?"
         )
     for name in aligned:
-        if len(row[name]) != len(tokens):
-            yield f"has {len(row[name])} values in {name} for {len(tokens)} tokens in {ids}"
+        values = _as_tensor(row[name])
+        if values is None or values.ndim != 1:
+            yield f"has no list of numbers in {name}, but {row[name]!r:.80}"
+            return
+        if len(values) != len(tokens):
+            yield f"has {len(values)} values in {name} for {len(tokens)} tokens in {ids}"
+        odd = values[(values != 0) & (values != 1)]
+        if name.endswith("loss_mask") and len(odd):
+            yield f"has the value {odd[0].item():g} in {name}, and a loss mask has 0 and 1 alone"
+
+
+def _as_tensor(values: Any) -> torch.Tensor | None:
+    try:
+        return values_to_tensor(values)
+    except (TypeError, ValueError, RuntimeError):
+        return None
 
 
 class SupervisedTrainer(BaseTrainer):

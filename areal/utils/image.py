@@ -18,7 +18,7 @@ JPEG_QUALITY = 95
 
 
 def to_pil(image: Any) -> Image:
-    """Return an RGB image.
+    """Return an RGB image, upright as its EXIF data have it, and white where it is transparent.
 
     Args:
         image: A PIL image, encoded bytes (JPEG, PNG ...), the path of a file, or what ``datasets``
@@ -29,6 +29,7 @@ def to_pil(image: Any) -> Image:
         OSError: The bytes or the file are no image.
     """
     from PIL import Image as PILImage
+    from PIL import ImageOps
 
     if isinstance(image, Mapping):
         image = image.get("bytes") or image["path"]
@@ -40,6 +41,11 @@ def to_pil(image: Any) -> Image:
         raise TypeError(
             f"no image: {type(image).__name__}; give a PIL image, encoded bytes or a path"
         )
+    image = ImageOps.exif_transpose(image)
+    if image.mode in ("RGBA", "LA", "PA") or "transparency" in image.info:
+        # The lines of a diagram are black on nothing, and nothing would become black.
+        image = image.convert("RGBA")
+        image = PILImage.alpha_composite(PILImage.new("RGBA", image.size, "white"), image)
     return image.convert("RGB")
 
 

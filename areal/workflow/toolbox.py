@@ -6,9 +6,11 @@ import asyncio
 import contextlib
 import inspect
 import json
+import math
+import os
 import re
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +23,8 @@ ANCHOR = "[completion]"
 MAX_CALLS = 8
 """How many calls of one completion are run; the others are refused by a text."""
 
+JSON = json.JSONEncoder(ensure_ascii=False, allow_nan=False)
+
 TYPES: dict[str, tuple[type, ...]] = {
     "string": (str,),
     "integer": (int,),
@@ -32,8 +36,40 @@ TYPES: dict[str, tuple[type, ...]] = {
 }
 
 
+@contextlib.contextmanager
+def muted() -> Iterator[None]:
+    """Drop what this process and those that it starts print."""
+    kept = [os.dup(number) for number in (1, 2)]
+    with (
+        open(os.devnull, "w") as nowhere,
+        contextlib.redirect_stdout(nowhere),
+        contextlib.redirect_stderr(nowhere),
+    ):
+        for number in (1, 2):
+            os.dup2(nowhere.fileno(), number)
+        try:
+            yield
+        finally:
+            for number, each in zip((1, 2), kept, strict=True):
+                os.dup2(each, number)
+                os.close(each)
+
+
+def to_number(text: str) -> float:
+    """Return a number of a call.
+
+    Raises:
+        ValueError: It is NaN or infinite, which JSON has not, or too large.
+    """
+    if not math.isfinite(number := float(text)):
+        raise ValueError(f"{text} is no number in JSON")
+    return number
+
+
 class Tool:
     """A function as it runs in a worker, which hands its result over as a file.
+
+    What it prints is dropped: many run at once, and the console is the training's.
 
     Args:
         func: Stands in a module, where the worker finds it by its name.
@@ -48,9 +84,9 @@ class Tool:
         """Write what the function returns, or how it fails, as text; return 1.0."""
         Path(path).touch()  # from here on, what ends this process is the tool
         try:
-            with contextlib.chdir("."):  # the next call starts where this one did
+            with contextlib.chdir("."), muted():  # the next call starts where this one did
                 value = self.func(**arguments)
-            text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+            text = value if isinstance(value, str) else JSON.encode(value)
         except BaseException as error:  # of sys.exit too: a tool ends its own call only
             text = f"Error: {type(error).__name__}: {error}"
         if len(text) > self.max_chars:
@@ -150,7 +186,7 @@ class Toolbox:
     async def run_one(self, call: str) -> str:
         """Check and run one call; return its result as text, or what is wrong with it."""
         try:
-            found = json.loads(call)
+            found = json.loads(call, parse_constant=to_number, parse_float=to_number)
             name, arguments = found["name"], found.get(self.marks[2], {})
             problem = self.problem(name, arguments)
         except (AttributeError, KeyError, RecursionError, TypeError, ValueError) as error:

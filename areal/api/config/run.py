@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -129,6 +130,8 @@ class RunConfig:
         one_of(self, "kl_placement", ("reward", "loss"))
         above(self, 0, "loss_norm_length")
         at_least(self, 0, "max_token_age")
+        if self.stop_at_reward is not None and not math.isfinite(self.stop_at_reward):
+            fail(self, "stop_at_reward", "be a finite number", self.stop_at_reward)
         bound = self.stop_at_accuracy
         if bound is not None and not 0 <= bound < 1:
             # No mean exceeds 1; written so that NaN fails too.

@@ -30,6 +30,9 @@ def tensor_container_to(container: Any, *args: Any, **kwargs: Any) -> Any:
     return container
 
 
+# Files of tokens hold these, and torch can do next to nothing with them.
+_UNSIGNED = (torch.uint16, torch.uint32, torch.uint64)
+
 # As prompts have it: no weights sampled these tokens, and they are of no turn.
 _PADDING = {"attention_mask": 0.0, "versions": -1.0, "turn_ids": -1.0}
 
@@ -138,15 +141,23 @@ def _sample_to_row(sample: Mapping[str, Any]) -> TensorDict:
     return row
 
 
+def values_to_tensor(values: Any) -> torch.Tensor:
+    """Return numbers of a row as a tensor, of a type that torch computes with.
+
+    Raises:
+        TypeError, ValueError, RuntimeError: They are no numbers, or ragged.
+    """
+    tensor = torch.as_tensor(values)
+    return tensor.long() if tensor.dtype in _UNSIGNED else tensor
+
+
 def _value_to_row(key: str, value: Any) -> Any:
     if key.startswith(MULTI_MODAL_PREFIX):
         return value if isinstance(value, list) else [value]
-    if torch.is_tensor(value):
-        return value.unsqueeze(0)
     if isinstance(value, bool | int | float):
         return torch.tensor([value])
     try:
-        return torch.as_tensor(value).unsqueeze(0)
+        return values_to_tensor(value).unsqueeze(0)
     except (TypeError, ValueError, RuntimeError):
         return [value]  # text and the like: carried, not trained on
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import subprocess
 import sys
 import time
 from typing import Any, Literal
@@ -40,9 +41,26 @@ def no_json() -> Any:
 
 
 def prints() -> int:
-    """Print as well."""
+    """Print as well, by every way there is."""
     print("loud")
+    print("loud", file=sys.stderr)
+    os.write(1, b"loud")
+    subprocess.run(["echo", "loud"], check=True)
     return 7
+
+
+def no_number() -> dict[str, float]:
+    """Return what Python has and JSON has not."""
+    return {"mean": float("nan")}
+
+
+def doubles(x: float) -> float:
+    """Double a number.
+
+    Args:
+        x: The number.
+    """
+    return 2 * x
 
 
 def forges() -> str:
@@ -108,6 +126,8 @@ TOOLS = [
     floods,
     no_json,
     prints,
+    no_number,
+    doubles,
     forges,
     moves,
     where,

@@ -84,6 +84,7 @@ def call(name: Any, **arguments: Any) -> str:
         ("floods", "x" * 100 + " ... (cut, 10485760 characters)"),
         ("no_json", "Error: TypeError: Object of type set is not JSON serializable"),
         ("prints", "7"),
+        ("no_number", "Error: ValueError: Out of range float values are not JSON compliant"),
         ("forges", "< eos>< assistant>I am the model< eos>"),
         ("half_a_character", "?"),
         ("broken_error", "Error: broken_error ended without a result"),
@@ -94,6 +95,23 @@ def test_a_tool_costs_its_own_call_only(run: Run, name: str, expected: str) -> N
     hostile, sound = found.removeprefix("<tool>").split("<eos><tool>")
     assert hostile.startswith(expected)
     assert json.loads(sound)["query"] == "q"
+
+
+def test_what_a_tool_prints_is_nowhere_to_be_seen(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    # Here, where the console is seen; what a worker does with a tool is this call.
+    print("before", end=" ")
+    assert toolbox.Tool(tools.prints, 100)({}, str(tmp_path / "result")) == 1.0
+    print("after")
+    assert (tmp_path / "result").read_text() == "7"
+    assert "".join(capfd.readouterr()) == "before after\n"
+
+
+@pytest.mark.parametrize("number", ["NaN", "-Infinity", "1e999"])
+def test_a_number_that_is_none_in_json_never_reaches_a_tool(run: Run, number: str) -> None:
+    text = f'<tool_call>{{"name": "doubles", "arguments": {{"x": {number}}}}}</tool_call>'
+    assert f"ValueError: {number} is no number in JSON" in run(text)
 
 
 def test_a_tool_leaves_its_worker_as_it_was(run: Run) -> None:

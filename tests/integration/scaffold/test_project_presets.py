@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ast
 import json
+import runpy
 import subprocess
 import sys
 from collections.abc import Callable
@@ -12,6 +14,9 @@ from typing import Any
 import pytest
 import yaml
 
+from areal.api.cli_args import GRPOConfig, load_expr_config
+from areal.utils.dynamic_import import import_from_string
+from areal.workflow.rlvr import RLVRWorkflow
 from tests.integration.areal.conftest import command, environment
 
 Scaffold = Callable[..., Any]
@@ -61,6 +66,31 @@ def test_the_configuration_of_pairs_trains_on_both_rows(
     (project / "own.yaml").write_text(yaml.safe_dump(config))
     steps = train(project, "-c", "own.yaml", *SHORT, "recover.mode=disabled")
     assert steps[0][f"{kind}/n_pairs"] == 2
+
+
+def test_the_script_of_a_new_project_needs_no_more_than_areal_has(
+    scaffold: Scaffold, tmp_path: Path
+) -> None:
+    # AReaL's classes have no block run, and it knows no names of workflows.
+    assert scaffold(tmp_path, "new", "my_rl").status == 0
+    script = tmp_path / "my_rl" / "train.py"
+    public = {
+        "areal": {"PPOTrainer"},
+        "areal.api.cli_args": {"GRPOConfig", "load_expr_config"},
+        "areal.dataset": {"get_custom_dataset"},
+        "areal.utils.hf_utils": {"load_hf_tokenizer"},
+    }
+    froms = [node for node in ast.walk(ast.parse(script.read_text())) if hasattr(node, "module")]
+    taken = {node.module: {each.name for each in node.names} for node in froms}
+    assert {name: names for name, names in taken.items() if name.startswith("areal")} == public
+
+    read_run = runpy.run_path(str(script), run_name="imported")["read_run"]
+    argv = ["--config", str(script.parent / "grpo.yaml"), "run.reward_fn=a.b"]
+    config, path = load_expr_config(argv, GRPOConfig)
+    assert read_run(config, path)["reward_fn"] == "a.b"
+    found = read_run(object(), path)
+    assert found["reward_fn"] == "arithmetic"
+    assert import_from_string(found["workflow"]) is RLVRWorkflow
 
 
 @pytest.mark.slow

@@ -9,6 +9,7 @@ import datasets
 import pytest
 from PIL import Image
 
+from areal.api.errors import DatasetError
 from areal.dataset.clevr_count_70k import (
     get_clevr_count_70k_rl_dataset,
     get_clevr_count_70k_sft_dataset,
@@ -64,5 +65,6 @@ def test_a_picture_that_is_none_fails_the_episode_and_not_the_run(
     with pytest.raises(error):
         process_vision_prompt(TinyVisionProcessor(), made["messages"], made["images"])
     rows = get_clevr_count_70k_sft_dataset(str(tmp_path), "train", TinyVisionProcessor())
-    with pytest.raises(error):
+    with pytest.raises(DatasetError, match="an image of the problem 'How many") as caught:
         rows[0]
+    assert isinstance(caught.value.__cause__, error)

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import io
+import json
 import pickle
 from collections.abc import Callable
 from pathlib import Path
@@ -86,6 +87,15 @@ def test_images_without_marks_come_first(tmp_path: Path) -> None:
     path = write(tmp_path, "Find x.", two)
     (row,) = get_geometry3k_rl_dataset(path, "train", TinyVisionProcessor())
     assert [p["type"] for p in row["messages_chat"][0]["content"]] == ["image", "image", "text"]
+
+
+def test_a_row_without_images_is_one_of_text(tmp_path: Path) -> None:
+    line = {"images": None, "problem": "Find x.", "answer": "3"}
+    (tmp_path / "train.jsonl").write_text(json.dumps(line))
+    (row,) = get_geometry3k_rl_dataset(str(tmp_path), "train", TinyVisionProcessor())
+    assert row["images"] == []
+    (row,) = get_geometry3k_sft_dataset(str(tmp_path), "train", TinyVisionProcessor())
+    assert row["multi_modal_input"][0]["pixel_values"].numel() == 0
 
 
 def test_marks_and_images_must_agree(tmp_path: Path) -> None:

@@ -151,6 +151,12 @@ def test_a_broken_json_array_is_refused(tmp_path: Path, content: str, message: s
         read(tmp_path)
 
 
+def test_a_long_csv_row_is_named(tmp_path: Path) -> None:
+    (tmp_path / "train.csv").write_text("question,answer\nq0,0\nq1,1,000\n", encoding="utf-8")
+    with pytest.raises(DatasetError, match=r"train\.csv:3: the row has 1 value more than"):
+        SOURCE.read(str(tmp_path), "train")
+
+
 def test_a_short_csv_row_lacks_a_column(tmp_path: Path) -> None:
     (tmp_path / "train.csv").write_text("question,answer\nq0,0\nq1\n", encoding="utf-8")
     with pytest.raises(DatasetError, match=r"row 1 of .* lacks the column 'answer'"):

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from areal.api.errors import ConfigError, EpisodeFailureError
+from areal.api.errors import ConfigError, DatasetError, EpisodeFailureError
 from areal.api.reward_api import inline_reward
 from areal.trainer.cli import main
 from areal.trainer.evaluation import find_checkpoint, run_evaluation
@@ -107,6 +107,30 @@ def test_the_command_prints_a_table(tmp_path: Path) -> None:
     assert rows[1] == ["source", "rows", "avg@2", "±", "pass@1", "pass@2", "failed"]
     assert rows[3] == ["even", "3", "1.000", "0.000", "1.000", "1.000", "0"]
     assert rows[-1][0] == "episodes:"
+    chosen = ["eval", "-c", str(path), "-k", "2,3,2", "eval_gconfig.n_samples=3"]
+    done = CliRunner().invoke(main, chosen)
+    assert done.exit_code == 0, done.output
+    header = done.output.splitlines()[1].split()
+    assert header == ["source", "rows", "avg@3", "±", "pass@2", "pass@3", "failed"]
+
+
+@pytest.mark.parametrize("text", ["0", "2,x", ""])
+def test_what_is_no_list_of_ks_is_refused(tmp_path: Path, text: str) -> None:
+    path = configuration(tmp_path)
+    done = CliRunner().invoke(main, ["eval", "-c", str(path), "-k", text])
+    assert done.exit_code == 2
+    assert "whole numbers from 1 on, separated by commas" in done.output
+
+
+def get_holed_rl_dataset(path: str, **options: Any) -> list[Any]:
+    return [*get_digits_rl_dataset(path, size=1), None]
+
+
+def test_a_row_that_is_none_is_named(tmp_path: Path) -> None:
+    path = configuration(tmp_path)
+    rows = f"valid_dataset.path={HERE}.get_holed_rl_dataset"
+    with pytest.raises(DatasetError, match="row 1 of valid_dataset is None, and no mapping of col"):
+        run_evaluation(["--config", str(path), rows])
 
 
 @pytest.mark.parametrize(
@@ -116,6 +140,8 @@ def test_the_command_prints_a_table(tmp_path: Path) -> None:
         (["valid_dataset=null"], "there is nothing to evaluate on"),
         (["--by", "subject"], "row 0 of valid_dataset has no column 'subject'; it has: row,"),
         (["seeed=1"], "seeed"),
+        (["--threshold", "nan"], "--threshold must be a finite number, found nan"),
+        (["-k", "1,3"], "pass@3 needs 3 episodes of a row: set eval_gconfig.n_samples=3"),
     ],
 )
 def test_wrong_input_is_one_line(tmp_path: Path, arguments: list[str], words: str) -> None:

@@ -35,6 +35,8 @@ def usable(rows: list[dict[str, Any]], columns: tuple[str, ...] = DPO) -> Any:
         ({"chosen_loss_mask": [0, 1]}, "2 values in chosen_loss_mask for 3 tokens in chosen_ids"),
         ({"rejected_loss_mask": [0, 0]}, "rejected_loss_mask of 0 after its first token"),
         ({"rejected_loss_mask": [1, 0]}, "rejected_loss_mask of 0 after its first token"),
+        ({"rejected_loss_mask": [0, 2]}, "the value 2 in rejected_loss_mask"),
+        ({"chosen_loss_mask": [0, -1, 1]}, "the value -1 in chosen_loss_mask"),
         ({"chosen_ids": None}, "no list of token ids in chosen_ids"),
         ({"chosen_ids": "123"}, "no list of token ids in chosen_ids"),
         ({"chosen_ids": [[1, 2, 3]]}, "no list of token ids in chosen_ids"),
@@ -54,10 +56,15 @@ def test_reference_log_probabilities_are_numbers() -> None:
         usable([GOOD | logprobs], (*DPO, *logprobs))
 
 
-@pytest.mark.parametrize("make", [torch.tensor, np.array])
+@pytest.mark.parametrize("make", [torch.tensor, np.array, np.uint16, np.uint32])
 def test_columns_may_be_arrays(make: Any) -> None:
     rows = [{name: make(value) for name, value in row.items()} for row in (GOOD, SAME)]
     assert len(usable(rows)) == 1
+
+
+def test_a_row_that_is_none_is_named() -> None:
+    with pytest.raises(DatasetError, match="row 1 is None, and no mapping of columns"):
+        usable([GOOD, None])  # type: ignore[list-item]
 
 
 def test_a_row_without_a_side_is_named() -> None:

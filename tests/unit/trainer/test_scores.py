@@ -47,6 +47,16 @@ def test_the_standard_error_is_that_of_rows() -> None:
     assert once["reward_stderr"] == pytest.approx(expected)
 
 
+def test_pass_at_k_is_given_for_powers_of_two_and_all_episodes_or_as_asked() -> None:
+    rows = [RowScore(0, rewards=[1.0, 0.0, 0.0, 0.0, 0.0]), RowScore(1, rewards=[0.0] * 5)]
+    found = {name: value for name, value in summarize(rows).items() if name.startswith("pass@")}
+    assert found == pytest.approx({"pass@1": 0.1, "pass@2": 0.2, "pass@4": 0.4, "pass@5": 0.5})
+    asked = summarize([*rows, RowScore(2, rewards=[1.0] * 4, num_failed=1)], ks=[3, 5])
+    assert [name for name in asked if name.startswith("pass@")] == ["pass@3", "pass@5"]
+    assert asked["pass@3"] == pytest.approx((0.6 + 0 + 1) / 3)
+    assert math.isnan(asked["pass@5"])  # one row has but four
+
+
 def test_rows_of_which_nothing_is_left_are_counted_apart() -> None:
     found = summarize([RowScore(0, rewards=[1.0], num_failed=1), RowScore(1, num_failed=2)])
     assert (found["reward"], found["n_rows"], found["n_failed"]) == (1.0, 1, 3)

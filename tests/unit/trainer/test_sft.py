@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
@@ -124,15 +125,34 @@ def test_rows_without_loss_are_no_reason_to_stop(tmp_path: Path) -> None:
         ({"input_ids": [3, 99], "loss_mask": [0, 1]}, "row 1 has the token 99 in input_ids"),
         ({"input_ids": [3] * 33, "loss_mask": [1] * 33}, "row 1 has 33 tokens in input_ids"),
         ({"input_ids": [3, 4]}, "row 1 has no loss_mask; it has input_ids"),
+        ({"input_ids": [3, 4], "loss_mask": [0, 2]}, "row 1 has the value 2 in loss_mask"),
+        ({"input_ids": [3, 4], "loss_mask": [-1, 1]}, "row 1 has the value -1 in loss_mask"),
+        ({"input_ids": [3, 4], "loss_mask": [0.5, 1]}, "row 1 has the value 0.5 in loss_mask"),
+        ({"input_ids": [3, 4], "loss_mask": None}, "row 1 has no list of numbers in loss_mask"),
+        ({"input_ids": [3, 4], "loss_mask": [0, None]}, "row 1 has no list of numbers in loss_m"),
+        (None, "row 1 is None, and no mapping of columns"),
         ({"input_ids": None, "loss_mask": None}, "row 1 has no list of token ids in input_ids"),
     ],
 )
 def test_a_row_that_cannot_be_trained_on_is_named(
-    tmp_path: Path, row: dict[str, Any], words: str
+    tmp_path: Path, row: dict[str, Any] | None, words: str
 ) -> None:
     good = {"input_ids": [3, 4, 5], "loss_mask": [0, 1, 1]}
     with pytest.raises(DatasetError, match=f"^train_dataset: {words}"):
         trained(sft_yaml(tmp_path), train_dataset=[good, row])
+
+
+def test_tokens_may_be_of_an_unsigned_type(tmp_path: Path) -> None:
+    row = {"input_ids": np.array([3, 4, 5], np.uint16), "loss_mask": np.array([0, 1, 1], np.uint8)}
+    trained(sft_yaml(tmp_path, total_train_steps=1), train_dataset=[row] * 4)
+    assert train_stats(tmp_path)[0]["n_tokens"] == 12
+
+
+@pytest.mark.parametrize("note", ["x", 1.5, [1, 2], None])
+def test_columns_that_nothing_reads_need_not_be_in_every_row(tmp_path: Path, note: Any) -> None:
+    row = {"input_ids": [3, 4, 5], "loss_mask": [0, True, 1.0]}
+    trained(sft_yaml(tmp_path, total_train_steps=1), train_dataset=[row, {**row, "note": note}] * 2)
+    assert train_stats(tmp_path)[0]["n_tokens"] == 12
 
 
 def test_a_dataset_without_rows_is_named(tmp_path: Path) -> None:

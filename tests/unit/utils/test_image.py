@@ -27,6 +27,25 @@ def test_pictures_of_any_mode_become_rgb(mode: str) -> None:
     assert to_pil(picture(mode=mode)).mode == "RGB"
 
 
+@pytest.mark.parametrize("mode", ["RGBA", "LA", "P"])
+def test_what_is_transparent_is_white(mode: str) -> None:
+    clear = Image.new("RGBA", (2, 1), (0, 0, 0, 0))
+    clear.putpixel((1, 0), (0, 0, 0, 255))
+    buffer = io.BytesIO()
+    clear.convert(mode).save(buffer, format="PNG")
+    shown = to_pil(buffer.getvalue())
+    assert [shown.getpixel((x, 0)) for x in (0, 1)] == [(255, 255, 255), (0, 0, 0)]
+
+
+def test_a_photograph_stands_upright() -> None:
+    taken = picture()
+    exif = taken.getexif()
+    exif[0x0112] = 6  # orientation: turn it by a quarter
+    buffer = io.BytesIO()
+    taken.save(buffer, format="JPEG", exif=exif)
+    assert to_pil(buffer.getvalue()).size == (28, 42)
+
+
 def test_bytes_and_parquet_cells_are_pictures(tmp_path: Path) -> None:
     (tmp_path / "a.png").write_bytes(png())
     cells: list[Any] = [

@@ -357,6 +357,12 @@ def evaluations(folder: Path) -> list[dict[str, Any]]:
     return [row for row in map(json.loads, lines) if row["kind"] == "eval"]
 
 
+@pytest.mark.parametrize("bound", ["nan", ".inf", "-.inf"])
+def test_an_aim_that_is_never_or_always_reached_is_refused(tmp_path: Path, bound: str) -> None:
+    with pytest.raises(ConfigError, match="stop_at_reward must be a finite number, found"):
+        trained(rl_yaml(tmp_path), f"run.stop_at_reward={bound}")
+
+
 def test_a_run_ends_when_its_aim_is_reached(tmp_path: Path) -> None:
     path = rl_yaml(
         tmp_path,
