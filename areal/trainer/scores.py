@@ -92,7 +92,7 @@ def summarize(
     }
     least = min((len(row.rewards) for row in scored), default=0)
     most = max((len(row.rewards) + row.num_failed for row in scored), default=0)
-    for k in ks or [k for k in usual_ks(most) if k <= least]:
+    for k in ks or [k for k in usual_ks(most) if 0 < k <= least]:
         found[f"pass@{k}"] = _mean_pass_at_k(scored, threshold, k) if k <= least else math.nan
     return found
 
