@@ -300,7 +300,8 @@ def read_cases(test_cases: Any) -> list[tuple[str, str]]:
         rows = json.loads(test_cases) if isinstance(test_cases, str) else test_cases
         pairs = [(row["input"], row["output"]) for row in rows]
     except (KeyError, TypeError, ValueError, RecursionError) as error:
-        raise ValueError(f"each of test_cases must have an input and an output: {error!r}") from error
+        problem = f"each of test_cases must have an input and an output: {error!r}"
+        raise ValueError(problem) from error
     if not pairs:
         raise ValueError("the row's test_cases are empty")
     wrong = [each for pair in pairs for each in pair if not isinstance(each, str | int | float)]
