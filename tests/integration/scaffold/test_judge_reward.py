@@ -199,7 +199,7 @@ def test_a_key_that_cannot_be_sent_is_not_shown(
     judge: Judge, key: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("JUDGE_API_KEY", key)
-    with pytest.raises(endpoint.JudgeError, match="JUDGE_API_KEY holds") as caught:
+    with pytest.raises(endpoint.JudgeError, match="JUDGE_API_KEY has") as caught:
         ask(judge)
     assert "cret" not in str(caught.value)
     assert not judge.asked

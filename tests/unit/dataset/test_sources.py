@@ -137,7 +137,7 @@ def test_a_broken_file_is_refused_with_the_place(
 
 def test_text_that_is_not_utf_8_is_refused(tmp_path: Path) -> None:
     (tmp_path / "train.jsonl").write_bytes(b'{"question": "\xff"}\n')
-    with pytest.raises(DatasetError, match="no UTF-8"):
+    with pytest.raises(DatasetError, match="is not UTF-8"):
         read(tmp_path)
 
 

@@ -227,8 +227,8 @@ class RecordingPlan:
     def __init__(self):
         self.calls = []
 
-    def attend(self, layer, q_HTD, k_KTD, v_KTD, scale, window):
-        self.calls.append((layer, v_KTD.shape[-1], scale, window))
+    def attend(self, layer, q_HTD, k_KTD, v_KTD, scale, window, softcap, sinks):
+        self.calls.append((layer, v_KTD.shape[-1], scale, window, softcap, sinks))
         return q_HTD.transpose(0, 1)
 
 
@@ -237,11 +237,12 @@ def plan_packing():
     return Packing(packing.positions, packing.cu_seqlens, 3, RecordingPlan())
 
 
-def test_a_plan_gets_the_layer_the_scale_and_the_window():
-    packing = plan_packing()
+def test_a_plan_gets_the_layer_and_what_its_scores_need():
+    packing, sinks = plan_packing(), torch.zeros(HEADS)
     q, k, v = make_heads((3,))
-    out = AttentionCore(5, "varlen", scale=0.5, window=2)(q, k, v, packing)
-    assert packing.plan.calls == [(5, DIM, 0.5, 2)]
+    core = AttentionCore(5, "varlen", scale=0.5, window=2, softcap=3.0)
+    out = core(q, k, v, packing, sinks=sinks)
+    assert packing.plan.calls == [(5, DIM, 0.5, 2, 3.0, sinks)]
     assert torch.equal(out, q)
 
 
@@ -257,9 +258,7 @@ def test_a_plan_sees_values_of_the_keys_size():
     ("options", "extra", "named"),
     [
         ({"chunk": 2}, {}, "chunk"),
-        ({"softcap": 2.0}, {}, "softcap"),
         ({"causal": False}, {}, "causal=False"),
-        ({}, {"sinks": torch.zeros(HEADS)}, "sinks"),
         ({}, {"alibi_slopes": torch.zeros(HEADS)}, "ALiBi"),
     ],
 )
