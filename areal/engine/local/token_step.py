@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode, handle_torch_function, has_torch_function
 
 from areal.engine.local.slots import DecodePlan, PrefillPlan, SlotCache
@@ -50,8 +50,7 @@ class TokenStep:
     def __init__(self, lm: CausalLM) -> None:
         self._lm = lm
         self._state = self._fingerprint()
-        hooks = ("_forward_hooks", "_forward_pre_hooks")
-        if any(getattr(each, name) for each in lm.module.modules() for name in hooks):
+        if any(map(_num_hooks, lm.module.modules())):
             raise NotStraightError("the code would not call the hooks of its modules")
         try:
             with torch.inference_mode(False), torch.no_grad():
@@ -76,11 +75,13 @@ class TokenStep:
         return logits
 
     def is_current(self) -> bool:
-        """Return whether the model's parameters are still where they were recorded."""
+        """Return whether the model has the modules, hooks and parameters that were recorded."""
         return self._state == self._fingerprint()
 
     def _fingerprint(self) -> list[tuple[int, int]]:
-        return [(id(each), each.data_ptr()) for each in self._lm.module.parameters()]
+        module = self._lm.module
+        parts = [(id(each), _num_hooks(each)) for each in module.modules()]
+        return parts + [(id(each), each.data_ptr()) for each in module.parameters()]
 
     def _prove(self) -> None:
         """Compare the code with the model on numbers of rows that were not recorded."""
@@ -95,6 +96,10 @@ class TokenStep:
                 assert theirs is not None
                 if not (ours - theirs).norm() <= tolerance * ours.norm():
                     raise NotStraightError(f"its code computes something else for {num_rows} rows")
+
+
+def _num_hooks(module: nn.Module) -> int:
+    return len(module._forward_hooks) + len(module._forward_pre_hooks)
 
 
 class _Trial:

@@ -64,7 +64,7 @@ def test_columns_may_be_arrays(make: Any) -> None:
 
 def test_a_row_that_is_none_is_named() -> None:
     with pytest.raises(DatasetError, match="row 1 is None, and no mapping of columns"):
-        usable([GOOD, None])  # type: ignore[list-item]
+        usable([GOOD, None])  # type: ignore[list-item]  # as a loader of one's own may return
 
 
 def test_a_row_without_a_side_is_named() -> None:

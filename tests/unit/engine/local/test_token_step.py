@@ -106,6 +106,27 @@ def test_parameters_elsewhere_are_recorded_anew() -> None:
     assert [done.tokens for done in second] != [done.tokens for done in first]
 
 
+class _Doubled(nn.Module):
+    def __init__(self, inner: nn.Module) -> None:
+        super().__init__()
+        self.inner = inner
+
+    def forward(self, x: Tensor) -> Tensor:
+        return 2 * self.inner(x)
+
+
+def test_other_modules_over_the_same_parameters_are_recorded_anew() -> None:
+    lm, changed = lm_of(), lm_of()
+    step = TokenStep(lm)
+    mlp: Any = lm.module.get_submodule("model.layers.0.mlp")
+    mlp.down_proj = _Doubled(mlp.down_proj)
+    assert not step.is_current()
+    assert gap(TokenStep(lm), lm) < 1e-5
+    late = TokenStep(changed)
+    changed.module.register_forward_hook(lambda *_: None)
+    assert not late.is_current()
+
+
 class _Changed(HFCausalLM):
     """A model whose logits are changed by what a recording cannot keep."""
 
