@@ -19,7 +19,12 @@ def proof_lines(proof: Proof) -> tuple[str, ...]:
     word = "proven" if proof.get("ok") else "unproven"
     lines = [
         f"{word}: {counts['proven']} of {len(rows)} configurations equal, "
-        f"{counts['refused']} refused, as they are when a model is built of them"
+        f"{counts['refused']} refused"
+    ]
+    lines += [
+        f"refused {row.get('name', '?')}: {row.get('message')}"
+        for row in rows
+        if row["status"] == "refused"
     ]
     lines += _tests(proof)
     lines += [

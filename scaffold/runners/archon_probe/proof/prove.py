@@ -141,6 +141,8 @@ def report(
     is_ok = counts["failed"] == 0 and outcomes[0].status == "proven"
     parts = [f"{n} {status}" for status, n in counts.items() if n]
     summary = f"{model_type}: " + ", ".join(parts) + f" of {len(outcomes)} configurations"
+    refused = ", ".join(o.name for o in outcomes if o.status == "refused")
+    summary += f"; refused: {refused}" if refused else ""
     return {
         "ok": is_ok,
         "model_type": model_type,

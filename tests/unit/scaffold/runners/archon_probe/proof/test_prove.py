@@ -115,6 +115,15 @@ def test_a_default_that_is_refused_fails() -> None:
         assert proofs.prove_one(port(), flip, is_default=True).status == "failed"
 
 
+def test_the_summary_names_what_is_refused() -> None:
+    proven = proofs.Outcome("default", "", None, "proven", "")
+    refused = proofs.Outcome("is_causal=False", "is_causal", False, "refused", "no decoder")
+
+    found = proofs.report("qwen3", [proven, refused], None)
+
+    assert found["summary"].endswith("of 2 configurations; refused: is_causal=False")
+
+
 def test_the_model_of_the_package_is_proven() -> None:
     spec = "areal.experimental.models.archon.qwen3.spec:QWEN3_SPEC"
 
