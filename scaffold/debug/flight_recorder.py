@@ -15,8 +15,8 @@ from scaffold.debug.stacks import ANSWER_S, Stack, own_frames
 
 Stacks = Mapping[int, Sequence[Stack]]
 
-SLACK_S = 0.005
-"""How far the two recorders may be apart about one call: they read the clock one after another."""
+SLACK_S = 2e-6
+"""How far a time may be off by rounding; both recorders read the clock of the system."""
 
 _DTYPES = {
     "Float": "float32",

@@ -30,7 +30,8 @@ def fly(folder: Path, job: Job, rank: int, *entries: dict[str, Any]) -> None:
 
 
 def test_calls_that_only_torch_saw_take_their_place(tmp_path: Path) -> None:
-    made = job([call(number=1), call(number=2, entered_s=9.0, issued_s=9.0)], [call(number=1)])
+    first = call(number=1, issued_s=1.002)
+    made = job([first, call(number=2, entered_s=9.0, issued_s=9.0)], [first])
     for rank in (0, 1):
         fly(tmp_path, made, rank, entry(1, 1.001), entry(2, 5.0))
     add_native_calls(made, tmp_path, {})
@@ -39,6 +40,16 @@ def test_calls_that_only_torch_saw_take_their_place(tmp_path: Path) -> None:
         (2, True),
         (3, False),
     ]
+
+
+def test_a_call_of_c_shortly_before_one_of_python_is_another_one(tmp_path: Path) -> None:
+    """DDP reduces its last bucket milliseconds before the program reduces the loss."""
+    made = job([call(entered_s=1.0, issued_s=1.001)])
+    fly(tmp_path, made, 0, entry(1, 0.997), entry(2, 1.0005), entry(3, 1.004))
+
+    add_native_calls(made, tmp_path, {})
+
+    assert [each.is_native for each in made.ranks[0].calls] == [True, False, True]
 
 
 def test_an_open_call_of_c_is_shown_at_the_line_that_led_there(tmp_path: Path) -> None:
