@@ -25,7 +25,7 @@ FAST := tests/unit/scaffold tests/unit/reward tests/conformance \
 PROJECT_FILES := pyproject.toml areal/pyproject.toml constraints.txt $(wildcard requirements/*.txt)
 
 .DEFAULT_GOAL := help
-.PHONY: help venv venv-toolkit demo test test-fast test-full test-clients clients test-servers servers test-toolkit lint format docs bench clean
+.PHONY: help venv venv-toolkit demo test test-fast test-heavy test-full test-clients clients test-servers servers test-toolkit lint format docs bench clean
 
 help: ## Print this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-14s %s\n", $$1, $$2}' Makefile
@@ -62,6 +62,10 @@ test: venv ## Run every kind of check at reduced counts
 
 test-fast: venv ## Run the unit tests that need neither torch nor processes, in less than a minute
 	$(PYTEST) -n $(WORKERS) --dist loadfile --no-loadscope-reorder $(FAST)
+
+test-heavy: venv ## Run the tests that start several training processes, left out of make test
+	@$(COMPILE) scaffold areal
+	$(PYTEST) -m "heavy and not slow" -n $(WORKERS) --dist loadfile
 
 test-full: venv clients ## Run everything, the slow tests and those that need a package registry too
 	$(PYTEST) -m ""

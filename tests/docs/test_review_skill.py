@@ -11,6 +11,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from tests.docs.test_commit_skills import FIXED
 from tests.docs.test_skills import (
     FOLDER,
@@ -73,6 +75,7 @@ def test_the_sections_stand_in_their_order() -> None:
     assert tuple(re.findall(r"^## (.+)$", text, flags=re.MULTILINE)) == SECTIONS
 
 
+@pytest.mark.heavy
 def test_who_follows_the_skill_has_reviewed(tmp_path: Path) -> None:
     folder = make_shop(tmp_path / "shop")
     for path, content in given_files(TEXT):

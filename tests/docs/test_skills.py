@@ -148,7 +148,7 @@ FOLLOWED_ELSEWHERE = {
 }
 """Skills that a test of their own follows: in the other files of this folder."""
 
-SLOW = {"add-dataset", "add-trinity-workflow"}
+HEAVY = {"add-dataset", "add-trinity-workflow", "add-workflow"}
 """Whose walk `make test` leaves out; tests of units run what they write."""
 
 every_skill = pytest.mark.parametrize("skill", SKILLS, ids=lambda path: path.parent.name)
@@ -190,7 +190,7 @@ def test_the_rendered_copies_are_in_step() -> None:
 
 
 @pytest.mark.parametrize(
-    "name", [pytest.param(each, marks=[pytest.mark.slow] * (each in SLOW)) for each in WALKS]
+    "name", [pytest.param(each, marks=[pytest.mark.heavy] * (each in HEAVY)) for each in WALKS]
 )
 def test_who_follows_a_skill_ends_in_ok(name: str, tmp_path: Path) -> None:
     """Runs the blocks in a new project; where `verify` is to say ok, the author's part is done."""

@@ -34,6 +34,7 @@ def test_the_sections_stand_in_their_order() -> None:
     assert tuple(rows) == SECTIONS
 
 
+@pytest.mark.heavy
 def test_who_follows_the_skill_ends_with_nothing_broken(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

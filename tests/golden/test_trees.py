@@ -286,6 +286,7 @@ def test_units_are_small(made: Path) -> None:
         assert count <= limit, f"{path} has {count} lines"
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("which", ["plain", pytest.param("", marks=pytest.mark.slow)])
 def test_generated_tests_pass(made: Path, which: str) -> None:
     if made.name != "project-tree":

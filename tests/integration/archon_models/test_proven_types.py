@@ -68,6 +68,7 @@ def overlay(tmp_path: Path) -> Iterator[Path]:
             del sys.modules[name]
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize(
     "model_type",
     [pytest.param(each, marks=pytest.mark.slow if each in SLOW else ()) for each in TYPES],

@@ -13,6 +13,8 @@ import pytest
 from areal.experimental.models.archon import ARCHON_MODELS, get_model_spec
 from tests.rank_processes import run_ranks
 
+pytestmark = pytest.mark.heavy
+
 HERE = Path(__file__).parent
 REPOSITORY = HERE.parents[2]
 

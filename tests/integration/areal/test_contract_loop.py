@@ -17,6 +17,8 @@ from areal.utils import names
 from areal.utils.name_resolve import NfsNameRecordRepository
 from tests.integration.areal.conftest import ROOT, command, environment
 
+pytestmark = pytest.mark.heavy
+
 SCRIPT = Path(__file__).with_name("loop_for_areal.py")
 TIMEOUT_S = 200
 

@@ -35,6 +35,8 @@ from areal.workflow.rlvr import RLVRWorkflow
 from tests.integration.areal.conftest import environment
 from tests.tiny_runs import get_digits_rl_dataset
 
+pytestmark = pytest.mark.heavy
+
 SLOW = pytest.mark.slow
 SPEC = FinetuneSpec(total_train_epochs=1, dataset_size=40, train_batch_size=4)
 

@@ -199,6 +199,7 @@ def test_wrong_input_is_one_line_and_status_1(tmp_path: Path) -> None:
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize(
     ("number", "status"),
     [pytest.param(signal.SIGINT, 130, marks=pytest.mark.slow), (signal.SIGTERM, 143)],

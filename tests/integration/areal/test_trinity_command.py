@@ -15,6 +15,8 @@ import yaml
 
 from tests.integration.areal.conftest import Areal, command, environment
 
+pytestmark = pytest.mark.heavy
+
 PLUGIN = """
 from trinity.common.workflows import WORKFLOWS, Workflow
 

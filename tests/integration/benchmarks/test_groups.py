@@ -45,6 +45,7 @@ def verdicts(rows: list[dict[str, Any]]) -> dict[str, str]:
     return {row["key"]: row["verdict"] for row in rows}
 
 
+@pytest.mark.heavy
 def test_decode_gives_the_right_tokens(tmp_path: Path) -> None:
     rows = run_group("decode", tmp_path)
     found = verdicts(rows)

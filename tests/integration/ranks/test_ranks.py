@@ -19,6 +19,8 @@ from tests.integration.areal.conftest import environment
 from tests.integration.ranks.cases import STEPS, Case, checkpoint, differences, make_engine, run
 from tests.rank_processes import run_ranks
 
+pytestmark = pytest.mark.heavy
+
 # In fp32 processes add up in another order: 1e-7 of what is added, which grows over the layers.
 TOLERANCES = {"logprobs": 5e-5, "losses": 1e-5, "norms": 2e-5, "gradients": 2e-5, "weights": 3e-3}
 # What a step makes of a gradient that is rounding alone (a key's bias under softmax) is bounded by

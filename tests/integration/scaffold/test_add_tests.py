@@ -252,6 +252,7 @@ def check_faults(tmp_path: Path, texts: dict[str, str]) -> None:
     assert green == {name for name in texts if "sound" in name}
 
 
+@pytest.mark.heavy
 def test_some_faults_are_seen(tmp_path: Path) -> None:
     few = ("reward/an_int", "reward/sound", "workflow/shifted_mask", "dataset/no_limit")
     check_faults(tmp_path, {name: text for name, text in modules().items() if name in few})

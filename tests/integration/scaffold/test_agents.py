@@ -24,6 +24,7 @@ def checkout(tmp_path: Path) -> Path:
     return tmp_path
 
 
+@pytest.mark.heavy
 def test_an_agent_passes_its_test_and_its_episodes_are_not_run(
     scaffold: Callable[..., Any], checkout: Path
 ) -> None:

@@ -363,6 +363,7 @@ def test_a_plan_moves_every_pin_and_writes_nothing(pinned: Path) -> None:
     assert report["dry_run"]
 
 
+@pytest.mark.heavy
 def test_a_conflict_proposes_what_can_move_within_its_range(pinned: Path) -> None:
     before = state_of(pinned)
     report = deps(pinned, "plan", "toolbox==2.0", "--apply", status=1)
@@ -374,6 +375,7 @@ def test_a_conflict_proposes_what_can_move_within_its_range(pinned: Path) -> Non
     assert {"by": "plugin 1.0", "requirement": "toolbox<2"} in row["wants"]
 
 
+@pytest.mark.heavy
 def test_what_resolves_is_written_with_every_other_byte_as_it_was(pinned: Path) -> None:
     report = deps(pinned, "plan", "toolbox==2.0", "plugin==2.0", "--apply")
     assert {row["ok"] for row in report["resolved"]} == {True}
@@ -438,6 +440,7 @@ def test_a_resolver_that_says_nothing(pinned: Path, tmp_path: Path) -> None:
     assert report["error"]["code"] == "resolver_failed"
 
 
+@pytest.mark.heavy
 def test_what_is_not_asked_of_the_resolver_is_told(pinned: Path) -> None:
     report = deps(pinned, "plan", "toolbox==2.0", "plugin==2.0")
     assert report["warnings"] == ["requirements/dev.txt: -e .: not resolved, as it would be built"]

@@ -87,6 +87,7 @@ CASES = [
 IN_EVERY_RUN = ("arrow_chats",)
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("rows_of", ["sample", pytest.param("test", marks=pytest.mark.slow)])
 @pytest.mark.parametrize(
     ("name", "rows", "write", "types", "expected"),

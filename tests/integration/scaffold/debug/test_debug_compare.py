@@ -41,6 +41,7 @@ def record(folder: Path, how: str, *launcher: str) -> tuple[int, dict[str, Any]]
     return status, report
 
 
+@pytest.mark.heavy
 def test_the_module_that_computes_something_else_is_named(tmp_path: Path) -> None:
     for how in ("plain", "wrong"):
         status, report = record(tmp_path, how)

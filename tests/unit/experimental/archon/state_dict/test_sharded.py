@@ -7,6 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
@@ -20,6 +21,7 @@ from tests.unit.experimental.archon.state_dict.small_models import (
 ROOT = Path(__file__).parents[5]
 
 
+@pytest.mark.heavy
 def test_every_process_gets_its_part_and_the_first_writes_all(tmp_path: Path) -> None:
     tensors = random_tensors(hub_shapes(adapter_of(RULES, SHAPES)))
     save_file(tensors, tmp_path / "model.safetensors")

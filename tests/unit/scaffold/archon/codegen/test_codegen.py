@@ -141,6 +141,7 @@ def test_text_is_clean(written: Path) -> None:
         assert done.returncode == 0, done.stdout + done.stderr
 
 
+@pytest.mark.heavy
 def test_models_are_what_was_meant(written: Path) -> None:
     """Runs the tests that are written with the models: parity with transformers where there is."""
     argv = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-c", os.devnull]

@@ -112,6 +112,7 @@ def test_decoders_are_listed_without_encoders() -> None:
     assert len(found["llama"]) == 64
 
 
+@pytest.mark.heavy
 def test_a_result_is_left_whole_and_stages_beside_it(tmp_path: Path) -> None:
     asked, answered = tmp_path / "asked.json", tmp_path / "answered.json"
     asked.write_text(json.dumps(ask("qwen33")))

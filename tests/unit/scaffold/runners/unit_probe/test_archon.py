@@ -32,6 +32,7 @@ SPEC = replace(QWEN3_SPEC, model_class=Scaled)
 """
 
 
+@pytest.mark.heavy
 def test_where_a_model_differs_is_told_for_people(tmp_path: Path) -> None:
     (tmp_path / "spoiled.py").write_text(SPOILED)
     asked = {"symbol": "spoiled:SPEC", "answers": {"model_type": "qwen3", "fast": True}}
