@@ -63,7 +63,7 @@ test: venv ## Run every kind of check at reduced counts
 test-fast: venv ## Run the unit tests that need neither torch nor processes, in less than a minute
 	$(PYTEST) -n $(WORKERS) --dist loadfile --no-loadscope-reorder $(FAST)
 
-test-heavy: venv ## Run the tests that start several training processes, left out of make test
+test-heavy: venv ## Run what make test leaves out: whole commands and jobs in processes of their own
 	@$(COMPILE) scaffold areal
 	$(PYTEST) -m "heavy and not slow" -n $(WORKERS) --dist loadfile
 

@@ -115,6 +115,7 @@ def test_a_run_with_nothing_to_do_loads_no_heavy_library(project: Path):
     assert (done.returncode, done.stdout.splitlines()[0]) == (0, "nothing to do"), done.stderr
 
 
+@pytest.mark.heavy
 def test_an_add_that_verifies_prints_one_object_with_both_outcomes(project: Path):
     done = scaffold("add-reward", "last", "--take", "last_line", "--verify", "--json", cwd=project)
     assert done.returncode == 0, done.stderr

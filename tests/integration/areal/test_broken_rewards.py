@@ -15,6 +15,8 @@ from areal.workflow import RLVRWorkflow
 from tests import tiny_runs
 from tests.tiny_runs import rl_yaml, train_stats
 
+pytestmark = pytest.mark.heavy
+
 
 def run(folder: Path, reward: Any, *overrides: str) -> list[dict[str, Any]]:
     config, _ = load_expr_config(["--config", str(rl_yaml(folder)), *overrides], GRPOConfig)

@@ -107,6 +107,7 @@ def test_each_is_listed_short_and_shown() -> None:
         assert (EXAMPLES / image).is_file(), image
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("example", WAYS)
 def test_a_step_of_each(example: str, runs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     place = enter(example, runs, monkeypatch)

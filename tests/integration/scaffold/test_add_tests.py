@@ -21,6 +21,8 @@ from scaffold.units.project import new_project
 from scaffold.units.subject import prepare_tests
 from scaffold.units.subject_kinds import ANY_CODE, find_subject
 
+pytestmark = pytest.mark.heavy
+
 ROOT = Path(__file__).parents[3]
 Scaffold = Callable[..., Any]
 
@@ -252,7 +254,6 @@ def check_faults(tmp_path: Path, texts: dict[str, str]) -> None:
     assert green == {name for name in texts if "sound" in name}
 
 
-@pytest.mark.heavy
 def test_some_faults_are_seen(tmp_path: Path) -> None:
     few = ("reward/an_int", "reward/sound", "workflow/shifted_mask", "dataset/no_limit")
     check_faults(tmp_path, {name: text for name, text in modules().items() if name in few})

@@ -25,6 +25,8 @@ import pytest
 
 from areal import sandbox
 
+pytestmark = pytest.mark.heavy
+
 SANDBOX = Path(sandbox.__file__)
 ALL_BACKENDS: tuple[str, ...] = sandbox.BACKENDS
 
@@ -1097,7 +1099,6 @@ def score(made: ModuleType, code: str, **row: Any) -> float:
     return made.tried_reward_fn("", f"```python\n{code}\n```", [], [], **row)
 
 
-@pytest.mark.heavy
 def test_the_reward_works_in_the_pool_and_leaves_nothing(made: ModuleType) -> None:
     from areal.api import AsyncRewardWrapper
 

@@ -20,6 +20,8 @@ from tests.deps_places import NEW, OLD, SCRIPTS, TREE, make_sdist, make_wheel, u
 from tests.integration.scaffold.git_places import ENV, commit, git
 from tests.sarif import read_places
 
+pytestmark = pytest.mark.heavy
+
 ROOT = Path(__file__).parents[3]
 SCHEMA = json.loads((ROOT / "docs" / "schema" / "report.schema.json").read_text("utf-8"))
 
@@ -363,7 +365,6 @@ def test_a_plan_moves_every_pin_and_writes_nothing(pinned: Path) -> None:
     assert report["dry_run"]
 
 
-@pytest.mark.heavy
 def test_a_conflict_proposes_what_can_move_within_its_range(pinned: Path) -> None:
     before = state_of(pinned)
     report = deps(pinned, "plan", "toolbox==2.0", "--apply", status=1)
@@ -375,7 +376,6 @@ def test_a_conflict_proposes_what_can_move_within_its_range(pinned: Path) -> Non
     assert {"by": "plugin 1.0", "requirement": "toolbox<2"} in row["wants"]
 
 
-@pytest.mark.heavy
 def test_what_resolves_is_written_with_every_other_byte_as_it_was(pinned: Path) -> None:
     report = deps(pinned, "plan", "toolbox==2.0", "plugin==2.0", "--apply")
     assert {row["ok"] for row in report["resolved"]} == {True}
@@ -440,7 +440,6 @@ def test_a_resolver_that_says_nothing(pinned: Path, tmp_path: Path) -> None:
     assert report["error"]["code"] == "resolver_failed"
 
 
-@pytest.mark.heavy
 def test_what_is_not_asked_of_the_resolver_is_told(pinned: Path) -> None:
     report = deps(pinned, "plan", "toolbox==2.0", "plugin==2.0")
     assert report["warnings"] == ["requirements/dev.txt: -e .: not resolved, as it would be built"]

@@ -18,6 +18,8 @@ from click.testing import CliRunner, Result
 from scaffold.cli.main import main
 from tests.sarif import Place, read_places
 
+pytestmark = pytest.mark.heavy
+
 ROOT = Path(__file__).parents[3]
 SCHEMA = json.loads((ROOT / "docs" / "schema" / "report.schema.json").read_text("utf-8"))
 GUIDE = "# Guide\n\nRun `make`.\n\n## Steps\n\n1. One reward.\n2. Two.\n"

@@ -13,6 +13,8 @@ from typing import Any
 
 import pytest
 
+pytestmark = pytest.mark.heavy
+
 ROOT = Path(__file__).parents[3]
 BIN = Path(sys.executable).parent
 
@@ -91,7 +93,6 @@ def run_hooks(root: Path) -> int:
     return subprocess.run(argv, cwd=root, env=env, capture_output=True, check=False).returncode
 
 
-@pytest.mark.heavy
 def test_a_strict_configuration_finds_nothing_to_do(
     scaffold: Callable[..., Any], strict: Path
 ) -> None:
@@ -115,7 +116,6 @@ def test_a_strict_configuration_finds_nothing_to_do(
     }
 
 
-@pytest.mark.heavy
 def test_a_registry_on_one_line_is_broken_as_its_formatter_would(
     scaffold: Callable[..., Any], strict: Path
 ) -> None:
@@ -131,7 +131,6 @@ def test_a_registry_on_one_line_is_broken_as_its_formatter_would(
     assert git(strict, "status", "--porcelain") == ""
 
 
-@pytest.mark.heavy
 def test_what_was_written_after_a_registry_was_broken_stays(
     scaffold: Callable[..., Any], strict: Path
 ) -> None:

@@ -20,6 +20,8 @@ import yaml
 
 from tests.integration.clients.kit import copy_tracked, make_repository
 
+pytestmark = pytest.mark.heavy
+
 ROOT = Path(__file__).parents[3]
 PUBLISHED: dict[str, dict[str, Any]] = {
     hook["id"]: hook

@@ -13,6 +13,8 @@ from typing import Any
 
 import pytest
 
+pytestmark = pytest.mark.heavy
+
 ROOT = Path(__file__).parents[3]
 LAYOUTS = ROOT / "tests" / "fixtures" / "layouts"
 

@@ -12,6 +12,8 @@ from click.testing import CliRunner
 
 from scaffold.cli.main import main
 
+pytestmark = pytest.mark.heavy
+
 SOURCE = """\
 from other import helper
 

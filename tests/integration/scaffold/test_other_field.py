@@ -22,6 +22,8 @@ import pytest
 
 from scaffold.target.target import key_names
 
+pytestmark = pytest.mark.heavy
+
 Command = Callable[..., Any]
 
 HEAD = "# Copyright 2024 The Scrapers Authors.\n# SPDX-License-Identifier: MIT\n"

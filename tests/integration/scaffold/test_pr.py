@@ -34,6 +34,8 @@ from tests.integration.scaffold.git_places import (
     whole_tree,
 )
 
+pytestmark = pytest.mark.heavy
+
 SCHEMA = json.loads((ROOT / "docs" / "schema" / "report.schema.json").read_text(encoding="utf-8"))
 REWRITE = ("--rewrite", "--yes")
 PUSH = ("--rewrite", "--push", "--yes")

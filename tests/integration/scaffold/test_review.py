@@ -18,6 +18,8 @@ from tests.sarif import Place, read_places
 
 from .conftest import SCHEMA, Outcome, run_scaffold
 
+pytestmark = pytest.mark.heavy
+
 IDENTITY = {
     "GIT_AUTHOR_NAME": "A", "GIT_AUTHOR_EMAIL": "a@example.org",
     "GIT_COMMITTER_NAME": "A", "GIT_COMMITTER_EMAIL": "a@example.org",

@@ -21,6 +21,8 @@ import pytest
 from scaffold.cli.main import main
 from scaffold.skills.pack.sync import sync_skills
 
+pytestmark = pytest.mark.heavy
+
 ROOT = Path(__file__).parents[3]
 SCHEMA = json.loads((ROOT / "docs" / "schema" / "report.schema.json").read_text(encoding="utf-8"))
 LOCK = ".scaffold/skills-lock.toml"

@@ -46,6 +46,7 @@ def test_one_process_copies_nothing() -> None:
         hub.first(lambda: {}["x"])
 
 
+@pytest.mark.heavy
 def test_several_processes_get_their_rows_and_give_back_results(tmp_path: Path) -> None:
     run_ranks(len(REPLICAS), [__file__, str(tmp_path)], environment())
     first, *others = (json.loads((tmp_path / f"{i}.json").read_text()) for i in range(3))

@@ -65,6 +65,7 @@ def weights(trainer: PPOTrainer) -> dict[str, torch.Tensor]:
     return {name: p.detach().clone() for name, p in trainer.weights.module.named_parameters()}
 
 
+@pytest.mark.heavy
 def test_a_run_with_rows_of_no_one_and_two_images_resumes_bit_for_bit(tmp_path: Path) -> None:
     # A reference, recomputed log-probabilities, minibatches and micro-batches see the images too.
     sections: dict[str, Any] = {

@@ -20,6 +20,7 @@ def get_problems(path: str, **options: Any) -> list[dict[str, Any]]:
     ]
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize(
     "path",
     [

@@ -73,6 +73,7 @@ def embedded(tmp_path_factory: pytest.TempPathFactory, short_runs: None) -> list
     return numbers(folder)
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("mode", ["disk", "http", "xccl"])
 def test_a_run_over_two_servers_is_that_over_none(
     tmp_path: Path, serve: Serve, embedded: list[list[float]], mode: str

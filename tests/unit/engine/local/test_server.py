@@ -117,6 +117,7 @@ def test_an_answer_that_is_resumed_goes_on_as_it_would_have(served: Any) -> None
     assert client.generate(max_new_tokens=150, sampling_seed=12)["output_ids"] != whole
 
 
+@pytest.mark.heavy
 def test_weights_change_in_the_middle_of_an_answer(served: Any, other_weights: Path) -> None:
     engine, client = served
     future = begin_long_answer(client, engine)

@@ -216,6 +216,7 @@ def episodes(runner: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     return run
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("engine", ["own", "target"])
 @pytest.mark.parametrize("style", CLASSES)
 def test_a_sound_workflow_passes(episodes: Episodes, style: str, engine: str) -> None:

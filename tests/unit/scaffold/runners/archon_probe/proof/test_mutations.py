@@ -68,6 +68,7 @@ SHOWN_BY: dict[str, dict[str, Any]] = {"gemma3_text": {"rms_norm_eps": 1e-3}}
 SHORT = {"deepseek_v3", "gemma3_text", "llama", "olmo2"}
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize(
     "model_type",
     [
