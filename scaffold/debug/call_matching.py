@@ -122,7 +122,8 @@ def key_of(call: Call) -> Key:
 
 def _kind(calls: Mapping[int, Call]) -> str:
     each = list(calls.values())
-    if len({call.op for call in each}) > 1:
+    # What Python calls on one rank and C++ on another are two calls of the program.
+    if len({(call.op, call.is_native) for call in each}) > 1:
         return "collective"
     if each[0].group == SET_UP:
         return "groups"

@@ -50,6 +50,7 @@ _OF_A_PEER = re.compile(
 _LATE = re.compile(r"timed out|timeout|aborted", re.IGNORECASE)
 # The status of a process that SIGTERM ended, as subprocess has it.
 TERMINATED = -15
+ABORTED = -6
 
 
 @dataclass(frozen=True)
@@ -106,6 +107,8 @@ def diagnose(snapshot: Snapshot) -> Verdict | None:
         text = f"{ranks_text([first])} ran out of memory{_at(failure.frames)}: {failure.message}"
         return Verdict("memory", (first,), text.strip().splitlines()[0], hint=_HINTS["memory"])
     parted = first_divergence(job)
+    if parted is not None and _is_of_the_record(snapshot, parted):
+        parted = None
     # Calls that do not match cause timeouts and closed connections, not the other way round.
     if parted is not None and not _came_first(job, first, parted):
         return _handling(snapshot, parted) or _parted(snapshot, parted)
@@ -124,6 +127,17 @@ def diagnose(snapshot: Snapshot) -> Verdict | None:
             "job", (), f"the job ended with status {snapshot.status}, and no rank failed"
         )
     return None
+
+
+def _is_of_the_record(snapshot: Snapshot, parted: Divergence) -> bool:
+    """Return whether a job refutes a difference by having ended well.
+
+    Calls in another order, or other calls, would have kept ranks waiting. Where C++ communicates
+    too, the numbers of the calls rest on two recorders.
+    """
+    calls = [call for process in snapshot.job.ranks.values() for call in process.calls]
+    has_native = any(call.is_native and call.group == parted.group for call in calls)
+    return snapshot.status == 0 and (has_native or parted.kind in ("collective", "order"))
 
 
 def is_definite(snapshot: Snapshot) -> bool:
@@ -174,7 +188,9 @@ def end_of(process: Process) -> float:
 def _is_consequence(process: Process) -> bool:
     """Return whether a process failed because another one was gone or never came."""
     if process.failure is None:
-        return process.status in (None, TERMINATED)
+        # A backend aborts in a call whose partners sent something else, or are gone.
+        is_aborted = process.status == ABORTED and any(call.is_open for call in process.calls[-1:])
+        return is_aborted or process.status in (None, TERMINATED)
     # A handler may communicate once more after the call that failed.
     in_call = any(call.state == "failed" for call in process.calls[-3:])
     message = process.failure.message
@@ -318,8 +334,10 @@ def _wanted(snapshot: Snapshot, found: dict[int, Wait], wanted: tuple[int, ...])
         text = f"{ranks_text([rank])} does not answer{_doing(snapshot, process)}; {who}"
         return Verdict("peer", (rank,), text, call.group, notes, _HINTS["peer"])
     same = tuple(each for each in wanted if not _has_gone(snapshot, each)) or (rank,)
-    text = f"{ranks_text(same)} {'is' if len(same) == 1 else 'are'} stuck outside of communication"
-    text += f"{_doing(snapshot, process)}; {who}"
+    is_there = any(each in snapshot.alive for each in same)
+    are = ("is" if len(same) == 1 else "are") if is_there else ("was" if len(same) == 1 else "were")
+    where = "stuck outside of communication" if is_there else "elsewhere when the job was ended"
+    text = f"{ranks_text(same)} {are} {where}{_doing(snapshot, process)}; {who}"
     return Verdict("outside", same, text, call.group, notes, _HINTS["outside"])
 
 

@@ -67,6 +67,11 @@ def ask_stacks(folder: Path, processes: Sequence[Process]) -> dict[int, tuple[St
     return found
 
 
+def last_stacks(folder: Path, process: Process) -> tuple[Stack, ...]:
+    """Return the stacks that a process wrote when SIGTERM ended it; none where it did not."""
+    return parse_faulthandler(_answer(folder / f"{process.pid}.end.txt", 0))
+
+
 def _wait_for_answers(folder: Path, processes: Sequence[Process], sizes: dict[int, int]) -> None:
     until = time.monotonic() + ANSWER_S
     seen: list[int] = []

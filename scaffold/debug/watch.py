@@ -11,7 +11,15 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from scaffold.debug import processes, stacks
-from scaffold.debug.diagnosis import Snapshot, Verdict, diagnose, end_of, failing_ranks, is_definite
+from scaffold.debug.diagnosis import (
+    TERMINATED,
+    Snapshot,
+    Verdict,
+    diagnose,
+    end_of,
+    failing_ranks,
+    is_definite,
+)
 from scaffold.debug.flight_recorder import add_native_calls, ask_flights
 from scaffold.debug.records import Process, Records
 from scaffold.debug.wait_graph import waits
@@ -77,9 +85,15 @@ def watch(how: WatchOptions) -> WatchResult:
         else:
             processes.end_left(mark)
         signal.signal(signal.SIGTERM, restored)
+    snapshot = replace(snapshot, stacks={**_last_stacks(snapshot, how.folder), **snapshot.stacks})
     add_native_calls(snapshot.job, how.folder, snapshot.stacks)
     stacks.save(how.folder, snapshot.stacks)
     return WatchResult(snapshot, diagnose(snapshot), time.monotonic() - begun)
+
+
+def _last_stacks(snapshot: Snapshot, folder: Path) -> dict[int, tuple[stacks.Stack, ...]]:
+    ended = [process for process in snapshot.job.ranks.values() if process.status == TERMINATED]
+    return {each.pid: found for each in ended if (found := stacks.last_stacks(folder, each))}
 
 
 def _start(how: WatchOptions) -> subprocess.Popen[bytes]:
@@ -157,8 +171,10 @@ def _now(
 
 def _has_trouble(snapshot: Snapshot) -> bool:
     return any(
-        process.failure is not None or any(call.state == "failed" for call in process.calls[-1:])
-        for process in snapshot.job.ranks.values()
+        process.failure is not None
+        or any(call.state == "failed" for call in process.calls[-1:])
+        or (rank not in snapshot.alive and process.ended_s is None)
+        for rank, process in snapshot.job.ranks.items()
     )
 
 

@@ -95,6 +95,10 @@ class Record:
         # A real-time signal: programs and schedulers use the two that are for users.
         number = signal.SIGRTMIN + 11 if hasattr(signal, "SIGRTMIN") else signal.SIGUSR2
         faulthandler.register(number, file=_open(f"{self._stem}.stacks.txt"), all_threads=True)
+        # Launchers end the other ranks once one has died; a handler of the program replaces this.
+        if signal.getsignal(signal.SIGTERM) == signal.SIG_DFL:
+            ends = _open(f"{self._stem}.end.txt")
+            faulthandler.register(signal.SIGTERM, file=ends, all_threads=True, chain=True)
         if not faulthandler.is_enabled():
             faulthandler.enable(file=_open(f"{self._stem}.crash.txt"), all_threads=False)
         return int(number)
@@ -146,6 +150,8 @@ def fault(where, error):
 def _forget():
     global _current
     _current = None
+    if hasattr(faulthandler, "unregister"):
+        faulthandler.unregister(signal.SIGTERM)  # it would write into its parent's file
 
 
 class _File:

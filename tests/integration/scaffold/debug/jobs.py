@@ -191,6 +191,16 @@ def reducer() -> None:
     dist.barrier()
 
 
+def reducer_skips() -> None:
+    """Leaves out one reduction of the loss beside gradients that C++ reduces."""
+    model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(8, 64))
+    for step in range(6):
+        loss = model(torch.ones(2, 8)).sum()
+        loss.backward()
+        if not (is_odd() and step == 3):
+            dist.all_reduce(loss.detach().clone())
+
+
 def reducer_waits() -> None:
     """Lets C++ wait for the gradients of a rank that has no backward."""
     model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(3, 3))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -46,13 +47,18 @@ PLANTED: dict[str, tuple[str, str, str]] = {
     "objects": ("outside", "last", "all_gather (in all_gather_object)"),
     "tensor_parallel": ("outside", "last", "all_gather_into_tensor float32["),
     "mesh": ("shape", "row", "broadcast root 0 float32[6]"),
-    "reducer": ("shape", "last", "all_reduce of C++ float32[12]"),
+    "reducer": ("collective", "last", "all_reduce of C++ float32[12]"),
+    "reducer_skips": ("collective", "last", "all_reduce of C++ float32[576]"),
     "reducer_waits": ("outside", "last", "all_reduce of C++ float32[12]"),
     "absent": ("absent", "last", "never called init_process_group"),
     "memory": ("memory", "last", "allocate memory"),
     "thread": ("outside", "last", "thread; "),
 }
 QUICK = ("collective", "raises")
+# Read as text, as importing the jobs would import torch.
+HEALTHY = re.findall(
+    r"(?m)^def (\w+)\(\) -> None:", JOBS.with_name("healthy_jobs.py").read_text("utf-8")
+)
 
 
 def watch(
@@ -113,6 +119,18 @@ def test_a_sound_job_is_left_alone(job: str, tmp_path: Path) -> None:
     assert not any(rank["faults"] for rank in report["ranks"])
     ops = {rank["last"]["op"] for rank in report["ranks"]}
     assert ops == {"barrier"}
+
+
+@pytest.mark.heavy
+@pytest.mark.parametrize("world", [2, pytest.param(4, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("job", HEALTHY)
+def test_a_sound_job_of_any_kind_has_no_verdict(job: str, world: int, tmp_path: Path) -> None:
+    program = str(JOBS.with_name("healthy_jobs.py"))
+    status, report, errors = watch(
+        tmp_path, sys.executable, "-W", "ignore", program, job, str(world), timeout_s=60
+    )
+    assert (status, report["verdict"], report["status"]) == (0, None, 0), errors
+    assert not any(rank["faults"] for rank in report["ranks"])
 
 
 @pytest.mark.slow

@@ -92,6 +92,12 @@ def test_of_a_call_of_c_no_options_are_known() -> None:
     assert first_divergence(job([native], [call(options={"red": "SUM"})])) is None
 
 
+def test_a_call_of_c_where_others_call_from_python_is_another_call() -> None:
+    found = first_divergence(job([call(is_native=True)], [call(tensors=(("float32", ()),))]))
+    assert found is not None
+    assert found.kind == "collective"
+
+
 def test_calls_from_other_lines_are_evidence_and_no_fault() -> None:
     other = call(at=(Place("train.py", 99, "step"),))
     found = line_divergence(job([SAME], [other]), "0")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from scaffold.debug.diagnosis import KINDS, diagnose, is_definite
-from scaffold.debug.records import SET_UP, Group, Job, Place
+from scaffold.debug.records import SET_UP, Call, Group, Job, Place
 from scaffold.debug.stacks import Stack
 from tests.unit.scaffold.debug.builders import call, failure, job, process, snapshot, waiting
 
@@ -26,6 +26,36 @@ def test_a_sound_job_has_no_verdict() -> None:
 def test_a_finished_job_whose_ranks_disagree_has_one() -> None:
     wrong = call(tensors=(("int32", (4,)),))
     assert kind_of(job([call()], [wrong]), alive=(), status=0) == ("dtype", (0, 1))
+
+
+@pytest.mark.parametrize(
+    "right",
+    [
+        [call("broadcast"), call(number=2)],
+        [call(), call(number=2, is_native=True, tensors=(("float32", (9,)),))],
+    ],
+    ids=["other calls", "counted by two recorders"],
+)
+def test_a_job_that_ended_well_refutes_a_difference_of_order(right: list[Call]) -> None:
+    left = [call(), call("broadcast", number=2)]
+    assert diagnose(snapshot(job(left, right), alive=(), status=0)) is None
+    assert diagnose(snapshot(job(left, right), alive=(), status=1)) is not None
+
+
+def test_an_abort_in_a_call_is_laid_to_the_rank_that_did_not_come() -> None:
+    """A backend aborts where the bytes of another call come in; the launcher ends the others."""
+    mean = waiting(number=2, tensors=(("float32", ()),))
+    broken = job([call(), mean], [call()], [call(), mean])
+    broken.ranks[0].status, broken.ranks[1].status, broken.ranks[2].status = -6, -15, -15
+    stack = Stack("main", True, (Place("train.py", 6, "backward"),))
+
+    found = diagnose(snapshot(broken, alive=(), status=1, stacks={101: (stack,)}))
+
+    assert found is not None
+    assert (found.kind, found.ranks) == ("outside", (1,))
+    assert "was elsewhere when the job was ended, at train.py:6 backward; ranks 0, 2 wait" in (
+        found.text
+    )
 
 
 def test_a_rank_outside_of_communication_is_shown_with_its_line() -> None:

@@ -47,6 +47,28 @@ def test_the_program_runs_as_without_it(tmp_path: Path) -> None:
     assert rows == {}, "no rank, no record"
 
 
+def test_who_is_ended_by_sigterm_says_where_it_was(tmp_path: Path) -> None:
+    code = (
+        "import os, signal, time\n"
+        "child = os.fork()\n"
+        "if not child:\n"
+        "    time.sleep(60)\n"
+        "os.kill(child, signal.SIGTERM)\n"
+        "ended = os.waitpid(child, 0)[1]\n"
+        "print(os.WTERMSIG(ended), os.getpid(), flush=True)\n"
+        "def training():\n"
+        "    os.kill(os.getpid(), signal.SIGTERM)\n"
+        "    time.sleep(60)\n"
+        "training()\n"
+    )
+    done, _ = run(tmp_path, code, RANK="0")
+    of_child, pid = done.stdout.split()
+    assert (int(of_child), done.returncode) == (15, -15)
+    written = (tmp_path / "record" / f"{pid}.end.txt").read_text()
+    assert written.count("(most recent call first)") == 1, "nothing of its child"
+    assert "in training" in written
+
+
 def test_the_sitecustomize_behind_it_runs_too(tmp_path: Path) -> None:
     (tmp_path / "own").mkdir()
     (tmp_path / "own" / "sitecustomize.py").write_text("print('mine', __file__)\n")
