@@ -21,11 +21,6 @@ def proof_lines(proof: Proof) -> tuple[str, ...]:
         f"{word}: {counts['proven']} of {len(rows)} configurations equal, "
         f"{counts['refused']} refused"
     ]
-    lines += [
-        f"refused {row.get('name', '?')}: {row.get('message')}"
-        for row in rows
-        if row["status"] == "refused"
-    ]
     lines += _tests(proof)
     lines += [
         f"{row.get('name', '?')}: {row.get('message') or 'failed'}"
@@ -34,6 +29,11 @@ def proof_lines(proof: Proof) -> tuple[str, ...]:
     ]
     lines += [str(row) for row in proof.get("problems", [])]
     lines += _bisection(proof)
+    lines += [
+        f"refused {row.get('name', '?')}: {row.get('message')}"
+        for row in rows
+        if row["status"] == "refused"
+    ]
     lines += _fields(proof)
     lines += _rounding(proof)
     return tuple(lines)

@@ -141,7 +141,9 @@ def shard_and_train(
     from torch.distributed.fsdp import fully_shard
 
     model = mlp()
-    mesh = init_device_mesh("cpu", mesh_shape or (dist.get_world_size(),))
+    shape = mesh_shape or (dist.get_world_size(),)
+    names = ("replicate", "shard")[-len(shape) :]
+    mesh = init_device_mesh("cpu", shape, mesh_dim_names=names)
     for layer in model:
         if isinstance(layer, nn.Linear):
             fully_shard(layer, mesh=mesh)

@@ -44,9 +44,9 @@ def test_features_are_read_from_the_design(change: dict[str, Any], wanted: tuple
 def test_a_proof_tells_what_failed_and_where() -> None:
     lines = proof_lines(proof_of(False))
     assert lines[0].startswith("unproven: 0 of 2 configurations equal, 1 refused")
-    assert lines[1] == "refused x=1: x"
-    assert lines[2] == "default: forward: logits differ by 0.3"
-    assert lines[3] == "first difference: layers.0.attention, output"
+    assert lines[1] == "default: forward: logits differ by 0.3"
+    assert lines[2] == "first difference: layers.0.attention, output"
+    assert "refused x=1: x" in lines
     assert proof_lines(proof_of(True))[0].startswith("proven: 1 of 2")
 
 
