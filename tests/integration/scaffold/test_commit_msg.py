@@ -25,6 +25,8 @@ from tests.integration.scaffold.git_places import (
 )
 from tests.sarif import Place, read_places
 
+pytestmark = pytest.mark.heavy
+
 SCHEMA = json.loads((ROOT / "docs" / "schema" / "report.schema.json").read_text(encoding="utf-8"))
 
 

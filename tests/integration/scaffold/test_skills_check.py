@@ -13,6 +13,8 @@ from typing import Any
 import jsonschema
 import pytest
 
+pytestmark = pytest.mark.heavy
+
 ROOT = Path(__file__).parents[3]
 SKILL = """---
 name: tidy
@@ -193,7 +195,6 @@ def test_the_repository_says_what_it_wants(repository: Path) -> None:
     assert json.loads(done.stdout)["error"]["code"] == "target_invalid"
 
 
-@pytest.mark.heavy
 def test_memory_says_what_a_fresh_check_says(repository: Path) -> None:
     def both() -> list[str]:
         remembered = checked_json(repository)
@@ -323,7 +324,6 @@ def test_options_that_do_not_go_together_are_refused(repository: Path) -> None:
     assert done.returncode == 2
 
 
-@pytest.mark.heavy
 def test_names_from_elsewhere_count_when_an_interpreter_is_named(repository: Path) -> None:
     text = SKILL.replace(
         "Read `pkg/__init__.py` and `pkg/gone.py` first.", "Call `click.commando()`."
