@@ -18,6 +18,8 @@ from scaffold.verify.checks import Level
 from scaffold.verify.interpreter import Interpreter, find_interpreter
 from scaffold.verify.levels import Bench, Limits, run_episodes, run_tests
 
+pytestmark = pytest.mark.heavy
+
 WORKFLOW = """
 import asyncio, os, time
 import torch
@@ -216,7 +218,6 @@ def test_workflow(
     assert_found(episodes(target, python, unit), check, message)
 
 
-@pytest.mark.heavy
 def test_a_sound_agent_passes_and_one_that_cannot_travel_is_told(
     target: Target, python: Interpreter
 ) -> None:
@@ -230,7 +231,6 @@ def test_a_sound_agent_passes_and_one_that_cannot_travel_is_told(
 
 
 # The walk through add-workflow takes the target's engine in every run.
-@pytest.mark.heavy
 @pytest.mark.parametrize("engine", ["own", pytest.param("target", marks=pytest.mark.slow)])
 def test_a_sound_workflow_that_prints_passes_on_either_engine(
     target: Target, python: Interpreter, engine: str
@@ -345,7 +345,6 @@ class BrokenWorkflow(RLVRWorkflow):
 """
 
 
-@pytest.mark.heavy
 def test_a_workflow_that_rejects_what_a_random_model_writes(
     target: Target, python: Interpreter
 ) -> None:
