@@ -35,7 +35,7 @@ GROUPS: dict[str, tuple[str, str]] = {
     ),
     "grpo_step": ("benchmarks.grpo_step", "GRPO step and memory (CPU seconds, 1 thread)"),
     "cold_start": ("benchmarks.cold_start", "Start-up (wall seconds)"),
-    "learning": ("benchmarks.learning", "Learning (wall seconds)"),
+    "learning": ("benchmarks.learning", "Learning (CPU seconds, 1 thread)"),
     "cli": ("benchmarks.cli.table", "The command line (CPU time as a multiple of python -c pass)"),
     "skills": ("benchmarks.skills.table", "Checking skills, beside other checkers"),
     "truth": ("benchmarks.skills.truth", "Findings on public repositories, each read by hand"),

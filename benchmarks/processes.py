@@ -28,8 +28,17 @@ class ProcessError(RuntimeError):
 
 def train_command(config: Path, overrides: Mapping[str, object]) -> list[str]:
     """Return the command line of ``areal train``."""
-    pairs = [f"{key}={value}" for key, value in overrides.items()]
-    return [sys.executable, "-c", _AREAL, "train", "-c", str(config), *pairs]
+    return [sys.executable, "-c", _AREAL, "train", "-c", str(config), *_pairs(overrides)]
+
+
+def eval_command(config: Path, checkpoint: Path, overrides: Mapping[str, object]) -> list[str]:
+    """Return the command line of ``areal eval``."""
+    command = [sys.executable, "-c", _AREAL, "eval", "-c", str(config), str(checkpoint)]
+    return command + _pairs(overrides)
+
+
+def _pairs(overrides: Mapping[str, object]) -> list[str]:
+    return [f"{key}={value}" for key, value in overrides.items()]
 
 
 @contextmanager
@@ -80,6 +89,20 @@ def run_to_end(command: Sequence[str], folder: Path, env: Mapping[str, str] | No
     with running(command, folder, env) as process:
         process.wait()
     return time.perf_counter() - started
+
+
+def run_counted(
+    command: Sequence[str], folder: Path, env: Mapping[str, str] | None = None
+) -> tuple[float, float]:
+    """Run a command and return its wall seconds, and CPU seconds with those of its children.
+
+    Nothing else that this process started may end meanwhile.
+    """
+    before = os.times()
+    wall_s = run_to_end(command, folder, env)
+    after = os.times()
+    spent = after.children_user + after.children_system
+    return wall_s, spent - before.children_user - before.children_system
 
 
 def run_for_json(module: str, arguments: Sequence[str], folder: Path) -> dict[str, Any]:

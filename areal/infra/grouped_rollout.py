@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import logging
 import math
 from collections.abc import Sequence
@@ -108,7 +109,18 @@ class GroupedRolloutWorkflow(RolloutWorkflow):
                 self.logger.warning("a group was dropped: an episode of it has no reward")
                 return None
             return {key: value for result in kept for key, value in result.items()}
+        if self.reward_normalization:
+            say_that_tensors_stay()
         return concat_padded_tensors(kept)
+
+
+@functools.cache
+def say_that_tensors_stay() -> None:
+    """Log, once a process, that a key has no effect on what the workflow returns."""
+    logging.getLogger("GroupedRolloutWorkflow").warning(
+        "gconfig.reward_normalization has no effect: it is for the interactions of agents, and the "
+        "workflow returns tensors; actor.reward_norm normalises the rewards of both"
+    )
 
 
 def _normalize_rewards(rollouts: Sequence[dict[str, Any]]) -> bool:

@@ -9,7 +9,7 @@ import logging
 import time
 from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
@@ -379,6 +379,7 @@ class BaseTrainer(ABC):
                 "total_steps": self.total_steps,
                 "run_id": self.run_id,
                 "recent": list(self._recent),
+                "optimizers": self._optimizer_settings(),
             },
         )
         save_recover(self.folder / RECOVER_FOLDER, self.trained, state, not recover.no_save_optim)
@@ -410,10 +411,32 @@ class BaseTrainer(ABC):
                     "more to go on, or choose another trial_name"
                 )
             return
+        self._use_changed_optimizers(state.extra.get("optimizers", {}))
         self._recent.extend(state.extra.get("recent", ()))
         self.train_dataloader.load_state_dict(state.dataloader)
         self._restore_rollout(state.rollout)
         logger.info("resumed from step %d", state.step)
+
+    def _optimizer_settings(self) -> dict[str, dict[str, Any]]:
+        engines = self.trained.items()
+        return {name: dataclasses.asdict(engine.config.optimizer) for name, engine in engines}
+
+    def _use_changed_optimizers(self, before: Mapping[str, Mapping[str, Any]]) -> None:
+        """Let the configuration win where it has other settings than the run was begun with.
+
+        Unchanged ones stay as they were saved: a loop may have set a rate of its own.
+        """
+        for name, settings in self._optimizer_settings().items():
+            saved = before.get(name, settings)
+            changes = [
+                f"{key} {saved.get(key)} -> {value}"
+                for key, value in settings.items()
+                if saved.get(key) != value
+            ]
+            if changes:
+                self.trained[name].use_configured_optimizer()
+                section = "actor" if name == MODEL_FOLDER else name
+                logger.warning("goes on with another %s.optimizer: %s", section, ", ".join(changes))
 
     # --- life
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import random
 import shutil
 from collections.abc import Mapping
@@ -107,10 +108,14 @@ def load_recover(
     """Put a checkpoint's weights, optimisers and random streams in place and return the rest.
 
     Raises:
-        ConfigError: The checkpoint is of another format or other models.
+        ConfigError: The checkpoint is damaged, of another format or of other models.
     """
-    # Our own file: dataloader and executor states hold plain containers beside tensors.
-    content = torch.load(checkpoint / _STATE_FILE, weights_only=False)
+    try:
+        # Our own file: dataloader and executor states hold plain containers beside tensors.
+        content = torch.load(checkpoint / _STATE_FILE, weights_only=False)
+    except (RuntimeError, OSError, EOFError, pickle.UnpicklingError) as error:
+        reason = str(error).partition("\n")[0] or type(error).__name__
+        raise ConfigError(f"cannot read {checkpoint / _STATE_FILE}: {reason}") from error
     if (found := content.pop("format")) != FORMAT_VERSION:
         raise ConfigError(
             f"{checkpoint} has format {found}, and this version of areal-lite reads "

@@ -19,8 +19,8 @@ from areal.utils.data.containers import MULTI_MODAL_PREFIX
 
 logger = logging.getLogger("Trainer")
 
-# What a train engine reads of a batch; other columns of a row need not be in every one.
-_COLUMNS = ("input_ids", "loss_mask", "mm_token_type_ids")
+# What a train engine reads of every row, beside images; other columns need not be in every one.
+_COLUMNS = ("input_ids", "loss_mask")
 
 
 def sft_loss_fn(logprobs: Tensor, entropy: Tensor, input_data: dict[str, Any]) -> Tensor:
@@ -34,13 +34,12 @@ def num_loss_tokens(input_data: dict[str, Any]) -> Tensor:
     return input_data["loss_mask"].sum()
 
 
-def _is_read(column: str) -> bool:
-    return column in _COLUMNS or column.startswith(MULTI_MODAL_PREFIX)
-
-
 def _collate(samples: list[dict[str, Any]]) -> TensorDict:
     """Return a padded batch, its loss mask at the tokens that predict, as train engines take it."""
-    read = [{name: value for name, value in row.items() if _is_read(name)} for row in samples]
+    read = [{name: row[name] for name in _COLUMNS} for row in samples]
+    if any(MULTI_MODAL_PREFIX in row for row in samples):
+        for given, row in zip(samples, read, strict=True):
+            row[MULTI_MODAL_PREFIX] = given.get(MULTI_MODAL_PREFIX, {})
     return _aligned(collate_samples_to_list(read))
 
 
@@ -110,16 +109,17 @@ class SFTTrainer(SupervisedTrainer):
     collate = staticmethod(_collate)
 
     def _usable_rows(self, rows: Any, key: str) -> Any:
-        if MULTI_MODAL_PREFIX in rows[0] and not self.weights.lm.takes_images:
-            raise DatasetError(
-                f"{key}: its rows have images ({MULTI_MODAL_PREFIX}), and the model takes text "
-                "alone; name an image model in actor.path, or describe one in run.model.vision"
-            )
-        if MULTI_MODAL_PREFIX in rows[0]:
-            return rows  # reading a row prepares its images
         lm = self.weights.lm
+        if lm.takes_images and MULTI_MODAL_PREFIX in rows[0]:
+            return rows  # reading a row prepares its images
         for number, row in enumerate(rows):
             check_row(row, f"{key}: row {number}")
+            if MULTI_MODAL_PREFIX in row and not lm.takes_images:
+                raise DatasetError(
+                    f"{key}: row {number} has images ({MULTI_MODAL_PREFIX}), and the model takes "
+                    "text alone; name an image model in actor.path, or describe one in "
+                    "run.model.vision"
+                )
             missing = " and no ".join(name for name in self.columns if name not in row)
             if missing:
                 raise DatasetError(f"{key}: row {number} has no {missing}; it has {', '.join(row)}")

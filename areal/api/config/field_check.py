@@ -10,9 +10,17 @@ from areal.api.config.field_table import FIELD_TABLE, Entry, Ignored, Read, Refu
 from areal.api.config.train_engine import TrainEngineConfig
 from areal.api.errors import ConfigError
 
+_ADAPTER_KEYS = {"use_lora", "lora_rank", "lora_alpha", "target_modules", "peft_type"}
 # A reference is loaded and asked for log-probabilities; the rest of its class is for training.
-_FROZEN_KEYS = {option.name for option in dataclasses.fields(TrainEngineConfig)}
+_FROZEN_KEYS = {option.name for option in dataclasses.fields(TrainEngineConfig)} - {
+    *("gradient_checkpointing", "grad_reduce_dtype", "weight_update_mode"),
+    *_ADAPTER_KEYS,
+}
 _FROZEN = Ignored("the reference is not trained; the actor's value counts")
+_CRITIC_ALONE = Ignored("a value model has no log-probabilities, and nothing generates with it")
+_CRITIC_KEYS = {"temperature", "logprobs_chunk_size", "weight_update_mode"}
+_UNGROUPED = Ignored("of groups of samples, which evaluations do not have")
+_GROUP_KEYS = {"drop_incomplete_group", "reward_normalization"}
 _OTHER_ENGINE = Ignored("of another engine than that of backend")
 
 
@@ -82,8 +90,15 @@ def check_fields(config: Any) -> None:
 
 def ignored_keys(config: Any) -> list[str]:
     """Return the keys that were set and have no effect; the table has the reasons."""
-    entries = _set_fields(config)
-    return [key for key, _, _, entry in entries if isinstance(entry, Ignored)]
+    found = [key for key, _, _, entry in _set_fields(config) if isinstance(entry, Ignored)]
+    sampling = getattr(config, "gconfig", None), getattr(config, "eval_gconfig", None)
+    # An evaluation has the sampling of training unless it is told otherwise.
+    copied = {
+        f"eval_gconfig.{name}"
+        for name in (_GROUP_KEYS if all(sampling) else ())
+        if getattr(sampling[0], name) == getattr(sampling[1], name)
+    }
+    return [key for key in found if key not in copied]
 
 
 def _refusal(entry: Entry, value: Any) -> str | None:
@@ -140,5 +155,9 @@ def _not_read_there(section: Any, key: str) -> Ignored | None:
     parent, _, name = key.rpartition(".")
     if parent == "ref" and name not in _FROZEN_KEYS:
         return _FROZEN
+    if parent == "critic" and name in _CRITIC_KEYS:
+        return _CRITIC_ALONE
+    if parent == "eval_gconfig" and name in _GROUP_KEYS:
+        return _UNGROUPED
     other = name in ("archon", "fsdp") and not str(section.backend).startswith(name)
     return _OTHER_ENGINE if other else None

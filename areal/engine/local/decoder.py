@@ -16,6 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from areal.api.cli_args import GenerationHyperparameters
+from areal.api.errors import TrainingError
 from areal.api.io_struct import StopReason
 from areal.engine.local.sampling import SamplingBatch, sample_tokens
 from areal.engine.local.slots import DecodePlan, PrefillPlan, SlotCache
@@ -311,7 +312,11 @@ class Decoder:
         return adjusted_RV
 
     def _take_finished(self) -> list[FinishedRow]:
-        """Remove and return the rows whose last token ends them."""
+        """Remove and return the rows whose last token ends them.
+
+        Raises:
+            TrainingError: One has NaN for a log-probability; none is removed.
+        """
         num_rows = len(self.rows)
         if not num_rows:
             return []
@@ -322,6 +327,12 @@ class Decoder:
         if not done and not by_string:
             return []
         order = sorted(done | by_string)
+        if bool(self._logprobs_RW[order].isnan().any()):
+            raise TrainingError(
+                "the model gives NaN in place of log-probabilities: its weights have diverged, or "
+                "actor.path holds such weights. Lower actor.optimizer.lr, and go on from the last "
+                "checkpoint"
+            )
         stops = is_stop_R.tolist()
         reasons: list[StopReason] = [
             "stop" if stops[i] or i in by_string or self._hits_stop_string(i) else "length"

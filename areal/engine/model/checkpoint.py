@@ -361,13 +361,21 @@ def load_training_state(
             dcp.load(state, checkpoint_id=folder, no_dist=_is_alone())
         except (RuntimeError, ValueError, OSError, dcp.api.CheckpointException) as error:
             raise ConfigError(
-                f"the optimiser's state in {folder} does not fit the model: {error}"
+                f"the optimiser's state in {folder} is damaged, or does not fit the model: "
+                f"{_cause(error)}"
             ) from error
     for name, values in state["optimizer"].items():
         optimizer.state[parameters[name]] = values
     for group, settings in zip(optimizer.param_groups, state["groups"], strict=True):
         group.update(settings)
     schedule.load_state_dict(state["schedule"])
+
+
+def _cause(error: BaseException) -> str:
+    """Return what went wrong in one line; a failure of processes holds their traces too."""
+    for failure, _ in getattr(error, "failures", {}).values():
+        error = failure
+    return str(error).partition("\n")[0] or type(error).__name__
 
 
 def _is_alone() -> bool:

@@ -264,7 +264,7 @@ class PackedTrainEngine(TrainEngine):
         self._require_optimizer().zero_grad(set_to_none=True)
 
     def optimizer_step(self) -> dict[str, float]:
-        """Clip and applies the gradients; a non-finite norm changes nothing and say so."""
+        """Clip and apply the gradients; a non-finite norm changes nothing and is told."""
         optimizer, settings = self._require_optimizer(), self.config.optimizer
         assert settings is not None
         parameters = [parameter for _, parameter in self.lm.named_parameters()]
@@ -282,6 +282,18 @@ class PackedTrainEngine(TrainEngine):
         optimizer = self._require_optimizer()
         self.lr_scheduler.base_lrs = [lr for _ in optimizer.param_groups]
         move_schedule(self.lr_scheduler, self.lr_scheduler.last_epoch)
+
+    def use_configured_optimizer(self) -> None:
+        """Go on with the rate, decay and coefficients of the configuration after a load.
+
+        Moments and the place in the schedule stay.
+        """
+        optimizer, settings = self._require_optimizer(), self.config.optimizer
+        assert settings is not None
+        fresh = make_optimizer([parameter for _, parameter in self.lm.named_parameters()], settings)
+        for group, configured in zip(optimizer.param_groups, fresh.param_groups, strict=True):
+            group.update({name: configured[name] for name in configured.keys() - {"params"}})
+        self.set_lr(settings.lr)
 
     def lr_scheduler_step(self) -> None:
         self._require_optimizer()
@@ -558,6 +570,8 @@ class PackedTrainEngine(TrainEngine):
             load_training_state(
                 meta.path, self.lm.named_parameters(), self._require_optimizer(), self.lr_scheduler
             )
+            # What was saved are the rates of the length that the run had then.
+            move_schedule(self.lr_scheduler, self.lr_scheduler.last_epoch)
 
     def onload(self) -> None:
         self.module.to(self.device)

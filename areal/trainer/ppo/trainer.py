@@ -223,7 +223,7 @@ class PPOTrainer(BaseTrainer):
         """Return the engine of the frozen policy that the KL penalty keeps close to."""
         if self.config.ref is None or self.config.actor.kl_ctl <= 0:
             return None
-        settings = dataclasses.replace(self.config.ref, use_lora=False)
+        settings = dataclasses.replace(self.config.ref, use_lora=False, optimizer=None)
         if _is_beneath(self.config.actor, settings):
             return make_train_engine(settings, SharedWeights(BaseOfLora(self.weights)))
         ref = make_colocated_engine(self.config, settings, "ref", self.tokenizer)

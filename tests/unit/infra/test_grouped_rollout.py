@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from areal.api.workflow_api import RolloutWorkflow
-from areal.infra import GroupedRolloutWorkflow, workflow_context
+from areal.infra import GroupedRolloutWorkflow, grouped_rollout, workflow_context
 from tests.fakes import FakeInteraction, trajectory
 
 
@@ -103,6 +103,13 @@ def test_a_group_with_a_missing_reward_is_dropped_when_normalising() -> None:
     assert len(_run(_interactions([[1.0], [1.0, None]]), 2)) == 3
 
 
-def test_tensors_are_not_normalised() -> None:
+def test_tensors_are_not_normalised_and_the_log_says_so_once(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    grouped_rollout.say_that_tensors_stay.cache_clear()
     workflow = PerSample(lambda i: trajectory(reward=float(i)))
-    assert _run(workflow, 2, reward_normalization=True)["rewards"].tolist() == [0.0, 1.0]
+    for _ in range(2):
+        merged = _run(workflow, 2, reward_normalization=True)
+        assert merged["rewards"].tolist() == [0.0, 1.0]
+    (said,) = [text for text in caplog.messages if "reward_normalization" in text]
+    assert "actor.reward_norm" in said

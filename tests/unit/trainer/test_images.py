@@ -137,6 +137,28 @@ def test_supervised_rows_may_have_images(tmp_path: Path) -> None:
     assert losses[-1] < losses[0]
 
 
+@pytest.mark.parametrize("images_first", [True, False])
+def test_supervised_rows_with_and_without_images_mix(tmp_path: Path, images_first: bool) -> None:
+    path = sft_yaml(
+        tmp_path,
+        run={"model": {**MODEL, "characters": "0123456789?"}},
+        train_dataset={"path": "shapes", "dataset_kwargs": {"size": 4}, "shuffle": False},
+        total_train_steps=2,
+    )
+    config, _ = load_expr_config(["--config", str(path)], SFTConfig)
+    with SFTTrainer(config) as first:
+        seen = [dict(first.train_dataset[i]) for i in range(4)]
+        text = {"input_ids": first.tokenizer.encode("12"), "loss_mask": [0, 1]}
+    rows = [each for row in seen for each in ((row, text) if images_first else (text, row))]
+    with SFTTrainer(config, train_dataset=rows) as trainer:
+        trainer.train()
+    assert len(train_stats(tmp_path)) == 2
+    blind = ["run.model.vision=null", "run.model.architecture=qwen3"]
+    config, _ = load_expr_config(["--config", str(path), *blind], SFTConfig)
+    with pytest.raises(DatasetError, match=r"row [01] has images .* takes text alone"):
+        SFTTrainer(config, train_dataset=rows)
+
+
 @pytest.mark.parametrize(
     ("overrides", "message"),
     [

@@ -95,7 +95,15 @@ class MortalPPO(Mortal, PPOTrainer):
 
 
 class MortalSFT(Mortal, SFTTrainer):
-    """Dies too."""
+    """Also remembers the settings of its optimiser, which ends with the run."""
+
+    decay: tuple[float, float]
+
+    def _update(self, batch: dict[str, Any]) -> dict[str, Any]:
+        assert self.actor.optimizer is not None
+        settings = self.actor.optimizer.param_groups[0]
+        self.decay = settings["weight_decay"], settings["betas"][0]
+        return super()._update(batch)
 
 
 class MortalDPO(Mortal, DPOTrainer):
@@ -301,6 +309,27 @@ def test_without_the_optimiser_the_schedule_goes_on_all_the_same(
     assert rates[0] == pytest.approx(rates[1])
 
 
+def test_an_optimiser_goes_on_with_the_settings_of_the_file(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    run_sft(tmp_path, ("after save", 4))
+    settings = {"lr": 0.002, "weight_decay": 0.3, "beta1": 0.5}
+    changed = [f"actor.optimizer.{name}={value}" for name, value in settings.items()]
+    trainer = run_sft(tmp_path, None, *changed)
+    assert [s["lr"] for s in train_stats(tmp_path)] == [0.01] * 4 + [0.002] * 3
+    assert trainer.decay == (0.3, 0.5)
+    (said,) = [text for text in caplog.messages if "actor.optimizer" in text]
+    assert "lr 0.01 -> 0.002" in said
+
+
+def test_a_longer_trial_goes_on_at_the_rates_of_its_new_length(tmp_path: Path) -> None:
+    linear = "actor.optimizer.lr_scheduler_type=linear"
+    run_sft(tmp_path, None, linear)
+    run_sft(tmp_path, None, linear, "total_train_steps=9")
+    found = [s["lr"] for s in train_stats(tmp_path)][STEPS:]
+    assert found == pytest.approx([0.01 * (9 - step) / 9 for step in (7, 8)])
+
+
 # --- the files ------------------------------------------------------------------------------------
 
 
@@ -433,6 +462,38 @@ def test_a_checkpoint_of_another_format_says_so(
         run_sft(tmp_path, ("after save", 4))
     with pytest.raises(ConfigError, match=f"has format {version}, and this version"):
         run_sft(tmp_path, None)
+
+
+def _emptied(path: Path) -> None:
+    path.write_bytes(b"")
+
+
+def _halved(path: Path) -> None:
+    content = path.read_bytes()
+    path.write_bytes(content[: len(content) // 2])
+
+
+@pytest.mark.parametrize(
+    ("damage", "file"),
+    [
+        (_emptied, "state.pt"),
+        (_halved, "state.pt"),
+        (_halved, "model/training_state/__0_0.distcp"),
+        (Path.unlink, "model/training_state/.metadata"),
+    ],
+)
+def test_a_damaged_checkpoint_says_so(
+    tmp_path: Path, damage: Callable[[Path], None], file: str
+) -> None:
+    run_sft(tmp_path, ("after save", 4))
+    checkpoint = find_recover(tmp_path / "e/t/recover")
+    assert checkpoint is not None
+    damage(checkpoint / file)
+    with pytest.raises(ConfigError, match="its checkpoint is damaged") as caught:
+        run_sft(tmp_path, None)
+    text = str(caught.value)
+    assert str((checkpoint / file).parent) in text
+    assert "\n" not in text, "what PyTorch says besides is in the cause"
 
 
 def test_a_trial_is_trained_by_one_process_at_a_time(tmp_path: Path) -> None:

@@ -158,11 +158,15 @@ class OpenAIProxyWorkflow(RolloutWorkflow):
                 rewards=self._rewards(result),
             )
         except BaseException:
-            with contextlib.suppress(Exception):
-                await asyncio.shield(self._post("/rl/end_session", key, discard=True))
+            await asyncio.shield(self._discard(key))
             raise
         items: list[dict[str, Any]] = exported["interactions"]
         return items
+
+    async def _discard(self, key: str) -> None:
+        # In here: who is cancelled again waits for it no more, and nobody would take an error.
+        with contextlib.suppress(Exception):
+            await self._post("/rl/end_session", key, discard=True)
 
     async def _run_agent(self, data: dict[str, Any], api_key: str) -> Any:
         if self.mode == "subproc":

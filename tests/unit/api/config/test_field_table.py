@@ -214,6 +214,13 @@ def test_ignored_keys_that_were_set_are_found() -> None:
         ("ref.eps_clip", 0.5),
         ("ref.ppo_n_minibatches", 9),
         ("ref.reward_norm", NormConfig()),
+        ("ref.use_lora", True),
+        ("ref.gradient_checkpointing", True),
+        # A value model has no log-probabilities, and nobody generates with it.
+        ("critic.temperature", 0.5),
+        ("critic.weight_update_mode", "http"),
+        # Evaluations have no groups.
+        ("eval_gconfig.drop_incomplete_group", True),
         # The settings of another engine than that of actor.backend.
         ("actor.archon.pp_first_stage_less_layers", 0),
         ("actor.archon.moe_router_dtype", None),
@@ -231,6 +238,9 @@ def test_a_key_with_an_effect_there_is_not_found() -> None:
     config = GRPOConfig(experiment_name="e", trial_name="t")
     put(put(config, "ref.path", "/model"), "ref.mb_spec.n_mbs", 2)
     put(put(config, "actor.backend", "archon:d1"), "actor.archon.pp_first_stage_less_layers", 0)
+    # An evaluation that has the sampling of training asks for nothing of its own.
+    for section in ("gconfig", "eval_gconfig"):
+        put(config, f"{section}.drop_incomplete_group", True)
     assert ignored_keys(config) == []
 
 

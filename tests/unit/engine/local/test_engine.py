@@ -15,7 +15,7 @@ import torch
 from torch import nn
 
 from areal.api.cli_args import GenerationHyperparameters, InferenceEngineConfig
-from areal.api.errors import ConfigError
+from areal.api.errors import ConfigError, TrainingError
 from areal.api.io_struct import ModelRequest, ModelResponse, WeightUpdateMeta
 from areal.engine.loading.huggingface import prepare_model
 from areal.engine.local.decoder import Decoder, Row
@@ -75,6 +75,17 @@ async def until(condition: Callable[[], bool]) -> None:
 
 
 # --- one request ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("greedy", [True, False])
+@pytest.mark.parametrize("limit", [1, 8])
+def test_weights_that_are_no_numbers_are_named(
+    engine: LocalInferenceEngine, greedy: bool, limit: int
+) -> None:
+    with torch.no_grad():
+        next(engine.weights.module.parameters()).fill_(float("nan"))
+    with pytest.raises(TrainingError, match="NaN in place of log-probabilities: its weights"):
+        run(engine.agenerate(request(greedy=greedy, max_new_tokens=limit)))
 
 
 def test_a_response_says_what_happened(engine: LocalInferenceEngine) -> None:

@@ -219,6 +219,35 @@ def test_a_cancelled_episode_leaves_no_session(start: Any) -> None:
     assert len(proxy._server.sessions) == 0
 
 
+def test_an_episode_that_ends_with_the_proxy_says_nothing(
+    start: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    workflow = start().wrap(agents.HangingAgent())
+    post = type(workflow)._post
+
+    async def post_to_a_proxy_that_goes(self: Any, path: str, *args: Any, **body: Any) -> Any:
+        if path == "/rl/end_session":
+            await asyncio.sleep(0.2)
+            raise ConnectionError("Server disconnected")
+        return await post(self, path, *args, **body)
+
+    monkeypatch.setattr(type(workflow), "_post", post_to_a_proxy_that_goes)
+    said: list[dict[str, Any]] = []
+
+    async def cancel_twice() -> None:
+        asyncio.get_running_loop().set_exception_handler(lambda _, context: said.append(context))
+        episode = asyncio.ensure_future(workflow.arun_episode(None, ROW))
+        for _ in range(2):
+            await asyncio.sleep(0.1)
+            episode.cancel()
+        await asyncio.wait([episode])
+        await asyncio.sleep(0.3)
+        gc.collect()
+
+    asyncio.run(cancel_twice())
+    assert said == []
+
+
 def test_requests_sample_as_the_run_does_unless_they_say_otherwise(
     engine: ScriptedEngine, start: Any
 ) -> None:
