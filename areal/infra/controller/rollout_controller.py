@@ -256,6 +256,8 @@ class RolloutController:
         found: WorkflowExecutor = self.engine.workflow_executor
         return found
 
+    workflow_executor = dispatcher
+
     @property
     def runner(self) -> WorkflowExecutor:
         """The same: its thread runs the episodes."""

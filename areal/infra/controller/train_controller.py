@@ -241,6 +241,11 @@ class TrainController:
         callback = RolloutCallback(rollout.callback_addr)
         self._shared_call("connect_engine", (callback, meta), {})
 
+    @property
+    def inference_engine(self) -> RolloutController | None:
+        """What is connected; None before."""
+        return self.rollout
+
     def _disconnect(self) -> None:
         if self.rollout is not None:
             self.rollout.callback_addr = None
