@@ -8,9 +8,11 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 
 from areal.api.cli_args import SchedulingSpec
@@ -88,6 +90,32 @@ def test_a_node_that_goes_takes_its_workers_and_no_other(
     until(lambda: "listening" in process.last_words().rpartition("worker goes/0")[2])
     assert process.num_starts == 2
     assert process.exit_code() is None
+
+
+def test_a_node_that_goes_while_its_worker_starts_is_made_up_for(
+    cluster: Any, scheduler: RayScheduler
+) -> None:
+    scheduler._startup_timeout = TIMEOUT_S
+    node = add_node(cluster, num_cpus=2)
+    # To open it takes until somebody reads it, as on a file system that hangs.
+    log = scheduler.log_dir / "goes-0.log"
+    log.parent.mkdir(parents=True)
+    os.mkfifo(log)
+    with ThreadPoolExecutor() as threads:
+        # Only the second node has room for it.
+        made = threads.submit(scheduler.create_workers, job("goes", cpu=2))
+        until(lambda: any("_Watcher.start" in " ".join(p.info["cmdline"] or ()) for p in look()))
+        cluster.remove_node(node, allow_graceful=False)
+        log.unlink()
+        add_node(cluster, num_cpus=2)
+        made.result(TIMEOUT_S)
+    scheduler.get_workers("goes", TIMEOUT_S)
+    (process,) = scheduler._processes["goes"]
+    assert process.num_starts == 1  # none of the restarts that it is given
+
+
+def look() -> Iterator[psutil.Process]:
+    return psutil.process_iter(["cmdline"])
 
 
 def test_the_launchers_variables_win(cluster: Any, tmp_path: Path) -> None:
