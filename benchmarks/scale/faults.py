@@ -19,8 +19,11 @@ from benchmarks.scale.servers import Ask, connected, reserved_ports
 from benchmarks.settings import Settings
 
 _NUM_SERVERS = 3
-_NEW_TOKENS = 192
+_NEW_TOKENS = 96
 _AT_ONCE = 24
+# A request that outlives ten servers is taken for their killer. So many rows are done between two
+# kills, at whatever pace, that none of them sees as many.
+_ROWS_PER_KILL = 6
 _KILLS_PER_UPDATE = 10
 # Nothing here is timed: on a busy machine it takes longer, and counts the same.
 _TIMEOUT_S = 600.0
@@ -93,6 +96,7 @@ def kills(settings: Settings, model: Path, folder: Path) -> Iterator[Result]:
             while engine.workflow_executor.get_stats().running < _AT_ONCE:
                 engine.submit({"row": num_rows}, workflow)
                 num_rows += 1
+            _await_rows(engine, num_killed * _ROWS_PER_KILL)
             victim = servers[_random_serving(engine, rng)]
             time.sleep(rng.uniform(0.0, 0.3))  # at any moment of the answers
             victim.kill()
@@ -116,6 +120,15 @@ def kills(settings: Settings, model: Path, folder: Path) -> Iterator[Result]:
     lost, repeated = num_rows - len(whole), whole.total() - len(whole)
     yield Result("scale.lost", "rows lost", lost, "", is_higher_better=False, note=note)
     yield Result("scale.repeated", "rows repeated", repeated, "", is_higher_better=False)
+
+
+def _await_rows(engine: RemoteInfEngine, count: int) -> None:
+    """Wait until so many rows are done in all."""
+    give_up_at = time.monotonic() + _TIMEOUT_S
+    while engine.workflow_executor.get_stats().accepted < count:
+        if time.monotonic() > give_up_at:
+            raise TimeoutError(f"no row gets done: {engine.obstacle()}")
+        time.sleep(0.02)
 
 
 def _random_serving(engine: RemoteInfEngine, rng: random.Random) -> str:
