@@ -6,7 +6,6 @@ import asyncio
 import os
 import subprocess
 import sys
-import tempfile
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -19,9 +18,8 @@ from areal.api.cli_args import SchedulingSpec
 from areal.api.scheduler_api import Job
 from areal.infra.scheduler import RayScheduler
 from areal.infra.scheduler.exceptions import WorkerCreationError, WorkerFailedError
-from areal.utils.network import find_free_ports
 from tests.echo_worker import COMMAND, ENGINE
-from tests.scheduler_kinds import TIMEOUT_S, is_running, ray_cluster, until
+from tests.scheduler_kinds import TIMEOUT_S, is_running, ray_cluster, started_by_hand, until
 
 pytestmark = pytest.mark.slow
 
@@ -199,25 +197,8 @@ def run_without_token(
 
 
 def test_a_cluster_that_was_started_by_hand_is_joined(tmp_path: Path) -> None:
-    (port,) = find_free_ports(1, (6400, 7000))  # outside those of its workers
-    words = ["start", "--head", "--block", f"--port={port}", "--num-cpus=4"]
-    options = ["--include-dashboard=false", "--object-store-memory=100000000"]
-    with (
-        # A short path: Ray makes sockets in it.
-        tempfile.TemporaryDirectory(dir="/tmp") as scratch,
-        (tmp_path / "ray.log").open("wb") as log,
-        subprocess.Popen(
-            [Path(sys.executable).with_name("ray"), *words, *options],
-            env=without_token(tmp_path, RAY_TMPDIR=scratch),
-            stdout=log,
-            stderr=log,
-        ) as head,
-    ):
-        try:
-            until(lambda: "Ray runtime started" in (tmp_path / "ray.log").read_text())
-            done = run_without_token(tmp_path, JOIN, RAY_TMPDIR=scratch)
-        finally:
-            head.terminate()
+    with started_by_hand(tmp_path, HOME=str(tmp_path), PYTHONPATH=str(ROOT)) as (_, scratch):
+        done = run_without_token(tmp_path, JOIN, RAY_TMPDIR=scratch)
     assert done.stdout.splitlines()[-1:] == ["up"], done.stderr
     assert not (tmp_path / ".ray").exists()
 
