@@ -17,6 +17,7 @@ import pytest
 from areal.api.cli_args import SchedulingSpec
 from areal.api.scheduler_api import Job
 from areal.infra.scheduler import RayScheduler
+from areal.infra.scheduler import ray as ray_scheduler
 from areal.infra.scheduler.exceptions import WorkerCreationError, WorkerFailedError
 from tests.echo_worker import COMMAND, ENGINE
 from tests.scheduler_kinds import TIMEOUT_S, is_running, ray_cluster, started_by_hand, until
@@ -135,10 +136,14 @@ def test_the_launchers_variables_win(cluster: Any, tmp_path: Path) -> None:
     scheduler.close()
 
 
-def test_what_has_no_room_is_refused_with_what_there_is(scheduler: RayScheduler) -> None:
-    scheduler._startup_timeout = 1.0
+def test_what_has_no_room_is_refused_with_what_there_is(
+    scheduler: RayScheduler, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(ray_scheduler, "_TELL_AFTER_S", 1.0)
+    scheduler._startup_timeout = 4.0
     with pytest.raises(WorkerCreationError, match=r"no room for role 'a'.*'CPU': 64.*'CPU': 1"):
         scheduler.create_workers(job("a", cpu=64))
+    assert caplog.text.count("waiting 4 s in all") == 1
     with pytest.raises(WorkerCreationError, match="asks for 9 devices and a node has 1"):
         scheduler.create_workers(job("a", gpu=9))
     scheduler._startup_timeout = TIMEOUT_S
