@@ -1,7 +1,7 @@
 """sbatch, squeue, scancel and srun that run a job on this machine; each is this file by its name.
 
 They take the options that ``SlurmScheduler`` gives, refuse all others, and keep one folder a job
-below FAKE_SLURM.
+below FAKE_SLURM. As long as there is a file ``full`` beside them no job begins.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ DIRECTIVES = {
     "gres",
     "mem",
 }
+WAIT_FOR_ROOM = 'while [ -e "$FULL" ]; do sleep 0.05; done; rm "$PENDING"; exec bash "$1"'
 
 
 def install(folder: Path) -> None:
@@ -56,19 +57,22 @@ def sbatch() -> int:
     if unknown := options.keys() - DIRECTIVES:
         sys.exit(f"sbatch: error: unrecognized options {unknown}")
     STATE.mkdir(exist_ok=True)
-    number = len(list(STATE.iterdir())) + 1
+    number = len(list(STATE.glob("[0-9]*"))) + 1
     job = STATE / str(number)
     job.mkdir()
     kept = os.environ if asked.export == "ALL" else {"PATH": os.environ["PATH"]}
     environment = {
         **kept,
         "FAKE_SLURM": str(STATE),
+        "FULL": str(STATE / "full"),
+        "PENDING": str(job / "pending"),
         "SLURM_JOB_ID": str(number),
         "SLURM_NTASKS": options["ntasks"],
     }
+    (job / "pending").touch()
     with open(options["output"], "ab") as log:
         process = subprocess.Popen(
-            ["bash", str(script)],
+            ["bash", "-c", WAIT_FOR_ROOM, "bash", str(script)],
             cwd=options["chdir"],
             env=environment,
             stdin=subprocess.DEVNULL,
@@ -98,15 +102,15 @@ def squeue() -> int:
     parser.add_argument("--noheader", action="store_true", required=True)
     parser.add_argument("--states", choices=["all"])
     parser.add_argument("--jobs", required=True)
-    parser.add_argument("--format", required=True, choices=["%T"])
+    parser.add_argument("--format", required=True, choices=["%T|%r"])
     options = parser.parse_args()
     job = STATE / options.jobs
     if not job.is_dir():
         sys.exit("slurm_load_jobs error: Invalid job id specified")
     if is_running(int((job / "batch").read_text())):
-        print("RUNNING")
+        print("PENDING|Resources" if (job / "pending").exists() else "RUNNING|None")
     elif (job / "state").exists():  # as for some minutes after its end
-        print((job / "state").read_text() if options.states else "")
+        print((job / "state").read_text() + "|None" if options.states else "")
     else:
         sys.exit("slurm_load_jobs error: Invalid job id specified")
     return 0

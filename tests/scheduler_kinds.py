@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import os
 import secrets
+import subprocess
+import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
@@ -15,6 +18,7 @@ import pytest
 
 from areal.infra.scheduler import LocalScheduler, RayScheduler, SlurmScheduler
 from areal.infra.scheduler.base import CommandScheduler
+from areal.utils.network import find_free_ports
 from tests import fake_slurm
 
 RAY_SETTINGS = {
@@ -75,6 +79,40 @@ def ray_cluster(num_nodes: int = 2, num_cpus: int = 4) -> Iterator[Any]:
     finally:
         ray.shutdown()
         cluster.shutdown()
+
+
+@contextmanager
+def started_by_hand(
+    folder: Path, **variables: str
+) -> Iterator[tuple[subprocess.Popen[bytes], str]]:
+    """A cluster without a token that this process is not connected to, and its RAY_TMPDIR.
+
+    Args:
+        folder: Gets the log.
+        **variables: Of its environment.
+    """
+    kept = {k: v for k, v in os.environ.items() if not k.startswith("RAY_AUTH")}
+    kept |= {"RAY_USAGE_STATS_ENABLED": "0"}
+    (port,) = find_free_ports(1, (6400, 7000))  # outside those of its workers
+    words = ["start", "--head", "--block", f"--port={port}", "--num-cpus=4"]
+    options = ["--include-dashboard=false", "--object-store-memory=100000000"]
+    log_path = folder / "ray.log"
+    with (
+        # A short path: Ray makes sockets in it.
+        tempfile.TemporaryDirectory(dir="/tmp") as scratch,
+        log_path.open("wb") as log,
+        subprocess.Popen(
+            [Path(sys.executable).with_name("ray"), *words, *options],
+            env={**kept, "RAY_TMPDIR": scratch, **variables},
+            stdout=log,
+            stderr=log,
+        ) as head,
+    ):
+        try:
+            until(lambda: "Ray runtime started" in log_path.read_text())
+            yield head, scratch
+        finally:
+            head.terminate()
 
 
 @contextmanager

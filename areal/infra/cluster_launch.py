@@ -86,6 +86,8 @@ class ClusterLauncher(Launcher):
         }
         if servers:
             self.servers = scheduler.start("servers", servers, together=False)
+            # Ranks would wait for them with all their devices, and in the end give up.
+            scheduler.await_places(self.servers)
         self.agents = scheduler.start("ranks", agents)
 
     def _command(

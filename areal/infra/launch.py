@@ -11,6 +11,7 @@ import logging
 import os
 import secrets
 import signal
+import socket
 import sys
 import time
 from dataclasses import dataclass
@@ -20,7 +21,7 @@ from typing import Any, Protocol
 
 from areal.api.errors import ArealError, RankError
 from areal.infra.managed_process import PARENT_VARIABLE, ManagedProcess
-from areal.utils.network import find_free_ports
+from areal.utils.network import reserve_ports
 
 logger = logging.getLogger("Launcher")
 
@@ -105,6 +106,7 @@ class Launcher:
         # Of this launcher alone: another one of the same run is refused, and says so here.
         self._verdict = plan.log_folder / f"verdict-{os.getpid()}"
         self._meeting = plan.log_folder / f"meeting-{os.getpid()}"
+        self._reserved: list[socket.socket] = []  # the servers' ports, for each of their starts
         self.servers: list[Process] = []
         # Each keeps some of the ranks, and ends with them.
         self.agents: list[Process] = []
@@ -115,7 +117,8 @@ class Launcher:
         """Start everything."""
         plan = self._plan
         environment = self._environment()
-        ports = find_free_ports(len(plan.server_commands))
+        self._reserved = reserve_ports(len(plan.server_commands))
+        ports = [sock.getsockname()[1] for sock in self._reserved]
         if ports:
             # Other users of this machine can connect too.
             environment[KEY_VARIABLE] = os.environ.get(KEY_VARIABLE) or secrets.token_hex(24)
@@ -156,6 +159,8 @@ class Launcher:
 
     def _close(self) -> None:
         """Free what the launcher itself holds."""
+        for sock in self._reserved:
+            sock.close()
 
     # --- the run
 

@@ -618,6 +618,25 @@ class RemoteInfEngine(InferenceEngine):
         proxy_addr: str | None = None,
         **kwargs: Any,
     ) -> int:
+        """Submit a row; see ``WorkflowExecutor.submit``.
+
+        Args:
+            *args: Those of the executor.
+            callback_addr: Not available: results are taken, not sent.
+            proxy_addr: For agents; the proxy that is taken is that of ``agent_wrapper``.
+            **kwargs: Those of the executor.
+
+        Raises:
+            NotImplementedError: Somebody wants to be called.
+            ValueError: A proxy is named, and ``agent_wrapper`` is not set.
+        """
+        if callback_addr is not None:
+            raise NotImplementedError("callback_addr: take results with wait()")
+        if proxy_addr is not None and self.workflow_executor.agent_wrapper is None:
+            raise ValueError(
+                f"proxy_addr={proxy_addr}: start an AgentProxy over this engine, and set "
+                "workflow_executor.agent_wrapper to its wrap"
+            )
         return self.workflow_executor.submit(*args, **kwargs)
 
     def wait(self, *args: Any, **kwargs: Any) -> list[dict[str, Any] | None]:

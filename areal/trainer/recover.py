@@ -84,6 +84,23 @@ def save_recover(
             shutil.rmtree(older, ignore_errors=True)
 
 
+def rollout_state(engine: Any) -> dict[str, Any]:
+    """Return what an inference engine has handed out and has under way."""
+    state = {"executor": engine.workflow_executor.state_dict()}
+    # Servers draw by the seeds of their requests, which the executor numbers.
+    if hasattr(engine, "random_state"):
+        state["random"] = engine.random_state()
+    return state
+
+
+def restore_rollout(engine: Any, state: Mapping[str, Any]) -> None:
+    """Have an inference engine that has not begun go on from ``rollout_state``."""
+    if "executor" in state:
+        engine.workflow_executor.load_state_dict(state["executor"])
+    if "random" in state:
+        engine.set_random_state(state["random"])
+
+
 def has_recover(folder: Path) -> bool:
     """Return whether there is a complete checkpoint."""
     return bool(_checkpoints(folder))

@@ -12,7 +12,16 @@ from areal.api.cli_args import RecoverConfig
 from areal.api.engine_api import InferenceEngine, TrainEngine
 from areal.api.errors import ArealError, ConfigError
 from areal.api.io_struct import FinetuneSpec, StepInfo, WeightUpdateMeta
-from areal.trainer.recover import RecoverState, find_recover, load_recover, save_recover
+from areal.engine.processes import is_first
+from areal.infra import RolloutController, TrainController
+from areal.trainer.recover import (
+    RecoverState,
+    find_recover,
+    load_recover,
+    restore_rollout,
+    rollout_state,
+    save_recover,
+)
 from areal.utils.evaluator import Evaluator
 from areal.utils.saver import Saver
 from areal.utils.stats_logger import StatsLogger
@@ -20,7 +29,8 @@ from areal.utils.timeutil import PeriodicTimer
 
 logger = logging.getLogger("Recover")
 
-Engines = TrainEngine | Mapping[str, TrainEngine]
+# A controller of them is as good.
+Engines = TrainEngine | TrainController | Mapping[str, TrainEngine | TrainController]
 
 
 class InValidRecoverInfo(ArealError, RuntimeError):  # noqa: N818  (AReaL's name)
@@ -42,9 +52,9 @@ class RecoverInfo:
 class RecoverHandler:
     """Write checkpoints to resume from, when they are due, and resume from the newest.
 
-    A checkpoint holds all engines with their optimisers and schedules, the random streams, and the
-    place in the dataset. It is complete or absent: a kill while one is written leaves the one
-    before.
+    A checkpoint holds all engines with their optimisers and schedules, the random streams, the
+    place in the dataset, and the rows that an engine's rollouts have under way. It is complete or
+    absent: a kill while one is written leaves the one before.
 
     Args:
         config: Where and when.
@@ -100,7 +110,9 @@ class RecoverHandler:
             "checkpoint_info": self._timer.state_dict(),
         }
         version = next(iter(engines.values())).get_version()
-        state = RecoverState(step, dataloader.state_dict(), {}, version, 0, infos)
+        rollouts = _rollouts(engines)
+        rollout = {} if rollouts is None else rollout_state(rollouts)
+        state = RecoverState(step, dataloader.state_dict(), rollout, version, 0, infos)
         save_recover(_folder(self.config), engines, state, not self.config.no_save_optim)
 
     def load(
@@ -110,7 +122,7 @@ class RecoverHandler:
         evaluator: Evaluator,
         stats_logger: StatsLogger,
         dataloader: Any,
-        inference_engine: InferenceEngine | None = None,
+        inference_engine: InferenceEngine | RolloutController | None = None,
         weight_update_meta: WeightUpdateMeta | None = None,
         inference_engine_update_from: str = "default",
         colocated_rollout: bool = False,
@@ -123,7 +135,8 @@ class RecoverHandler:
             evaluator: See ``saver``.
             stats_logger: See ``saver``.
             dataloader: Takes up its position.
-            inference_engine: Gets the weights, as the version of the step that comes.
+            inference_engine: Gets the weights, as the version of the step that comes, and the rows
+                that were under way; without it the engine that is connected gets those.
             weight_update_meta: How it gets them.
             inference_engine_update_from: Of several engines, the one whose weights it gets.
             colocated_rollout: Not used: an engine on the same devices gets weights as any other.
@@ -155,6 +168,9 @@ class RecoverHandler:
         stats_logger.load_state_dict(found.stats_logger_info)
         self._timer.load_state_dict(found.checkpoint_info)
         dataloader.load_state_dict(found.dataloader_info)
+        rollouts = _rollouts(engines) if inference_engine is None else inference_engine
+        if rollouts is not None and is_first():
+            restore_rollout(rollouts, state.rollout)
         if inference_engine is not None and weight_update_meta is not None:
             version = last.global_step + 1
             source = engines[inference_engine_update_from]
@@ -168,7 +184,13 @@ class RecoverHandler:
 
 
 def _by_name(engine: Engines) -> dict[str, Any]:
-    return {"default": engine} if isinstance(engine, TrainEngine) else dict(engine)
+    return dict(engine) if isinstance(engine, Mapping) else {"default": engine}
+
+
+def _rollouts(engines: Mapping[str, Any]) -> Any:
+    """Return what is connected to one of the engines; None where nothing is."""
+    connected = [each.inference_engine for each in engines.values()]
+    return next((each for each in connected if each is not None), None)
 
 
 def _folder(config: RecoverConfig) -> Path:

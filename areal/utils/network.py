@@ -49,6 +49,27 @@ def is_port_free(port: int) -> bool:
     return True
 
 
+def reserve_ports(count: int) -> list[socket.socket]:
+    """Return sockets that keep as many free ports for servers of this user's.
+
+    While a socket is open nobody finds its port free and no connection gets it by chance, but a
+    server that sets SO_REUSEADDR, as servers do, can listen there, and again after it died.
+
+    Args:
+        count: How many.
+
+    Raises:
+        ValueError: There are fewer free ports.
+    """
+    sockets: list[socket.socket] = []
+    for port in find_free_ports(count):
+        sock = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        sock.bind(("", port))
+        sockets.append(sock)
+    return sockets
+
+
 def find_free_ports(
     count: int,
     port_range: tuple[int, int] = _PORT_RANGE,

@@ -32,7 +32,8 @@ def throughput(settings: Settings, folder: Path) -> Iterator[Result]:
         for count, found in rates.items():
             found.append(_episodes_per_s(count, settings.scale_waves, folder))
     for count in (2, 4):
-        ours, alone = statistics.median(rates[count]), statistics.median(rates[1])
+        # Whatever else the machine does can only make a round slower.
+        ours, alone = max(rates[count]), max(rates[1])
         yield Result(
             f"scale.servers.{count}",
             f"episodes over {count} servers, {LATENCY_S * 1000:.0f} ms simulated latency",
@@ -40,7 +41,7 @@ def throughput(settings: Settings, folder: Path) -> Iterator[Result]:
             "/s",
             alone,
             "one server",
-            note=f"simulated: {SLOTS} answers at once in each server, no model; "
+            note=f"simulated: {SLOTS} answers at once in each server, no model; the best round, of "
             f"{spread(rates[count])}; one alone {spread(rates[1])}",
         )
 

@@ -27,7 +27,9 @@ def measure(settings: Settings, folder: Path) -> Iterator[Result]:
     """Yield start-up, CPU time of a call and memory of workers whose engine does nothing."""
     config = InferenceEngineConfig(backend="local:d1")
     rounds = [_measure_once(settings, config, folder / str(i)) for i in range(settings.cold_starts)]
-    start_s, call_ms, memory_mb = (statistics.median(each) for each in zip(*rounds, strict=True))
+    start_s, start_cpu_s, call_ms, memory_mb = (
+        statistics.median(each) for each in zip(*rounds, strict=True)
+    )
     engine, num_calls = RemoteLocalEngine(config), settings.scale_requests * _MORE_CALLS
     own = psutil.Process()
     before = _cpu_s([own])
@@ -37,6 +39,7 @@ def measure(settings: Settings, folder: Path) -> Iterator[Result]:
     own_mb = own.memory_full_info().pss / 2**20
     for name, what, unit, ours, alone in (
         ("start_s", f"from nothing to {_NUM_WORKERS} workers with an engine", "s", start_s, None),
+        ("start_cpu_s", "CPU of all processes until then", "s", start_cpu_s, None),
         ("call_ms", "CPU of both sides for a call of a worker's engine", "ms", call_ms, alone_ms),
         ("memory_mb", "memory of a worker whose engine does nothing", "MB", memory_mb, own_mb),
     ):
@@ -54,10 +57,11 @@ def measure(settings: Settings, folder: Path) -> Iterator[Result]:
 
 def _measure_once(
     settings: Settings, config: InferenceEngineConfig, folder: Path
-) -> tuple[float, float, float]:
+) -> tuple[float, float, float, float]:
     scheduler = LocalScheduler(experiment_name="e", trial_name="t", fileroot=str(folder))
     try:
-        started = time.perf_counter()
+        own = psutil.Process()
+        started, before = time.perf_counter(), _cpu_s([own])
         spec = SchedulingSpec(cpu=1, env_vars={"PYTHONPATH": str(ROOT)})
         ids = scheduler.create_workers(Job("worker", _NUM_WORKERS, [spec]))
         scheduler.get_workers("worker", _TIMEOUT_S)
@@ -69,8 +73,8 @@ def _measure_once(
 
         asyncio.run(make_engines())
         start_s = time.perf_counter() - started
-        own = psutil.Process()
         workers = [p for p in own.children() if "rpc_server" in " ".join(p.cmdline())]
+        start_cpu_s = _cpu_s([own, *workers]) - before
         memory_mb = sum(w.memory_full_info().pss for w in workers) / 2**20 / len(workers)
         before = _cpu_s([own, *workers])
         for _ in range(settings.scale_requests):
@@ -78,7 +82,7 @@ def _measure_once(
         call_ms = (_cpu_s([own, *workers]) - before) / settings.scale_requests * 1000
     finally:
         scheduler.close()
-    return start_s, call_ms, memory_mb
+    return start_s, start_cpu_s, call_ms, memory_mb
 
 
 def _cpu_s(processes: list[psutil.Process]) -> float:

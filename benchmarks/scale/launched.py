@@ -29,6 +29,7 @@ class _Usage:
     """Of a run's processes together; seconds and MB of 2**20 bytes."""
 
     first_step_s: float
+    first_step_cpu_s: float
     cpu_s_per_row: float
     memory_mb: float
 
@@ -43,6 +44,7 @@ def launched(settings: Settings, model: Path, folder: Path) -> Iterator[Result]:
     one, several = found.values()
     for field, what, unit in (
         ("first_step_s", "from the command to the first step, local:d2 + archon:d2", "s"),
+        ("first_step_cpu_s", "CPU of all processes until then", "s"),
         ("cpu_s_per_row", "CPU of all processes for a row of 8 samples", "s"),
         ("memory_mb", "memory of all processes at its peak (shares counted once)", "MB"),
     ):
@@ -85,7 +87,7 @@ def _run(settings: Settings, model: Path, folder: Path, rollout: str, actor: str
             time.sleep(_LOOK_EVERY_S)
     assert first_s is not None, "the run ended without a step"
     rows = (steps - 1) * _BATCH_SIZE
-    return _Usage(first_s, (sum(cpu_s.values()) - first_cpu_s) / rows, memory_mb)
+    return _Usage(first_s, first_cpu_s, (sum(cpu_s.values()) - first_cpu_s) / rows, memory_mb)
 
 
 def _look(pid: int, cpu_s: dict[int, float]) -> float:

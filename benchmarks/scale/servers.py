@@ -6,7 +6,7 @@ import asyncio
 import os
 import sys
 from collections.abc import Generator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +18,7 @@ from areal.api.workflow_api import RolloutWorkflow
 from areal.engine.remote import make_remote_engine
 from areal.infra.managed_process import ManagedProcess
 from areal.infra.remote_inf_engine import RemoteInfEngine
-from areal.utils.network import find_free_ports
+from areal.utils.network import reserve_ports
 from benchmarks.processes import ONE_THREAD
 from benchmarks.settings import ROOT
 
@@ -74,23 +74,34 @@ def running(commands: Sequence[Sequence[str]], folder: Path) -> Generator[list[M
 
 
 @contextmanager
+def reserved_ports(count: int) -> Generator[list[int]]:
+    """Give ports that nobody else gets, also while a server is started again."""
+    with ExitStack() as stack:
+        yield [stack.enter_context(sock).getsockname()[1] for sock in reserve_ports(count)]
+
+
+@contextmanager
 def served(
     model: Path, count: int, folder: Path
 ) -> Generator[tuple[list[str], list[ManagedProcess]]]:
     """Run ``areal serve`` processes and give their addresses, which may not answer yet."""
-    ports = find_free_ports(count)
     serve = [sys.executable, "-m", "areal.trainer.cli", "serve", str(model)]
-    with running([[*serve, "--port", str(port)] for port in ports], folder) as processes:
+    with (
+        reserved_ports(count) as ports,
+        running([[*serve, "--port", str(port)] for port in ports], folder) as processes,
+    ):
         yield [f"127.0.0.1:{port}" for port in ports], processes
 
 
 @contextmanager
 def instant(count: int, slots: int, latency_s: float, folder: Path) -> Generator[list[str]]:
     """Run servers without a model and give their addresses."""
-    ports = find_free_ports(count)
     command = [sys.executable, "-m", "benchmarks.scale.instant"]
-    commands = [[*command, str(port), str(slots), str(latency_s)] for port in ports]
-    with running(commands, folder):
+    arguments = (str(slots), str(latency_s))
+    with (
+        reserved_ports(count) as ports,
+        running([[*command, str(port), *arguments] for port in ports], folder),
+    ):
         yield [f"127.0.0.1:{port}" for port in ports]
 
 

@@ -352,12 +352,16 @@ def load_training_state(
     """
     import torch.distributed.checkpoint as dcp
 
-    _materialise(optimizer)
     parameters = dict(parameters)
-    state = _named_state(parameters.items(), optimizer, schedule)
     folder = Path(path) / TRAINING_STATE
     with _quiet_checkpoint():
         try:
+            saved = dcp.FileSystemReader(folder).read_metadata().state_dict_metadata
+            if any(key.startswith("optimizer.") for key in saved):
+                _materialise(optimizer)
+            else:  # saved before any step was taken
+                optimizer.state.clear()
+            state = _named_state(parameters.items(), optimizer, schedule)
             dcp.load(state, checkpoint_id=folder, no_dist=_is_alone())
         except (RuntimeError, ValueError, OSError, dcp.api.CheckpointException) as error:
             raise ConfigError(

@@ -472,6 +472,11 @@ class PackedTrainEngine(TrainEngine):
         """Name the inference engine; an embedded one over these weights needs no transfer."""
         self._inference = engine
 
+    @property
+    def inference_engine(self) -> InferenceEngine | None:
+        """What is connected; None before."""
+        return self._inference
+
     def update_weights(self, meta: WeightUpdateMeta) -> None:
         """Give the connected engine the weights: nothing moves where they are shared.
 

@@ -10,9 +10,16 @@ from typing import Any
 from areal.api.alloc_mode import ModelAllocation
 from areal.api.config.rollout import InferenceEngineConfig
 from areal.api.engine_api import InferenceEngine
+from areal.api.errors import ConfigError
 from areal.api.io_struct import LocalInfServerInfo, ModelRequest, ModelResponse, WeightUpdateMeta
+from areal.api.registry import import_from_string
 from areal.api.scheduler_api import Job, Scheduler, Worker
 from areal.infra.staleness_manager import StalenessManager
+from areal.infra.workflow_executor import WorkflowExecutor
+from areal.utils.hf_utils import load_hf_tokenizer
+
+# By its path: it lies above this package, and needs the packages of agents.
+_PROXY = "areal.experimental.openai.proxy:AgentProxy"
 
 
 class RolloutController:
@@ -42,12 +49,17 @@ class RolloutController:
         self._role = ""
         self.engine: Any = inf_engine(config)  # type: ignore[call-arg]  (engines take a config)
         self.server_infos: list[LocalInfServerInfo] = []
+        # Where training processes call this one, host:port; while an engine is connected.
+        self.callback_addr: str | None = None
+        self._proxy: Any = None
+        self._model_path = ""
 
     def initialize(
         self,
         role: str,
         server_args: dict[str, Any] | None = None,
         server_infos: Sequence[LocalInfServerInfo] | None = None,
+        **kwargs: Any,
     ) -> None:
         """Start a server for each data-parallel index, or use those that run, and connect to them.
 
@@ -56,18 +68,21 @@ class RolloutController:
             server_args: For the command line of each server; a ``base_gpu_id`` is that of the
                 first.
             server_infos: Servers that run already; none is started then.
+            **kwargs: Further arguments of the engine's ``initialize``.
 
         Raises:
             RuntimeError: A server ended before it was ready.
             TimeoutError: A server is not ready within ``config.setup_timeout``.
             SchedulerError: A worker could not be started, or failed.
         """
+        self._model_path = str((server_args or {}).get("model_path", ""))
         try:
             if server_infos is None and self.scheduler is not None:
                 server_infos = self._launch_in_workers(self.scheduler, role, server_args or {})
             self.server_infos = list(server_infos or self._launch(server_args or {}))
             addresses = [f"{info.host}:{info.port}" for info in self.server_infos]
-            self.engine.initialize(engine_id=role, addr=addresses, train_data_parallel_size=1)
+            kwargs = {"engine_id": role, "train_data_parallel_size": 1, **kwargs}
+            self.engine.initialize(addr=addresses, **kwargs)
         except BaseException:
             self.destroy()
             raise
@@ -116,6 +131,9 @@ class RolloutController:
 
     def destroy(self) -> None:
         """Stop the engine and end what was started; a second call does nothing."""
+        if self._proxy is not None:
+            self._proxy.stop()
+            self._proxy = None
         self.engine.destroy()
         self.server_infos = []
         if self.scheduler is not None and self._role:
@@ -123,18 +141,89 @@ class RolloutController:
             # A worker that is told to end destroys its engine, and that its server.
             self.scheduler.delete_workers(role)
 
-    # --- rollouts: arguments and results are those of InferenceEngine
+    # --- agents
 
-    def submit(self, *args: Any, **kwargs: Any) -> int:
+    def start_proxy(self, **options: Any) -> None:
+        """Start what agents reach the model through, if it does not run yet.
+
+        One proxy is enough: behind it are all servers.
+
+        Args:
+            **options: Further ones of ``AgentProxy``: ``gconfig``, ``eval_gconfig``,
+                ``temperature`` and ``host``.
+
+        Raises:
+            ConfigError: No tokenizer is known, or ``config.agent`` contradicts itself.
+        """
+        if self._proxy is not None:
+            return
+        path = self.config.tokenizer_path or self._model_path
+        if not path:
+            raise ConfigError(
+                "agents need a tokenizer with a chat template; set rollout.tokenizer_path"
+            )
+        make = import_from_string(_PROXY)
+        proxy = make(self.engine, load_hf_tokenizer(path), self.config.agent, **options)
+        proxy.start()
+        self._proxy, self.dispatcher.agent_wrapper = proxy, proxy.wrap
+
+    def get_proxy_addr(self, rank: int) -> str:
+        """Return the base URL by which agents reach the server of a data-parallel index.
+
+        Raises:
+            RuntimeError: No proxy runs.
+            IndexError: There is no such server.
+        """
+        if self._proxy is None:
+            raise RuntimeError("no proxy runs; call start_proxy() first")
+        if not 0 <= rank < len(self.server_infos):
+            raise IndexError(f"rank {rank} of {len(self.server_infos)} server(s) has no proxy")
+        return str(self._proxy.address)
+
+    def start_proxy_gateway(self, **options: Any) -> None:
+        """Start what outside programs begin sessions at: the proxy itself."""
+        self.start_proxy(**options)
+
+    @property
+    def proxy_gateway_addr(self) -> str:
+        """The base URL for outside programs.
+
+        Raises:
+            RuntimeError: None runs.
+        """
+        if self._proxy is None:
+            raise RuntimeError("no gateway runs; call start_proxy_gateway() first")
+        return str(self._proxy.address)
+
+    def _check_proxy(self, address: str | None) -> None:
+        if address is not None and (self._proxy is None or address != self._proxy.address):
+            raise ValueError(
+                f"the proxy {address} is not that of this controller; call start_proxy(), and pass "
+                "get_proxy_addr(0) or nothing"
+            )
+
+    # --- rollouts: further arguments, and results, are those of InferenceEngine
+
+    def submit(self, *args: Any, proxy_addr: str | None = None, **kwargs: Any) -> int:
+        self._check_proxy(proxy_addr)
         return self.engine.submit(*args, **kwargs)
 
     def wait(self, *args: Any, **kwargs: Any) -> list[dict[str, Any] | None]:
         return self.engine.wait(*args, **kwargs)
 
-    def rollout_batch(self, *args: Any, **kwargs: Any) -> list[dict[str, Any]]:
+    def wait_for_task(self, *args: Any, **kwargs: Any) -> dict[str, Any] | None:
+        return self.engine.wait_for_task(*args, **kwargs)
+
+    def rollout_batch(
+        self, *args: Any, proxy_addr: str | None = None, **kwargs: Any
+    ) -> list[dict[str, Any]]:
+        self._check_proxy(proxy_addr)
         return self.engine.rollout_batch(*args, **kwargs)
 
-    def prepare_batch(self, *args: Any, **kwargs: Any) -> list[dict[str, Any]]:
+    def prepare_batch(
+        self, *args: Any, proxy_addr: str | None = None, **kwargs: Any
+    ) -> list[dict[str, Any]]:
+        self._check_proxy(proxy_addr)
         return self.engine.prepare_batch(*args, **kwargs)
 
     async def agenerate(self, req: ModelRequest) -> ModelResponse:
@@ -162,9 +251,22 @@ class RolloutController:
         self.engine.resume()
 
     @property
+    def dispatcher(self) -> WorkflowExecutor:
+        """What starts episodes and collects their results."""
+        found: WorkflowExecutor = self.engine.workflow_executor
+        return found
+
+    workflow_executor = dispatcher
+
+    @property
+    def runner(self) -> WorkflowExecutor:
+        """The same: its thread runs the episodes."""
+        return self.dispatcher
+
+    @property
     def staleness_manager(self) -> StalenessManager:
         """Bounds how far rollouts run ahead of training."""
-        return self.engine.workflow_executor.staleness_manager
+        return self.dispatcher.staleness_manager
 
     def get_capacity(self) -> int:
         """Return how many more rows may be started now."""

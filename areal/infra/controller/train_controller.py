@@ -237,10 +237,18 @@ class TrainController:
         is_on_one_machine = bool(getattr(self.scheduler, "is_on_one_machine", True))
         key = getattr(self.scheduler, "key", "")
         self._callbacks = CallbackServer(rollout.engine, key, is_on_one_machine)
-        callback = RolloutCallback(self._callbacks.start())
+        rollout.callback_addr = self._callbacks.start()
+        callback = RolloutCallback(rollout.callback_addr)
         self._shared_call("connect_engine", (callback, meta), {})
 
+    @property
+    def inference_engine(self) -> RolloutController | None:
+        """What is connected; None before."""
+        return self.rollout
+
     def _disconnect(self) -> None:
+        if self.rollout is not None:
+            self.rollout.callback_addr = None
         self.rollout = None
         if self._callbacks is not None:
             self._callbacks.stop()

@@ -15,6 +15,7 @@ import inspect
 import logging
 import os
 import signal
+import socket
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -31,7 +32,7 @@ from areal.infra.launch import KEY_VARIABLE
 from areal.infra.managed_process import PARENT_VARIABLE
 from areal.infra.rpc import wire
 from areal.utils import name_resolve, names
-from areal.utils.network import find_free_ports, gethostip, is_loopback
+from areal.utils.network import gethostip, is_loopback, reserve_ports
 
 logger = logging.getLogger("RpcServer")
 
@@ -85,7 +86,7 @@ class RpcServer:
         self._offered: dict[str, frozenset[str]] = {}
         self._thread = ThreadPoolExecutor(num_threads, "areal-engine")
         self._calls: OrderedDict[str, asyncio.Future[Any]] = OrderedDict()
-        self._ports: set[int] = set()
+        self._reserved: list[socket.socket] = []
         self._runner: web.AppRunner | None = None
 
     def offer(self, name: str, engine: Any, methods: frozenset[str]) -> None:
@@ -141,6 +142,8 @@ class RpcServer:
                 logger.exception("an engine could not be destroyed")
         if self._runner is not None:
             await self._runner.cleanup()
+        for sock in self._reserved:
+            sock.close()
         self._thread.shutdown(wait=False, cancel_futures=True)
 
     # --- the way of a request
@@ -196,9 +199,9 @@ class RpcServer:
         os.environ.update({str(name): str(value) for name, value in body["env"].items()})
 
     async def _alloc_ports(self, body: dict[str, Any]) -> list[int]:
-        found = find_free_ports(int(body["count"]), exclude_ports=self._ports)
-        self._ports.update(found)
-        return found
+        reserved = reserve_ports(int(body["count"]))
+        self._reserved += reserved
+        return [sock.getsockname()[1] for sock in reserved]
 
     async def _create_engine(self, body: dict[str, Any]) -> str:
         name = str(body.get("engine_name") or "engine")

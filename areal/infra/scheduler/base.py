@@ -157,6 +157,9 @@ class CommandScheduler(Scheduler):
             WorkerCreationError: There is no room for them, or they cannot be started.
         """
 
+    def await_places(self, processes: Sequence[Process]) -> None:
+        """Wait until commands that were started have a place, however long that takes."""
+
     def close(self) -> None:
         """End all workers, and free what the scheduler itself holds."""
         self.delete_workers(reverse_order=True)

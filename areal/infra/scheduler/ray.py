@@ -7,6 +7,7 @@ What is trained and generated never goes through Ray.
 from __future__ import annotations
 
 import logging
+import math
 import os
 import secrets
 import time
@@ -34,6 +35,7 @@ _OWN_VARIABLES = (
 _OWN_PREFIXES = ("RAY_", "SLURM_")
 _ANSWER_TIMEOUT_S = 30.0
 _PLACE_ATTEMPTS = 4
+_TELL_AFTER_S = 10.0
 _KILLED = -9
 
 
@@ -299,19 +301,25 @@ class RayScheduler(CommandScheduler):
             for bundle in bundles
         ]
         group = placement_group(bundles, strategy=strategy, name=f"{self.experiment_name}:{role}")
-        give_up_at = time.monotonic() + self._startup_timeout
+        started = time.monotonic()
+        waited_s, tell_after_s = 0.0, _TELL_AFTER_S
         # In short waits: Ray's own does not let signals through.
-        while not (is_ready := group.wait(1)) and time.monotonic() < give_up_at:
-            continue
-        if not is_ready:
-            remove_placement_group(group)
+        while not group.wait(1):
+            waited_s = time.monotonic() - started
+            if waited_s < min(tell_after_s, self._startup_timeout):
+                continue
             nodes = [node["Resources"] for node in ray.nodes() if node["Alive"]]
             has = [{name: node.get(name, 0) for name in ("CPU", "GPU", "memory")} for node in nodes]
-            raise WorkerCreationError(
-                f"the cluster has no room for role {role!r} in {self._startup_timeout:g} s: it "
-                f"asks for {bundles}, and the nodes have {has}, partly in use; see cpu, gpu and "
-                "mem (GiB) of scheduling_spec"
+            trouble = (
+                f"the cluster has no room for role {role!r} in {waited_s:.0f} s: it asks for "
+                f"{bundles}, and the nodes have {has}, partly in use; see cpu, gpu and mem (GiB) "
+                "of scheduling_spec"
             )
+            if waited_s >= self._startup_timeout:
+                remove_placement_group(group)
+                raise WorkerCreationError(trouble)
+            logger.warning("%s; waiting %g s in all", trouble, self._startup_timeout)
+            tell_after_s = math.inf
         return group
 
     def delete_workers(self, role: str | None = None, reverse_order: bool = False) -> None:

@@ -26,6 +26,7 @@ logger = logging.getLogger("SlurmScheduler")
 _PROGRAMS = ("sbatch", "squeue", "scancel", "srun")
 _STATE_VALID_S = 5.0
 _CALL_TIMEOUT_S = 60.0
+_TELL_EVERY_S = 600.0
 # Slurm gives a cancelled job 30 seconds before it kills what is left.
 _KILL_WAIT_S = 40.0
 _ALIVE_S = 60.0
@@ -89,20 +90,28 @@ class BatchJob:
         self._is_over = False
         self._asked_at = float("-inf")
         self._sent: set[int] = set()
+        self._tell_at = 0.0  # that it waits
 
     def is_over(self) -> bool:
         """Return whether it has ended; Slurm is asked every five seconds at most."""
         if not self._is_over and time.monotonic() - self._asked_at > _STATE_VALID_S:
             self._asked_at = time.monotonic()
-            query = ("--noheader", "--states=all", "--jobs", self.id, "--format", "%T")
+            query = ("--noheader", "--states=all", "--jobs", self.id, "--format", "%T|%r")
             found = _call("squeue", *query)
             if found.returncode == 0 or "Invalid job id" in found.stderr:
-                state = found.stdout.strip()
+                state, _, reason = found.stdout.strip().partition("|")
                 self._is_over = not state or state in _OVER
                 self._state = state
+                if self.is_waiting() and time.monotonic() >= self._tell_at:
+                    self._tell_at = time.monotonic() + _TELL_EVERY_S
+                    logger.warning("job %s of Slurm waits for its place: %s", self.id, reason)
             else:  # a controller that is busy says nothing about the job
                 logger.warning("squeue: %s", found.stderr.strip())
         return self._is_over
+
+    def is_waiting(self) -> bool:
+        """Return whether it had no place yet when Slurm was asked last."""
+        return self._state in ("PENDING", "CONFIGURING")
 
     def end_state(self) -> str:
         """Return how a job that is over ended, such as "NODE_FAIL"; "" where Slurm has forgotten.
@@ -360,6 +369,13 @@ class SlurmScheduler(CommandScheduler):
         # In a thread: a job that is submitted while a signal arrives is known, and ended.
         self._submitted.append(self._threads.submit(_submit, batch))
         return self._submitted[-1].result()
+
+    def await_places(self, processes: Sequence[Process]) -> None:
+        jobs = {process.job for process in processes if isinstance(process, SlurmProcess)}
+        while any(
+            isinstance(job, BatchJob) and not job.is_over() and job.is_waiting() for job in jobs
+        ):
+            time.sleep(0.1)
 
     def close(self) -> None:
         for submitted in self._submitted:

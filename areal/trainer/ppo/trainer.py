@@ -25,7 +25,6 @@ from areal.api.errors import ConfigError, TrajectoryError
 from areal.api.io_struct import WeightUpdateMeta
 from areal.api.registry import resolve
 from areal.engine.inference import make_inference_engine
-from areal.engine.local.engine import LocalInferenceEngine
 from areal.engine.model.lora import BaseOfLora, base_model_path
 from areal.engine.model.shared_weights import SharedWeights
 from areal.engine.processes import is_first
@@ -47,6 +46,7 @@ from areal.trainer.ppo.minibatches import scattered_minibatches
 from areal.trainer.ppo.outputs import next_token_outputs
 from areal.trainer.ppo.policy_loss import needs_prox_logp
 from areal.trainer.ppo.stats import batch_statistics
+from areal.trainer.recover import restore_rollout, rollout_state
 from areal.trainer.report import EpisodeSample, ReportPaths
 from areal.trainer.runtime import make_colocated_engine, make_train_engine, uses_servers
 from areal.trainer.scores import RowScore, by_source, source_of, summarize
@@ -565,19 +565,11 @@ class PPOTrainer(BaseTrainer):
         return "reward", self.config.run.stop_at_reward
 
     def _rollout_state(self) -> dict[str, Any]:
-        if self.rollout is None:
-            return {}
-        state = {"executor": self.rollout.workflow_executor.state_dict()}
-        if isinstance(self.rollout, LocalInferenceEngine):
-            state["random"] = self.rollout.random_state()
-        return state
+        return {} if self.rollout is None else rollout_state(self.rollout)
 
     def _restore_rollout(self, state: dict[str, Any]) -> None:
-        if self.rollout is None:
-            return
-        self.rollout.workflow_executor.load_state_dict(state["executor"])
-        if isinstance(self.rollout, LocalInferenceEngine) and "random" in state:
-            self.rollout.set_random_state(state["random"])
+        if self.rollout is not None:
+            restore_rollout(self.rollout, state)
 
     def close(self, status: str = "completed") -> ReportPaths | None:
         if self.rollout is not None:

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 from click.testing import CliRunner
 
@@ -22,10 +23,11 @@ from tests.integration.areal.test_launch import (
     has_step,
     rows_of,
     running,
+    start_nothing,
     start_script,
     wait_until,
 )
-from tests.scheduler_kinds import ray_cluster, slurm_programs
+from tests.scheduler_kinds import RAY_SETTINGS, ray_cluster, slurm_programs, started_by_hand
 from tests.tiny_runs import rl_yaml, train_stats
 
 SMALL = [{"cpu": 1, "mem": 1}]
@@ -115,6 +117,31 @@ def test_what_slurm_runs_ends_with_the_launcher(slurm: Path, number: int) -> Non
     assert len(train_stats(slurm)) == steps
 
 
+@pytest.mark.slow
+def test_jobs_may_wait_longer_for_a_place_than_servers_for_answers(
+    slurm: Path, undisturbed: list[Any]
+) -> None:
+    write_config(slurm, "slurm")
+    full = slurm.parent / "jobs" / "full"
+    full.parent.mkdir()
+    full.touch()
+    launcher = start(slurm)
+    submitted = full.with_name("1") / "pending"
+    wait_until(submitted.exists, launcher, "the servers' job is queued")
+    launcher.send_signal(signal.SIGTERM)
+    output = launcher.communicate(timeout=TIMEOUT_S)[0]
+    assert launcher.returncode in (130, 143), output
+    assert "Traceback" not in output
+    assert not running(slurm)
+    launcher = start(slurm, "rollout.setup_timeout=10")
+    wait_until(full.with_name("2").is_dir, launcher, "the servers' job is queued")
+    time.sleep(20)
+    assert not full.with_name("3").exists()  # ranks would give up
+    full.unlink()
+    assert "waits for its place: Resources" in finish(launcher)
+    assert_same_steps(slurm, undisturbed)
+
+
 def test_a_machine_without_slurm_is_refused(tmp_path: Path) -> None:
     write_config(tmp_path, "slurm")
     done = CliRunner().invoke(main, ["train", "-c", str(tmp_path / "config.yaml")])
@@ -166,8 +193,15 @@ def test_what_waits_for_a_place_ends_at_once(tmp_path: Path) -> None:
     assert not running(tmp_path)
 
 
+def is_checkpoint_begun(folder: Path) -> bool:
+    return any((folder / "e/t/recover").glob(".step_*"))
+
+
 @pytest.mark.slow
-def test_a_node_of_ray_that_goes_costs_no_row(tmp_path: Path, undisturbed: list[Any]) -> None:
+@pytest.mark.parametrize("moment", ["a step", "a checkpoint"])
+def test_a_node_of_ray_that_goes_costs_no_row(
+    tmp_path: Path, undisturbed: list[Any], moment: str
+) -> None:
     write_config(tmp_path, "ray", recover={"freq_steps": 1, "retries": 3})
     # Two processes on each node, of servers and ranks.
     with ray_cluster(num_nodes=1, num_cpus=2) as cluster:
@@ -178,9 +212,40 @@ def test_a_node_of_ray_that_goes_costs_no_row(tmp_path: Path, undisturbed: list[
             patch.setenv("RAY_ADDRESS", cluster.address)
             launcher = start(tmp_path)
         wait_until(lambda: has_step(tmp_path, 2), launcher, "two steps are done")
+        if moment == "a checkpoint":
+            wait_until(lambda: is_checkpoint_begun(tmp_path), launcher, moment, look_every_s=0.001)
         cluster.remove_node(node, allow_graceful=False)
         cluster.add_node(num_cpus=2, num_gpus=0, memory=64 << 30, object_store_memory=80 << 20)
         output = finish(launcher)
     assert "starting it again" in output
     assert_same_steps(tmp_path, undisturbed)
     assert not running(tmp_path)
+
+
+@pytest.mark.slow
+def test_without_its_head_a_cluster_ends_and_the_run_can_go_on(
+    tmp_path: Path, undisturbed: list[Any]
+) -> None:
+    write_config(tmp_path, "ray")
+    with pytest.MonkeyPatch.context() as patch:
+        # Ray's own patience, a minute; after it Ray ends the processes that it knows.
+        patch.setenv("RAY_gcs_rpc_server_reconnect_timeout_s", "5")
+        with started_by_hand(tmp_path) as (head, scratch):
+            patch.setenv("RAY_TMPDIR", scratch)
+            for name in RAY_SETTINGS:
+                patch.delenv(name, raising=False)
+            launcher = start(tmp_path, "total_train_steps=10000")
+            wait_until(lambda: has_step(tmp_path, 2), launcher, "two steps are done")
+            for each in psutil.Process(head.pid).children(recursive=True):
+                each.kill()
+            launcher.communicate(timeout=TIMEOUT_S)
+            assert launcher.returncode == 1
+            wait_until(lambda: not running(tmp_path), start_nothing(), "all processes are gone")
+    steps = len(train_stats(tmp_path)) + 2
+    overrides = ("cluster.n_nodes=1", "scheduler.type=local", f"total_train_steps={steps}")
+    output = finish(start(tmp_path, *overrides))
+    assert "resuming from step" in output
+    assert len(rows_of(tmp_path)) == steps
+    # The first run may have ended before as many.
+    for one, other in zip(rows_of(tmp_path), undisturbed, strict=False):
+        assert one == pytest.approx(other, abs=1e-4)

@@ -9,6 +9,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from safetensors.torch import load_file
@@ -20,11 +21,17 @@ from tests.integration.areal.conftest import ROOT, command, environment
 pytestmark = pytest.mark.heavy
 
 SCRIPT = Path(__file__).with_name("loop_for_areal.py")
+CONTROLLERS = Path(__file__).with_name("controllers_for_areal.py")
 TIMEOUT_S = 200
 
 
+def get_numbered_dataset(path: str, split: str | None = None, **_: Any) -> list[dict[str, Any]]:
+    """Returns 40 prompts, no two of them alike."""
+    return [{"messages": [{"role": "user", "content": f"{i:02}="}]} for i in range(40)]
+
+
 @pytest.fixture
-def named_server(warm_model: Path, tmp_path: Path) -> Iterator[None]:
+def named_server(warm_model: Path, tmp_path: Path) -> Iterator[str]:
     """A server whose address stands under the name of the trial."""
     with subprocess.Popen(
         command("serve", warm_model), env=environment(), stdout=subprocess.PIPE, text=True
@@ -33,7 +40,7 @@ def named_server(warm_model: Path, tmp_path: Path) -> Iterator[None]:
         line = server.stdout.readline()
         repository = NfsNameRecordRepository(tmp_path / "names")
         repository.add_subentry(names.gen_servers("e", "t"), line.split()[-1])
-        yield
+        yield line.split()[-1].removeprefix("http://")
         repository.reset()
         server.terminate()
         server.wait(TIMEOUT_S)
@@ -81,9 +88,10 @@ def write_config(folder: Path, model: Path) -> Path:
     return path
 
 
-def run(config: Path, *overrides: str) -> str:
+def run(config: Path, *overrides: str, script: Path = SCRIPT, server: str | None = None) -> str:
+    first = [] if server is None else [server]
     done = subprocess.run(
-        [sys.executable, SCRIPT, "--config", config, *overrides],
+        [sys.executable, script, *first, "--config", config, *overrides],
         env=environment(),
         cwd=ROOT,
         capture_output=True,
@@ -123,3 +131,41 @@ def test_the_loop_trains_saves_and_resumes(warm_model: Path, tmp_path: Path) -> 
     assert "epoch 1/10, step 4/10, 4/100 in all" in second
     assert "ppo_actor/" in second
     assert list((tmp_path / "board").iterdir())
+
+
+@pytest.mark.slow
+def test_a_loop_over_controllers_loses_no_row(
+    named_server: str, warm_model: Path, tmp_path: Path
+) -> None:
+    config = write_config(tmp_path, warm_model)
+    overrides = [
+        "rollout.max_head_offpolicyness=2",
+        "rollout.max_concurrent_rollouts=12",
+        f"train_dataset.path={__name__}.get_numbered_dataset",
+        "actor.scheduling_spec=[{cpu: 1, mem: 1}]",
+    ]
+
+    def go(steps: int) -> str:
+        words = [*overrides, f"total_train_steps={steps}"]
+        return run(config, *words, script=CONTROLLERS, server=named_server)
+
+    first = go(3)
+    assert "recovers: False" in first
+    assert "starting at step 0" in first
+    second = go(10)
+    assert "recovers: True" in second
+    assert "starting at step 3" in second
+    # What was under way when the first run ended is trained on by the second.
+    rows = re.findall(r"row .*?(\d\d)=", first + second)
+    assert sorted(rows) == [f"{i:02}" for i in range(40)]
+    models = tmp_path / "checkpoints" / getpass.getuser() / "e" / "t" / "default"
+    assert len(list(models.glob("epoch*"))) == 5
+    assert re.findall(r"evaluating at step (\d+)", first + second) == [
+        "1",
+        "2",
+        "4",
+        "6",
+        "8",
+        "10",
+    ]
+    assert "ppo_actor/" in second

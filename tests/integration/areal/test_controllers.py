@@ -19,11 +19,25 @@ from areal.api.cli_args import (
     InferenceEngineConfig,
     OptimizerConfig,
     PPOActorConfig,
+    PPOCriticConfig,
     SchedulingSpec,
     TrainEngineConfig,
 )
 from areal.engine import RemoteLocalEngine
-from areal.engine.fsdp_engine import FSDPDPOEngine, FSDPLMEngine, FSDPPPOActor, FSDPRWEngine
+from areal.engine.fsdp_engine import (
+    FSDPDPOEngine,
+    FSDPLMEngine,
+    FSDPPPOActor,
+    FSDPPPOCritic,
+    FSDPRWEngine,
+)
+from areal.experimental.engine.archon_engine import (
+    ArchonDPOEngine,
+    ArchonLMEngine,
+    ArchonPPOActor,
+    ArchonPPOCritic,
+    ArchonRWEngine,
+)
 from areal.infra import RolloutController, TrainController
 from areal.infra.controller import PPOActorController
 from areal.infra.scheduler import LocalScheduler
@@ -33,6 +47,7 @@ from areal.utils.data import pad_sequences_to_tensors
 from areal.utils.hf_utils import load_hf_tokenizer
 from areal.workflow.rlvr import RLVRWorkflow
 from tests.integration.areal.conftest import environment
+from tests.tiny_models import tiny_model
 from tests.tiny_runs import get_digits_rl_dataset
 
 pytestmark = pytest.mark.heavy
@@ -66,6 +81,10 @@ def actor_config(model: Path, backend: str) -> PPOActorConfig:
     )
 
 
+def slow(*backends: str) -> list[Any]:
+    return [pytest.param(each, marks=SLOW) for each in backends]
+
+
 def trajectories() -> list[dict[str, Any]]:
     """Returns groups of two answers to each of five prompts, of different lengths."""
     generator = torch.Generator().manual_seed(0)
@@ -83,13 +102,23 @@ def trajectories() -> list[dict[str, Any]]:
     return found
 
 
-@pytest.mark.parametrize("backend", ["fsdp:d2", pytest.param("fsdp:c2", marks=pytest.mark.slow)])
+@pytest.fixture(scope="module")
+def two_layers(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A model that two stages can share."""
+    folder = tmp_path_factory.mktemp("two-layers")
+    tiny_model("qwen3").save_pretrained(folder)
+    return folder
+
+
+@pytest.mark.parametrize("backend", ["fsdp:d2", *slow("fsdp:c2", "archon:d2", "archon:p2")])
 def test_controlled_processes_compute_what_one_does(
-    warm_model: Path, tmp_path: Path, scheduler: LocalScheduler, backend: str
+    two_layers: Path, tmp_path: Path, scheduler: LocalScheduler, backend: str
 ) -> None:
-    alone = FSDPPPOActor(actor_config(warm_model, "fsdp:d1"))
+    family = backend.partition(":")[0]
+    cls = {"fsdp": FSDPPPOActor, "archon": ArchonPPOActor}[family]
+    alone = cls(actor_config(two_layers, f"{family}:d1"))
     alone.initialize(None, SPEC)
-    actor = FSDPPPOActor.as_controller(actor_config(warm_model, backend), scheduler)
+    actor = cls.as_controller(actor_config(two_layers, backend), scheduler)
     assert type(actor) is PPOActorController
     assert isinstance(actor, TrainController)
     actor.initialize("actor", SPEC)
@@ -107,7 +136,7 @@ def test_controlled_processes_compute_what_one_does(
         path = tmp_path / type(engine).__name__
         engine.save(SaveLoadMeta(path=str(path), weight_format="hf", with_optim=False))
         results.append(load_file(path / "model.safetensors"))
-    before = load_file(warm_model / "model.safetensors")
+    before = load_file(two_layers / "model.safetensors")
     assert any(not before[name].equal(results[0][name]) for name in before)
     for name, expected in results[0].items():
         torch.testing.assert_close(results[1][name], expected, atol=1e-4, rtol=0)
@@ -124,6 +153,43 @@ def test_controlled_processes_compute_what_one_does(
     assert actor.is_data_parallel_head()
     actor.destroy()
     actor.destroy()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("cls", "backend"), [(FSDPPPOCritic, "fsdp:d2"), (ArchonPPOCritic, "archon:p2")]
+)
+def test_a_controlled_critic_values_as_one_process_does(
+    two_layers: Path, scheduler: LocalScheduler, cls: Any, backend: str
+) -> None:
+    def settings(backend: str) -> PPOCriticConfig:
+        return PPOCriticConfig(
+            experiment_name="e",
+            trial_name="t",
+            path=str(two_layers),
+            backend=backend,
+            dtype="float32",
+            is_critic=True,
+            optimizer=OptimizerConfig(lr=0.01, warmup_steps=0),
+            ppo_n_minibatches=1,
+            scheduling_spec=(SchedulingSpec(cpu=1),),
+        )
+
+    alone = cls(settings(f"{cls.backend_name}:d1"))
+    alone.initialize(None, SPEC)
+    critic = cls.as_controller(settings(backend), scheduler)
+    critic.initialize("critic", SPEC)
+    for _ in range(2):
+        rows = trajectories()
+        valued = [engine.compute_values(rows) for engine in (alone, critic)]
+        for one, other in zip(*valued, strict=True):
+            torch.testing.assert_close(one, other, atol=1e-4, rtol=0)
+        for engine in (alone, critic):
+            batch = copy.deepcopy(rows)
+            for row, values in zip(batch, valued[0], strict=True):
+                row |= {"values": values, "returns": values + 1.0}
+            engine.ppo_update(batch)
+    critic.destroy()
 
 
 @pytest.mark.parametrize(
@@ -198,18 +264,28 @@ def pairs(count: int) -> list[dict[str, Any]]:
     return rows
 
 
-@pytest.mark.parametrize("kind", ["rw", pytest.param("dpo", marks=SLOW), "lm"])
+@pytest.mark.parametrize(
+    ("cls", "backend"),
+    [
+        (FSDPRWEngine, "fsdp:d2"),
+        pytest.param(FSDPDPOEngine, "fsdp:d2", marks=SLOW),
+        (FSDPLMEngine, "fsdp:d2"),
+        pytest.param(ArchonRWEngine, "archon:d2", marks=SLOW),
+        pytest.param(ArchonDPOEngine, "archon:p2", marks=SLOW),
+        pytest.param(ArchonLMEngine, "archon:d2", marks=SLOW),
+    ],
+)
 def test_given_rows_are_shared_out_whole(
-    warm_model: Path, scheduler: LocalScheduler, kind: str
+    two_layers: Path, scheduler: LocalScheduler, cls: Any, backend: str
 ) -> None:
-    cls = {"rw": FSDPRWEngine, "dpo": FSDPDPOEngine, "lm": FSDPLMEngine}[kind]
+    kind = cls.__name__.removesuffix("Engine").removeprefix("FSDP").removeprefix("Archon").lower()
     config_class = DPOEngineConfig if kind == "dpo" else TrainEngineConfig
 
     def settings(backend: str) -> TrainEngineConfig:
         return config_class(
             experiment_name="e",
             trial_name="t",
-            path=str(warm_model),
+            path=str(two_layers),
             backend=backend,
             dtype="float32",
             is_critic=kind == "rw",
@@ -217,9 +293,9 @@ def test_given_rows_are_shared_out_whole(
             scheduling_spec=(SchedulingSpec(cpu=1),),
         )
 
-    alone = cls(settings("fsdp:d1"))
+    alone = cls(settings(f"{cls.backend_name}:d1"))
     alone.initialize(None, SPEC)
-    several = cls.as_controller(settings("fsdp:d2"), scheduler)
+    several = cls.as_controller(settings(backend), scheduler)
     several.initialize("actor", SPEC)
     assert several.group_size == (1 if kind == "lm" else 2)
     results = []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -16,6 +17,7 @@ import pytest
 
 from areal.api.cli_args import PPOConfig, load_expr_config
 from areal.trainer.ppo import PPOTrainer
+from areal.utils.network import is_port_free
 from tests.integration.areal.conftest import command, environment
 from tests.tiny_runs import MODEL, rl_yaml, train_stats
 
@@ -102,13 +104,18 @@ def running(folder: Path) -> list[int]:
     return found
 
 
-def wait_until(condition: Callable[[], Any], process: subprocess.Popen[str], what: str) -> Any:
+def wait_until(
+    condition: Callable[[], Any],
+    process: subprocess.Popen[str],
+    what: str,
+    look_every_s: float = 0.02,
+) -> Any:
     give_up_at = time.monotonic() + TIMEOUT_S
     while not (found := condition()):
         if process.poll() is not None:
             raise AssertionError(f"it ended before {what}:\n{process.communicate()[0]}")
         assert time.monotonic() < give_up_at, what
-        time.sleep(0.02)
+        time.sleep(look_every_s)
     return found
 
 
@@ -125,6 +132,12 @@ def listeners(launcher: subprocess.Popen[str]) -> list[tuple[str, str]]:
         for connection in psutil.Process(pid).net_connections("tcp")
         if connection.status == psutil.CONN_LISTEN
     ]
+
+
+def server_ports(launcher: subprocess.Popen[str]) -> list[int]:
+    """Returns the ports that the launcher has told its servers."""
+    lines = descendants(launcher.pid).values()
+    return [int(found[1]) for line in lines if (found := re.search(r" serve --port (\d+)", line))]
 
 
 def kill_one(launcher: subprocess.Popen[str], words: str, index: int = 0) -> None:
@@ -175,6 +188,8 @@ def test_a_launched_script_listens_here_alone_and_takes_its_processes_along(
     overrides = ("max_turns=2", "rollout.backend=local:d1", "actor.backend=archon:d2")
     launcher = start_script(tmp_path, *overrides)
     try:
+        (port,) = wait_until(lambda: server_ports(launcher), launcher, "a server is started")
+        assert not is_port_free(port)  # before the server itself is there
         wait_until(lambda: has_step(tmp_path, 1), launcher, "the first step")
         assert {address for _, address in listeners(launcher)} == {"127.0.0.1"}
     finally:

@@ -6,20 +6,21 @@ import asyncio
 import os
 import subprocess
 import sys
-import tempfile
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 
 from areal.api.cli_args import SchedulingSpec
 from areal.api.scheduler_api import Job
 from areal.infra.scheduler import RayScheduler
+from areal.infra.scheduler import ray as ray_scheduler
 from areal.infra.scheduler.exceptions import WorkerCreationError, WorkerFailedError
-from areal.utils.network import find_free_ports
 from tests.echo_worker import COMMAND, ENGINE
-from tests.scheduler_kinds import TIMEOUT_S, is_running, ray_cluster, until
+from tests.scheduler_kinds import TIMEOUT_S, is_running, ray_cluster, started_by_hand, until
 
 pytestmark = pytest.mark.slow
 
@@ -90,6 +91,32 @@ def test_a_node_that_goes_takes_its_workers_and_no_other(
     assert process.exit_code() is None
 
 
+def test_a_node_that_goes_while_its_worker_starts_is_made_up_for(
+    cluster: Any, scheduler: RayScheduler
+) -> None:
+    scheduler._startup_timeout = TIMEOUT_S
+    node = add_node(cluster, num_cpus=2)
+    # To open it takes until somebody reads it, as on a file system that hangs.
+    log = scheduler.log_dir / "goes-0.log"
+    log.parent.mkdir(parents=True)
+    os.mkfifo(log)
+    with ThreadPoolExecutor() as threads:
+        # Only the second node has room for it.
+        made = threads.submit(scheduler.create_workers, job("goes", cpu=2))
+        until(lambda: any("_Watcher.start" in " ".join(p.info["cmdline"] or ()) for p in look()))
+        cluster.remove_node(node, allow_graceful=False)
+        log.unlink()
+        add_node(cluster, num_cpus=2)
+        made.result(TIMEOUT_S)
+    scheduler.get_workers("goes", TIMEOUT_S)
+    (process,) = scheduler._processes["goes"]
+    assert process.num_starts == 1  # none of the restarts that it is given
+
+
+def look() -> Iterator[psutil.Process]:
+    return psutil.process_iter(["cmdline"])
+
+
 def test_the_launchers_variables_win(cluster: Any, tmp_path: Path) -> None:
     # What the node has is what this process had when the cluster was made.
     with pytest.MonkeyPatch.context() as patch:
@@ -109,10 +136,14 @@ def test_the_launchers_variables_win(cluster: Any, tmp_path: Path) -> None:
     scheduler.close()
 
 
-def test_what_has_no_room_is_refused_with_what_there_is(scheduler: RayScheduler) -> None:
-    scheduler._startup_timeout = 1.0
+def test_what_has_no_room_is_refused_with_what_there_is(
+    scheduler: RayScheduler, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(ray_scheduler, "_TELL_AFTER_S", 1.0)
+    scheduler._startup_timeout = 4.0
     with pytest.raises(WorkerCreationError, match=r"no room for role 'a'.*'CPU': 64.*'CPU': 1"):
         scheduler.create_workers(job("a", cpu=64))
+    assert caplog.text.count("waiting 4 s in all") == 1
     with pytest.raises(WorkerCreationError, match="asks for 9 devices and a node has 1"):
         scheduler.create_workers(job("a", gpu=9))
     scheduler._startup_timeout = TIMEOUT_S
@@ -171,25 +202,8 @@ def run_without_token(
 
 
 def test_a_cluster_that_was_started_by_hand_is_joined(tmp_path: Path) -> None:
-    (port,) = find_free_ports(1, (6400, 7000))  # outside those of its workers
-    words = ["start", "--head", "--block", f"--port={port}", "--num-cpus=4"]
-    options = ["--include-dashboard=false", "--object-store-memory=100000000"]
-    with (
-        # A short path: Ray makes sockets in it.
-        tempfile.TemporaryDirectory(dir="/tmp") as scratch,
-        (tmp_path / "ray.log").open("wb") as log,
-        subprocess.Popen(
-            [Path(sys.executable).with_name("ray"), *words, *options],
-            env=without_token(tmp_path, RAY_TMPDIR=scratch),
-            stdout=log,
-            stderr=log,
-        ) as head,
-    ):
-        try:
-            until(lambda: "Ray runtime started" in (tmp_path / "ray.log").read_text())
-            done = run_without_token(tmp_path, JOIN, RAY_TMPDIR=scratch)
-        finally:
-            head.terminate()
+    with started_by_hand(tmp_path, HOME=str(tmp_path), PYTHONPATH=str(ROOT)) as (_, scratch):
+        done = run_without_token(tmp_path, JOIN, RAY_TMPDIR=scratch)
     assert done.stdout.splitlines()[-1:] == ["up"], done.stderr
     assert not (tmp_path / ".ray").exists()
 

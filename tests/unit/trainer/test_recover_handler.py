@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -11,18 +13,24 @@ import torch
 from areal.api.cli_args import (
     BaseExperimentConfig,
     EvaluatorConfig,
+    InferenceEngineConfig,
     OptimizerConfig,
     RecoverConfig,
     SaverConfig,
     StatsLoggerConfig,
+    TrainDatasetConfig,
     TrainEngineConfig,
 )
 from areal.api.io_struct import FinetuneSpec, StepInfo
+from areal.api.workflow_api import RolloutWorkflow
 from areal.engine.fsdp_engine import FSDPEngine
+from areal.infra import WorkflowExecutor
+from areal.utils.dataloader import create_dataloader
 from areal.utils.evaluator import Evaluator
 from areal.utils.recover import InValidRecoverInfo, RecoverHandler, check_if_recover
 from areal.utils.saver import Saver
 from areal.utils.stats_logger import StatsLogger
+from tests.fakes import InstantEngine, trajectory
 from tests.tiny_models import tiny_model
 
 SPEC = FinetuneSpec(total_train_epochs=2, dataset_size=20, train_batch_size=4)
@@ -63,15 +71,70 @@ class Loop:
             Evaluator(EvaluatorConfig(**trial), SPEC),
             StatsLogger(experiment, SPEC),
         )
-        self.dataloader = Position()
+        self.dataloader: Any = Position()
 
     def dump(self, step: int) -> None:
         place = StepInfo(step // 5, step % 5, step, 5)
-        self.dataloader.place = 10 * step
+        if isinstance(self.dataloader, Position):
+            self.dataloader.place = 10 * step
         self.handler.dump(self.engines, place, *self.parts, self.dataloader)
 
-    def load(self) -> Any:
-        return self.handler.load(self.engines, *self.parts, self.dataloader)
+    def load(self, **options: Any) -> Any:
+        return self.handler.load(self.engines, *self.parts, self.dataloader, **options)
+
+
+class Numbered(RolloutWorkflow):
+    """Names its row by the reward."""
+
+    async def arun_episode(self, engine: Any, data: dict[str, Any]) -> dict[str, torch.Tensor]:
+        return trajectory(reward=float(data["row"]))
+
+
+@contextmanager
+def rolling_out() -> Iterator[Any]:
+    """Gives an engine whose rows run ahead of training by two batches of two."""
+    settings = {"consumer_batch_size": 2, "max_concurrent_rollouts": 6}
+    config = InferenceEngineConfig(backend="local:d1", max_head_offpolicyness=2, **settings)
+    engine = InstantEngine(lambda _: [1])
+    executor = WorkflowExecutor(config, engine)
+    executor.initialize()
+    engine.workflow_executor = executor  # type: ignore[attr-defined]  # as an inference engine has
+    yield engine
+    executor.destroy()
+
+
+@pytest.mark.parametrize("is_given", [True, False])
+def test_rows_that_are_under_way_come_back(tmp_path: Path, is_given: bool) -> None:
+    dataset = [{"row": i} for i in range(12)]
+    trained: list[int] = []
+
+    def train(loop: Loop, rollout: Any, steps: range) -> None:
+        for step in steps:
+            batch = rollout.workflow_executor.prepare_batch(loop.dataloader, Numbered())
+            trained.extend(int(each["rewards"]) for each in batch)
+            rollout.version = step + 1
+            rollout.workflow_executor.notify_version_changed()
+            loop.dump(step)
+
+    def loop() -> Loop:
+        made = Loop(tmp_path)
+        config = TrainDatasetConfig(path="", type="rl", batch_size=2)
+        made.dataloader = create_dataloader(dataset, 0, 1, config)
+        return made
+
+    with rolling_out() as rollout:
+        first = loop()
+        first.engines["default"].connect_engine(rollout)
+        assert first.load() is None
+        train(first, rollout, range(2))
+    with rolling_out() as rollout:
+        second = loop()
+        rollout.version = 2
+        if not is_given:
+            second.engines["default"].connect_engine(rollout)
+        second.load(inference_engine=rollout if is_given else None)
+        train(second, rollout, range(2, 6))
+    assert sorted(trained) == list(range(12))
 
 
 def test_all_engines_come_back_with_their_schedules(tmp_path: Path) -> None:

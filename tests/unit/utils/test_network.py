@@ -32,3 +32,20 @@ def test_excluded_ports_are_not_returned() -> None:
 def test_this_machine_has_a_name_and_an_address() -> None:
     assert network.gethostname()
     ipaddress.ip_address(network.gethostip())
+
+
+def test_a_reserved_port_is_kept_for_whoever_listens_there_later() -> None:
+    (reserved,) = network.reserve_ports(1)
+    port: int = reserved.getsockname()[1]
+    with reserved, socket.create_server(("127.0.0.1", 0)) as other:
+        assert not network.is_port_free(port)
+        # What died there is started again, though others have connected meanwhile.
+        for _ in range(2):
+            with socket.create_server(("127.0.0.1", port)) as server:
+                socket.create_connection(server.getsockname()).close()
+        with socket.socket() as client:
+            with pytest.raises(OSError, match="in use"):
+                client.bind(("127.0.0.1", port))
+            client.connect(other.getsockname())
+    with socket.socket() as client:
+        client.bind(("127.0.0.1", port))

@@ -5,27 +5,33 @@ from __future__ import annotations
 import asyncio
 import inspect
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from subprocess import Popen
 from typing import Any
 
+import httpx
 import pytest
 import torch
+from openai import AsyncOpenAI
 
 import areal
-from areal.api.cli_args import GenerationHyperparameters, InferenceEngineConfig
+from areal.api.cli_args import AgentConfig, GenerationHyperparameters, InferenceEngineConfig
+from areal.api.errors import ConfigError
 from areal.api.io_struct import LocalInfServerInfo, ModelRequest, WeightUpdateMeta
 from areal.api.workflow_api import RolloutWorkflow
 from areal.engine import RemoteSGLangEngine, RemotevLLMEngine, SGLangBackend
 from areal.infra import RemoteInfEngine, RolloutController
 from tests.fake_servers import FakeSGLang
+from tests.fakes import tiny_tokenizer
 
 ROOT = Path(__file__).parents[4]
 SERVE_A_FAKE = """
 import sys, threading
 sys.path.insert(0, sys.argv[1])
 from tests.fake_servers import FakeSGLang
+from tests.fakes import tiny_tokenizer
 
 server = FakeSGLang()
 server.port = int(sys.argv[2])
@@ -170,3 +176,110 @@ def test_a_server_that_fails_ends_the_others() -> None:
         controller.initialize("rollout")
     assert len(launcher.started) == 2
     assert all(process.poll() is not None for _, process in launcher.started)
+
+
+# --- agents
+
+
+class Agent:
+    """Asks once and takes the number of digits as its reward."""
+
+    async def run(self, data: dict[str, Any], **extra: Any) -> float:
+        client = AsyncOpenAI(
+            base_url=extra["base_url"], api_key=extra["api_key"], http_client=extra["http_client"]
+        )
+        answer = await client.chat.completions.create(
+            model="default", messages=data["messages"], max_tokens=4
+        )
+        return float(len(answer.choices[0].message.content or ""))
+
+
+ROW = {"messages": [{"role": "user", "content": "1+1="}]}
+
+
+@pytest.fixture
+def with_tokenizer(controller: RolloutController, tmp_path: Path) -> RolloutController:
+    tiny_tokenizer().save_pretrained(tmp_path)
+    controller.config.tokenizer_path = str(tmp_path)
+    return controller
+
+
+def test_agents_reach_the_servers_by_a_proxy(with_tokenizer: RolloutController) -> None:
+    controller = with_tokenizer
+    meta = WeightUpdateMeta("disk", path="/w", version=1)
+    asyncio.run(controller.update_weights_from_disk(meta))
+    controller.set_version(1)
+    controller.start_proxy()
+    controller.start_proxy()  # it runs already
+    address = controller.get_proxy_addr(0)
+    assert address.startswith("http://127.0.0.1:")
+    agent = f"{__name__}.Agent"
+    (found,) = controller.rollout_batch([ROW], agent, proxy_addr=address)
+    assert set(found["versions"].flatten().tolist()) == {-1, 1}
+    assert found["rewards"].item() > 0
+    controller.submit(ROW, agent, proxy_addr=address)
+    assert controller.wait(1, timeout=20) != [None]
+    assert len(controller.prepare_batch([[ROW]], agent, proxy_addr=address)) == 1
+    with pytest.raises(ValueError, match="not that of this controller"):
+        controller.submit(ROW, agent, proxy_addr="http://127.0.0.1:9")
+    with pytest.raises(IndexError, match="1 server"):
+        controller.get_proxy_addr(1)
+    controller.destroy()
+    with pytest.raises(RuntimeError, match="start_proxy"):
+        controller.get_proxy_addr(0)
+    with pytest.raises(httpx.ConnectError):
+        httpx.get(f"{address}/health", trust_env=False)
+
+
+def test_outside_programs_reach_them_by_the_gateway(with_tokenizer: RolloutController) -> None:
+    controller = with_tokenizer
+    controller.config.agent.mode = "online"
+    with pytest.raises(RuntimeError, match="start_proxy_gateway"):
+        _ = controller.proxy_gateway_addr
+    controller.start_proxy_gateway()
+    controller.submit({}, None)
+    with httpx.Client(base_url=controller.proxy_gateway_addr, trust_env=False) as client:
+
+        def post(path: str, key: str, **body: Any) -> dict[str, Any]:
+            answer = client.post(path, json=body, headers={"Authorization": f"Bearer {key}"})
+            assert answer.status_code == 200, answer.text
+            found: dict[str, Any] = answer.json()
+            return found
+
+        give_up_at = time.monotonic() + 20
+        while True:  # the row begins a moment after it was submitted
+            try:
+                session = post("/rl/start_session", AgentConfig().admin_api_key)
+                break
+            except AssertionError:
+                assert time.monotonic() < give_up_at
+                time.sleep(0.01)
+        key = session["api_key"]
+        post("/chat/completions", key, messages=ROW["messages"], max_tokens=4)
+        post("/rl/set_reward", key, reward=0.5)
+        post("/rl/end_session", key)
+    (found,) = controller.wait(1, timeout=20)
+    assert found is not None
+    assert found["rewards"].tolist() == [0.5]
+
+
+def test_a_proxy_needs_a_tokenizer(controller: RolloutController) -> None:
+    with pytest.raises(ConfigError, match=r"rollout\.tokenizer_path"):
+        controller.start_proxy()
+
+
+def test_what_waits_for_callbacks_is_told_that_there_are_none(
+    controller: RolloutController,
+) -> None:
+    with pytest.raises(NotImplementedError, match=r"wait\(\)"):
+        controller.submit({"prompt": [1]}, Workflow(), callback_addr="127.0.0.1:9")
+
+
+def test_what_starts_episodes_is_shown(controller: RolloutController) -> None:
+    controller.pause()
+    task = controller.submit({"prompt": [1]}, Workflow())
+    assert controller.dispatcher.get_stats().enqueued == 1
+    assert controller.runner is controller.dispatcher
+    controller.resume()
+    assert controller.wait_for_task(task, timeout=20) is not None
+    assert controller.callback_addr is None

@@ -188,7 +188,7 @@ def test_a_job_ends_when_its_launcher_was_killed(tmp_path: Path) -> None:
             assert launcher.stdout.readline() == b"ready\n"
             time.sleep(4)  # longer than a job outlives its launcher
             running = subprocess.run(
-                ["squeue", "--noheader", "--jobs=1", "--format=%T"], check=False
+                ["squeue", "--noheader", "--jobs=1", "--format=%T|%r"], check=False
             )
             assert running.returncode == 0
             launcher.send_signal(signal.SIGKILL)
@@ -198,7 +198,7 @@ def test_a_job_ends_when_its_launcher_was_killed(tmp_path: Path) -> None:
             assert time.monotonic() < give_up_at
             time.sleep(0.2)
             running = subprocess.run(
-                ["squeue", "--noheader", "--jobs=1", "--format=%T"],
+                ["squeue", "--noheader", "--jobs=1", "--format=%T|%r"],
                 check=False,
                 capture_output=True,
             )
@@ -212,9 +212,9 @@ def fails(process: Any) -> int:
     return int(code)
 
 
-def end_job(state: str, folder: Path) -> None:
-    """End the first job as Slurm does: at once, so that no task notes anything."""
-    path = folder / "jobs" / "1"
+def end_job(state: str, folder: Path, number: int = 1) -> None:
+    """End a job as Slurm does: at once, so that no task notes anything."""
+    path = folder / "jobs" / str(number)
     (path / "state").write_text(state)
     for group in path.glob("group-*"):
         os.killpg(int(group.name.partition("-")[2]), signal.SIGKILL)
@@ -263,6 +263,35 @@ def test_accounting_knows_what_the_queue_has_forgotten(
         (tmp_path / "jobs/1/state").unlink()
         assert fails(process) == 143
         assert "is CANCELLED" in caplog.text
+        scheduler.close()
+
+
+def test_what_waits_for_its_place_is_told_and_awaited(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(slurm, "_STATE_VALID_S", 0.2)
+    full = tmp_path / "jobs" / "full"
+    with slurm_programs(tmp_path):
+        full.parent.mkdir()
+        full.touch()
+        scheduler = make(tmp_path)
+        scheduler.create_workers(job())
+        timer = threading.Timer(1.0, full.unlink)
+        timer.start()
+        scheduler.await_places(scheduler._processes["a"])
+        assert not full.exists()
+        timer.join()
+        assert caplog.text.count("job 1 of Slurm waits for its place: Resources") == 1
+        scheduler.get_workers("a", TIMEOUT_S)
+        scheduler.close()
+        # What ends while it waits is not waited for.
+        full.touch()
+        scheduler = make(tmp_path)
+        scheduler.create_workers(job())
+        end_job("CANCELLED", tmp_path, 2)
+        (process,) = scheduler._processes["a"]
+        scheduler.await_places([process])
+        assert process.exit_code() == 143
         scheduler.close()
 
 
