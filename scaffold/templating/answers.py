@@ -88,6 +88,9 @@ def check_answer(question: Answer, value: Any) -> AnswerValue:
     Raises:
         RequestError: The value is not acceptable.
     """
+    if question.multiple and isinstance(value, list | tuple):
+        texts = [str(check_answer(question, each)) for each in cast("list[Any]", value)]
+        return texts[0] if len(texts) == 1 else texts
     types: dict[str, type] = {"str": str, "int": int, "float": float, "bool": bool}
     # Ranges are compared as floats, and a TOML file may hold an int of any length.
     limit = sys.float_info.max
@@ -104,7 +107,7 @@ def check_answer(question: Answer, value: Any) -> AnswerValue:
         _check_text(question, value)
     else:
         _check_range(question, float(value), "")
-    return value
+    return cast("AnswerValue", value)
 
 
 def parse_answer(question: Answer, text: str) -> AnswerValue:
@@ -113,6 +116,13 @@ def parse_answer(question: Answer, text: str) -> AnswerValue:
     Raises:
         RequestError: The text stands for none.
     """
+    if question.multiple and text.startswith("["):
+        import json
+
+        try:
+            return check_answer(question, json.loads(text))
+        except ValueError as error:
+            raise _refusal(question, f"is not a JSON list of texts: {error}") from error
     words = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
     try:
         if question.type == "bool":
