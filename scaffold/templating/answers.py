@@ -6,6 +6,7 @@ import math
 import re
 import sys
 from collections.abc import Mapping
+from keyword import iskeyword
 from typing import Any, cast
 
 from scaffold.errors import RequestError
@@ -160,8 +161,8 @@ def _check_by_name(question: Answer, value: str) -> None:
             re.compile(value)
         except re.error as error:
             raise _refusal(question, f"is not a regular expression: {error}") from error
-    elif question.check == "identifier" and not value.isidentifier():
-        raise _refusal(question, f"must be a Python identifier, not {value[:80]!r}")
+    elif question.check == "identifier" and (not value.isidentifier() or iskeyword(value)):
+        raise _refusal(question, f"must be a Python identifier and no keyword, not {value[:80]!r}")
     elif question.check == "dotted":
         parts = re.split(r"[.:]", value)
         if len(parts) < 2 or not all(part.isidentifier() for part in parts):

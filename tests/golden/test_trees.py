@@ -64,6 +64,7 @@ EVERY_CHOICE: list[Case] = [
     ("reward", "last_number", ("exact",), {"take": "last_number"}),
     ("reward", "last_line", ("exact",), {"take": "last_line", "ignore_case": False}),
     ("reward", "marked_math", ("math",), {"marked_only": True, "decimals": 3}),
+    ("reward", "other_column", ("exact",), {"column": "numbers"}),
     ("reward", "captured", ("regex",), {"pattern": r"<answer>(.*?)</answer>"}),
     ("reward", "present", ("regex",), {"pattern": "[\"']{{.*}}\\\\n", "compare": "presence"}),
     ("reward", "asserted", ("code",), {**ASSERTS, "allow_unsandboxed": True, "time_limit": 1.5}),
