@@ -2,7 +2,8 @@
 
 Request: symbol ("package.module:function"), rows (dataset rows or null), completions (rows with
 completions and perhaps the reward that they deserve), completions_file (where a person may keep
-them), case_rewards (what the cases of the unit's test expect), answers (of the unit), call_timeout_s.
+them), case_rewards (what the cases of the unit's test expect), answers (of the unit),
+call_timeout_s.
 """
 
 from __future__ import annotations
