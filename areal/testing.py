@@ -169,6 +169,26 @@ def check_trajectory(engine: ScriptedEngine, trajectory: dict[str, Any]) -> None
         ], key
 
 
+def check_turns(engine: ScriptedEngine, trajectory: dict[str, Any]) -> None:
+    """Assert that there is a sequence for each completion, in turn, trained on it alone."""
+    assert len(trajectory["input_ids"]) == len(engine.responses)
+    for turn, response in enumerate(engine.responses):
+        length = response.input_len + response.output_len
+        assert trajectory["attention_mask"][turn].tolist() == [
+            place < length for place in range(trajectory["attention_mask"].shape[1])
+        ]
+        before = response.input_len
+        for key, row in {
+            "input_ids": response.input_tokens + response.output_tokens,
+            "loss_mask": [0] * before + [1] * response.output_len,
+            "logprobs": [0.0] * before + response.output_logprobs,
+            "versions": [-1] * before + response.output_versions,
+            "turn_ids": [-1] * before + [turn] * response.output_len,
+        }.items():
+            found = trajectory[key][turn, :length].tolist()
+            assert [round(each, 6) for each in found] == [round(each, 6) for each in row], key
+
+
 class ChatServer(ThreadingHTTPServer):
     """Serve the OpenAI interface on this machine, with prepared answers.
 

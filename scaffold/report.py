@@ -56,6 +56,7 @@ class Report:
         target: Folder, layout and package of the target, or None.
         ok: Whether the command did what was asked; False makes the exit status 1.
         found: What was found out for the request, as lines.
+        hints: What to know that leaves no place to edit, such as how to train with the unit.
         text: What people read; without it the lists below are printed.
         extra: Further top-level keys of the JSON object (units, verdict, ...).
         error: What kept a part of it from being done; the report tells of the rest.
@@ -68,6 +69,7 @@ class Report:
     registered: tuple[Registration, ...] = ()
     configured: tuple[SetKey, ...] = ()
     next: tuple[Step, ...] = ()
+    hints: tuple[str, ...] = ()
     check: tuple[tuple[str, ...], ...] = ()
     unfinished: tuple[Step, ...] = ()
     warnings: tuple[str, ...] = ()
@@ -99,6 +101,7 @@ class Report:
             "registered": [row._asdict() for row in self.registered],
             "configured": [row._asdict() for row in self.configured],
             "next": [row._asdict() for row in self.next],
+            "hints": list(self.hints),
             "check": [list(argv) for argv in self.check],
             "unfinished": [row._asdict() for row in self.unfinished],
             "warnings": list(self.warnings),
@@ -120,6 +123,7 @@ class Report:
         rows = rows or ["nothing to do"]
         rows = [*(f"found      {line}" for line in self.found), *rows]
         rows += [f"next       {step.file}:{step.line}  {step.why}" for step in self.next]
+        rows += [f"hint       {hint}" for hint in self.hints]
         rows += [f"check      {' '.join(argv)}" for argv in self.check]
         return "\n".join(rows) + "\n"
 

@@ -78,15 +78,29 @@ def looks_local(path: str) -> bool:
     )
 
 
+def value_at(row: Mapping[str, Any], column: str) -> Any:
+    """Return what a row holds in a column, or inside an object: ``solution.final``.
+
+    A column of that whole name comes first. What is missing inside an object is None.
+    """
+    if column in row:
+        return row[column]
+    first, _, rest = column.partition(".")
+    value = row.get(first)
+    return value_at(value, rest) if rest and isinstance(value, Mapping) else None
+
+
 def require_columns(rows: RawRows, columns: Sequence[str], origin: str) -> None:
-    """Check that every row has the columns.
+    """Check that every row has the columns; of ``solution.final`` it has to have ``solution``.
 
     Raises:
         ValueError: One is missing; the message lists those that are there.
     """
 
     def check(found: Iterable[str], place: str) -> None:
-        missing = [column for column in columns if column not in found]
+        missing = [
+            column for column in columns if not {column, column.partition(".")[0]} & {*found}
+        ]
         if missing:
             raise ValueError(
                 f"{place} lacks the column {missing[0]!r}; needed: {', '.join(columns)}; "

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from areal.utils import logging
 from areal.utils.hf_utils import apply_chat_template
 
-from .files import RawRows, looks_local, read_local, require_columns
+from .files import RawRows, looks_local, read_local, require_columns, value_at
 
 if TYPE_CHECKING:
     from datasets import Dataset
@@ -23,23 +23,31 @@ Messages = list[dict[str, Any]]
 # --- rows of a source ---------------------------------------------------------------------------
 
 
-def load_rows(path: str, split: str | None, columns: Sequence[str]) -> list[Row]:
+def load_rows(path: str, split: str | None, columns: Sequence[str | list[str]]) -> list[Row]:
     """Load the rows of a source that have a value in every column, values as the source has them.
 
     Args:
         path: What `areal.dataset.files.read_local` reads, else a hub id.
         split: Such as "train", which None stands for.
-        columns: The ones that are needed; others are left out.
+        columns: The ones that are needed; others are left out. ``solution.final`` is what the
+            object in ``solution`` holds there. Of a list one column with a value is enough.
+
+    Returns:
+        Rows of these columns, a dotted one under its whole name.
 
     Raises:
         ValueError: The source is not there, lacks a column, or has no such rows.
     """
     rows = _read(os.path.expanduser(path), split)
-    require_columns(rows, columns, path)
-    chosen = [{name: row[name] for name in columns} for row in rows]
-    whole = [row for row in chosen if all(value not in (None, "", []) for value in row.values())]
+    groups = [[each] if isinstance(each, str) else each for each in columns]
+    names = [name for group in groups for name in group]
+    require_columns(rows, names, path)
+    chosen = [{name: value_at(row, name) for name in names} for row in rows]
+    whole = [
+        row for row in chosen if all(any(_has_value(row[n]) for n in group) for group in groups)
+    ]
     if not whole:
-        raise ValueError(f"{path!r} has no rows with values in {list(columns)}, split {split!r}")
+        raise ValueError(f"{path!r} has no rows with values in {names}, split {split!r}")
     if len(whole) < len(chosen):
         logger.warning("%s: %d rows lack a value and go", path, len(chosen) - len(whole))
     return whole
@@ -53,6 +61,16 @@ def _read(path: str, split: str | None) -> RawRows:
     import datasets
 
     return datasets.load_dataset(path, split=split or "train")
+
+
+def _has_value(value: Any) -> bool:
+    return value not in (None, "", [])
+
+
+def join_texts(row: Mapping[str, Any], columns: Sequence[str]) -> str:
+    """Join the texts of columns, apart by an empty line; those without a value are left out."""
+    values = [value_at(row, column) for column in columns]
+    return "\n\n".join(str(value) for value in values if _has_value(value))
 
 
 def to_messages(value: Any, role: str = "user") -> Messages:

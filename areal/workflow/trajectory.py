@@ -9,6 +9,7 @@ import numpy as np
 import torch
 
 from areal.api.io_struct import ModelRequest
+from areal.utils.data import concat_padded_tensors
 from areal.utils.hf_utils import apply_chat_template
 
 if TYPE_CHECKING:
@@ -81,6 +82,7 @@ class Trajectory:
         self._logprobs: list[float] = []
         self._versions: list[int] = []
         self._turn_ids: list[int] = []
+        self._ends: list[int] = []
         self.num_turns = 0
 
     def __len__(self) -> int:
@@ -103,6 +105,7 @@ class Trajectory:
         self._logprobs += response.output_logprobs
         self._versions += response.output_versions
         self._turn_ids += [turn] * count
+        self._ends.append(len(self.input_ids))
 
     async def generate(self, engine: Any, gconfig: Any, tokenizer: Any) -> ModelResponse:
         """Have the engine go on from here, and append what it generates as the next turn."""
@@ -131,6 +134,33 @@ class Trajectory:
             "attention_mask": torch.ones((1, len(self.input_ids)), dtype=torch.bool),
             "rewards": torch.from_numpy(np.array([reward], np.float32)),
         }
+
+    def to_tensors_per_turn(self, rewards: Sequence[float]) -> dict[str, torch.Tensor]:
+        """Return a sequence for each completion, with a reward of its own.
+
+        A sequence ends where its completion ends, and is trained on that completion alone.
+
+        Args:
+            rewards: One for each completion, in turn.
+
+        Returns:
+            As `to_tensors`, with B = len(rewards) rows: [B, L] padded at the end, rewards [B].
+
+        Raises:
+            ValueError: There are more or fewer rewards than completions.
+        """
+        rows = []
+        for turn, (end, reward) in enumerate(zip(self._ends, rewards, strict=True)):
+            start = end - self._turn_ids[:end].count(turn)
+            row = Trajectory()
+            row.add_prompt(self.input_ids[:start])
+            row.input_ids += self.input_ids[start:end]
+            row._loss_mask += self._loss_mask[start:end]
+            row._logprobs += self._logprobs[start:end]
+            row._versions += self._versions[start:end]
+            row._turn_ids += self._turn_ids[start:end]
+            rows.append(row.to_tensors(reward))
+        return concat_padded_tensors(rows)
 
 
 def _row(values: list[Any], dtype: type) -> torch.Tensor:

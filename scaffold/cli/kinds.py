@@ -80,7 +80,8 @@ def make(
     """
     names = tuple(answer.name for answer, _ in _questions(catalogue, kind))
     # Answers leave `values`, in which the options of all kinds stay.
-    given = {key: values.pop(key) for key in names}
+    # What may be repeated and was not given is an empty tuple.
+    given = {key: None if (value := values.pop(key)) == () else value for key in names}
     styles = tuple(chosen) if kind.multiple else (chosen,) * bool(chosen)
     # A writer works its answers out of the model's configuration.
     if not kind.writer and may_ask(values["no_input"], values["as_json"]):
@@ -206,6 +207,7 @@ def _answer_options(catalogue: Catalogue, kind: Kind) -> list[click.Option]:
             click.Option(
                 [flags, answer.name],
                 type=Choice(choices) if choices else types[answer.type],
+                multiple=answer.multiple,
                 # None marks what was not given, so that a manifest's default can come in later.
                 default=None,
                 help=f"{answer.help}{only}{default}",

@@ -6,6 +6,7 @@ import math
 import re
 import sys
 from collections.abc import Mapping
+from keyword import iskeyword
 from typing import Any, cast
 
 from scaffold.errors import RequestError
@@ -88,6 +89,9 @@ def check_answer(question: Answer, value: Any) -> AnswerValue:
     Raises:
         RequestError: The value is not acceptable.
     """
+    if question.multiple and isinstance(value, list | tuple):
+        texts = [str(check_answer(question, each)) for each in cast("list[Any]", value)]
+        return texts[0] if len(texts) == 1 else texts
     types: dict[str, type] = {"str": str, "int": int, "float": float, "bool": bool}
     # Ranges are compared as floats, and a TOML file may hold an int of any length.
     limit = sys.float_info.max
@@ -104,7 +108,7 @@ def check_answer(question: Answer, value: Any) -> AnswerValue:
         _check_text(question, value)
     else:
         _check_range(question, float(value), "")
-    return value
+    return cast("AnswerValue", value)
 
 
 def parse_answer(question: Answer, text: str) -> AnswerValue:
@@ -113,6 +117,13 @@ def parse_answer(question: Answer, text: str) -> AnswerValue:
     Raises:
         RequestError: The text stands for none.
     """
+    if question.multiple and text.startswith("["):
+        import json
+
+        try:
+            return check_answer(question, json.loads(text))
+        except ValueError as error:
+            raise _refusal(question, f"is not a JSON list of texts: {error}") from error
     words = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
     try:
         if question.type == "bool":
@@ -150,8 +161,8 @@ def _check_by_name(question: Answer, value: str) -> None:
             re.compile(value)
         except re.error as error:
             raise _refusal(question, f"is not a regular expression: {error}") from error
-    elif question.check == "identifier" and not value.isidentifier():
-        raise _refusal(question, f"must be a Python identifier, not {value[:80]!r}")
+    elif question.check == "identifier" and (not value.isidentifier() or iskeyword(value)):
+        raise _refusal(question, f"must be a Python identifier and no keyword, not {value[:80]!r}")
     elif question.check == "dotted":
         parts = re.split(r"[.:]", value)
         if len(parts) < 2 or not all(part.isidentifier() for part in parts):

@@ -320,7 +320,7 @@ def _read_file(row: Fields, prefix: str) -> FileRule:
 
 def _read_next(row: Fields) -> NextStep:
     step = NextStep(
-        row.text("file"),
+        row.text("file", ""),
         row.text("why"),
         row.text("symbol", ""),
         row.text("like", ""),
@@ -349,8 +349,11 @@ def _read_answer(name: str, parent: Fields, table: dict[str, Any]) -> Answer:
         option=row.text("option", "--" + name.replace("_", "-")),
         default_from=row.text("default_from", ""),
         excludes=row.texts("excludes", ()),
+        multiple=row.boolean("multiple", False),
     )
     row.done()
+    if answer.multiple and kind != "str":
+        raise FieldError(f"{where}: multiple is for the type str, not {kind}")
     if answer.check not in CHECKS:
         raise FieldError(f"{where}: check {answer.check!r}{nearest(answer.check, CHECKS)}")
     if answer.default_from not in DEFAULT_SOURCES:

@@ -26,8 +26,9 @@ from scaffold.templating.spec import (
 )
 
 SUFFIX = ".jinja"
+
 LINE_LENGTH = 100
-"""Longest line of an import statement before it is broken."""
+"""Longest line of an import statement, or of a text in rendered rows, before it is broken."""
 
 MAX_DOC = 60
 """Longest piece of an answer that goes into a comment or docstring."""
@@ -68,7 +69,7 @@ def template_variables(
         )
     # Free text that a template prints as it is, without a filter that quotes it, is refused.
     marked = {
-        name: FreeText(value) if questions[name].is_free_text else value
+        name: _guarded(value) if questions[name].is_free_text else value
         for name, value in answers.items()
     }
     return {**names, **marked, "styles": list(styles)}
@@ -89,6 +90,13 @@ def render_files(
     """
     environment = _environment(sources, str(variables.get("package", "")))
     return tuple(_render(rule, environment, sources, variables) for rule in rules)
+
+
+def _guarded(value: Any) -> Any:
+    """Return free text, or a list of it, marked so that no template prints it as it is."""
+    if isinstance(value, list):
+        return [FreeText(each) for each in cast("list[str]", value)]
+    return FreeText(value)
 
 
 def python_literal(value: Any) -> str:
@@ -134,12 +142,30 @@ def _exploded(value: Any, indent: str) -> str:
     inner = indent + "    "
     if isinstance(value, dict) and value:
         pairs = cast("dict[str, Any]", value).items()
-        lines = [f"{inner}{python_literal(k)}: {_exploded(v, inner)},\n" for k, v in pairs]
+        lines = [_entry(f"{inner}{python_literal(k)}: ", v, inner) for k, v in pairs]
         return "{\n" + "".join(lines) + indent + "}"
     if isinstance(value, list) and value:
         items = cast("list[Any]", value)
-        return "[\n" + "".join(f"{inner}{_exploded(v, inner)},\n" for v in items) + indent + "]"
+        return "[\n" + "".join(_entry(inner, v, inner) for v in items) + indent + "]"
     return python_literal(value)
+
+
+def _entry(start: str, value: Any, indent: str) -> str:
+    """Return one entry of a list or an object; a text too long for its line is cut at blanks."""
+    line = f"{start}{_exploded(value, indent)},\n"
+    if not isinstance(value, str) or len(line) - 1 <= LINE_LENGTH:
+        return line
+    inner = indent + "    "
+    parts = [""]
+    # A blank ends a part rather than beginning the next one, as people cut long texts.
+    for word in re.findall(r"^\s+|\S+\s*", value):
+        if parts[-1] and len(inner + python_literal(parts[-1] + word)) > LINE_LENGTH:
+            parts.append(word)
+        else:
+            parts[-1] += word
+    if len(parts) == 1:
+        return line
+    return f"{start}(\n" + "".join(f"{inner}{python_literal(p)}\n" for p in parts) + f"{indent}),\n"
 
 
 def toml_literal(value: Any) -> str:
@@ -232,7 +258,8 @@ def _text(name: str, data: bytes) -> str:
 
 
 def _refuse_free_text(value: Any) -> Any:
-    if isinstance(value, FreeText):
+    parts = cast("list[Any]", value) if isinstance(value, list) else [value]
+    if any(isinstance(part, FreeText) for part in parts):
         raise TemplateError(
             "an answer of free text goes through | py or | doc", code="template_invalid"
         )

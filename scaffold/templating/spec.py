@@ -10,13 +10,16 @@ from typing import Any, Literal, NamedTuple
 
 from scaffold.errors import TemplateError, nearest
 
-AnswerValue = str | int | float | bool
+AnswerValue = str | int | float | bool | list[str]
 AnswerType = Literal["str", "int", "float", "bool"]
 
 
 @dataclass(frozen=True)
 class Answer:
-    """What a question of a style accepts; ``default`` None means that it must be answered."""
+    """What a question of a style accepts; ``default`` None means that it must be answered.
+
+    ``multiple``: the option may be repeated; one value stays a text, several make a list.
+    """
 
     name: str
     type: AnswerType
@@ -30,6 +33,7 @@ class Answer:
     option: str = ""
     default_from: str = ""
     excludes: tuple[str, ...] = ()
+    multiple: bool = False
 
     @property
     def is_free_text(self) -> bool:
@@ -48,7 +52,8 @@ class FileRule(NamedTuple):
 class NextStep(NamedTuple):
     """What is left to do after the unit was made, at a symbol or below the last line like one.
 
-    ``is_unused``: only where no configuration was set to use the unit.
+    Without a file it is a hint, which names no place. ``is_unused``: only where no configuration
+    was set to use the unit.
     """
 
     file: str

@@ -183,5 +183,6 @@ def report_plan(report: Report, plan: Plan) -> Report:
     report.registered = plan.registered
     report.configured = plan.configured
     report.next = plan.next
+    report.hints = plan.hints
     report.unfinished = plan.unfinished
     return report

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import re
 import shlex
@@ -41,6 +42,9 @@ ACCEPTED: dict[str, tuple[str, ...]] = {
 ROLES = ("question", "answer", "chosen", "rejected", "prompt")
 """Every role, in the order in which they are looked for; only a prompt may be missing."""
 
+MIN_SHARE = 0.5
+"""The least share of rows that have a value inside an object, for it to be taken for a column."""
+
 # Data sets of questions also hold exercises ("Compute 3 + 4."), so half of them is enough.
 ASKING_SHARE = 0.5
 """The least share of the values of a column of questions that end in a question mark."""
@@ -70,11 +74,29 @@ class Column:
 
 @dataclass(frozen=True)
 class Match:
-    """The column that was found for a role; an empty name is a prompt that is not there."""
+    """The column that was found for a role; an empty name is a prompt that is not there.
+
+    Args:
+        role: One of ROLES.
+        name: The column.
+        evidence: How it was found.
+        more: Further columns of a question that several make up.
+    """
 
     role: str
     name: str
     evidence: str
+    more: tuple[str, ...] = ()
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns, none for a prompt that is not there."""
+        return (self.name, *self.more) if self.name else ()
+
+    @property
+    def answer(self) -> str | list[str]:
+        """What answers the question of a manifest: the column, or a list of several."""
+        return list(self.columns) if self.more else self.name
 
 
 @dataclass(frozen=True)
@@ -95,32 +117,41 @@ class ColumnMap:
 
     def lines(self) -> tuple[str, ...]:
         """Return the mapping and its evidence as people read it."""
-        found = [f"{m.role}_column = {_shown(m.name)}: {m.evidence}" for m in self.matches]
+        names = {m.role: ", ".join(map(_shown, m.columns)) or _shown("") for m in self.matches}
+        found = [f"{m.role}_column = {names[m.role]}: {m.evidence}" for m in self.matches]
         rest = ", ".join(f"{_shown(column.name)} ({column.described})" for column in self.unused)
         return (*found, *([f"not used: {rest}"] if rest else []))
 
 
 def find_columns(
-    rows: Rows, roles: Iterable[str], given: Mapping[str, str], *, is_learnt: bool = False
+    rows: Rows,
+    roles: Iterable[str],
+    given: Mapping[str, Sequence[str]],
+    *,
+    is_learnt: bool = False,
 ) -> ColumnMap:
     """Find the column of each role by name and content.
 
     Args:
         rows: A sample of the data.
         roles: Which of ROLES are wanted.
-        given: Role to the column that a person named; it is checked and taken.
+        given: Role to the columns that a person named; they are checked and taken. What an object
+            holds is a column too: ``solution.final``.
         is_learnt: Whether answers are learnt word for word, so that a solution is one too.
 
     Raises:
         RequestError: A role has no column or several that fit; all such roles are named at once.
     """
-    search = _Search(rows, describe_columns(rows), is_learnt=is_learnt)
+    named = {name for names in given.values() for name in names}
+    own = {name for row in rows for name in row}
+    rows = [with_leaves(row) for row in rows]
+    search = _Search(rows, _offered(describe_columns(rows), named), own, is_learnt=is_learnt)
     wanted = sorted(set(roles), key=ROLES.index)
     problems: list[str] = []
     # What a person named comes first: its column is then taken for the other roles.
     for role in sorted(wanted, key=lambda role: role not in given):
         try:
-            search.matches[role] = search.find(role, given.get(role, ""))
+            search.matches[role] = search.find(role, given.get(role, ()))
         except RequestError as error:
             problems.append(error.message)
     if problems:
@@ -131,9 +162,39 @@ def find_columns(
             code="columns_unclear",
             hint=f"the sample has {listed or 'no columns'}; name the columns with the options",
         )
-    used = {match.name for match in search.matches.values()}
+    used = {name for match in search.matches.values() for name in match.columns}
     unused = tuple(column for column in search.columns.values() if column.name not in used)
     return ColumnMap(tuple(search.matches[role] for role in wanted), unused)
+
+
+def with_leaves(row: Mapping[str, Any], path: str = "") -> dict[str, Any]:
+    """Return a row with what its objects hold as columns of their own, such as ``solution.final``.
+
+    A column of that whole name stays what it is.
+    """
+    found: dict[str, Any] = {}
+    for name, value in row.items():
+        found[path + name] = value
+        if content_of(value) == "objects":
+            leaves = with_leaves(value, f"{path}{name}.")
+            found |= {leaf: inner for leaf, inner in leaves.items() if path or leaf not in row}
+    return found
+
+
+def _offered(columns: dict[str, Column], named: Iterable[str]) -> dict[str, Column]:
+    """Return the columns without objects of which the leaves are there, and without rare leaves.
+
+    Objects that map names of their own to values, each row others, would give columns without end.
+    """
+    leaves = {n: c for n, c in columns.items() if "." in n and c.count < MIN_SHARE * c.total}
+    common = {n: c for n, c in columns.items() if n not in leaves or n in named}
+    return {
+        name: column
+        for name, column in common.items()
+        if name in named
+        or column.content != "objects"
+        or not any(other.startswith(f"{name}.") for other in common)
+    }
 
 
 def describe_columns(rows: Rows) -> dict[str, Column]:
@@ -220,20 +281,23 @@ class _Search:
     A prompt and a question may be the same column, and so may an answer and a chosen reply.
     """
 
-    def __init__(self, rows: Rows, columns: dict[str, Column], *, is_learnt: bool) -> None:
+    def __init__(
+        self, rows: Rows, columns: dict[str, Column], own: set[str], *, is_learnt: bool
+    ) -> None:
         self.rows = rows
         self.columns = columns
+        self.own = own
         self.is_learnt = is_learnt
         self.matches: dict[str, Match] = {}
 
-    def find(self, role: str, given: str) -> Match:
+    def find(self, role: str, given: Sequence[str]) -> Match:
         """Return the column of a role.
 
         Raises:
             RequestError: None fits, or several do.
         """
         if given:
-            return self._given(role, given)
+            return self._given(role, tuple(given))
         if role == "prompt":
             return self._prompt()
         if role == "answer" and self._is_conversation():
@@ -241,23 +305,37 @@ class _Search:
             return Match(role, name, "the last message of each conversation is the answer")
         return self._by_name(role) or self._by_content(role)
 
-    def _given(self, role: str, name: str) -> Match:
-        if name not in self.columns:
-            raise _unclear(f"there is no column {name!r} for the {role}")
-        column = self.columns[name]
-        # The answer may be the last message of the conversation that asks.
-        same = role == "answer" and column.content == "messages"
-        if not same and not self._is_accepted(role, column):
-            raise _unclear(
-                f"{name} holds {column.described}; the {role} has to be "
-                f"{' or '.join(ACCEPTED[role])}"
-            )
-        return Match(role, name, f"{column.described}, as you said")
+    def _given(self, role: str, names: tuple[str, ...]) -> Match:
+        # Several are joined as texts, which conversations are not.
+        accepted = {"texts", "numbers"} if len(names) > 1 else set(ACCEPTED[role])
+        for name in names:
+            if name not in self.columns:
+                raise _unclear(f"there is no column {name!r} for the {role}")
+            column = self.columns[name]
+            # The answer may be the last message of the conversation that asks.
+            same = role == "answer" and column.content == "messages"
+            if not same and not set(column.content.split(" or ")) <= accepted:
+                wanted = [
+                    each for each in ("texts", *ACCEPTED[role], "numbers") if each in accepted
+                ]
+                raise _unclear(
+                    f"{name} holds {column.described}; the {role} has to be "
+                    f"{' or '.join(dict.fromkeys(wanted))}"
+                )
+        told = " + ".join(self.columns[name].described for name in names)
+        return Match(role, names[0], f"{told}, as you said", names[1:])
 
     def _by_name(self, role: str) -> Match | None:
-        for tier in _tiers(role, is_learnt=self.is_learnt):
-            named = [c for c in self.columns.values() if _fold(c.name) in tier and c.count]
-            fitting = [c for c in named if self._is_accepted(role, c) and self._is_free(role, c)]
+        usable = [
+            column
+            for column in self.columns.values()
+            if column.count and self._is_accepted(role, column) and self._is_free(role, column)
+        ]
+        # What an object holds goes by its own name, after the columns of the rows themselves.
+        own = [(column, column.name) for column in usable if not self._is_inside(column)]
+        leaves = [(c, c.name.rpartition(".")[2]) for c in usable if self._is_inside(c)]
+        for group, tier in itertools.product((own, leaves), _tiers(role, is_learnt=self.is_learnt)):
+            fitting = [column for column, name in group if _fold(name) in tier]
             # Two columns with the same values, such as `prompt` and `problem`, leave no choice to
             # make.
             if len(fitting) > 1 and not self._are_equal(fitting):
@@ -267,7 +345,13 @@ class _Search:
         return None
 
     def _by_content(self, role: str) -> Match:
-        free = [c for c in self.columns.values() if c.content == "texts" and self._is_free(role, c)]
+        free = [
+            c
+            for c in self.columns.values()
+            # A number inside an object is offered too: whole numbers are common answers there.
+            if (c.content == "texts" or (self._is_inside(c) and self._is_accepted(role, c)))
+            and self._is_free(role, c)
+        ]
         if role in ("question", "answer"):
             # No name was known: the only column of texts that is left, or the only one that asks.
             asking = [c for c in free if role == "question" and self._are_questions(c)]
@@ -307,8 +391,17 @@ class _Search:
     def _is_free(self, role: str, column: Column) -> bool:
         partners = {"prompt": "question", "question": "prompt", "answer": "chosen",
                     "chosen": "answer"}  # fmt: skip
-        taken = {m.name for r, m in self.matches.items() if r != partners.get(role)}
+        taken = {
+            name
+            for each, match in self.matches.items()
+            if each != partners.get(role)
+            for name in match.columns
+        }
         return column.name not in taken
+
+    def _is_inside(self, column: Column) -> bool:
+        """Return whether the column is a value inside an object."""
+        return column.name not in self.own
 
     def _are_questions(self, column: Column) -> bool:
         values = values_of(self.rows, column.name)

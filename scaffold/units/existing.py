@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
@@ -32,7 +33,7 @@ def _how_to_change(request: Request, made: Unit, command: Callable[..., Iterable
         return f"choose another name; or {remove}, then add it again"
     questions = all_answers(request.kind, request.styles)
     changed = [
-        ("--set", f"{name}={wanted}")
+        ("--set", f"{name}={json.dumps(wanted) if isinstance(wanted, list) else wanted}")
         for name, wanted in sorted(request.answers.items())
         if made.answers.get(name, questions[name].default) != wanted
     ]

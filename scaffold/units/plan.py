@@ -13,7 +13,7 @@ from scaffold.errors import ConflictError, RegistryError, RequestError, Scaffold
 from scaffold.report import Registration, SetKey, Step
 from scaffold.templating.render import RenderedFile
 from scaffold.templating.request import MANUAL, Request, check_destination, destinations
-from scaffold.templating.spec import SUPPORT, AnswerValue, fill
+from scaffold.templating.spec import SUPPORT, AnswerValue, NextStep, fill
 from scaffold.transaction.change import Change
 from scaffold.transaction.snapshot import Snapshot
 from scaffold.units.conflicts import (
@@ -42,6 +42,7 @@ class Plan:
     next: tuple[Step, ...]
     unfinished: tuple[Step, ...]
     configured: tuple[SetKey, ...] = ()
+    hints: tuple[str, ...] = ()
 
 
 def paths_to_read(request: Request) -> tuple[str, ...]:
@@ -89,6 +90,7 @@ def make_plan(
     unit = replace(unit_of(request, rendered), settings=tuple(used.settings) if used else ())
     records = found.check(lambda: records_of(unit, rendered, snapshot))
     found.raise_all()
+    is_used = bool(used and used.rows)
     unfinished = tuple(Step(todo.file, todo.line, todo.why) for todo in todos)
     return Plan(
         unit,
@@ -104,11 +106,22 @@ def make_plan(
             *_manual_steps(request, snapshot),
             *_kept_support(rendered, snapshot),
             *(used.steps if used else ()),
-            *_next_steps(request, rendered, snapshot, is_used=bool(used and used.rows)),
+            *_next_steps(request, rendered, snapshot, is_used=is_used),
         ),
         unfinished,
         tuple(used.rows) if used else (),
+        tuple(
+            fill(step.why, {**request.names, **request.answers})
+            for step in _steps(request, is_used=is_used)
+            if not step.file
+        ),
     )
+
+
+def _steps(request: Request, *, is_used: bool) -> list[NextStep]:
+    """Return what the manifests leave to do, given whether a configuration uses the unit."""
+    rows = (step for part in (*request.styles, request.kind) for step in part.next)
+    return [step for step in rows if not (is_used and step.is_unused)]
 
 
 def _used(request: Request, use: Use, snapshot: Snapshot) -> UsePlan:
@@ -270,8 +283,8 @@ def _next_steps(
     variables = {**request.names, **request.answers}
     texts = {file.path: file.data.decode() for file in rendered if file.path.endswith(".py")}
     steps: list[Step] = []
-    for step in (s for part in (*request.styles, request.kind) for s in part.next):
-        if is_used and step.is_unused:
+    for step in _steps(request, is_used=is_used):
+        if not step.file:
             continue
         file, symbol = fill(step.file, variables), fill(step.symbol, variables)
         line = symbol_line(texts[file], symbol) if symbol and file in texts else 1

@@ -13,7 +13,7 @@ from typing import Any, cast
 
 from scaffold.errors import RequestError
 from scaffold.templating.spec import Answer
-from scaffold.units.columns import ColumnMap, find_columns, is_missing
+from scaffold.units.columns import ColumnMap, find_columns, is_missing, with_leaves
 
 NUM_ROWS = 64
 """How many rows of the data are looked at."""
@@ -61,13 +61,13 @@ def answers_from_sample(
     }
     rows_answer, tasks_answer = asked.pop("rows", ""), asked.pop("tasks", "")
     rows = read_sample(path)
-    named = {role: str(given[name]) for role, name in asked.items() if given.get(name)}
+    named = {role: _texts(given[name]) for role, name in asked.items() if given.get(name)}
     # Supervised fine-tuning learns the answer word for word; for RL it is only compared.
     columns = find_columns(rows, asked, named, is_learnt="sft" in styles)
     # A role that was given is matched to that very column, so nothing given is overwritten.
-    filled = {**given, **{asked[match.role]: match.name for match in columns.matches}}
+    filled = {**given, **{asked[match.role]: match.answer for match in columns.matches}}
     if rows_answer and not filled.get(rows_answer):
-        used = dict.fromkeys(match.name for match in columns.matches if match.name)
+        used = dict.fromkeys(name for match in columns.matches for name in match.columns)
         filled[rows_answer] = rows_for_test(rows, tuple(used))
     if tasks_answer and not filled.get(tasks_answer):
         filled[tasks_answer] = rows_for_tasks(rows)
@@ -94,22 +94,44 @@ def read_sample(path: Path, limit: int = NUM_ROWS) -> list[Row]:
     return rows
 
 
+def _texts(value: Any) -> tuple[str, ...]:
+    """Return the texts of an answer that may be one or several."""
+    return (value,) if isinstance(value, str) else tuple(value)
+
+
 def rows_for_test(rows: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> str:
     """Return a few rows as JSON, their texts cut, with these columns alone.
+
+    A column such as ``solution.final`` is the value inside the object.
 
     Rows without a value are passed over, and so are long conversations and rows that hold the same
     in two columns, perhaps because of the cut, where there are better ones.
     """
+    flat = [(row, with_leaves(row)) for row in rows]
     whole = [
-        {name: row[name] for name in columns}
-        for row in rows
-        if not any(is_missing(row.get(name)) for name in columns)
+        {name: leaves[name] for name in columns}
+        for _, leaves in flat
+        if not any(is_missing(leaves.get(name)) for name in columns)
     ]
+    own = {name for row in rows for name in row}
     cut = [{name: _cut(value) for name, value in row.items()} for row in whole]
     # Cut where rows still differ then, uncut where only that tells columns apart, else whatever is
     # there.
     kept = [row for row in cut if _is_good(row)] or [row for row in whole if _is_good(row)] or cut
-    return json.dumps(kept[:NUM_KEPT], ensure_ascii=False) if kept else ""
+    nested = [_nested(row, own) for row in kept[:NUM_KEPT]]
+    return json.dumps(nested, ensure_ascii=False) if kept else ""
+
+
+def _nested(row: Row, own: set[str]) -> Row:
+    """Return a row with the values of dotted columns inside objects, but for columns of its own."""
+    found: Row = {}
+    for name, value in row.items():
+        *folders, last = [name] if name in own else name.split(".")
+        place = found
+        for folder in folders:
+            place = place.setdefault(folder, {})
+        place[last] = value
+    return found
 
 
 def rows_for_tasks(rows: Sequence[Mapping[str, Any]]) -> str:

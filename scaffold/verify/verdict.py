@@ -202,7 +202,8 @@ def _text(
         rows += [f"  {left:<8} {place.file}:{place.line}  {place.why}" for place in each.open]
     if any(each.open and not each.allow_stub for each in verdicts):
         rows.append(f"hint       {HINT}")
-    rows += [f"renewed    {change.path}" for change in renewed.changes if change.action != "record"]
+    # With the record of rendered files: it belongs into the commit too.
+    rows += [f"renewed    {change.path}" for change in renewed.changes]
     rows += [f"failed     {problem}" for problem in renewed.problems]
     rows.append(f"verdict    {overall}")
     return "\n".join(rows) + "\n"

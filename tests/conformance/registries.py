@@ -53,15 +53,18 @@ def check_docstring(documented: Any, *sections: str) -> None:
     docstring = inspect.cleandoc(documented.__doc__ or "")
     first = docstring.partition("\n\n")[0]
     assert first.endswith("."), f"{documented}: the docstring starts with one sentence"
-    for section in sections:
-        assert f"\n{section}:\n" in docstring, f"{documented} documents no {section}"
+    missing = [section for section in sections if f"\n{section}:\n" not in docstring]
+    name = getattr(documented, "__qualname__", documented)
+    assert not missing, f"{name} documents no {' and no '.join(missing)}"
 
 
 def check_arguments_are_documented(function: Any, docstring: str) -> None:
     """Asserts that each parameter occurs in the docstring's list of arguments."""
-    for name in inspect.signature(function).parameters:
-        if name not in ("self", "args", "kwargs"):
-            assert re.search(rf"^ +\**{name}: ", docstring, re.MULTILINE), f"{name} is undocumented"
+    names = [
+        n for n in inspect.signature(function).parameters if n not in ("self", "args", "kwargs")
+    ]
+    missing = [n for n in names if not re.search(rf"^ +\**{n}: ", docstring, re.MULTILINE)]
+    assert not missing, f"undocumented: {', '.join(missing)}"
 
 
 def check_lazy_exports(package_name: str, names: list[str]) -> None:

@@ -76,12 +76,12 @@ WALKS: dict[str, dict[str, Part]] = {
         "reward/tagged_answer": {
             "my_rl/reward/tagged_answer.py": [
                 (
-                    "    # YOURS: say how the answer is found in the completion (now: it is the "
-                    "last line)\n    lines = completion.strip().splitlines()\n"
-                    "    return lines[-1] if lines else None\n",
-                    '    _, tag, rest = completion.rpartition("<answer>")\n'
-                    '    answer, end, _ = rest.partition("</answer>")\n'
-                    "    return answer if tag and end else None\n",
+                    "    # YOURS: say how the answer is found and what it earns (now: the last "
+                    "line, all or nothing)\n    lines = completion.strip().splitlines()\n"
+                    '    found = lines[-1] if lines else ""\n',
+                    '    _, _, rest = completion.rpartition("<answer>")\n'
+                    '    found, end, _ = rest.partition("</answer>")\n'
+                    "    if not end:\n        return 0.0\n",
                 ),
             ],
             "tests/reward/test_tagged_answer.py": [

@@ -34,6 +34,11 @@ PAIRS = [
     {side: [*CHAT, {"role": "assistant", "content": f"{side} {n}"}] for side in SIDES.values()}
     for n in (1, 2)
 ]
+JOINED = {"question_column": ["story", HOSTILE], "answer_column": "solution.final"}
+STORIES = [
+    {"story": "A fence is long. " * n, HOSTILE: f"How long? {n}", "solution": {"final": n}}
+    for n in (1, 9)
+]
 ASSERTS = {"test_form": "asserts", "credit": "fraction"}
 JUDGE = {"base_url": HOSTILE, "model": HOSTILE, "cache_dir": HOSTILE}
 
@@ -59,6 +64,7 @@ EVERY_CHOICE: list[Case] = [
     ("reward", "last_number", ("exact",), {"take": "last_number"}),
     ("reward", "last_line", ("exact",), {"take": "last_line", "ignore_case": False}),
     ("reward", "marked_math", ("math",), {"marked_only": True, "decimals": 3}),
+    ("reward", "other_column", ("exact",), {"column": "numbers"}),
     ("reward", "captured", ("regex",), {"pattern": r"<answer>(.*?)</answer>"}),
     ("reward", "present", ("regex",), {"pattern": "[\"']{{.*}}\\\\n", "compare": "presence"}),
     ("reward", "asserted", ("code",), {**ASSERTS, "allow_unsandboxed": True, "time_limit": 1.5}),
@@ -66,6 +72,7 @@ EVERY_CHOICE: list[Case] = [
     ("dataset", "only_rl", ("rl",), {"question_column": HOSTILE, "answer_column": "a\\b"}),
     ("dataset", "only_sft", ("sft",), {"question_column": "q", "answer_column": "a"}),
     ("dataset", "turns", ("rl", "sft"), {"question_column": "chat", "answer_column": "chat"}),
+    ("dataset", "joined", ("rl", "sft"), {**JOINED, "samples": json.dumps(STORIES)}),
     ("dataset", "only_rw", ("rw",), {**SIDES, "samples": json.dumps(PAIRS)}),
     ("dataset", "only_dpo", ("dpo",), {**SIDES, "prompt_column": HOSTILE}),
     ("workflow", "told", ("rlvr",), {"system_prompt": HOSTILE}),

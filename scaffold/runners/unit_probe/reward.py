@@ -2,7 +2,8 @@
 
 Request: symbol ("package.module:function"), rows (dataset rows or null), completions (rows with
 completions and perhaps the reward that they deserve), completions_file (where a person may keep
-them), case_rewards (what the cases of the unit's test expect), call_timeout_s.
+them), case_rewards (what the cases of the unit's test expect), answers (of the unit),
+call_timeout_s.
 """
 
 from __future__ import annotations
@@ -81,11 +82,13 @@ def main(request: dict[str, Any], findings: kit.Findings) -> None:
     reward_fn = kit.load_symbol(findings, request["symbol"])
     with findings.guard("engine", "making the tokenizer"):
         tokenizer = kit.make_tokenizer()
-    own = [_Call.own(row) for row in request["completions"]]
-    rows = request.get("rows") or [call.row for call in own] or ROWS
+    column = request.get("answers", {}).get("column", "answer")
+    made = [{**row, column: row["answer"]} for row in ROWS]
+    own = [_Call.own(row, made[0]) for row in request["completions"]]
+    rows = request.get("rows") or [call.row for call in own] or made
     timeout_s = float(request["call_timeout_s"])
     calls = [
-        _Call(row, text.format(answer=row.get("answer", "")), "a typical completion")
+        _Call(row, text.format(answer=row.get(column, "")), "a typical completion")
         for row in rows[:MOST_ROWS]
         for text in TYPICAL
     ]
@@ -99,7 +102,7 @@ def main(request: dict[str, Any], findings: kit.Findings) -> None:
             reward_fn, timeout_seconds=timeout_s, max_workers=1, max_retries=0
         )
     where = f"in {request['completions_file']}, or with --completions FILE"
-    if rows is ROWS:
+    if rows is made:
         refused = asyncio.run(_refusal(wrapper, tokenizer, calls[:typical]))
         if refused:
             text = f"every row that verify made up is refused: {refused}; give rows of your own"
@@ -135,10 +138,13 @@ class _Call:
         self.deserved = deserved
 
     @classmethod
-    def own(cls, row: dict[str, Any]) -> _Call:
-        """Return the call of a person's row, which has its completion and perhaps its reward."""
+    def own(cls, row: dict[str, Any], made: dict[str, Any]) -> _Call:
+        """Return the call of a person's row, which has its completion and perhaps its reward.
+
+        Columns that it lacks are those of a made-up one.
+        """
         columns = {key: value for key, value in row.items() if key not in ("completions", "reward")}
-        return cls({**ROWS[0], **columns}, row["completions"][-1], OWN, row.get("reward"))
+        return cls({**made, **columns}, row["completions"][-1], OWN, row.get("reward"))
 
     def arguments(self, tokenizer: Any) -> tuple[str, str, list[int], list[int]]:
         prompt = str(self.row.get("messages", ""))

@@ -74,7 +74,10 @@ def main(request: dict[str, Any], findings: kit.Findings) -> None:
             setting.check_scenario(findings, rows)
         # The tiny engine runs single episodes and has no executor.
         if hasattr(engine, "rollout_batch") and not scripts:
-            _check_executor(findings, setting, engine, workflow, rows)
+            # An episode may have a sequence for each of its answers, as many as there were.
+            kept = itertools.chain.from_iterable(trajectories.values())
+            is_one = setting.is_one_sequence and all(len(each["rewards"]) == 1 for each in kept)
+            _check_executor(findings, engine, workflow, rows, is_one_sequence=is_one)
         setting.close()
     if not findings.failures:
         setting.check_training(findings, workflow_class)
@@ -215,13 +218,13 @@ def _check_all(
 
 
 def _check_executor(
-    findings: kit.Findings, setting: TextSetting, engine: Any, workflow: Any, rows: list[Any]
+    findings: kit.Findings, engine: Any, workflow: Any, rows: list[Any], *, is_one_sequence: bool
 ) -> None:
     """Run groups of episodes through the target's own executor, as training does."""
     with findings.guard("executor", "running groups of two episodes through the executor"):
         batch = engine.rollout_batch(rows, workflow, group_size=2)
     sizes = [len(each["rewards"]) for each in batch]
-    if len(sizes) != len(rows) or (setting.is_one_sequence and set(sizes) != {2}):
+    if len(sizes) != len(rows) or (is_one_sequence and set(sizes) != {2}):
         findings.warned("executor", f"groups of two samples came back with the sizes {sizes}")
 
 

@@ -80,7 +80,7 @@ def faults(document: Document, allowances: Sequence[Allowance]) -> Iterator[Find
             message = f"the comment that allows {each.rule} gives no reason"
             yield _finding(document, each, "allow-reason", message)
         elif not each.used:
-            message = f"nothing here breaks {each.rule}: the comment can go"
+            message = f"{each.rule} finds nothing here: remove the comment"
             yield _finding(document, each, "allow-unused", message)
 
 

@@ -75,7 +75,7 @@ def _skill(document: Document, settings: Settings) -> Iterator[Finding]:
         yield _at(document, matter.body_line, "body-missing", "body", "the skill has no body", "")
     count = len(document.text.splitlines())
     if count > settings.line_budget:
-        message = f"the skill has {count} lines; at most {settings.line_budget} are read with gain"
+        message = f"the skill has {count} lines; at most {settings.line_budget} are recommended"
         yield _at(document, settings.line_budget + 1, "line-budget", "lines", message, "")
 
 

@@ -73,13 +73,13 @@ RULES: dict[str, Rule] = {
     ),
     "block-stale": Rule(
         "error",
-        "A generated block says what its sources give today.",
+        "A generated block matches its sources.",
         "The agent reads the signature, table or output of an earlier state.",
     ),
     "body-missing": Rule(
         "error",
         "A skill has a body below its front matter.",
-        "The skill is listed and loads as nothing.",
+        "The skill is listed, and loading it gives nothing.",
     ),
     "choice-unknown": Rule(
         "error",
@@ -114,7 +114,7 @@ RULES: dict[str, Rule] = {
     "config-key-missing": Rule(
         "error",
         "A key of the configuration that a text sets is a field of its classes.",
-        "The run stops at the key, or takes no notice of it.",
+        "The run stops at the key, or ignores it.",
     ),
     "console-script-missing": Rule(
         "error",
@@ -180,7 +180,7 @@ RULES: dict[str, Rule] = {
     "frontmatter-unknown-key": Rule(
         "warning",
         "The front matter has keys that some client reads.",
-        "Other keys do nothing, although somebody meant them to.",
+        "Other keys have no effect, although somebody meant them to.",
     ),
     "hook-missing": Rule(
         "error",
@@ -244,7 +244,7 @@ RULES: dict[str, Rule] = {
     ),
     "make-target-missing": Rule(
         "error",
-        "A target that a text makes is in the Makefile.",
+        "A make target that a text runs is in the Makefile.",
         _FAILS,
     ),
     "marker-missing": Rule(
@@ -265,7 +265,7 @@ RULES: dict[str, Rule] = {
     "name-duplicate": Rule(
         "error",
         "Two different skills of one root have two names.",
-        "Which of them a client loads is chance.",
+        "Which of them a client loads is arbitrary.",
     ),
     "name-folder": Rule(
         "error",
@@ -349,12 +349,12 @@ RULES: dict[str, Rule] = {
     ),
     "script-no-shebang": Rule(
         "error",
-        "A script that a text runs by its path says in its first line what runs it.",
-        "The system hands it to a shell, which reads it as something that it is not.",
+        "A script that a text runs by its path has a shebang line.",
+        "The system hands it to a shell, which misreads it.",
     ),
     "script-not-executable": Rule(
         "error",
-        "A script that a text runs by its path has its run bit.",
+        "A script that a text runs by its path is executable.",
         "The command ends with 'Permission denied'.",
     ),
     "shell-syntax": Rule(
@@ -365,11 +365,11 @@ RULES: dict[str, Rule] = {
     "skill-case": Rule(
         "error",
         "The file of a skill is called SKILL.md.",
-        "Clients look for this spelling; on a case-sensitive disk they find no other.",
+        "Clients look for this spelling, and on a case-sensitive disk they find nothing else.",
     ),
     "skill-unknown": Rule(
         "error",
-        "A skill or command that a text calls as `/name` is called so.",
+        "A skill or command that a text calls as `/name` has that name.",
         "The client does not know the command, and the agent goes on without what it does.",
     ),
     "symbol-deleted": Rule(

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 def sync_skills(
     root: Path, *, check: bool, dry_run: bool = False, overwrite: frozenset[str] = frozenset()
 ) -> Report:
-    """Render a repository's pack, or tell what has fallen behind.
+    """Render a repository's pack, or tell what is out of date.
 
     Args:
         root: The repository.

@@ -94,7 +94,7 @@ def test_people_see_the_place_the_claim_and_what_is_true_now(repository: Path) -
     assert done.stdout == (
         f"{PATH}:6:29  error  path-missing  'pkg/gone.py' does not exist  [removed]\n"
         f"    pkg has no 'gone.py'; {commit.group()} removed it from pkg/gone.py\n"
-        f"{PATH}:8:11  error  path-case  'pkg/Tidy.py' is spelled in another way"
+        f"{PATH}:8:11  error  path-case  'pkg/Tidy.py' is spelled differently on disk"
         "  [other spelling]\n"
         "    git lists pkg/tidy.py\n"
         "    now: it is pkg/tidy.py\n"

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from areal.dataset.shaping import load_rows, rl_rows, to_messages
+from areal.dataset.shaping import join_texts, load_rows, rl_rows, to_messages
 from areal.testing import make_tokenizer, write_rows
 
 ODD = ["2014-07-02", "007", "1e5", "True", "None", "NaN", " 3 ", "12:30", "3,000", "\N{SNOWMAN}"]
@@ -39,3 +39,23 @@ def test_rows_without_a_value_go(tmp_path: Path, caplog: pytest.LogCaptureFixtur
 def test_no_row_may_be_left() -> None:
     rows = rl_rows(ROWS, lambda row: (to_messages("?"), "5"), make_tokenizer(), 1)
     assert (len(rows), rows.column_names) == (0, ["messages", "answer"])
+
+
+def test_columns_inside_objects_and_columns_of_which_one_is_enough(tmp_path: Path) -> None:
+    rows: list[dict[str, Any]] = [
+        {"instruction": "Add.", "input": "2+3", "solution": {"final": {"value": "5"}}},
+        {"instruction": "Say hi.", "input": "", "solution": {"final": {"value": "hi"}}},
+        {"instruction": "Nothing.", "input": "", "solution": {"final": None}},
+        {"instruction": "", "input": "", "solution": {"final": {"value": "7"}}},
+        {"instruction": "No object.", "input": "", "solution": None},
+    ]
+    asks = ["instruction", "input"]
+    for suffix in ("jsonl", "parquet"):
+        place = write_rows(tmp_path / suffix, rows, suffix)
+        found = load_rows(place, "train", [asks, "solution.final.value"])
+        assert [row["solution.final.value"] for row in found] == ["5", "hi"]
+        assert [join_texts(row, asks) for row in found] == ["Add.\n\n2+3", "Say hi."]
+        with pytest.raises(ValueError, match="no rows with values"):
+            load_rows(place, "train", ["solution.end"])
+        with pytest.raises(ValueError, match=r"lacks the column 'gold\.final'"):
+            load_rows(place, "train", ["gold.final"])

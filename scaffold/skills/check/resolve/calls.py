@@ -221,7 +221,7 @@ def bound(called: Called, signature: Signature | None, scope: Scope) -> Verdict:
         rule, text = problem.rule, problem.text
     if _takes_more(called, signature, scope):
         return Verdict.unknown("the text writes it out with other parameters", "generated")
-    message = f"{name!r} cannot be called so: {text}"
+    message = f"{name!r} cannot be called like this: {text}"
     return Verdict(
         "contradicts", place, RULES[rule], message, f"it is {signature}", place=signature.path
     )

@@ -27,7 +27,7 @@ def resolve_generated(reference: Reference, scope: Scope) -> Verdict:
         return _wrong(reference, found)
     if found.strip("\n") == block.content:
         return Verdict.holds("its sources give the same text")
-    message = f"the generated block {reference.text!r} has fallen behind"
+    message = f"the generated block {reference.text!r} is out of date"
     evidence = f"its sources differ from line {_first_difference(block, found)} on"
     return Verdict("contradicts", evidence, "block-stale", message, f"`{REPAIR}` rewrites it")
 

@@ -334,7 +334,7 @@ def _compared(symbol: Symbol, signature: Signature) -> Verdict | None:
     if listed and len(listed) == len(written.positional) and all(name in slots for name in listed):
         order = [slots.index(name) for name in listed]
         if order != sorted(order):
-            message = f"the parameters of {signature.name!r} have another order"
+            message = f"the parameters of {signature.name!r} are in another order"
             now = f"the order is {', '.join(slots)}"
             return Verdict("contradicts", where, "parameter-order", message, now)
     return None

@@ -23,7 +23,7 @@ def resolve_count(reference: Reference, scope: Scope) -> Verdict:
     plain = counted.numbers[0]
     is_digit = count.written.isdigit() and not count.is_folder
     fix = Fix(reference.line, count.written, str(plain), is_safe=False) if is_digit else None
-    message = f"the number in {reference.text!r} is another"
+    message = f"the number in {reference.text!r} is wrong"
     evidence = f"{counted.place} has {plain}"
     now = f"there are {plain}"
     return Verdict("contradicts", evidence, "count-differs", message, now, fix, is_sure=False)
@@ -101,7 +101,7 @@ def _image(reference: Reference, given: Given, scope: Scope) -> Verdict:
 
 
 def _differs(reference: Reference, evidence: str, given: Given, now: str) -> Verdict:
-    message = f"{reference.text!r} is another version than the project's"
+    message = f"{reference.text!r} is not the version of the project"
     fix = Fix(reference.line, given.version, now, is_safe=False) if now else None
     return Verdict(
         "contradicts", evidence, "version-differs", message, evidence, fix, is_sure=False

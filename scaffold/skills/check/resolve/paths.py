@@ -83,7 +83,7 @@ def missing(path: str, rule: str, scope: Scope, *, before: str = "") -> Verdict:
     written = before or path
     if same := _other_spelling(anchored, scope):
         fix = Fix(0, written, _as_written(same, whole, clean, path))
-        message = f"{path!r} is spelled in another way"
+        message = f"{path!r} is spelled differently on disk"
         other = "path-case" if same.lower() in {each.lower() for each in anchored} else rule
         return Verdict("other spelling", f"git lists {same}", other, message, f"it is {same}", fix)
     if "/" not in clean:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from scaffold.errors import RequestError
-from scaffold.templating.answers import MAX_TEXT, check_answer, complete_answers
+from scaffold.templating.answers import MAX_TEXT, check_answer, complete_answers, parse_answer
 from scaffold.templating.spec import Answer
 
 TEXT = Answer("name", "str", "A text.", option="--name")
@@ -89,3 +89,15 @@ def test_bad_answers_are_refused_with_the_option(question: Answer, value: object
     assert refusal.value.code == "answer_invalid"
     assert refusal.value.message.startswith(question.option)
     assert reason in refusal.value.message
+
+
+def test_an_option_that_may_be_repeated_gives_a_text_or_a_list() -> None:
+    question = Answer("column", "str", "help", "", option="--column", multiple=True)
+    questions = {"column": question}
+    for given, value in [(["a"], "a"), (("a", "b"), ["a", "b"]), ("a", "a"), (None, "")]:
+        assert complete_answers(questions, {"column": given}) == {"column": value}
+    assert parse_answer(question, '["a", "b"]') == ["a", "b"]
+    assert parse_answer(question, "a,b") == "a,b"
+    for wrong in ("[1]", "[", "[{}]"):
+        with pytest.raises(RequestError, match="--column"):
+            parse_answer(question, wrong)

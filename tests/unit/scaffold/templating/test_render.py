@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import json
 import shutil
 import subprocess
 import sys
@@ -17,6 +18,7 @@ from scaffold.templating.render import (
     doc_text,
     python_literal,
     render_files,
+    rows_literal,
     shell_word,
     sorted_imports,
     template_variables,
@@ -253,3 +255,15 @@ def test_ruff_agrees_on_the_order(first_party: str, tmp_path: Path):
     command = [ruff, "check", "--isolated", "--select", "I", "--line-length", "100", "f.py"]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout
+
+
+LONG = "A fence is thirty metres long and has a post at each end, " * 4 + "\n\nHow many\tposts?  "
+
+
+@pytest.mark.parametrize("text", [LONG, "x" * 300, f"{'y' * 90} z", "'\" \\" * 40, "short"])
+def test_long_texts_of_rows_are_cut_at_blanks_and_stay_what_they_are(text: str) -> None:
+    rows = [{"story": text, "turns": [{"role": "user", "content": text}]}, {"list": [text]}]
+    literal = rows_literal(json.dumps(rows))
+    assert ast.literal_eval(literal) == rows
+    words = max(map(len, text.split()))
+    assert all(len(line) <= 100 or words > 80 for line in literal.splitlines())

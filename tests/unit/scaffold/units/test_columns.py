@@ -36,8 +36,9 @@ ASKED = {
 def found(row: Row | list[Row], *types: str, **given: str) -> dict[str, str]:
     rows = row if isinstance(row, list) else [row, row]
     roles = [role for each in types for role in ASKED[each]]
-    matches = find_columns(rows, roles, given, is_learnt="sft" in types).matches
-    return {match.role: match.name for match in matches}
+    named = {role: name.split("+") for role, name in given.items()}
+    matches = find_columns(rows, roles, named, is_learnt="sft" in types).matches
+    return {match.role: "+".join(match.columns) for match in matches}
 
 
 QUESTIONS: list[tuple[Row, str, str]] = [
@@ -52,6 +53,15 @@ QUESTIONS: list[tuple[Row, str, str]] = [
     ({"messages": [USER], "answer": "5"}, "messages", "answer"),
     ({"messages": [USER, ASSISTANT]}, "messages", "messages"),
     ({"q": "x", "a": 5}, "q", "a"),
+    ({"question": "x", "answer": {"text": "y"}}, "question", "answer.text"),
+    (
+        {"prompt": [USER], "reward_model": {"ground_truth": "5"}},
+        "prompt",
+        "reward_model.ground_truth",
+    ),
+    ({"response": "5", "data": {"problem": "x", "answer": "y"}}, "data.problem", "response"),
+    ({"data": {"in": {"question": "x", "n": 1}}, "answer": "y"}, "data.in.question", "answer"),
+    ({"data.in": "x?", "data": {"in": "z"}, "answer": "y"}, "data.in", "answer"),
     ({"question": "x", "a": True}, "question", "a"),
     ({"image": b"\xff\xd8\xff", "question": "x", "label": "y"}, "question", "label"),
 ]
@@ -100,7 +110,17 @@ UNCLEAR: list[tuple[Row, str, str]] = [
     ),
     ({"question": "x", "answer": "y", "solution": "z"}, "sft", "--answer-column solution"),
     ({"one": "x", "two": "y"}, "rl", "--question-column one or --question-column two"),
-    ({"question": "x", "answer": {"text": "y"}}, "rl", "no column fits the answer"),
+    ({"question": "x", "answer": ["y"]}, "rl", "no column fits the answer"),
+    (
+        {"ask": "x?", "id": "a", "solution": {"steps": ["y"], "final": 5}},
+        "rl",
+        "the answer may be in 2 columns: give --answer-column id or --answer-column solution.final",
+    ),
+    (
+        {"prompt": "x", "made": {"ground_truth": "5"}, "extra": {"answer": "z"}},
+        "rl",
+        "--answer-column made.ground_truth or --answer-column extra.answer",
+    ),
     ({"question": "x", "answer": ""}, "rl", "no column fits the answer"),
     ({"left": "x", "right": "y"}, "dpo", "--chosen-column left or --chosen-column right"),
     ({"question": "x", "score": 0.5}, "rl", "no column fits the answer"),
@@ -130,6 +150,27 @@ def test_a_column_that_was_named_wins_and_is_checked() -> None:
         found(row, "rl", question="nothing")
     with pytest.raises(RequestError, match="tags holds lists, 2 of 2 rows"):
         found(row, "rl", question="tags")
+
+
+def test_several_columns_make_up_a_question() -> None:
+    row = {"story": "x", "ask": "y?", "tags": ["z"], "answer": "5", "turns": [USER]}
+    assert found(row, "rl", question="story+ask")["question"] == "story+ask"
+    told = find_columns([row], ASKED["rl"], {"question": ["story", "ask"]}).lines()
+    assert told[0] == (
+        "question_column = story, ask: texts, 1 of 1 rows + texts, 1 of 1 rows, as you said"
+    )
+    assert told[-1] == "not used: tags (lists, 1 of 1 rows), turns (messages, 1 of 1 rows)"
+    for wrong in ("tags", "turns"):
+        with pytest.raises(RequestError, match=f"{wrong} holds .* has to be texts or numbers"):
+            found(row, "rl", question=f"story+{wrong}")
+
+
+def test_objects_of_names_of_their_own_are_no_columns() -> None:
+    rows = [{"question": "x?", "answer": "y", "counts": {f"word{n}": n}} for n in range(9)]
+    lines = find_columns(rows, ASKED["rl"], {}).lines()
+    assert lines[-1] == "not used: counts (objects, 9 of 9 rows)"
+    named = find_columns(rows, ASKED["rl"], {"answer": ["counts.word3"]})
+    assert named.column("answer") == "counts.word3"
 
 
 def test_the_evidence_counts_rows_and_names_what_is_left_out() -> None:

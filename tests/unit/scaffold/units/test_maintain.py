@@ -206,7 +206,7 @@ def test_update_with_another_answer_renders_again(project: Path) -> None:
 def test_update_keeps_edits_and_takes_the_rest(project: Path) -> None:
     add(project)
     append(project / REWARD, "\n\nMINE = 1\n")
-    report = update_units(["sums"], ["take=last_line"], Options(project), writer_of)
+    report = update_units(["sums"], ["ignore_case=false"], Options(project), writer_of)
     assert {c.path: c.action for c in report.changes}[REWARD] == "merged"
     text = (project / REWARD).read_text()
     assert text.endswith("MINE = 1\n")
@@ -223,7 +223,7 @@ def test_a_conflict_is_marked_reported_and_loses_nothing(project: Path) -> None:
     source = template / "reward.py.jinja"
     source.write_text(source.read_text().replace(first, '"""Theirs."""', 1))
     manifest = template / "template.toml"
-    manifest.write_text(manifest.read_text().replace("version = 2", "version = 3"))
+    manifest.write_text(manifest.read_text().replace("version = 3", "version = 4"))
     assert "outdated" in states(project)["reward/sums"]
 
     report = update_units((), (), Options(project), writer_of)
@@ -239,7 +239,7 @@ def test_update_with_windows_line_ends(project: Path, mine: bytes) -> None:
     add(project)
     data = (project / REWARD).read_bytes().replace(b"\n", b"\r\n") + mine
     (project / REWARD).write_bytes(data)
-    report = update_units(["sums"], ["take=last_line"], Options(project), writer_of)
+    report = update_units(["sums"], ["ignore_case=false"], Options(project), writer_of)
     assert report.ok
     after = (project / REWARD).read_bytes()
     assert after != data
@@ -285,7 +285,7 @@ def newer_template(root: Path) -> None:
     folder = root / ".scaffold/templates/reward"
     for path, old, new in (
         (folder / "kind.toml", 'value = "{module}:', 'value = "{module}:newer_'),
-        (folder / "exact/template.toml", "version = 2", "version = 3"),
+        (folder / "exact/template.toml", "version = 3", "version = 4"),
     ):
         assert path.read_text().count(old) == 1
         path.write_text(path.read_text().replace(old, new))
@@ -400,7 +400,7 @@ def test_an_update_of_several_units_is_one_step(project: Path) -> None:
     eject_template("reward/exact", Options(project))
     folder = project / ".scaffold/templates/reward/exact"
     for name, was, now in (
-        ("template.toml", "version = 2", "version = 3"),
+        ("template.toml", "version = 3", "version = 4"),
         ("reward.py.jinja", "", "THEIRS = 1\n"),
     ):
         text = (folder / name).read_text()

@@ -140,3 +140,9 @@ def test_pairs_still_differ_after_the_cut() -> None:
 def test_unusual_characters_are_made_storable() -> None:
     ((row), *_) = kept([{"q": "a\x00b\ud800"}], "q")
     assert row["q"] == "ab?"
+
+
+def test_rows_for_a_test_keep_objects_around_what_is_used() -> None:
+    rows = [{"a.b": "own", "a": {"b": "inner", "c": {"d": "5", "e": "left out"}}, "x": "?"}]
+    kept = json.loads(rows_for_test(rows, ("x", "a.c.d", "a.b")))
+    assert kept == [{"x": "?", "a": {"c": {"d": "5"}}, "a.b": "own"}]

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from scaffold.report import ReportedChange
 from scaffold.target.target import find_target
 from scaffold.templating.manifests import load_kind
 from scaffold.units.add import add_unit
@@ -16,7 +17,8 @@ from scaffold.verify import verify_units
 from scaffold.verify.checks import Check, Level, failed, judged, not_needed, not_run, warning
 from scaffold.verify.interpreter import Interpreter
 from scaffold.verify.levels import Bench, Limits, run_episodes, run_tests
-from scaffold.verify.verdict import UnitVerdict
+from scaffold.verify.rendered import Renewed
+from scaffold.verify.verdict import UnitVerdict, _text
 
 UNIT = Unit("reward", "x", (), {})
 OPEN = OpenTodo("x.py", 3, "f", "write it")
@@ -46,6 +48,12 @@ def test_a_level_tells_its_first_failure() -> None:
     assert (FAILED.status, FAILED.reason) == ("failed", "a: b (and 1 more)")
     skipped = judged("episodes", [Check("x", "skipped", "no proxy")], "")
     assert (skipped.status, skipped.reason, skipped.is_lacking) == ("skipped", "no proxy", True)
+
+
+def test_all_that_was_renewed_is_told_the_record_too() -> None:
+    changes = (ReportedChange("a/SKILL.md", "edited"), ReportedChange("b/skills.sums", "record"))
+    text = _text(Interpreter(("python",), "test"), (), "ok", Renewed(changes))
+    assert "renewed    a/SKILL.md\nrenewed    b/skills.sums\n" in text
 
 
 def bench(root: Path, *packages: str) -> Bench:

@@ -239,6 +239,12 @@ def test_a_fault_is_seen(
     assert message in failed[0]["message"]
 
 
+def test_a_sequence_for_each_completion_is_sound(episodes: Episodes) -> None:
+    rewards = "trajectory.to_tensors_per_turn([reward] * trajectory.num_turns)"
+    found = episodes("plain_play", "trajectory.to_tensors(reward)", rewards, engine="target")
+    assert [row for row in found if row["status"] != "passed"] == []
+
+
 def test_the_tiny_model_calls_tools(episodes: Episodes) -> None:
     found = episodes("plain_calls", engine="target")
     assert "tools" not in {row["check"] for row in found}

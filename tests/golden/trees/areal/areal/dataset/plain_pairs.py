@@ -29,7 +29,21 @@ def sides_of(row: dict[str, Any]) -> dict[str, Any]:
 def get_plain_pairs_dpo_dataset(
     path: str, split: str | None, tokenizer: PreTrainedTokenizerBase, max_length: int | None = None
 ) -> Dataset:
-    """Load pairs with loss masks for direct preference optimisation."""
+    """Load pairs for direct preference optimisation; equal pairs are left out.
+
+    Args:
+        path: A file, a folder or a hub id.
+        split: Such as "train", which None stands for; a single file is read whatever the split.
+        tokenizer: Renders the chat and encodes it.
+        max_length: Drops rows of more tokens; None keeps all.
+
+    Returns:
+        Rows of `chosen_ids`, `rejected_ids`, `chosen_loss_mask` and `rejected_loss_mask`: 0 on
+        what both sides begin with.
+
+    Raises:
+        ValueError: The source is not there, lacks a column, or has no rows with values.
+    """
     rows = load_rows(path, split, list(SIDES.values()))
     return dpo_rows(rows, sides_of, tokenizer, max_length)
 
@@ -37,6 +51,19 @@ def get_plain_pairs_dpo_dataset(
 def get_plain_pairs_rw_dataset(
     path: str, split: str | None, tokenizer: PreTrainedTokenizerBase, max_length: int | None = None
 ) -> Dataset:
-    """Load rows of `chosen_ids` and `rejected_ids` for a reward model."""
+    """Load pairs for a reward model.
+
+    Args:
+        path: A file, a folder or a hub id.
+        split: Such as "train", which None stands for; a single file is read whatever the split.
+        tokenizer: Renders the chat and encodes it.
+        max_length: Drops rows of more tokens; None keeps all.
+
+    Returns:
+        Rows of `chosen_ids` and `rejected_ids`, which end in the end of sequence.
+
+    Raises:
+        ValueError: The source is not there, lacks a column, or has no rows with values.
+    """
     rows = load_rows(path, split, list(SIDES.values()))
     return rw_rows(rows, sides_of, tokenizer, max_length)

@@ -11,6 +11,7 @@ from areal.api.registry import nearest_names
 
 DATASETS: dict[str, str] = {
     # "name": "my_rl.dataset.name", sorted, one per line
+    "joined": "my_rl.dataset.joined",
     "only_dpo": "my_rl.dataset.only_dpo",
     "only_rl": "my_rl.dataset.only_rl",
     "only_rw": "my_rl.dataset.only_rw",

@@ -29,6 +29,20 @@ def sides_of(row: dict[str, Any]) -> dict[str, Any]:
 def get_only_dpo_dpo_dataset(
     path: str, split: str | None, tokenizer: PreTrainedTokenizerBase, max_length: int | None = None
 ) -> Dataset:
-    """Load pairs with loss masks for direct preference optimisation."""
+    """Load pairs for direct preference optimisation; equal pairs are left out.
+
+    Args:
+        path: A file, a folder or a hub id.
+        split: Such as "train", which None stands for; a single file is read whatever the split.
+        tokenizer: Renders the chat and encodes it.
+        max_length: Drops rows of more tokens; None keeps all.
+
+    Returns:
+        Rows of `chosen_ids`, `rejected_ids`, `chosen_loss_mask` and `rejected_loss_mask`: 0 on
+        what both sides begin with.
+
+    Raises:
+        ValueError: The source is not there, lacks a column, or has no rows with values.
+    """
     rows = load_rows(path, split, [*SIDES.values(), PROMPT])
     return dpo_rows(rows, sides_of, tokenizer, max_length)

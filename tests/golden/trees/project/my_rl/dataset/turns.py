@@ -26,7 +26,20 @@ def split_row(row: dict[str, Any]) -> tuple[list[dict[str, Any]], str]:
 def get_turns_rl_dataset(
     path: str, split: str | None, tokenizer: PreTrainedTokenizerBase, max_length: int | None = None
 ) -> Dataset:
-    """Load rows of `messages` and `answer` for reinforcement learning."""
+    """Load rows for reinforcement learning.
+
+    Args:
+        path: A file, a folder or a hub id.
+        split: Such as "train", which None stands for; a single file is read whatever the split.
+        tokenizer: Renders the chat and encodes it.
+        max_length: Drops rows of more tokens; None keeps all.
+
+    Returns:
+        Rows of `messages` (role and content, the prompt) and `answer` (text, for the reward).
+
+    Raises:
+        ValueError: The source is not there, lacks a column, or has no rows with values.
+    """
     rows = load_rows(path, split, COLUMNS)
     return rl_rows(rows, split_row, tokenizer, max_length)
 
@@ -34,6 +47,19 @@ def get_turns_rl_dataset(
 def get_turns_sft_dataset(
     path: str, split: str | None, tokenizer: PreTrainedTokenizerBase, max_length: int | None = None
 ) -> Dataset:
-    """Load rows of `input_ids` and `loss_mask` for supervised fine-tuning: the answer is learnt."""
+    """Load rows for supervised fine-tuning.
+
+    Args:
+        path: A file, a folder or a hub id.
+        split: Such as "train", which None stands for; a single file is read whatever the split.
+        tokenizer: Renders the chat and encodes it.
+        max_length: Drops rows of more tokens; None keeps all.
+
+    Returns:
+        Rows of `input_ids` and `loss_mask`: 1 on the answer and the end of sequence, else 0.
+
+    Raises:
+        ValueError: The source is not there, lacks a column, or has no rows with values.
+    """
     rows = load_rows(path, split, COLUMNS)
     return sft_rows(rows, split_row, tokenizer, max_length)

@@ -13,6 +13,7 @@ REWARDS: dict[str, str] = {
     "last_line": "my_rl.reward.last_line:last_line_reward_fn",
     "last_number": "my_rl.reward.last_number:last_number_reward_fn",
     "marked_math": "my_rl.reward.marked_math:marked_math_reward_fn",
+    "other_column": "my_rl.reward.other_column:other_column_reward_fn",
     "plain_code": "my_rl.reward.plain_code:plain_code_reward_fn",
     "plain_exact": "my_rl.reward.plain_exact:plain_exact_reward_fn",
     "plain_judge": "my_rl.reward.plain_judge:plain_judge_reward_fn",

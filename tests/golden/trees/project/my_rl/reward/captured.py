@@ -48,6 +48,6 @@ def captured_reward_fn(
     """
     expected = str(answer).strip()
     if not expected:
-        raise ValueError("the row's answer is empty")
+        raise ValueError("the row's answer column is empty")
     found = extract_answer(str(completions))
     return float(found is not None and found.strip() == expected)

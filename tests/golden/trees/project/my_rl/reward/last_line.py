@@ -49,6 +49,6 @@ def last_line_reward_fn(
     """
     expected = normalize(str(answer))
     if not expected:
-        raise ValueError("the row's answer is empty")
+        raise ValueError("the row's answer column is empty")
     found = extract_answer(str(completions))
     return float(found is not None and normalize(found) == expected)

@@ -36,7 +36,7 @@ def marked_math_reward_fn(
     """
     expected = str(answer).strip()
     if not expected:
-        raise ValueError("the row's answer is empty")
+        raise ValueError("the row's answer column is empty")
     said = str(completions)
     # Of several boxes the last one is the answer; verifiers differ in which ones they compare.
     said = said[max(said.rfind("\\boxed"), 0) :]

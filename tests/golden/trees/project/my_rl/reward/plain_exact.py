@@ -1,22 +1,24 @@
-"""Reward: 1.0 when the answer found in the completion equals the expected one."""
+"""Reward: what a completion earns against the expected answer, by a rule of its own."""
 
 from __future__ import annotations
 
 from typing import Any
 
 
-def extract_answer(completion: str) -> str | None:
-    """Find the answer in a completion.
+def grade(completion: str, expected: Any) -> float:
+    """Say what a completion earns.
 
     Args:
         completion: The generated text.
+        expected: The answer of the row, of whatever type its column has.
 
     Returns:
-        The answer as text, or None where the completion holds none.
+        1.0 for the expected answer, 0.0 for none; what lies between is partial credit.
     """
-    # YOURS: say how the answer is found in the completion (now: it is the last line)
+    # YOURS: say how the answer is found and what it earns (now: the last line, all or nothing)
     lines = completion.strip().splitlines()
-    return lines[-1] if lines else None
+    found = lines[-1] if lines else ""
+    return float(normalize(found) == normalize(str(expected)))
 
 
 def normalize(text: str) -> str:
@@ -32,7 +34,7 @@ def plain_exact_reward_fn(
     answer: Any,
     **kwargs: Any,
 ) -> float:
-    """Compare the answer in a completion with the expected one.
+    """Grade a completion by the expected answer.
 
     Args:
         prompt: The prompt as text.
@@ -43,13 +45,11 @@ def plain_exact_reward_fn(
         **kwargs: The other columns of the row.
 
     Returns:
-        1.0 for the expected answer; 0.0 for another one or none.
+        What `grade` says.
 
     Raises:
         ValueError: The row has no usable answer: a fault of the data, which a 0.0 would hide.
     """
-    expected = normalize(str(answer))
-    if not expected:
-        raise ValueError("the row's answer is empty")
-    found = extract_answer(str(completions))
-    return float(found is not None and normalize(found) == expected)
+    if answer in (None, [], {}) or not str(answer).strip():
+        raise ValueError("the row's answer column is empty")
+    return grade(str(completions), answer)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
 import pytest
+from areal.dataset.files import value_at
 from areal.testing import check_loader, make_tokenizer, write_rows
 
 import my_rl.dataset.only_dpo as module
@@ -52,7 +54,7 @@ def test_dpo_masks_what_both_sides_begin_with(source: str) -> None:
             ids, mask = row[f"{side}_ids"], row[f"{side}_loss_mask"]
             assert mask == sorted(mask)
             assert len(mask) == len(ids)
-            assert tokenizer.decode(ids).endswith(text_of(sample[column]) + "<eos>")
+            assert tokenizer.decode(ids).endswith(text_of(value_at(sample, column)) + "<eos>")
         shared = row["chosen_loss_mask"].count(0)
         assert row["rejected_loss_mask"].count(0) == shared
         assert row["chosen_ids"][:shared] == row["rejected_ids"][:shared]
@@ -61,8 +63,8 @@ def test_dpo_masks_what_both_sides_begin_with(source: str) -> None:
 
 def test_dpo_leaves_out_pairs_that_do_not_differ(source: str, tmp_path: Path) -> None:
     load = module.get_only_dpo_dpo_dataset
-    chosen, rejected = module.SIDES["chosen"], module.SIDES["rejected"]
-    same = {**SAMPLES[0], rejected: SAMPLES[0][chosen]}
+    chosen, rejected = (value_at(SAMPLES[0], column) for column in module.SIDES.values())
+    same = json.loads(json.dumps(SAMPLES[0]).replace(json.dumps(rejected), json.dumps(chosen)))
     rows = load(write_rows(tmp_path / "more", [*SAMPLES, same]), "train", make_tokenizer())
     assert len(rows) == len(SAMPLES)
 

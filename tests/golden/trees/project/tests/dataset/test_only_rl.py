@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from areal.dataset.files import value_at
 from areal.testing import check_loader, make_tokenizer, write_rows
 
 import my_rl.dataset.only_rl as module
@@ -38,6 +39,12 @@ def text_of(value: Any) -> str:
     return value[-1]["content"] if isinstance(value, list) else str(value)
 
 
+def expected_of(sample: dict[str, Any]) -> tuple[str, str]:
+    """Return what a sample is to be asked as and answered by; it follows `split_row`."""
+    question = text_of(value_at(sample, module.QUESTION))
+    return question, text_of(value_at(sample, module.ANSWER))
+
+
 def test_rl_has_messages_and_answer(source: str) -> None:
     load = module.get_only_rl_rl_dataset
     rows = load(source, "train", make_tokenizer())
@@ -46,8 +53,7 @@ def test_rl_has_messages_and_answer(source: str) -> None:
         assert [set(message) for message in row["messages"]] == [{"role", "content"}] * len(
             row["messages"]
         )
-        assert row["answer"] == text_of(sample[module.ANSWER])
-        assert row["messages"][-1]["content"] == text_of(sample[module.QUESTION])
+        assert (row["messages"][-1]["content"], row["answer"]) == expected_of(sample)
 
 
 def test_rl_drops_prompts_that_are_too_long(source: str) -> None:

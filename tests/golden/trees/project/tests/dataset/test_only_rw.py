@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from areal.dataset.files import value_at
 from areal.testing import check_loader, make_tokenizer, write_rows
 
 import my_rl.dataset.only_rw as module
@@ -82,9 +83,9 @@ def test_rw_encodes_both_sides_up_to_the_end(source: str) -> None:
     for row, sample in zip(rows, SAMPLES, strict=True):
         for side, column in module.SIDES.items():
             text = tokenizer.decode(row[f"{side}_ids"])
-            before, reply, end = text.rpartition(text_of(sample[column]))
+            before, reply, end = text.rpartition(text_of(value_at(sample, column)))
             assert (bool(reply), end) == (True, "<eos>")
-            is_whole = isinstance(sample[column], str)
+            is_whole = isinstance(value_at(sample, column), str)
             assert not before if is_whole else before.endswith("<eos><assistant>")
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from areal.dataset.files import value_at
 from areal.testing import check_loader, make_tokenizer, write_rows
 
 import my_rl.dataset.only_sft as module
@@ -38,6 +39,12 @@ def text_of(value: Any) -> str:
     return value[-1]["content"] if isinstance(value, list) else str(value)
 
 
+def expected_of(sample: dict[str, Any]) -> tuple[str, str]:
+    """Return what a sample is to be asked as and answered by; it follows `split_row`."""
+    question = text_of(value_at(sample, module.QUESTION))
+    return question, text_of(value_at(sample, module.ANSWER))
+
+
 def test_sft_learns_the_answer_and_nothing_else(source: str) -> None:
     tokenizer = make_tokenizer()
     load = module.get_only_sft_sft_dataset
@@ -46,8 +53,9 @@ def test_sft_learns_the_answer_and_nothing_else(source: str) -> None:
     for row, sample in zip(rows, SAMPLES, strict=True):
         learnt = [i for i, keep in zip(row["input_ids"], row["loss_mask"], strict=True) if keep]
         prompt = tokenizer.decode(row["input_ids"][: -len(learnt)])
-        assert tokenizer.decode(learnt) == text_of(sample[module.ANSWER]) + "<eos>"
-        assert prompt.endswith(text_of(sample[module.QUESTION]) + "<eos><assistant>")
+        question, answer = expected_of(sample)
+        assert tokenizer.decode(learnt) == answer + "<eos>"
+        assert prompt.endswith(question + "<eos><assistant>")
 
 
 def test_sft_drops_rows_that_are_too_long(source: str) -> None:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import areal.dataset.plain_pairs as module
+from areal.dataset.files import value_at
 from areal.testing import check_loader, make_tokenizer, write_rows
 
 # YOURS: put a few rows of your own data here
@@ -51,7 +53,7 @@ def test_dpo_masks_what_both_sides_begin_with(source: str) -> None:
             ids, mask = row[f"{side}_ids"], row[f"{side}_loss_mask"]
             assert mask == sorted(mask)
             assert len(mask) == len(ids)
-            assert tokenizer.decode(ids).endswith(text_of(sample[column]) + "<eos>")
+            assert tokenizer.decode(ids).endswith(text_of(value_at(sample, column)) + "<eos>")
         shared = row["chosen_loss_mask"].count(0)
         assert row["rejected_loss_mask"].count(0) == shared
         assert row["chosen_ids"][:shared] == row["rejected_ids"][:shared]
@@ -60,8 +62,8 @@ def test_dpo_masks_what_both_sides_begin_with(source: str) -> None:
 
 def test_dpo_leaves_out_pairs_that_do_not_differ(source: str, tmp_path: Path) -> None:
     load = module.get_plain_pairs_dpo_dataset
-    chosen, rejected = module.SIDES["chosen"], module.SIDES["rejected"]
-    same = {**SAMPLES[0], rejected: SAMPLES[0][chosen]}
+    chosen, rejected = (value_at(SAMPLES[0], column) for column in module.SIDES.values())
+    same = json.loads(json.dumps(SAMPLES[0]).replace(json.dumps(rejected), json.dumps(chosen)))
     rows = load(write_rows(tmp_path / "more", [*SAMPLES, same]), "train", make_tokenizer())
     assert len(rows) == len(SAMPLES)
 
@@ -79,9 +81,9 @@ def test_rw_encodes_both_sides_up_to_the_end(source: str) -> None:
     for row, sample in zip(rows, SAMPLES, strict=True):
         for side, column in module.SIDES.items():
             text = tokenizer.decode(row[f"{side}_ids"])
-            before, reply, end = text.rpartition(text_of(sample[column]))
+            before, reply, end = text.rpartition(text_of(value_at(sample, column)))
             assert (bool(reply), end) == (True, "<eos>")
-            is_whole = isinstance(sample[column], str)
+            is_whole = isinstance(value_at(sample, column), str)
             assert not before if is_whole else before.endswith("<eos><assistant>")
 
 

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 import areal.dataset.plain_rows as module
+from areal.dataset.files import value_at
 from areal.testing import check_loader, make_tokenizer, write_rows
 
 # YOURS: put a few rows of your own data here
@@ -39,6 +40,12 @@ def text_of(value: Any) -> str:
     return value[-1]["content"] if isinstance(value, list) else str(value)
 
 
+def expected_of(sample: dict[str, Any]) -> tuple[str, str]:
+    """Return what a sample is to be asked as and answered by; it follows `split_row`."""
+    question = text_of(value_at(sample, module.QUESTION))
+    return question, text_of(value_at(sample, module.ANSWER))
+
+
 def test_rl_has_messages_and_answer(source: str) -> None:
     load = module.get_plain_rows_rl_dataset
     rows = load(source, "train", make_tokenizer())
@@ -47,8 +54,7 @@ def test_rl_has_messages_and_answer(source: str) -> None:
         assert [set(message) for message in row["messages"]] == [{"role", "content"}] * len(
             row["messages"]
         )
-        assert row["answer"] == text_of(sample[module.ANSWER])
-        assert row["messages"][-1]["content"] == text_of(sample[module.QUESTION])
+        assert (row["messages"][-1]["content"], row["answer"]) == expected_of(sample)
 
 
 def test_rl_drops_prompts_that_are_too_long(source: str) -> None:
@@ -66,8 +72,9 @@ def test_sft_learns_the_answer_and_nothing_else(source: str) -> None:
     for row, sample in zip(rows, SAMPLES, strict=True):
         learnt = [i for i, keep in zip(row["input_ids"], row["loss_mask"], strict=True) if keep]
         prompt = tokenizer.decode(row["input_ids"][: -len(learnt)])
-        assert tokenizer.decode(learnt) == text_of(sample[module.ANSWER]) + "<eos>"
-        assert prompt.endswith(text_of(sample[module.QUESTION]) + "<eos><assistant>")
+        question, answer = expected_of(sample)
+        assert tokenizer.decode(learnt) == answer + "<eos>"
+        assert prompt.endswith(question + "<eos><assistant>")
 
 
 def test_sft_drops_rows_that_are_too_long(source: str) -> None:

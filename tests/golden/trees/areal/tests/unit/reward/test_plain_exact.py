@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from areal.reward.plain_exact import plain_exact_reward_fn as reward_fn
@@ -17,11 +19,11 @@ CASES = [
 
 
 @pytest.mark.parametrize(("completion", "answer", "expected"), CASES)
-def test_scores_the_cases(completion: str, answer: str, expected: float) -> None:
+def test_scores_the_cases(completion: str, answer: Any, expected: float) -> None:
     assert score(reward_fn, completion, answer=answer) == expected
 
 
 def test_any_text_has_a_reward_and_an_unusable_answer_none() -> None:
-    check_hostile_texts(reward_fn, answer="20")
+    check_hostile_texts(reward_fn, answer=CASES[0][1])
     with pytest.raises(ValueError, match="answer"):
         score(reward_fn, "20", answer="")
