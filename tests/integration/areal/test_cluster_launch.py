@@ -9,7 +9,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import psutil
 import pytest
 from click.testing import CliRunner
 
@@ -23,11 +22,10 @@ from tests.integration.areal.test_launch import (
     has_step,
     rows_of,
     running,
-    start_nothing,
     start_script,
     wait_until,
 )
-from tests.scheduler_kinds import RAY_SETTINGS, ray_cluster, slurm_programs, started_by_hand
+from tests.scheduler_kinds import ray_cluster, slurm_programs
 from tests.tiny_runs import rl_yaml, train_stats
 
 SMALL = [{"cpu": 1, "mem": 1}]
@@ -220,32 +218,3 @@ def test_a_node_of_ray_that_goes_costs_no_row(
     assert "starting it again" in output
     assert_same_steps(tmp_path, undisturbed)
     assert not running(tmp_path)
-
-
-@pytest.mark.slow
-def test_without_its_head_a_cluster_ends_and_the_run_can_go_on(
-    tmp_path: Path, undisturbed: list[Any]
-) -> None:
-    write_config(tmp_path, "ray")
-    with pytest.MonkeyPatch.context() as patch:
-        # Ray's own patience, a minute; after it Ray ends the processes that it knows.
-        patch.setenv("RAY_gcs_rpc_server_reconnect_timeout_s", "5")
-        with started_by_hand(tmp_path) as (head, scratch):
-            patch.setenv("RAY_TMPDIR", scratch)
-            for name in RAY_SETTINGS:
-                patch.delenv(name, raising=False)
-            launcher = start(tmp_path, "total_train_steps=10000")
-            wait_until(lambda: has_step(tmp_path, 2), launcher, "two steps are done")
-            for each in psutil.Process(head.pid).children(recursive=True):
-                each.kill()
-            launcher.communicate(timeout=TIMEOUT_S)
-            assert launcher.returncode == 1
-            wait_until(lambda: not running(tmp_path), start_nothing(), "all processes are gone")
-    steps = len(train_stats(tmp_path)) + 2
-    overrides = ("cluster.n_nodes=1", "scheduler.type=local", f"total_train_steps={steps}")
-    output = finish(start(tmp_path, *overrides))
-    assert "resuming from step" in output
-    assert len(rows_of(tmp_path)) == steps
-    # The first run may have ended before as many.
-    for one, other in zip(rows_of(tmp_path), undisturbed, strict=False):
-        assert one == pytest.approx(other, abs=1e-4)
