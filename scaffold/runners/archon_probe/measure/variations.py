@@ -248,8 +248,10 @@ class _Trial:
                 continue
             if name not in self.reads.names and name not in tried:
                 found[name] = "never read while the model is built and run"
+            elif re.fullmatch(tiny.DROPOUTS, name):
+                found[name] = "dropout, which a policy is never trained with"
             elif re.fullmatch(UNREAD, name):
-                found[name] = "read, and it changes caches, dropout, initialisation or losses"
+                found[name] = "read, and it changes caches, initialisation or losses"
             else:
                 found[name] = self.reasons.get(name, "no other value is known for its type")
         return found
