@@ -257,9 +257,13 @@ def _text(name: str, data: bytes) -> str:
         raise TemplateError(f"{name} is not UTF-8", code="template_invalid") from error
 
 
-def _refuse_free_text(value: Any) -> Any:
+def _holds_free_text(value: Any) -> bool:
     parts = cast("list[Any]", value) if isinstance(value, list) else [value]
-    if any(isinstance(part, FreeText) for part in parts):
+    return any(isinstance(part, FreeText) for part in parts)
+
+
+def _refuse_free_text(value: Any) -> Any:
+    if _holds_free_text(value):
         raise TemplateError(
             "an answer of free text goes through | py or | doc", code="template_invalid"
         )

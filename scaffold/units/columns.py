@@ -297,7 +297,7 @@ class _Search:
             RequestError: None fits, or several do.
         """
         if given:
-            return self._given(role, tuple(given))
+            return self._given(role, given)
         if role == "prompt":
             return self._prompt()
         if role == "answer" and self._is_conversation():
@@ -305,7 +305,7 @@ class _Search:
             return Match(role, name, "the last message of each conversation is the answer")
         return self._by_name(role) or self._by_content(role)
 
-    def _given(self, role: str, names: tuple[str, ...]) -> Match:
+    def _given(self, role: str, names: Sequence[str]) -> Match:
         # Several are joined as texts, which conversations are not.
         accepted = {"texts", "numbers"} if len(names) > 1 else set(ACCEPTED[role])
         for name in names:
@@ -323,7 +323,8 @@ class _Search:
                     f"{' or '.join(dict.fromkeys(wanted))}"
                 )
         told = " + ".join(self.columns[name].described for name in names)
-        return Match(role, names[0], f"{told}, as you said", names[1:])
+        first, *more = names
+        return Match(role, first, f"{told}, as you said", tuple(more))
 
     def _by_name(self, role: str) -> Match | None:
         usable = [

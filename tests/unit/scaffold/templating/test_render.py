@@ -267,3 +267,14 @@ def test_long_texts_of_rows_are_cut_at_blanks_and_stay_what_they_are(text: str) 
     assert ast.literal_eval(literal) == rows
     words = max(map(len, text.split()))
     assert all(len(line) <= 100 or words > 80 for line in literal.splitlines())
+
+
+def test_a_list_of_free_text_is_refused_and_quoted_like_one() -> None:
+    questions = {"names": Answer("names", "str", "Names.", multiple=True)}
+    variables = template_variables({}, (), questions, {"names": ["a", '"b']})
+    rules = [FileRule("x.py.jinja", "x.py", "source")]
+    for text in ("{{ names }}", "{{ names[0] }}"):
+        with pytest.raises(TemplateError, match="goes through"):
+            render_files(rules, {"x.py.jinja": text.encode()}, variables)
+    (file,) = render_files(rules, {"x.py.jinja": b"{{ names | py }}"}, variables)
+    assert ast.literal_eval(file.data.decode()) == ["a", '"b']
