@@ -102,14 +102,23 @@ Sides = Callable[[Row], Mapping[str, Any]]
 
 
 def rl_rows(
-    rows: Sequence[Row], split_row: Split, tokenizer: Any, max_length: int | None
+    rows: Sequence[Row],
+    split_row: Split,
+    tokenizer: Any,
+    max_length: int | None,
+    keep: Sequence[str] = (),
 ) -> Dataset:
-    """Return rows of ``messages`` (role and content) and ``answer``, for reinforcement learning."""
+    """Return rows of ``messages`` (role and content) and ``answer``, for reinforcement learning.
+
+    Columns of ``keep`` stay beside them, for rewards that read more than the answer.
+    """
     made = []
-    for messages, answer in map(split_row, rows):
+    for row in rows:
+        messages, answer = split_row(row)
         if max_length is None or len(prompt_token_ids(tokenizer, messages)) <= max_length:
-            made.append({"messages": messages, "answer": answer})
-    return _dataset(made, ("messages", "answer"))
+            kept = {name: row[name] for name in keep}
+            made.append({"messages": messages, "answer": answer, **kept})
+    return _dataset(made, ("messages", "answer", *keep))
 
 
 def sft_rows(

@@ -24,6 +24,13 @@ def test_text_stays_what_it_is(suffix: str, is_file: bool, tmp_path: Path) -> No
     assert shaped["answer"][:] == ODD
 
 
+def test_columns_that_a_reward_reads_too_are_kept() -> None:
+    rows = [{"question": "?", "answer": "5", "level": 3}]
+    shaped = rl_rows(rows, lambda row: (to_messages("?"), "5"), None, None, keep=["level"])
+    assert shaped.column_names == ["messages", "answer", "level"]
+    assert shaped["level"][:] == [3]
+
+
 def test_rows_without_a_value_go(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     gap: list[dict[str, Any]] = [{"question": "?", "answer": ""}]
     place = write_rows(tmp_path / "data", ROWS + gap)

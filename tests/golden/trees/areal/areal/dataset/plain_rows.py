@@ -15,12 +15,13 @@ if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
 # YOURS: name the columns of your data that hold the question and the answer
-COLUMNS = ("question", "answer")
-QUESTION, ANSWER = COLUMNS
+QUESTION = "question"
+ANSWER = "answer"
+COLUMNS = (QUESTION, ANSWER)
 
 
 def split_row(row: dict[str, Any]) -> tuple[list[dict[str, Any]], str]:
-    """Return the prompt of a row, as messages, and the answer to it."""
+    """Return the prompt of a row, as messages, and the answer to it; a row has COLUMNS alone."""
     return to_messages(row[QUESTION]), to_messages(row[ANSWER])[-1]["content"]
 
 

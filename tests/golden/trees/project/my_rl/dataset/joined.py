@@ -14,15 +14,13 @@ if TYPE_CHECKING:
     from datasets import Dataset
     from transformers import PreTrainedTokenizerBase
 
-COLUMNS = (
-    ["story", 'it\'s "quoted", {{ braced }} {% raw %}\\n\\\nand 😀 \'\'\'"""'],
-    "solution.final",
-)
-QUESTION, ANSWER = COLUMNS
+QUESTION = ["story", 'it\'s "quoted", {{ braced }} {% raw %}\\n\\\nand 😀 \'\'\'"""']
+ANSWER = "solution.final"
+COLUMNS = (QUESTION, ANSWER)
 
 
 def split_row(row: dict[str, Any]) -> tuple[list[dict[str, Any]], str]:
-    """Return the prompt of a row, as messages, and the answer to it."""
+    """Return the prompt of a row, as messages, and the answer to it; a row has COLUMNS alone."""
     return to_messages(join_texts(row, QUESTION)), to_messages(row[ANSWER])[-1]["content"]
 
 

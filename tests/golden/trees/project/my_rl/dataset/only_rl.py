@@ -14,12 +14,13 @@ if TYPE_CHECKING:
     from datasets import Dataset
     from transformers import PreTrainedTokenizerBase
 
-COLUMNS = ('it\'s "quoted", {{ braced }} {% raw %}\\n\\\nand 😀 \'\'\'"""', "a\\b")
-QUESTION, ANSWER = COLUMNS
+QUESTION = 'it\'s "quoted", {{ braced }} {% raw %}\\n\\\nand 😀 \'\'\'"""'
+ANSWER = "a\\b"
+COLUMNS = (QUESTION, ANSWER)
 
 
 def split_row(row: dict[str, Any]) -> tuple[list[dict[str, Any]], str]:
-    """Return the prompt of a row, as messages, and the answer to it."""
+    """Return the prompt of a row, as messages, and the answer to it; a row has COLUMNS alone."""
     return to_messages(row[QUESTION]), to_messages(row[ANSWER])[-1]["content"]
 
 

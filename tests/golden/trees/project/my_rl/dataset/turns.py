@@ -14,12 +14,13 @@ if TYPE_CHECKING:
     from datasets import Dataset
     from transformers import PreTrainedTokenizerBase
 
-COLUMNS = ("chat", "chat")
-QUESTION, ANSWER = COLUMNS
+QUESTION = "chat"
+ANSWER = "chat"
+COLUMNS = (QUESTION, ANSWER)
 
 
 def split_row(row: dict[str, Any]) -> tuple[list[dict[str, Any]], str]:
-    """Return the prompt of a row, as messages, and the answer to it."""
+    """Return the prompt of a row, as messages, and the answer to it; a row has COLUMNS alone."""
     return split_chat(row[QUESTION])
 
 
