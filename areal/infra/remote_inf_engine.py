@@ -776,6 +776,23 @@ class RemoteInfEngine(InferenceEngine):
         }
         return self.workflow_executor.export_stats() | stats
 
+    def clear_batches(self, ids: Any = None) -> None:
+        """Do nothing: batches travel with the calls, and none is left on a server."""
+
+    def fetch_buffer_stats(self) -> dict[str, float]:
+        """Return nothing, as no batch is buffered on a server."""
+        return {}
+
+    def set_proxy_gateway_addr(self, addr: str) -> None:
+        """Refuse: the gateway of agents is a controller's.
+
+        Raises:
+            NotImplementedError: Always; `RolloutController.start_proxy_gateway` starts one.
+        """
+        raise NotImplementedError(
+            f"no gateway at {addr} is asked by an engine; use RolloutController.start_proxy_gateway"
+        )
+
     def _wait_for(self, coroutine: Any) -> Any:
         return self._pool.run(coroutine).result()
 

@@ -643,6 +643,14 @@ def test_memory_is_given_back_and_taken_again(scene_of: MakeScene) -> None:
         ]
 
 
+def test_nothing_is_buffered_on_servers(scene_of: MakeScene) -> None:
+    scene = scene_of([FakeSGLang()])
+    scene.engine.clear_batches(["0"])
+    assert scene.engine.fetch_buffer_stats() == {}
+    with pytest.raises(NotImplementedError, match="start_proxy_gateway"):
+        scene.engine.set_proxy_gateway_addr("http://127.0.0.1:1")
+
+
 @pytest.mark.parametrize(("fake", "backend"), KINDS)
 def test_aborted_requests_are_taken_up_again(
     scene_of: MakeScene, fake: type[FakeServer], backend: type[Any]
