@@ -23,7 +23,9 @@ Messages = list[dict[str, Any]]
 # --- rows of a source ---------------------------------------------------------------------------
 
 
-def load_rows(path: str, split: str | None, columns: Sequence[str | list[str]]) -> list[Row]:
+def load_rows(
+    path: str, split: str | None, columns: Sequence[str | list[str]], also: Sequence[str] = ()
+) -> list[Row]:
     """Load the rows of a source that have a value in every column, values as the source has them.
 
     Args:
@@ -31,6 +33,7 @@ def load_rows(path: str, split: str | None, columns: Sequence[str | list[str]]) 
         split: Such as "train", which None stands for.
         columns: The ones that are needed; others are left out. ``solution.final`` is what the
             object in ``solution`` holds there. Of a list one column with a value is enough.
+        also: Further columns, whose rows stay whatever they hold.
 
     Returns:
         Rows of these columns, a dotted one under its whole name.
@@ -40,7 +43,7 @@ def load_rows(path: str, split: str | None, columns: Sequence[str | list[str]]) 
     """
     rows = _read(os.path.expanduser(path), split)
     groups = [[each] if isinstance(each, str) else each for each in columns]
-    names = [name for group in groups for name in group]
+    names = [*(name for group in groups for name in group), *also]
     require_columns(rows, names, path)
     chosen = [{name: value_at(row, name) for name in names} for row in rows]
     whole = [

@@ -31,6 +31,15 @@ def test_columns_that_a_reward_reads_too_are_kept() -> None:
     assert shaped["level"][:] == [3]
 
 
+def test_a_gap_in_a_further_column_keeps_its_row(tmp_path: Path) -> None:
+    rows: list[dict[str, Any]] = [{"question": "?", "answer": "5", "level": level}
+                                  for level in ("easy", "")]  # fmt: skip
+    place = write_rows(tmp_path / "data", rows)
+    assert load_rows(place, "train", ("question", "answer"), also=["level"]) == rows
+    with pytest.raises(ValueError, match="lacks the column 'rank'"):
+        load_rows(place, "train", ("question", "answer"), also=["rank"])
+
+
 def test_rows_without_a_value_go(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     gap: list[dict[str, Any]] = [{"question": "?", "answer": ""}]
     place = write_rows(tmp_path / "data", ROWS + gap)
