@@ -157,8 +157,8 @@ def generate(
 ) -> None:
     """Print what a model answers to a prompt.
 
-    MODEL is a checkpoint folder, a hub id, or the YAML file of a run, for its final model or else
-    its newest checkpoint. PROMPT is read from standard input if it is not given.
+    MODEL is a checkpoint folder, a hub id, or the folder or YAML file of a run, for its final model
+    or else its newest checkpoint. PROMPT is read from standard input if it is not given.
     """
     from areal.api.cli_args import GenerationHyperparameters
     from areal.utils.hf_utils import check_model_name

@@ -15,6 +15,7 @@ from areal.api.cli_args import (
 from areal.api.errors import ConfigError
 from areal.api.io_struct import ModelRequest
 from areal.engine.local.engine import LocalInferenceEngine
+from areal.engine.model.lora import ADAPTER_CONFIG
 from areal.infra.sampling_seeds import stream_seed
 from areal.trainer.evaluation import find_checkpoint
 from areal.trainer.runtime import limit_threads, run_folder
@@ -28,8 +29,8 @@ def generate(
     """Return the answers of a model to a prompt, as the embedded engine samples them.
 
     Args:
-        model: A checkpoint folder, a hub id, or the YAML file of a run, whose final model is taken,
-            else its newest checkpoint.
+        model: A checkpoint folder, a hub id, or the folder or YAML file of a run, whose final model
+            is taken, else its newest checkpoint.
         prompt: The text, which becomes a user's message where the tokenizer has a chat template.
         gconfig: How many answers, how long, from what distribution.
         is_plain: Whether the model continues the text itself.
@@ -69,12 +70,16 @@ def _one_of(gconfig: GenerationHyperparameters, number: int) -> GenerationHyperp
 
 
 def _checkpoint_of(model: str) -> str:
-    if not model.endswith((".yaml", ".yml")):
+    run = Path(model).expanduser()
+    is_checkpoint = any((run / name).is_file() for name in ("config.json", ADAPTER_CONFIG))
+    if model.endswith((".yaml", ".yml")):
+        argv = ["--config", model]
+        run = Path(run_folder(load_expr_config(argv, choose_config_class(argv))[0]))
+    elif not run.is_dir() or any(
+        (run / name).is_file() for name in ("config.json", ADAPTER_CONFIG)
+    ):
         return model
-    argv = ["--config", model]
-    config = load_expr_config(argv, choose_config_class(argv))[0]
-    run = run_folder(config)
     found = find_checkpoint(run)
     if not found:
-        raise ConfigError(f"{Path(run)} has neither a model nor a checkpoint yet; train first")
+        raise ConfigError(f"{run} has neither a model nor a checkpoint yet; train first")
     return found

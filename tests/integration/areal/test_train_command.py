@@ -263,6 +263,9 @@ def test_a_prompt_is_answered_by_a_checkpoint_or_by_a_run(
     run = tmp_path / "run.yaml"
     shutil.copy(warm_model.parent / "config.yaml", run)
     assert answers(run, *options) == first
+    assert answers(warm_model.parent, *options) == first, "the folder of the run"
+    empty = CliRunner().invoke(main, ["generate", str(tmp_path), "1 2"])
+    assert empty.stderr.endswith("neither a model nor a checkpoint yet; train first\n")
     nothing = CliRunner().invoke(main, ["generate", str(tmp_path / "nowhere"), "1 2"])
     assert nothing.exit_code == 1
     assert nothing.stderr.startswith("error: ")
