@@ -75,9 +75,7 @@ def _checkpoint_of(model: str) -> str:
     if model.endswith((".yaml", ".yml")):
         argv = ["--config", model]
         run = Path(run_folder(load_expr_config(argv, choose_config_class(argv))[0]))
-    elif not run.is_dir() or any(
-        (run / name).is_file() for name in ("config.json", ADAPTER_CONFIG)
-    ):
+    elif is_checkpoint or not run.is_dir():
         return model
     found = find_checkpoint(run)
     if not found:
