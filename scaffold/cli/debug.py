@@ -23,6 +23,7 @@ def add_debug_commands(group: click.Group, target: click.Option, json: click.Opt
     commands = (
         ("compare", debug_compare, _COMPARE),
         ("env", debug_env, _ENV),
+        ("flight", debug_flight, _FLIGHT),
         ("run", debug_run, _RUN),
     )
     for name, body, params in commands:
@@ -34,7 +35,7 @@ def add_debug_commands(group: click.Group, target: click.Option, json: click.Opt
             callback=body,
             help=help_text,
             # What follows the program belongs to it, with or without "--" before.
-            context_settings={"allow_interspersed_args": name == "compare"},
+            context_settings={"allow_interspersed_args": name in ("compare", "flight")},
         )
         group.add_command(command)
 
@@ -112,6 +113,22 @@ def debug_compare(
     from scaffold.debug.compare import CompareOptions, compare_runs
 
     return compare_runs(CompareOptions(records, ranks, rtol, phases, _root(target)))
+
+
+_FLIGHT: list[click.Parameter] = [
+    click.Argument(["dumps"], nargs=-1, required=True, metavar="DUMP..."),
+]
+
+
+def debug_flight(dumps: tuple[str, ...], target: str | None, **_: Any) -> Report:
+    """Match the flight records of all ranks, and report the rank that diverged.
+
+    DUMP is a file that torch's flight recorder wrote, such as nccl_trace_rank_0, or a folder of
+    them; those of several machines may be given together. Nothing in them is run.
+    """
+    from scaffold.debug.flight import read_flights
+
+    return read_flights(dumps, _root(target))
 
 
 _ENV: list[click.Parameter] = [

@@ -124,7 +124,7 @@ def _read(folder: Path, process: Process) -> list[dict[str, Any]] | None:
 
 def _native(process: Process, rows: Sequence[dict[str, Any]]) -> list[Call]:
     # Messages have no number in the group's sequence of collectives.
-    calls = [_as_call(row) for row in rows if not row.get("is_p2p")]
+    calls = [as_call(row) for row in rows if not row.get("is_p2p")]
     found = [call for call in calls if not any(_covers(known, call) for known in process.calls)]
     last_s = max((call.since_s for call in process.calls), default=0.0)
     if process.failure is not None and found and found[-1].entered_s > last_s:
@@ -132,7 +132,8 @@ def _native(process: Process, rows: Sequence[dict[str, Any]]) -> list[Call]:
     return found
 
 
-def _as_call(row: dict[str, Any]) -> Call:
+def as_call(row: Mapping[str, Any]) -> Call:
+    """Return an entry of torch's flight recorder as a call."""
     dtypes = [_DTYPES.get(str(each), str(each)) for each in row.get("input_dtypes", [])]
     shapes = [tuple(each) for each in row.get("input_sizes", [])]
     created = row["time_created_ns"] / 1e9

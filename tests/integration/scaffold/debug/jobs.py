@@ -11,6 +11,7 @@ import signal
 import socket
 import sys
 import time
+from pathlib import Path
 
 import torch
 import torch.distributed as dist
@@ -208,6 +209,25 @@ def reducer_waits() -> None:
     if is_odd():
         time.sleep(FOREVER_S)
     loss.backward()
+
+
+def dumps() -> None:
+    """Skips a call on one rank, and writes what torch's flight recorder has as NCCL does."""
+    import threading
+
+    from torch._C._distributed_c10d import _dump_fr_trace
+
+    def write() -> None:
+        time.sleep(3)
+        Path(f"nccl_trace_rank_{dist.get_rank()}").write_bytes(_dump_fr_trace(True, True, False))
+        os._exit(1)
+
+    threading.Thread(target=write).start()
+    for step in range(4):
+        dist.all_reduce(torch.ones(4))
+        if not (is_odd() and step == 1):
+            dist.broadcast(torch.ones(2), 0)
+    time.sleep(FOREVER_S)
 
 
 def absent() -> None:

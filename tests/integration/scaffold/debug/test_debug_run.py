@@ -133,6 +133,23 @@ def test_a_sound_job_of_any_kind_has_no_verdict(job: str, world: int, tmp_path: 
     assert not any(rank["faults"] for rank in report["ranks"])
 
 
+@pytest.mark.heavy
+def test_what_torch_dumped_is_matched_without_a_watch(tmp_path: Path) -> None:
+    env = {**os.environ, "OMP_NUM_THREADS": "1", "TORCH_FR_BUFFER_SIZE": "2000"}
+    job = [sys.executable, str(JOBS), "dumps", "3"]
+    subprocess.run(job, cwd=tmp_path, env=env, capture_output=True, timeout=120)
+    done = subprocess.run(
+        [sys.executable, "-m", "scaffold", "debug", "flight", ".", "--json"],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+    )
+    verdict = json.loads(done.stdout)["debug"]["verdict"]
+    assert (verdict["kind"], verdict["ranks"]) == ("order", [2])
+    assert "in call 5 of the default group" in verdict["text"]
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("bug", ["raises", "sleeps", "absent", "killed", "fine"])
 def test_torchrun_is_watched_alike(bug: str, tmp_path: Path) -> None:
