@@ -68,7 +68,7 @@ def run_ci(checkout: Path, **variables: str) -> str:
 
 def test_ci_runs_the_tests_at_the_root(tmp_path: Path):
     checkout = tmp_path / "checkout"
-    assert run_ci(checkout) == f"{checkout}|test|"
+    assert run_ci(checkout).splitlines() == [f"{checkout}|test|", f"{checkout}|test-heavy|"]
 
 
 def test_ci_finds_real_data_beside_the_checkout(tmp_path: Path):

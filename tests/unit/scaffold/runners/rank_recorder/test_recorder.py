@@ -50,9 +50,12 @@ def test_the_program_runs_as_without_it(tmp_path: Path) -> None:
 def test_who_is_ended_by_sigterm_says_where_it_was(tmp_path: Path) -> None:
     code = (
         "import os, signal, time\n"
+        "ready, begun = os.pipe()\n"
         "child = os.fork()\n"
         "if not child:\n"
+        "    os.write(begun, b'.')\n"
         "    time.sleep(60)\n"
+        "os.read(ready, 1)\n"
         "os.kill(child, signal.SIGTERM)\n"
         "ended = os.waitpid(child, 0)[1]\n"
         "print(os.WTERMSIG(ended), os.getpid(), flush=True)\n"
