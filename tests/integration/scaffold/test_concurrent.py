@@ -14,6 +14,8 @@ import pytest
 
 from scaffold.transaction.state import has_journal, locked
 
+pytestmark = pytest.mark.heavy
+
 ROOT = Path(__file__).parents[3]
 # The real command; only its patience is set, since a busy machine is no failure.
 COMMAND = """

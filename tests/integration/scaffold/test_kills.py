@@ -218,6 +218,7 @@ def kill_many(case: Case, count: int, seed: int) -> Counter[str]:
     return seen
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("name", COMMANDS)
 def test_a_killed_command_leaves_all_or_nothing(case_of: Callable[[str], Case], name: str):
     # The unit tests of the transaction die at every step of it, one after the other.

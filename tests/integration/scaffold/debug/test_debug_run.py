@@ -16,6 +16,8 @@ import jsonschema
 import psutil
 import pytest
 
+pytestmark = pytest.mark.heavy
+
 ROOT = Path(__file__).parents[4]
 JOBS = Path(__file__).parent / "jobs.py"
 SCHEMA = json.loads((ROOT / "docs" / "schema" / "report.schema.json").read_text("utf-8"))
@@ -121,7 +123,6 @@ def test_a_sound_job_is_left_alone(job: str, tmp_path: Path) -> None:
     assert ops == {"barrier"}
 
 
-@pytest.mark.heavy
 @pytest.mark.parametrize("world", [2, pytest.param(4, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("job", HEALTHY)
 def test_a_sound_job_of_any_kind_has_no_verdict(job: str, world: int, tmp_path: Path) -> None:
@@ -133,7 +134,6 @@ def test_a_sound_job_of_any_kind_has_no_verdict(job: str, world: int, tmp_path: 
     assert not any(rank["faults"] for rank in report["ranks"])
 
 
-@pytest.mark.heavy
 def test_what_torch_dumped_is_matched_without_a_watch(tmp_path: Path) -> None:
     env = {**os.environ, "OMP_NUM_THREADS": "1", "TORCH_FR_BUFFER_SIZE": "2000"}
     job = [sys.executable, str(JOBS), "dumps", "3"]

@@ -163,6 +163,7 @@ def test_minibatches_are_optimiser_steps(language_model: str) -> None:
     assert moved[1] > moved[0] > 0
 
 
+@pytest.mark.heavy
 def test_a_critic_alone_learns_the_return(language_model: str) -> None:
     critic = make_critic(language_model, lr=5e-3, ppo_n_minibatches=4)
     lengths = [[8] * 32]
@@ -263,6 +264,7 @@ def test_values_that_are_no_numbers_end_the_run(tmp_path: Path) -> None:
     assert not (tmp_path / "two/e/t/model").exists()
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("seed", [1, pytest.param(2, marks=pytest.mark.slow)])
 def test_with_a_critic_one_sample_a_prompt_is_enough_to_learn(tmp_path: Path, seed: int) -> None:
     path = rl_yaml(

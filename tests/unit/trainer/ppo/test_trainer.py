@@ -40,6 +40,7 @@ def weights(trainer: PPOTrainer) -> list[torch.Tensor]:
     return [p.detach().clone() for p in trainer.weights.module.parameters()]
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
 def test_every_preset_takes_finite_steps_that_change_the_model(
     tmp_path: Path, algorithm: str
@@ -246,6 +247,7 @@ def failures(folder: Path) -> dict[str, float]:
     return total
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("way", SPOILED)
 def test_a_spoiled_episode_is_rejected_counted_and_named(tmp_path: Path, way: str) -> None:
     path = rl_yaml(tmp_path)
