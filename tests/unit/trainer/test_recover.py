@@ -36,7 +36,7 @@ from tests.tiny_runs import (
     train_stats,
 )
 
-pytestmark = pytest.mark.usefixtures("short_runs")
+pytestmark = [pytest.mark.heavy, pytest.mark.usefixtures("short_runs")]
 NUM_ROWS = 10  # two and a half batches, so that batches reach over epochs
 STEPS = 7
 COSINE = "actor.optimizer.lr_scheduler_type=cosine"
