@@ -10,12 +10,15 @@ from typing import Any
 from scaffold.analysis.files.files import Files, list_files
 from scaffold.deps.collect import collect
 from scaffold.deps.download import fetch_release, parse_version
+from scaffold.deps.hidden_losses import HiddenLosses
 from scaffold.deps.import_names import Names, names_of, read_names
 from scaffold.deps.judgement import LEVELS, VERDICTS, Judgement
+from scaffold.deps.pins import find_pins
 from scaffold.deps.release import Release
 from scaffold.deps.servers import Server, ServerJudge
 from scaffold.deps.use import Use
 from scaffold.deps.verdicts import Judge
+from scaffold.errors import TargetError
 from scaffold.findings import RuleText, write_findings
 from scaffold.report import Report, Step
 
@@ -45,6 +48,7 @@ def audit(
 
     Raises:
         ScaffoldError: A version or name is wrong, the index lacks a release or does not answer.
+        TargetError: A manifest pins the package, and nothing in the tree is seen to use it.
     """
     files = list_files(root)
     named = names_of(files, package)
@@ -53,6 +57,8 @@ def audit(
     releases = [Release(str(each), place) for each, place in zip(versions, places, strict=True)]
     names = _all_names(named, [read_names(named.distribution, each) for each in places])
     uses, findings, unread = judge_tree(files, names, *releases)
+    if not uses:
+        _require_unpinned(files, names)
     report = Report("deps audit")
     report.warnings = tuple(f"{path} does not parse and is left out" for path in unread)
     counts = Counter(each.level for each in findings)
@@ -64,6 +70,7 @@ def audit(
         "old": releases[0].version,
         "new": releases[1].version,
         "imports": list(names.imports),
+        "changes": [_change(rows) for rows in _by_change(findings)],
         "findings": [each.to_json() for each in findings],
         "counts": {
             "uses": len(uses),
@@ -97,6 +104,12 @@ def judge_tree(
             findings += server.endpoint(use)
         else:
             findings += judge.judge(use)
+    asked = [*found.by_name, *(each.use for each in findings if each.level == "undecided")]
+    losses = HiddenLosses(old, new, {each.parts[-1] for each in asked})
+    findings = [losses.of_class(each) for each in findings]
+    hidden = [each for use in found.by_name for each in losses.anywhere(use)]
+    findings += hidden
+    uses += list(dict.fromkeys(each.use for each in hidden))
     # Several uses of one line may come to the same finding, which is shown once.
     unique = dict.fromkeys(findings)
     ordered = sorted(unique, key=lambda each: (_ORDER[each.level], each.use.path, each.use.line))
@@ -124,17 +137,59 @@ def _instead(finding: Judgement) -> str:
     return f"; likely {finding.likely}" if finding.likely else ""
 
 
+def _require_unpinned(files: Files, names: Names) -> None:
+    """Raise where a tree pins a package of which no use was found: that is no all-clear."""
+    pins = find_pins(files, names.distribution)
+    if pins:
+        imports = ", ".join(names.imports)
+        raise TargetError(
+            f"{pins[0].path}:{pins[0].line} pins {names.distribution}, and nothing imports "
+            f"{imports} (names by {names.source}) or runs its programs",
+            code="uses_missing",
+            hint="give its import names in [tool.scaffold.deps.imports] of pyproject.toml; what "
+            "only another package uses is audited in that one",
+        )
+
+
+def _by_change(findings: list[Judgement]) -> list[list[Judgement]]:
+    """Return the findings together that tell the same of the same name, in their order."""
+    found: dict[tuple[str, ...], list[Judgement]] = {}
+    for each in findings:
+        key = (each.level, each.verdict, each.use.name, each.why, each.likely)
+        found.setdefault(key, []).append(each)
+    return list(found.values())
+
+
+def _change(rows: list[Judgement]) -> dict[str, Any]:
+    first = rows[0]
+    sites = [{"file": each.use.path, "line": each.use.line} for each in rows]
+    told = {"name": first.use.name, "verdict": first.verdict, "level": first.level}
+    return {**told, "why": first.why, "likely": first.likely, "sites": sites}
+
+
 def _text(told: dict[str, Any], findings: list[Judgement]) -> str:
     rows: list[str] = []
-    for each in findings:
-        use = each.use
-        rows.append(f"{each.level:<11}{use.path}:{use.line}  {use.name}  {each.verdict}")
+    changes = _by_change(findings)
+    for sites in changes:
+        each = sites[0]
+        more = f"  in {len(sites)} places" if len(sites) > 1 else ""
+        place = f"{each.use.path}:{each.use.line}"
+        rows.append(f"{each.level:<11}{place}  {each.use.name}  {each.verdict}{more}")
         rows.append(f"           {each.why}{_instead(each)}")
         if each.level == "breaks" and each.old:
             rows += [f"           old  {each.old}", f"           new  {each.new}"]
+        rows += [f"           also {row}" for row in _places(sites[1:])]
     counts: dict[str, int] = told["counts"]
     rows.append(
         f"{told['package']} {told['old']} -> {told['new']}: "
         + ", ".join(f"{number} {name}" for name, number in counts.items())
     )
     return "\n".join(rows) + "\n"
+
+
+def _places(findings: list[Judgement]) -> list[str]:
+    """Return the places of findings, one row a file: ``app/a.py:3, 8``."""
+    lines: dict[str, list[str]] = {}
+    for each in findings:
+        lines.setdefault(each.use.path, []).append(str(each.use.line))
+    return [f"{path}:{', '.join(found)}" for path, found in lines.items()]

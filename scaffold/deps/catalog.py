@@ -77,4 +77,4 @@ def _row(use: Use) -> str:
         text += f" through `{use.local}`"
     if use.detail and use.detail != use.name:
         text += f": `{use.detail.replace('`', chr(39))}`"
-    return f"{text} ({use.guard})" if use.guard else text
+    return f"{text} ({use.guard.text})" if use.guard else text

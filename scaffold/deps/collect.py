@@ -26,11 +26,13 @@ class Collected:
     Args:
         uses: The uses, sorted by file and line.
         requests: The HTTP paths that the tree asks for, whoever serves them.
+        by_name: The attributes of what is not known that are asked for with a fallback.
         unread: The Python sources that do not parse.
     """
 
     uses: list[Use] = field(default_factory=list[Use])
     requests: list[Use] = field(default_factory=list[Use])
+    by_name: list[Use] = field(default_factory=list[Use])
     unread: list[str] = field(default_factory=list[str])
 
 
@@ -69,7 +71,8 @@ def collect(files: Files, names: Names) -> Collected:
             code = tree.code(path)
             found.uses += commands_in_python(code, names) if code is not None else []
     # One line can be found by several readers; the set has no order of its own.
-    found.uses = sorted(set(found.uses), key=_place)
+    found.by_name = sorted({each for each in found.uses if each.kind == "attribute"}, key=_place)
+    found.uses = sorted(set(found.uses) - set(found.by_name), key=_place)
     return found
 
 
@@ -89,6 +92,7 @@ def _read(tree: Tree, path: str, found: Collected) -> bool:
         return False
     uses = uses_in(code, tree)
     found.uses += uses
+    uses = [each for each in uses if each.kind != "attribute"]
     # A source that binds no name of its own has nothing that others could import.
     return bool(uses) and any(not name.startswith("__") for name in code.module.names)
 
