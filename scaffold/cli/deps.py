@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from scaffold.cli.options import FORMAT
+from scaffold.cli.options import FORMAT, may_ask
 from scaffold.cli.working_folder import start_folder
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from scaffold.report import Report
 
@@ -46,7 +46,7 @@ _AUDIT: list[click.Parameter] = [
     _PYTHON,
 ]
 _PLAN: list[click.Parameter] = [
-    click.Argument(["pins"], nargs=-1, required=True, metavar="PKG==VER..."),
+    click.Argument(["pins"], nargs=-1, required=True, metavar="PKG==VER[@VARIANT]..."),
     click.Option(["--apply"], is_flag=True, help="Write the edits, atomically."),
     click.Option(
         ["--no-resolve"], is_flag=True, help="Skip the resolver, and with it the package index."
@@ -83,8 +83,21 @@ def deps_plan(pins: tuple[str, ...], apply: bool, no_resolve: bool, **values: An
 
     Without --apply it shows the edits and writes nothing. A conflict is reported with the
     requirements that cause it; if another pin can move within its declared range, it proposes that.
+    @VARIANT moves the pins of pyproject.VARIANT.toml alone, @default those of pyproject.toml, @all
+    every one.
     """
     from scaffold.deps.plan import PlanOptions, plan
 
-    how = PlanOptions(pins, apply=apply, resolve=not no_resolve, python=values["python"])
+    how = PlanOptions(
+        pins,
+        apply=apply,
+        resolve=not no_resolve,
+        python=values["python"],
+        ask=_ask_variant if may_ask(no_input=False, as_json=values["as_json"]) else None,
+    )
     return plan(start_folder(values["target"]), how)
+
+
+def _ask_variant(found: str, known: Sequence[str]) -> str:
+    click.echo(found, err=True)
+    return click.prompt("Which variant?", type=click.Choice(list(known)), err=True)

@@ -30,6 +30,22 @@ class Pin:
     group: str = ""
     why_fixed: str = ""
 
+    @property
+    def variant(self) -> str:
+        """The variant of a project that the manifest is for; "" where it is for all of them."""
+        return variant_of(self.path)
+
+
+_VARIANT = re.compile(r"(?:^|/)pyproject(?:[._-](?P<name>[^/]+))?\.toml$")
+DEFAULT_VARIANT = "default"
+"""What the variant of a plain ``pyproject.toml`` is called."""
+
+
+def variant_of(path: str) -> str:
+    """Return the variant that a ``pyproject*.toml`` is for; "" for any other file."""
+    found = _VARIANT.search(path)
+    return "" if found is None else found["name"] or DEFAULT_VARIANT
+
 
 def name_pattern(name: str) -> str:
     """Return a pattern for a name in any of its spellings."""

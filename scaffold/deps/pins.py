@@ -14,7 +14,7 @@ from packaging.utils import canonicalize_name
 
 from scaffold.analysis.files.files import Files
 from scaffold.deps.loose_pins import pins_in_commands
-from scaffold.deps.pin import Pin, line_of, name_pattern
+from scaffold.deps.pin import DEFAULT_VARIANT, Pin, line_of, name_pattern, variant_of
 from scaffold.edit.toml_scan import brackets, read_value, statements
 from scaffold.syntax import parse
 
@@ -72,7 +72,10 @@ def find_pins(files: Files, name: str) -> list[Pin]:
             reader = _reader(path)
             # Not Files.text: this is written back, and every byte has to survive.
             text = (files.data(path) or b"").decode("utf-8", "surrogateescape") if reader else ""
-            if reader and re.search(name_pattern(wanted), text):
+            # `ARG TORCH_VERSION` and `org/torch-cpu:2.1` have the name inside of a longer word.
+            inner = "[-_.]+".join(map(re.escape, wanted.split("-")))
+            named = f"(?i:{inner})" if reader is pins_in_commands else name_pattern(wanted)
+            if reader and re.search(named, text):
                 found += reader(path, text, wanted)
     return found
 
@@ -81,7 +84,7 @@ def find_locks(files: Files, name: str, version: str) -> list[Lock]:
     """Return the locks of a tree, compiled requirements among them, that hold a package."""
     found: list[Lock] = []
     for path in sorted(files.paths):
-        command = _LOCKS.get(PurePosixPath(path).name)
+        command = _LOCKS.get(PurePosixPath(path).name) or _of_variant(files, path)
         if _REQUIREMENTS.search(path):
             text = files.text(path) or ""
             head = "\n".join(text.splitlines()[:12])
@@ -93,6 +96,27 @@ def find_locks(files: Files, name: str, version: str) -> list[Lock]:
     return found
 
 
+def lock_of(manifest: str, tool: str) -> str:
+    """Return the lock of a ``pyproject*.toml``: ``uv.gpu.lock`` beside ``pyproject.gpu.toml``."""
+    folder, slash, name = manifest.rpartition("/")
+    suffix = name.removeprefix("pyproject").removesuffix(".toml")
+    return f"{folder}{slash}{tool}{suffix}.lock"
+
+
+def _of_variant(files: Files, path: str) -> str | None:
+    """Return the command that renews the lock of a variant; None where it is none."""
+    folder = path.rpartition("/")[0]
+    for each in sorted(files.paths):
+        is_beside = each.rpartition("/")[0] == folder and variant_of(each)
+        if is_beside and variant_of(each) != DEFAULT_VARIANT:
+            tool = next((one for one in ("uv", "poetry", "pdm") if lock_of(each, one) == path), "")
+            if tool:
+                return (
+                    f"{_LOCKS[f'{tool}.lock']}, with {each} as pyproject.toml and this as its lock"
+                )
+    return None
+
+
 def is_requirements(path: str) -> bool:
     """Return whether a path is that of a requirements or constraints file."""
     return bool(_REQUIREMENTS.search(path))
@@ -100,7 +124,7 @@ def is_requirements(path: str) -> bool:
 
 def _reader(path: str) -> Callable[[str, str, str], Iterator[Pin]] | None:
     name = path.rpartition("/")[2]
-    if name in ("pyproject.toml", "Pipfile"):
+    if variant_of(path) or name == "Pipfile":
         return _in_toml
     if name == "setup.cfg":
         return _in_setup_cfg
