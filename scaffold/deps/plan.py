@@ -183,7 +183,7 @@ def edit_pins(
         variant = (variants or {}).get(name, ALL_VARIANTS)
         for pin in pins:
             if variant not in (ALL_VARIANTS, pin.variant):
-                unmoved.append((pin, f"it is not the variant {variant}'s alone"))
+                unmoved.append((pin, f"it does not belong to the variant {variant}"))
                 continue
             spec = None if pin.why_fixed else moved(pin.spec, version)
             if spec is None:
