@@ -31,6 +31,7 @@ def add_deps_commands(group: click.Group, target: click.Option, json: click.Opti
     add("catalog", deps_catalog, _CATALOG)
     add("audit", deps_audit, _AUDIT)
     add("plan", deps_plan, _PLAN)
+    add("apply", deps_apply, _APPLY)
 
 
 _PYTHON = click.Option(
@@ -43,6 +44,13 @@ _AUDIT: list[click.Parameter] = [
     click.Argument(["new"], metavar="NEW"),
     click.Option(["--show-undecided"], is_flag=True, help="Also show undecided uses."),
     FORMAT,
+    _PYTHON,
+]
+_APPLY: list[click.Parameter] = [
+    click.Argument(["package"], metavar="PKG"),
+    click.Argument(["old"], metavar="OLD"),
+    click.Argument(["new"], metavar="NEW"),
+    click.Option(["--write"], is_flag=True, help="Write the edits, atomically."),
     _PYTHON,
 ]
 _PLAN: list[click.Parameter] = [
@@ -76,6 +84,19 @@ def deps_audit(package: str, old: str, new: str, **values: Any) -> Report:
     root = start_folder(values["target"])
     given = {key: values[key] for key in ("python", "show_undecided", "form")}
     return audit(root, package, old, new, **given)
+
+
+def deps_apply(package: str, old: str, new: str, write: bool, **values: Any) -> Report:
+    """Rewrite the uses that a new release breaks.
+
+    Shows the diff; --write writes it. Renamed names, moved imports and renamed or dropped arguments
+    are rewritten; a new required argument gets the value YOURS. The rest is listed, and the exit
+    status is 1 while anything is left.
+    """
+    from scaffold.deps.apply import apply
+
+    root = start_folder(values["target"])
+    return apply(root, package, old, new, write=write, python=values["python"])
 
 
 def deps_plan(pins: tuple[str, ...], apply: bool, no_resolve: bool, **values: Any) -> Report:

@@ -51,14 +51,10 @@ def audit(
         TargetError: A manifest pins the package, and nothing in the tree is seen to use it.
     """
     files = list_files(root)
-    named = names_of(files, package)
-    versions = parse_version(old), parse_version(new)
-    places = [fetch_release(named.distribution, each, python) for each in versions]
-    releases = [Release(str(each), place) for each, place in zip(versions, places, strict=True)]
-    names = _all_names(named, [read_names(named.distribution, each) for each in places])
+    names, releases = fetch(files, package, (old, new), python)
     uses, findings, unread = judge_tree(files, names, *releases)
     if not uses:
-        _require_unpinned(files, names)
+        require_unpinned(files, names)
     report = Report("deps audit")
     report.warnings = tuple(f"{path} does not parse and is left out" for path in unread)
     counts = Counter(each.level for each in findings)
@@ -66,7 +62,7 @@ def audit(
     report.ok = not counts["breaks"]
     report.next = tuple(_step(each) for each in findings if each.level == "breaks")
     told: dict[str, Any] = {
-        "package": named.distribution,
+        "package": names.distribution,
         "old": releases[0].version,
         "new": releases[1].version,
         "imports": list(names.imports),
@@ -83,6 +79,21 @@ def audit(
     report.text = _text(told, shown)
     rules = {name: RuleText(means) for name, means in VERDICTS.items()}
     return write_findings(report, form, [each.finding for each in shown], rules)
+
+
+def fetch(
+    files: Files, package: str, versions: tuple[str, str], python: str | None
+) -> tuple[Names, tuple[Release, Release]]:
+    """Return two releases of a package, fetched, and the names that a tree uses it by.
+
+    Raises:
+        ScaffoldError: A version or name is wrong, the index lacks a release or does not answer.
+    """
+    named = names_of(files, package)
+    old, new = (parse_version(each) for each in versions)
+    places = [fetch_release(named.distribution, each, python) for each in (old, new)]
+    names = _all_names(named, [read_names(named.distribution, each) for each in places])
+    return names, (Release(str(old), places[0]), Release(str(new), places[1]))
 
 
 def judge_tree(
@@ -137,7 +148,7 @@ def _instead(finding: Judgement) -> str:
     return f"; likely {finding.likely}" if finding.likely else ""
 
 
-def _require_unpinned(files: Files, names: Names) -> None:
+def require_unpinned(files: Files, names: Names) -> None:
     """Raise where a tree pins a package of which no use was found: that is no all-clear."""
     pins = find_pins(files, names.distribution)
     if pins:

@@ -29,6 +29,7 @@ class Change:
     level: Level
     why: str
     likely: str = ""
+    argument: str = ""
 
 
 @dataclass(frozen=True)
@@ -136,7 +137,7 @@ def _unbound(before: _Side, after: _Side, given: _Given) -> Iterator[Change]:
     for each in signature.parameters:
         if _is_needed(each) and each.name not in filled:
             news = "is required now" if each.name not in required else "is not filled any more"
-            yield Change("parameter-required", "breaks", f"{each.name!r} {news}")
+            yield Change("parameter-required", "breaks", f"{each.name!r} {news}", "", each.name)
 
 
 def _is_needed(parameter: Parameter) -> bool:
@@ -171,7 +172,7 @@ def _unseen(before: _Side, after: _Side, given: _Given) -> Iterator[Change]:
 def _dropped(before: _Side, after: _Side, name: str) -> Change:
     likely = _renamed_to(before, after, name)
     verdict = "parameter-renamed" if likely else "parameter-removed"
-    return Change(verdict, "breaks", f"{after.signature.name}() has no {name!r}", likely)
+    return Change(verdict, "breaks", f"{after.signature.name}() has no {name!r}", likely, name)
 
 
 def _renamed_to(before: _Side, after: _Side, name: str) -> str:

@@ -72,6 +72,7 @@ class Judgement:
         old: What the old release has, with its place.
         new: What the new release has, with its place.
         likely: The name to take instead, or "".
+        argument: The argument of the call that it is about, or "".
     """
 
     use: Use
@@ -81,6 +82,7 @@ class Judgement:
     old: str = ""
     new: str = ""
     likely: str = ""
+    argument: str = ""
 
     def guarded(self, lost: int | None) -> Judgement:
         """Return the finding, softened where the code around it catches just this.

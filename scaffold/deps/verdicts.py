@@ -238,7 +238,8 @@ class Judge:
     ) -> Iterator[Judgement]:
         old, new = self._place(self._old, before), self._place(self._new, after)
         for each in changes:
-            yield Judgement(use, each.verdict, each.level, each.why, old, new, each.likely)
+            more = each.likely, each.argument
+            yield Judgement(use, each.verdict, each.level, each.why, old, new, *more)
 
     def _place(self, release: Release, meaning: Meaning) -> str:
         """Return what a release has, as its signature or name, with path and line."""

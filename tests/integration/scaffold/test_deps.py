@@ -245,6 +245,19 @@ def test_a_pinned_package_without_uses_is_no_all_clear(index: Path, tmp_path: Pa
     assert deps(tmp_path, "audit", "toolbox", "1.0", "2.0")["counts"]["uses"] == 0
 
 
+def test_uses_are_rewritten_after_a_diff(index: Path, tree: Path) -> None:
+    before = state_of(tree)
+    argv = ["deps", "apply", "toolbox", "1.0", "2.0", "--target", str(tree)]
+    shown = CliRunner().invoke(main, argv)
+    assert state_of(tree) == before
+    assert "time_out=" in shown.stdout
+    assert CliRunner().invoke(main, [*argv, "--write"]).exit_code == 1
+    left = deps(tree, "audit", "toolbox", "1.0", "2.0", status=1)
+    names = {row["verdict"] for row in left["findings"] if row["level"] == "breaks"}
+    assert not names & {"parameter-renamed", "parameter-required"}
+    assert "encoding=YOURS" in (tree / "app/main.py").read_text(encoding="utf-8")
+
+
 def test_a_default_that_the_body_fills_in_is_no_change(index: Path, tree: Path) -> None:
     report = deps(tree, "audit", "toolbox", "1.0", "2.0", status=1)
     assert not [row for row in report["findings"] if "charset" in row["why"]]
