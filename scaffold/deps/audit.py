@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import tomllib
 from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
+
+from packaging.version import Version
 
 from scaffold.analysis.files.files import Files, list_files
 from scaffold.deps.collect import collect
@@ -22,6 +25,7 @@ from scaffold.errors import TargetError
 from scaffold.findings import RuleText, write_findings
 from scaffold.report import Report, Step
 
+_MEANINGS = Path(__file__).with_name("meanings.toml")
 _ORDER = {level: number for number, level in enumerate(LEVELS)}
 
 
@@ -67,6 +71,7 @@ def audit(
         "new": releases[1].version,
         "imports": list(names.imports),
         "changes": [_change(rows) for rows in _by_change(findings)],
+        "meanings": meanings(names.distribution, releases[0].version, releases[1].version),
         "findings": [each.to_json() for each in findings],
         "counts": {
             "uses": len(uses),
@@ -148,6 +153,12 @@ def _instead(finding: Judgement) -> str:
     return f"; likely {finding.likely}" if finding.likely else ""
 
 
+def meanings(package: str, old: str, new: str) -> list[dict[str, str]]:
+    """Return what releases after the old one, up to the new one, change without a text's word."""
+    told = tomllib.loads(_MEANINGS.read_text(encoding="utf-8")).get(package, [])
+    return [each for each in told if Version(old) < Version(each["since"]) <= Version(new)]
+
+
 def require_unpinned(files: Files, names: Names) -> None:
     """Raise where a tree pins a package of which no use was found: that is no all-clear."""
     pins = find_pins(files, names.distribution)
@@ -190,6 +201,8 @@ def _text(told: dict[str, Any], findings: list[Judgement]) -> str:
         if each.level == "breaks" and each.old:
             rows += [f"           old  {each.old}", f"           new  {each.new}"]
         rows += [f"           also {row}" for row in _places(sites[1:])]
+    for each in told["meanings"]:
+        rows += [f"meaning    {each['since']}: {each['says']}", f"           {each['source']}"]
     counts: dict[str, int] = told["counts"]
     rows.append(
         f"{told['package']} {told['old']} -> {told['new']}: "

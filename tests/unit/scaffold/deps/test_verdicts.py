@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from scaffold.analysis.files.files import Files
-from scaffold.deps.audit import judge_tree
+from scaffold.deps.audit import judge_tree, meanings
 from scaffold.deps.import_names import Names
 from scaffold.deps.judgement import LEVELS, VERDICTS, Judgement
 from scaffold.deps.release import Release
@@ -478,3 +478,9 @@ def test_a_route_that_the_tree_serves_is_no_use(tmp_path: Path) -> None:
     assert judged(tmp_path, case, source)[1] == []
     asked = judged(tmp_path, case, f"{source}session.post(url + '/v1/make')\n")[1]
     assert [(each.verdict, each.use.line) for each in asked] == [("endpoint-removed", 3)]
+
+
+def test_what_no_text_shows_is_told_between_the_releases_alone() -> None:
+    assert [each["since"] for each in meanings("click", "8.1.8", "8.2.0")] == ["8.2", "8.2"]
+    assert meanings("click", "8.2.0", "8.3.0") == meanings("click", "7.1", "8.1.8") == []
+    assert meanings("pydantic", "1.10.13", "2.5.0")
