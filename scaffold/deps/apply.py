@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from scaffold.analysis.files.files import list_files
-from scaffold.deps.audit import fetch, judge_tree, require_unpinned
+from scaffold.deps.audit import fetch, judge_tree
+from scaffold.deps.collect import require_unpinned
 from scaffold.deps.judgement import Judgement
 from scaffold.deps.rewrite import PLACE, rewrite
 from scaffold.report import Report, ReportedChange, Step, unified_diff

@@ -11,17 +11,15 @@ from typing import Any
 from packaging.version import Version
 
 from scaffold.analysis.files.files import Files, list_files
-from scaffold.deps.collect import collect
+from scaffold.deps.collect import collect, require_unpinned
 from scaffold.deps.download import fetch_release, parse_version
 from scaffold.deps.hidden_losses import HiddenLosses
 from scaffold.deps.import_names import Names, names_of, read_names
 from scaffold.deps.judgement import LEVELS, VERDICTS, Judgement
-from scaffold.deps.pins import find_pins
 from scaffold.deps.release import Release
 from scaffold.deps.servers import Server, ServerJudge
 from scaffold.deps.use import Use
 from scaffold.deps.verdicts import Judge
-from scaffold.errors import TargetError
 from scaffold.findings import RuleText, write_findings
 from scaffold.report import Report, Step
 
@@ -157,20 +155,6 @@ def meanings(package: str, old: str, new: str) -> list[dict[str, str]]:
     """Return what releases after the old one, up to the new one, change without a text's word."""
     told = tomllib.loads(_MEANINGS.read_text(encoding="utf-8")).get(package, [])
     return [each for each in told if Version(old) < Version(each["since"]) <= Version(new)]
-
-
-def require_unpinned(files: Files, names: Names) -> None:
-    """Raise where a tree pins a package of which no use was found: that is no all-clear."""
-    pins = find_pins(files, names.distribution)
-    if pins:
-        imports = ", ".join(names.imports)
-        raise TargetError(
-            f"{pins[0].path}:{pins[0].line} pins {names.distribution}, and nothing imports "
-            f"{imports} (names by {names.source}) or runs its programs",
-            code="uses_missing",
-            hint="give its import names in [tool.scaffold.deps.imports] of pyproject.toml; what "
-            "only another package uses is audited in that one",
-        )
 
 
 def _by_change(findings: list[Judgement]) -> list[list[Judgement]]:

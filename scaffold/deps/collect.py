@@ -13,6 +13,7 @@ from scaffold.deps.request_uses import requests_in
 from scaffold.deps.source_code import Tree
 from scaffold.deps.text_uses import text_uses
 from scaffold.deps.use import KINDS, Use
+from scaffold.errors import TargetError
 
 # Steps of import from a source that names the package to one that uses classes derived from it.
 _MOST_ROUNDS = 4
@@ -74,6 +75,22 @@ def collect(files: Files, names: Names) -> Collected:
     found.by_name = sorted({each for each in found.uses if each.kind == "attribute"}, key=_place)
     found.uses = sorted(set(found.uses) - set(found.by_name), key=_place)
     return found
+
+
+def require_unpinned(files: Files, names: Names) -> None:
+    """Raise where a tree pins a package of which no use was found: that is no all-clear."""
+    from scaffold.deps.pins import find_pins  # a list of uses does without packaging
+
+    pins = find_pins(files, names.distribution)
+    if pins:
+        imports = ", ".join(names.imports)
+        raise TargetError(
+            f"{pins[0].path}:{pins[0].line} pins {names.distribution}, and nothing imports "
+            f"{imports} (names by {names.source}) or runs its programs",
+            code="uses_missing",
+            hint="give its import names in [tool.scaffold.deps.imports] of pyproject.toml; what "
+            "only another package uses is audited in that one",
+        )
 
 
 def _place(use: Use) -> tuple[str, int, int, str, str]:

@@ -241,6 +241,8 @@ def test_a_pinned_package_without_uses_is_no_all_clear(index: Path, tmp_path: Pa
     )
     assert done.exit_code == 1
     assert "requirements.txt:1 pins toolbox" in done.output
+    listed = CliRunner().invoke(main, ["deps", "catalog", "toolbox", "--target", str(tmp_path)])
+    assert (listed.exit_code, "pins toolbox" in listed.output) == (1, True)
     (tmp_path / "requirements.txt").unlink()
     assert deps(tmp_path, "audit", "toolbox", "1.0", "2.0")["counts"]["uses"] == 0
 
