@@ -5,8 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from packaging.utils import canonicalize_name
-
+from scaffold.analysis.project.project import normal_name
 from scaffold.deps.pin import Pin, line_of, name_pattern
 
 # One clause of a specifier; extras in brackets; the beginning of `$X`, `${X}` or `${{ env.X }}`.
@@ -83,9 +82,7 @@ def _assigned(path: str, text: str, variable: str, wanted: str) -> Iterator[Pin]
     takers = re.finditer(
         rf"(?P<other>[A-Za-z0-9][\w.-]*){_EXTRAS}=={_VALUE}{variable}\b", text, re.ASCII
     )
-    others = sorted(
-        {each["other"] for each in takers if canonicalize_name(each["other"]) != wanted}
-    )
+    others = sorted({each["other"] for each in takers if normal_name(each["other"]) != wanted})
     why = f"{', '.join(others)} takes {variable} too" if others else ""
     # `ENV X 1.2`, `X=1.2`, `X := 1.2`, `X: "1.2"`.
     assigned = re.compile(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from packaging.utils import canonicalize_name
+from scaffold.analysis.project.project import normal_name
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ def variant_of(path: str) -> str:
 
 def name_pattern(name: str) -> str:
     """Return a pattern for a name in any of its spellings."""
-    parts = [re.escape(each) for each in canonicalize_name(name).split("-")]
+    parts = [re.escape(each) for each in normal_name(name).split("-")]
     # No \b, since "-" and "." are part of names. PEP 503 folds runs of [-_.].
     return rf"(?i:(?<![\w.$/-]){'[-_.]+'.join(parts)})(?![\w-]|\.\w)"
 

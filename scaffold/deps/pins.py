@@ -10,9 +10,8 @@ from dataclasses import dataclass
 from itertools import accumulate
 from pathlib import PurePosixPath
 
-from packaging.utils import canonicalize_name
-
 from scaffold.analysis.files.files import Files
+from scaffold.analysis.project.project import normal_name
 from scaffold.deps.loose_pins import pins_in_commands
 from scaffold.deps.pin import DEFAULT_VARIANT, Pin, line_of, name_pattern, variant_of
 from scaffold.edit.toml_scan import brackets, read_value, statements
@@ -65,7 +64,7 @@ class Lock:
 
 def find_pins(files: Files, name: str) -> list[Pin]:
     """Return the pins of a package in every manifest, sorted by place."""
-    wanted = canonicalize_name(name)
+    wanted = normal_name(name)
     found: list[Pin] = []
     for path in sorted(files.paths):
         if not _COPIES.search(path.rpartition("/")[0]):
@@ -140,7 +139,7 @@ def _pin(
 ) -> Pin | None:
     """Return the pin in a requirement that begins at an offset; None where it is another's."""
     found = _REQUIREMENT.match(requirement)
-    if found is None or canonicalize_name(found["name"]) != wanted:
+    if found is None or normal_name(found["name"]) != wanted:
         return None
     rest = requirement[found.end("spec") :].lstrip()
     why = why or ("it is taken from an address" if rest.startswith("@") else "")
@@ -200,7 +199,7 @@ def _in_toml(path: str, text: str, wanted: str) -> Iterator[Pin]:
 
 
 def _last(dotted: str) -> str:
-    return canonicalize_name(dotted.rpartition(".")[2])
+    return normal_name(dotted.rpartition(".")[2])
 
 
 def _in_table(path: str, text: str, span: tuple[int, int], dotted: str) -> Iterator[Pin]:
@@ -228,7 +227,7 @@ def _in_requirements(path: str, text: str, wanted: str) -> Iterator[Pin]:
     for row in _joined(text).splitlines(keepends=True):
         line = row.rstrip("\r\n")
         address = _EGG.match(line)
-        if address and canonicalize_name(address["name"]) == wanted:
+        if address and normal_name(address["name"]) == wanted:
             at = offset + address.start("name")
             why = "it is taken from an address"
             yield Pin(path, line_of(text, at), at, at, "", "", why)
