@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from scaffold.cli.options import FORMAT
+from scaffold.cli.options import FORMAT, may_ask
 from scaffold.cli.working_folder import start_folder
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from scaffold.report import Report
 
@@ -31,6 +31,7 @@ def add_deps_commands(group: click.Group, target: click.Option, json: click.Opti
     add("catalog", deps_catalog, _CATALOG)
     add("audit", deps_audit, _AUDIT)
     add("plan", deps_plan, _PLAN)
+    add("apply", deps_apply, _APPLY)
 
 
 _PYTHON = click.Option(
@@ -45,8 +46,15 @@ _AUDIT: list[click.Parameter] = [
     FORMAT,
     _PYTHON,
 ]
+_APPLY: list[click.Parameter] = [
+    click.Argument(["package"], metavar="PKG"),
+    click.Argument(["old"], metavar="OLD"),
+    click.Argument(["new"], metavar="NEW"),
+    click.Option(["--write"], is_flag=True, help="Write the edits, atomically."),
+    _PYTHON,
+]
 _PLAN: list[click.Parameter] = [
-    click.Argument(["pins"], nargs=-1, required=True, metavar="PKG==VER..."),
+    click.Argument(["pins"], nargs=-1, required=True, metavar="PKG==VER[@VARIANT]..."),
     click.Option(["--apply"], is_flag=True, help="Write the edits, atomically."),
     click.Option(
         ["--no-resolve"], is_flag=True, help="Skip the resolver, and with it the package index."
@@ -78,13 +86,39 @@ def deps_audit(package: str, old: str, new: str, **values: Any) -> Report:
     return audit(root, package, old, new, **given)
 
 
+def deps_apply(package: str, old: str, new: str, write: bool, **values: Any) -> Report:
+    """Rewrite the uses that a new release breaks.
+
+    Shows the diff; --write writes it. Renamed names, moved imports and renamed or dropped arguments
+    are rewritten; a new required argument gets the value YOURS. The rest is listed, and the exit
+    status is 1 while anything is left.
+    """
+    from scaffold.deps.apply import apply
+
+    root = start_folder(values["target"])
+    return apply(root, package, old, new, write=write, python=values["python"])
+
+
 def deps_plan(pins: tuple[str, ...], apply: bool, no_resolve: bool, **values: Any) -> Report:
     """Move the pins of packages in every manifest, and resolve the result in a scratch folder.
 
     Without --apply it shows the edits and writes nothing. A conflict is reported with the
     requirements that cause it; if another pin can move within its declared range, it proposes that.
+    @VARIANT moves the pins of pyproject.VARIANT.toml alone, @default those of pyproject.toml, @all
+    every one.
     """
     from scaffold.deps.plan import PlanOptions, plan
 
-    how = PlanOptions(pins, apply=apply, resolve=not no_resolve, python=values["python"])
+    how = PlanOptions(
+        pins,
+        apply=apply,
+        resolve=not no_resolve,
+        python=values["python"],
+        ask=_ask_variant if may_ask(no_input=False, as_json=values["as_json"]) else None,
+    )
     return plan(start_folder(values["target"]), how)
+
+
+def _ask_variant(found: str, known: Sequence[str]) -> str:
+    click.echo(found, err=True)
+    return click.prompt("Which variant?", type=click.Choice(list(known)), err=True)

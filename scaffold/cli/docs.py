@@ -51,6 +51,7 @@ _CHECK: list[click.Parameter] = [
 
 _ADOPT: list[click.Parameter] = [
     click.Argument(["pages"], nargs=-1, metavar="[PAGE]..."),
+    click.Option(["--glossary"], is_flag=True, help="Also start a glossary if there is none."),
     DRY_RUN,
 ]
 
@@ -87,12 +88,13 @@ def docs_check(pages: tuple[str, ...], form: str, **values: Any) -> Report:
     return docs_check(start_folder(values["target"]), pages, form)
 
 
-def docs_adopt(pages: tuple[str, ...], dry_run: bool, **values: Any) -> Report:
+def docs_adopt(pages: tuple[str, ...], glossary: bool, dry_run: bool, **values: Any) -> Report:
     """Write markers into translations that have none.
 
     PAGE is a page or its translation. [default: all] A marker names the source version at the
-    commit that last changed the translated section, so outdated sections stay stale.
+    commit that last changed the translated section, so outdated sections stay stale. --glossary
+    takes terms of the field that most of the existing translations use.
     """
     from scaffold.translation.command import docs_adopt
 
-    return docs_adopt(start_folder(values["target"]), pages, dry_run=dry_run)
+    return docs_adopt(start_folder(values["target"]), pages, dry_run=dry_run, glossary=glossary)

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import tomllib
 from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+from packaging.version import Version
+
 from scaffold.analysis.files.files import Files, list_files
-from scaffold.deps.collect import collect
+from scaffold.deps.collect import collect, require_unpinned
 from scaffold.deps.download import fetch_release, parse_version
+from scaffold.deps.hidden_losses import HiddenLosses
 from scaffold.deps.import_names import Names, names_of, read_names
 from scaffold.deps.judgement import LEVELS, VERDICTS, Judgement
 from scaffold.deps.release import Release
@@ -19,6 +23,7 @@ from scaffold.deps.verdicts import Judge
 from scaffold.findings import RuleText, write_findings
 from scaffold.report import Report, Step
 
+_MEANINGS = Path(__file__).with_name("meanings.toml")
 _ORDER = {level: number for number, level in enumerate(LEVELS)}
 
 
@@ -45,14 +50,13 @@ def audit(
 
     Raises:
         ScaffoldError: A version or name is wrong, the index lacks a release or does not answer.
+        TargetError: A manifest pins the package, and nothing in the tree is seen to use it.
     """
     files = list_files(root)
-    named = names_of(files, package)
-    versions = parse_version(old), parse_version(new)
-    places = [fetch_release(named.distribution, each, python) for each in versions]
-    releases = [Release(str(each), place) for each, place in zip(versions, places, strict=True)]
-    names = _all_names(named, [read_names(named.distribution, each) for each in places])
+    names, releases = fetch(files, package, (old, new), python)
     uses, findings, unread = judge_tree(files, names, *releases)
+    if not uses:
+        require_unpinned(files, names)
     report = Report("deps audit")
     report.warnings = tuple(f"{path} does not parse and is left out" for path in unread)
     counts = Counter(each.level for each in findings)
@@ -60,10 +64,12 @@ def audit(
     report.ok = not counts["breaks"]
     report.next = tuple(_step(each) for each in findings if each.level == "breaks")
     told: dict[str, Any] = {
-        "package": named.distribution,
+        "package": names.distribution,
         "old": releases[0].version,
         "new": releases[1].version,
         "imports": list(names.imports),
+        "changes": [_change(rows) for rows in _by_change(findings)],
+        "meanings": meanings(names.distribution, releases[0].version, releases[1].version),
         "findings": [each.to_json() for each in findings],
         "counts": {
             "uses": len(uses),
@@ -76,6 +82,21 @@ def audit(
     report.text = _text(told, shown)
     rules = {name: RuleText(means) for name, means in VERDICTS.items()}
     return write_findings(report, form, [each.finding for each in shown], rules)
+
+
+def fetch(
+    files: Files, package: str, versions: tuple[str, str], python: str | None
+) -> tuple[Names, tuple[Release, Release]]:
+    """Return two releases of a package, fetched, and the names that a tree uses it by.
+
+    Raises:
+        ScaffoldError: A version or name is wrong, the index lacks a release or does not answer.
+    """
+    named = names_of(files, package)
+    old, new = (parse_version(each) for each in versions)
+    places = [fetch_release(named.distribution, each, python) for each in (old, new)]
+    names = _all_names(named, [read_names(named.distribution, each) for each in places])
+    return names, (Release(str(old), places[0]), Release(str(new), places[1]))
 
 
 def judge_tree(
@@ -97,6 +118,12 @@ def judge_tree(
             findings += server.endpoint(use)
         else:
             findings += judge.judge(use)
+    asked = [*found.by_name, *(each.use for each in findings if each.level == "undecided")]
+    losses = HiddenLosses(old, new, {each.parts[-1] for each in asked})
+    findings = [losses.of_class(each) for each in findings]
+    hidden = [each for use in found.by_name for each in losses.anywhere(use)]
+    findings += hidden
+    uses += list(dict.fromkeys(each.use for each in hidden))
     # Several uses of one line may come to the same finding, which is shown once.
     unique = dict.fromkeys(findings)
     ordered = sorted(unique, key=lambda each: (_ORDER[each.level], each.use.path, each.use.line))
@@ -124,17 +151,53 @@ def _instead(finding: Judgement) -> str:
     return f"; likely {finding.likely}" if finding.likely else ""
 
 
+def meanings(package: str, old: str, new: str) -> list[dict[str, str]]:
+    """Return what releases after the old one, up to the new one, change without a text's word."""
+    told = tomllib.loads(_MEANINGS.read_text(encoding="utf-8")).get(package, [])
+    return [each for each in told if Version(old) < Version(each["since"]) <= Version(new)]
+
+
+def _by_change(findings: list[Judgement]) -> list[list[Judgement]]:
+    """Return the findings together that tell the same of the same name, in their order."""
+    found: dict[tuple[str, ...], list[Judgement]] = {}
+    for each in findings:
+        key = (each.level, each.verdict, each.use.name, each.why, each.likely)
+        found.setdefault(key, []).append(each)
+    return list(found.values())
+
+
+def _change(rows: list[Judgement]) -> dict[str, Any]:
+    first = rows[0]
+    sites = [{"file": each.use.path, "line": each.use.line} for each in rows]
+    told = {"name": first.use.name, "verdict": first.verdict, "level": first.level}
+    return {**told, "why": first.why, "likely": first.likely, "sites": sites}
+
+
 def _text(told: dict[str, Any], findings: list[Judgement]) -> str:
     rows: list[str] = []
-    for each in findings:
-        use = each.use
-        rows.append(f"{each.level:<11}{use.path}:{use.line}  {use.name}  {each.verdict}")
+    changes = _by_change(findings)
+    for sites in changes:
+        each = sites[0]
+        more = f"  in {len(sites)} places" if len(sites) > 1 else ""
+        place = f"{each.use.path}:{each.use.line}"
+        rows.append(f"{each.level:<11}{place}  {each.use.name}  {each.verdict}{more}")
         rows.append(f"           {each.why}{_instead(each)}")
         if each.level == "breaks" and each.old:
             rows += [f"           old  {each.old}", f"           new  {each.new}"]
+        rows += [f"           also {row}" for row in _places(sites[1:])]
+    for each in told["meanings"]:
+        rows += [f"meaning    {each['since']}: {each['says']}", f"           {each['source']}"]
     counts: dict[str, int] = told["counts"]
     rows.append(
         f"{told['package']} {told['old']} -> {told['new']}: "
         + ", ".join(f"{number} {name}" for name, number in counts.items())
     )
     return "\n".join(rows) + "\n"
+
+
+def _places(findings: list[Judgement]) -> list[str]:
+    """Return the places of findings, one row a file: ``app/a.py:3, 8``."""
+    lines: dict[str, list[str]] = {}
+    for each in findings:
+        lines.setdefault(each.use.path, []).append(str(each.use.line))
+    return [f"{path}:{', '.join(found)}" for path, found in lines.items()]

@@ -29,6 +29,7 @@ class Change:
     level: Level
     why: str
     likely: str = ""
+    argument: str = ""
 
 
 @dataclass(frozen=True)
@@ -63,7 +64,7 @@ def call_changes(
     yield from broken
     # A new name that a broken keyword leads to is not reported a second time.
     yield from _keywords(before, after, given, {each.likely for each in broken})
-    if not broken:
+    if not any(each.level == "breaks" for each in broken):
         ends = before.signature, after.signature
         yield from _reordered(*ends, given, lambda name: _renamed_to(before, after, name))
         yield from _defaults(before, after, given)
@@ -76,7 +77,19 @@ class _Given:
         self.positional = sum(not isinstance(each, ast.Starred) for each in call.args)
         self.keywords = [each.arg for each in call.keywords if each.arg is not None]
         starred = self.positional < len(call.args)
-        self.is_open = starred or len(self.keywords) < len(call.keywords)
+        spread = [word.value for word in call.keywords if word.arg is None]
+        for each in list(spread):
+            keys = each.keys if isinstance(each, ast.Dict) else [None]
+            names = [key.value for key in keys if isinstance(key, ast.Constant)]
+            # `**{"a": 1}` hides nothing.
+            if len(names) == len(keys):
+                self.keywords += [name for name in names if isinstance(name, str)]
+                spread.remove(each)
+        self.has_kwargs = bool(spread)
+        self.is_open = starred or self.has_kwargs
+        words = [f"**{ast.unparse(each)}" for each in spread]
+        words += [ast.unparse(each) for each in call.args if isinstance(each, ast.Starred)]
+        self.unseen = " and ".join(words)
 
     def problem(self, signature: Signature, more: frozenset[str] | tuple[str, ...] = ()) -> bool:
         keywords = [each for each in self.keywords if each not in more]
@@ -116,22 +129,50 @@ def _unbound(before: _Side, after: _Side, given: _Given) -> Iterator[Change]:
             "breaks",
             f"it takes {len(slots)} by position and gets {given.positional}",
         )
-    # What `*args` or `**kwargs` of the call fill is not known, so nothing is surely missing.
     if given.is_open:
+        yield from _unseen(before, after, given)
         return
     filled = given.fills(signature)
     required = {each.name for each in before.signature.parameters if not each.has_default}
     for each in signature.parameters:
-        is_needed = not each.has_default and not each.kind.startswith("var_")
-        if is_needed and each.name not in filled:
+        if _is_needed(each) and each.name not in filled:
             news = "is required now" if each.name not in required else "is not filled any more"
-            yield Change("parameter-required", "breaks", f"{each.name!r} {news}")
+            yield Change("parameter-required", "breaks", f"{each.name!r} {news}", "", each.name)
+
+
+def _is_needed(parameter: Parameter) -> bool:
+    return not parameter.has_default and not parameter.kind.startswith("var_")
+
+
+def _unseen(before: _Side, after: _Side, given: _Given) -> Iterator[Change]:
+    """Yield what a call meets in the arguments that its ``*args`` and ``**kwargs`` may hold."""
+    old, new = before.signature, after.signature
+    filled = given.fills(old) | given.fills(new)
+    for each in new.parameters:
+        known = _parameter(old, each.name)
+        if _is_needed(each) and each.name not in filled and (known is None or known.has_default):
+            why = f"{each.name!r} is required now, and {given.unseen} may lack it"
+            yield Change("parameter-required", "check", why)
+    if not given.has_kwargs or new.takes_any_keyword:
+        return
+    extra = taken_by_decorator(after.node) if after.node else frozenset[str]()
+    gone = [
+        each.name
+        for each in old.parameters
+        if not each.kind.startswith("var_") and each.kind != "positional_only"
+        if each.name not in (*filled, *new.names, *extra)
+    ]
+    if gone:
+        names = ", ".join(map(repr, gone))
+        why = f"{new.name}() no longer takes {names}: look at what {given.unseen} holds"
+        likely = _renamed_to(before, after, gone[0]) if len(gone) == 1 else ""
+        yield Change("parameter-removed", "check", why, likely)
 
 
 def _dropped(before: _Side, after: _Side, name: str) -> Change:
     likely = _renamed_to(before, after, name)
     verdict = "parameter-renamed" if likely else "parameter-removed"
-    return Change(verdict, "breaks", f"{after.signature.name}() has no {name!r}", likely)
+    return Change(verdict, "breaks", f"{after.signature.name}() has no {name!r}", likely, name)
 
 
 def _renamed_to(before: _Side, after: _Side, name: str) -> str:
@@ -238,8 +279,6 @@ def _reordered(
 
 
 def _defaults(before: _Side, after: _Side, given: _Given) -> Iterator[Change]:
-    if given.is_open:
-        return
     filled = given.fills(before.signature) | given.fills(after.signature)
     for each in before.signature.parameters:
         other = _parameter(after.signature, each.name)
@@ -250,7 +289,8 @@ def _defaults(before: _Side, after: _Side, given: _Given) -> Iterator[Change]:
             continue  # not known, or empty both
         # With the types, as 1 == True == 1.0 would hide a change.
         if (type(one[0]), one[0]) != (type(two[0]), two[0]):
-            why = f"{each.name!r} is left out: its default was {one[0]!r} and is {two[0]!r}"
+            left_out = f"may be left out by {given.unseen}" if given.is_open else "is left out"
+            why = f"{each.name!r} {left_out}: its default was {one[0]!r} and is {two[0]!r}"
             yield Change("default-changed", "check", why)
 
 

@@ -6,7 +6,7 @@ from collections import Counter
 from pathlib import Path
 
 from scaffold.analysis.files.files import list_files
-from scaffold.deps.collect import Collected, collect
+from scaffold.deps.collect import Collected, collect, require_unpinned
 from scaffold.deps.import_names import Names, names_of
 from scaffold.deps.use import KINDS, Use
 from scaffold.report import Report
@@ -21,11 +21,14 @@ def catalog(root: Path, package: str) -> Report:
 
     Raises:
         ScaffoldError: The name is none of a distribution, or the configured names are wrong.
+        TargetError: A manifest pins the package, and nothing in the tree is seen to use it.
     """
     files = list_files(root)
     names = names_of(files, package)
     found = collect(files, names)
     uses = with_requests(found, runs_server(found.uses))
+    if not uses:
+        require_unpinned(files, names)
     report = Report("deps catalog")
     report.warnings = tuple(f"{path} does not parse and is left out" for path in found.unread)
     report.text = page(names, uses)
@@ -77,4 +80,4 @@ def _row(use: Use) -> str:
         text += f" through `{use.local}`"
     if use.detail and use.detail != use.name:
         text += f": `{use.detail.replace('`', chr(39))}`"
-    return f"{text} ({use.guard})" if use.guard else text
+    return f"{text} ({use.guard.text})" if use.guard else text

@@ -10,4 +10,6 @@ CODES: dict[str, str] = {
     "release_unreadable": "The archive of a release is broken, too large, or unsafe to unpack.",
     "requirement_invalid": "A package name, version or pin is invalid.",
     "resolver_failed": "The project's resolver failed.",
+    "uses_missing": "A manifest pins the package, and no use of it was found.",
+    "variant_unclear": "Variants of the project pin the package differently, and none was named.",
 }

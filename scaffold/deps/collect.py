@@ -13,6 +13,7 @@ from scaffold.deps.request_uses import requests_in
 from scaffold.deps.source_code import Tree
 from scaffold.deps.text_uses import text_uses
 from scaffold.deps.use import KINDS, Use
+from scaffold.errors import TargetError
 
 # Steps of import from a source that names the package to one that uses classes derived from it.
 _MOST_ROUNDS = 4
@@ -26,11 +27,13 @@ class Collected:
     Args:
         uses: The uses, sorted by file and line.
         requests: The HTTP paths that the tree asks for, whoever serves them.
+        by_name: The attributes of what is not known that are asked for with a fallback.
         unread: The Python sources that do not parse.
     """
 
     uses: list[Use] = field(default_factory=list[Use])
     requests: list[Use] = field(default_factory=list[Use])
+    by_name: list[Use] = field(default_factory=list[Use])
     unread: list[str] = field(default_factory=list[str])
 
 
@@ -69,8 +72,25 @@ def collect(files: Files, names: Names) -> Collected:
             code = tree.code(path)
             found.uses += commands_in_python(code, names) if code is not None else []
     # One line can be found by several readers; the set has no order of its own.
-    found.uses = sorted(set(found.uses), key=_place)
+    found.by_name = sorted({each for each in found.uses if each.kind == "attribute"}, key=_place)
+    found.uses = sorted(set(found.uses) - set(found.by_name), key=_place)
     return found
+
+
+def require_unpinned(files: Files, names: Names) -> None:
+    """Raise where a tree pins a package of which no use was found: that is no all-clear."""
+    from scaffold.deps.pins import find_pins  # a list of uses does without packaging
+
+    pins = find_pins(files, names.distribution)
+    if pins:
+        imports = ", ".join(names.imports)
+        raise TargetError(
+            f"{pins[0].path}:{pins[0].line} pins {names.distribution}, and nothing imports "
+            f"{imports} (names by {names.source}) or runs its programs",
+            code="uses_missing",
+            hint="give its import names in [tool.scaffold.deps.imports] of pyproject.toml; what "
+            "only another package uses is audited in that one",
+        )
 
 
 def _place(use: Use) -> tuple[str, int, int, str, str]:
@@ -89,6 +109,7 @@ def _read(tree: Tree, path: str, found: Collected) -> bool:
         return False
     uses = uses_in(code, tree)
     found.uses += uses
+    uses = [each for each in uses if each.kind != "attribute"]
     # A source that binds no name of its own has nothing that others could import.
     return bool(uses) and any(not name.startswith("__") for name in code.module.names)
 

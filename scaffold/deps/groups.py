@@ -46,7 +46,7 @@ def groups_of(files: Files, pins: list[Pin], texts: Mapping[str, str]) -> list[G
     """
     found: dict[str, Group] = {}
     for pin in pins:
-        if pin.path.endswith("pyproject.toml"):
+        if pin.variant:
             group = _of_pyproject(pin, _text(files, texts, pin.path))
             found.setdefault(group.name, group)
         elif is_requirements(pin.path) and not pin.why_fixed:

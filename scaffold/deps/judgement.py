@@ -39,6 +39,7 @@ VERDICTS: dict[str, str] = {
     "reordered": "An argument given by position fills another parameter now.",
     "keyword-refused": "The keyword falls into **kwargs, and the body raises for it.",
     "keyword-unread": "The keyword falls into **kwargs, and nothing reads it.",
+    "absence-hidden": "The name is gone, and getattr() or hasattr() hides it.",
     "default-changed": "The call omits a parameter whose default changed.",
     "base-changed": "The class derives from other classes.",
     "override-gone": "The member that a subclass overrides is gone: nothing calls it.",
@@ -54,6 +55,11 @@ VERDICTS: dict[str, str] = {
 """Every verdict and what it means."""
 
 
+_TYPE_ERRORS = frozenset(
+    {"parameter-removed", "parameter-renamed", "parameter-required", "too-many-arguments"}
+)
+
+
 @dataclass(frozen=True)
 class Judgement:
     """What an audit has found about one use.
@@ -66,6 +72,7 @@ class Judgement:
         old: What the old release has, with its place.
         new: What the new release has, with its place.
         likely: The name to take instead, or "".
+        argument: The argument of the call that it is about, or "".
     """
 
     use: Use
@@ -75,10 +82,34 @@ class Judgement:
     old: str = ""
     new: str = ""
     likely: str = ""
+    argument: str = ""
 
-    def guarded(self) -> Judgement:
-        """Return the finding, softened where the code does without the name."""
-        return replace(self, level="guarded") if self.use.guard and self.level == "breaks" else self
+    def guarded(self, lost: int | None) -> Judgement:
+        """Return the finding, softened where the code around it catches just this.
+
+        Args:
+            lost: Which part of the use's name is not there any more; None where all are.
+        """
+        if self.level != "breaks":
+            return self
+        name = "" if lost is None else self.use.parts[lost]
+        is_covered = self.use.guard.covers(self._raised(lost), name)
+        return replace(self, level="guarded") if is_covered else self
+
+    def _raised(self, lost: int | None) -> str:
+        """Return the exception by which the use fails; "" where it runs on."""
+        use = self.use
+        if lost is not None:
+            # The import fails, and not what stands behind it.
+            if use.kind == "import" or lost < use.imported:
+                is_name = use.detail.startswith("from ") or use.kind != "import"
+                whole = len(use.parts) if use.kind == "import" else use.imported
+                return "ImportError" if is_name and lost == whole - 1 else "ModuleNotFoundError"
+            return "" if use.kind == "override" else "AttributeError"
+        if self.verdict == "keyword-refused":
+            return "Exception"  # what the body raises is its own matter
+        is_call = self.verdict in _TYPE_ERRORS or (self.verdict == "kind-changed" and use.call)
+        return "TypeError" if is_call else ""
 
     @property
     def finding(self) -> Finding:

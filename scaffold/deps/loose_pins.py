@@ -5,14 +5,18 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from packaging.utils import canonicalize_name
-
+from scaffold.analysis.project.project import normal_name
 from scaffold.deps.pin import Pin, line_of, name_pattern
 
 # One clause of a specifier; extras in brackets; the beginning of `$X`, `${X}` or `${{ env.X }}`.
 _CLAUSE = r"(?:===|==|~=|>=|<=|!=|<|>)\s*[A-Za-z0-9.*+!_-]+"
 _EXTRAS = r"(?:\[[^\]\s]*\])?"
 _VALUE = r"[\"']?\$[{(]*\s*(?:env\.)?"
+# `FROM vllm/vllm-openai:v0.8.5-cu121`.
+_IMAGE = (
+    r"(?m:^[ \t]*FROM[ \t]+(?:--\S+[ \t]+)*)(?P<image>[\w./-]+(?::\d+/[\w./-]+)?)"
+    r":v?(?P<spec>\d[\w.]*)(?P<suffix>[-+]\S+)?"
+)
 _CONDA = re.compile(r"(^|/)environment[^/]*\.ya?ml$")
 
 
@@ -42,6 +46,20 @@ def pins_in_commands(path: str, text: str, wanted: str) -> Iterator[Pin]:
     for each in _outside_comments(rf"{named}(?P<spec>(?:===|==|~=|>=|<=|!=)\S*)", text):
         if each.start() not in covered:
             yield _fixed(path, text, each, "the release is computed")
+    for each in _outside_comments(_IMAGE, text):
+        if wanted in re.split(r"[/_.-]", each["image"].lower()) or wanted in each["image"].split(
+            "/"
+        ):
+            suffix = each["suffix"]
+            why = f"whether an image {suffix!r} of another release exists is not known here"
+            start, end = each.span("spec")
+            group = "image"
+            yield Pin(
+                path, line_of(text, start), start, end, each["spec"], group, why if suffix else ""
+            )
+    own = f"{re.sub(r'[-.]', '_', wanted)}_VERSION"
+    for name in {own.upper(), own} - variables.keys():
+        yield from _assigned(path, text, name, wanted)
     if _CONDA.search(path):
         for each in _outside_comments(rf"{named}\s*(?P<spec>=(?!=)\s*\d\S*)", text):
             yield _fixed(path, text, each, "it is conda's, whose channels have their own releases")
@@ -64,13 +82,11 @@ def _assigned(path: str, text: str, variable: str, wanted: str) -> Iterator[Pin]
     takers = re.finditer(
         rf"(?P<other>[A-Za-z0-9][\w.-]*){_EXTRAS}=={_VALUE}{variable}\b", text, re.ASCII
     )
-    others = sorted(
-        {each["other"] for each in takers if canonicalize_name(each["other"]) != wanted}
-    )
+    others = sorted({each["other"] for each in takers if normal_name(each["other"]) != wanted})
     why = f"{', '.join(others)} takes {variable} too" if others else ""
     # `ENV X 1.2`, `X=1.2`, `X := 1.2`, `X: "1.2"`.
     assigned = re.compile(
-        rf"(?m:^|\s)(?:ENV\s+{variable}\s+|{variable}\s*(?:[:?]?=|:)\s*)[\"']?"
+        rf"(?m:^|\s)(?:(?:ENV|ARG)\s+{variable}\s+|{variable}\s*(?:[:?]?=|:)\s*)[\"']?v?"
         r"(?P<spec>\d[A-Za-z0-9.+!]*)"
     )
     for each in assigned.finditer(text):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from packaging.utils import canonicalize_name
+from scaffold.analysis.project.project import normal_name
 
 
 @dataclass(frozen=True)
@@ -30,10 +30,26 @@ class Pin:
     group: str = ""
     why_fixed: str = ""
 
+    @property
+    def variant(self) -> str:
+        """The variant of a project that the manifest is for; "" where it is for all of them."""
+        return variant_of(self.path)
+
+
+_VARIANT = re.compile(r"(?:^|/)pyproject(?:[._-](?P<name>[^/]+))?\.toml$")
+DEFAULT_VARIANT = "default"
+"""What the variant of a plain ``pyproject.toml`` is called."""
+
+
+def variant_of(path: str) -> str:
+    """Return the variant that a ``pyproject*.toml`` is for; "" for any other file."""
+    found = _VARIANT.search(path)
+    return "" if found is None else found["name"] or DEFAULT_VARIANT
+
 
 def name_pattern(name: str) -> str:
     """Return a pattern for a name in any of its spellings."""
-    parts = [re.escape(each) for each in canonicalize_name(name).split("-")]
+    parts = [re.escape(each) for each in normal_name(name).split("-")]
     # No \b, since "-" and "." are part of names. PEP 503 folds runs of [-_.].
     return rf"(?i:(?<![\w.$/-]){'[-_.]+'.join(parts)})(?![\w-]|\.\w)"
 

@@ -10,11 +10,10 @@ from dataclasses import dataclass
 from itertools import accumulate
 from pathlib import PurePosixPath
 
-from packaging.utils import canonicalize_name
-
 from scaffold.analysis.files.files import Files
+from scaffold.analysis.project.project import normal_name
 from scaffold.deps.loose_pins import pins_in_commands
-from scaffold.deps.pin import Pin, line_of, name_pattern
+from scaffold.deps.pin import DEFAULT_VARIANT, Pin, line_of, name_pattern, variant_of
 from scaffold.edit.toml_scan import brackets, read_value, statements
 from scaffold.syntax import parse
 
@@ -65,14 +64,17 @@ class Lock:
 
 def find_pins(files: Files, name: str) -> list[Pin]:
     """Return the pins of a package in every manifest, sorted by place."""
-    wanted = canonicalize_name(name)
+    wanted = normal_name(name)
     found: list[Pin] = []
     for path in sorted(files.paths):
         if not _COPIES.search(path.rpartition("/")[0]):
             reader = _reader(path)
             # Not Files.text: this is written back, and every byte has to survive.
             text = (files.data(path) or b"").decode("utf-8", "surrogateescape") if reader else ""
-            if reader and re.search(name_pattern(wanted), text):
+            # `ARG TORCH_VERSION` and `org/torch-cpu:2.1` have the name inside of a longer word.
+            inner = "[-_.]+".join(map(re.escape, wanted.split("-")))
+            named = f"(?i:{inner})" if reader is pins_in_commands else name_pattern(wanted)
+            if reader and re.search(named, text):
                 found += reader(path, text, wanted)
     return found
 
@@ -81,7 +83,7 @@ def find_locks(files: Files, name: str, version: str) -> list[Lock]:
     """Return the locks of a tree, compiled requirements among them, that hold a package."""
     found: list[Lock] = []
     for path in sorted(files.paths):
-        command = _LOCKS.get(PurePosixPath(path).name)
+        command = _LOCKS.get(PurePosixPath(path).name) or _of_variant(files, path)
         if _REQUIREMENTS.search(path):
             text = files.text(path) or ""
             head = "\n".join(text.splitlines()[:12])
@@ -93,6 +95,27 @@ def find_locks(files: Files, name: str, version: str) -> list[Lock]:
     return found
 
 
+def lock_of(manifest: str, tool: str) -> str:
+    """Return the lock of a ``pyproject*.toml``: ``uv.gpu.lock`` beside ``pyproject.gpu.toml``."""
+    folder, slash, name = manifest.rpartition("/")
+    suffix = name.removeprefix("pyproject").removesuffix(".toml")
+    return f"{folder}{slash}{tool}{suffix}.lock"
+
+
+def _of_variant(files: Files, path: str) -> str | None:
+    """Return the command that renews the lock of a variant; None where it is none."""
+    folder = path.rpartition("/")[0]
+    for each in sorted(files.paths):
+        is_beside = each.rpartition("/")[0] == folder and variant_of(each)
+        if is_beside and variant_of(each) != DEFAULT_VARIANT:
+            tool = next((one for one in ("uv", "poetry", "pdm") if lock_of(each, one) == path), "")
+            if tool:
+                return (
+                    f"{_LOCKS[f'{tool}.lock']}, with {each} as pyproject.toml and this as its lock"
+                )
+    return None
+
+
 def is_requirements(path: str) -> bool:
     """Return whether a path is that of a requirements or constraints file."""
     return bool(_REQUIREMENTS.search(path))
@@ -100,7 +123,7 @@ def is_requirements(path: str) -> bool:
 
 def _reader(path: str) -> Callable[[str, str, str], Iterator[Pin]] | None:
     name = path.rpartition("/")[2]
-    if name in ("pyproject.toml", "Pipfile"):
+    if variant_of(path) or name == "Pipfile":
         return _in_toml
     if name == "setup.cfg":
         return _in_setup_cfg
@@ -116,7 +139,7 @@ def _pin(
 ) -> Pin | None:
     """Return the pin in a requirement that begins at an offset; None where it is another's."""
     found = _REQUIREMENT.match(requirement)
-    if found is None or canonicalize_name(found["name"]) != wanted:
+    if found is None or normal_name(found["name"]) != wanted:
         return None
     rest = requirement[found.end("spec") :].lstrip()
     why = why or ("it is taken from an address" if rest.startswith("@") else "")
@@ -176,7 +199,7 @@ def _in_toml(path: str, text: str, wanted: str) -> Iterator[Pin]:
 
 
 def _last(dotted: str) -> str:
-    return canonicalize_name(dotted.rpartition(".")[2])
+    return normal_name(dotted.rpartition(".")[2])
 
 
 def _in_table(path: str, text: str, span: tuple[int, int], dotted: str) -> Iterator[Pin]:
@@ -204,7 +227,7 @@ def _in_requirements(path: str, text: str, wanted: str) -> Iterator[Pin]:
     for row in _joined(text).splitlines(keepends=True):
         line = row.rstrip("\r\n")
         address = _EGG.match(line)
-        if address and canonicalize_name(address["name"]) == wanted:
+        if address and normal_name(address["name"]) == wanted:
             at = offset + address.start("name")
             why = "it is taken from an address"
             yield Pin(path, line_of(text, at), at, at, "", "", why)

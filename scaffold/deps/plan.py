@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,8 +14,9 @@ from scaffold.analysis.files.files import Files, list_files
 from scaffold.deps.conflicts import Choice, choices_for
 from scaffold.deps.groups import groups_of
 from scaffold.deps.import_names import distribution_name
+from scaffold.deps.mentions import mentions
 from scaffold.deps.pin import Pin
-from scaffold.deps.pins import find_locks, find_pins
+from scaffold.deps.pins import find_locks, find_pins, lock_of
 from scaffold.deps.resolver import (
     Resolution,
     own_resolver,
@@ -37,16 +38,18 @@ class PlanOptions:
     """The options of the command.
 
     Args:
-        pins: The releases, each as ``name==version``.
+        pins: The releases, each as ``name==version`` or ``name==version@variant``.
         apply: Whether to write.
         resolve: Whether to ask a resolver.
         python: The interpreter whose pip is asked; None for the one that runs this.
+        ask: Asks which of several variants is meant; None where nobody can be asked.
     """
 
     pins: tuple[str, ...]
     apply: bool = False
     resolve: bool = True
     python: str | None = None
+    ask: Callable[[str, Sequence[str]], str] | None = None
 
 
 @dataclass(frozen=True)
@@ -75,11 +78,11 @@ def plan(root: Path, how: PlanOptions) -> Report:
         ScaffoldError: A pin is none, nothing pins the package, or the resolver does not answer.
         ConflictError: With ``apply``, the pins do not go together with others.
     """
-    releases = _releases(how.pins)
+    releases, variants = _releases(how.pins)
     # Before the files are listed, as settling may change them.
     warnings = _leftovers(root, may_settle=how.apply)
     files = list_files(root)
-    edited = edit_pins(files, releases)
+    edited = edit_pins(files, releases, _chosen_variants(files, releases, variants, how.ask))
     report = Report(COMMAND, dry_run=not how.apply, warnings=warnings)
     changes = [
         Change(path, "edited", files.data(path), text.encode("utf-8", "surrogateescape"))
@@ -122,8 +125,45 @@ def _leftovers(root: Path, *, may_settle: bool) -> tuple[str, ...]:
     return (f"{left.command} was interrupted; it was {done} first",) if done else ()
 
 
-def edit_pins(files: Files, releases: Mapping[str, Version]) -> Edited:
-    """Move every pin of the packages.
+ALL_VARIANTS = "all"
+
+
+def _chosen_variants(
+    files: Files,
+    releases: Mapping[str, Version],
+    named: Mapping[str, str],
+    ask: Callable[[str, Sequence[str]], str] | None,
+) -> dict[str, str]:
+    """Return the variant of each package that is to move, asked for where they differ.
+
+    Raises:
+        RequestError: A variant does not pin the package, or none was named and they differ.
+    """
+    chosen = dict(named)
+    for name in releases:
+        specs: dict[str, set[str]] = {}
+        for pin in find_pins(files, name):
+            if pin.variant:
+                specs.setdefault(pin.variant, set()).add(pin.spec)
+        told = ", ".join(
+            f"{' and '.join(sorted(spec)) or 'any'} in {each}" for each, spec in specs.items()
+        )
+        known = [*specs, ALL_VARIANTS]
+        if name not in chosen and len({frozenset(each) for each in specs.values()}) > 1:
+            chosen[name] = ask(f"{name} is {told}", known) if ask is not None else ""
+        if name in chosen and chosen[name] not in known:
+            raise RequestError(
+                f"{name} differs between variants: {told or 'none pins it'}",
+                code="variant_unclear",
+                hint=f"name one: {name}=={releases[name]}@{'|'.join(known)}",
+            )
+    return chosen
+
+
+def edit_pins(
+    files: Files, releases: Mapping[str, Version], variants: Mapping[str, str] | None = None
+) -> Edited:
+    """Move every pin of the packages; of those with a variant, the pins of that one alone.
 
     Raises:
         TargetError: No manifest names one of them.
@@ -140,7 +180,11 @@ def edit_pins(files: Files, releases: Mapping[str, Version]) -> Edited:
                 code="pins_missing",
                 hint="`scaffold deps catalog` shows where the package is used",
             )
+        variant = (variants or {}).get(name, ALL_VARIANTS)
         for pin in pins:
+            if variant not in (ALL_VARIANTS, pin.variant):
+                unmoved.append((pin, f"it does not belong to the variant {variant}"))
+                continue
             spec = None if pin.why_fixed else moved(pin.spec, version)
             if spec is None:
                 why = pin.why_fixed or f"{pin.spec!r} cannot be moved to {version} in its style"
@@ -164,30 +208,34 @@ def edit_pins(files: Files, releases: Mapping[str, Version]) -> Edited:
     return Edited(texts, tuple(done), tuple(unmoved))
 
 
-def _releases(pins: Sequence[str]) -> dict[str, Version]:
-    """Read ``name==version`` words.
+def _releases(pins: Sequence[str]) -> tuple[dict[str, Version], dict[str, str]]:
+    """Read ``name==version`` and ``name==version@variant`` words.
 
     Raises:
         RequestError: One is none, or a package is named twice.
     """
     found: dict[str, Version] = {}
-    for each in pins:
+    variants: dict[str, str] = {}
+    for word in pins:
+        each, at, variant = word.partition("@")
         try:
             requirement = Requirement(each)
         except InvalidRequirement as error:
-            raise _no_pin(each) from error
+            raise _no_pin(word) from error
         clauses = list(requirement.specifier)
         # A range names no release to move to.
         is_pin = len(clauses) == 1 and clauses[0].operator == "==" and "*" not in each
         if not is_pin or requirement.url or requirement.marker or requirement.extras:
-            raise _no_pin(each)
+            raise _no_pin(word)
         name = distribution_name(requirement.name)
         if name in found:
             raise RequestError(
                 f"{name} is named twice", code="requirement_invalid", hint="give one release each"
             )
         found[name] = Version(clauses[0].version)
-    return found
+        if at:
+            variants[name] = variant
+    return found, variants
 
 
 def _no_pin(text: str) -> RequestError:
@@ -199,22 +247,40 @@ def _no_pin(text: str) -> RequestError:
 def _resolve(
     files: Files, edited: Edited, releases: Mapping[str, Version], how: PlanOptions
 ) -> list[Resolution]:
-    """Ask the project's own resolver, or pip for each group of requirements that changes."""
-    pyproject = edited.texts.get("pyproject.toml") or files.text("pyproject.toml") or ""
-    resolver = own_resolver(sorted(files.paths), pyproject)
-    if resolver != "pip":
-        names = ("pyproject.toml", "uv.lock", "uv.toml", "poetry.lock", "pdm.lock")
-        manifests = {
-            path: edited.texts.get(path) or files.text(path) or ""
-            for path in files.paths
-            if path.rpartition("/")[2] in names
-        }
-        answer = resolve_with_lock(resolver, manifests, list(releases))
-        # None means that the resolver is not installed; pip answers then.
-        if answer is not None:
-            return [answer]
-    groups = groups_of(files, list(edited.pins), edited.texts)
-    return [resolve_with_pip(each, how.python) for each in groups]
+    """Ask the project's own resolver, for each variant, or pip for each group that changes."""
+    answers: dict[str, Resolution] = {}
+    manifests = {each.path for each in edited.pins if each.variant and "/" not in each.path}
+    for path in sorted(manifests) or ["pyproject.toml"]:
+        text = edited.texts.get(path) or files.text(path) or ""
+        resolver = own_resolver([_plain(path, each) for each in sorted(files.paths)], text)
+        if resolver != "pip":
+            given = _project_files(files, edited, path, resolver)
+            answer = resolve_with_lock(resolver, given, list(releases), path)
+            # None means that the resolver is not installed; pip answers then.
+            answers |= {path: answer} if answer is not None else {}
+    # Beside a project's own lock its other requirements are not asked about.
+    left = [each for each in edited.pins if each.path in manifests or not answers]
+    groups = groups_of(files, [each for each in left if each.path not in answers], edited.texts)
+    return [*answers.values(), *(resolve_with_pip(each, how.python) for each in groups)]
+
+
+def _plain(manifest: str, path: str) -> str:
+    """Return the plain name of a variant's lock, "" for the lock of another variant."""
+    for tool in ("uv", "poetry", "pdm"):
+        if path == lock_of(manifest, tool):
+            return f"{tool}.lock"
+        if path == f"{tool}.lock":
+            return ""
+    return path
+
+
+def _project_files(files: Files, edited: Edited, manifest: str, tool: str) -> dict[str, str]:
+    """Return what a resolver reads, a variant's files under the names that it looks for."""
+    names = ("pyproject.toml", "uv.lock", "uv.toml", "poetry.lock", "pdm.lock")
+    paths = {each: each for each in files.paths if each.rpartition("/")[2] in names}
+    paths |= {"pyproject.toml": manifest, f"{tool}.lock": lock_of(manifest, tool)}
+    texts = {name: edited.texts.get(path) or files.text(path) for name, path in paths.items()}
+    return {name: text for name, text in texts.items() if text}
 
 
 def _conflict(
@@ -253,6 +319,12 @@ def _tell(
         rows += [f"           {want.by} wants {want.requirement}" for want in each.wants]
     for each in choices:
         rows.append(f"{'proposal' if each.is_auto else 'yours':<11}{each.text}")
+    for each in answers:
+        rows += [f"changes    {name} {old} -> {new}" for name, old, new in each.changed]
+    names = {name: find_pins(files, name) for name in releases}
+    moved = {name: [each for each in pins if each in edited.pins] for name, pins in names.items()}
+    left = mentions(files, moved, edited.texts, frozenset(each.path for each in locks))
+    rows += [f"mentions   {path}:{', '.join(map(str, lines))}" for path, lines in left.items()]
     rows += [f"lock       {each.path}  renew it: {each.command}" for each in locks]
     report.next = tuple(Step(each.path, 1, f"renew it: {each.command}") for each in locks)
     told: dict[str, Any] = {
@@ -263,6 +335,12 @@ def _tell(
             for each in answers
         ],
         "conflicts": [each.to_json() for each in choices],
+        "mentions": [{"file": path, "lines": lines} for path, lines in left.items()],
+        "changed": [
+            {"package": name, "old": old, "new": new}
+            for each in answers
+            for name, old, new in each.changed
+        ],
         "locks": [{"file": each.path, "command": each.command} for each in locks],
     }
     report.extra = {"deps": told}

@@ -8,7 +8,15 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
 from scaffold.analysis.python.scopes import Scope, read_scope
-from scaffold.deps.guards import guard_of_test, guard_of_try, guard_of_with
+from scaffold.deps.guards import (
+    NO_GUARD,
+    Guard,
+    guard_of_handler,
+    guard_of_test,
+    guard_of_try,
+    guard_of_with,
+    hides_absence,
+)
 from scaffold.deps.source_code import Code, Tree
 from scaffold.deps.use import CALLED, Chain, Kind, Use
 
@@ -23,23 +31,24 @@ _PATCHES = re.compile(r"(^|\.)(patch|patch\.object|patch\.dict|setattr|delattr|p
 def uses_in(code: Code, tree: Tree) -> list[Use]:
     """Return the uses in a source, in the order of its text."""
     walk = _Walk(code, tree)
-    walk.body(code.source.tree, code.module, "")
+    walk.body(code.source.tree, code.module, NO_GUARD)
     return sorted(_inherit_guards(walk.found), key=lambda each: each.line)
 
 
 def _inherit_guards(uses: list[Use]) -> Iterator[Use]:
-    """Give the uses of a name the guard under which alone the source imports it."""
-    guards: dict[tuple[str, ...], set[str]] = {}
+    """Give each use the import that its source has it from, with the guard of that import."""
+    guards: dict[tuple[str, ...], list[Guard]] = {}
     for use in uses:
         if use.kind == "import":
-            # One unguarded import makes the name available everywhere in the source.
-            guards.setdefault(use.parts, set()).add(use.guard)
-    guarded = {parts: min(found) for parts, found in guards.items() if "" not in found}
+            guards.setdefault(use.parts, []).append(use.guard)
+    # One unguarded import makes the name available everywhere in the source.
+    guarded = {parts: found[0] if all(found) else NO_GUARD for parts, found in guards.items()}
     for use in uses:
         # The longest imported prefix is the nearest; a bare package name guards nothing.
         heads = (use.parts[:count] for count in range(len(use.parts), 1, -1))
-        guard = use.guard or next((guarded[head] for head in heads if head in guarded), "")
-        yield replace(use, guard=guard)
+        head = next((each for each in heads if each in guarded), ())
+        guard = use.guard or guarded.get(head, NO_GUARD)
+        yield replace(use, guard=guard, imported=len(head))
 
 
 @dataclass
@@ -50,12 +59,12 @@ class _Walk:
     tree: Tree
     found: list[Use] = field(default_factory=list[Use])
 
-    def body(self, node: ast.AST, scope: Scope, guard: str) -> None:
+    def body(self, node: ast.AST, scope: Scope, guard: Guard) -> None:
         """Visit the nodes below a node."""
         for each in ast.iter_child_nodes(node):
             self.visit(each, scope, guard)
 
-    def visit(self, node: ast.AST, scope: Scope, guard: str) -> None:
+    def visit(self, node: ast.AST, scope: Scope, guard: Guard) -> None:
         """Visit one node."""
         match node:
             case ast.Import() | ast.ImportFrom():
@@ -68,12 +77,12 @@ class _Walk:
                 self.body(node, self.code.scope(node, scope), guard)
             case ast.ListComp() | ast.SetComp() | ast.DictComp() | ast.GeneratorExp():
                 self.body(node, read_scope(node, scope), guard)
-            case ast.Try():
+            case ast.Try() | ast.TryStar():
                 self._try(node, scope, guard)
             case ast.If() | ast.IfExp():
                 self._if(node, scope, guard)
             case ast.With() | ast.AsyncWith():
-                self.body(node, scope, guard or guard_of_with(node))
+                self.body(node, scope, guard | guard_of_with(node))
             case ast.Call():
                 self._call(node, scope, guard)
             case ast.Attribute() | ast.Name():
@@ -92,7 +101,7 @@ class _Walk:
         kind: Kind,
         chain: Chain | None,
         node: ast.expr | ast.stmt | ast.arg,
-        guard: str,
+        guard: Guard,
         detail: str = "",
         **more: ast.AST,
     ) -> None:
@@ -119,7 +128,7 @@ class _Walk:
             )
         )
 
-    def _import(self, node: ast.Import | ast.ImportFrom, guard: str) -> None:
+    def _import(self, node: ast.Import | ast.ImportFrom, guard: Guard) -> None:
         if isinstance(node, ast.ImportFrom) and node.level:
             return
         text = _short(node)
@@ -131,7 +140,7 @@ class _Walk:
                 names = node.module or "" if star else f"{node.module}.{each.name}"
             self._add("import", Chain(tuple(names.split("."))), node, guard, detail=text)
 
-    def _class(self, node: ast.ClassDef, scope: Scope, guard: str) -> None:
+    def _class(self, node: ast.ClassDef, scope: Scope, guard: Guard) -> None:
         for each in node.decorator_list:
             self._decorator(each, scope, guard)
         is_derived = False
@@ -150,7 +159,7 @@ class _Walk:
         for each in [*node.keywords, *node.body]:
             self.visit(each, inner, guard)
 
-    def _overrides(self, node: ast.ClassDef, chain: Chain, guard: str) -> None:
+    def _overrides(self, node: ast.ClassDef, chain: Chain, guard: Guard) -> None:
         """Add the members of the package's class that a class of the tree may replace."""
         for each in node.body:
             if isinstance(each, (ast.FunctionDef, ast.AsyncFunctionDef)):
@@ -166,13 +175,13 @@ class _Walk:
                             self._replace(chain, (each.name, target.id), row, guard, detail)
 
     def _replace(
-        self, chain: Chain, names: tuple[str, ...], node: ast.stmt, guard: str, detail: str
+        self, chain: Chain, names: tuple[str, ...], node: ast.stmt, guard: Guard, detail: str
     ) -> None:
         member = Chain((*chain.parts, *names), local=chain.local)
         self._add("override", member, node, guard, detail=detail, about=node)
 
     def _function(
-        self, node: ast.FunctionDef | ast.AsyncFunctionDef, scope: Scope, guard: str
+        self, node: ast.FunctionDef | ast.AsyncFunctionDef, scope: Scope, guard: Guard
     ) -> None:
         for each in node.decorator_list:
             self._decorator(each, scope, guard)
@@ -190,7 +199,7 @@ class _Walk:
         for each in node.body:
             self.visit(each, inner, guard)
 
-    def _decorator(self, node: ast.expr, scope: Scope, guard: str) -> None:
+    def _decorator(self, node: ast.expr, scope: Scope, guard: Guard) -> None:
         if isinstance(node, ast.Call):
             self._call(node, scope, guard, "decorator")
             return
@@ -199,34 +208,35 @@ class _Walk:
         if chain is None:
             self.visit(node, scope, guard)
 
-    def _try(self, node: ast.Try, scope: Scope, guard: str) -> None:
+    def _try(self, node: ast.Try | ast.TryStar, scope: Scope, guard: Guard) -> None:
         forgiven = guard_of_try(node)
         for each in node.body:
-            self.visit(each, scope, guard or forgiven)
+            self.visit(each, scope, guard | forgiven)
         for handler in node.handlers:
             kinds = handler.type
             rows = kinds.elts if isinstance(kinds, ast.Tuple) else [kinds] if kinds else []
             for each in rows:
                 chain = self.code.value(each, scope)
                 self._add("exception", chain, each, guard, detail=f"except {_short(each)}")
+            fallback = guard_of_handler(handler)
             for each in handler.body:
-                self.visit(each, scope, guard or forgiven)
+                self.visit(each, scope, guard | fallback)
         # An error in `else` or `finally` is not caught by the handlers above.
         for each in [*node.orelse, *node.finalbody]:
             self.visit(each, scope, guard)
 
-    def _if(self, node: ast.If | ast.IfExp, scope: Scope, guard: str) -> None:
+    def _if(self, node: ast.If | ast.IfExp, scope: Scope, guard: Guard) -> None:
         asked = guard_of_test(node.test)
-        self.visit(node.test, scope, guard or asked)
+        self.visit(node.test, scope, guard | asked)
         if isinstance(node, ast.IfExp):
-            self.visit(node.body, scope, guard or asked)
-            self.visit(node.orelse, scope, guard or asked)
+            self.visit(node.body, scope, guard | asked)
+            self.visit(node.orelse, scope, guard | asked)
             return
         # Both branches count: one is for the old release and one for the new.
         for each in [*node.body, *node.orelse]:
-            self.visit(each, scope, guard or asked)
+            self.visit(each, scope, guard | asked)
 
-    def _raise(self, node: ast.Raise, scope: Scope, guard: str) -> None:
+    def _raise(self, node: ast.Raise, scope: Scope, guard: Guard) -> None:
         raised = node.exc
         if isinstance(raised, (ast.Name, ast.Attribute)):
             chain = self.code.value(raised, scope)
@@ -236,7 +246,7 @@ class _Walk:
         if node.cause is not None:
             self.visit(node.cause, scope, guard)
 
-    def _annotated(self, node: ast.AnnAssign | ast.arg, scope: Scope, guard: str) -> None:
+    def _annotated(self, node: ast.AnnAssign | ast.arg, scope: Scope, guard: Guard) -> None:
         if node.annotation is not None:
             self._annotation(node.annotation, scope, guard)
         if isinstance(node, ast.AnnAssign):
@@ -245,7 +255,7 @@ class _Walk:
             if node.value is not None:
                 self.visit(node.value, scope, guard)
 
-    def _annotation(self, node: ast.expr, scope: Scope, guard: str) -> None:
+    def _annotation(self, node: ast.expr, scope: Scope, guard: Guard) -> None:
         if isinstance(node, (ast.Name, ast.Attribute)):
             chain = self.code.value(node, scope)
             self._add("annotation", chain, node, guard, detail=_short(node))
@@ -266,7 +276,7 @@ class _Walk:
                 if isinstance(each, ast.expr):
                     self._annotation(each, scope, guard)
 
-    def _call(self, node: ast.Call, scope: Scope, guard: str, kind: Kind = "call") -> None:
+    def _call(self, node: ast.Call, scope: Scope, guard: Guard, kind: Kind = "call") -> None:
         chain = self.code.value(node.func, scope)
         sign = "@" if kind == "decorator" else ""
         self._add(kind, chain, node, guard, detail=f"{sign}{_short(node)}", call=node)
@@ -276,25 +286,25 @@ class _Walk:
         if name in _CHECKS and len(rest) == 2:
             self._check(rest.pop(), scope, guard)
         elif name in ("getattr", "hasattr"):
-            forgiving = name == "hasattr" or len(node.args) == 3
-            self._by_name(node, scope, guard or (f"{name}()" if forgiving else ""), "reference")
+            self._by_name(node, scope, guard, "reference")
         elif _PATCHES.search(name):
             asks = any(word.arg in ("raising", "create") for word in node.keywords)
-            self._by_name(node, scope, guard or ("raising=False" if asks else ""), "patch")
+            lenient = Guard("raising=False", is_either=True) if asks else NO_GUARD
+            self._by_name(node, scope, guard | lenient, "patch")
             # patch("module.name") takes the whole target as one string.
             if rest and isinstance(rest[0], ast.Constant):
                 self._string(rest.pop(0), "patch", guard, _short(node))
         for each in rest:
             self.visit(each, scope, guard)
 
-    def _check(self, node: ast.expr, scope: Scope, guard: str) -> None:
+    def _check(self, node: ast.expr, scope: Scope, guard: Guard) -> None:
         for each in node.elts if isinstance(node, ast.Tuple) else [node]:
             chain = self.code.value(each, scope)
             self._add("check", chain, each, guard, detail=_short(each))
             if chain is None:
                 self.visit(each, scope, guard)
 
-    def _by_name(self, node: ast.Call, scope: Scope, guard: str, kind: Kind) -> None:
+    def _by_name(self, node: ast.Call, scope: Scope, guard: Guard, kind: Kind) -> None:
         """Add the member that a literal names: ``getattr(module, "name")``."""
         if len(node.args) < 2:
             return
@@ -302,9 +312,15 @@ class _Walk:
         if isinstance(name, ast.Constant) and isinstance(name.value, str):
             chain = self.code.value(owner, scope)
             member = None if chain is None else chain.member(name.value)
-            self._add(kind, member, node, guard, detail=_short(node))
+            is_own = isinstance(owner, ast.Name) and owner.id in ("self", "cls")
+            if chain is None and kind == "reference" and hides_absence(node) and not is_own:
+                detail = _short(node)
+                path, line = self.code.source.path, node.lineno
+                self.found.append(Use("attribute", (name.value,), path, line, detail, guard))
+            # The call is kept, as with a default it takes a name that is gone without a word.
+            self._add(kind, member, node, guard, detail=_short(node), about=node)
 
-    def _named(self, node: ast.Attribute | ast.Name, scope: Scope, guard: str) -> None:
+    def _named(self, node: ast.Attribute | ast.Name, scope: Scope, guard: Guard) -> None:
         is_name = isinstance(node, ast.Name)
         chain = self.code.value(node, scope)
         if not isinstance(node.ctx, ast.Load):
@@ -315,14 +331,14 @@ class _Walk:
             self._add("reference", chain, node, guard, detail=_short(node))
         self._below(node, scope, guard)
 
-    def _below(self, node: ast.expr, scope: Scope, guard: str) -> None:
+    def _below(self, node: ast.expr, scope: Scope, guard: Guard) -> None:
         """Visit what an attribute is taken of, once the names in front are used up."""
         while isinstance(node, ast.Attribute):
             node = node.value
         if not isinstance(node, ast.Name):
             self.visit(node, scope, guard)
 
-    def _string(self, node: ast.expr, kind: Kind, guard: str, detail: str = "") -> None:
+    def _string(self, node: ast.expr, kind: Kind, guard: Guard, detail: str = "") -> None:
         value = node.value if isinstance(node, ast.Constant) else None
         if isinstance(value, str) and len(value) < 200 and _STRING.fullmatch(value):
             parts = tuple(value.replace(":", ".").split("."))

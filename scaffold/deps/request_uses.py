@@ -17,8 +17,11 @@ _PATH = re.compile(r"^(?:https?://[^/\s]+|\{\})?(/[A-Za-z][\w\-./{}:]*)(?:\?\S*)
 def requests_in(code: Code) -> list[Use]:
     """Return the paths of requests, with their method where it is the call's name."""
     found: list[Use] = []
-    for node in ast.walk(code.source.tree):
-        if not isinstance(node, ast.Call) or not node.args:
+    nodes = list(ast.walk(code.source.tree))
+    # `@app.get("/x")` serves a route of the tree's own and asks for none.
+    served = {id(mark) for each in nodes for mark in getattr(each, "decorator_list", ())}
+    for node in nodes:
+        if not isinstance(node, ast.Call) or not node.args or id(node) in served:
             continue
         name = node.func.attr if isinstance(node.func, ast.Attribute) else ""
         name = node.func.id if isinstance(node.func, ast.Name) else name

@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -59,6 +60,7 @@ class Resolution:
         wants: Who wants what, where they do not go together.
         text: The resolver's own words.
         left_out: The requirements that it was not asked about.
+        changed: The packages that the new lock has in another release, with both; "" for none.
     """
 
     group: str
@@ -68,6 +70,7 @@ class Resolution:
     wants: list[Want] = field(default_factory=list[Want])
     text: str = ""
     left_out: tuple[str, ...] = ()
+    changed: tuple[tuple[str, str, str], ...] = ()
 
 
 def resolve_with_pip(group: Group, python: str | None) -> Resolution:
@@ -138,7 +141,7 @@ def own_resolver(paths: Sequence[str], pyproject: str) -> str:
 
 
 def resolve_with_lock(
-    resolver: str, manifests: Mapping[str, str], names: Sequence[str]
+    resolver: str, manifests: Mapping[str, str], names: Sequence[str], group: str
 ) -> Resolution | None:
     """Resolve a project in a scratch copy with the tool of its lock; None where it is not there.
 
@@ -146,6 +149,7 @@ def resolve_with_lock(
         resolver: "uv", "poetry" or "pdm".
         manifests: The texts of the project files and the lock, edited, by path.
         names: The packages whose pins moved.
+        group: What to call what is resolved.
     """
     program = shutil.which(resolver)
     if program is None:
@@ -157,9 +161,18 @@ def resolve_with_lock(
             place.parent.mkdir(parents=True, exist_ok=True)
             place.write_text(text, encoding="utf-8", errors="surrogateescape", newline="")
         done = _run([program, *_words(resolver, names)], folder)
+        place = folder / f"{resolver}.lock"
+        lock = place.read_text(encoding="utf-8") if place.is_file() else ""
     said = f"{done.stdout}\n{done.stderr}"
     if done.returncode == 0:
-        return Resolution("the project", resolver, True, {}, [], _last_lines(said))
+        before, after = _locked(manifests.get(f"{resolver}.lock", "")), _locked(lock)
+        # Without a lock before, everything would be new.
+        changed = tuple(
+            (name, before.get(name, ""), after.get(name, ""))
+            for name in sorted(before.keys() | after.keys() if before else ())
+            if before.get(name) != after.get(name)
+        )
+        return Resolution(group, resolver, True, after, [], _last_lines(said), changed=changed)
     if is_offline(said):
         raise unreachable(said)
     # uv wraps its sentences to the width of a terminal.
@@ -170,9 +183,20 @@ def resolve_with_lock(
         )
         for each in _SENTENCE.finditer(flat)
     ]
-    return Resolution(
-        "the project", resolver, False, {}, list(dict.fromkeys(wants)), _last_lines(said)
-    )
+    return Resolution(group, resolver, False, {}, list(dict.fromkeys(wants)), _last_lines(said))
+
+
+def _locked(text: str) -> dict[str, str]:
+    """Return the releases in a lock of uv, poetry or pdm; of several of one package all."""
+    try:
+        rows = tomllib.loads(text).get("package", [])
+    except tomllib.TOMLDecodeError:
+        return {}
+    found: dict[str, set[str]] = {}
+    for each in rows:
+        if "version" in each:
+            found.setdefault(canonicalize_name(each["name"]), set()).add(each["version"])
+    return {name: ", ".join(sorted(each)) for name, each in found.items()}
 
 
 def _specifier(written: str) -> str:

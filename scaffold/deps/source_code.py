@@ -245,15 +245,24 @@ class Code:
             except (SyntaxError, ValueError, RecursionError):
                 return None
         if isinstance(node, ast.BinOp) and isinstance(node.op, ast.BitOr):
-            sides = [each for each in (node.left, node.right) if not _is_none(each)]
-            return self.annotation(sides[0], scope) if len(sides) == 1 else None
+            return self._one_side((node.left, node.right), scope)
         if isinstance(node, ast.Subscript):
-            if _last(node.value) not in ("Optional", "Annotated", "Final", "ClassVar"):
+            if _last(node.value) not in ("Optional", "Annotated", "Final", "ClassVar", "Union"):
                 return self.value(node, scope)
             inner = node.slice
-            inner = inner.elts[0] if isinstance(inner, ast.Tuple) and inner.elts else inner
-            return self.annotation(inner, scope)
+            parts = inner.elts if isinstance(inner, ast.Tuple) and inner.elts else [inner]
+            is_union = _last(node.value) == "Union"
+            return self._one_side(parts if is_union else parts[:1], scope)
         return self.value(node, scope) if isinstance(node, (ast.Name, ast.Attribute)) else None
+
+    def _one_side(self, sides: Iterable[ast.expr], scope: Scope) -> Chain | None:
+        """Return the class that alone of a union's sides is the package's.
+
+        What is asked of such a value is asked of that class: ``str`` of ``Config | str`` has none
+        of its members.
+        """
+        found = [chain for each in sides if (chain := self.annotation(each, scope)) is not None]
+        return found[0] if len(set(found)) == 1 else None
 
     def class_chain(self, node: ast.ClassDef) -> Chain | None:
         """Return the package's class that a class of the tree derives from."""
@@ -377,10 +386,6 @@ def _entered(manager: ast.expr) -> ast.expr:
     # `with m as x` binds what m.__enter__() returns, which need not be m.
     entering = ast.Attribute(manager, "__enter__", ast.Load())
     return ast.copy_location(ast.Call(ast.copy_location(entering, manager), [], []), manager)
-
-
-def _is_none(node: ast.expr) -> bool:
-    return isinstance(node, ast.Constant) and node.value is None
 
 
 def _last(node: ast.expr) -> str:

@@ -6,6 +6,8 @@ import ast
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from scaffold.deps.guards import NO_GUARD, Guard
+
 Kind = Literal[
     "import",
     "call",
@@ -17,6 +19,7 @@ Kind = Literal[
     "check",
     "annotation",
     "reference",
+    "attribute",
     "string",
     "flag",
     "endpoint",
@@ -33,6 +36,7 @@ KINDS: dict[str, str] = {
     "check": "isinstance and issubclass",
     "annotation": "Annotations",
     "reference": "Other references",
+    "attribute": "Attributes asked for by name",
     "string": "Names in strings and files",
     "flag": "Command lines",
     "endpoint": "HTTP endpoints",
@@ -88,10 +92,11 @@ class Use:
         path: The file, relative to the root.
         line: The line, from 1.
         detail: What a reader of the list wants to see: the call, the class that derives.
-        guard: Why the code does without it where it is missing, or "".
+        guard: Why, and how far, the code does without it where it is missing.
         call: The call itself, for what binds it.
         node: The class or method of the tree, for what compares it.
         local: The class of this tree through which it is reached, or "".
+        imported: How many of its first parts the source has by an import.
     """
 
     kind: Kind
@@ -99,10 +104,11 @@ class Use:
     path: str
     line: int
     detail: str = ""
-    guard: str = ""
+    guard: Guard = NO_GUARD
     call: ast.Call | None = field(default=None, compare=False, repr=False)
     node: ast.AST | None = field(default=None, compare=False, repr=False)
     local: str = ""
+    imported: int = field(default=0, compare=False, repr=False)
 
     @property
     def name(self) -> str:
@@ -112,4 +118,4 @@ class Use:
     def to_json(self) -> dict[str, Any]:
         """Return the use as JSON has it."""
         row = {"kind": self.kind, "name": self.name, "file": self.path, "line": self.line}
-        return row | {"detail": self.detail, "guard": self.guard, "through": self.local}
+        return row | {"detail": self.detail, "guard": self.guard.text, "through": self.local}

@@ -11,6 +11,7 @@ from scaffold.analysis.python.decorators import PROPERTIES
 from scaffold.deps.call_changes import Change, call_changes
 from scaffold.deps.class_changes import override_changes, subclass_changes
 from scaffold.deps.deprecation_texts import deprecation_of, names_in
+from scaffold.deps.guards import hides_absence
 from scaffold.deps.judgement import Judgement
 from scaffold.deps.release import Meaning, Release
 from scaffold.deps.rename_candidates import likely_name
@@ -56,7 +57,14 @@ class Judge:
             found = [self._undecided(use, before, after)]
         else:
             found = list(self._compare(use, before, after))
-        return [each.guarded() for each in found]
+        lost = None if after.is_there else self._lost_at(use)
+        return [each.guarded(lost) for each in found]
+
+    def _lost_at(self, use: Use) -> int:
+        """Return which part of a name is the first that the new release lacks."""
+        counts = range(1, len(use.parts))
+        there = (count for count in counts if not self._new.follow(use.parts[:count]).is_there)
+        return next(there, len(use.parts)) - 1
 
     def _is_lost_earlier(self, use: Use, after: Meaning) -> bool:
         """Return whether what a use is reached through, by a call, is not there any more."""
@@ -131,6 +139,10 @@ class Judge:
             why = f"{after.lacking!r} is in no source of {self._new.version}"
         if after.given is not None:
             why = after.given.text or why
+        if isinstance(use.node, ast.Call) and hides_absence(use.node):
+            old = self._place(self._old, before)
+            why = f"{ast.unparse(use.node.func)}() no longer finds it: {why}"
+            return Judgement(use, "absence-hidden", "check", why, old, "", likely.name)
         new = likely.evidence or why
         return Judgement(
             use, likely.verdict, "breaks", why, self._place(self._old, before), new, likely.name
@@ -226,7 +238,8 @@ class Judge:
     ) -> Iterator[Judgement]:
         old, new = self._place(self._old, before), self._place(self._new, after)
         for each in changes:
-            yield Judgement(use, each.verdict, each.level, each.why, old, new, each.likely)
+            more = each.likely, each.argument
+            yield Judgement(use, each.verdict, each.level, each.why, old, new, *more)
 
     def _place(self, release: Release, meaning: Meaning) -> str:
         """Return what a release has, as its signature or name, with path and line."""

@@ -16,6 +16,7 @@ from scaffold.translation.finding import RULES, disagreement, to_json, to_row
 from scaffold.translation.freshness import count_of, page_states, shown
 from scaffold.translation.plan import plan_page
 from scaffold.translation.plan import shown as shown_plan
+from scaffold.translation.starter import starter_glossary
 
 
 def docs_status(start: Path) -> Report:
@@ -56,13 +57,16 @@ def docs_plan(start: Path, page: str, keys: tuple[str, ...], *, everything: bool
     return Report("docs plan", check=check, text=shown_plan(plan), extra={"docs": plan.to_json()})
 
 
-def docs_adopt(start: Path, pages: tuple[str, ...], *, dry_run: bool) -> Report:
+def docs_adopt(
+    start: Path, pages: tuple[str, ...], *, dry_run: bool, glossary: bool = False
+) -> Report:
     """Write the markers of translations that have none, as git's history shows them.
 
     Args:
         start: A folder of the repository.
         pages: Pages or translations; none means all.
         dry_run: Show what would be written, and write nothing.
+        glossary: Also begin a glossary, where there is none.
     """
     root = find_root(start)
     if not dry_run:
@@ -70,8 +74,10 @@ def docs_adopt(start: Path, pages: tuple[str, ...], *, dry_run: bool) -> Report:
     documents = Documents.at(start)
     wanted = [documents.resolve(page, start) for page in pages] or documents.wanted_pages()
     adoption = plan_adoption(documents, wanted)
-    if adoption.changes and not dry_run:
-        apply_changes(root, adoption.changes, "docs adopt")
+    begun = starter_glossary(documents) if glossary else None
+    changes = (*adoption.changes, *([begun] if begun is not None else []))
+    if changes and not dry_run:
+        apply_changes(root, changes, "docs adopt")
     warnings = tuple(
         f"{place}: no marker, as it is not committed, or no commit of its page has the section"
         for place in adoption.left
@@ -81,7 +87,7 @@ def docs_adopt(start: Path, pages: tuple[str, ...], *, dry_run: bool) -> Report:
         dry_run=dry_run,
         changes=tuple(
             ReportedChange(each.path, each.action, unified_diff(each.path, each.before, each.after))
-            for each in adoption.changes
+            for each in changes
         ),
         warnings=warnings,
         extra={"docs": {"marked": adoption.marked, "left": list(adoption.left)}},

@@ -220,6 +220,46 @@ def test_an_audit_is_written_for_code_hosts(index: Path, tree: Path) -> None:
     assert annotated[0].startswith("::error file=")
 
 
+def test_a_change_is_one_row_with_its_places(index: Path, tree: Path) -> None:
+    write(tree, {"app/more.py": "import toolbox\n\ntoolbox.old_name()\ntoolbox.old_name()\n"})
+    report = deps(tree, "audit", "toolbox", "1.0", "2.0", status=1)
+    rows = [row for row in report["changes"] if row["name"] == "toolbox.old_name"]
+    row = next(row for row in rows if row["level"] == "breaks")
+    assert {"file": "app/more.py", "line": 4} in row["sites"]
+    assert len(report["changes"]) < len(report["findings"])
+    done = CliRunner().invoke(
+        main, ["deps", "audit", "toolbox", "1.0", "2.0", "--target", str(tree)]
+    )
+    assert done.stdout.count("toolbox.old_name  renamed") == len(rows) - 1
+    assert "also app/more.py:3, 4" in done.stdout
+
+
+def test_a_pinned_package_without_uses_is_no_all_clear(index: Path, tmp_path: Path) -> None:
+    write(tmp_path, {"requirements.txt": "toolbox==1.0\n", "app.py": "import sys\n"})
+    done = CliRunner().invoke(
+        main, ["deps", "audit", "toolbox", "1.0", "2.0", "--target", str(tmp_path)]
+    )
+    assert done.exit_code == 1
+    assert "requirements.txt:1 pins toolbox" in done.output
+    listed = CliRunner().invoke(main, ["deps", "catalog", "toolbox", "--target", str(tmp_path)])
+    assert (listed.exit_code, "pins toolbox" in listed.output) == (1, True)
+    (tmp_path / "requirements.txt").unlink()
+    assert deps(tmp_path, "audit", "toolbox", "1.0", "2.0")["counts"]["uses"] == 0
+
+
+def test_uses_are_rewritten_after_a_diff(index: Path, tree: Path) -> None:
+    before = state_of(tree)
+    argv = ["deps", "apply", "toolbox", "1.0", "2.0", "--target", str(tree)]
+    shown = CliRunner().invoke(main, argv)
+    assert state_of(tree) == before
+    assert "time_out=" in shown.stdout
+    assert CliRunner().invoke(main, [*argv, "--write"]).exit_code == 1
+    left = deps(tree, "audit", "toolbox", "1.0", "2.0", status=1)
+    names = {row["verdict"] for row in left["findings"] if row["level"] == "breaks"}
+    assert not names & {"parameter-renamed", "parameter-required"}
+    assert "encoding=YOURS" in (tree / "app/main.py").read_text(encoding="utf-8")
+
+
 def test_a_default_that_the_body_fills_in_is_no_change(index: Path, tree: Path) -> None:
     report = deps(tree, "audit", "toolbox", "1.0", "2.0", status=1)
     assert not [row for row in report["findings"] if "charset" in row["why"]]

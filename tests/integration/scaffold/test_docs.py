@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 import time
+import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -462,6 +463,28 @@ graph LR
     write(repository, {"docs/zh/my.md": wrong.replace("make", "mak").replace("fig\n", "fug\n")})
     rules = [f["rule"] for f in report(repository, "check", "my.md", status=1)["findings"]]
     assert rules == ["code", "code", "code", "link"]
+
+
+def test_a_glossary_begins_with_what_the_translations_use(tmp_path: Path) -> None:
+    pages = {
+        "docs/en/a.md": "# A\n\nThe loss of a rollout.\n\n## B\n\nA policy, its gradient.\n",
+        "docs/zh/a.md": "# 甲\n\n一次 rollout 的损失。\n\n## 乙\n\n一个 policy 及其梯度。\n",
+    }
+    write(tmp_path, pages)
+    argv = ("docs", "adopt", "--glossary")
+    assert "glossary.toml" in scaffold(tmp_path, *argv, "--dry-run").stdout
+    assert not (tmp_path / "docs/zh/glossary.toml").exists()
+    assert scaffold(tmp_path, *argv).exit_code == 0
+    text = (tmp_path / "docs/zh/glossary.toml").read_text(encoding="utf-8")
+    # The translation says policy in English, so that the word for it is nobody's here.
+    assert tomllib.loads(text) == {
+        "keep": ["rollout"],
+        "terms": {"gradient": ["梯度"], "loss": ["损失"]},
+    }
+    assert [each["rule"] for each in report(tmp_path, "check")["findings"]] == []
+    (tmp_path / "docs/zh/glossary.toml").write_text("keep = []\n")
+    scaffold(tmp_path, *argv)
+    assert (tmp_path / "docs/zh/glossary.toml").read_text() == "keep = []\n"
 
 
 def test_another_language_is_configured(tmp_path: Path) -> None:

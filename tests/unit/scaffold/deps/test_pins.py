@@ -137,6 +137,27 @@ def test_what_stays_is_told_with_its_line(tmp_path: Path, case: str) -> None:
     assert word in stays[0][1]
 
 
+IMAGES = {
+    "a tag": ("FROM --platform=linux/amd64 org/toolbox-openai:v1.0\n", "v2.3.4", []),
+    "a build tag": ("FROM toolbox/toolbox:1.0-cuda12\n", "1.0-cuda12", ["-cuda12"]),
+    "a registry with a port": ("FROM host:5000/toolbox:1.0\n", "host:5000/toolbox:2.3.4", []),
+    "another image": ("FROM org/other:1.0\nRUN pip install toolbox==1.0\n", "org/other:1.0", []),
+    "an argument": ("ARG TOOLBOX_VERSION=1.0\nFROM x/y:${TOOLBOX_VERSION}\n", "VERSION=2.3.4", []),
+    "an argument for two": (
+        "ARG V=1.0\nRUN pip install toolbox==$V other==${V}\n", "ARG V=1.0", ["takes V too"],
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", IMAGES)
+def test_an_image_moves_where_its_tag_is_the_release(tmp_path: Path, case: str) -> None:
+    text, kept, whys = IMAGES[case]
+    new, stay = edited(tmp_path, "docker/Dockerfile", text)
+    assert kept in new
+    assert len(stay) == len(whys)
+    assert all(part in why for part, (_, why) in zip(whys, stay, strict=True))
+
+
 def test_the_second_of_two_equal_lines_keeps_its_hashes(tmp_path: Path) -> None:
     text = "toolbox==1.0 \\\n  ; python_version < '3'\ntoolbox==1.0 \\\n  --hash=sha256:aa\n"
     after, stays = edited(tmp_path, "requirements.txt", text)

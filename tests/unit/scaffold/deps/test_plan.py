@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from scaffold.deps.plan import PlanOptions, plan
+from scaffold.errors import RequestError
 from scaffold.transaction import disk
 from scaffold.transaction.state import has_journal
 from tests.deps_places import write
@@ -59,3 +61,82 @@ def test_a_run_settles_what_one_that_was_killed_has_left(
         assert bool(report.warnings) == is_left
         settled |= {word for word in ("finished", "undone") if word in str(report.warnings)}
     assert settled == {"finished", "undone"}
+
+
+VARIANTS = {
+    "pyproject.toml": '[project]\nname = "p"\ndependencies = ["toolbox==1.0"]\n',
+    "pyproject.gpu.toml": '[project]\nname = "p"\ndependencies = ["toolbox==1.2"]\n',
+    "uv.gpu.lock": '[[package]]\nname = "toolbox"\nversion = "1.2"\n',
+    "Dockerfile": "RUN case $V in 1.2*) ;; esac\nRUN pip install toolbox==1.2\n",
+    "README.md": "Needs toolbox 1.2, or toolbox==1.0.\n",
+}
+
+
+def planned(root: Path, *pins: str, **more: Any) -> dict[str, Any]:
+    report = plan(root, PlanOptions(pins, resolve=False, **more)).extra["deps"]
+    assert isinstance(report, dict)
+    return report
+
+
+def test_variants_that_differ_are_asked_about_or_refused(tmp_path: Path) -> None:
+    write(tmp_path, VARIANTS)
+    with pytest.raises(RequestError, match=r"==1\.2 in gpu, ==1\.0 in default") as refused:
+        planned(tmp_path, "toolbox==2.0")
+    assert refused.value.code == "variant_unclear"
+    with pytest.raises(RequestError, match="differs between variants"):
+        planned(tmp_path, "toolbox==2.0@cpu")
+    answered = planned(tmp_path, "toolbox==2.0", ask=lambda found, known: known[0])
+    assert [each["file"] for each in answered["pins"]] == ["pyproject.gpu.toml"]
+
+
+def test_a_variant_moves_alone_and_all_that_names_its_release_is_told(tmp_path: Path) -> None:
+    write(tmp_path, VARIANTS)
+    told = planned(tmp_path, "toolbox==2.0@gpu")
+    assert [each["file"] for each in told["pins"]] == ["pyproject.gpu.toml"]
+    assert {each["file"] for each in told["unmoved"]} == {"pyproject.toml", "Dockerfile"}
+    assert told["mentions"] == [
+        {"file": "Dockerfile", "lines": [1, 2]},
+        {"file": "README.md", "lines": [1]},
+        {"file": "pyproject.toml", "lines": [3]},
+    ]
+    assert [each["file"] for each in told["locks"]] == ["uv.gpu.lock"]
+    assert "with pyproject.gpu.toml as pyproject.toml" in told["locks"][0]["command"]
+    both = planned(tmp_path, "toolbox==2.0@all")
+    assert len(both["pins"]) == 3
+    assert [each["file"] for each in both["mentions"]] == ["Dockerfile", "README.md"]
+
+
+def test_variants_that_agree_move_together(tmp_path: Path) -> None:
+    same = {**VARIANTS, "pyproject.gpu.toml": VARIANTS["pyproject.toml"]}
+    write(tmp_path, same)
+    assert len(planned(tmp_path, "toolbox==2.0")["pins"]) == 3
+
+
+UV = """#!/bin/sh
+test "$1" = lock || exit 2
+grep -q toolbox==2.0 pyproject.toml || exit 3
+cat > uv.lock <<'END'
+[[package]]
+name = "toolbox"
+version = "2.0"
+
+[[package]]
+name = "fresh"
+version = "1"
+END
+"""
+
+
+def test_the_lock_of_a_variant_is_compared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No uv is installed for the tests: a script writes what uv's lock would be."""
+    root = write(tmp_path / "tree", VARIANTS)
+    place = tmp_path / "bin" / "uv"
+    write(tmp_path, {"bin/uv": UV.encode()})
+    place.chmod(0o755)
+    monkeypatch.setenv("PATH", str(place.parent), prepend=":")
+    told = plan(root, PlanOptions(("toolbox==2.0@gpu",))).extra["deps"]
+    assert told["changed"] == [
+        {"package": "fresh", "old": "", "new": "1"},
+        {"package": "toolbox", "old": "1.2", "new": "2.0"},
+    ]
+    assert [each["group"] for each in told["resolved"]] == ["pyproject.gpu.toml"]

@@ -20,7 +20,9 @@ def names(folder: Path, files: Mapping[str, str], path: str = "a.py") -> list[tu
     code = tree.code(path)
     assert code is not None
     return [
-        (each.kind, each.name, each.guard) for each in uses_in(code, tree) if each.kind != "import"
+        (each.kind, each.name, each.guard.text)
+        for each in uses_in(code, tree)
+        if each.kind != "import"
     ]
 
 
@@ -52,6 +54,19 @@ CASES = {
             ("annotation", "pkg.C", ""),
             ("call", "pkg.C().x", ""),
             ("call", "pkg.C().y", ""),
+        ],
+    ),
+    "a union with what is not the package's": (
+        "from typing import Union\nfrom pkg import C\n"
+        "def f(a: C | str, b: Union[str, C, None], c: C | int | None):\n"
+        "    a.x()\n    b.y()\n    c.z()\n",
+        [
+            ("annotation", "pkg.C", ""),
+            ("annotation", "pkg.C", ""),
+            ("annotation", "pkg.C", ""),
+            ("call", "pkg.C().x", ""),
+            ("call", "pkg.C().y", ""),
+            ("call", "pkg.C().z", ""),
         ],
     ),
     "what a subclass brings is its own": (

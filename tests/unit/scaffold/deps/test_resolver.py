@@ -85,6 +85,6 @@ def test_who_wants_what_is_read_from_the_sentences_of_a_resolver(
     program.write_text(f"#!/bin/sh\ncat <<'END'\n{said}END\nexit 1\n")
     program.chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
-    answer = resolve_with_lock(resolver, {"pyproject.toml": ""}, ["click"])
+    answer = resolve_with_lock(resolver, {"pyproject.toml": ""}, ["click"], "pyproject.toml")
     assert answer is not None
     assert answer.wants == wants

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from scaffold.analysis.files.files import Files
-from scaffold.deps.audit import judge_tree
+from scaffold.deps.audit import judge_tree, meanings
 from scaffold.deps.import_names import Names
 from scaffold.deps.judgement import LEVELS, VERDICTS, Judgement
 from scaffold.deps.release import Release
@@ -115,8 +115,7 @@ CASES: dict[str, Case] = {
         (
             "import pkg\npkg.f(1, 'r')\n",
             "import pkg\npkg.f(1, mode='r')\n",
-            "import pkg\npkg.f(*rows)\n",
-            "import pkg\npkg.f(1, **options)\n",
+            "import pkg\npkg.f(1, **{'mode': 'r'})\n",
         ),
     ),
     "too-many-arguments": Case(
@@ -151,6 +150,38 @@ CASES: dict[str, Case] = {
         "import pkg\npkg.f(1, colour='red')\n",
         (("pkg.f", "breaks", ""),),
         ("import pkg\npkg.f(1, size=2)\n", "import pkg\npkg.f(1)\n"),
+    ),
+    "absence-hidden": Case(
+        {
+            "pkg/__init__.py": "def gone(): ...\n",
+            "pkg/configs.py": """
+                class Base: ...
+                class Config(Base):
+                    def __init__(self):
+                        self.theta = 1
+                        self.size = 2
+                """,
+        },
+        {
+            "pkg/__init__.py": "",
+            "pkg/configs.py": """
+                class Base:
+                    size: int = 2
+                class Config(Base): ...
+                """,
+        },
+        """
+        import pkg
+        def f(config):
+            return getattr(config, "theta", 10_000)
+        getattr(pkg, "gone", None)
+        """,
+        (("theta", "check", ""), ("pkg.gone", "check", "")),
+        (
+            "import pkg.configs\ndef f(config):\n    getattr(config, 'size', 1)\n",
+            "import pkg.configs\ndef f(config):\n    getattr(config, 'other', 1)\n",
+            "import pkg.configs\nclass A:\n    def f(self):\n        getattr(self, 'theta', 1)\n",
+        ),
     ),
     "default-changed": Case(
         "def f(a, mode='r', kind=None): ...\n",
@@ -332,3 +363,124 @@ def test_a_method_called_without_its_instance_fits_neither_release(tmp_path: Pat
     )
     _, findings = judged(tmp_path, case, "import pkg\npkg.Thing.run(b=1)\n")
     assert [each.verdict for each in findings] == ["undecided"]
+
+
+@pytest.mark.parametrize(
+    ("new", "call", "verdict", "says"),
+    [
+        ("def f(a, mode): ...\n", "f(*rows)", "parameter-required", "*rows may lack it"),
+        ("def f(a, mode): ...\n", "f(1, **options)", "parameter-required", "**options may lack"),
+        ("def f(a, mode='w'): ...\n", "f(1, **options)", "default-changed", "'r' and is 'w'"),
+        ("def f(a): ...\n", "f(1, **options)", "parameter-removed", "what **options holds"),
+    ],
+)
+def test_what_a_call_spreads_may_meet_a_change(
+    tmp_path: Path, new: str, call: str, verdict: str, says: str
+) -> None:
+    """Flask 1.1 hands **kwargs to click's CliRunner, which lost mix_stderr in 8.2."""
+    case = Case("def f(a, mode='r'): ...\n", new, "", (), ())
+    _, findings = judged(tmp_path, case, f"import pkg\npkg.{call}\n")
+    assert [(each.verdict, each.level) for each in findings] == [(verdict, "check")]
+    assert says in findings[0].why
+
+
+def test_what_a_call_spreads_meets_nothing_where_nothing_changed(tmp_path: Path) -> None:
+    case = Case("def f(a, mode='r'): ...\n", "def f(a, mode='r', new=1): ...\n", "", (), ())
+    assert judged(tmp_path, case, "import pkg\npkg.f(1, **options)\npkg.f(*rows)\n")[1] == []
+
+
+GUARDS = {
+    "the module is gone": (
+        "try:\n    import pkg.sub\nexcept ModuleNotFoundError:\n    pass\n",
+        ["guarded"],
+    ),
+    "the name is gone, and only a module may lack": (
+        "try:\n    from pkg import gone\nexcept ModuleNotFoundError:\n    pass\n",
+        ["breaks"],
+    ),
+    "the name is gone": (
+        "try:\n    from pkg import gone\nexcept ImportError:\n    pass\n",
+        ["guarded"],
+    ),
+    "what is raised again": (
+        "try:\n    from pkg import gone\nexcept ImportError as e:\n    raise Exit() from e\n",
+        ["breaks"],
+    ),
+    "an attribute is no import": (
+        "import pkg\ntry:\n    pkg.gone()\nexcept ImportError:\n    pass\n",
+        ["breaks"],
+    ),
+    "an argument is no attribute": (
+        "import pkg\ntry:\n    pkg.f(old=1)\nexcept AttributeError:\n    pass\n",
+        ["breaks"],
+    ),
+    "an argument": (
+        "import pkg\ntry:\n    pkg.f(old=1)\nexcept (KeyError, TypeError):\n    pass\n",
+        ["guarded"],
+    ),
+    "a guarded import leaves its members": (
+        "try:\n    from pkg import Kept\nexcept ImportError:\n    Kept = None\nKept.gone()\n",
+        ["breaks"],
+    ),
+    "another name was asked for": (
+        "import pkg\nif hasattr(pkg, 'f'):\n    pkg.gone()\n",
+        ["breaks"],
+    ),
+    "the name was asked for": (
+        "import pkg\nif hasattr(pkg, 'gone'):\n    pkg.gone()\n",
+        ["guarded"],
+    ),
+    "the way of the other release": (
+        "import pkg\ntry:\n    pkg.f(new=1)\nexcept TypeError:\n    pkg.f(old=1)\n",
+        ["guarded"],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", GUARDS)
+def test_a_guard_covers_what_it_catches(tmp_path: Path, name: str) -> None:
+    source, levels = GUARDS[name]
+    old = {
+        "pkg/__init__.py": "def gone(): ...\ndef f(*, old=1, new=1): ...\nclass Kept:\n"
+        "    @staticmethod\n    def gone(): ...\n",
+        "pkg/sub.py": "",
+    }
+    new = "def f(*, new=1): ...\nclass Kept: ...\n"
+    _, findings = judged(tmp_path, Case(old, new, "", (), ()), source)
+    assert [each.level for each in findings if each.verdict != "absence-hidden"] == levels
+
+
+def test_an_attribute_of_a_known_class_is_told_where_only_code_sets_others(tmp_path: Path) -> None:
+    """Config classes of transformers set keywords by name, so that nothing is ever certain."""
+    base = "class Base:\n    def __init__(self, **kw):\n        for k in kw:\n"
+    base += "            setattr(self, k, kw[k])\n"
+    child = "class Config(Base):\n    def __init__(self, theta=1, **kw):\n"
+    case = Case(
+        base + child + "        self.theta = theta\n",
+        base + child + "        self.ropes = theta\nclass Other:\n    theta = 1\n",
+        "",
+        (),
+        (),
+    )
+    source = (
+        "from pkg import Config\ndef f(c: Config | str):\n    c.theta\n    getattr(c, 'theta', 1)\n"
+    )
+    _, findings = judged(tmp_path, case, source)
+    assert [(each.verdict, each.level, each.use.line) for each in findings] == [
+        ("removed", "check", 3),
+        ("absence-hidden", "check", 4),
+    ]
+
+
+def test_a_route_that_the_tree_serves_is_no_use(tmp_path: Path) -> None:
+    case = Case(SERVER, "", "", (), ())
+    source = "@app.post('/v1/make')\ndef make(): ...\n"
+    assert judged(tmp_path, case, source)[1] == []
+    asked = judged(tmp_path, case, f"{source}session.post(url + '/v1/make')\n")[1]
+    assert [(each.verdict, each.use.line) for each in asked] == [("endpoint-removed", 3)]
+
+
+def test_what_no_text_shows_is_told_between_the_releases_alone() -> None:
+    assert [each["since"] for each in meanings("click", "8.1.8", "8.2.0")] == ["8.2", "8.2"]
+    assert meanings("click", "8.2.0", "8.3.0") == meanings("click", "7.1", "8.1.8") == []
+    assert meanings("pydantic", "1.10.13", "2.5.0")

@@ -241,3 +241,9 @@ def test_an_image_of_the_language_may_stand_in_its_place(tmp_path: Path) -> None
 def test_an_untranslated_list_of_names_is_no_finding(tmp_path: Path) -> None:
     text = "# A\n\nClaude Code, Codex, OpenCode, torch, click\n"
     assert findings(tmp_path, text, text.replace("# A", "# 甲")) == []
+
+
+def test_an_address_is_no_sentence(tmp_path: Path) -> None:
+    """FastAPI's pages list addresses whose parts are words of lower case."""
+    text = "# A\n\n- <https://example.org/full-stack-of-many-words>\n"
+    assert findings(tmp_path, text, text.replace("# A", "# 甲")) == []

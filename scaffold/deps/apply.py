@@ -1,0 +1,73 @@
+"""``scaffold deps apply``: rewrite the uses of a package that a new release breaks."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from scaffold.analysis.files.files import list_files
+from scaffold.deps.audit import fetch, judge_tree
+from scaffold.deps.collect import require_unpinned
+from scaffold.deps.judgement import Judgement
+from scaffold.deps.rewrite import PLACE, rewrite
+from scaffold.report import Report, ReportedChange, Step, unified_diff
+from scaffold.transaction.apply import apply_changes, settle
+from scaffold.transaction.change import Change
+
+COMMAND = "deps apply"
+
+
+def apply(
+    root: Path, package: str, old: str, new: str, *, write: bool, python: str | None = None
+) -> Report:
+    """Rewrite what an audit is certain about; without ``write`` the diff alone is shown.
+
+    Args:
+        root: The tree.
+        package: The distribution.
+        old: The release that the tree was written for.
+        new: The one that it is to run with.
+        write: Whether to write.
+        python: The interpreter whose pip is asked; None for the one that runs this.
+
+    Raises:
+        ScaffoldError: As of `audit`.
+    """
+    if write:
+        settle(root, COMMAND)
+    files = list_files(root)
+    names, releases = fetch(files, package, (old, new), python)
+    uses, findings, _ = judge_tree(files, names, *releases)
+    if not uses:
+        require_unpinned(files, names)
+    broken = [each for each in findings if each.level == "breaks"]
+    changes: list[Change] = []
+    done: list[Judgement] = []
+    for path in sorted({each.use.path for each in broken if each.use.path.endswith(".py")}):
+        before = files.data(path) or b""
+        text, finished = rewrite(
+            before.decode("utf-8"), [each for each in broken if each.use.path == path]
+        )
+        done += finished
+        if text.encode() != before:
+            changes.append(Change(path, "edited", before, text.encode()))
+    if write and changes:
+        apply_changes(root, changes, COMMAND)
+    report = Report(COMMAND, dry_run=not write)
+    report.changes = tuple(
+        ReportedChange(each.path, each.action, unified_diff(each.path, each.before, each.after))
+        for each in changes
+    )
+    yours = [each for each in broken if each not in done or each.verdict == "parameter-required"]
+    report.next = tuple(
+        Step(each.use.path, each.use.line, f"{each.verdict}: {each.use.name}: {each.why}")
+        for each in yours
+    )
+    report.ok = not yours
+    rows = [each.diff for each in report.changes]
+    rows += [f"{PLACE:<11}{each.file}:{each.line}  {each.why}\n" for each in report.next]
+    rows.append(
+        f"{len(done)} of {len(broken)} places that break are rewritten, {len(yours)} left\n"
+    )
+    report.text = "".join(rows)
+    report.extra = {"deps": {"rewritten": len(done), "left": len(yours)}}
+    return report

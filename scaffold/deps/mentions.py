@@ -1,0 +1,46 @@
+"""Lines that name the release a package leaves: what no edit reaches is at least named."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+
+from scaffold.analysis.files.files import Files
+from scaffold.deps.pin import Pin, name_pattern
+
+# A release of two numbers or more, as specifiers and tags have it; one number says nothing.
+_RELEASE = re.compile(r"\d+(?:\.\d+)+[A-Za-z0-9.+]*")
+_MOST_BYTES = 2_000_000
+
+
+def mentions(
+    files: Files,
+    pins: Mapping[str, Iterable[Pin]],
+    texts: Mapping[str, str],
+    locks: frozenset[str],
+) -> dict[str, list[int]]:
+    """Return the lines that name an old release, or pin the package, and were not edited.
+
+    Args:
+        files: The tree's files.
+        pins: The pins that moved, by package.
+        texts: The edited manifests, by path; their new text is read.
+        locks: The files that a resolver renews, left out here.
+    """
+    found: dict[str, list[int]] = {}
+    moved = [pin for rows in pins.values() for pin in rows]
+    old = {release for pin in moved for release in _RELEASE.findall(pin.spec)}
+    names = [rf"{name_pattern(name)}(?:\[[^\]\s]*\])?\s*==" for name in pins]
+    names += [rf"(?<![\w.])v?{re.escape(each)}(?![A-Za-z0-9]|\.\d)" for each in sorted(old)]
+    pattern = re.compile("|".join(names))
+    edited = {(pin.path, pin.line) for pin in moved}
+    for path in sorted(files.paths):
+        data = files.data(path) or b""
+        if path in locks or b"\0" in data[:1024] or len(data) > _MOST_BYTES:
+            continue
+        text = texts.get(path) or data.decode("utf-8", "replace")
+        if pattern.search(text):
+            rows = enumerate(text.splitlines(), 1)
+            lines = [at for at, row in rows if pattern.search(row) and (path, at) not in edited]
+            found |= {path: lines} if lines else {}
+    return found

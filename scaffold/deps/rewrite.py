@@ -1,0 +1,167 @@
+"""Call sites and imports brought to a new release, as far as an audit is certain about them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import libcst as cst
+from libcst.metadata import CodeRange, MetadataWrapper, PositionProvider
+
+from scaffold.deps.judgement import Judgement
+
+PLACE = "YOURS"
+"""Stands for a value that only a person knows: a name that is not defined, so that every check
+shows it."""
+
+_CALLS = frozenset({"parameter-removed", "parameter-renamed", "parameter-required"})
+
+
+def rewrite(text: str, findings: Iterable[Judgement]) -> tuple[str, list[Judgement]]:
+    """Return a source with the changes that its findings ask for, and the findings done.
+
+    Keywords are renamed and dropped in the very calls that were judged. A name is renamed on its
+    line where it stands there as often as it was judged; a name that moved is imported from where
+    it is now. Anything else is left to a person.
+
+    Args:
+        text: The source.
+        findings: Findings of level "breaks" on this source.
+    """
+    rows = list(findings)
+    wrapper = MetadataWrapper(cst.parse_module(text), unsafe_skip_copy=True)
+    counting = _Rewriter(text, rows)
+    wrapper.visit(counting)
+    # A line with more of a name than was judged is not touched: which one is meant is not known.
+    safe = [each for each in rows if not counting.is_ambiguous(each)]
+    writing = _Rewriter(text, safe)
+    done = wrapper.visit(writing)
+    imported = {each.use.parts for each in writing.done if each.verdict == "moved"}
+    # What stands behind an import is there again with it.
+    follow = [
+        each
+        for each in rows
+        if each.verdict == "moved" and each not in writing.done and each.use.parts in imported
+    ]
+    return done.code, [*writing.done, *follow]
+
+
+class _Rewriter(cst.CSTTransformer):
+    """A rewriter of the places that findings name.
+
+    Args:
+        text: The source.
+        findings: What to rewrite.
+    """
+
+    METADATA_DEPENDENCIES = (PositionProvider,)
+
+    def __init__(self, text: str, findings: Sequence[Judgement]) -> None:
+        super().__init__()
+        self._lines = text.splitlines()
+        self._calls: dict[tuple[int, int, int, int], list[Judgement]] = {}
+        self._names: dict[tuple[int, str], list[Judgement]] = {}
+        self._moved: dict[int, Judgement] = {}
+        self._met: dict[tuple[int, str], int] = {}
+        self.done: list[Judgement] = []
+        for each in findings:
+            call, last = each.use.call, each.use.parts[-1]
+            if each.verdict in _CALLS and call is not None and each.argument:
+                end = call.end_lineno or 0, call.end_col_offset or 0
+                self._calls.setdefault((call.lineno, call.col_offset, *end), []).append(each)
+            elif each.verdict == "renamed" and each.likely.isidentifier():
+                self._names.setdefault((each.use.line, last), []).append(each)
+            elif each.verdict == "moved" and each.use.kind == "import":
+                self._moved[each.use.line] = each
+
+    def is_ambiguous(self, finding: Judgement) -> bool:
+        """Return whether a line has the name of a finding more often than it was judged."""
+        key = finding.use.line, finding.use.parts[-1]
+        return key in self._names and self._met.get(key, 0) != len(self._names[key])
+
+    def _range(self, node: cst.CSTNode) -> CodeRange:
+        found = self.get_metadata(PositionProvider, node)
+        assert isinstance(found, CodeRange), "the provider has a place for every node"
+        return found
+
+    def _renamed(self, node: cst.Name) -> cst.Name:
+        key = self._range(node).start.line, node.value
+        self._met[key] = self._met.get(key, 0) + 1
+        rows = self._names.get(key, [])
+        if not rows or len(rows) < self._met[key]:
+            return node
+        self.done.append(rows[self._met[key] - 1])
+        return cst.Name(rows[0].likely, node.lpar, node.rpar)
+
+    def leave_Name(self, original_node: cst.Name, updated_node: cst.Name) -> cst.Name:  # noqa: N802 - the name that libcst calls
+        """Rename a name, be it an attribute's, an import's or its own."""
+        renamed = self._renamed(original_node)
+        return updated_node if renamed is original_node else renamed
+
+    def leave_Arg(self, original_node: cst.Arg, updated_node: cst.Arg) -> cst.Arg:  # noqa: N802 - the name that libcst calls
+        """Leave the keyword of an argument: it is a name of the callee."""
+        return updated_node.with_changes(keyword=original_node.keyword)
+
+    def leave_ImportFrom(  # noqa: N802 - the name that libcst calls
+        self, original_node: cst.ImportFrom, updated_node: cst.ImportFrom
+    ) -> cst.ImportFrom:
+        """Import what moved from where it is now; of several names at once none is moved."""
+        found = self._moved.get(self._range(original_node).start.line)
+        names = original_node.names
+        if found is None or isinstance(names, cst.ImportStar) or len(names) != 1:
+            return updated_node
+        module, _, last = found.likely.rpartition(".")
+        old = found.use.parts
+        # `pkg.v1.fields` beside `pkg.fields` is the package's older self, which goes with no other
+        # part of the new one.
+        is_copy = found.likely.endswith(".".join(("", *old[1:]))) and found.likely.startswith(
+            old[0]
+        )
+        if not module or names[0].evaluated_name != last or is_copy:
+            return updated_node
+        self.done.append(found)
+        path = cst.parse_expression(module)
+        assert isinstance(path, (cst.Name, cst.Attribute)), "a module has a dotted name"
+        return updated_node.with_changes(module=path, relative=())
+
+    def leave_Call(self, original_node: cst.Call, updated_node: cst.Call) -> cst.Call:  # noqa: N802 - the name that libcst calls
+        """Rename, drop and add the keywords of a call that was judged."""
+        found = self._calls.get(self._place(original_node), [])
+        for each in found:
+            args = self._args(list(updated_node.args), each)
+            if args is not None:
+                self.done.append(each)
+                updated_node = updated_node.with_changes(args=args)
+        return updated_node
+
+    def _place(self, node: cst.Call) -> tuple[int, int, int, int]:
+        """Return the place of a call as ast counts it, in bytes."""
+        span = self._range(node)
+        columns = (
+            len(self._lines[each.line - 1][: each.column].encode())
+            for each in (span.start, span.end)
+        )
+        start, end = columns
+        return span.start.line, start, span.end.line, end
+
+    def _args(self, args: list[cst.Arg], finding: Judgement) -> list[cst.Arg] | None:
+        names = [each.keyword.value if each.keyword else "" for each in args]
+        name = finding.argument
+        if finding.verdict == "parameter-required":
+            equal = cst.AssignEqual(cst.SimpleWhitespace(""), cst.SimpleWhitespace(""))
+            return [*args, cst.Arg(cst.Name(PLACE), keyword=cst.Name(name), equal=equal)]
+        if name not in names:
+            return None
+        at = names.index(name)
+        if finding.verdict == "parameter-renamed":
+            if not finding.likely.isidentifier() or finding.likely in names:
+                return None
+            args[at] = args[at].with_changes(keyword=cst.Name(finding.likely))
+            return args
+        last = at == len(args) - 1
+        removed = args.pop(at)
+        if last and args:
+            # The argument in front becomes the last one, with its comma or without.
+            args[-1] = args[-1].with_changes(
+                comma=removed.comma, whitespace_after_arg=removed.whitespace_after_arg
+            )
+        return args

@@ -1,0 +1,84 @@
+"""Call sites that are rewritten for a new release, and those that are left to a person."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from scaffold.deps.rewrite import rewrite
+from tests.unit.scaffold.deps.test_verdicts import Case, judged
+
+OLD = {
+    "pkg/__init__.py": """
+        def load(path, mode='r', encoding='utf-8'): ...
+        def run(argv, timeout=10, shell=False): ...
+        def get_item(key, default=None): ...
+        """,
+    "pkg/shapes.py": "class Circle: ...\nclass Square: ...\n",
+    "pkg/geometry.py": "",
+    "pkg/v1/__init__.py": "",
+}
+NEW = {
+    "pkg/__init__.py": """
+        def load(path, *, encoding, mode='r'): ...
+        def run(argv, time_out=10): ...
+        def get_items(key, default=None): ...
+        """,
+    "pkg/geometry.py": "class Circle: ...\n",
+    "pkg/shapes.py": "",
+    "pkg/v1/__init__.py": "",
+    "pkg/v1/shapes.py": "class Square: ...\n",
+}
+CASES = {
+    "a renamed argument, and one that is gone": (
+        "import pkg\npkg.run(\n    [f(timeout=1)],  # why\n    timeout=5,\n    shell=True,\n)\n",
+        "import pkg\npkg.run(\n    [f(timeout=1)],  # why\n    time_out=5,\n)\n",
+    ),
+    "a call behind letters of two bytes": (
+        "import pkg\nx = '\u00e9\u4e2d', pkg.run([], timeout=5)\n",
+        "import pkg\nx = '\u00e9\u4e2d', pkg.run([], time_out=5)\n",
+    ),
+    "a new required argument": (
+        "import pkg\npkg.load('a')\n",
+        "import pkg\npkg.load('a', encoding=YOURS)\n",
+    ),
+    "a renamed name, and its import": (
+        "from pkg import get_item\nget_item('a', default=1)\n",
+        "from pkg import get_items\nget_items('a', default=1)\n",
+    ),
+    "an attribute": ("import pkg\npkg.get_item(1)\n", "import pkg\npkg.get_items(1)\n"),
+    "an import that moved": (
+        "from pkg.shapes import Circle as C\nC()\n",
+        "from pkg.geometry import Circle as C\nC()\n",
+    ),
+}
+LEFT = {
+    "a name that stands there twice": "import pkg\nget_item = pkg.get_item(1)\n",
+    "a copy of the older self": "from pkg.shapes import Square\n",
+    "two names of one import": "from pkg.shapes import Circle, Square\n",
+}
+
+
+def rewritten(folder: Path, text: str) -> tuple[str, int, int]:
+    _, findings = judged(folder, Case(OLD, NEW, "", (), ()), text)
+    broken = [each for each in findings if each.level == "breaks"]
+    new, done = rewrite(text, broken)
+    return new, len(done), len(broken)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_use_is_rewritten_and_fits_the_new_release(tmp_path: Path, name: str) -> None:
+    text, expected = CASES[name]
+    new, done, broken = rewritten(tmp_path, text)
+    assert new == expected
+    assert done == broken > 0
+    _, again = judged(tmp_path / "again", Case(OLD, NEW, "", (), ()), new)
+    assert [each for each in again if each.level == "breaks"] == []
+
+
+@pytest.mark.parametrize("name", LEFT)
+def test_what_is_not_certain_is_left(tmp_path: Path, name: str) -> None:
+    new, done, broken = rewritten(tmp_path, LEFT[name])
+    assert new == LEFT[name]
+    assert done == 0 < broken
