@@ -316,7 +316,9 @@ def _lines(text: str) -> list[str]:
     return [line.rstrip() for line in text.rstrip().splitlines()]
 
 
-def read_tests(test_code: Any, entry_point: str | None = None) -> list[tuple[str, str]]:
+def read_tests(
+    test_code: Any, entry_point: str | None = None, test_setup: str = ""
+) -> list[tuple[str, str]]:
     """Take a row's tests apart: each assert or block with asserts at the top level is one.
 
     Where there is none, each call is: those of functions that hold the asserts.
@@ -324,12 +326,15 @@ def read_tests(test_code: Any, entry_point: str | None = None) -> list[tuple[str
     Args:
         test_code: Python source, or a list of it.
         entry_point: The function that `check` of HumanEval's form is called with.
+        test_setup: Python source of what the tests call beside the program, such as the prompt of
+            HumanEval; what it has of the entry point's name is left out.
 
     Returns:
         What is run beside the program, as (kind, source).
 
     Raises:
-        ValueError: It is no Python, or holds no test.
+        ValueError: It is no Python, holds no test, or calls what only the program defines beside
+            the entry point: a program could answer for it.
     """
     import ast
 
@@ -340,6 +345,18 @@ def read_tests(test_code: Any, entry_point: str | None = None) -> list[tuple[str
         statements = ast.parse(source).body
     except (SyntaxError, TypeError, ValueError) as error:
         raise ValueError(f"the row's test_code is not valid Python: {error}") from error
+    try:
+        setup = _setup_of(test_setup, entry_point)
+    except (SyntaxError, TypeError, ValueError) as error:
+        raise ValueError(f"the row's test_setup is not valid Python: {error}") from error
+    if entry_point:
+        text = "\n".join(map(ast.unparse, [*setup, *statements]))
+        known = {each.id for each in ast.walk(ast.parse(entry_point)) if isinstance(each, ast.Name)}
+        if others := sorted(_free_names(text) - known):
+            raise ValueError(
+                f"the row's test_code uses {others[0]}, which the program would answer for; give "
+                f"its source as test_setup (for HumanEval, the prompt)"
+            )
     # A runner of unittest catches what fails; each method of a case is a test by itself.
     statements = [node for node in statements if not _runs_cases(_names_of(node))]
     for case in [n for n in statements if isinstance(n, ast.ClassDef) and _is_case(n)]:
@@ -356,7 +373,41 @@ def read_tests(test_code: Any, entry_point: str | None = None) -> list[tuple[str
     counted = [n for n in calls if "debug" in _names_of(n)] + counted or calls
     if not counted:
         raise ValueError("the row's test_code has no assert and no call")
+    statements = [*setup, *statements]
     return [("test" if node in counted else "setup", ast.unparse(node)) for node in statements]
+
+
+def _setup_of(source: str, entry_point: str | None) -> list[Any]:
+    """Return the statements of a setup, but for what the program has to define."""
+    import ast
+
+    wanted = (entry_point or "").partition("(")[0]
+    return [
+        node
+        for node in ast.parse(source).body
+        if getattr(node, "name", None) != wanted and not isinstance(node, ast.Expr)
+    ]
+
+
+def _free_names(source: str) -> set[str]:
+    """Return the names that a module takes from elsewhere, but for built-in ones and modules."""
+    import symtable
+
+    top = symtable.symtable(source, "tests", "exec")
+    bound = {each.get_name() for each in top.get_symbols() if each.is_assigned()}
+    bound |= {each.get_name() for each in top.get_symbols() if each.is_imported()}
+    free: set[str] = set()
+    waiting = [top]
+    while waiting:
+        scope = waiting.pop()
+        used = (each for each in scope.get_symbols() if each.is_referenced())
+        free |= {each.get_name() for each in used if scope is top or each.is_global()}
+        waiting += scope.get_children()
+    return {name for name in free - bound - set(sys.stdlib_module_names) if not _is_given(name)}
+
+
+def _is_given(name: str) -> bool:
+    return hasattr(builtins, name) or name.startswith("__")
 
 
 def _names_of(node: Any) -> set[str]:

@@ -890,6 +890,42 @@ def test_the_forms_of_known_datasets(made: ModuleType) -> None:
     assert score(made, "def double(x): return 5", **human_eval) == 0.0
 
 
+HELPER = """
+import math
+def poly(xs: list, x: float):
+    return sum(c * math.pow(x, i) for i, c in enumerate(xs))
+def find_zero(xs: list):
+    '''Return where the polynomial is zero.'''
+"""
+CALLS_HELPER = "def check(candidate):\n    assert abs(poly([6, 3], candidate([6, 3]))) < 1e-4\n"
+
+
+def test_a_helper_of_the_tests_is_not_the_program_s(made: ModuleType) -> None:
+    row = {"test_code": CALLS_HELPER, "entry_point": "find_zero"}
+    forged = "def poly(*a): return 0\ndef find_zero(xs): return 1"
+    right = "def find_zero(xs): return -xs[0] / xs[1]"
+    for code in (forged, right):
+        with pytest.raises(ValueError, match="uses poly, which the program would answer for"):
+            score(made, code, **row)
+    assert score(made, forged, **row, test_setup=HELPER) == 0.0
+    assert score(made, right, **row, test_setup=HELPER) == 1.0
+    with pytest.raises(ValueError, match="test_setup is not valid Python"):
+        score(made, right, **row, test_setup="def f(")
+
+
+@pytest.mark.parametrize(
+    ("test_code", "entry_point"),
+    [
+        ("import numpy as np\ndef check(f):\n    assert np.isclose(f(1), 2)", "f"),
+        ("def check(f):\n    xs = [g for g in 'ab']\n    assert math.sqrt(f(1)) == len(xs)", "f"),
+        ("def check(f):\n    assert f(1) == 2", "Solution().f"),
+        ("N = 3\ndef help(n):\n    return n + N\ndef check(f):\n    assert f(1) == help(2)", "f"),
+    ],
+)  # fmt: skip
+def test_what_tests_have_themselves_needs_no_setup(test_code: str, entry_point: str) -> None:
+    assert sandbox.read_tests(test_code, entry_point)[-1][0] == "test"
+
+
 PROGRAM = "```{0}\nx = 1\n```\n".format
 FENCES = {
     "after another language": "```json\n{}\n```\nSo:\n\n" + PROGRAM("python"),
