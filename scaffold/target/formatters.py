@@ -39,6 +39,15 @@ CONFIG_NAMES = (
 KNOWN = ("black", "isort", "mdformat", "ruff", "yapf")
 """Formatters that run unasked: by these names they are no code of the repository's."""
 
+READING = (
+    "--config", "--exclude", "--extend-exclude", "--settings", "--settings-file", "--settings-path",
+    "--skip", "--sp", "--src", "--style",
+)  # fmt: skip
+"""Options whose value may be a path, as they only read it or leave it out."""
+
+WRITING = re.compile(r"--(?:output-file|cache-dir)\b|-\w*o")
+"""Options that have a formatter write elsewhere than into the files that it is given."""
+
 HOOKS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "black": (("black", "-q"), PYTHON),
     "isort": (("isort", "-q"), PYTHON),
@@ -79,6 +88,24 @@ class Formatter:
     @property
     def is_known(self) -> bool:
         return self.argv[0] in KNOWN
+
+    def is_harmless(self, root: Path) -> bool:
+        """Return whether it is known and can write to nothing but the files behind it.
+
+        A repository may name further files or folders among its arguments, also by way of links.
+        """
+        if not self.is_known:
+            return False
+        subcommand = 2 if self.argv[0] == "ruff" else 1
+        before = ""
+        for each in self.argv[subcommand:]:
+            if WRITING.match(each):
+                return False
+            is_path = bool(re.search(r"[/\\~]|^\.\.?$|^@", each)) or (root / each).exists()
+            if not each.startswith("-") and is_path and before not in READING:
+                return False
+            before = each
+        return True
 
     def takes(self, path: str) -> bool:
         """Return whether it is for a file."""
@@ -124,7 +151,7 @@ def format_files(
     import tempfile  # 3 ms, and so with the other imports below
 
     warnings: list[str] = []
-    is_asked = (root / VENV).is_dir() or not all(each.is_known for each in wanted)
+    is_asked = (root / VENV).is_dir() or not all(each.is_harmless(root) for each in wanted)
     trust = Trust.read(root) if is_asked else Trust()
     with tempfile.TemporaryDirectory(prefix="scaffold-format-") as name:
         overlay = _Overlay(root, Path(name), files)
@@ -170,9 +197,10 @@ class _Overlay:
         """Run one formatter; returns what went wrong, or ""."""
         import subprocess
 
-        if not formatter.is_known and formatter.text not in trust.commands:
+        if not formatter.is_harmless(self.root) and formatter.text not in trust.commands:
+            danger = "write to other files" if formatter.is_known else "be any program"
             return (
-                "is not run: this repository names it, and it may be any program. Read it, then "
+                f"is not run: this repository names it, and it may {danger}. Read it, then "
                 "`scaffold trust`, or leave it out with --no-format"
             )
         program = _find_program(formatter.argv[0], self.root, trust)
@@ -228,7 +256,8 @@ def _find_program(name: str, root: Path, trust: Trust) -> list[str]:
     if program:
         return [program]
     is_module = name in KNOWN and importlib.util.find_spec(name) is not None
-    return [sys.executable, "-m", name] if is_module else []
+    # Without -P a black.py of the repository, where it runs, would be the module.
+    return [sys.executable, "-P", "-m", name] if is_module else []
 
 
 def _from_hooks(path: Path) -> tuple[Formatter, ...]:
