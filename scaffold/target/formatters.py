@@ -21,6 +21,8 @@ from typing import Any, cast
 from scaffold.target.trust import Trust
 
 TIMEOUT_S = 60.0
+MAX_RUNS = 3
+"""How often a formatter is run on what it wrote."""
 PYPROJECT = "pyproject.toml"
 VENV = ".venv"
 MAX_SAID = 300
@@ -38,6 +40,9 @@ CONFIG_NAMES = (
 
 KNOWN = ("black", "isort", "mdformat", "ruff", "yapf")
 """Formatters that run unasked: by these names they are no code of the repository's."""
+
+UNSETTLED = ("isort",)
+"""Formatters that may change again what they wrote, as isort does with long imports."""
 
 READING = (
     "--config", "--exclude", "--extend-exclude", "--settings", "--settings-file", "--settings-path",
@@ -207,13 +212,16 @@ class _Overlay:
         if not program:
             # A table in pyproject.toml is a guess; the other places name what has to run.
             return "" if formatter.why == PYPROJECT else "is not installed; run it yourself"
-        before = self.read(paths)
+        before = was = self.read(paths)
         argv = [*program, *formatter.argv[1:], *paths]
         try:
-            subprocess.run(
-                argv, cwd=self.at, stdin=subprocess.DEVNULL, capture_output=True,
-                timeout=TIMEOUT_S, check=True,
-            )  # fmt: skip
+            for _ in range(MAX_RUNS):
+                subprocess.run(
+                    argv, cwd=self.at, stdin=subprocess.DEVNULL, capture_output=True,
+                    timeout=TIMEOUT_S, check=True,
+                )  # fmt: skip
+                if formatter.argv[0] not in UNSETTLED or was == (was := self.read(paths)):
+                    break
             return ""
         except subprocess.CalledProcessError as error:
             said = " ".join((error.stderr or error.output).decode("utf-8", "replace").split())
