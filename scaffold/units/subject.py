@@ -109,10 +109,36 @@ def _how_run(root: Path, text: str, style: str) -> dict[str, AnswerValue]:
     """Return when the target runs such tests: on which machines, under which of its markers."""
     if style == "distributed":
         return {"marker": _marker(root, "distributed", "multi")}
-    needs_gpu = _needs_gpu(parse(text))
+    tree = parse(text)
+    needs_gpu = _needs_gpu(tree)
     marker = _marker(root, "gpu", "cuda") if needs_gpu else ""
     optional = " ".join(_optional_packages(root, text))
-    return {"needs_gpu": needs_gpu, "marker": marker, "optional": optional}
+    return {
+        "needs_gpu": needs_gpu,
+        "marker": marker,
+        "optional": optional,
+        "platform": _platform(tree),
+    }
+
+
+def _platform(tree: ast.Module) -> str:
+    """Return the one platform that a module can be imported on; empty where it says none.
+
+    The forms are those by which type checkers know it: an assert, or an error beside an `if`.
+    """
+    for node in tree.body:
+        if not isinstance(node, ast.Assert | ast.If):
+            continue
+        match = re.fullmatch(r"sys\.platform (==|!=) '(\w+)'", ast.unparse(node.test))
+        if match is None:
+            continue
+        elsewhere = node.body if isinstance(node, ast.If) and match[1] == "!=" else []
+        if isinstance(node, ast.If) and match[1] == "==":
+            elsewhere = node.orelse
+        is_assert = isinstance(node, ast.Assert) and match[1] == "=="
+        if is_assert or any(isinstance(each, ast.Raise) for each in elsewhere):
+            return match[2]
+    return ""
 
 
 def _optional_packages(root: Path, text: str) -> list[str]:
