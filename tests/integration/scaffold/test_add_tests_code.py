@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -10,7 +12,7 @@ from scaffold.templating.manifests import load_kind
 from scaffold.units.add import add_prepared
 from scaffold.units.context import Options
 from scaffold.units.subject import prepare_tests
-from tests.integration.scaffold.test_add_tests import run_tests
+from tests.integration.scaffold.test_add_tests import ROOT, run_tests
 
 pytestmark = pytest.mark.heavy
 
@@ -99,6 +101,10 @@ def test_faults_are_seen_and_sound_code_passes(root: Path) -> None:
         add(root, "pkg/extra.py", "import odd_extra\ndef f(a: int): ...\n"),
         add(root, "pkg/large.py", "".join(f"def f{n}(a, b, c): ...\n" for n in range(900))),
     ]
+    style = ROOT / "tests" / "golden" / "trees" / "project" / "pyproject.toml"
+    argv = [sys.executable, "-m", "ruff", "check", "--no-cache", "--config", str(style), *places]
+    ruff = subprocess.run(argv, cwd=root, capture_output=True, text=True, check=False)
+    assert ruff.returncode == 0, ruff.stdout
     del places[-1]  # 900 rows for the author, and longer than one answer may be by default
     outcome = run_tests(root, *places)
     code = outcome.pop("test_code")
