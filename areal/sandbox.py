@@ -32,6 +32,7 @@ import signal
 import struct
 import sys
 import textwrap
+import threading
 import time
 import types
 from collections.abc import Callable, Iterable, Sequence
@@ -315,7 +316,9 @@ def _lines(text: str) -> list[str]:
     return [line.rstrip() for line in text.rstrip().splitlines()]
 
 
-def read_tests(test_code: Any, entry_point: str | None = None) -> list[tuple[str, str]]:
+def read_tests(
+    test_code: Any, entry_point: str | None = None, test_setup: str = ""
+) -> list[tuple[str, str]]:
     """Take a row's tests apart: each assert or block with asserts at the top level is one.
 
     Where there is none, each call is: those of functions that hold the asserts.
@@ -323,12 +326,15 @@ def read_tests(test_code: Any, entry_point: str | None = None) -> list[tuple[str
     Args:
         test_code: Python source, or a list of it.
         entry_point: The function that `check` of HumanEval's form is called with.
+        test_setup: Python source of what the tests call beside the program, such as the prompt of
+            HumanEval; what it has of the entry point's name is left out.
 
     Returns:
         What is run beside the program, as (kind, source).
 
     Raises:
-        ValueError: It is no Python, or holds no test.
+        ValueError: It is no Python, holds no test, or calls what only the program defines beside
+            the entry point: a program could answer for it.
     """
     import ast
 
@@ -339,6 +345,18 @@ def read_tests(test_code: Any, entry_point: str | None = None) -> list[tuple[str
         statements = ast.parse(source).body
     except (SyntaxError, TypeError, ValueError) as error:
         raise ValueError(f"the row's test_code is not valid Python: {error}") from error
+    try:
+        setup = _setup_of(test_setup, entry_point)
+    except (SyntaxError, TypeError, ValueError) as error:
+        raise ValueError(f"the row's test_setup is not valid Python: {error}") from error
+    if entry_point:
+        text = "\n".join(map(ast.unparse, [*setup, *statements]))
+        known = {each.id for each in ast.walk(ast.parse(entry_point)) if isinstance(each, ast.Name)}
+        if others := sorted(_free_names(text) - known):
+            raise ValueError(
+                f"the row's test_code uses {others[0]}, which the program would answer for; give "
+                f"its source as test_setup (for HumanEval, the prompt)"
+            )
     # A runner of unittest catches what fails; each method of a case is a test by itself.
     statements = [node for node in statements if not _runs_cases(_names_of(node))]
     for case in [n for n in statements if isinstance(n, ast.ClassDef) and _is_case(n)]:
@@ -355,7 +373,41 @@ def read_tests(test_code: Any, entry_point: str | None = None) -> list[tuple[str
     counted = [n for n in calls if "debug" in _names_of(n)] + counted or calls
     if not counted:
         raise ValueError("the row's test_code has no assert and no call")
+    statements = [*setup, *statements]
     return [("test" if node in counted else "setup", ast.unparse(node)) for node in statements]
+
+
+def _setup_of(source: str, entry_point: str | None) -> list[Any]:
+    """Return the statements of a setup, but for what the program has to define."""
+    import ast
+
+    wanted = (entry_point or "").partition("(")[0]
+    return [
+        node
+        for node in ast.parse(source).body
+        if getattr(node, "name", None) != wanted and not isinstance(node, ast.Expr)
+    ]
+
+
+def _free_names(source: str) -> set[str]:
+    """Return the names that a module takes from elsewhere, but for built-in ones and modules."""
+    import symtable
+
+    top = symtable.symtable(source, "tests", "exec")
+    bound = {each.get_name() for each in top.get_symbols() if each.is_assigned()}
+    bound |= {each.get_name() for each in top.get_symbols() if each.is_imported()}
+    free: set[str] = set()
+    waiting = [top]
+    while waiting:
+        scope = waiting.pop()
+        used = (each for each in scope.get_symbols() if each.is_referenced())
+        free |= {each.get_name() for each in used if scope is top or each.is_global()}
+        waiting += scope.get_children()
+    return {name for name in free - bound - set(sys.stdlib_module_names) if not _is_given(name)}
+
+
+def _is_given(name: str) -> bool:
+    return hasattr(builtins, name) or name.startswith("__")
 
 
 def _names_of(node: Any) -> set[str]:
@@ -880,7 +932,10 @@ def _filter_program(machine: str) -> list[tuple[int, int, int, int]]:
 # --- values between the program and its judge ---------------------------------------------------
 
 MESSAGE_BYTES = 16 << 20
-MAX_ITEMS = 10_000  # of an iterator, which is read before it travels
+MAX_ITEMS = 10_000  # of an iterator of the program, or one that counts would contain any number
+LARGE_BITS = (
+    10_000  # of an integer; Python reads 4,300 decimal digits at most, hexadecimal ones all
+)
 READ_FD, WRITE_FD = 6, 5  # of either side
 RAW = (bool, str, float)
 GROUPS: dict[str, type] = {"list": list, "tuple": tuple, "set": set, "frozenset": frozenset}
@@ -943,14 +998,18 @@ def _pack(value: Any, other: Pack) -> Any:
     if isinstance(value, _Remote | _RemoteClass):  # which has the attributes that it claims
         return other(value)
     if hasattr(value, "tolist"):
+        if _is_array(value):
+            return ["array", value.dtype.str, list(value.shape), value.tobytes().hex()]
         value = value.tolist()
     if value is None or type(value) in RAW:
         return value
+    if isinstance(value, int) and value.bit_length() > LARGE_BITS:
+        return ["int", hex(value)]
     for kind in (int, str, float):
         if isinstance(value, kind):
             return kind(value)
     if isinstance(value, bytes | bytearray):
-        return ["bytes", bytes(value).hex()]
+        return ["bytearray" if isinstance(value, bytearray) else "bytes", bytes(value).hex()]
     if isinstance(value, complex):
         return ["complex", value.real, value.imag]
     if isinstance(value, dict):
@@ -977,14 +1036,18 @@ def _unpack(data: Any, other: Callable[[str, list[Any]], Any]) -> Any:
         return GROUPS[kind](_unpack(each, other) for each in rest[0])
     if kind == "dict":
         return {_unpack(k, other): _unpack(v, other) for k, v in rest[0]}
-    if kind == "bytes":
-        return bytes.fromhex(rest[0])
+    if kind == "int":
+        return int(rest[0], 16)
+    if kind in ("bytes", "bytearray"):
+        return {"bytes": bytes, "bytearray": bytearray}[kind].fromhex(rest[0])
+    if kind == "array":
+        import numpy as np
+
+        return np.frombuffer(bytes.fromhex(rest[2]), rest[0]).reshape(rest[1]).copy()
     if kind == "complex":
         return complex(*rest)
     if kind == "range":
         return range(*rest)
-    if kind == "iterator":
-        return iter([_unpack(each, other) for each in rest[0]])
     if kind == "rebuilt" and (rest[0], rest[1]) in REBUILT:
         import importlib
 
@@ -993,10 +1056,29 @@ def _unpack(data: Any, other: Callable[[str, list[Any]], Any]) -> Any:
     return other(kind, rest)
 
 
-def _pack_iterator(value: Any, pack: Pack) -> Any:
-    import itertools
+def _is_array(value: Any) -> bool:
+    """Return whether a value is an array of NumPy, of numbers, times or texts."""
+    kind = type(value)
+    is_numpy = (kind.__module__, kind.__qualname__) == ("numpy", "ndarray")
+    return is_numpy and value.dtype.kind in "biufcmMSU"
 
-    return ["iterator", [pack(each) for each in itertools.islice(value, MAX_ITEMS)]]
+
+class _Iterator:
+    """Takes each item from the other process when it is wanted: some have no end."""
+
+    def __init__(self, step: Callable[[], Any], most: int | None = None) -> None:
+        self._step = step
+        self._left = most
+
+    def __iter__(self) -> Any:
+        return self
+
+    def __next__(self) -> Any:
+        if self._left is not None:
+            self._left -= 1
+            if self._left < 0:
+                raise RuntimeError(f"more than {MAX_ITEMS} items of an iterator")
+        return self._step()
 
 
 def _error_message(error: BaseException) -> list[Any]:
@@ -1072,7 +1154,8 @@ class _Answering:
         if attribute:
             function = getattr(function, attribute)
         given = [self.unpack(each) for each in args]
-        result = function(*given, **{name: self.unpack(each) for name, each in named.items()})
+        options = {name: self.unpack(each) for name, each in named.items()}
+        result = function(*given, **options)
         if hasattr(result, "__await__"):
             import asyncio
 
@@ -1082,9 +1165,10 @@ class _Answering:
             packed = ["awaited", self.pack(asyncio.run(wait()))]
         else:
             packed = self.pack(result)
-        # What the function did to the lists and dictionaries that it was given.
-        now = [self.pack(each) if isinstance(each, list | dict | set) else None for each in given]
-        return ["value", packed, [n if n != w else None for n, w in zip(now, args, strict=True)]]
+        # What the function did to the lists, dictionaries and arrays that it was given.
+        given, were = [*given, *options.values()], [*args, *named.values()]
+        now = [self.pack(each) if _can_change(each) else None for each in given]
+        return ["value", packed, [n if n != w else None for n, w in zip(now, were, strict=True)]]
 
     def do_get(self, target: Any, attribute: str) -> Any:
         value = getattr(self.unpack(target), attribute)
@@ -1099,7 +1183,8 @@ class _Answering:
 
     def pack_other(self, value: Any) -> Any:
         if hasattr(value, "__next__") and type(value).__module__ != "program":
-            return _pack_iterator(value, self.pack)
+            self.kept[id(value)] = value
+            return ["iterator", id(value)]
         self.kept[id(value)] = value
         return ["object", id(value)]
 
@@ -1113,6 +1198,8 @@ class _Answering:
             return self.scope[rest[0]]
         if kind == "builtin":
             return getattr(builtins, rest[0])
+        if kind == "iterator":
+            return _Iterator(functools.partial(self.call_back, rest[0]))
         return functools.partial(self.call_back, rest[0])
 
     def call_back(self, number: int, *args: Any, **named: Any) -> Any:
@@ -1176,6 +1263,7 @@ class _Asking:
         self.objects: dict[int, _Remote] = {}
         self.has_classes = False
         self.unusable = ""
+        self.lock = threading.RLock()  # one talk at a time, whatever threads the tests start
 
     def find_names(self, trees: list[Any]) -> dict[str, Any]:
         """Return what stands for the program's names that tests use.
@@ -1218,9 +1306,9 @@ class _Asking:
 
     def call(self, target: Any, attribute: str, args: Any, named: dict[str, Any]) -> Any:
         packed = [self.pack(each) for each in args]
-        named = {name: self.pack(each) for name, each in named.items()}
-        value, changes = self._ask_value("call", target, attribute, packed, named)
-        for given, change in zip(args, changes, strict=False):
+        options = {name: self.pack(each) for name, each in named.items()}
+        value, changes = self._ask_value("call", target, attribute, packed, options)
+        for given, change in zip([*args, *named.values()], changes, strict=False):
             if change is not None:
                 _overwrite(given, self.unpack(change))
         return self.unpack(value)
@@ -1245,16 +1333,8 @@ class _Asking:
             _Gone: There is no answer.
         """
         try:
-            try:
-                self.wire.send(request)
-            except ValueError as error:
-                self.unusable = f"give the program more than {MESSAGE_BYTES >> 20} MB at once"
-                raise _UnusableError(self.unusable) from error
-            while True:
-                answer = self.wire.receive()
-                if not (isinstance(answer, list) and answer and answer[0] == "callback"):
-                    break
-                self.wire.send(self._call_back(*_fields(answer, "callback", 3)))
+            with self.lock:
+                answer = self._answer(request)
         except (EOFError, OSError) as error:
             raise _Gone from error
         if isinstance(answer, list) and answer and answer[0] == "error":
@@ -1264,6 +1344,18 @@ class _Asking:
             is_end = isinstance(raised, StopIteration | StopAsyncIteration)
             raise RuntimeError(str(text)) if is_end and request[2] != "__next__" else raised
         return answer
+
+    def _answer(self, request: Any) -> Any:
+        try:
+            self.wire.send(request)
+        except ValueError as error:
+            self.unusable = f"give the program more than {MESSAGE_BYTES >> 20} MB at once"
+            raise _UnusableError(self.unusable) from error
+        while True:
+            answer = self.wire.receive()
+            if not (isinstance(answer, list) and answer and answer[0] == "callback"):
+                return answer
+            self.wire.send(self._call_back(*_fields(answer, "callback", 3)))
 
     def _call_back(self, number: Any, args: Any, named: Any) -> Any:
         try:
@@ -1284,7 +1376,8 @@ class _Asking:
             # What the program gave in another form; no fault of the row.
             raise TypeError(f"a {type(value).__name__} cannot be given to the program")
         if hasattr(value, "__next__"):
-            return _pack_iterator(value, self.pack)
+            self.functions[id(value)] = value.__next__
+            return ["iterator", id(value)]
         name = getattr(value, "__name__", "")
         if getattr(builtins, str(name), None) is value:
             return ["builtin", name]
@@ -1310,6 +1403,10 @@ class _Asking:
             return wait()
         if kind == "function":
             return self.functions[rest[0]]
+        if kind == "iterator":
+            target = ["object", rest[0]]
+            step = functools.partial(self.call, target, "__next__", (), {})
+            return _Iterator(step, MAX_ITEMS)
         if kind != "object":
             raise ValueError(f"no kind {kind!r}")
         made = _RemoteObject if self.has_classes else _Remote
@@ -1343,13 +1440,28 @@ def _fields(answer: Any, kind: str, count: int) -> list[Any]:
     return answer[1:]
 
 
+def _can_change(value: Any) -> bool:
+    # By its methods, so that nothing has to be imported for a deque.
+    return hasattr(value, "clear") or _is_array(value)
+
+
 def _overwrite(given: Any, value: Any) -> None:
-    """Give a list, dictionary or set the content that it has in the program's process."""
+    """Give a list, dictionary, array or the like its content in the program's process."""
     if isinstance(given, list) and isinstance(value, list):
         given[:] = value
-    elif isinstance(given, dict | set) and type(value) is type(given):
+    elif type(value) is not type(given) or isinstance(given, _Remote):
+        return
+    elif isinstance(given, bytearray):
+        given[:] = value
+    elif _is_array(given):
+        if (given.shape, given.dtype) == (value.shape, value.dtype):
+            given[...] = value
+    elif isinstance(given, dict | set):
         given.clear()
         given.update(value)
+    elif hasattr(given, "extend"):  # a deque
+        given.clear()
+        given.extend(value)
 
 
 class _Remote:

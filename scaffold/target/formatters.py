@@ -21,6 +21,8 @@ from typing import Any, cast
 from scaffold.target.trust import Trust
 
 TIMEOUT_S = 60.0
+MAX_RUNS = 3
+"""How often a formatter is run on what it wrote."""
 PYPROJECT = "pyproject.toml"
 VENV = ".venv"
 MAX_SAID = 300
@@ -38,6 +40,18 @@ CONFIG_NAMES = (
 
 KNOWN = ("black", "isort", "mdformat", "ruff", "yapf")
 """Formatters that run unasked: by these names they are no code of the repository's."""
+
+UNSETTLED = ("isort",)
+"""Formatters that may change again what they wrote, as isort does with long imports."""
+
+READING = (
+    "--config", "--exclude", "--extend-exclude", "--settings", "--settings-file", "--settings-path",
+    "--skip", "--sp", "--src", "--style",
+)  # fmt: skip
+"""Options whose value may be a path, as they only read it or leave it out."""
+
+WRITING = re.compile(r"--(?:output-file|cache-dir)\b|-\w*o")
+"""Options that have a formatter write elsewhere than into the files that it is given."""
 
 HOOKS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "black": (("black", "-q"), PYTHON),
@@ -79,6 +93,24 @@ class Formatter:
     @property
     def is_known(self) -> bool:
         return self.argv[0] in KNOWN
+
+    def is_harmless(self, root: Path) -> bool:
+        """Return whether it is known and can write to nothing but the files behind it.
+
+        A repository may name further files or folders among its arguments, also by way of links.
+        """
+        if not self.is_known:
+            return False
+        subcommand = 2 if self.argv[0] == "ruff" else 1
+        before = ""
+        for each in self.argv[subcommand:]:
+            if WRITING.match(each):
+                return False
+            is_path = bool(re.search(r"[/\\~]|^\.\.?$|^@", each)) or (root / each).exists()
+            if not each.startswith("-") and is_path and before not in READING:
+                return False
+            before = each
+        return True
 
     def takes(self, path: str) -> bool:
         """Return whether it is for a file."""
@@ -124,7 +156,7 @@ def format_files(
     import tempfile  # 3 ms, and so with the other imports below
 
     warnings: list[str] = []
-    is_asked = (root / VENV).is_dir() or not all(each.is_known for each in wanted)
+    is_asked = (root / VENV).is_dir() or not all(each.is_harmless(root) for each in wanted)
     trust = Trust.read(root) if is_asked else Trust()
     with tempfile.TemporaryDirectory(prefix="scaffold-format-") as name:
         overlay = _Overlay(root, Path(name), files)
@@ -170,22 +202,26 @@ class _Overlay:
         """Run one formatter; returns what went wrong, or ""."""
         import subprocess
 
-        if not formatter.is_known and formatter.text not in trust.commands:
+        if not formatter.is_harmless(self.root) and formatter.text not in trust.commands:
+            danger = "write to other files" if formatter.is_known else "be any program"
             return (
-                "is not run: this repository names it, and it may be any program. Read it, then "
+                f"is not run: this repository names it, and it may {danger}. Read it, then "
                 "`scaffold trust`, or leave it out with --no-format"
             )
         program = _find_program(formatter.argv[0], self.root, trust)
         if not program:
             # A table in pyproject.toml is a guess; the other places name what has to run.
             return "" if formatter.why == PYPROJECT else "is not installed; run it yourself"
-        before = self.read(paths)
+        before = was = self.read(paths)
         argv = [*program, *formatter.argv[1:], *paths]
         try:
-            subprocess.run(
-                argv, cwd=self.at, stdin=subprocess.DEVNULL, capture_output=True,
-                timeout=TIMEOUT_S, check=True,
-            )  # fmt: skip
+            for _ in range(MAX_RUNS):
+                subprocess.run(
+                    argv, cwd=self.at, stdin=subprocess.DEVNULL, capture_output=True,
+                    timeout=TIMEOUT_S, check=True,
+                )  # fmt: skip
+                if formatter.argv[0] not in UNSETTLED or was == (was := self.read(paths)):
+                    break
             return ""
         except subprocess.CalledProcessError as error:
             said = " ".join((error.stderr or error.output).decode("utf-8", "replace").split())
@@ -228,7 +264,8 @@ def _find_program(name: str, root: Path, trust: Trust) -> list[str]:
     if program:
         return [program]
     is_module = name in KNOWN and importlib.util.find_spec(name) is not None
-    return [sys.executable, "-m", name] if is_module else []
+    # Without -P a black.py of the repository, where it runs, would be the module.
+    return [sys.executable, "-P", "-m", name] if is_module else []
 
 
 def _from_hooks(path: Path) -> tuple[Formatter, ...]:

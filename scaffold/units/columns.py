@@ -307,7 +307,7 @@ class _Search:
 
     def _given(self, role: str, names: Sequence[str]) -> Match:
         # Several are joined as texts, which conversations are not.
-        accepted = {"texts", "numbers"} if len(names) > 1 else set(ACCEPTED[role])
+        accepted = {"texts", "numbers"} if names[1:] else set(ACCEPTED[role])
         for name in names:
             if name not in self.columns:
                 raise _unclear(f"there is no column {name!r} for the {role}")

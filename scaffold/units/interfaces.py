@@ -35,16 +35,26 @@ SAME = {
 RETURNED = ("str", "int", "float", "bool", "bytes", "list", "dict", "tuple", "set")
 """What a result can be checked against by its type alone."""
 
-KEEPING = ("lru_cache", "cache", "wraps", "contextmanager", "staticmethod", "classmethod")
+KEEPING = (
+    "lru_cache", "cache", "wraps", "contextmanager", "asynccontextmanager", "staticmethod",
+    "classmethod", "override", "final", "abstractmethod", "no_grad", "inference_mode",
+)  # fmt: skip
 """Decorators that leave the parameters as they are."""
 
 RISKY = frozenset([
     "abort", "argparse", "argv", "chdir", "chmod", "connect", "eval", "exec", "exit", "_exit",
-    "fork", "getpass", "httpx", "input", "kill", "makedirs", "mkdir", "open", "popen", "remove",
-    "rename", "requests", "rmdir", "shutil", "sleep", "socket", "spawn", "subprocess", "system",
-    "unlink", "urlopen", "write_bytes", "write_text",
+    "fork", "from_pretrained", "getpass", "httpx", "huggingface_hub", "input", "kill",
+    "load_dataset", "makedirs", "mkdir", "open", "popen", "remove", "rename", "requests", "rmdir",
+    "shutil", "sleep", "socket", "spawn", "subprocess", "system", "unlink", "urlopen",
+    "write_bytes", "write_text",
 ])  # fmt: skip
 """Names of what reaches beyond the process; a function that uses one is called by its author."""
+
+CHANCE = frozenset([
+    "datetime", "getpid", "now", "perf_counter", "rand", "randint", "randn", "random", "secrets",
+    "time", "today", "urandom", "uuid", "uuid4",
+])  # fmt: skip
+"""Names of what gives another value each time."""
 
 MAKING = ("__init__", "__new__", "__post_init__")
 """The methods that run when an object is made."""
@@ -60,6 +70,7 @@ class Interface(NamedTuple):
         parameters: Their names in order, "=" behind those with a default; None where a decorator
             may have changed them.
         rows: The arguments of calls at the boundaries; empty where only its author knows any.
+        drawn: The annotation of each argument of a row, where any value of them can be drawn.
         is_called: Whether a row of arguments is wanted at all: not for methods.
         returns: The builtin type of the result, where it is one.
         raises: The exceptions that its text names.
@@ -68,6 +79,7 @@ class Interface(NamedTuple):
     name: str
     parameters: str | None
     rows: tuple[str, ...]
+    drawn: tuple[str, ...]
     is_called: bool
     returns: str
     raises: tuple[str, ...]
@@ -86,18 +98,25 @@ def interfaces(tree: ast.Module, only: str = "") -> list[Interface]:
     for node in tree.body:
         if not isinstance(node, Function | ast.ClassDef) or bound.count(node.name) > 1:
             continue
+        if node.name not in _names_bound(node):
+            continue
         if node.name != only if only else node.name.startswith("_"):
             continue
         if isinstance(node, ast.ClassDef):
             found += _of_class(node, uses)
         else:
             each = _of_function(node, node.name, uses, is_called=True)
+            # Behind another decorator may stand anything: a command, a fixture, a wrapped call.
             known = _keeps_parameters(node)
-            found.append(each if known else each._replace(parameters=None, returns=""))
+            found.append(
+                each if known else each._replace(parameters=None, rows=(), drawn=(), returns="")
+            )
     return found
 
 
 def _names_bound(node: ast.stmt) -> Iterator[str]:
+    if isinstance(node, Function) and "overload" in _decorators(node):
+        return  # for type checkers; what runs is defined below it
     if isinstance(node, Function | ast.ClassDef):
         yield node.name
     elif isinstance(node, ast.Assign | ast.AugAssign | ast.AnnAssign):
@@ -106,7 +125,11 @@ def _names_bound(node: ast.stmt) -> Iterator[str]:
 
 
 def _of_class(node: ast.ClassDef, uses: _Uses) -> Iterator[Interface]:
-    methods = [each for each in node.body if isinstance(each, Function)]
+    methods = [
+        each
+        for each in node.body
+        if isinstance(each, Function) and "overload" not in _decorators(each)
+    ]
     names = [each.name for each in methods]
     # A base, a decorator or a metaclass may have a say in how objects are made.
     is_plain = not (node.bases or node.keywords or node.decorator_list or "__new__" in names)
@@ -121,9 +144,13 @@ def _of_class(node: ast.ClassDef, uses: _Uses) -> Iterator[Interface]:
             yield _of_function(each, name, uses, is_called=False, skip=int(is_class_method))
 
 
-def _keeps_parameters(node: Function) -> bool:
+def _decorators(node: Function) -> list[str]:
     names = (ast.unparse(each).partition("(")[0] for each in node.decorator_list)
-    return all(name.rpartition(".")[2] in KEEPING for name in names)
+    return [name.rpartition(".")[2] for name in names]
+
+
+def _keeps_parameters(node: Function) -> bool:
+    return all(name in KEEPING for name in _decorators(node))
 
 
 def _of_function(
@@ -139,8 +166,10 @@ def _of_function(
     )
     return Interface(
         name,
-        _parameters(node.args, skip),
+        # In a class Python has `__x` as `_Owner__x`, also among the parameters.
+        _parameters(node.args, skip, "" if name == node.name else name.partition(".")[0]),
         rows,
+        tuple(_drawn(node.args, skip)) if rows and not reached & CHANCE else (),
         is_called,
         returns if is_plain and returns in RETURNED and name == node.name else "",
         tuple(sorted(uses.raised(node, reached))),
@@ -202,17 +231,21 @@ def _names_used(node: Function) -> Iterator[str]:
             yield each.attr
 
 
-def _parameters(args: ast.arguments, skip: int) -> str:
+def _parameters(args: ast.arguments, skip: int, owner: str) -> str:
+    def spelt(arg: ast.arg) -> str:
+        is_mangled = owner and arg.arg.startswith("__") and not arg.arg.endswith("__")
+        return f"_{owner.lstrip('_')}{arg.arg}" if is_mangled else arg.arg
+
     plain = [*args.posonlyargs, *args.args]
     with_default = len(plain) - len(args.defaults)
-    names = [each.arg + "=" * (n >= with_default) for n, each in enumerate(plain)][skip:]
+    names = [spelt(each) + "=" * (n >= with_default) for n, each in enumerate(plain)][skip:]
     if args.vararg is not None:
-        names.append(f"*{args.vararg.arg}")
+        names.append(f"*{spelt(args.vararg)}")
     elif args.kwonlyargs:
         names.append("*")
     keywords = zip(args.kwonlyargs, args.kw_defaults, strict=True)
-    names += [each.arg + "=" * (default is not None) for each, default in keywords]
-    return ", ".join([*names, *([f"**{args.kwarg.arg}"] if args.kwarg is not None else [])])
+    names += [spelt(each) + "=" * (default is not None) for each, default in keywords]
+    return ", ".join([*names, *([f"**{spelt(args.kwarg)}"] if args.kwarg is not None else [])])
 
 
 def _rows(args: ast.arguments, skip: int) -> Iterator[str]:
@@ -227,6 +260,24 @@ def _rows(args: ast.arguments, skip: int) -> Iterator[str]:
     for n, choices in enumerate(values):
         rows += [[*first[:n], other, *first[n + 1 :]] for other in choices[1:]]
     yield from ("".join(f"{value}, " for value in row).strip() for row in rows[:MAX_ROWS])
+
+
+DRAWN = frozenset(["str", "int", "float", "bool", "bytes", "None"])
+"""Types of which any value can be drawn, alone or as items of a list or dictionary."""
+
+
+def _drawn(args: ast.arguments, skip: int) -> Iterator[str]:
+    """Yield the annotations of what has no default; nothing where one cannot be drawn."""
+    plain = [*args.posonlyargs, *args.args]
+    required = plain[skip : len(plain) - len(args.defaults)]
+    texts = [ast.unparse(each.annotation).strip("'\"") for each in required if each.annotation]
+    if len(texts) == len(required) and all(map(_can_be_drawn, texts)):
+        yield from texts
+
+
+def _can_be_drawn(annotation: str) -> bool:
+    text = re.sub(r"\b(?:list|dict)\b(?=\[)", "", annotation.replace(" ", ""))
+    return {each for each in re.split(r"[\[\],|]", text) if each} <= DRAWN
 
 
 def _values(annotation: ast.expr | None) -> tuple[str, ...]:
@@ -253,5 +304,7 @@ def _type_name(annotation: ast.expr) -> str:
 
 def _last_name(annotation: ast.expr) -> str:
     """Return the last part of a type's name, empty for a union."""
-    text = ast.unparse(annotation).strip("'\"")
-    return re.split(r"\[", text, maxsplit=1)[0].rpartition(".")[2] if "|" not in text else ""
+    text, count = ast.unparse(annotation).strip("'\""), 1
+    while count:  # what stands in brackets may be a union of its own
+        text, count = re.subn(r"\[[^\[\]]*\]", "", text)
+    return "" if "|" in text else text.rpartition(".")[2]

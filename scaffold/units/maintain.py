@@ -57,7 +57,8 @@ def trust_target(is_revoked: bool, options: Options) -> Report:
     """Let the programs run that the target names, or no longer; remembered outside of it."""
     target = options.find()
     report = Report("trust", describe(target), dry_run=options.dry_run)
-    found = [each for each in find_formatters(target.root, target.format) if not each.is_known]
+    named = find_formatters(target.root, target.format)
+    found = [each for each in named if not each.is_harmless(target.root)]
     has_venv = (target.root / VENV).is_dir()
     trust = Trust() if is_revoked else Trust(frozenset(each.text for each in found), has_venv)
     if not options.dry_run:

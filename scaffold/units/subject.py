@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import contextlib
 import re
+import tomllib
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
@@ -108,9 +109,59 @@ def _how_run(root: Path, text: str, style: str) -> dict[str, AnswerValue]:
     """Return when the target runs such tests: on which machines, under which of its markers."""
     if style == "distributed":
         return {"marker": _marker(root, "distributed", "multi")}
-    needs_gpu = _needs_gpu(parse(text))
+    tree = parse(text)
+    needs_gpu = _needs_gpu(tree)
     marker = _marker(root, "gpu", "cuda") if needs_gpu else ""
-    return {"needs_gpu": needs_gpu, "marker": marker}
+    optional = " ".join(_optional_packages(root, text))
+    return {
+        "needs_gpu": needs_gpu,
+        "marker": marker,
+        "optional": optional,
+        "platform": _platform(tree),
+    }
+
+
+def _platform(tree: ast.Module) -> str:
+    """Return the one platform that a module can be imported on; empty where it says none.
+
+    The forms are those by which type checkers know it: an assert, or an error beside an `if`.
+    """
+    for node in tree.body:
+        if not isinstance(node, ast.Assert | ast.If):
+            continue
+        match = re.fullmatch(r"sys\.platform (==|!=) '(\w+)'", ast.unparse(node.test))
+        if match is None:
+            continue
+        elsewhere = node.body if isinstance(node, ast.If) and match[1] == "!=" else []
+        if isinstance(node, ast.If) and match[1] == "==":
+            elsewhere = node.orelse
+        is_assert = isinstance(node, ast.Assert) and match[1] == "=="
+        if is_assert or any(isinstance(each, ast.Raise) for each in elsewhere):
+            return match[2]
+    return ""
+
+
+def _optional_packages(root: Path, text: str) -> list[str]:
+    """Return what a module imports at its top that the target has in its extras alone.
+
+    CI without the extra skips the tests of it, where a failed import would end the whole run.
+    """
+    try:
+        project = tomllib.loads(_text(root / "pyproject.toml")).get("project", {})
+    except tomllib.TOMLDecodeError:
+        return []
+    extras = [each for rows in project.get("optional-dependencies", {}).values() for each in rows]
+    only = _import_names(extras) - _import_names(project.get("dependencies", []))
+    tree = parse(text)
+    plain = ast.Module([n for n in tree.body if isinstance(n, ast.Import | ast.ImportFrom)], [])
+    tops = {name.partition(".")[0] for name in imported_modules(ast.unparse(plain))}
+    return sorted(tops & only)
+
+
+def _import_names(requirements: list[str]) -> set[str]:
+    """Return the names that distributions are imported by, where those follow from their own."""
+    names = (re.match(r"[\w.-]+", each.strip()) for each in requirements)
+    return {re.sub(r"[-.]+", "_", name[0].lower()) for name in names if name}
 
 
 def _needs_gpu(tree: ast.Module) -> bool:
@@ -181,6 +232,8 @@ def _dotted_parts(root: Path, file: Path) -> list[str]:
     # A folder without `__init__.py` inside a package is a package as well, by its namespace.
     inside = folders[: packages[-1] + 1] if packages else []
     parts = [*(each.name for each in reversed(inside)), relative.stem]
+    if len(parts) > 1 and parts[-1] == "__init__":
+        del parts[-1]  # what a package defines itself
     if parts[-1] == "__init__" or not all(part.isidentifier() for part in parts):
         raise _unsuited(f"{relative.as_posix()} is not a module of its own")
     return parts

@@ -133,6 +133,7 @@ def _any_code(tree: ast.Module, style: str, only: str) -> Iterator[Subject]:
         "cases": "\n".join(f"{name}|{row}" for name, row in rows),
         "returned": "\n".join(f"{each.name}|{each.returns}" for each in found if each.returns),
         "refusals": "\n".join(f"{e.name}|{' '.join(e.raises)}" for e in found if e.raises),
+        "drawn": "\n".join(f"{e.name}|{', '.join(e.drawn)}" for e in found if e.drawn),
         "has_tensors": any("torch." in row for _, row in rows),
     }
     yield Subject(style, answers if style == ANY_CODE[0] else {"cases": answers["cases"]})

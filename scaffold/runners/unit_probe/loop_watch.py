@@ -45,6 +45,7 @@ class Watch:
         self.native = threading.get_native_id()
         self.seen: dict[tuple[str, str], list[float]] = defaultdict(list)
         self.started = 0.0
+        self.is_noting = False
         self._is_over = threading.Event()
 
     def problems(self) -> list[tuple[str, str]]:
@@ -127,14 +128,25 @@ def queued_s(thread: int) -> float:
 
 CLIENTS = (
     ("aiohttp", "ClientSession", "__init__", "client"),
+    ("concurrent.futures.process", "ProcessPoolExecutor", "__init__", "pool"),
+    ("concurrent.futures.thread", "ThreadPoolExecutor", "__init__", "pool"),
     ("httpx", "AsyncClient", "__init__", "client"),
+    ("httpx", "Client", "__init__", "client"),
     ("httpx", "Client", "send", "sent"),
     ("httpx2", "AsyncClient", "__init__", "client"),
+    ("httpx2", "Client", "__init__", "client"),
     ("httpx2", "Client", "send", "sent"),
     ("openai", "OpenAI", "__init__", "openai"),
     ("requests", "Session", "send", "sent"),
+    ("transformers.modeling_utils", "PreTrainedModel", "from_pretrained", "loaded"),
+    (
+        "transformers.tokenization_utils_base",
+        "PreTrainedTokenizerBase",
+        "from_pretrained",
+        "loaded",
+    ),
 )
-"""Package, class, method and what a call of it is called; SDKs are built on one of these.
+"""Module, class, method and what a call of it is called; SDKs are built on one of these.
 
 A connection that is kept open is made once, so each request of a synchronous client counts.
 """
@@ -143,6 +155,12 @@ _TEXTS = {
     "blocked": ("event loop", "blocks the event loop; await it, or hand it to asyncio.to_thread"),
     "opened": ("files", "opens a file on the event loop; read it once, or in asyncio.to_thread"),
     "connected": ("http", "waits for a connection on the event loop; use an asynchronous client"),
+    "started": (
+        "event loop",
+        "starts a program and waits on the event loop; use asyncio.create_subprocess_exec",
+    ),
+    "pool": ("event loop", "makes a pool of threads or processes in the episode; share one"),
+    "loaded": ("event loop", "loads a tokenizer or model in the episode; load it once"),
     "sent": ("http", "sends a request and waits on the event loop; use an asynchronous client"),
     "client": ("client", "makes an HTTP client in the episode; share one, as extra_kwargs has it"),
     "openai": (
@@ -168,11 +186,13 @@ def watched(root: str) -> Iterator[Watch]:
     """Watch the event loop of this thread until the end of the block."""
     global _current
     watch = Watch(root)
+    clients = _Clients(watch)
     was = asyncio.events.Handle._run
 
     def step(handle: Any) -> None:
         if threading.get_ident() != watch.thread:
             return was(handle)
+        clients.notice()  # an earlier step may have imported one
         watch.started = time.monotonic()
         try:
             return was(handle)
@@ -180,7 +200,8 @@ def watched(root: str) -> Iterator[Watch]:
             watch.started = 0.0
 
     asyncio.events.Handle._run = step
-    with _clients(watch):
+    with clients.stack:
+        clients.notice()
         _current = watch
         _hook()
         looker = threading.Thread(target=watch.run, daemon=True)
@@ -200,25 +221,42 @@ def note_reward() -> None:
         _current.note("reward", frame=sys._getframe(2))
 
 
-@contextmanager
-def _clients(watch: Watch) -> Iterator[None]:
-    """Notice the clients that are made or waited for, of packages that are imported."""
-    with ExitStack() as stack:
-        for package, name, method, what in CLIENTS:
-            kind = getattr(sys.modules.get(package), name, None)
-            if kind is not None:
-                was = getattr(kind, method)
-                stack.callback(setattr, kind, method, was)
-                setattr(kind, method, _noted(watch, what, was))
-        yield
+class _Clients:
+    """Notice the clients that are made or waited for, of modules as soon as they are imported."""
+
+    def __init__(self, watch: Watch) -> None:
+        self.stack = ExitStack()
+        self._watch = watch
+        self._waiting = list(CLIENTS)
+
+    def notice(self) -> None:
+        for row in [each for each in self._waiting if each[0] in sys.modules]:
+            module, name, method, what = row
+            kind = getattr(sys.modules[module], name, None)
+            # A module that is half imported has no class yet.
+            was = vars(kind).get(method) if kind is not None else None
+            if was is not None:
+                self._waiting.remove(row)
+                self.stack.callback(setattr, kind, method, was)
+                setattr(kind, method, _noted(self._watch, what, was))
 
 
 def _noted(watch: Watch, what: str, was: Any) -> Any:
+    if isinstance(was, classmethod):
+        return classmethod(_noted(watch, what, was.__func__))
+
     @functools.wraps(was)
-    def called(self: Any, *args: Any, **kwargs: Any) -> Any:
-        if watch.is_here():
-            watch.note(what, frame=sys._getframe(1))
-        return was(self, *args, **kwargs)
+    def called(*args: Any, **kwargs: Any) -> Any:
+        # What loads does so in each episode, whichever thread it takes for it.
+        is_seen = watch.is_here() or what == "loaded"
+        if not is_seen or watch.is_noting:
+            return was(*args, **kwargs)
+        watch.note(what, frame=sys._getframe(1))
+        watch.is_noting = watch.is_here()  # a client that is made for another is the same fault
+        try:
+            return was(*args, **kwargs)
+        finally:
+            watch.is_noting = False
 
     return called
 
@@ -231,11 +269,28 @@ def _hook() -> None:
         sys.addaudithook(_audit)
 
 
+EVENTS = frozenset(["open", "socket.connect", "sqlite3.connect", "subprocess.Popen"])
+
+
+def _is_awaited(frame: FrameType | None) -> bool:
+    """Return whether asyncio starts a program, which is then awaited."""
+    while frame is not None:
+        if frame.f_globals.get("__name__") == "asyncio.base_subprocess":
+            return True
+        frame = frame.f_back
+    return False
+
+
 def _audit(event: str, args: tuple[Any, ...]) -> None:
     watch = _current
-    if watch is None or event not in ("open", "socket.connect") or not watch.is_here():
+    if watch is None or event not in EVENTS or not watch.is_here():
         return
-    if event == "open":
+    if event == "sqlite3.connect":
+        watch.note("opened", frame=sys._getframe(1))
+    elif event == "subprocess.Popen":
+        if not _is_awaited(sys._getframe(1)):
+            watch.note("started", frame=sys._getframe(1))
+    elif event == "open":
         # Without a mode it is a folder, as the removal of a temporary one opens.
         if args[1] is not None:
             watch.note("opened", frame=sys._getframe(1))

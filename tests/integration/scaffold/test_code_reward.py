@@ -585,6 +585,17 @@ main = sys.modules["__main__"]
 main._Answering.pack = lambda s, value: ["builtin", "all"]
 def f(x): return 1""",
     "an exception for a function": "class f(Exception): __eq__ = lambda s, o: True",
+    "an iterator of everything": "import itertools\ndef f(x): return itertools.count()",
+    "an empty array": "import numpy\ndef f(x): return numpy.zeros(0)",
+    "an array of anything": "import numpy\ndef f(x): return numpy.array([Any()])\n"
+    "class Any:\n    __eq__ = __lt__ = __gt__ = __abs__ = __sub__ = lambda s, *o: True",
+    "a module in the scratch folder": """
+import sys, types
+sys.path.insert(0, ".")
+open("lenient.py", "w").write("isclose = check = same = lambda *a, **k: True")
+import lenient
+math = check = same = lenient
+def f(x): return 1""",
     "not a number": "def f(x): return float('nan')",
 }
 # No value is right for all of them, and no program knows the numbers.
@@ -741,6 +752,17 @@ class Stack:
     def __iter__(self): return iter(self.items)
     def __repr__(self): return f"Stack({self.items})"
     def __eq__(self, other): return isinstance(other, Stack) and self.items == other.items
+def grow(xs, by=()):
+    xs += by
+    by.append(0)
+def counted(n):
+    while True: yield n
+def first(xs): return next(xs)
+def digits(n): return 10**n
+def mean(a): return a.mean(axis=0)
+def scale(a, by): a *= by
+def rotate(d): d.rotate(1)
+def stamp(b): b.append(1)
 class Vector(typing.NamedTuple):
     x: int
 class Money:
@@ -772,6 +794,18 @@ TRUE_TESTS = [
     "assert Money(1) + Money(2) == Money(3) and Money(2) * 3 == Money(6) and Money(1) < Money(2)",
     "assert Vector(1) == (1,) and V == 3",
     "for n in range(3):\n    assert double(n) == n + n",
+    "xs, ys = [1], [2]\ngrow(xs, by=ys)\nassert (xs, ys) == ([1, 2], [2, 0])",
+    "import itertools\nassert list(itertools.islice(counted(7), 3)) == [7, 7, 7]",
+    "it = iter([1, 2, 3])\nassert first(it) == 1 and list(it) == [2, 3]",
+    "assert first(upto(3)) == 0",
+    "assert digits(6000) == 10**6000 and digits(6000) % 7 == 10**6000 % 7",
+    "import numpy as np\nm = mean(np.ones((3, 2), 'f4'))\n"
+    "assert m.shape == (2,) and m.dtype == 'f4' and (m == 1).all()",
+    "import numpy as np\na = np.ones(2)\nscale(a, by=3)\nassert a.tolist() == [3, 3]",
+    "from collections import deque\nd = deque([1, 2])\nrotate(d)\nassert list(d) == [2, 1]",
+    "b = bytearray(b'a')\nstamp(b)\nassert b == b'a\\x01'",
+    "from concurrent.futures import ThreadPoolExecutor\nwith ThreadPoolExecutor(4) as pool:\n"
+    "    assert list(pool.map(double, range(200))) == [2 * n for n in range(200)]",
     "import random\nfor n in random.sample(range(9), 5):\n    assert double(n) == 2 * n",
 ]
 FALSE_TESTS = [
@@ -856,6 +890,42 @@ def test_the_forms_of_known_datasets(made: ModuleType) -> None:
     assert score(made, "def double(x): return 5", **human_eval) == 0.0
 
 
+HELPER = """
+import math
+def poly(xs: list, x: float):
+    return sum(c * math.pow(x, i) for i, c in enumerate(xs))
+def find_zero(xs: list):
+    '''Return where the polynomial is zero.'''
+"""
+CALLS_HELPER = "def check(candidate):\n    assert abs(poly([6, 3], candidate([6, 3]))) < 1e-4\n"
+
+
+def test_a_helper_of_the_tests_is_not_the_program_s(made: ModuleType) -> None:
+    row = {"test_code": CALLS_HELPER, "entry_point": "find_zero"}
+    forged = "def poly(*a): return 0\ndef find_zero(xs): return 1"
+    right = "def find_zero(xs): return -xs[0] / xs[1]"
+    for code in (forged, right):
+        with pytest.raises(ValueError, match="uses poly, which the program would answer for"):
+            score(made, code, **row)
+    assert score(made, forged, **row, test_setup=HELPER) == 0.0
+    assert score(made, right, **row, test_setup=HELPER) == 1.0
+    with pytest.raises(ValueError, match="test_setup is not valid Python"):
+        score(made, right, **row, test_setup="def f(")
+
+
+@pytest.mark.parametrize(
+    ("test_code", "entry_point"),
+    [
+        ("import numpy as np\ndef check(f):\n    assert np.isclose(f(1), 2)", "f"),
+        ("def check(f):\n    xs = [g for g in 'ab']\n    assert math.sqrt(f(1)) == len(xs)", "f"),
+        ("def check(f):\n    assert f(1) == 2", "Solution().f"),
+        ("N = 3\ndef help(n):\n    return n + N\ndef check(f):\n    assert f(1) == help(2)", "f"),
+    ],
+)  # fmt: skip
+def test_what_tests_have_themselves_needs_no_setup(test_code: str, entry_point: str) -> None:
+    assert sandbox.read_tests(test_code, entry_point)[-1][0] == "test"
+
+
 PROGRAM = "```{0}\nx = 1\n```\n".format
 FENCES = {
     "after another language": "```json\n{}\n```\nSo:\n\n" + PROGRAM("python"),
@@ -915,7 +985,8 @@ def test_verify_says_what_could_not_be_run(
     done = scaffold(project, "add-reward", "unlocked", "--style=code")
     assert done.status == 0, done.text
     path = project / "my_rl" / "reward" / "unlocked.py"
-    path.write_text(path.read_text() + "\n\nfrom areal import sandbox\nsandbox.BACKENDS = ()\n")
+    text = path.read_text().replace("from areal.", "import areal.sandbox\nfrom areal.", 1)
+    path.write_text(text + "\n\nareal.sandbox.BACKENDS = ()\n")
     done = scaffold(project, "verify", "unlocked", "--json")
     assert done.report["verdict"] == "unproven", done.text
     levels = {row["level"]: row for row in done.report["units"][0]["levels"]}

@@ -275,11 +275,36 @@ def test_a_killed_process_leaves_all_or_nothing(case_of: Callable[[str], Case], 
 SKILL = "---\nname: {0}\ndescription: Use when testing.\n---\n\n# {0}\n\nDo it.\n"
 
 
-@pytest.mark.parametrize("command", [["skills", "sync"], ["skills", "install", "../source"]])
+METRIC = "class {0}Metric:\n    name = '{1}'\n\n    def compute(self, values):\n        return 1\n"
+INIT = ["init", "--like", "pkg/alpha.py", "--kind", "metric", "--yes", "--no-import"]
+
+
+def write_metrics(root: Path) -> None:
+    """Writes a package with three siblings and the table that they stand in."""
+    names = ("alpha", "beta", "gamma")
+    (root / "pkg").mkdir(parents=True)
+    (root / "pyproject.toml").write_text('[project]\nname = "pkg"\nversion = "1"\n')
+    for name in names:
+        (root / "pkg" / f"{name}.py").write_text(METRIC.format(name.title(), name))
+    imports = "".join(f"from pkg.{name} import {name.title()}Metric\n" for name in names)
+    rows = "".join(f'    "{name}": {name.title()}Metric,\n' for name in names)
+    (root / "pkg" / "__init__.py").write_text(f"{imports}\nMETRICS = {{\n{rows}}}\n")
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["skills", "sync"],
+        ["skills", "install", "../source"],
+        pytest.param(INIT, marks=pytest.mark.heavy),
+    ],
+    ids=["sync", "install", "init"],
+)
 def test_recover_needs_a_journal_and_no_target(
     tmp_path: Path, command: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Commands of skills write to any repository, and one of them may be killed there."""
+    """Some commands write to any repository, and one of them may be killed there."""
+    write_metrics(tmp_path / "base")
     for folder, name in (("base", "one"), ("source", "two")):
         skill = tmp_path / folder / ".agents" / "skills" / name / "SKILL.md"
         skill.parent.mkdir(parents=True)

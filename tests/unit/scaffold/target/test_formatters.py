@@ -103,3 +103,80 @@ def test_ruff_is_found_as_a_module_too(tmp_path: Path, monkeypatch: pytest.Monke
     (tmp_path / "pyproject.toml").write_text("[tool.ruff]\n")
     files, warnings = format_files(tmp_path, {"a.py": b"x  =  1\n"}, find_formatters(tmp_path))
     assert (files, warnings) == ({"a.py": b"x = 1\n"}, ())
+
+
+@pytest.mark.parametrize(
+    "argv",
+    [
+        ("ruff", "check", "--output-file", "{victim}"),
+        ("ruff", "check", "--output-file={victim}"),
+        ("ruff", "check", "-qo", "{victim}"),
+        ("ruff", "format", "{victim}"),
+        ("ruff", "format", "alias.py"),
+        ("ruff", "format", ".."),
+        ("isort", "{victim}"),
+    ],
+)
+def test_a_known_formatter_that_may_write_elsewhere_needs_trust(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, argv: tuple[str, ...]
+) -> None:
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    victim = tmp_path / "victim.py"
+    victim.write_text("x  =  1\n")
+    root = tmp_path / "repository"
+    root.mkdir()
+    (root / "alias.py").symlink_to(victim)
+    configured = [[each.format(victim=victim) for each in argv]]
+    files, (warning,) = format_files(
+        root, {"a.py": b"y  =  1\n"}, find_formatters(root, configured)
+    )
+    assert "it may write to other files" in warning
+    assert files == {"a.py": b"y  =  1\n"}
+    assert victim.read_text() == "x  =  1\n"
+
+
+@pytest.mark.parametrize(
+    "argv",
+    [
+        ("ruff", "check", "--select", "I", "--fix", "--config", "pyproject.toml"),
+        ("ruff", "format", "--line-length", "60"),
+        ("black", "-q", "--config=./pyproject.toml"),
+        ("yapf", "-i", "--style", ".style.yapf"),
+        ("mdformat", "--wrap", "88"),
+    ],
+)
+def test_a_known_formatter_may_read_what_it_likes(tmp_path: Path, argv: tuple[str, ...]) -> None:
+    for name in ("pyproject.toml", ".style.yapf"):
+        (tmp_path / name).write_text("")
+    assert Formatter(argv, (), "").is_harmless(tmp_path)
+
+
+def test_a_module_of_the_repository_is_no_formatter(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where a formatter is a module alone, as in a folder on PYTHONPATH, -m looks here first."""
+    (tmp_path / "ruff.py").write_text("open('a.py', 'w').write('stolen')\n")
+    monkeypatch.setattr("shutil.which", lambda *_, **__: None)
+    files, _ = format_files(
+        tmp_path, {"a.py": b"x  =  1\n"}, [Formatter(("ruff", "format"), (), "")]
+    )
+    assert files == {"a.py": b"x = 1\n"}
+
+
+def test_a_formatter_that_changes_what_it_wrote_is_run_until_it_does_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """isort 9 wants a second look at a single name that is imported from a long module."""
+    tool = tmp_path / "bin" / "isort"
+    tool.parent.mkdir()
+    steps = "text.replace('0', '1') if '0' in text else text.replace('1', '2')"
+    tool.write_text(
+        f"#!{sys.executable}\nimport sys\ntext = open(sys.argv[-1]).read()\n"
+        f"open(sys.argv[-1], 'w').write({steps})\n"
+    )
+    tool.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tool.parent}{os.pathsep}{os.environ['PATH']}")
+    root = tmp_path / "repository"
+    root.mkdir()
+    files, warnings = format_files(root, {"a.py": b"x = 0\n"}, [Formatter(("isort",), (), "")])
+    assert (files, warnings) == ({"a.py": b"x = 2\n"}, ())

@@ -25,8 +25,8 @@ finally:
     sys.path.remove(str(RUNNERS))
 
 HEAD = """
-import asyncio, hashlib, json, socket, time
-import httpx
+import asyncio, concurrent.futures.process, concurrent.futures.thread
+import hashlib, json, socket, time, httpx
 
 async def episode(tools):
 """
@@ -63,6 +63,11 @@ def seen(folder: Path, line: str, tools: dict[str, Any] | None = None) -> list[t
         ("httpx.AsyncClient()", "client"),
         ("socket.create_connection(tools['server'], timeout=1).close()", "http"),
         ("tools['reward']('', '', [], [])", "reward"),
+        ("httpx.Client()", "client"),
+        ("__import__('sqlite3').connect(':memory:').close()", "files"),
+        ("__import__('subprocess').run(['true'])", "event loop"),
+        ("concurrent.futures.thread.ThreadPoolExecutor(1)", "event loop"),
+        ("concurrent.futures.process.ProcessPoolExecutor(1)", "event loop"),
     ],
 )
 def test_what_holds_up_the_others_is_found_with_its_line(
@@ -83,6 +88,7 @@ def test_what_holds_up_the_others_is_found_with_its_line(
         "await asyncio.to_thread(lambda: open(__file__ if 0 else '/dev/null').close())",
         "(await asyncio.open_connection(*tools['server']))[1].close()",
         "import colorsys",
+        "await (await asyncio.create_subprocess_exec('true')).wait()",
         "await tools['client'].aclose()",
     ],
 )
@@ -154,6 +160,26 @@ def test_a_synchronous_openai_client_is_named(tmp_path: Path):
     assert any("makes a synchronous OpenAI client in the episode" in text for text in found)
 
 
+def test_a_client_of_a_library_that_an_episode_imports_is_seen(tmp_path: Path):
+    kept = {name: sys.modules.pop(name) for name in [*sys.modules] if name.startswith("httpx")}
+    try:
+        found = dict(seen(tmp_path, "import httpx; httpx.AsyncClient()"))
+    finally:
+        sys.modules.update(kept)
+    assert "makes an HTTP client in the episode" in found["client"]
+
+
+@pytest.mark.heavy
+def test_a_tokenizer_that_each_episode_loads_is_seen_in_any_thread(tmp_path: Path):
+    from areal.testing import make_tokenizer
+
+    tokenizer = make_tokenizer()
+    tokenizer.save_pretrained(tmp_path / "saved")
+    line = "await asyncio.to_thread(lambda: tools['kind'].from_pretrained(tools['path']))"
+    found = seen(tmp_path, line, {"kind": type(tokenizer), "path": tmp_path / "saved"})
+    assert any("loads a tokenizer or model in the episode" in text for _, text in found)
+
+
 def test_waiting_for_a_core_is_no_fault(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     line = "hashlib.pbkdf2_hmac('sha256', b'x', b'y', 150_000)"
     # As on a machine where the thread is ready all the time, and never has a core.
@@ -189,7 +215,7 @@ def test_what_happens_once_is_no_fault(tmp_path: Path):
 def test_the_page_s_agent_runs_and_holds_nobody_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     page = Path(__file__).parents[5] / "docs" / "en" / "agent-workflows.md"
     blocks = page.read_text("utf-8").split("```python\n")[1:]
-    (block,) = (each.split("```")[0] for each in blocks if "class OneAnswer" in each)
+    (block,) = (each.split("```")[0] for each in blocks)
     source = tmp_path / "one_answer.py"
     source.write_text(block)
     message = {"role": "assistant", "content": "5"}

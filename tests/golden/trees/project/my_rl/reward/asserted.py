@@ -19,6 +19,7 @@ def asserted_reward_fn(
     completion_ids: list[int],
     test_code: str | list[str],
     entry_point: str | None = None,
+    test_setup: str = "",
     **kwargs: Any,
 ) -> float:
     """Run the tests of the row on the program in a completion.
@@ -30,6 +31,7 @@ def asserted_reward_fn(
         completion_ids: Token ids of the completion.
         test_code: Asserts about the program, a column of the dataset.
         entry_point: The function to check, a column of datasets in HumanEval's form.
+        test_setup: What the tests call beside the program, such as the prompt of HumanEval.
         **kwargs: The other columns of the row.
 
     Returns:
@@ -39,7 +41,7 @@ def asserted_reward_fn(
         ValueError: The row has no usable tests: a fault of the data, which a 0.0 would hide.
         RuntimeError: This machine cannot lock programs in, or is too busy to run them in time.
     """
-    tests = read_tests(test_code, entry_point)
+    tests = read_tests(test_code, entry_point, test_setup)
     code = extract_code(str(completions))
     if code is None:
         return 0.0
