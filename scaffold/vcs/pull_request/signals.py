@@ -65,6 +65,7 @@ def stoppable() -> Generator[None]:
     finally:
         for name, handler in before.items():
             signal.signal(getattr(signal, name), handler)
+        _ear.heard = None  # it was this command that was stopped, and not the next one
 
 
 @contextmanager
