@@ -1,6 +1,7 @@
 """Record functional collectives, which DTensor is built on: they go to C++ past the groups."""
 
 import functools
+import inspect
 import sys
 
 from rank_recorder import collectives, record, uncompiled
@@ -39,11 +40,13 @@ def patch(module):
 
 
 def _wrapped(module, original, name):
+    signature = inspect.signature(original)
+
     @functools.wraps(original)
     def call(*args, **kwargs):
         if uncompiled.compiling() or getattr(collectives.local, "inside", False):
             return original(*args, **kwargs)
-        number = _begin(module, name, args, kwargs)
+        number = _begin(module, name, signature, args, kwargs)
         collectives.local.inside = True
         try:
             result = original(*args, **kwargs)
@@ -59,18 +62,13 @@ def _wrapped(module, original, name):
     return call
 
 
-def _begin(module, name, args, kwargs):
+def _begin(module, name, signature, args, kwargs):
     try:
         c10d = sys.modules["torch.distributed.distributed_c10d"]
-        group = kwargs.get("group")
-        if group is None:
-            for value in args:  # a group, a mesh, or a mesh with one of its dimensions
-                mesh = value[0] if isinstance(value, tuple) and len(value) == 2 else value
-                if hasattr(value, "group_name") or hasattr(mesh, "mesh"):
-                    group = value
-        # Torch's own way to find the group that a call is about.
+        given = signature.bind(*args, **kwargs).arguments
+        # Torch's own way to find the group: it may be named by ranks, a mesh or its name, too.
         group = c10d._resolve_process_group(
-            module._resolve_group_name(group, kwargs.get("tag", ""))
+            module._resolve_group_name(given["group"], given.get("tag", ""))
         )
         return collectives.begin(c10d, group, "functional", name, args, {})
     except Exception as error:

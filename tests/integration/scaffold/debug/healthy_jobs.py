@@ -272,7 +272,6 @@ def uneven_sizes() -> None:
     for _ in range(3):
         out = torch.empty(world * (rank + 1))
         dist.all_to_all_single(out, torch.ones(sum(sizes)), [rank + 1] * world, sizes)
-        dist.all_gather([torch.empty(size) for size in sizes], torch.ones(rank + 1))
 
 
 def objects() -> None:

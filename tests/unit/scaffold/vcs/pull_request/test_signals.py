@@ -18,7 +18,7 @@ def test_a_stop_behind_the_last_wait_is_none_of_the_next_command() -> None:
 
 
 def test_a_stop_is_raised_where_the_command_waits() -> None:
-    with pytest.raises(Stopped), stoppable():
+    with stoppable():
         os.kill(os.getpid(), signal.SIGTERM)
-        with listening():
+        with pytest.raises(Stopped), listening():
             pass
