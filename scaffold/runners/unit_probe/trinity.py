@@ -37,12 +37,14 @@ def main(request: dict[str, Any], findings: kit.Findings) -> None:
             known = setting.arguments(judge, temperature)
             with findings.guard("constructor", f"loading {found.__name__}"):
                 workflow = TrinityWorkflow(found, **known)
+            engines = [engine] * len(rows)
             results = episodes._run_episodes(
-                findings, setting, _Untold(workflow), engine, rows, name, limit
+                findings, setting, _Untold(workflow), engines, rows, name, limit
             )
-            trajectories[name] = episodes._check_all(findings, setting, name, results)
+            trajectories[name] = episodes._check_all(findings, setting, name, results, "")
         if hasattr(engine, "rollout_batch"):
-            episodes._check_executor(findings, setting, engine, workflow, rows)
+            is_one = setting.is_one_sequence
+            episodes._check_executor(findings, engine, workflow, rows, is_one_sequence=is_one)
         episodes._check_together(findings, trajectories, setting.deaf)
         if package.version:
             _check_package(request, findings, package, found, setting, engine, rows[0])

@@ -23,8 +23,8 @@ IDS = ["reward/sums", "dataset/word_sums", "workflow/second_try"]
 WRITTEN = [
     (
         "{package}/reward/sums.py",
-        "    lines = completion.strip().splitlines()\n    return lines[-1] if lines else None\n",
-        '    return completion.rpartition("=")[2].strip() or None\n',
+        '    lines = completion.strip().splitlines()\n    found = lines[-1] if lines else ""\n',
+        '    found = completion.rpartition("=")[2]\n',
     ),
     (
         "{tests}/reward/test_sums.py",
@@ -33,8 +33,8 @@ WRITTEN = [
     ),
     (
         "{package}/dataset/word_sums.py",
-        'COLUMNS = ("question", "answer")',
-        'COLUMNS = ("problem", "solution")',
+        'QUESTION = "question"\nANSWER = "answer"',
+        'QUESTION = "problem"\nANSWER = "solution"',
     ),
     ("{tests}/dataset/test_word_sums.py", '"question": ', '"problem": '),
     ("{tests}/dataset/test_word_sums.py", '"answer": ', '"solution": '),
