@@ -230,21 +230,23 @@ def test_a_change_is_one_row_with_its_places(index: Path, tree: Path) -> None:
     done = CliRunner().invoke(
         main, ["deps", "audit", "toolbox", "1.0", "2.0", "--target", str(tree)]
     )
-    assert done.stdout.count("toolbox.old_name  renamed") == len(rows) - 1
+    assert done.stdout.count("toolbox.old_name  renamed") == len(rows)
     assert "also app/more.py:3, 4" in done.stdout
 
 
 def test_a_pinned_package_without_uses_is_no_all_clear(index: Path, tmp_path: Path) -> None:
-    write(tmp_path, {"requirements.txt": "toolbox==1.0\n", "app.py": "import sys\n"})
-    done = CliRunner().invoke(
-        main, ["deps", "audit", "toolbox", "1.0", "2.0", "--target", str(tmp_path)]
-    )
+    own = tmp_path / "tree"  # the cache of releases lies beside it
+    write(own, {"requirements.txt": "toolbox==1.0\n", "app.py": "import sys\n"})
+    argv = ["deps", "audit", "toolbox", "1.0", "2.0", "--json", "--target", str(own)]
+    done = CliRunner().invoke(main, argv)
     assert done.exit_code == 1
-    assert "requirements.txt:1 pins toolbox" in done.output
-    listed = CliRunner().invoke(main, ["deps", "catalog", "toolbox", "--target", str(tmp_path)])
+    error = json.loads(done.stdout)["error"]
+    assert error["code"] == "uses_missing"
+    assert "requirements.txt:1 pins toolbox" in error["message"]
+    listed = CliRunner().invoke(main, ["deps", "catalog", "toolbox", "--target", str(own)])
     assert (listed.exit_code, "pins toolbox" in listed.output) == (1, True)
-    (tmp_path / "requirements.txt").unlink()
-    assert deps(tmp_path, "audit", "toolbox", "1.0", "2.0")["counts"]["uses"] == 0
+    (own / "requirements.txt").unlink()
+    assert deps(own, "audit", "toolbox", "1.0", "2.0")["counts"]["uses"] == 0
 
 
 def test_uses_are_rewritten_after_a_diff(index: Path, tree: Path) -> None:
