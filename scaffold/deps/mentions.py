@@ -11,6 +11,11 @@ from scaffold.deps.pin import Pin, name_pattern
 # A release of two numbers or more, as specifiers and tags have it; one number says nothing.
 _RELEASE = re.compile(r"\d+(?:\.\d+)+[A-Za-z0-9.+]*")
 _MOST_BYTES = 2_000_000
+_OPERATOR = r"(?:===?|[<>~!]=|[<>])\s*"
+# `plugin>=1,<` before a release: what is pinned there is another package.
+_PINNED = re.compile(
+    rf"([A-Za-z][\w.-]*)(?:\[[^\]]*\])?\s*(?:{_OPERATOR}[\w.*+]+\s*,\s*)*{_OPERATOR}v?$"
+)
 
 
 def mentions(
@@ -33,6 +38,7 @@ def mentions(
     names = [rf"{name_pattern(name)}(?:\[[^\]\s]*\])?\s*==" for name in pins]
     names += [rf"(?<![\w.])v?{re.escape(each)}(?![A-Za-z0-9]|\.\d)" for each in sorted(old)]
     pattern = re.compile("|".join(names))
+    own = re.compile("|".join(map(name_pattern, pins)))
     edited = {(pin.path, pin.line) for pin in moved}
     for path in sorted(files.paths):
         data = files.data(path) or b""
@@ -41,6 +47,17 @@ def mentions(
         text = texts.get(path) or data.decode("utf-8", "replace")
         if pattern.search(text):
             rows = enumerate(text.splitlines(), 1)
-            lines = [at for at, row in rows if pattern.search(row) and (path, at) not in edited]
+            lines = [
+                at for at, row in rows if (path, at) not in edited and _names(pattern, row, own)
+            ]
             found |= {path: lines} if lines else {}
     return found
+
+
+def _names(pattern: re.Pattern[str], row: str, own: re.Pattern[str]) -> bool:
+    """Return whether a line names a release otherwise than as a pin of another package."""
+    for found in pattern.finditer(row):
+        pinned = _PINNED.search(row[: found.start()])
+        if pinned is None or own.fullmatch(pinned[1]):
+            return True
+    return False

@@ -330,7 +330,6 @@ def test_the_command_line(scaffold: Scaffold, project: Path) -> None:
     ("argv", "code"),
     [
         (["my_rl.reward.nothing"], "module_unsuited"),
-        (["my_rl/reward/__init__.py"], "module_unsuited"),
         (["/etc/passwd"], "module_unsuited"),
         (["my_rl/reward/times.py", "--to", "../times.py"], "outside_target"),
         (["my_rl/reward/times.py", "--to", "train.py"], "file_exists"),
