@@ -15,6 +15,7 @@ import jinja2
 
 from scaffold.edit.ordering import natural
 from scaffold.errors import TemplateError
+from scaffold.templating.patterns import pattern_cases
 from scaffold.templating.request import Request, check_destination
 from scaffold.templating.sandbox import FreeText, Sandbox
 from scaffold.templating.spec import (
@@ -240,6 +241,11 @@ def _environment(sources: Mapping[str, bytes], package: str) -> Sandbox:
     def imports(block: Any) -> str:
         return sorted_imports(str(block), (package, "tests"))
 
+    def cases(pattern: Any, captures: bool) -> list[list[Any]]:
+        found = pattern_cases(str(pattern), captures)
+        return [[FreeText(text), FreeText(answer), reward] for text, answer, reward in found]
+
+    environment.filters["cases"] = cases
     environment.filters["py"] = python_literal
     environment.filters["doc"] = doc_text
     environment.filters["rows"] = rows_literal
