@@ -6,6 +6,8 @@ A key is the way to it from the root, with dots: ``train_dataset.path``. Values 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
+from dataclasses import replace
 
 import yaml
 
@@ -55,6 +57,40 @@ def take_back(data: bytes, setting: Setting) -> bytes:
     if setting.was is None:
         return remove_entry(data, found.entry)
     return found.replaced(setting.was)
+
+
+def take_back_all(data: bytes, settings: Iterable[Setting]) -> bytes:
+    """Return the file as before a set of settings, in whatever order they were made.
+
+    Raises:
+        RegistryError: The file cannot be edited with certainty.
+    """
+    by_key: dict[str, list[Setting]] = {}
+    for row in settings:
+        by_key.setdefault(row.key, []).append(row)
+    for key, rows in by_key.items():
+        _, now = find_value(data, rows[0].file, key)
+        last = next((row for row in rows if now is not None and _is_same(now, row.value)), None)
+        if last is not None:
+            data = take_back(data, replace(last, was=_before_all(rows, last)))
+    return data
+
+
+def _before_all(rows: Iterable[Setting], last: Setting) -> str | None:
+    """Return what was there before one setting and those that it was set over, one after another."""
+    was: dict[str, list[str | None]] = {}
+    for row in rows:
+        was.setdefault(row.value, []).append(row.was)
+    # A unit may have been set twice, with others in between, so that there are several ways back.
+    todo, seen = [last.value], {last.value}
+    while todo:
+        for each in was[todo.pop()]:
+            if each is None or each not in was:
+                return each
+            if each not in seen:
+                seen.add(each)
+                todo.append(each)
+    return last.was
 
 
 def _is_same(source: str, value: str) -> bool:

@@ -120,12 +120,10 @@ def _without_settings(data: bytes, settings: Sequence[Setting]) -> bytes:
     """Return a file with its keys as before; several units may have set one after the other."""
     if not settings:
         return data
-    from scaffold.edit.yaml_setting import take_back  # brings the parser of YAML
+    from scaffold.edit.yaml_setting import take_back_all  # brings the parser of YAML
 
-    for _ in settings:
-        for row in settings:
-            with suppress(ScaffoldError):
-                data = take_back(data, row)
+    with suppress(ScaffoldError):
+        data = take_back_all(data, settings)
     return data
 
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from scaffold.edit import yaml_setting
 from scaffold.edit.setting import Setting
-from scaffold.edit.yaml_setting import find_value, set_value, take_back
+from scaffold.edit.yaml_setting import find_value, set_value, take_back, take_back_all
 from scaffold.errors import RegistryError
 
 FILE = "grpo.yaml"
@@ -31,6 +32,36 @@ def test_sets_one_value_and_takes_it_back(before: str, key: str, value: str, aft
     assert set_value(edited, setting)[0] == edited
     assert take_back(edited, setting) == data
     assert take_back(data, setting) == data, "another value is a person's, and stays"
+
+
+@pytest.mark.parametrize("step", [1, -1, 3])
+@pytest.mark.parametrize("values", ["abc", "aba", "abab"])
+def test_settings_over_one_another_are_taken_back_in_any_order(step: int, values: str) -> None:
+    data = edited = b"run:\n  fn: first  # yours\n"
+    made: list[Setting] = []
+    for key, value in [*(("run.fn", value) for value in values), ("run.new", "1")]:
+        made.append(Setting(FILE, key, value, find_value(edited, FILE, key)[1]))
+        edited, _ = set_value(edited, made[-1])
+    order = [made[i * step % len(made)] for i in range(len(made))]
+    assert take_back_all(edited, order) == data
+
+
+def test_settings_that_a_person_changed_stay() -> None:
+    data = b"run:\n  fn: mine\n"
+    assert take_back_all(data, [Setting(FILE, "run.fn", "a", "first")]) == data
+
+
+@pytest.mark.parametrize("count", [50, 500])
+def test_taking_back_reads_the_file_as_often_for_many_settings(
+    monkeypatch: pytest.MonkeyPatch, count: int
+) -> None:
+    reads = []
+    read = yaml_setting.read_yaml
+    monkeypatch.setattr(yaml_setting, "read_yaml", lambda lines: reads.append(1) or read(lines))
+    made = [Setting(FILE, "run.fn", str(i), str(i - 1)) for i in range(1, count + 1)]
+    data = take_back_all(f"run:\n  fn: {count}\n".encode(), made)
+    assert data == b"run:\n  fn: 0\n"
+    assert len(reads) < 5
 
 
 @pytest.mark.parametrize(
