@@ -47,7 +47,7 @@ class Step(NamedTuple):
     why: str
 
 
-@dataclass
+@dataclass(eq=False, repr=False)
 class Report:
     """The outcome of one command.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
@@ -87,6 +87,29 @@ class Commands(click.Group):
 
             ctx.fail(f"unknown command {name!r}{nearest(name, self.list_commands(ctx))}")
         return super().resolve_command(ctx, args)
+
+
+class LazyGroup(Commands):
+    """A group whose commands are described in a module that is read when one of them is wanted."""
+
+    def __init__(self, name: str, help: str, fill: Callable[[click.Group], None]) -> None:
+        super().__init__(name, help=help)
+        self._fill: Callable[[click.Group], None] | None = fill
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Return the names of the commands."""
+        self._load()
+        return super().list_commands(ctx)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Return a command by its name, or None."""
+        self._load()
+        return super().get_command(ctx, cmd_name)
+
+    def _load(self) -> None:
+        fill, self._fill = self._fill, None
+        if fill is not None:
+            fill(self)
 
 
 class KindGroup(Commands):

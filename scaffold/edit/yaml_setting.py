@@ -77,7 +77,7 @@ def take_back_all(data: bytes, settings: Iterable[Setting]) -> bytes:
 
 
 def _before_all(rows: Iterable[Setting], last: Setting) -> str | None:
-    """Return what was there before one setting and those that it was set over, one after another."""
+    """Return what was there before a setting and those that it was set over, one after another."""
     was: dict[str, list[str | None]] = {}
     for row in rows:
         was.setdefault(row.value, []).append(row.was)

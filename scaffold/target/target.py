@@ -42,7 +42,7 @@ MAX_SHOWN = 300
 """How much of a path that does not exist is repeated."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class Target:
     """A repository that units can be added to.
 

@@ -24,7 +24,7 @@ MANUAL = "manual"
 """The shape of a registry line that a person adds."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class Request:
     """One unit to be made.
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from scaffold.units.columns import ColumnMap
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class Prepared:
     """A settled request.
 
