@@ -162,12 +162,11 @@ class Draft:
         return ""
 
     def _template_toml(self) -> str:
-        words = self.kind.replace("-", " ")
         rows = [
             "schema = 1",
             "version = 1",
             'title = "Default"',
-            f"help = {toml_literal(f'A {words} like {self.family.unit.key}.')}",
+            f"help = {toml_literal(f'Modelled on {self.family.unit.key}.')}",
         ]
         seen: set[str] = set()
         for file, name in zip(self.made, self._template_names(), strict=True):

@@ -134,7 +134,8 @@ def find_home(paths: Iterable[str], like: str) -> str:
     paths = list(paths)
     path = PurePosixPath(like).as_posix()
     if path in paths and path.endswith(".py"):
-        return str(PurePosixPath(path).parent) if path.endswith("/__init__.py") else path
+        is_part = path.endswith("/__init__.py") or _is_called_like_its_folder(path, paths)
+        return str(PurePosixPath(path).parent) if is_part else path
     sources = [each for each in paths if each.endswith(".py") and not is_test(each)]
     folders = {str(above) for each in sources for above in PurePosixPath(each).parents} - {"."}
     if path in folders:
@@ -157,6 +158,32 @@ def find_home(paths: Iterable[str], like: str) -> str:
         code="unit_unknown",
         hint="give the path of the source of an existing unit: --like src/pkg/things/one.py",
     )
+
+
+def _is_called_like_its_folder(path: str, paths: Sequence[str]) -> bool:
+    """Return whether a folder is the unit: ``cpo/cpo_trainer.py`` beside ``orpo/orpo_trainer.py``.
+
+    Its siblings are then the other folders, and not what else is in its own.
+    """
+    place = PurePosixPath(path)
+    named = Name(place.parent.name).spans(place.name) if place.parent.name else []
+    if not named:
+        return False
+    (start, end), *_ = named
+    known = set(paths)
+    above = place.parent.parent
+    depth = len(above.parts)
+    beside = {
+        PurePosixPath(each).parts[depth]
+        for each in paths
+        if PurePosixPath(each).is_relative_to(above)
+    }
+    like = [
+        each
+        for each in beside - {place.parent.name}
+        if str(above / each / f"{place.name[:start]}{each}{place.name[end:]}") in known
+    ]
+    return len(like) > 1
 
 
 def _called(places: Sequence[str], like: str) -> list[str]:

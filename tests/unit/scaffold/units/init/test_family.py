@@ -116,10 +116,16 @@ def test_a_path_s_name_is_looked_for_below_the_folder_of_the_units():
         ("Two", "a/two.py"),
         ("pack", "a/pack"),
         ("math", "b/math_reward.py"),
+        # As its siblings' folders have one called like them, the unit is the folder.
+        ("c/cpo/cpo_trainer.py", "c/cpo"),
+        ("c/cpo/loss.py", "c/cpo/loss.py"),
+        ("d/cpo/cpo_trainer.py", "d/cpo/cpo_trainer.py"),
     ],
 )
 def test_a_home_is_a_module_or_a_folder(like: str, home: str):
     paths = ["a/one.py", "a/two.py", "a/pack/__init__.py", "b/math_reward.py", "b/code_reward.py"]
+    paths += [f"c/{each}/{each}_trainer.py" for each in ("cpo", "nash_md", "orpo")]
+    paths += ["c/cpo/loss.py", "d/cpo/cpo_trainer.py", "d/cpo/dpo_trainer.py"]
     assert find_home(paths, like) == home
 
 
