@@ -228,6 +228,15 @@ class Files:
         except OSError:
             return None
 
+    def outer(self, path: str) -> str:
+        """Return the submodule, or the link to a folder, that a path is inside of, or nothing.
+
+        Git lists it as one file, and nothing below it.
+        """
+        parts = path.split("/")
+        above = ("/".join(parts[:count]) for count in range(1, len(parts)))
+        return next((each for each in above if each in self.paths), "")
+
     def real(self, path: str) -> str:
         """Return where a path below the root leads when all links are followed.
 

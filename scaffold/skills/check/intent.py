@@ -74,6 +74,10 @@ _BEHIND: tuple[tuple[Intent, re.Pattern[str]], ...] = (
         ),
     ),
 )
+# A cell that says what became of the first one of its row: "| `rloo_k` | renamed to ... |".
+_CELL = lazy_re(
+    r"\W*(?:now )?(?:removed|deleted|renamed|dropped|deprecated|replaced)\b", re.IGNORECASE
+)
 _SENTENCE = lazy_re(r"(?<=[.!?;:])\s+(?=\S)|\n\s*\n|(?<=\|)\s")
 _CODE = lazy_re(r"`[^`]*`|<!--.*?-->|</?\w[^<>]*>|\]\([^()]*\)", re.DOTALL)
 _COMMENT = lazy_re(r"(?:^|\s)(?:#|//|--)\s*(?P<text>.*)$")
@@ -96,7 +100,7 @@ def intent(reference: Reference) -> Stand:
         span = reference.span
         before = _SENTENCE.split(_CODE.sub("`", span.before))[-1]
         after = _SENTENCE.split(_CODE.sub("`", span.after))[0]
-        near = _of(before[-_CLAUSE:]) or _behind(after)
+        near = _of(before[-_CLAUSE:]) or _behind(after) or _in_row(span.block)
         if near is None and _SENT.search(before):
             return Stand("asserts", "asserts")
         around = _around(span.block)
@@ -132,6 +136,12 @@ def _denied(words: str) -> Intent | None:
 
 def _behind(words: str) -> Intent | None:
     return next((name for name, group in _BEHIND if group.match(words)), None)
+
+
+def _in_row(block: Block) -> Intent | None:
+    """Return what the other cells say of the first one of a row of a table."""
+    is_first = block.kind == "cell" and block.row[:1] == (block.text,)
+    return "denies" if is_first and any(map(_CELL.match, block.row[1:])) else None
 
 
 def _comments(block: Block, line: int) -> str:

@@ -86,14 +86,19 @@ def settle(
     own = frozenset(each.lower().replace("-", "").replace("_", "") for each in projects if each)
     paths = {path for each in asked if each for path in each.paths}
     ignored = repository.files.ignored(sorted(paths))
-    removed = history.removed_names(names - held.keys())
+
+    def kept(found: Mapping[str, Removal]) -> dict[str, Removal]:
+        # What became a submodule was not removed: it is there, and not listed here.
+        return {key: row for key, row in found.items() if not repository.files.outer(row.was)}
+
+    removed = kept(history.removed_names(names - held.keys()))
     files = {each.file for each in asked if each} | bare - held.keys() - {""}
     lost = bare - held.keys() - removed.keys() - {""}
     near = {each: repository.python.near_names.of(each) for each in lost}
     gone = _Gone(
-        history.removed_paths(paths - ignored),
+        kept(history.removed_paths(paths - ignored)),
         removed,
-        history.removed_files(files),
+        kept(history.removed_files(files)),
         near,
         held,
         own,

@@ -72,8 +72,9 @@ def missing(path: str, rule: str, scope: Scope, *, before: str = "") -> Verdict:
     whole = anchored[0] if anchored else places[0] if places else clean
     if _MADE.intersection(clean.split("/")) or _MADE_END.search(clean):
         return Verdict.unknown("such files are made on each machine", "generated")
-    if why := _why_not_kept(anchored or places[:1], scope):
-        return why
+    if outer := next((found for each in places if (found := files.outer(each))), ""):
+        evidence = f"{outer} is a link or a module of its own, not listed here"
+        return Verdict.unknown(evidence, "another namespace")
     # What is asked of the history: a word with a slash in it is often no path at all.
     is_file = "." in clean.rpartition("/")[2] or path.endswith("/")
     places = anchored or ([*places[:1], clean] if is_file else [])
@@ -175,15 +176,6 @@ def _is_anchored(whole: str, clean: str, scope: Scope) -> bool:
     inside = "/" in clean
     first = whole.removesuffix(clean) + clean.split("/")[0]
     return inside and first in scope.files.folders
-
-
-def _why_not_kept(places: list[str], scope: Scope) -> Verdict | None:
-    files = scope.files
-    for whole in places:
-        if outer := next((part for part in prefixes(whole) if part in files.paths), None):
-            evidence = f"{outer} is a link or a module of its own, not listed here"
-            return Verdict.unknown(evidence, "another namespace")
-    return None
 
 
 def _other_spelling(places: list[str], scope: Scope) -> str:

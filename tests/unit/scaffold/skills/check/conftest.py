@@ -19,9 +19,15 @@ def checked(tmp_path: Path) -> Checked:
     """Return the check of a page ``AGENTS.md`` among other files, committed in steps.
 
     The files of ``before`` are committed first, and are gone afterwards where the others lack them.
+    A submodule is not fetched: git knows its commit, and its folder is empty.
     """
 
-    def check(page: str, files: dict[str, str], before: dict[str, str] | None = None) -> Outcome:
+    def check(
+        page: str,
+        files: dict[str, str],
+        before: dict[str, str] | None = None,
+        submodule: str = "",
+    ) -> Outcome:
         root = tmp_path / "repository"
         root.mkdir()
         _git(root, "init", "--quiet")
@@ -34,6 +40,10 @@ def checked(tmp_path: Path) -> Checked:
                 (root / path).write_text(text)
             _git(root, "add", "--all")
             _git(root, "commit", "--quiet", "--allow-empty", "--message", "state")
+        if submodule:
+            (root / submodule).mkdir(exist_ok=True)
+            _git(root, "update-index", "--add", "--cacheinfo", f"160000,{'1' * 40},{submodule}")
+            _git(root, "commit", "--quiet", "--message", "submodule")
         return check_repository(Repository.at(root))
 
     return check

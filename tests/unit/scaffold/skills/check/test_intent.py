@@ -35,6 +35,10 @@ def stand(page: str, word: str) -> tuple[str, str]:
         ("When a step fails, open the lines of `a.py` that it names.", "asserts", "template"),
         ("# Adding a step\n\nThe steps are in `a.py`.", "asserts", "makes"),
         ("# Adding a step\n\nSee the existing `a.py` for the pattern.", "asserts", "asserts"),
+        ("| Old | New |\n|---|---|\n| `a.py` | renamed to `b.py` |", "denies", "denies"),
+        ("| Old | New |\n|---|---|\n| `a.py` | **removed** – unused |", "denies", "denies"),
+        ("| File | Use |\n|---|---|\n| `a.py` | removes stale locks |", "asserts", "asserts"),
+        ("| File | Use |\n|---|---|\n| removed rows | `a.py` |", "asserts", "asserts"),
         ("| Deprecated | Use |\n|---|---|\n| `a.py` | `b.py` |", "asserts", "denies"),
     ],
 )

@@ -17,6 +17,18 @@ def test_a_removed_path_is_an_error_and_one_that_never_was_a_warning(checked: Ch
     assert "removed it from pkg/gone.py" in outcome.findings[0].evidence
 
 
+def test_what_became_a_submodule_is_not_judged(checked: Checked) -> None:
+    page = "Read `pkg/here.py`. Run `recipe/dapo/run.sh`, `prepare_data.py` and `DapoTrainer`.\n"
+    before = {
+        "recipe/dapo/run.sh": "x\n",
+        "recipe/dapo/prepare_data.py": "x = 1\n",
+        "recipe/dapo/trainer.py": "class DapoTrainer:\n    pass\n",
+    }
+    outcome = checked(page, HERE, before, "recipe")
+    assert told(outcome) == []
+    assert "not listed here" in outcome.judged["AGENTS.md"][1].verdict.evidence
+
+
 def test_a_renamed_path_is_moved_and_mended(checked: Checked) -> None:
     body = "".join(f"def step_{number}():\n    return {number}\n" for number in range(9))
     outcome = checked("Read `pkg/old.py`.\n", {**HERE, "pkg/new.py": body}, {"pkg/old.py": body})
