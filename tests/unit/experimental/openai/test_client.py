@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from typing import Any
 
 import openai
@@ -213,3 +214,25 @@ def test_a_text_that_cannot_fit_is_refused_before_it_becomes_tokens(
     monkeypatch.setattr(engine.tokenizer, "apply_chat_template", None, raising=False)
     with pytest.raises(RequestError, match="20,000 characters"):
         ask(client, {"role": "user", "content": "x" * 20_000})
+
+
+@pytest.mark.parametrize("chat_template_type", ["hf", "concat"])
+def test_others_are_answered_while_a_text_becomes_tokens(
+    chat_template_type: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    engine, client = made("4", "5", chat_template_type=chat_template_type)
+    render = engine.tokenizer.apply_chat_template
+    has_turned = threading.Event()
+
+    def slow(*args: Any, **kwargs: Any) -> Any:
+        assert has_turned.wait(5), "the event loop stands still"
+        return render(*args, **kwargs)
+
+    async def converse() -> None:
+        said = await client.chat.completions.create(messages=[USER])
+        monkeypatch.setattr(engine.tokenizer, "apply_chat_template", slow)
+        answer = {"role": "assistant", "content": said.choices[0].message.content}
+        asyncio.get_running_loop().call_later(0.01, has_turned.set)
+        await client.chat.completions.create(messages=[USER, answer, USER])
+
+    asyncio.run(converse())

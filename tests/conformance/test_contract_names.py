@@ -1,0 +1,47 @@
+"""Does code that imports AReaL's modules by name find what it imports?"""
+
+from __future__ import annotations
+
+import importlib
+
+import pytest
+
+from areal.experimental.models.archon import ARCHON_MODELS
+
+NAMES = {
+    "areal": ("DPOTrainer", "RWTrainer", "RolloutController", "TrainController"),
+    "areal.dataset.hhrlhf": ("get_hhrlhf_dpo_dataset", "get_hhrlhf_rw_dataset"),
+    "areal.experimental.openai.proxy.proxy_gateway": (),
+    "areal.experimental.openai.proxy.proxy_rollout_server": (),
+    "areal.trainer.dpo": ("DPOTrainer",),
+    "areal.trainer.ppo.actor": ("PPOActor", "grpo_loss_fn"),
+    "areal.trainer.ppo.critic": ("PPOCritic",),
+    "areal.trainer.ppo.stats": (),
+    "areal.trainer.rw": ("RWTrainer",),
+    "areal.utils.async_checkpoint": ("AsyncCheckpointManager",),
+    "areal.utils.seqpack": ("balanced_greedy_partition", "ffd_allocate", "kk_allocate"),
+    "areal.workflow.anthropic.claude_math_agent": ("MathToolAgent",),
+    "areal.workflow.anthropic.math_agent": ("MathAgent",),
+    "areal.workflow.langchain.math_agent": ("MathAgent", "MathToolAgent"),
+    "areal.workflow.openai.math_agent": ("MathAgent", "MathToolAgent", "MultiTurnMathAgent"),
+}
+
+
+# Agents that import a client of their own.
+NEEDED = {"areal.workflow.anthropic.claude_math_agent": "claude_agent_sdk"}
+
+
+@pytest.mark.parametrize("module", sorted(NAMES))
+def test_a_module_has_its_names(module: str) -> None:
+    if module in NEEDED:
+        pytest.importorskip(NEEDED[module])
+    found = importlib.import_module(module)
+    assert [name for name in NAMES[module] if not hasattr(found, name)] == []
+
+
+@pytest.mark.parametrize("model_type", sorted(ARCHON_MODELS))
+def test_a_model_has_its_arguments_and_its_adapter(model_type: str) -> None:
+    package = importlib.import_module(f"areal.experimental.models.archon.{model_type}")
+    (args,) = (name for name in package.__all__ if name.endswith("ModelArgs"))
+    stem = args.removesuffix("ModelArgs")
+    assert {args, f"{stem}Model", f"{stem}StateDictAdapter"} <= set(package.__all__)
