@@ -6,6 +6,7 @@ import dataclasses
 import functools
 import gc
 import logging
+import os
 import time
 from abc import ABC, abstractmethod
 from collections import deque
@@ -29,7 +30,7 @@ from areal.api.errors import ConfigError, EpisodeFailureError
 from areal.api.io_struct import FinetuneSpec, SaveLoadMeta
 from areal.engine.processes import from_first, is_first
 from areal.engine.training.engine import PackedTrainEngine
-from areal.infra.launch import is_launched
+from areal.infra.launch import SERVERS_VARIABLE, is_launched
 from areal.trainer.fit import refuse_misfit_of_script
 from areal.trainer.identity import new_run_id
 from areal.trainer.launching import launch_script
@@ -221,7 +222,7 @@ class BaseTrainer(ABC):
         if not is_first():
             self.run_log = NoLog()
             return
-        if ignored := ignored_keys(self.config):
+        if ignored := ignored_keys(self.config, bool(os.environ.get(SERVERS_VARIABLE))):
             logger.warning("set without effect (docs/en/configuration.md): %s", ", ".join(ignored))
         self.run_log = RunLog(
             self.folder, self.config, self.total_steps, resume_step=self.step, run_id=self.run_id
