@@ -6,47 +6,12 @@ import dataclasses
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from areal.api.config.backends import allocation_of
+from areal.api.config.field_places import PLACES, SERVER_KEYS, has_scheduler, has_servers
 from areal.api.config.field_table import FIELD_TABLE, Entry, Ignored, Read, Refused
-from areal.api.config.train_engine import TrainEngineConfig
 from areal.api.errors import ConfigError
 
-_ADAPTER_KEYS = {"use_lora", "lora_rank", "lora_alpha", "target_modules", "peft_type"}
-# A reference is loaded and asked for log-probabilities; the rest of its class is for training.
-_FROZEN_KEYS = {option.name for option in dataclasses.fields(TrainEngineConfig)} - {
-    *("disable_dropout", "gradient_checkpointing", "grad_reduce_dtype", "optimizer"),
-    "weight_update_mode",
-    *_ADAPTER_KEYS,
-}
-_FROZEN = Ignored("the reference is not trained; the actor's value counts")
-_CRITIC_ALONE = Ignored("a value model has no log-probabilities, and nothing generates with it")
-_CRITIC_KEYS = {"temperature", "logprobs_chunk_size", "weight_update_mode"}
-_UNGROUPED = Ignored("of groups of samples, which evaluations do not have")
-_GROUP_KEYS = {"drop_incomplete_group", "reward_normalization"}
-_COPIED_KEYS = {*_GROUP_KEYS, "skip_special_tokens"}
-_OTHER_ENGINE = Ignored("of another engine than that of backend")
-_NO_PENALTY = Ignored("nothing keeps the policy close to a reference: actor.kl_ctl is 0")
-_NO_CLUSTER = Ignored("of runs that a scheduler places: scheduler.type is neither ray nor slurm")
-_ACTORS_PLACE = Ignored("reference and critic run in the processes of the actor")
-_ONE_PROCESS = Ignored("a run in one process ends with it; started again, it goes on")
-_ROW_BY_ROW = Ignored("evaluations run the episodes of all rows at once; no batches are made")
-_BATCH_KEYS = {"batch_size", "drop_last", "num_workers", "pin_memory", "shuffle"}
-# Of servers; the embedded engine is asked directly.
-_SERVER_KEYS = {
-    "gconfig.skip_special_tokens",
-    "eval_gconfig.skip_special_tokens",
-    *(
-        f"rollout.{name}"
-        for name in (
-            "pause_grace_period",
-            "poll_interval",
-            "provider_api_key",
-            "request_retries",
-            "setup_timeout",
-        )
-    ),
-}
-_GIVEN_ROWS = Ignored("of rollouts, which training on given rows does not have")
+# An evaluation has the sampling of training unless it is told otherwise.
+_COPIED_KEYS = ("drop_incomplete_group", "reward_normalization", "skip_special_tokens")
 
 
 def entry_of(cls: type, name: str) -> Entry:
@@ -66,22 +31,6 @@ def without_own_fields(config: Any) -> Any:
         if dataclasses.is_dataclass(value):
             values[name] = without_own_fields(value)
     return ours(**values)
-
-
-def _has_scheduler(config: Any) -> bool:
-    return config.scheduler.type in ("ray", "slurm")
-
-
-def _needs_processes(config: Any) -> bool:
-    """Return whether a run on this machine has servers or ranks started for it."""
-    sections = [config.actor, getattr(config, "rollout", None)]
-    return any(allocation_of(section).world_size > 1 for section in sections if section)
-
-
-def _has_servers(config: Any) -> bool:
-    rollout = getattr(config, "rollout", None)
-    is_local = rollout is None or allocation_of(rollout).backend == "local"
-    return _needs_processes(config) or not is_local
 
 
 def _class_of_ours(cls: type) -> Any:
@@ -106,7 +55,7 @@ def refusals(config: Any) -> list[Refusal]:
     """Return every key of an experiment's configuration that is refused."""
     found = []
     for key, value, default, entry in _set_fields(config):
-        if _has_scheduler(config) and key == "cluster.n_nodes":
+        if has_scheduler(config) and key == "cluster.n_nodes":
             continue
         instead = _refusal(entry, value)
         if instead is not None:
@@ -135,14 +84,13 @@ def ignored_keys(config: Any, asks_servers: bool = False) -> list[str]:
         config: Of an experiment.
         asks_servers: Whether rollouts come from servers that ran already.
     """
-    is_embedded = not (asks_servers or _has_scheduler(config) or _has_servers(config))
+    is_embedded = not (asks_servers or has_servers(config))
     found = [
         key
         for key, _, _, entry in _set_fields(config)
-        if isinstance(entry, Ignored) or (is_embedded and key in _SERVER_KEYS)
+        if isinstance(entry, Ignored) or (is_embedded and key in SERVER_KEYS)
     ]
     sampling = getattr(config, "gconfig", None), getattr(config, "eval_gconfig", None)
-    # An evaluation has the sampling of training unless it is told otherwise.
     copied = {
         f"eval_gconfig.{name}"
         for name in (_COPIED_KEYS if all(sampling) else ())
@@ -208,27 +156,6 @@ def _below(
 
 
 def _not_read_there(section: Any, key: str, config: Any) -> Ignored | None:
-    """Return the reason why a key that is read elsewhere has no effect in this section."""
-    parent, _, name = key.rpartition(".")
-    if name == "scheduling_spec" and parent in ("ref", "critic"):
-        return _ACTORS_PLACE
-    if not _has_scheduler(config):
-        if name == "scheduling_spec" or key == "cluster.n_gpus_per_node":
-            return _NO_CLUSTER
-        if key == "recover.retries" and not _needs_processes(config):
-            return _ONE_PROCESS
-    has_rollouts = hasattr(config, "rollout")
-    if has_rollouts and parent == "valid_dataset" and name in _BATCH_KEYS:
-        return _ROW_BY_ROW
-    if not has_rollouts and key in ("actor.weight_update_mode", "perf_tracer.session_tracer"):
-        return _GIVEN_ROWS
-    if has_rollouts and key == "ref" and config.actor.kl_ctl == 0:
-        return _NO_PENALTY
-    if parent == "ref" and name not in _FROZEN_KEYS:
-        return _FROZEN
-    if parent == "critic" and name in _CRITIC_KEYS:
-        return _CRITIC_ALONE
-    if parent == "eval_gconfig" and name in _GROUP_KEYS:
-        return _UNGROUPED
-    other = name in ("archon", "fsdp") and not str(section.backend).startswith(name)
-    return _OTHER_ENGINE if other else None
+    """Return the reason why a key that is read elsewhere has no effect where it stands."""
+    found = (place for place in PLACES if key in place.keys and place.applies(config, section))
+    return next((place.ignored for place in found), None)
