@@ -63,6 +63,15 @@ def test_rewards_reach_what_is_exported() -> None:
         client.export_interactions("concat")
 
 
+def test_an_export_passes_rewards_on_where_it_is_asked_to() -> None:
+    _, client = made("4", "5")
+    first = ask(client, USER)
+    second = ask(client, USER, first.choices[0].message, {"role": "user", "content": "no"})
+    client.set_last_reward(1.0)
+    exported = client.export_interactions("individual", reward_discount=0.5)
+    assert {key: x.reward for key, x in exported.items()} == {first.id: 0.5, second.id: 1.0}
+
+
 def test_hf_renders_anew_and_concat_appends() -> None:
     texts = ("<think>a</think>4", "5~", "6")
     follow_ups = ("no", "still no")
