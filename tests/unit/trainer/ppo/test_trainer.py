@@ -295,17 +295,21 @@ class Solved(DigitWorkflow):
         return trajectory
 
 
+@pytest.mark.parametrize(
+    ("algorithm", "filter_fn"),
+    [("dapo", None), ("grpo", "areal.trainer.filters.has_reward_variance")],
+)
 def test_a_filter_that_lets_nothing_pass_stops_the_run_and_keeps_the_model(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, algorithm: str, filter_fn: str | None
 ) -> None:
     monkeypatch.setattr("areal.infra.workflow_executor._MAX_BARREN_ROWS", 40)
-    path = rl_yaml(tmp_path, "dapo")
+    path = rl_yaml(tmp_path, algorithm)
     config, _ = load_expr_config(["--config", str(path)], GRPOConfig)
     with (
         pytest.raises(EpisodeFailureError, match=r"rows.*dynamic_filter"),
         PPOTrainer(config) as trainer,
     ):
-        trainer.train(Solved)
+        trainer.train(Solved, dynamic_filter_fn=filter_fn)
     assert (tmp_path / "e" / "t" / "model" / "model.safetensors").is_file()
 
 
