@@ -379,6 +379,7 @@ class BaseTrainer(ABC):
                 "is_done": is_done,
                 "total_steps": self.total_steps,
                 "run_id": self.run_id,
+                "trainer": self._trainer_name(),
                 "recent": list(self._recent),
                 "optimizers": self._optimizer_settings(),
             },
@@ -399,6 +400,13 @@ class BaseTrainer(ABC):
                 f"this trial began with another model, or its checkpoint is damaged: {error}. "
                 "Choose another trial_name, or recover.mode=disabled to start it over"
             ) from error
+        began = state.extra.get("trainer", self._trainer_name())
+        if began != self._trainer_name():
+            raise ConfigError(
+                f"this trial began with {began}, and {self._trainer_name()} cannot go on with it: "
+                "choose another trial_name, and name its model in actor.path, or set "
+                "recover.mode=disabled to start it over"
+            )
         self.step, self.num_sequences = state.step, state.num_sequences
         self.run_id = state.extra.get("run_id", "")
         planned = state.extra["total_steps"]
@@ -417,6 +425,12 @@ class BaseTrainer(ABC):
         self.train_dataloader.load_state_dict(state.dataloader)
         self._restore_rollout(state.rollout)
         logger.info("resumed from step %d", state.step)
+
+    @classmethod
+    def _trainer_name(cls) -> str:
+        """Return the name of the trainer of ours that this is, or is a script's subclass of."""
+        ours = (base for base in cls.__mro__ if base.__module__.startswith("areal."))
+        return next(ours).__name__
 
     def _optimizer_settings(self) -> dict[str, dict[str, Any]]:
         engines = self.trained.items()
