@@ -20,6 +20,7 @@ import click
 from areal.api.cli_args import DPOConfig, GRPOConfig, RWConfig, SFTConfig
 from areal.api.config import schema
 from areal.api.config.defaults import DIFFERENT_DEFAULTS, Difference
+from areal.api.config.field_places import PLACES, SERVER_KEYS
 from areal.api.config.field_table import FIELD_TABLE, Entry, Ignored, Refused
 from areal.api.constants import MISSING
 from areal.trainer.cli import main as areal_main
@@ -61,6 +62,12 @@ Every key that a configuration can have, with its default and what becomes of it
 
 Keys and defaults are AReaL's; where a default differs, AReaL's is given with the reason. The block
 `run` is this package's own; [Training](training.md) shows it.
+"""
+PLACES_HEAD = """\
+## Keys without effect where they stand
+
+These are read as the tables above say, but not in every section or in every run. They are logged
+like all that is ignored.
 """
 
 SHAPE_TEXTS = {
@@ -252,7 +259,18 @@ def configuration_page() -> str:
         cls = names[name]
         parts += [f"## {name.strip('_')}\n", section_intro(cls, places[cls])]
         parts += [fields_table(cls, fields)] if fields else []
-    return "\n".join(parts)
+    return "\n".join([*parts, PLACES_HEAD, places_table()])
+
+
+def places_table() -> str:
+    """Return the keys that have no effect in some kind of run, and why."""
+    rows = [
+        [", ".join(f"`{key}`" for key in sorted(place.keys)), escape(place.ignored.reason)]
+        for place in PLACES
+    ]
+    servers = ", ".join(f"`{key}`" for key in sorted(SERVER_KEYS))
+    rows.append([servers, "of servers; the embedded engine is asked directly"])
+    return table(["keys", "ignored where"], rows)
 
 
 def find_sections(cls: type, key: str, places: dict[type, list[str]]) -> None:

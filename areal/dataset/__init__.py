@@ -99,6 +99,11 @@ def _get_custom_dataset(
     if name is None and _is_saved_dataset(path):
         from areal.dataset.sources import load_saved_dataset
 
+        if options := [*(["max_length"] if max_length is not None else []), *kwargs]:
+            raise DatasetError(
+                f"{path!r} was written by save_to_disk and is taken as it is: {options[0]} has no "
+                "effect; leave it out, or set dataset_kwargs.name to a loader's"
+            )
         return load_saved_dataset(path, split)
     loader = _find_loader(path, type, name)
     given = {"path": path, "split": split, "tokenizer": tokenizer, "processor": processor}
@@ -216,6 +221,11 @@ def _call(loader: Callable[..., Any], given: dict[str, Any], options: dict[str, 
         raise DatasetError(
             f"{loader.__name__} takes no option {unknown[0]!r}"
             f"{nearest_names(unknown[0], known) if known else '; it has no options'}"
+        )
+    if given["max_length"] is not None and not takes_any and "max_length" not in parameters:
+        raise DatasetError(
+            f"{loader.__name__} takes no max_length, so that longer rows would stay; leave it out, "
+            "or have the loader drop them"
         )
     standard = {key: value for key, value in given.items() if takes_any or key in parameters}
     for needed in ("tokenizer", "processor"):

@@ -6,7 +6,7 @@ from typing import Any
 
 from areal.dataset.rows import Row, RowDataset
 from areal.dataset.sources import Source
-from areal.dataset.tokens import keep_short, require_tokenizer
+from areal.dataset.tokens import keep_short, require_tokenizer, text_of
 
 SOURCE = Source("gsm8k", ("question", "answer"), hub_id="openai/gsm8k", hub_config="main")
 
@@ -66,9 +66,9 @@ def get_gsm8k_rl_dataset(
 
 
 def _sft_row(tokenizer: Any, row: Row) -> Row:
-    text = f"{row['question']}{row['answer']}{tokenizer.eos_token}"
-    input_ids = tokenizer.encode(text)
-    num_given = len(tokenizer.encode(row["question"]))
+    question = text_of(row, "question")
+    input_ids = tokenizer.encode(f"{question}{text_of(row, 'answer')}{tokenizer.eos_token}")
+    num_given = len(tokenizer.encode(question))
     return {
         "input_ids": input_ids,
         "loss_mask": [0] * num_given + [1] * (len(input_ids) - num_given),
@@ -80,5 +80,5 @@ def _content(messages: list[dict[str, str]], **_: Any) -> str:
 
 
 def _rl_row(row: Row) -> Row:
-    content = PROMPT.format(question=row["question"])
-    return {"answer": row["answer"], "messages": [{"role": "user", "content": content}]}
+    content = PROMPT.format(question=text_of(row, "question"))
+    return {"answer": text_of(row, "answer"), "messages": [{"role": "user", "content": content}]}

@@ -7,7 +7,7 @@ from typing import Any
 from areal.dataset.rows import Row, RowDataset
 from areal.dataset.shaping import longer_side, with_pair_masks
 from areal.dataset.sources import Source
-from areal.dataset.tokens import keep_short, logger
+from areal.dataset.tokens import keep_short, logger, text_of
 
 SOURCE = Source("hh_rlhf", ("chosen", "rejected"), hub_id="Anthropic/hh-rlhf")
 
@@ -66,6 +66,6 @@ def get_hh_rlhf_dpo_dataset(
 
 def _encode(tokenizer: Any, row: Row) -> Row:
     return {
-        f"{side}_ids": [*tokenizer.encode(row[side]), tokenizer.eos_token_id]
+        f"{side}_ids": [*tokenizer.encode(text_of(row, side)), tokenizer.eos_token_id]
         for side in ("chosen", "rejected")
     }

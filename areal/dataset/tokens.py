@@ -55,6 +55,21 @@ def keep_short_prompts(
     )
 
 
+def text_of(row: Row, column: str) -> str:
+    """Return the text in a column.
+
+    Raises:
+        DatasetError: It holds something else, which would become other tokens than were meant.
+    """
+    value = row[column]
+    if not isinstance(value, str):
+        raise DatasetError(
+            f"column {column!r} holds {value!r:.80}, and no text; leave the row out, or write "
+            "a dataset of your own (scaffold add-dataset)"
+        )
+    return value
+
+
 def require_tokenizer(tokenizer: Any, origin: str) -> None:
     """Raise if there is none to count tokens with."""
     if tokenizer is None:

@@ -6,6 +6,7 @@ import dataclasses
 import functools
 import gc
 import logging
+import os
 import time
 from abc import ABC, abstractmethod
 from collections import deque
@@ -29,7 +30,7 @@ from areal.api.errors import ConfigError, EpisodeFailureError
 from areal.api.io_struct import FinetuneSpec, SaveLoadMeta
 from areal.engine.processes import from_first, is_first
 from areal.engine.training.engine import PackedTrainEngine
-from areal.infra.launch import is_launched
+from areal.infra.launch import SERVERS_VARIABLE, is_launched
 from areal.trainer.fit import refuse_misfit_of_script
 from areal.trainer.identity import new_run_id
 from areal.trainer.launching import launch_script
@@ -221,7 +222,7 @@ class BaseTrainer(ABC):
         if not is_first():
             self.run_log = NoLog()
             return
-        if ignored := ignored_keys(self.config):
+        if ignored := ignored_keys(self.config, bool(os.environ.get(SERVERS_VARIABLE))):
             logger.warning("set without effect (docs/en/configuration.md): %s", ", ".join(ignored))
         self.run_log = RunLog(
             self.folder, self.config, self.total_steps, resume_step=self.step, run_id=self.run_id
@@ -378,6 +379,7 @@ class BaseTrainer(ABC):
                 "is_done": is_done,
                 "total_steps": self.total_steps,
                 "run_id": self.run_id,
+                "trainer": self._trainer_name(),
                 "recent": list(self._recent),
                 "optimizers": self._optimizer_settings(),
             },
@@ -398,6 +400,13 @@ class BaseTrainer(ABC):
                 f"this trial began with another model, or its checkpoint is damaged: {error}. "
                 "Choose another trial_name, or recover.mode=disabled to start it over"
             ) from error
+        began = state.extra.get("trainer", self._trainer_name())
+        if began != self._trainer_name():
+            raise ConfigError(
+                f"this trial began with {began}, and {self._trainer_name()} cannot go on with it: "
+                "choose another trial_name, and name its model in actor.path, or set "
+                "recover.mode=disabled to start it over"
+            )
         self.step, self.num_sequences = state.step, state.num_sequences
         self.run_id = state.extra.get("run_id", "")
         planned = state.extra["total_steps"]
@@ -416,6 +425,12 @@ class BaseTrainer(ABC):
         self.train_dataloader.load_state_dict(state.dataloader)
         self._restore_rollout(state.rollout)
         logger.info("resumed from step %d", state.step)
+
+    @classmethod
+    def _trainer_name(cls) -> str:
+        """Return the name of the trainer of ours that this is, or is a script's subclass of."""
+        ours = (base for base in cls.__mro__ if base.__module__.startswith("areal."))
+        return next(ours).__name__
 
     def _optimizer_settings(self) -> dict[str, dict[str, Any]]:
         engines = self.trained.items()

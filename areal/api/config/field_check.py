@@ -6,22 +6,12 @@ import dataclasses
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
+from areal.api.config.field_places import PLACES, SERVER_KEYS, has_scheduler, has_servers
 from areal.api.config.field_table import FIELD_TABLE, Entry, Ignored, Read, Refused
-from areal.api.config.train_engine import TrainEngineConfig
 from areal.api.errors import ConfigError
 
-_ADAPTER_KEYS = {"use_lora", "lora_rank", "lora_alpha", "target_modules", "peft_type"}
-# A reference is loaded and asked for log-probabilities; the rest of its class is for training.
-_FROZEN_KEYS = {option.name for option in dataclasses.fields(TrainEngineConfig)} - {
-    *("gradient_checkpointing", "grad_reduce_dtype", "weight_update_mode"),
-    *_ADAPTER_KEYS,
-}
-_FROZEN = Ignored("the reference is not trained; the actor's value counts")
-_CRITIC_ALONE = Ignored("a value model has no log-probabilities, and nothing generates with it")
-_CRITIC_KEYS = {"temperature", "logprobs_chunk_size", "weight_update_mode"}
-_UNGROUPED = Ignored("of groups of samples, which evaluations do not have")
-_GROUP_KEYS = {"drop_incomplete_group", "reward_normalization"}
-_OTHER_ENGINE = Ignored("of another engine than that of backend")
+# An evaluation has the sampling of training unless it is told otherwise.
+_COPIED_KEYS = ("drop_incomplete_group", "reward_normalization", "skip_special_tokens")
 
 
 def entry_of(cls: type, name: str) -> Entry:
@@ -64,9 +54,8 @@ class Refusal(NamedTuple):
 def refusals(config: Any) -> list[Refusal]:
     """Return every key of an experiment's configuration that is refused."""
     found = []
-    has_machines = config.scheduler.type in ("ray", "slurm")
     for key, value, default, entry in _set_fields(config):
-        if has_machines and key == "cluster.n_nodes":
+        if has_scheduler(config) and key == "cluster.n_nodes":
             continue
         instead = _refusal(entry, value)
         if instead is not None:
@@ -88,14 +77,23 @@ def check_fields(config: Any) -> None:
         raise ConfigError("\n".join(problems))
 
 
-def ignored_keys(config: Any) -> list[str]:
-    """Return the keys that were set and have no effect; the table has the reasons."""
-    found = [key for key, _, _, entry in _set_fields(config) if isinstance(entry, Ignored)]
+def ignored_keys(config: Any, asks_servers: bool = False) -> list[str]:
+    """Return the keys that were set and have no effect; the table has the reasons.
+
+    Args:
+        config: Of an experiment.
+        asks_servers: Whether rollouts come from servers that ran already.
+    """
+    is_embedded = not (asks_servers or has_servers(config))
+    found = [
+        key
+        for key, _, _, entry in _set_fields(config)
+        if isinstance(entry, Ignored) or (is_embedded and key in SERVER_KEYS)
+    ]
     sampling = getattr(config, "gconfig", None), getattr(config, "eval_gconfig", None)
-    # An evaluation has the sampling of training unless it is told otherwise.
     copied = {
         f"eval_gconfig.{name}"
-        for name in (_GROUP_KEYS if all(sampling) else ())
+        for name in (_COPIED_KEYS if all(sampling) else ())
         if getattr(sampling[0], name) == getattr(sampling[1], name)
     }
     return [key for key in found if key not in copied]
@@ -119,11 +117,16 @@ def _set_fields(config: Any) -> Iterator[tuple[str, Any, Any, Entry]]:
         "trial_name": config.trial_name,
         "fileroot": config.cluster.fileroot,
     }
-    yield from _below(config, None, "", None, names)
+    yield from _below(config, None, "", None, names, config)
 
 
 def _below(
-    section: Any, default: Any, prefix: str, above: Ignored | None, names: dict[str, str]
+    section: Any,
+    default: Any,
+    prefix: str,
+    above: Ignored | None,
+    names: dict[str, str],
+    config: Any,
 ) -> Iterator[tuple[str, Any, Any, Entry]]:
     ours = _class_of_ours(type(section))
     if ours is None:
@@ -136,28 +139,23 @@ def _below(
             continue
         entry = entry_of(ours, option.name)
         if _refusal(entry, value) is None:  # else it is refused wherever it is written
-            entry = above or _not_read_there(section, key) or entry
+            entry = above or _not_read_there(section, key, config) or entry
         if not dataclasses.is_dataclass(value):
             if value != usual:
                 yield key, value, usual, entry
             continue
         if usual is None:
             yield key, value, usual, entry
-            if isinstance(entry, Ignored):
-                continue
-        if not isinstance(entry, Refused):  # else there is nothing more to find
-            ignored = entry if isinstance(entry, Ignored) else None
-            yield from _below(value, usual, key + ".", ignored, names)
+        if isinstance(entry, Refused):
+            continue  # there is nothing more to find
+        ignored = entry if isinstance(entry, Ignored) else None
+        for found in _below(value, usual, key + ".", ignored, names, config):
+            # All of an ignored section is; what is refused, is refused there too.
+            if not (usual is None and isinstance(found[-1], Ignored) and ignored):
+                yield found
 
 
-def _not_read_there(section: Any, key: str) -> Ignored | None:
-    """Return the reason why a key that is read elsewhere has no effect in this section."""
-    parent, _, name = key.rpartition(".")
-    if parent == "ref" and name not in _FROZEN_KEYS:
-        return _FROZEN
-    if parent == "critic" and name in _CRITIC_KEYS:
-        return _CRITIC_ALONE
-    if parent == "eval_gconfig" and name in _GROUP_KEYS:
-        return _UNGROUPED
-    other = name in ("archon", "fsdp") and not str(section.backend).startswith(name)
-    return _OTHER_ENGINE if other else None
+def _not_read_there(section: Any, key: str, config: Any) -> Ignored | None:
+    """Return the reason why a key that is read elsewhere has no effect where it stands."""
+    found = (place for place in PLACES if key in place.keys and place.applies(config, section))
+    return next((place.ignored for place in found), None)

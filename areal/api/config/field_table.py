@@ -441,6 +441,7 @@ FIELD_TABLE: dict[str, dict[str, Entry]] = {
         "lower": _REJECTION,
     },
     "PPOCriticConfig": {
+        "is_critic": Read("areal.trainer.ppo.checks"),
         "ppo_n_minibatches": _CRITIC,
         "eps_clip": _CRITIC,
         "mask_no_eos_with_zero": Ignored(

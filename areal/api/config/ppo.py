@@ -9,6 +9,7 @@ from typing import Any
 
 from areal.api.config.batch import NormConfig
 from areal.api.config.check import above, at_least, fail, one_of
+from areal.api.config.defaults import ours
 from areal.api.config.rollout import InferenceEngineConfig
 from areal.api.config.train_engine import TrainEngineConfig
 from areal.api.constants import (
@@ -170,11 +171,13 @@ class PPOActorConfig(TrainEngineConfig):
 class PPOCriticConfig(TrainEngineConfig):
     """Describes the value model and how it is optimised, on the processes of the actor.
 
-    ``path`` names a language model, which gets a new head, or a critic. ``optimizer`` null is the
-    actor's, and so is a ``backend`` that the file does not name. A value moves by at most
-    ``eps_clip`` from that of the rollout before moving further gains nothing.
+    ``path`` names a language model, which gets a new head, or a critic; ``is_critic`` must stay
+    true. ``optimizer`` null is the actor's, and so is a ``backend`` that the file does not name. A
+    value moves by at most ``eps_clip`` from that of the rollout before moving further gains
+    nothing.
     """
 
+    is_critic: bool = ours("critic.is_critic")
     ppo_n_minibatches: int = 4
     eps_clip: float = 0.5
     mask_no_eos_with_zero: bool = False

@@ -71,6 +71,11 @@ def _check_critic(config: PPOConfig) -> None:
             f"run.algorithm {algorithm} has a baseline of its own and no use for critic; set "
             "critic=null, or run.algorithm=ppo"
         )
+    if not critic.is_critic:
+        raise ConfigError(
+            "critic.is_critic is false, and a critic is a value model; leave it out, or set it to "
+            "true"
+        )
     if not critic.path and config.run.model is None:
         raise ConfigError(
             "critic.path is empty; give a checkpoint folder or a hub id, such as that of "

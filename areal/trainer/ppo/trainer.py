@@ -236,9 +236,7 @@ class PPOTrainer(BaseTrainer):
         """Make the value model, which is trained and saved beside the actor."""
         optimizer = config.optimizer or self.config.actor.optimizer
         # A dropped unit would make other values of the same weights.
-        settings = dataclasses.replace(
-            config, is_critic=True, disable_dropout=True, optimizer=optimizer
-        )
+        settings = dataclasses.replace(config, disable_dropout=True, optimizer=optimizer)
         critic = make_colocated_engine(self.config, settings, CRITIC_FOLDER, self.tokenizer)
         check_critic_model(config, critic.lm, self.tokenizer)
         critic.create_process_group()

@@ -71,6 +71,15 @@ def test_only_the_content_of_a_message_is_counted(folder: str) -> None:
 
 
 @pytest.mark.parametrize("load", [get_gsm8k_rl_dataset, get_gsm8k_sft_dataset])
+def test_a_solution_that_is_no_text_is_named(
+    tmp_path: Path, load: Callable[..., RowDataset]
+) -> None:
+    (tmp_path / "train.jsonl").write_text(json.dumps({"question": "1+1?", "answer": None}))
+    with pytest.raises(DatasetError, match="column 'answer' holds None, and no text"):
+        list(load(str(tmp_path), "train", tiny_tokenizer()))
+
+
+@pytest.mark.parametrize("load", [get_gsm8k_rl_dataset, get_gsm8k_sft_dataset])
 def test_longer_rows_are_dropped_and_counted(
     folder: str, load: Callable[..., RowDataset], caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -3,9 +3,11 @@ from __future__ import annotations
 import json
 import logging
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from areal.api.errors import DatasetError
 from areal.dataset import hh_rlhf, hhrlhf
 from tests.fakes import tiny_tokenizer
 
@@ -49,6 +51,13 @@ def test_pairs_that_do_not_differ_teach_nothing(
     with caplog.at_level(logging.INFO):
         assert len(hh_rlhf.get_hh_rlhf_dpo_dataset(folder, "train", tiny_tokenizer())) == 2
     assert "dropped 1 pairs that do not differ" in caplog.text
+
+
+@pytest.mark.parametrize("chosen", [None, 5, {"text": "a"}, [{"role": "user", "content": "a"}]])
+def test_a_conversation_that_is_no_text_is_named(tmp_path: Path, chosen: Any) -> None:
+    (tmp_path / "train.jsonl").write_text(json.dumps({"chosen": chosen, "rejected": "b"}))
+    with pytest.raises(DatasetError, match=r"column 'chosen' holds .* and no text"):
+        list(hh_rlhf.get_hh_rlhf_rw_dataset(str(tmp_path), "train", tiny_tokenizer()))
 
 
 def test_the_longer_side_decides_about_the_length(folder: str) -> None:

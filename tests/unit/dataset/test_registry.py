@@ -159,6 +159,10 @@ def test_a_loader_that_takes_any_option_gets_any(user_package: str) -> None:
         (Config("gsm8k", dataset_kwargs={"seed": 5}), "takes no option 'seed'; it has no options"),
         (Config("gsm8k", type="sft"), "get_gsm8k_sft_dataset needs a tokenizer"),
         (Config("geometry3k"), "get_geometry3k_rl_dataset needs a processor"),
+        (
+            Config("tests.tiny_runs.get_digits_sft_dataset", type="sft", max_length=9),
+            "get_digits_sft_dataset takes no max_length",
+        ),
         (Config(""), "no dataset is named"),
     ],
 )
@@ -171,6 +175,9 @@ def test_a_saved_dataset_is_taken_as_it_is(tmp_path: Path) -> None:
     rows = [{"messages": "ready", "answer": "made"}]
     datasets.Dataset.from_list(rows).save_to_disk(str(tmp_path / "anything"))
     assert list(get_custom_dataset("train", Config(str(tmp_path / "anything")))) == rows
+    for options in ({"max_length": 5}, {"dataset_kwargs": {"size": 5}}):
+        with pytest.raises(DatasetError, match=r"(max_length|size) has no effect"):
+            get_custom_dataset("train", Config(str(tmp_path / "anything"), **options))
 
 
 def test_a_data_file_in_a_folder_named_after_its_dataset(tmp_path: Path) -> None:

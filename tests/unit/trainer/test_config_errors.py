@@ -115,6 +115,7 @@ RL: list[tuple[dict[str, Any] | list[str], str]] = [
     (["run.algorithm=ppo", "run.model.architecture=opt"], "no model for token classification"),
     (["run.algorithm=ppo", "critic.ppo_n_minibatches=0"], "critic.ppo_n_minibatches"),
     (["run.algorithm=ppo", "critic.eps_clip=0"], "critic.eps_clip"),
+    (["run.algorithm=ppo", "critic.is_critic=false"], "critic.is_critic is false"),
     (["run.algorithm=ppo", "critic.epsclip=1"], "critic.eps_clip"),
     (["actor.kl_ctl=0.1", "ref={is_critic: true}"], "ref.is_critic"),
     # what does not go together

@@ -40,10 +40,12 @@ def test_every_obstacle_is_named_at_once_and_the_command_has_none() -> None:
         str(YAMLS / "gsm8k_grpo.yaml"),
         "actor.backend=megatron:d4",
         "actor.optimizer_dtype=bfloat16",
+        "post_exit_hook=ls",
         "seed=7",
     )
     keys = [line.split()[0] for line in lines]
     assert keys == [
+        "post_exit_hook",
         "actor.optimizer_dtype",
         "rollout.backend",
         "run.reward_fn",

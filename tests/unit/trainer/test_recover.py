@@ -6,6 +6,7 @@ import json
 import shutil
 from collections import Counter
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,7 @@ from areal.trainer.dpo import DPOTrainer
 from areal.trainer.ppo import PPOTrainer
 from areal.trainer.recover import find_recover
 from areal.trainer.report.records import read_rows
+from areal.trainer.run import run_training
 from areal.trainer.rw import RWTrainer
 from areal.trainer.sft import SFTTrainer
 from areal.utils.dataloader import SeededSampler
@@ -445,6 +447,23 @@ def test_an_interrupted_trial_keeps_its_critic_or_does_without(
     words = f"holds {saved}, and this run trains {wanted}; set critic as it was then.*trial_name"
     with pytest.raises(ConfigError, match=words):
         run_rl(tmp_path, None, *options[not had_critic])
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "names"),
+    [
+        (rl_yaml, sft_yaml, ("PPOTrainer", "SFTTrainer")),
+        (sft_yaml, rl_yaml, ("SFTTrainer", "PPOTrainer")),
+        (sft_yaml, partial(pairs_yaml, kind="dpo"), ("SFTTrainer", "DPOTrainer")),
+    ],
+)
+def test_a_trial_of_another_trainer_says_so(
+    tmp_path: Path, before: Any, after: Any, names: tuple[str, str]
+) -> None:
+    run_training(["--config", str(before(tmp_path))])
+    words = "this trial began with {}, and {} cannot go on with it".format(*names)
+    with pytest.raises(ConfigError, match=words):
+        run_training(["--config", str(after(tmp_path)), "total_train_steps=5"])
 
 
 def test_an_interrupted_trial_of_other_rows_says_so(tmp_path: Path) -> None:

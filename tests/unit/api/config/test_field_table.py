@@ -16,9 +16,11 @@ from areal.api.cli_args import (
     DPOConfig,
     GRPOConfig,
     NormConfig,
+    OptimizerConfig,
     PPOActorConfig,
     PPOConfig,
     RWConfig,
+    SchedulingSpec,
     SFTConfig,
     load_expr_config,
 )
@@ -202,7 +204,9 @@ def test_ignored_keys_that_were_set_are_found() -> None:
     found = ignored_keys(config)
     assert {"actor.attn_impl", "rollout.dump_to_file"} <= set(found)
     assert "saver.experiment_name" not in found
-    assert "ref.scheduling_strategy.type" in found
+    assert "ref" in found, "its penalty has no weight"
+    config.actor.kl_ctl = 0.1
+    assert {"ref.scheduling_strategy.type", "ref.scheduling_spec"} <= set(ignored_keys(config))
 
 
 @pytest.mark.parametrize(
@@ -212,6 +216,7 @@ def test_ignored_keys_that_were_set_are_found() -> None:
         ("train_dataset.scheduling_spec.gpu", 3),
         # A reference is not trained.
         ("ref.eps_clip", 0.5),
+        ("ref.optimizer", OptimizerConfig(lr=1.0)),
         ("ref.ppo_n_minibatches", 9),
         ("ref.reward_norm", NormConfig()),
         ("ref.use_lora", True),
@@ -224,6 +229,18 @@ def test_ignored_keys_that_were_set_are_found() -> None:
         # The settings of another engine than that of actor.backend.
         ("actor.archon.pp_first_stage_less_layers", 0),
         ("actor.archon.moe_router_dtype", None),
+        ("ref.disable_dropout", True),
+        # Evaluations run all rows at once.
+        ("valid_dataset.batch_size", 8),
+        ("valid_dataset.shuffle", True),
+        # The embedded engine has no server.
+        ("rollout.setup_timeout", 9.0),
+        ("rollout.request_retries", 9),
+        # One process on one machine is started by nobody.
+        ("actor.scheduling_spec", (SchedulingSpec(gpu=1),)),
+        ("critic.scheduling_spec", (SchedulingSpec(gpu=1),)),
+        ("cluster.n_gpus_per_node", 8),
+        ("recover.retries", 9),
         # A run has one name and one folder.
         ("saver.fileroot", "/elsewhere"),
         ("stats_logger.trial_name", "other"),
@@ -232,6 +249,37 @@ def test_ignored_keys_that_were_set_are_found() -> None:
 def test_a_key_without_effect_where_it_is_written_is_found(key: str, value: Any) -> None:
     config = GRPOConfig(experiment_name="e", trial_name="t")
     assert ignored_keys(put(config, key, value)) == [key]
+
+
+@pytest.mark.parametrize("cls", [SFTConfig, RWConfig, DPOConfig])
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [("actor.weight_update_mode", "disk"), ("perf_tracer.session_tracer.enabled", True)],
+)
+def test_what_is_of_rollouts_is_found_where_there_are_none(cls: Any, key: str, value: Any) -> None:
+    config = cls(experiment_name="e", trial_name="t")
+    found = ignored_keys(put(config, key, value))
+    assert found == [key.removesuffix(".enabled")]
+
+
+def test_what_processes_are_started_by_has_an_effect_where_there_are_some() -> None:
+    config = GRPOConfig(experiment_name="e", trial_name="t")
+    for key, value in {
+        "recover.retries": 9,
+        "cluster.n_gpus_per_node": 8,
+        "actor.scheduling_spec": (SchedulingSpec(gpu=1),),
+    }.items():
+        put(config, key, value)
+    put(config, "rollout.backend", "local:d2")
+    assert ignored_keys(config) == ["cluster.n_gpus_per_node", "actor.scheduling_spec"]
+    put(config, "scheduler.type", "slurm")
+    assert ignored_keys(config) == []
+    remote = put(GRPOConfig(experiment_name="e", trial_name="t"), "rollout.request_retries", 9)
+    assert ignored_keys(remote, asks_servers=True) == []
+    assert ignored_keys(put(remote, "rollout.backend", "vllm:d1")) == []
+    single = GRPOConfig(experiment_name="e", trial_name="t")
+    put(put(single, "recover.retries", 9), "scheduler.type", "ray")
+    assert ignored_keys(single) == []
 
 
 def test_a_key_with_an_effect_there_is_not_found() -> None:

@@ -16,11 +16,13 @@ from areal.api.config.defaults import DIFFERENT_DEFAULTS
 
 EXPERIMENTS = ["GRPOConfig", "PPOConfig", "SFTConfig", "RWConfig", "DPOConfig"]
 OUR_CLASSES = {"ModelSpecConfig", "RunConfig", "VisionSpecConfig"}
-OUR_FIELDS = {"BaseExperimentConfig": {"run"}}
+# Declared here for their defaults, too; AReaL inherits them.
+OUR_FIELDS = {"BaseExperimentConfig": {"run"}, "PPOCriticConfig": {"is_critic"}}
 # Which class a key of the table of differences belongs to.
 CLASS_OF_SECTION = {
     "actor": "TrainEngineConfig",
     "cluster": "ClusterSpecConfig",
+    "critic": "PPOCriticConfig",
     "recover": "RecoverConfig",
     "rollout": "InferenceEngineConfig",
     "scheduler": "SchedulerConfig",
@@ -93,8 +95,13 @@ def test_fields_are_areals(name: str) -> None:
 
 def test_every_documented_difference_is_one() -> None:
     for (name, key), difference in DIFFERENT.items():
-        assert key in FACTS[name][1], f"{name}.{key} is no field of AReaL's"
-        assert difference.areal != difference.ours
+        owner = name
+        while key not in FACTS[owner][1]:
+            owner = FACTS[owner][0]
+            assert owner, f"{name}.{key} is no field of AReaL's"
+        fields = {field.name: field for field in dataclasses.fields(getattr(cli_args, name))}
+        assert difference.areal == eval(FACTS[owner][1][key][1], dict(NAMES))
+        assert difference.ours == default_of(fields[key]) != difference.areal
         assert difference.reason
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from typing import Any
 
 import openai
@@ -60,6 +61,15 @@ def test_rewards_reach_what_is_exported() -> None:
         client.set_reward("other", 1.0)
     with pytest.raises(ValueError, match="chat_template_type"):
         client.export_interactions("concat")
+
+
+def test_an_export_passes_rewards_on_where_it_is_asked_to() -> None:
+    _, client = made("4", "5")
+    first = ask(client, USER)
+    second = ask(client, USER, first.choices[0].message, {"role": "user", "content": "no"})
+    client.set_last_reward(1.0)
+    exported = client.export_interactions("individual", reward_discount=0.5)
+    assert {key: x.reward for key, x in exported.items()} == {first.id: 0.5, second.id: 1.0}
 
 
 def test_hf_renders_anew_and_concat_appends() -> None:
@@ -213,3 +223,25 @@ def test_a_text_that_cannot_fit_is_refused_before_it_becomes_tokens(
     monkeypatch.setattr(engine.tokenizer, "apply_chat_template", None, raising=False)
     with pytest.raises(RequestError, match="20,000 characters"):
         ask(client, {"role": "user", "content": "x" * 20_000})
+
+
+@pytest.mark.parametrize("chat_template_type", ["hf", "concat"])
+def test_others_are_answered_while_a_text_becomes_tokens(
+    chat_template_type: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    engine, client = made("4", "5", chat_template_type=chat_template_type)
+    render = engine.tokenizer.apply_chat_template
+    has_turned = threading.Event()
+
+    def slow(*args: Any, **kwargs: Any) -> Any:
+        assert has_turned.wait(5), "the event loop stands still"
+        return render(*args, **kwargs)
+
+    async def converse() -> None:
+        said = await client.chat.completions.create(messages=[USER])
+        monkeypatch.setattr(engine.tokenizer, "apply_chat_template", slow)
+        answer = {"role": "assistant", "content": said.choices[0].message.content}
+        asyncio.get_running_loop().call_later(0.01, has_turned.set)
+        await client.chat.completions.create(messages=[USER, answer, USER])
+
+    asyncio.run(converse())

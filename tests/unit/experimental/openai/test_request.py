@@ -25,6 +25,7 @@ def parsed(**params: Any) -> ChatRequest:
         ({}, {}),
         ({"max_tokens": 5}, {"max_new_tokens": 5}),
         ({"max_tokens": 5, "max_completion_tokens": 6}, {"max_new_tokens": 6}),
+        ({"max_total_tokens": 9}, {"max_tokens": 9}),
         ({"temperature": 1.5}, {"temperature": 1.5}),
         ({"temperature": 0}, {"temperature": 1.0, "greedy": True}),
         ({"top_p": 0.5, "top_k": 3}, {"top_p": 0.5, "top_k": 3}),

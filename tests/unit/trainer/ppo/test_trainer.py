@@ -13,6 +13,7 @@ import torch
 from areal.api.cli_args import GRPOConfig, load_expr_config
 from areal.api.config.presets import PRESETS
 from areal.api.errors import ConfigError, EpisodeFailureError
+from areal.engine.training.engine import PackedTrainEngine
 from areal.trainer.ppo import PPOTrainer
 from areal.trainer.run import run_training
 from areal.utils.character_tokenizer import character_tokenizer
@@ -294,17 +295,21 @@ class Solved(DigitWorkflow):
         return trajectory
 
 
+@pytest.mark.parametrize(
+    ("algorithm", "filter_fn"),
+    [("dapo", None), ("grpo", "areal.trainer.filters.has_reward_variance")],
+)
 def test_a_filter_that_lets_nothing_pass_stops_the_run_and_keeps_the_model(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, algorithm: str, filter_fn: str | None
 ) -> None:
     monkeypatch.setattr("areal.infra.workflow_executor._MAX_BARREN_ROWS", 40)
-    path = rl_yaml(tmp_path, "dapo")
+    path = rl_yaml(tmp_path, algorithm)
     config, _ = load_expr_config(["--config", str(path)], GRPOConfig)
     with (
         pytest.raises(EpisodeFailureError, match=r"rows.*dynamic_filter"),
         PPOTrainer(config) as trainer,
     ):
-        trainer.train(Solved)
+        trainer.train(Solved, dynamic_filter_fn=filter_fn)
     assert (tmp_path / "e" / "t" / "model" / "model.safetensors").is_file()
 
 
@@ -352,6 +357,17 @@ def test_a_trainer_evaluates_on_the_rows_it_is_given_alone(tmp_path: Path) -> No
     assert not evaluations(without)
     trained(rl_yaml(given, **sections), valid_dataset=get_digits_rl_dataset("", size=3))
     assert [row["stats"]["n_seqs"] for row in evaluations(given)] == [12] * 3
+
+
+def test_subclasses_find_the_engines_by_their_names(tmp_path: Path) -> None:
+    overrides = ["run.algorithm=ppo", "actor.kl_ctl=0.1", "ref={}"]
+    path = rl_yaml(tmp_path)
+    config, _ = load_expr_config(["--config", str(path), *overrides], GRPOConfig)
+    with PPOTrainer(config) as trainer:
+        assert trainer.actor.inference_engine is trainer.rollout
+        assert trainer.eval_rollout is trainer.rollout is not None
+        engines = [trainer.actor, trainer.critic, trainer.ref]
+        assert [isinstance(engine, PackedTrainEngine) for engine in engines] == [True] * 3
 
 
 def evaluations(folder: Path) -> list[dict[str, Any]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from typing import Any
 
 import pytest
@@ -72,6 +73,25 @@ def test_no_gradient_reaches_the_policies_that_it_is_compared_with() -> None:
     assert new.grad is not None
     assert prox.grad is None
     assert old.grad is None
+
+
+@pytest.mark.parametrize(
+    ("function", "parameters"),
+    [
+        (
+            cispo_loss_fn,
+            "logprobs proximal_logprobs advantages eps_clip loss_mask eps_clip_higher "
+            "old_logprobs rejection_sampling cu_seqlens",
+        ),
+        (
+            sapo_loss_fn,
+            "logprobs old_logprobs advantages tau_pos tau_neg loss_mask "
+            "importance_sampling_level cu_seqlens",
+        ),
+    ],
+)
+def test_arguments_stand_where_areals_callers_put_them(function: Any, parameters: str) -> None:
+    assert list(inspect.signature(function).parameters) == parameters.split()
 
 
 def test_sapo_and_cispo_under_their_names() -> None:
