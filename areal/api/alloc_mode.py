@@ -233,18 +233,18 @@ class ModelAllocation:
                 f"{spec!r} joins several models by '+'; give each its own `backend` "
                 "(rollout.backend, actor.backend, ...)"
             )
-        parts = re.fullmatch(r"([^:\[\]]*)(?:\[([^:\[\]]+)\])?:(.+)", text)
+        if found := re.match(r"\[[^:\[\]]+\]|:", text):
+            raise AllocationValidationError(
+                f"{spec!r} has no backend; write one of {', '.join(_BACKENDS)} before "
+                f"{found[0]!r}"
+            )
+        parts = re.fullmatch(r"([^:\[\]]+)(?:\[([^:\[\]]+)\])?:(.+)", text)
         if parts is None:
             raise InvalidAllocationModeError(
                 f"cannot read {spec!r}; write backend:dims or backend[name]:dims, such as "
                 "'fsdp:d4t2'"
             )
         backend, written_name, dims = parts.groups()
-        if not backend:
-            raise AllocationValidationError(
-                f"{spec!r} has no backend; write one of {', '.join(_BACKENDS)} before "
-                f"{text.partition(':')[0] + ':'!r}"
-            )
         if backend not in _BACKENDS:
             raise InvalidAllocationModeError(
                 f"unknown backend {backend!r} in {spec!r}{nearest_names(backend, _BACKENDS)}"

@@ -139,6 +139,9 @@ def test_strategies_are_compared_by_their_sizes() -> None:
         ("megatron:(attn:d4|ffn:e0)", AllocationValidationError, "must be at least 1, found 0"),
         ("megatron:(attn:d4|ffn:e2", InvalidAllocationModeError, "attn:d4t2"),
         ("[actor]:d4", AllocationValidationError, r"no backend; write one of archon, fsdp"),
+        ("[actor]d4", AllocationValidationError, r"no backend; .* before '\[actor\]'"),
+        ("[actor]", AllocationValidationError, "no backend"),
+        ("[]d4", InvalidAllocationModeError, "write backend:dims"),
         ("fsdp[]:d4", InvalidAllocationModeError, r"write backend:dims or backend\[name\]:dims"),
         ("fsdp[a]b:d4", InvalidAllocationModeError, r"backend\[name\]:dims"),
         (
