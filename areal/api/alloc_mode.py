@@ -235,8 +235,7 @@ class ModelAllocation:
             )
         if found := re.match(r"\[[^:\[\]]+\]|:", text):
             raise AllocationValidationError(
-                f"{spec!r} has no backend; write one of {', '.join(_BACKENDS)} before "
-                f"{found[0]!r}"
+                f"{spec!r} has no backend; write one of {', '.join(_BACKENDS)} before {found[0]!r}"
             )
         parts = re.fullmatch(r"([^:\[\]]+)(?:\[([^:\[\]]+)\])?:(.+)", text)
         if parts is None:

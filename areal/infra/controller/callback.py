@@ -26,7 +26,7 @@ from areal.infra.rpc import wire
 from areal.infra.rpc.rpc_server import RpcServer
 from areal.utils.network import gethostip
 
-_START_TIMEOUT_S = 30.0
+_STOP_TIMEOUT_S = 30.0
 _CONNECT_TIMEOUT_S = 10.0
 _ATTEMPTS = 3
 _RETRY_DELAY_S = 0.5
@@ -73,18 +73,14 @@ class CallbackServer:
 
     def start(self) -> str:
         """Start serving and return the address."""
-        self._thread.start()
-        host, port = self._run(self._server.start(self._host, 0))
+        host, port = self._thread.start_with(self._server.start(self._host, 0))
         return f"{gethostip() if host == '0.0.0.0' else host}:{port}"
 
     def stop(self) -> None:
         """Stop serving; the engine is left as it is."""
-        self._run(self._server.stop())
+        stopping = asyncio.run_coroutine_threadsafe(self._server.stop(), self._thread.loop)
+        stopping.result(_STOP_TIMEOUT_S)
         self._thread.stop()
-
-    def _run(self, coroutine: Any) -> Any:
-        loop = self._thread.loop
-        return asyncio.run_coroutine_threadsafe(coroutine, loop).result(_START_TIMEOUT_S)
 
 
 @dataclass
