@@ -293,6 +293,12 @@ class CommandScheduler(Scheduler):
             raise WorkerNotFoundError(f"there are no workers of role {role!r}; known: {known}")
         return [process.name for process in self._processes[role]]
 
+    def _neighbour(self, command: Command) -> Process | None:
+        """Return the process whose place a command shares, if it shares one."""
+        role = (command.beside or "").rpartition("/")[0]
+        near = self._processes.get(role, [])
+        return next((process for process in near if process.name == command.beside), None)
+
     def _check_alive(self, role: str) -> None:
         for process in self._processes[role]:
             code = process.exit_code()

@@ -276,14 +276,12 @@ class SlurmScheduler(CommandScheduler):
         self._container_type = container_type
         self._mounts = container_mounts
         self._srun_options = srun_additional_args
-        self._tasks: dict[str, SlurmProcess] = {}
         self._submitted: list[Future[BatchJob]] = []
         self._repository.add(_LAUNCHER, os.getpid(), keepalive_ttl=_ALIVE_S)
 
     def start(self, role: str, commands: Sequence[Command], together: bool = True) -> list[Process]:
         processes = [SlurmProcess(command, self) for command in commands]
         self.submit(role, processes, together)
-        self._tasks |= {process.name: process for process in processes}
         return list(processes)
 
     def submit(
@@ -312,7 +310,7 @@ class SlurmScheduler(CommandScheduler):
         first = processes[0].command
         tasks = folder / f"{role}.sh"
         tasks.write_text(tasks_file(processes))
-        near = self._tasks.get(first.beside or "")
+        near: Any = self._neighbour(first)
         if near is not None and near.job is not None:
             job: _Job = self._step(role, near.job.id, tasks, processes)
         else:
@@ -382,12 +380,6 @@ class SlurmScheduler(CommandScheduler):
             if submitted.exception() is None and not submitted.result().is_over():
                 submitted.result().cancel()
         super().close()
-
-    def delete_workers(self, role: str | None = None, reverse_order: bool = False) -> None:
-        ids = [process.name for process in self._processes.get(role or "", [])]
-        super().delete_workers(role, reverse_order)
-        for each in ids:
-            self._tasks.pop(each, None)
 
 
 def _submit(batch: Path) -> BatchJob:
