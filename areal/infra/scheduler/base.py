@@ -26,7 +26,8 @@ import httpx
 
 from areal.api.cli_args import SchedulingSpec
 from areal.api.scheduler_api import Job, Scheduler, Worker
-from areal.infra.launch import KEY_VARIABLE, Process
+from areal.infra.launch import KEY_VARIABLE
+from areal.infra.managed_process import Process
 from areal.infra.rpc import wire
 from areal.infra.scheduler.exceptions import (
     EngineCallError,

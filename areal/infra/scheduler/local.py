@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from areal.infra.launch import Process, visible_devices
-from areal.infra.managed_process import ManagedProcess
+from areal.infra.launch import visible_devices
+from areal.infra.managed_process import ManagedProcess, Process
 from areal.infra.scheduler.base import Command, CommandScheduler
 from areal.infra.scheduler.exceptions import GPUAllocationError, WorkerCreationError
 

@@ -17,8 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from areal.api.cli_args import SchedulingSpec
 from areal.api.errors import ConfigError
-from areal.infra.launch import Process
-from areal.infra.managed_process import ManagedProcess, read_end
+from areal.infra.managed_process import ManagedProcess, Process
 from areal.infra.scheduler.base import Command, CommandScheduler
 from areal.infra.scheduler.exceptions import WorkerCreationError
 
@@ -70,7 +69,7 @@ class _Watcher:
         return os.environ.get("CUDA_VISIBLE_DEVICES")
 
 
-class RayProcess:
+class RayProcess(Process):
     """A command on some node of the cluster.
 
     Args:
@@ -89,9 +88,7 @@ class RayProcess:
         environment: dict[str, str],
         neighbour: RayProcess | None,
     ) -> None:
-        self.name = command.name
-        self.num_starts = 0
-        self.started_at = 0.0
+        super().__init__(command.name, command.log_path)
         self.group, self.index = group, index
         self._command = command
         self._environment = environment
@@ -125,8 +122,7 @@ class RayProcess:
         )
         self._code = None
         self._started = self._watcher.start.remote(self._command, environment, os.getcwd())
-        self.num_starts += 1
-        self.started_at = time.monotonic()
+        self._note_start()
 
     def obstacle(self, timeout_s: float) -> str | None:
         """Wait until it runs, and return what keeps it from that, else None.
@@ -174,17 +170,11 @@ class RayProcess:
             return _KILLED
         return code
 
-    def last_words(self) -> str:
-        """Return the end of its log."""
-        return read_end(self._command.log_path)
-
     def signal(self, number: int) -> None:
-        """Send a signal to the command and all of its group."""
         if self.exit_code() is None:
             self._tell("signal", number)
 
     def terminate(self) -> None:
-        """Ask the command itself to end."""
         if self.exit_code() is None:
             self._tell("terminate")
 
@@ -199,7 +189,6 @@ class RayProcess:
             logger.info("%s is gone already", self.name)
 
     def stop(self, grace_s: float = 10.0) -> None:
-        """End it and its watcher."""
         import ray
 
         if self._watcher is None:
