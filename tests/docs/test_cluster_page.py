@@ -12,9 +12,9 @@ import pytest
 
 from areal.api import FinetuneSpec, WeightUpdateMeta
 from areal.api.cli_args import GRPOConfig, load_expr_config
-from areal.utils.hf_utils import load_hf_tokenizer
 from areal.workflow.rlvr import RLVRWorkflow
 from tests.docs.test_claims import blocks_and_prose
+from tests.fakes import tiny_tokenizer
 from tests.integration.areal.conftest import command, environment
 from tests.scheduler_kinds import ray_cluster, slurm_programs
 from tests.tiny_models import tiny_model
@@ -46,7 +46,7 @@ def test_the_page_has_a_command_for_each_scheduler() -> None:
     assert {kind_of(line) for line in COMMANDS} == {"local", "ray", "slurm"}
 
 
-@pytest.mark.parametrize("line", map(marked, dict.fromkeys(COMMANDS)))
+@pytest.mark.parametrize("line", [marked(line) for line in dict.fromkeys(COMMANDS)])
 def test_a_command_trains(line: str, tmp_path: Path) -> None:
     folder = tmp_path / "run"
     model = {**MODEL, "num_key_value_heads": 2}
@@ -77,7 +77,8 @@ def test_engines_behind_controllers(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     (block,) = (each for each in BLOCKS if "as_controller" in each.text)
     model = tmp_path / "model"
     tiny_model("qwen3").save_pretrained(model)
-    tokenizer = load_hf_tokenizer(str(model))
+    tokenizer = tiny_tokenizer(MODEL["characters"])
+    tokenizer.save_pretrained(model)
     path = rl_yaml(tmp_path, actor={"path": str(model), "backend": "fsdp:d1"})
     config = load_expr_config(["--config", str(path), *SMALL], GRPOConfig)[0]
     names: dict[str, Any] = {
