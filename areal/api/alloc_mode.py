@@ -404,13 +404,13 @@ def _check_hybrid(attention: ParallelStrategy, experts: dict[str, int], spec: st
 
 def _parse_dims(backend: str, dims: str, spec: str, letters: str | None = None) -> dict[str, int]:
     letters = letters or _BACKENDS[backend].letters
-    if not re.fullmatch(r"([a-z]\d+)+", dims):
+    if not re.fullmatch(r"([a-z][0-9]+)+", dims):
         raise InvalidAllocationModeError(
             f"cannot read {dims!r} in {spec!r}; write letters with numbers, such as d4t2"
         )
     sizes: dict[str, int] = {}
     # As a dict, the last of a repeated letter.
-    for letter, number in dict(re.findall(r"([a-z])(\d+)", dims)).items():
+    for letter, number in dict(re.findall(r"([a-z])([0-9]+)", dims)).items():
         if letter not in _FIELD_OF_LETTER:
             known = ", ".join(_FIELD_OF_LETTER)
             raise InvalidAllocationModeError(

@@ -124,6 +124,7 @@ def test_strategies_are_compared_by_their_sizes() -> None:
         ("fsdp:4d", InvalidAllocationModeError, "cannot read '4d'"),
         ("fsdp:d4,t2", InvalidAllocationModeError, "cannot read 'd4,t2'"),
         ("fsdp:d", InvalidAllocationModeError, "cannot read 'd'"),
+        ("fsdp:d\u0664", InvalidAllocationModeError, "cannot read 'd\u0664'"),  # an Arabic 4
         ("fsdp:d-1", InvalidAllocationModeError, "cannot read 'd-1'"),
         ("fsdp:x4", InvalidAllocationModeError, "unknown dimension 'x'"),
         ("fsdp:d0", AllocationValidationError, "data_parallel_size must be at least 1, found 0"),
