@@ -30,9 +30,9 @@ RAY_SETTINGS = {
 TIMEOUT_S = 60.0
 
 
-def until(condition: Callable[[], Any]) -> None:
+def until(condition: Callable[[], Any], timeout_s: float = TIMEOUT_S) -> None:
     """Wait until a condition holds."""
-    give_up_at = time.monotonic() + TIMEOUT_S
+    give_up_at = time.monotonic() + timeout_s
     while not condition():
         assert time.monotonic() < give_up_at
         time.sleep(0.05)

@@ -233,18 +233,17 @@ class ModelAllocation:
                 f"{spec!r} joins several models by '+'; give each its own `backend` "
                 "(rollout.backend, actor.backend, ...)"
             )
-        parts = re.fullmatch(r"([^:\[\]]*)(?:\[([^:\[\]]+)\])?:(.+)", text)
+        if found := re.match(r"\[[^:\[\]]+\]|:", text):
+            raise AllocationValidationError(
+                f"{spec!r} has no backend; write one of {', '.join(_BACKENDS)} before {found[0]!r}"
+            )
+        parts = re.fullmatch(r"([^:\[\]]+)(?:\[([^:\[\]]+)\])?:(.+)", text)
         if parts is None:
             raise InvalidAllocationModeError(
                 f"cannot read {spec!r}; write backend:dims or backend[name]:dims, such as "
                 "'fsdp:d4t2'"
             )
         backend, written_name, dims = parts.groups()
-        if not backend:
-            raise AllocationValidationError(
-                f"{spec!r} has no backend; write one of {', '.join(_BACKENDS)} before "
-                f"{text.partition(':')[0] + ':'!r}"
-            )
         if backend not in _BACKENDS:
             raise InvalidAllocationModeError(
                 f"unknown backend {backend!r} in {spec!r}{nearest_names(backend, _BACKENDS)}"
@@ -405,13 +404,13 @@ def _check_hybrid(attention: ParallelStrategy, experts: dict[str, int], spec: st
 
 def _parse_dims(backend: str, dims: str, spec: str, letters: str | None = None) -> dict[str, int]:
     letters = letters or _BACKENDS[backend].letters
-    if not re.fullmatch(r"([a-z]\d+)+", dims):
+    if not re.fullmatch(r"([a-z][0-9]+)+", dims):
         raise InvalidAllocationModeError(
             f"cannot read {dims!r} in {spec!r}; write letters with numbers, such as d4t2"
         )
     sizes: dict[str, int] = {}
     # As a dict, the last of a repeated letter.
-    for letter, number in dict(re.findall(r"([a-z])(\d+)", dims)).items():
+    for letter, number in dict(re.findall(r"([a-z])([0-9]+)", dims)).items():
         if letter not in _FIELD_OF_LETTER:
             known = ", ".join(_FIELD_OF_LETTER)
             raise InvalidAllocationModeError(

@@ -312,10 +312,7 @@ class WeightFileServer:
         self._root = root
         self._api_key = api_key
         self._thread = LoopThread("areal-weight-files")
-        self._thread.start()
-        self._runner, self.url = asyncio.run_coroutine_threadsafe(
-            self._listen(host), self._thread.loop
-        ).result()
+        self._runner, self.url = self._thread.start_with(self._listen(host))
 
     async def _listen(self, host: str) -> tuple[web.AppRunner, str]:
         app = web.Application(middlewares=[self._check_key])

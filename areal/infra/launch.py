@@ -17,10 +17,10 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
-from typing import Any, Protocol
+from typing import Any
 
 from areal.api.errors import ArealError, RankError
-from areal.infra.managed_process import PARENT_VARIABLE, ManagedProcess
+from areal.infra.managed_process import PARENT_VARIABLE, ManagedProcess, Process
 from areal.utils.network import reserve_ports
 
 logger = logging.getLogger("Launcher")
@@ -41,32 +41,6 @@ PORT = "{port}"
 _LOOK_EVERY_S = 0.2
 # A server that lived so long is not counted against the restarts of one that cannot start.
 _SETTLED_S = 60.0
-
-
-class Process(Protocol):
-    """A command that can be started again, wherever it runs."""
-
-    name: str
-    num_starts: int
-    started_at: float
-
-    def start(self) -> None:
-        """Start it."""
-
-    def exit_code(self) -> int | None:
-        """Return how it ended, negative for a signal; None while it runs."""
-
-    def last_words(self) -> str:
-        """Return the end of its log."""
-
-    def terminate(self) -> None:
-        """Ask the command itself to end, which ends in order what it started."""
-
-    def signal(self, number: int) -> None:
-        """Send a signal to it and all that it started."""
-
-    def stop(self, grace_s: float = 10.0) -> None:
-        """End it: politely first, by force after ``grace_s`` seconds."""
 
 
 class LaunchError(ArealError, RuntimeError):

@@ -10,10 +10,11 @@ import threading
 import time
 import traceback
 from collections import deque
-from collections.abc import Awaitable, Callable, Sequence
-from typing import Any
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from typing import Any, TypeVar
 
 AsyncFunction = Callable[..., Awaitable[Any]]
+T = TypeVar("T")
 
 _CANCEL_AGAIN_AFTER_S = 0.1
 
@@ -54,6 +55,15 @@ class LoopThread:
         self._thread = threading.Thread(target=self._run, name=self._name, daemon=True)
         self._thread.start()
         self._ready.wait()
+
+    def start_with(self, coroutine: Coroutine[Any, Any, T]) -> T:
+        """Start the thread and return what a coroutine does in it; if that raises, end it again."""
+        self.start()
+        try:
+            return asyncio.run_coroutine_threadsafe(coroutine, self.loop).result()
+        except BaseException:
+            self.stop()
+            raise
 
     def is_current(self) -> bool:
         """Return True in the thread of the loop."""

@@ -186,6 +186,7 @@ class NameRecordRepository(ABC):
             names = sorted(self._owned)
             self._owned.clear()
             self._kept_alive.clear()
+        self._wake.set()
         for name in names:
             self._remove(name)
 
@@ -230,13 +231,19 @@ class NameRecordRepository(ABC):
             self._kept_alive.pop(name, None)
 
     def _refresh_all(self) -> float | None:
-        """Refresh what is kept alive, and return after how many seconds to do so again."""
+        """Refresh what is kept alive, and return after how many seconds to do so again.
+
+        None where there is nothing: the thread that asks is then no longer the keeper.
+        """
         with self._lock:
             kept = dict(self._kept_alive)
+            if not kept:
+                self._keeper = None
+                return None
         for name in kept:
             with contextlib.suppress(OSError):
                 self._refresh(name)
-        return min(kept.values()) / _REFRESHES_PER_TTL if kept else None
+        return min(kept.values()) / _REFRESHES_PER_TTL
 
 
 def _keep_alive(reference: weakref.ref[NameRecordRepository], wake: threading.Event) -> None:
@@ -244,8 +251,10 @@ def _keep_alive(reference: weakref.ref[NameRecordRepository], wake: threading.Ev
     while (repository := reference()) is not None:
         pause_s = repository._refresh_all()
         del repository
+        if pause_s is None:
+            return
         # A repository that is dropped is noticed at the latest after a minute.
-        wake.wait(min(pause_s or 60.0, 60.0))
+        wake.wait(min(pause_s, 60.0))
         wake.clear()
 
 

@@ -134,12 +134,9 @@ class InferenceServer:
         Raises:
             ConfigError: The port is taken, or the address is not this machine's.
         """
-        self._thread.start()
-        listening = asyncio.run_coroutine_threadsafe(self._listen(), self._thread.loop)
         try:
-            host, port = listening.result()
-        except OSError as error:
-            self._thread.stop()
+            host, port = self._thread.start_with(self._listen())
+        except (OSError, OverflowError) as error:  # the second of a number that is no port
             raise ConfigError(
                 f"cannot listen on {self._place[0]}:{self._place[1]}, which is taken or not this "
                 "machine's; choose another port, or 0 for a free one"

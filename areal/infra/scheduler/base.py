@@ -26,7 +26,8 @@ import httpx
 
 from areal.api.cli_args import SchedulingSpec
 from areal.api.scheduler_api import Job, Scheduler, Worker
-from areal.infra.launch import KEY_VARIABLE, Process
+from areal.infra.launch import KEY_VARIABLE
+from areal.infra.managed_process import Process
 from areal.infra.rpc import wire
 from areal.infra.scheduler.exceptions import (
     EngineCallError,
@@ -292,6 +293,12 @@ class CommandScheduler(Scheduler):
             known = ", ".join(self._processes) or "none"
             raise WorkerNotFoundError(f"there are no workers of role {role!r}; known: {known}")
         return [process.name for process in self._processes[role]]
+
+    def _neighbour(self, command: Command) -> Process | None:
+        """Return the process whose place a command shares, if it shares one."""
+        role = (command.beside or "").rpartition("/")[0]
+        near = self._processes.get(role, [])
+        return next((process for process in near if process.name == command.beside), None)
 
     def _check_alive(self, role: str) -> None:
         for process in self._processes[role]:

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from areal.infra.launch import Process, visible_devices
-from areal.infra.managed_process import ManagedProcess
+from areal.infra.launch import visible_devices
+from areal.infra.managed_process import ManagedProcess, Process
 from areal.infra.scheduler.base import Command, CommandScheduler
 from areal.infra.scheduler.exceptions import GPUAllocationError, WorkerCreationError
 
@@ -51,10 +51,12 @@ class LocalScheduler(CommandScheduler):
                 process = ManagedProcess(command.name, command.argv, environment, command.log_path)
                 process.start()
                 started.append(process)
-        except OSError as error:
+        except BaseException as error:
             for process in started:
                 process.stop()
-            raise WorkerCreationError(f"role {role!r} cannot be started: {error}") from error
+            if isinstance(error, OSError):
+                raise WorkerCreationError(f"role {role!r} cannot be started: {error}") from error
+            raise
         return started
 
     def _place(self, command: Command) -> list[str]:

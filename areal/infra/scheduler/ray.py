@@ -17,8 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from areal.api.cli_args import SchedulingSpec
 from areal.api.errors import ConfigError
-from areal.infra.launch import Process
-from areal.infra.managed_process import ManagedProcess, read_end
+from areal.infra.managed_process import ManagedProcess, Process
 from areal.infra.scheduler.base import Command, CommandScheduler
 from areal.infra.scheduler.exceptions import WorkerCreationError
 
@@ -62,26 +61,15 @@ class _Watcher:
             return str(error)
         return None
 
-    def exit_code(self) -> int | None:
-        return None if self._process is None else self._process.exit_code()
-
-    def signal(self, number: int) -> None:
-        if self._process is not None:
-            self._process.signal(number)
-
-    def terminate(self) -> None:
-        if self._process is not None:
-            self._process.terminate()
-
-    def stop(self, grace_s: float) -> None:
-        if self._process is not None:
-            self._process.stop(grace_s)
+    def call(self, method: str, *args: Any) -> Any:
+        """Call a method of the process that it watches."""
+        return None if self._process is None else getattr(self._process, method)(*args)
 
     def devices(self) -> str | None:
         return os.environ.get("CUDA_VISIBLE_DEVICES")
 
 
-class RayProcess:
+class RayProcess(Process):
     """A command on some node of the cluster.
 
     Args:
@@ -100,9 +88,7 @@ class RayProcess:
         environment: dict[str, str],
         neighbour: RayProcess | None,
     ) -> None:
-        self.name = command.name
-        self.num_starts = 0
-        self.started_at = 0.0
+        super().__init__(command.name, command.log_path)
         self.group, self.index = group, index
         self._command = command
         self._environment = environment
@@ -136,8 +122,7 @@ class RayProcess:
         )
         self._code = None
         self._started = self._watcher.start.remote(self._command, environment, os.getcwd())
-        self.num_starts += 1
-        self.started_at = time.monotonic()
+        self._note_start()
 
     def obstacle(self, timeout_s: float) -> str | None:
         """Wait until it runs, and return what keeps it from that, else None.
@@ -176,7 +161,8 @@ class RayProcess:
             if (obstacle := ray.get(self._started)) is not None:
                 logger.warning("%s does not start: %s", self.name, obstacle)
                 return 1
-            code: int | None = ray.get(self._watcher.exit_code.remote(), timeout=_ANSWER_TIMEOUT_S)
+            asked = self._watcher.call.remote("exit_code")
+            code: int | None = ray.get(asked, timeout=_ANSWER_TIMEOUT_S)
         except (ray.exceptions.GetTimeoutError, ray.exceptions.ActorUnavailableError):
             return None  # Ray has still to find out
         except ray.exceptions.RayError as error:
@@ -184,38 +170,30 @@ class RayProcess:
             return _KILLED
         return code
 
-    def last_words(self) -> str:
-        """Return the end of its log."""
-        return read_end(self._command.log_path)
-
     def signal(self, number: int) -> None:
-        """Send a signal to the command and all of its group."""
-        self._tell("signal", number)
+        if self.exit_code() is None:
+            self._tell("signal", number)
 
     def terminate(self) -> None:
-        """Ask the command itself to end."""
-        self._tell("terminate")
+        if self.exit_code() is None:
+            self._tell("terminate")
 
-    def _tell(self, method: str, *args: Any) -> None:
-        import ray
-
-        if self._watcher is None or self.exit_code() is not None:
-            return
-        try:
-            ray.get(getattr(self._watcher, method).remote(*args), timeout=_ANSWER_TIMEOUT_S)
-        except ray.exceptions.RayError:
-            logger.info("%s is gone already", self.name)
-
-    def stop(self, grace_s: float = 10.0) -> None:
-        """End it and its watcher."""
+    def _tell(self, method: str, *args: Any, timeout_s: float = _ANSWER_TIMEOUT_S) -> None:
         import ray
 
         if self._watcher is None:
             return
         try:
-            ray.get(self._watcher.stop.remote(grace_s), timeout=grace_s + _ANSWER_TIMEOUT_S)
+            ray.get(self._watcher.call.remote(method, *args), timeout=timeout_s)
         except ray.exceptions.RayError:
             logger.info("%s is gone already", self.name)
+
+    def stop(self, grace_s: float = 10.0) -> None:
+        import ray
+
+        if self._watcher is None:
+            return
+        self._tell("stop", grace_s, timeout_s=grace_s + _ANSWER_TIMEOUT_S)
         # What the watcher has not ended, the kernel ends with it.
         ray.kill(self._watcher)
         self._watcher = None
@@ -244,7 +222,6 @@ class RayScheduler(CommandScheduler):
         )
         self._owns_cluster = connect()
         self._groups: dict[str, PlacementGroup] = {}
-        self._places: dict[str, RayProcess] = {}
         self._environment = {
             name: value
             for name, value in os.environ.items()
@@ -262,7 +239,7 @@ class RayScheduler(CommandScheduler):
                     f"{command.name} asks for {command.spec.gpu} devices and a node has "
                     f"{self.n_gpus_per_node} (cluster.n_gpus_per_node); split it into several"
                 )
-        neighbours = [self._places.get(command.beside or "") for command in commands]
+        neighbours: list[Any] = [self._neighbour(command) for command in commands]
         apart = [c for c, near in zip(commands, neighbours, strict=True) if near is None]
         if apart:
             # What can do without each other shall not be lost together.
@@ -278,16 +255,18 @@ class RayScheduler(CommandScheduler):
             )
             for command, near in zip(commands, neighbours, strict=True)
         ]
-        for process in processes:
-            process.start()
-        obstacles = [process.obstacle(self._startup_timeout) for process in processes]
-        trouble = [f"{p.name}: {o}" for p, o in zip(processes, obstacles, strict=True) if o]
-        if trouble:
+        try:
+            for process in processes:
+                process.start()
+            obstacles = [process.obstacle(self._startup_timeout) for process in processes]
+            trouble = [f"{p.name}: {o}" for p, o in zip(processes, obstacles, strict=True) if o]
+            if trouble:
+                raise WorkerCreationError("; ".join(trouble))
+        except Exception:
             for process in processes:
                 process.stop()
             self._free(role)
-            raise WorkerCreationError("; ".join(trouble))
-        self._places |= {process.name: process for process in processes}
+            raise
         return list(processes)
 
     def _reserve(self, role: str, specs: Sequence[SchedulingSpec], strategy: str) -> PlacementGroup:
@@ -323,11 +302,7 @@ class RayScheduler(CommandScheduler):
         return group
 
     def delete_workers(self, role: str | None = None, reverse_order: bool = False) -> None:
-        names = [] if role is None else [name for name in self._processes if name == role]
-        ids = [process.name for name in names for process in self._processes[name]]
         super().delete_workers(role, reverse_order)
-        for each in ids:
-            self._places.pop(each, None)
         if role is not None:
             self._free(role)
 

@@ -12,12 +12,11 @@ import time
 from collections.abc import Sequence
 from concurrent.futures import Future
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from areal.api.cli_args import SchedulingSpec
 from areal.api.errors import ConfigError
-from areal.infra.launch import Process
-from areal.infra.managed_process import PARENT_VARIABLE, ManagedProcess, read_end
+from areal.infra.managed_process import PARENT_VARIABLE, ManagedProcess, Process
 from areal.infra.scheduler.base import Command, CommandScheduler
 from areal.infra.scheduler.exceptions import WorkerCreationError
 
@@ -65,20 +64,6 @@ code=$?
 kill "$watcher"
 exit "$code"
 """
-
-
-class _Job(Protocol):
-    """Several tasks that Slurm runs."""
-
-    id: str
-
-    def is_over(self) -> bool: ...
-
-    def end_state(self) -> str: ...
-
-    def signal(self, number: int) -> None: ...
-
-    def cancel(self) -> None: ...
 
 
 class BatchJob:
@@ -160,7 +145,7 @@ class StepJob:
         self._process.stop()
 
 
-class SlurmProcess:
+class SlurmProcess(Process):
     """One task of a job.
 
     Args:
@@ -169,11 +154,9 @@ class SlurmProcess:
     """
 
     def __init__(self, command: Command, scheduler: SlurmScheduler) -> None:
-        self.name = command.name
-        self.num_starts = 0
-        self.started_at = 0.0
+        super().__init__(command.name, command.log_path)
         self.command = command
-        self.job: _Job | None = None
+        self.job: BatchJob | StepJob | None = None
         self._scheduler = scheduler
         self._code: int | None = None  # of one that noted nothing
 
@@ -214,21 +197,14 @@ class SlurmProcess:
             return None
         return int(text) if text else None
 
-    def last_words(self) -> str:
-        """Return the end of its log."""
-        return read_end(self.command.log_path)
-
     def signal(self, number: int) -> None:
-        """Send a signal to all tasks of its job."""
         if self.job is not None and self.exit_code() is None:
             self.job.signal(number)
 
     def terminate(self) -> None:
-        """Tell all tasks of its job to end."""
         self.signal(signal.SIGTERM)
 
     def stop(self, grace_s: float = 10.0) -> None:
-        """End its job."""
         give_up_at = time.monotonic() + grace_s
         if self.job is None or self.job.is_over():
             return
@@ -276,14 +252,12 @@ class SlurmScheduler(CommandScheduler):
         self._container_type = container_type
         self._mounts = container_mounts
         self._srun_options = srun_additional_args
-        self._tasks: dict[str, SlurmProcess] = {}
         self._submitted: list[Future[BatchJob]] = []
         self._repository.add(_LAUNCHER, os.getpid(), keepalive_ttl=_ALIVE_S)
 
     def start(self, role: str, commands: Sequence[Command], together: bool = True) -> list[Process]:
         processes = [SlurmProcess(command, self) for command in commands]
         self.submit(role, processes, together)
-        self._tasks |= {process.name: process for process in processes}
         return list(processes)
 
     def submit(
@@ -312,16 +286,15 @@ class SlurmScheduler(CommandScheduler):
         first = processes[0].command
         tasks = folder / f"{role}.sh"
         tasks.write_text(tasks_file(processes))
-        near = self._tasks.get(first.beside or "")
+        near: Any = self._neighbour(first)
         if near is not None and near.job is not None:
-            job: _Job = self._step(role, near.job.id, tasks, processes)
+            job: BatchJob | StepJob = self._step(role, near.job.id, tasks, processes)
         else:
             job = self._batch(role, folder, tasks, processes, together, is_part)
         for process in processes:
             process.job = job
             process._code = None
-            process.num_starts += 1
-            process.started_at = time.monotonic()
+            process._note_start()
 
     def _step(
         self, role: str, job_id: str, tasks: Path, processes: Sequence[SlurmProcess]
@@ -382,12 +355,6 @@ class SlurmScheduler(CommandScheduler):
             if submitted.exception() is None and not submitted.result().is_over():
                 submitted.result().cancel()
         super().close()
-
-    def delete_workers(self, role: str | None = None, reverse_order: bool = False) -> None:
-        ids = [process.name for process in self._processes.get(role or "", [])]
-        super().delete_workers(role, reverse_order)
-        for each in ids:
-            self._tasks.pop(each, None)
 
 
 def _submit(batch: Path) -> BatchJob:

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 from click.testing import CliRunner
 
@@ -25,7 +26,7 @@ from tests.integration.areal.test_launch import (
     start_script,
     wait_until,
 )
-from tests.scheduler_kinds import ray_cluster, slurm_programs
+from tests.scheduler_kinds import RAY_SETTINGS, ray_cluster, slurm_programs, started_by_hand, until
 from tests.tiny_runs import rl_yaml, train_stats
 
 SMALL = [{"cpu": 1, "mem": 1}]
@@ -216,5 +217,35 @@ def test_a_node_of_ray_that_goes_costs_no_row(
         cluster.add_node(num_cpus=2, num_gpus=0, memory=64 << 30, object_store_memory=80 << 20)
         output = finish(launcher)
     assert "starting it again" in output
+    assert_same_steps(tmp_path, undisturbed)
+    assert not running(tmp_path)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_the_head_node_of_ray_that_is_started_again_goes_on_with_the_run(
+    tmp_path: Path, undisturbed: list[Any]
+) -> None:
+    write_config(tmp_path, "ray")
+    with pytest.MonkeyPatch.context() as patch:
+        for name in RAY_SETTINGS:
+            patch.delenv(name, raising=False)
+        # Ray's own patience is a minute; after it Ray ends the launcher.
+        patch.setenv("RAY_gcs_rpc_server_reconnect_timeout_s", "5")
+        with started_by_hand(tmp_path) as (head, scratch):
+            patch.setenv("RAY_TMPDIR", scratch)
+            launcher = start(tmp_path)
+            wait_until(lambda: has_step(tmp_path, 2), launcher, "two steps are done")
+            for each in [*psutil.Process(head.pid).children(recursive=True), head]:
+                each.kill()
+            output = launcher.communicate(timeout=TIMEOUT_S)[0]
+        assert launcher.returncode == 1, output
+        until(lambda: not running(tmp_path))
+        assert len(train_stats(tmp_path)) < STEPS
+        (tmp_path / "again").mkdir()
+        with started_by_hand(tmp_path / "again") as (_, scratch):
+            patch.setenv("RAY_TMPDIR", scratch)
+            output = finish(start(tmp_path))
+    assert "resuming from step" in output
     assert_same_steps(tmp_path, undisturbed)
     assert not running(tmp_path)

@@ -124,6 +124,7 @@ def test_strategies_are_compared_by_their_sizes() -> None:
         ("fsdp:4d", InvalidAllocationModeError, "cannot read '4d'"),
         ("fsdp:d4,t2", InvalidAllocationModeError, "cannot read 'd4,t2'"),
         ("fsdp:d", InvalidAllocationModeError, "cannot read 'd'"),
+        ("fsdp:d\u0664", InvalidAllocationModeError, "cannot read 'd\u0664'"),  # an Arabic 4
         ("fsdp:d-1", InvalidAllocationModeError, "cannot read 'd-1'"),
         ("fsdp:x4", InvalidAllocationModeError, "unknown dimension 'x'"),
         ("fsdp:d0", AllocationValidationError, "data_parallel_size must be at least 1, found 0"),
@@ -139,6 +140,9 @@ def test_strategies_are_compared_by_their_sizes() -> None:
         ("megatron:(attn:d4|ffn:e0)", AllocationValidationError, "must be at least 1, found 0"),
         ("megatron:(attn:d4|ffn:e2", InvalidAllocationModeError, "attn:d4t2"),
         ("[actor]:d4", AllocationValidationError, r"no backend; write one of archon, fsdp"),
+        ("[actor]d4", AllocationValidationError, r"no backend; .* before '\[actor\]'"),
+        ("[actor]", AllocationValidationError, "no backend"),
+        ("[]d4", InvalidAllocationModeError, "write backend:dims"),
         ("fsdp[]:d4", InvalidAllocationModeError, r"write backend:dims or backend\[name\]:dims"),
         ("fsdp[a]b:d4", InvalidAllocationModeError, r"backend\[name\]:dims"),
         (

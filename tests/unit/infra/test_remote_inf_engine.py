@@ -370,6 +370,27 @@ def test_named_servers_join_and_leave_with_their_names(monkeypatch: pytest.Monke
             server.stop()
 
 
+def test_as_many_named_servers_are_waited_for_as_the_backend_has(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(name_resolve, "DEFAULT_REPOSITORY", MemoryNameRecordRepository())
+    servers = [FakeSGLang(), FakeSGLang()]
+    root = names.gen_servers("e", "t")
+    name_resolve.add(f"{root}/0", servers[0].start())
+    later = threading.Timer(0.3, lambda: name_resolve.add(f"{root}/1", servers[1].start()))
+    config = InferenceEngineConfig(experiment_name="e", trial_name="t", backend="sglang:d2")
+    engine = RemoteInfEngine(config, SGLangBackend())
+    later.start()
+    try:
+        engine.initialize()
+        assert set(engine.addresses) == {server.address for server in servers}
+    finally:
+        later.join()
+        engine.destroy()
+        for server in servers:
+            server.stop()
+
+
 @pytest.mark.parametrize(("fake", "backend"), KINDS)
 def test_an_answer_goes_on_through_an_update_with_the_versions_of_its_tokens(
     scene_of: MakeScene, fake: type[FakeServer], backend: type[Any]

@@ -73,13 +73,7 @@ class ProxyServer:
         Raises:
             OSError: The port is taken.
         """
-        self._thread.start()
-        try:
-            future = asyncio.run_coroutine_threadsafe(self._listen(), self._thread.loop)
-            host, port = future.result()
-        except BaseException:
-            self._thread.stop()
-            raise
+        host, port = self._thread.start_with(self._listen())
         return f"http://{host}:{port}"
 
     def stop(self) -> None:

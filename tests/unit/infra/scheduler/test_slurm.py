@@ -148,6 +148,28 @@ def test_the_key_is_for_the_owner_alone(tmp_path: Path) -> None:
         scheduler.close()
 
 
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        ({}, "srun --unbuffered --ntasks=1 apptainer exec --bind /a:/b /i.sif bash "),
+        ({"container_type": "none"}, "srun --unbuffered --ntasks=1 bash "),
+        (
+            {"container_mounts": "/c:/d", "srun_additional_args": "--mpi=none"},
+            "srun --mpi=none --ntasks=1 apptainer exec --bind /c:/d /i.sif bash ",
+        ),
+    ],
+)
+def test_a_specification_counts_where_the_scheduler_was_given_nothing_else(
+    tmp_path: Path, options: dict[str, str], expected: str
+) -> None:
+    with slurm_programs(tmp_path):
+        scheduler = make(tmp_path, **options)
+        spec = {"image": "/i.sif", "mount": "/a:/b", "srun_additional_args": "--unbuffered"}
+        scheduler.create_workers(job(**spec))
+        assert expected in (scheduler.log_dir / "slurm" / "a.sbatch").read_text()
+        scheduler.close()
+
+
 def test_what_sbatch_refuses_has_its_reason(tmp_path: Path) -> None:
     with slurm_programs(tmp_path):
         scheduler = make(tmp_path)
