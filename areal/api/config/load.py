@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
+import functools
 import os
 import tempfile
 from collections.abc import Sequence
@@ -151,6 +152,14 @@ def _read_argv(argv: Sequence[str]) -> sources.ConfigText:
     return sources.ConfigText.read(known.config, known.overrides)
 
 
+@functools.cache
+def _defaults(cls: type[experiment.BaseExperimentConfig]) -> DictConfig:
+    """Return the defaults of a class, which a merge copies: to build them is half of a load."""
+    from omegaconf import OmegaConf
+
+    return OmegaConf.structured(cls)
+
+
 def _merge(
     layers: list[DictConfig],
     cls: type[experiment.BaseExperimentConfig],
@@ -158,7 +167,7 @@ def _merge(
 ) -> DictConfig:
     from omegaconf import DictConfig, OmegaConf
 
-    base = OmegaConf.structured(cls)
+    base = _defaults(cls)
     algorithm = OmegaConf.merge(base, *layers).run.algorithm
     overrides = preset_overrides(algorithm, explicit_keys)
     _check_fit(algorithm, cls)
