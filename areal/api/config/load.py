@@ -119,7 +119,8 @@ def save_config(config: Any, path: str | os.PathLike[str]) -> None:
     """
     from omegaconf import OmegaConf
 
-    node = OmegaConf.structured(config)
+    # Without types, which a file does not have, it takes a third of the time.
+    node = OmegaConf.create(dataclasses.asdict(config))
     for key, section in schema.sections(config):
         for option in dataclasses.fields(section):
             if option.name in _SECRET_KEYS and getattr(section, option.name):
