@@ -118,7 +118,7 @@ def judge_tree(
             findings += server.endpoint(use)
         else:
             findings += judge.judge(use)
-    asked = [*found.by_name, *(each.use for each in findings if each.level == "undecided")]
+    asked = [*found.by_name, *(each.use for each in findings if each.is_unsure)]
     losses = HiddenLosses(old, new, {each.parts[-1] for each in asked})
     findings = [losses.of_class(each) for each in findings]
     hidden = [each for use in found.by_name for each in losses.anywhere(use)]

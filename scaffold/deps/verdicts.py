@@ -20,7 +20,7 @@ from scaffold.deps.use import CALLED, Use
 
 _ELSEWHERE = re.compile(r"is not known here|shows only while|is not written down|only a stub")
 _DYNAMIC = re.compile(
-    r"__getattr__|on first use|more names|by name|through __dict__|generated code"
+    r"__getattr__|on first use|more names|by name|through __dict__|generated code|hands on "
 )
 
 
@@ -156,6 +156,9 @@ class Judge:
         else:
             why = f"{release.version}: {side.found.evidence}"
         old, new = self._place(self._old, before), self._place(self._new, after)
+        # A name that was there must not pass for one that still is.
+        if before.is_there and use.kind not in ("string", "override"):
+            return Judgement(use, "unclear", "check", why, old, new)
         return Judgement(use, "undecided", "undecided", why, old, new)
 
     def _override(self, use: Use, before: Meaning, after: Meaning) -> Iterator[Judgement]:
