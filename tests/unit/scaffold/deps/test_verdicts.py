@@ -9,10 +9,13 @@ from pathlib import Path
 import pytest
 
 from scaffold.analysis.files.files import Files
-from scaffold.deps.audit import judge_tree, meanings
+from scaffold.deps.audit import judge_tree
 from scaffold.deps.import_names import Names
 from scaffold.deps.judgement import LEVELS, VERDICTS, Judgement
+from scaffold.deps.meanings import meanings
+from scaffold.deps.python_uses import uses_in
 from scaffold.deps.release import Release
+from scaffold.deps.source_code import Tree
 from scaffold.deps.use import Use
 from tests.deps_places import write
 
@@ -520,7 +523,25 @@ def test_a_route_that_the_tree_serves_is_no_use(tmp_path: Path) -> None:
     assert [(each.verdict, each.use.line) for each in asked] == [("endpoint-removed", 3)]
 
 
-def test_what_no_text_shows_is_told_between_the_releases_alone() -> None:
-    assert [each["since"] for each in meanings("click", "8.1.8", "8.2.0")] == ["8.2", "8.2"]
-    assert meanings("click", "8.2.0", "8.3.0") == meanings("click", "7.1", "8.1.8") == []
-    assert meanings("pydantic", "1.10.13", "2.5.0")
+def test_what_no_text_shows_is_told_between_the_releases_alone(tmp_path: Path) -> None:
+    files = Files(tmp_path, [], has_git=False)
+    told = meanings("click", "8.1.8", "8.2.0", files, ())
+    assert [each["since"] for each in told] == ["8.2", "8.2"]
+    assert meanings("click", "8.2.0", "8.3.0", files, ()) == []
+    assert meanings("click", "7.1", "8.1.8", files, ()) == []
+
+
+def test_the_lines_that_a_meaning_may_concern_are_named(tmp_path: Path) -> None:
+    source = (
+        "from typing import Optional\nimport pydantic\n"
+        "class Row(pydantic.BaseModel):\n    a: Optional[int]\n    b: Optional[int] = None\n"
+        "    c: int | None  # as before\n"
+        "class Plain:\n    d: Optional[int]\n"
+    )
+    files = Files(write(tmp_path, {"a.py": source}), ["a.py"], has_git=False)
+    tree = Tree(files, ["pydantic"])
+    code = tree.code("a.py")
+    assert code is not None
+    told = meanings("pydantic", "1.10.13", "2.5.0", files, uses_in(code, tree))
+    sites = [(each["file"], each["line"]) for row in told for each in row["sites"]]
+    assert sites == [("a.py", 4), ("a.py", 6)]
