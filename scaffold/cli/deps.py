@@ -72,7 +72,7 @@ _SUMMARY: list[click.Parameter] = [
         help="Commit before the upgrade. [default: HEAD]",
     ),
     click.Option(
-        ["--page", "form"],
+        ["--format", "form"],
         type=click.Choice(["markdown", "html"]),
         default="markdown",
         help="Form of the page. [default: markdown]",

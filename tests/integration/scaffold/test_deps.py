@@ -555,7 +555,7 @@ def test_a_summary_audits_what_the_code_imports_and_names_the_rest(tree: Path, i
     )
     (tree / "uv.lock").write_text(LOCK.format("2.0", "0.5.0"))
     (tree / "requirements.txt").write_text("x==1\ncame==4\n")
-    report = deps(tree, "summary", "--output", "upgrade.html", "--page", "html", status=1)
+    report = deps(tree, "summary", "--output", "upgrade.html", "--format", "html", status=1)
     rows = {row["package"]: row for row in report["upgrades"]}
     assert {name: (row["old"], row["new"], row["major"]) for name, row in rows.items()} == {
         "toolbox": ("1.0", "2.0", True),
