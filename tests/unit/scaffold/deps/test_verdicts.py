@@ -363,6 +363,25 @@ def test_a_top_module_that_is_gone_takes_its_names_along(
     assert found == [("pkg", "removed", ""), ("pkg.Thing", *said)]
 
 
+@pytest.mark.parametrize(
+    ("old", "new", "asked", "levels"),
+    [
+        ("", " -> str", "decode('utf-8')", ["breaks"]),
+        ("", " -> str", "encode()", []),
+        (" -> bytes", " -> str", "decode()", ["breaks"]),
+        (" -> str", " -> str", "decode()", []),
+        ("", " -> bytes", "decode()", []),
+    ],
+)
+def test_what_a_call_gives_may_lack_what_is_asked_of_it(
+    tmp_path: Path, old: str, new: str, asked: str, levels: list[str]
+) -> None:
+    """PyJWT 2 gives text where 1.7 gave bytes."""
+    case = Case(f"def make(a){old}: ...\n", f"def make(a){new}: ...\n", "", (), ())
+    _, findings = judged(tmp_path, case, f"import pkg\npkg.make(1).{asked}\n")
+    assert [each.level for each in findings if each.level != "undecided"] == levels
+
+
 STUBS = """
     class Gone(Exception): ...
     class Stub:
