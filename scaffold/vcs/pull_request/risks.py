@@ -67,11 +67,11 @@ def near_tests_run(near: Sequence[str], commands: Sequence[str]) -> NearTests:
     # `pytest tests -k grpo` runs what it names, and not the folder.
     chosen = [words for words in named if words & _SELECTING]
     named = [words for words in named if words not in chosen]
-    named += [{path for path in near if _stem(path) & words} for words in chosen]
+    selected = {path for words in chosen for path in near if _stem(path) & words}
     places = {place for path in near for place in _places(path)}
     if any(not places & words for words in named):
         return NearTests(tuple(near))
-    words = set[str]().union(*named)
+    words = selected.union(*named)
     covered = tuple(path for path in near if words.intersection(_places(path)))
     return NearTests(covered, tuple(path for path in near if path not in covered))
 

@@ -244,6 +244,7 @@ def test_a_single_commit_keeps_its_message() -> None:
         ("python -m pytest tests: 9 passed", ()),
         ("pytest tests -k grpo: 12 passed", ("tests/test_dpo_trainer.py",)),
         ("pytest -k 'grpo or dpo'", ()),
+        ("pytest tests -k sft", ("tests/test_grpo_trainer.py", "tests/test_dpo_trainer.py")),
         ("make test", ()),
     ],
 )
