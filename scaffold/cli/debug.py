@@ -21,6 +21,7 @@ def add_debug_commands(group: click.Group, target: click.Option, json: click.Opt
         json: The option --json.
     """
     commands = (
+        ("attach", debug_attach, _ATTACH),
         ("compare", debug_compare, _COMPARE),
         ("env", debug_env, _ENV),
         ("flight", debug_flight, _FLIGHT),
@@ -35,7 +36,7 @@ def add_debug_commands(group: click.Group, target: click.Option, json: click.Opt
             callback=body,
             help=help_text,
             # What follows the program belongs to it, with or without "--" before.
-            context_settings={"allow_interspersed_args": name in ("compare", "flight")},
+            context_settings={"allow_interspersed_args": name in ("attach", "compare", "flight")},
         )
         group.add_command(command)
 
@@ -75,6 +76,29 @@ def debug_run(argv: tuple[str, ...], target: str | None, **values: Any) -> Repor
     from scaffold.debug.run import RunOptions, run_job
 
     return run_job(RunOptions(argv=argv, root=_root(target), **values))
+
+
+_ATTACH: list[click.Parameter] = [
+    click.Argument(["pids"], nargs=-1, type=int, metavar="[PID]..."),
+    click.Option(
+        ["--seconds"],
+        type=click.FloatRange(min=1),
+        default=5.0,
+        metavar="SECONDS",
+        help="How long to look at the ranks. [default: 5]",
+    ),
+]
+
+
+def debug_attach(pids: tuple[int, ...], seconds: float, **_: Any) -> Report:
+    """Report what the ranks of a running job wait for.
+
+    PID is a rank or its launcher; without one, the job of this machine is looked at. Stacks are
+    read by py-spy, which does not pause the job. The exit status is 1 where ranks wait in vain.
+    """
+    from scaffold.debug.attach import attach
+
+    return attach(pids, seconds)
 
 
 _COMPARE: list[click.Parameter] = [

@@ -12,6 +12,7 @@ from scaffold.cli.working_folder import start_folder
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from scaffold.deps.summary import Form
     from scaffold.report import Report
 
 
@@ -32,6 +33,7 @@ def add_deps_commands(group: click.Group, target: click.Option, json: click.Opti
     add("audit", deps_audit, _AUDIT)
     add("plan", deps_plan, _PLAN)
     add("apply", deps_apply, _APPLY)
+    add("summary", deps_summary, _SUMMARY)
 
 
 _PYTHON = click.Option(
@@ -59,6 +61,23 @@ _PLAN: list[click.Parameter] = [
     click.Option(
         ["--no-resolve"], is_flag=True, help="Skip the resolver, and with it the package index."
     ),
+    _PYTHON,
+]
+
+_SUMMARY: list[click.Parameter] = [
+    click.Option(
+        ["--since"],
+        default="HEAD",
+        metavar="REV",
+        help="Commit before the upgrade. [default: HEAD]",
+    ),
+    click.Option(
+        ["--format", "form"],
+        type=click.Choice(["markdown", "html"]),
+        default="markdown",
+        help="Form of the page. [default: markdown]",
+    ),
+    click.Option(["--output"], metavar="FILE", help="File to write. [default: stdout]"),
     _PYTHON,
 ]
 
@@ -97,6 +116,17 @@ def deps_apply(package: str, old: str, new: str, write: bool, **values: Any) -> 
 
     root = start_folder(values["target"])
     return apply(root, package, old, new, write=write, python=values["python"])
+
+
+def deps_summary(since: str, form: Form, output: str | None, **values: Any) -> Report:
+    """Write one page about every package that changed since a commit.
+
+    Locks and exact pins are compared with those of the commit. What the code imports is audited, a
+    new major of anything else is named. The exit status is 1 if a use breaks.
+    """
+    from scaffold.deps.summary import summary
+
+    return summary(start_folder(values["target"]), since, form, output, values["python"])
 
 
 def deps_plan(pins: tuple[str, ...], apply: bool, no_resolve: bool, **values: Any) -> Report:

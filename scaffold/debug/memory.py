@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +25,7 @@ class MemoryUse:
         modules: Bytes of each kind, by module, without those of inner modules.
         parameters: Bytes held and bytes of the whole, and how it is placed, by parameter.
         device: The peaks of the process, and of its accelerator.
+        phases: What was measured, and under "rows" bytes by phase.
     """
 
     rank: int
@@ -33,6 +34,7 @@ class MemoryUse:
     modules: dict[str, dict[str, int]]
     parameters: dict[str, dict[str, Any]]
     device: dict[str, Any]
+    phases: dict[str, Any] = field(default_factory=dict[str, Any])
 
     def total(self, kind: str) -> int:
         """Return the bytes of one kind."""
@@ -77,6 +79,7 @@ def memory_text(found: dict[int, MemoryUse]) -> str:
     held = max(found.values(), key=lambda each: ("out of memory" in each.moment, _sum(each)))
     rows = [f"memory     rank {held.rank}, when {held.moment}, step {held.step}; {_peaks(held)}"]
     rows += _table(held)
+    rows += _phase_rows(held.phases)
     rows += _unsharded_rows(held, len(found))
     return "\n".join(rows) + "\n"
 
@@ -94,8 +97,14 @@ def _table(held: MemoryUse) -> list[str]:
     for name, row in shown[:MAX_MODULES]:
         sizes = [size_text(row[kind]) for kind in KINDS]
         cells.append((name, *sizes, size_text(sum(row.values()))))
+    rows = _aligned(cells)
+    left = len(shown) - MAX_MODULES
+    return rows + ([f"and {left} modules more"] if left > 0 else [])
+
+
+def _aligned(cells: list[tuple[str, ...]]) -> list[str]:
     widths = [max(len(row[at]) for row in cells) for at in range(len(cells[0]))]
-    rows = [
+    return [
         "  ".join(
             [
                 f"{row[0]:<{widths[0]}}",
@@ -104,8 +113,23 @@ def _table(held: MemoryUse) -> list[str]:
         )
         for row in cells
     ]
-    left = len(shown) - MAX_MODULES
-    return rows + ([f"and {left} modules more"] if left > 0 else [])
+
+
+def _phase_rows(phases: dict[str, Any]) -> list[str]:
+    found: dict[str, dict[str, int]] = phases.get("rows") or {}
+    if not found:
+        return []
+    meter = phases["meter"]
+    what = "the process, as no accelerator is used" if meter == "process" else meter
+    cells: list[tuple[str, ...]] = [("phase", "times", "at begin", "at end", "raised the peak by")]
+    for name, row in found.items():
+        sizes = [size_text(row[key]) for key in ("begin", "end", "raised")]
+        cells.append((name, str(row["times"]), *sizes))
+    top = max(found, key=lambda name: found[name]["peak"])
+    words = (
+        f"phases     of {what}; the peak of {size_text(found[top]['peak'])} was reached in {top}"
+    )
+    return [words, *_aligned(cells)]
 
 
 def _unsharded_rows(held: MemoryUse, ranks: int) -> list[str]:
@@ -152,6 +176,7 @@ def memory_json(found: dict[int, MemoryUse]) -> dict[str, Any]:
             "parameters": held.parameters,
             "unsharded": held.unsharded(),
             "device": held.device,
+            "phases": held.phases,
         }
         for rank, held in sorted(found.items())
     }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import textwrap
+from collections.abc import Sequence
 from typing import Any
 
 from scaffold.debug.diagnosis import Snapshot, Verdict
@@ -26,19 +27,25 @@ def verdict_text(seen: WatchResult, folder: str) -> str:
         ranks = len(seen.snapshot.job.ranks)
         words = f"nothing found: the job ended with status 0, and its {ranks} ranks agree"
         return f"ok         {words if ranks else _NO_RANKS}\nrecord     {folder}\n"
-    rows = [_wrapped("verdict", f"{verdict.kind}: {verdict.text}")]
-    rows += [_wrapped("note", note) for note in verdict.notes]
-    rows += [_wrapped("next", verdict.hint)] if verdict.hint else []
-    rows += _table(seen.snapshot, verdict)
-    for rank in _shown_stacks(seen.snapshot, verdict):
-        rows += _stack_rows(seen.snapshot, rank)
-    return "\n".join([*rows, f"record     {folder}", ""])
+    return "\n".join([*verdict_rows(seen.snapshot, verdict), f"record     {folder}", ""])
+
+
+def verdict_rows(snapshot: Snapshot, verdict: Verdict) -> list[str]:
+    """Return the verdict, its evidence, the ranks and the stacks that matter."""
+    rows = [wrapped("verdict", f"{verdict.kind}: {verdict.text}")]
+    rows += [wrapped("note", note) for note in verdict.notes]
+    rows += [wrapped("next", verdict.hint)] if verdict.hint else []
+    rows += picture(snapshot, verdict.ranks)
+    for rank in _shown_stacks(snapshot, verdict):
+        rows += _stack_rows(snapshot, rank)
+    return rows
 
 
 _NO_RANKS = "nothing found: the job ended with status 0; none of its processes joined a group"
 
 
-def _wrapped(label: str, text: str) -> str:
+def wrapped(label: str, text: str) -> str:
+    """Return a row of the report, folded to one screen."""
     indent = " " * 11
     return textwrap.fill(
         text,
@@ -50,12 +57,17 @@ def _wrapped(label: str, text: str) -> str:
     )
 
 
-def _table(snapshot: Snapshot, verdict: Verdict) -> list[str]:
+def picture(snapshot: Snapshot, named: Sequence[int]) -> list[str]:
+    """Return the table of ranks.
+
+    Args:
+        snapshot: The job.
+        named: The ranks that are shown even where there are too many.
+    """
     ranks = sorted(set(snapshot.job.ranks) | set(snapshot.job.missing))
     if not ranks:
         return []
-    first = [rank for rank in ranks if rank in verdict.ranks]
-    # The ranks of the verdict are shown even where there are too many for the table.
+    first = [rank for rank in ranks if rank in named]
     shown = sorted([*first, *[rank for rank in ranks if rank not in first]][:MAX_RANKS])
     cells = [("rank", "state", "call", "where"), *(_row(snapshot, rank) for rank in shown)]
     widths = [max(len(row[at]) for row in cells) for at in range(3)]

@@ -7,6 +7,7 @@ import os
 import re
 import shutil
 import subprocess
+import sys
 import time
 from collections.abc import Sequence
 from contextlib import suppress
@@ -104,16 +105,27 @@ def parse_faulthandler(text: str) -> tuple[Stack, ...]:
 
 def spy_stacks(pid: int) -> tuple[Stack, ...]:
     """Return the stacks that py-spy sees from outside; none where it is not there or not let."""
-    program = shutil.which("py-spy")
+    return spy(pid)[0]
+
+
+def spy(pid: int) -> tuple[tuple[Stack, ...], str]:
+    """Return the stacks that py-spy sees from outside, and why it sees none."""
+    # The scaffold of an environment that is not active has the py-spy of that environment.
+    program = shutil.which("py-spy") or shutil.which(
+        "py-spy", path=str(Path(sys.executable).parent)
+    )
     if program is None:
-        return ()
+        return (), "py-spy is not on PATH"
     # --nonblocking: a job under watch must not be paused.
-    argv = [program, "dump", "--nonblocking", "--pid", str(pid)]
+    argv = [program, "dump", "--nonblocking", "--full-filenames", "--pid", str(pid)]
     try:
         done = run_text(argv, None, 20)
-    except (OSError, subprocess.SubprocessError):
-        return ()
-    return parse_spy(done.stdout, pid) if done.returncode == 0 else ()
+    except (OSError, subprocess.SubprocessError) as error:
+        return (), f"py-spy does not answer: {error}"
+    if done.returncode:
+        said = done.stderr.strip().splitlines() or [f"py-spy ended with {done.returncode}"]
+        return (), said[-1].strip()
+    return parse_spy(done.stdout, pid), "py-spy saw no thread of Python"
 
 
 def parse_spy(text: str, pid: int) -> tuple[Stack, ...]:

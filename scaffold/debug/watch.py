@@ -150,15 +150,15 @@ def _follow(job: subprocess.Popen[bytes], how: WatchOptions) -> Snapshot:
             if status is not None:
                 return snapshot
             if not early and _has_trouble(snapshot):  # a launcher is about to end those who wait
-                early = _ask(snapshot, how.folder)
+                early = ask(snapshot, how.folder)
             if _is_stuck(snapshot, records, how):
-                asked = {**early, **_ask(snapshot, how.folder)}
+                asked = {**early, **ask(snapshot, how.folder)}
                 return replace(_now(records, None, asked), alive=snapshot.alive)
             time.sleep(POLL_S)
     except KeyboardInterrupt:
         records.update()
         snapshot = _now(records, job.poll(), early)
-        return replace(snapshot, stacks={**early, **_ask(snapshot, how.folder)}, interrupted=True)
+        return replace(snapshot, stacks={**early, **ask(snapshot, how.folder)}, interrupted=True)
 
 
 def _now(
@@ -221,7 +221,8 @@ def _waits_in_native(snapshot: Snapshot, records: Records, how: WatchOptions) ->
     return bool(since) and snapshot.now_s - min(since) >= patience_s
 
 
-def _ask(snapshot: Snapshot, folder: Path) -> dict[int, tuple[stacks.Stack, ...]]:
+def ask(snapshot: Snapshot, folder: Path) -> dict[int, tuple[stacks.Stack, ...]]:
+    """Return the stacks of the processes that are alive, and let torch write its record."""
     asked: list[Process] = [snapshot.job.ranks[rank] for rank in sorted(snapshot.alive)]
     asked += [each for each in snapshot.job.others if processes.is_alive(each)]
     ask_flights(folder, asked)

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import tomllib
-from collections import Counter
 from collections.abc import Iterable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-
-from packaging.version import Version
 
 from scaffold.analysis.files.files import Files, list_files
 from scaffold.deps.collect import collect, require_unpinned
 from scaffold.deps.download import fetch_release, parse_version
 from scaffold.deps.hidden_losses import HiddenLosses
-from scaffold.deps.import_names import Names, names_of, read_names
+from scaffold.deps.import_names import OWN_NAME, Names, names_of, read_names
 from scaffold.deps.judgement import LEVELS, VERDICTS, Judgement
+from scaffold.deps.meanings import meanings
 from scaffold.deps.release import Release
 from scaffold.deps.servers import Server, ServerJudge
 from scaffold.deps.use import Use
@@ -23,7 +21,6 @@ from scaffold.deps.verdicts import Judge
 from scaffold.findings import RuleText, write_findings
 from scaffold.report import Report, Step
 
-_MEANINGS = Path(__file__).with_name("meanings.toml")
 _ORDER = {level: number for number, level in enumerate(LEVELS)}
 
 
@@ -53,35 +50,76 @@ def audit(
         TargetError: A manifest pins the package, and nothing in the tree is seen to use it.
     """
     files = list_files(root)
-    names, releases = fetch(files, package, (old, new), python)
-    uses, findings, unread = judge_tree(files, names, *releases)
-    if not uses:
-        require_unpinned(files, names)
+    found = audit_tree(files, package, old, new, python)
+    if not found.uses:
+        require_unpinned(files, found.names)
     report = Report("deps audit")
-    report.warnings = tuple(f"{path} does not parse and is left out" for path in unread)
-    counts = Counter(each.level for each in findings)
-    concerned = {each.use for each in findings}
-    report.ok = not counts["breaks"]
-    report.next = tuple(_step(each) for each in findings if each.level == "breaks")
-    told: dict[str, Any] = {
-        "package": names.distribution,
-        "old": releases[0].version,
-        "new": releases[1].version,
-        "imports": list(names.imports),
-        "changes": [_change(rows) for rows in _by_change(findings)],
-        "meanings": meanings(names.distribution, releases[0].version, releases[1].version),
-        "findings": [each.to_json() for each in findings],
-        "counts": {
-            "uses": len(uses),
-            "unchanged": len(uses) - len(concerned & set(uses)),
-            **{level: counts[level] for level in LEVELS},
-        },
-    }
+    report.warnings = tuple(f"{path} does not parse and is left out" for path in found.unread)
+    report.ok = not found.count("breaks")
+    report.next = tuple(_step(each) for each in found.findings if each.level == "breaks")
+    told = told_of(found)
     report.extra = {"deps": told}
-    shown = [each for each in findings if show_undecided or each.level != "undecided"]
+    shown = [each for each in found.findings if show_undecided or each.level != "undecided"]
     report.text = _text(told, shown)
     rules = {name: RuleText(means) for name, means in VERDICTS.items()}
     return write_findings(report, form, [each.finding for each in shown], rules)
+
+
+@dataclass(frozen=True)
+class Audited:
+    """What an audit has found.
+
+    Args:
+        names: The names of the package.
+        versions: The old release and the new one.
+        uses: Every use of it in the tree.
+        findings: What the new release changes for them.
+        unread: The sources that do not parse.
+        meanings: What the release changes without a text's word.
+    """
+
+    names: Names
+    versions: tuple[str, str]
+    uses: list[Use]
+    findings: list[Judgement]
+    unread: list[str]
+    meanings: list[dict[str, Any]]
+
+    def count(self, level: str) -> int:
+        """Return how many findings have a level."""
+        return sum(each.level == level for each in self.findings)
+
+
+def audit_tree(files: Files, package: str, old: str, new: str, python: str | None) -> Audited:
+    """Fetch two releases of a package, and judge a tree's uses of it by them.
+
+    Raises:
+        ScaffoldError: A version or name is wrong, the index lacks a release or does not answer.
+    """
+    names, releases = fetch(files, package, (old, new), python)
+    versions = (releases[0].version, releases[1].version)
+    uses, findings, unread = judge_tree(files, names, *releases)
+    told = meanings(names.distribution, *versions, files, uses)
+    return Audited(names, versions, uses, findings, unread, told)
+
+
+def told_of(found: Audited) -> dict[str, Any]:
+    """Return an audit as JSON has it."""
+    concerned = {each.use for each in found.findings}
+    return {
+        "package": found.names.distribution,
+        "old": found.versions[0],
+        "new": found.versions[1],
+        "imports": list(found.names.imports),
+        "changes": [_change(rows) for rows in _by_change(found.findings)],
+        "meanings": found.meanings,
+        "findings": [each.to_json() for each in found.findings],
+        "counts": {
+            "uses": len(found.uses),
+            "unchanged": len(found.uses) - len(concerned & set(found.uses)),
+            **{level: found.count(level) for level in LEVELS},
+        },
+    }
 
 
 def fetch(
@@ -118,7 +156,7 @@ def judge_tree(
             findings += server.endpoint(use)
         else:
             findings += judge.judge(use)
-    asked = [*found.by_name, *(each.use for each in findings if each.level == "undecided")]
+    asked = [*found.by_name, *(each.use for each in findings if each.is_unsure)]
     losses = HiddenLosses(old, new, {each.parts[-1] for each in asked})
     findings = [losses.of_class(each) for each in findings]
     hidden = [each for use in found.by_name for each in losses.anywhere(use)]
@@ -137,7 +175,7 @@ def _all_names(named: Names, read: Iterable[Names]) -> Names:
         imports |= set(each.imports)
         programs |= set(each.programs)
     # A guessed import name goes where the archives name the packages themselves.
-    if named.source == "its own name":
+    if named.source == OWN_NAME:
         imports -= set(named.imports) - {one for each in read for one in each.imports}
     return Names(named.distribution, tuple(sorted(imports)), tuple(sorted(programs)), named.source)
 
@@ -149,12 +187,6 @@ def _step(finding: Judgement) -> Step:
 
 def _instead(finding: Judgement) -> str:
     return f"; likely {finding.likely}" if finding.likely else ""
-
-
-def meanings(package: str, old: str, new: str) -> list[dict[str, str]]:
-    """Return what releases after the old one, up to the new one, change without a text's word."""
-    told = tomllib.loads(_MEANINGS.read_text(encoding="utf-8")).get(package, [])
-    return [each for each in told if Version(old) < Version(each["since"]) <= Version(new)]
 
 
 def _by_change(findings: list[Judgement]) -> list[list[Judgement]]:
@@ -184,9 +216,11 @@ def _text(told: dict[str, Any], findings: list[Judgement]) -> str:
         rows.append(f"           {each.why}{_instead(each)}")
         if each.level == "breaks" and each.old:
             rows += [f"           old  {each.old}", f"           new  {each.new}"]
-        rows += [f"           also {row}" for row in _places(sites[1:])]
+        more_sites = [{"file": one.use.path, "line": one.use.line} for one in sites[1:]]
+        rows += [f"           also {row}" for row in places(more_sites)]
     for each in told["meanings"]:
         rows += [f"meaning    {each['since']}: {each['says']}", f"           {each['source']}"]
+        rows += [f"           may concern {row}" for row in places(each["sites"])]
     counts: dict[str, int] = told["counts"]
     rows.append(
         f"{told['package']} {told['old']} -> {told['new']}: "
@@ -195,9 +229,9 @@ def _text(told: dict[str, Any], findings: list[Judgement]) -> str:
     return "\n".join(rows) + "\n"
 
 
-def _places(findings: list[Judgement]) -> list[str]:
-    """Return the places of findings, one row a file: ``app/a.py:3, 8``."""
+def places(sites: Iterable[dict[str, Any]]) -> list[str]:
+    """Return sites, one row a file: ``app/a.py:3, 8``."""
     lines: dict[str, list[str]] = {}
-    for each in findings:
-        lines.setdefault(each.use.path, []).append(str(each.use.line))
+    for each in sites:
+        lines.setdefault(each["file"], []).append(str(each["line"]))
     return [f"{path}:{', '.join(found)}" for path, found in lines.items()]

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from scaffold.analysis.python.index import Signature
 from scaffold.analysis.python.signatures import read_signature
 from scaffold.deps.call_changes import Change
-from scaffold.deps.release import Meaning, Release, dotted_ask
+from scaffold.deps.release import Ask, Meaning, Release, dotted_ask
 from scaffold.deps.source_code import own_names
 from scaffold.deps.use import CALLED
 
@@ -18,7 +18,7 @@ End = tuple[Release, Meaning]
 def subclass_changes(old: End, new: End, derived: ast.ClassDef) -> Iterator[Change]:
     """Yield what a class of the tree meets in the new release of its base."""
     lost = _base_names(*old) - _base_names(*new) - {"object", "?"}
-    if lost and _base_names(*old):
+    if lost and _loses_members(old, new, lost):
         now = ", ".join(sorted(_base_names(*new))) or "nothing"
         why = f"it derived from {', '.join(sorted(lost))} and derives from {now}"
         yield Change("base-changed", "check", why)
@@ -72,6 +72,30 @@ def _has_room(own: Signature, before: Signature, after: Signature, name: str) ->
     new = [each.name for each in after.parameters if each.kind.startswith("positional")]
     mine = [each.name for each in own.parameters if each.kind.startswith("positional")]
     return name in new and len(new) <= len(old) and new.index(name) < len(mine)
+
+
+def _loses_members(old: End, new: End, lost: set[str]) -> bool:
+    """Return whether a class lacks anything that it had from bases which are gone."""
+    release, meaning = old
+    node, has = release.definition(meaning.found), _members(*new)
+    if not isinstance(node, ast.ClassDef) or has is None:
+        return True
+    for base in node.bases:
+        found = release.index.find_in(meaning.found.path or "", ast.unparse(base))
+        # The members of a base from elsewhere are not known.
+        had = _members(release, Meaning(found, Ask(meaning.found.path or "", ast.unparse(base))))
+        if _last(base) in lost and (had is None or had - has):
+            return True
+    return False
+
+
+def _members(release: Release, meaning: Meaning) -> set[str] | None:
+    """Return the members of a class of the release; None where it is none."""
+    if meaning.found.kind != "class":
+        return None
+    dotted = dotted_ask(release, meaning.ask)
+    members = release.index.members(dotted) if dotted else None
+    return None if members is None else set(members)
 
 
 def _base_names(release: Release, meaning: Meaning) -> set[str]:

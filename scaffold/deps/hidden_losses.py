@@ -62,7 +62,7 @@ class HiddenLosses:
         owner, name = (parts[-3], parts[-1]) if CALLED in parts[-2:-1] else ("", parts[-1])
         old, new = self._before.get(owner), self._after.get(owner)
         is_lost = old and new and name in old.sets and not _has(name, owner, self._after)
-        if found.level != "undecided" or not is_lost:
+        if not found.is_unsure or not is_lost:
             return found
         node = found.use.node
         verdict = "absence-hidden" if isinstance(node, ast.Call) else "removed"

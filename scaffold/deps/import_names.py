@@ -22,6 +22,9 @@ _ENVIRONMENTS = (".venv", "venv", "env")
 # Folders that distributions install beside their packages by mistake.
 _SCENERY = frozenset({"tests", "test", "docs", "examples", "example", "benchmarks", "scripts"})
 
+OWN_NAME = "its own name"
+"""The source of names that are guessed: the distribution's own, as nothing else is known."""
+
 
 @dataclass(frozen=True)
 class Names:
@@ -72,7 +75,7 @@ def names_of(files: Files, package: str) -> Names:
     known: dict[str, list[str]] = tomllib.loads(_TABLE.read_text(encoding="utf-8"))
     if listed := known.get(name):
         return Names(name, tuple(listed), (name,), "the list of known distributions")
-    return Names(name, (name.replace("-", "_"),), (name,), "its own name")
+    return Names(name, (name.replace("-", "_"),), (name,), OWN_NAME)
 
 
 def read_names(name: str, root: Path) -> Names:

@@ -50,6 +50,7 @@ VERDICTS: dict[str, str] = {
     "endpoint-removed": "No route of this path is served any more.",
     "deprecated": "The name is marked as deprecated.",
     "parameter-deprecated": "The call gives a parameter that warns.",
+    "unclear": "The name was there; whether it still is does not show.",
     "undecided": "Whether it is there, or what it takes, does not show.",
 }
 """Every verdict and what it means."""
@@ -112,6 +113,11 @@ class Judgement:
         return "TypeError" if is_call else ""
 
     @property
+    def is_unsure(self) -> bool:
+        """Whether the text of the releases does not decide it."""
+        return self.verdict in ("unclear", "undecided")
+
+    @property
     def finding(self) -> Finding:
         """The judgement for writers that know files, lines and rules alone."""
         likely = self.likely and f"likely {self.likely}"
@@ -119,7 +125,7 @@ class Judgement:
         return Finding(
             self.use.path, self.use.line, 1, self.verdict, self.use.name,
             f"{self.use.name}: {self.why}", evidence, likely, SEVERITIES[self.level],
-            "low" if self.level == "undecided" else "high",
+            "low" if self.is_unsure else "high",
         )  # fmt: skip
 
     def to_json(self) -> dict[str, Any]:

@@ -15,6 +15,7 @@ from scaffold.analysis.python.module_getattr import Branch, find_branch
 from scaffold.analysis.python.signatures import read_signature
 from scaffold.analysis.python.sources import Source, Sources
 from scaffold.deps.deprecation_texts import Defined, Function, has_warning, raised_text
+from scaffold.deps.stubs import stub_of
 from scaffold.deps.use import CALLED
 
 _TRUSTED = re.compile(
@@ -157,6 +158,7 @@ class Release:
             names = self.index.dotted_names(outer.path)
             branch = find_branch(self.source, self.index.find_in, outer.path, names, lacking)
             given = None if branch is None else _given(branch, lacking)
+            given = given or self._stub(outer.path, lacking)
         # The hook sends the name on, so it means what is there.
         if given is not None and given.target and count == len(parts):
             moved = self._find(Ask("", given.target))
@@ -167,6 +169,13 @@ class Release:
             gone = outer._replace(kind="missing", evidence=given.text, line=given.line)
             return Meaning(gone._replace(path=given.path), ask, lacking, given)
         return Meaning(outer._replace(name=ask.name), ask, lacking, given)
+
+    def _stub(self, path: str, name: str) -> Given | None:
+        source = self.source(path)
+        stub = None if source is None else stub_of(source, name)
+        if stub is None:
+            return None
+        return Given(True, f"what stands for it raises {stub.text}", "", path, stub.line)
 
     def _find(self, ask: Ask) -> Found:
         if ask not in self._found:

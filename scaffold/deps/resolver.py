@@ -8,7 +8,6 @@ import shutil
 import subprocess
 import sys
 import tempfile
-import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,6 +18,7 @@ from packaging.utils import canonicalize_name
 from scaffold.analysis.process import run_text
 from scaffold.deps.download import LIMIT_S, is_offline, run_pip, unreachable
 from scaffold.deps.groups import Group
+from scaffold.deps.lock_changes import locked
 from scaffold.errors import ScaffoldError
 
 _EXTRAS = r"(?:\[[^\]]*\])?"
@@ -165,7 +165,7 @@ def resolve_with_lock(
         lock = place.read_text(encoding="utf-8") if place.is_file() else ""
     said = f"{done.stdout}\n{done.stderr}"
     if done.returncode == 0:
-        before, after = _locked(manifests.get(f"{resolver}.lock", "")), _locked(lock)
+        before, after = locked(manifests.get(f"{resolver}.lock", "")), locked(lock)
         # Without a lock before, everything would be new.
         changed = tuple(
             (name, before.get(name, ""), after.get(name, ""))
@@ -184,19 +184,6 @@ def resolve_with_lock(
         for each in _SENTENCE.finditer(flat)
     ]
     return Resolution(group, resolver, False, {}, list(dict.fromkeys(wants)), _last_lines(said))
-
-
-def _locked(text: str) -> dict[str, str]:
-    """Return the releases in a lock of uv, poetry or pdm; of several of one package all."""
-    try:
-        rows = tomllib.loads(text).get("package", [])
-    except tomllib.TOMLDecodeError:
-        return {}
-    found: dict[str, set[str]] = {}
-    for each in rows:
-        if "version" in each:
-            found.setdefault(canonicalize_name(each["name"]), set()).add(each["version"])
-    return {name: ", ".join(sorted(each)) for name, each in found.items()}
 
 
 def _specifier(written: str) -> str:

@@ -165,6 +165,9 @@ class Code:
             case ast.Call():
                 if isinstance(node.func, ast.Name) and node.func.id == "super":
                     return self._super(scope)
+                if _last(node) == "TypeVar":
+                    bounds = [each.value for each in node.keywords if each.arg == "bound"]
+                    return self.annotation(bounds[0], scope) if bounds else None
                 inner = self.value(node.func, scope)
                 return None if inner is None else inner.called()
             case ast.Await() | ast.NamedExpr():
@@ -222,6 +225,8 @@ class Code:
                 ast.AnnAssign(annotation=ast.expr() as kind)
                 | ast.arg(annotation=ast.expr() as kind)
             ) if not isinstance(bound.value, ast.Call):
+                if isinstance(kind, ast.Subscript) and _last(kind.value) in ("Type", "type"):
+                    return self.annotation(kind.slice, scope)  # the class, and no instance of it
                 chain = self.annotation(kind, scope)
             case ast.ExceptHandler(type=ast.expr() as kind):
                 chain = self.value(kind, scope)

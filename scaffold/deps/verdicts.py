@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import builtins
 import re
 from collections.abc import Iterator
 from dataclasses import replace
@@ -20,7 +21,7 @@ from scaffold.deps.use import CALLED, Use
 
 _ELSEWHERE = re.compile(r"is not known here|shows only while|is not written down|only a stub")
 _DYNAMIC = re.compile(
-    r"__getattr__|on first use|more names|by name|through __dict__|generated code"
+    r"__getattr__|on first use|more names|by name|through __dict__|generated code|hands on "
 )
 
 
@@ -39,6 +40,9 @@ class Judge:
 
     def judge(self, use: Use) -> list[Judgement]:
         """Return the findings on one use; none where both releases treat it alike."""
+        lost = self._lost_of_builtin(use)
+        if lost is not None:
+            return [lost.guarded(None)]
         inner = self._within(use)
         if inner is None:
             return []
@@ -59,6 +63,26 @@ class Judge:
             found = list(self._compare(use, before, after))
         lost = None if after.is_there else self._lost_at(use)
         return [each.guarded(lost) for each in found]
+
+    def _lost_of_builtin(self, use: Use) -> Judgement | None:
+        """Return the finding where a call gives a builtin now that lacks what is asked of it.
+
+        Until then the old release may have given anything else, such as bytes, which decode.
+        """
+        if use.parts[-2:-1] != (CALLED,):
+            return None
+        before, after = (each.follow(use.parts[:-2]) for each in (self._old, self._new))
+        old, new = self._old.definition(before.found), self._new.definition(after.found)
+        if isinstance(old, ast.ClassDef) or old is None or isinstance(new, ast.ClassDef | None):
+            return None
+        given = ast.unparse(new.returns) if new.returns is not None else ""
+        kind = getattr(builtins, given, None)
+        is_same = old.returns is not None and ast.unparse(old.returns) == given
+        if not isinstance(kind, type) or is_same or hasattr(kind, use.parts[-1]):
+            return None
+        why = f"{new.name}() gives {given} in {self._new.version}, which has no {use.parts[-1]!r}"
+        ends = self._place(self._old, before), self._place(self._new, after)
+        return Judgement(use, "removed", "breaks", why, *ends)
 
     def _lost_at(self, use: Use) -> int:
         """Return which part of a name is the first that the new release lacks."""
@@ -156,6 +180,9 @@ class Judge:
         else:
             why = f"{release.version}: {side.found.evidence}"
         old, new = self._place(self._old, before), self._place(self._new, after)
+        # A name that was there must not pass for one that still is.
+        if before.is_there and use.kind not in ("string", "override"):
+            return Judgement(use, "unclear", "check", why, old, new)
         return Judgement(use, "undecided", "undecided", why, old, new)
 
     def _override(self, use: Use, before: Meaning, after: Meaning) -> Iterator[Judgement]:

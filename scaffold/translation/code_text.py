@@ -13,8 +13,8 @@ HASH = (
 )  # fmt: skip
 SLASH = (
     "c", "c++", "cc", "cpp", "cs", "csharp", "cu", "cuda", "dart", "go", "groovy", "h", "hpp",
-    "java", "javascript", "js", "json5", "jsonc", "jsx", "kotlin", "less", "objc", "php", "proto",
-    "protobuf", "rs", "rust", "scala", "scss", "swift", "ts", "tsx", "typescript", "zig",
+    "java", "javascript", "js", "json", "json5", "jsonc", "jsx", "kotlin", "less", "objc", "php",
+    "proto", "protobuf", "rs", "rust", "scala", "scss", "swift", "ts", "tsx", "typescript", "zig",
 )  # fmt: skip
 DASH = (
     "ada", "haskell", "hs", "lua", "sql",

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from difflib import SequenceMatcher
+from itertools import pairwise
 
 from scaffold.analysis.files.files import Files
 from scaffold.analysis.files.git import git_output
@@ -13,6 +15,14 @@ from scaffold.translation.reading import read_page
 
 # `<commit> <line then> <line now> [<lines>]`, above what git knows of the commit.
 _BLAMED = re.compile(r"(?P<commit>[0-9a-f]{40,64}) \d+ (?P<line>\d+)(?: \d+)?\Z")
+
+# Fences with all that is in them, code among words, addresses, numbers.
+_NO_WORDS = re.compile(
+    r"(?ms:^[ >]*(?:```|~~~).*?^[ >]*(?:```|~~~))|`[^`\n]+`|\w+://[^\s)\"'>]+|\d+(?:\.\d+)*"
+)
+
+MOSTLY_SAME = 0.95
+"""The share of words from which on a change of a section is one of its wording."""
 
 MAX_REVISIONS = 300
 """So many states of a page are looked at; a translation older than that is restarted."""
@@ -86,13 +96,41 @@ def find_origins(
     ages = {name: at for at, name in enumerate(listed.decode().split())}
     states = _PageStates(files, page, ages)
     found: dict[int, Origin] = {}
+    written: dict[int, int] = {}
     for source, other in wanted:
         lines = {commits[at] for at in range(other.line, other.end) if at in commits}
         if lines and lines <= ages.keys():
-            origin = states.first_with(source.key, min(ages[each] for each in lines))
+            age = min(ages[each] for each in lines)
+            origin = states.first_with(source.key, age)
             if origin is not None:
-                found[other.line] = origin
+                found[other.line], written[other.line] = origin, age
+    behind = [pair for pair in wanted if pair[1].line in found]
+    behind = [pair for pair in behind if found[pair[1].line].hash != pair[0].hash]
+    if behind:
+        visits = [ages[each] for each, _ in _revisions(files, translation) if each in ages]
+        keys = {other.line: source.key for source, other in wanted}
+        passes = list(_passes(states, keys, written, sorted(visits)))
+        for source, other in behind:
+            seen = states.seen_in(source, found[other.line], passes, written[other.line])
+            found[other.line] = seen or found[other.line]
     return found
+
+
+def _passes(
+    states: _PageStates, keys: Mapping[int, str], written: Mapping[int, int], visits: Sequence[int]
+) -> Iterator[int]:
+    """Yield the ages of the commits that brought a translation in step with its page.
+
+    Who follows one change of a page has seen the page: where it was in need of words only, its
+    other sections needed none in the other language. A commit that changes a section whose source
+    had not changed is about the translation alone, and no such pass.
+    """
+    for age, before in pairwise([*visits, 2**31]):
+        for line, when in written.items():
+            now, then = (states.first_with(keys[line], each) for each in (age, before))
+            if when == age and now and then and now.hash != then.hash:
+                yield age
+                break
 
 
 class _PageStates:
@@ -103,6 +141,32 @@ class _PageStates:
         self._ages = ages
         self._revisions = [each for each in _revisions(files, page) if each[0] in ages]
         self._pages: dict[str, Page] = {}
+
+    def seen_in(
+        self, source: Section, origin: Origin, passes: Sequence[int], written: int
+    ) -> Origin | None:
+        """Return the state that a later pass over the translation saw, and left as it was."""
+        for age in passes:
+            seen = self.first_with(source.key, age) if age < written else None
+            if (
+                seen is not None
+                and seen.hash == source.hash
+                and self._differ_in_words(origin, seen)
+            ):
+                return seen
+        return None
+
+    def _differ_in_words(self, one: Origin, two: Origin) -> bool:
+        """Return whether two states of a section share code, links and most of their words."""
+        texts: list[str] = []
+        for each in (one, two):
+            page = self._pages[each.commit]
+            section = next(row for row in page.sections if row.hash == each.hash)
+            texts.append(page.text(section))
+        kept = [_NO_WORDS.findall(text) for text in texts]
+        words = [text.split() for text in texts]
+        ratio = SequenceMatcher(None, *words, autojunk=False).ratio()
+        return kept[0] == kept[1] and ratio >= MOSTLY_SAME
 
     def first_with(self, key: str, age: int) -> Origin | None:
         """Return the state of a section at an age, or else the first one after it."""

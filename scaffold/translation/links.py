@@ -12,6 +12,7 @@ from scaffold.translation.documents import Documents
 _ELSEWHERE = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:|//|/")
 # `/en/` and `/zh-cn/` in a path, `zh.` at the beginning of a host.
 _LANGUAGE_IN_URL = re.compile(r"(?<=[/.])(?:en|zh)(?:[-_](?:us|cn|hans))?(?=[/.]|$)", re.IGNORECASE)
+_HOST = re.compile(r"\A\w+://[^/*]+(?!/\*)(?=/|\Z)")
 
 
 class LinkTarget(NamedTuple):
@@ -53,7 +54,10 @@ class Links:
     def expected(self, href: str) -> Expected:
         """Return what a link of the page becomes."""
         if _ELSEWHERE.match(href):
-            return Expected(href, frozenset({_resolved(href, self._page)}))
+            leads = _resolved(href, self._page)
+            # The default language of a site has no folder, and its translations have one.
+            own = leads._replace(path=_HOST.sub(r"\g<0>/*", leads.path))
+            return Expected(href, frozenset({leads, own}))
         leads = _resolved(href, self._page)
         target, extension = self._page_at(leads.path)
         # Without a translation of the target the reader is better served by the original.

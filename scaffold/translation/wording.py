@@ -15,7 +15,7 @@ from scaffold.translation.page import Passage, Piece
 # Punctuation of East Asia, ideographs, and full-width forms.
 _CHINESE = re.compile(r"[\u3000-\u303f\u3400-\u9fff\uff00-\uffef]")
 _WORD = re.compile(r"(?<![\w.])[a-z]{2,}(?![\w.])")
-_ADDRESS = re.compile(r"[a-z][a-z+.-]*://\S+")
+_ADDRESS = re.compile(r"[a-z][a-z+.-]*://\S+|\{[%{].*?[%}]\}", re.DOTALL)
 _NAMES = {"zh": "Chinese"}
 _MIN_WORDS = 4
 """So many words of lower case are a sentence, and no list of names."""
@@ -37,7 +37,7 @@ def check_passage(
         yield at.finding("html", passage.line, "none", f"<{tag}>", source.line)
     for tag in sorted(pieces - wanted):
         yield at.finding("html", passage.line, f"<{tag}>", "none", source.line)
-    # Of an address the parts are words, and nobody translates them.
+    # Of an address and of a template's tag the parts are words, and nobody translates them.
     words = _ADDRESS.sub(" ", passage.prose)
     # Names and acronyms have capitals, so only words in lower case speak for a sentence.
     is_sentence = len(_WORD.findall(words)) >= _MIN_WORDS

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import ast
 import hashlib
-from collections.abc import Callable, Iterator
-from typing import Literal, NamedTuple, cast
+from collections.abc import Iterator
+from typing import Literal, NamedTuple
 
 from scaffold.analysis.python.statements import statements
 from scaffold.syntax import parse
-from scaffold.vcs.grammars import EXTRA, is_installed, is_known, read_definitions
 
 Kind = Literal["class", "constant", "function", "method", "type"]
 
@@ -37,14 +36,7 @@ def read_symbols(path: str, text: str) -> tuple[Symbol, ...] | None:
 
     A file that cannot be parsed defines nothing that is known, which is None as well.
     """
-    suffix = path.rpartition(".")[2].lower()
-    if suffix in _READERS:
-        return _READERS[suffix](text)
-    found = read_definitions(suffix, text) if is_known(suffix) else None
-    if found is None:
-        return None
-    # The fields of both are in one order.
-    return tuple(Symbol(each.name, cast("Kind", each.kind), *each[2:]) for each in found)
+    return _read_python(text) if _is_python(path) else None
 
 
 def symbol_at(symbols: tuple[Symbol, ...], line: int) -> Symbol | None:
@@ -123,16 +115,10 @@ def _python_name(node: ast.stmt, *, in_class: bool) -> tuple[str, Kind, str] | N
     return (target.id, "constant", head) if isinstance(target, ast.Name) else None
 
 
-_READERS: dict[str, Callable[[str], tuple[Symbol, ...] | None]] = {
-    "py": _read_python,
-    "pyi": _read_python,
-}
+def _is_python(path: str) -> bool:
+    return path.lower().endswith((".py", ".pyi"))
 
 
 def why_unread(path: str) -> str:
     """Return why `read_symbols` gives None for a file."""
-    suffix = path.rpartition(".")[2].lower()
-    if is_known(suffix) and not is_installed(suffix):
-        return f"not read: install {EXTRA}"
-    is_read = suffix in _READERS or is_known(suffix)
-    return "it cannot be parsed" if is_read else "its language is not read"
+    return "it cannot be parsed" if _is_python(path) else "its language is not read"

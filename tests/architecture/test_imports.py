@@ -70,7 +70,7 @@ OPTIONAL |= {
     "langchain_openai",
     "openai",
 }
-OPTIONAL |= {"peft", "ray", "tree_sitter"}
+OPTIONAL |= {"peft", "ray"}
 
 
 def third_party_imports(package: str) -> dict[str, Path]:

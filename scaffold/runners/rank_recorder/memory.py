@@ -10,12 +10,13 @@ import re
 import resource
 import sys
 
-from rank_recorder import naming, record
+from rank_recorder import naming, phases, record
 
 # What CUDA, the CPU allocator and the system call a lack of memory.
 SCARCE = re.compile(r"out of memory|not enough memory|can't allocate memory|cannot allocate", re.I)
 # A bound for the time that one walk over the graph takes.
 MAX_NODES = 200_000
+BETWEEN = "between passes"
 
 
 @functools.cache
@@ -40,11 +41,14 @@ class Memory:
         self._storages = set()
         self._optimizers = []
         self._failed_in = ""
+        self._phases = phases.Phases()
 
     def before(self, module):
         """Enter a module, and count again where it is the outermost."""
         is_outermost = not self._names.current
         self._names.enter(module)
+        if is_outermost and not _recomputes():
+            self._phases.enter(f"forward of {self._names.current}{_graded()}")
         if is_outermost and self._step < self._steps:
             self._saved, self._seen, self._failed_in = {}, set(), ""
             # What holds parameters is not saved for them alone.
@@ -58,17 +62,23 @@ class Memory:
         name = self._names.of(module)
         if self._step < self._steps:
             self._saved[name] = self._saved.get(name, 0) + self._newly_saved(output)
-        if self._names.leave(module) and self._step < self._steps:
+        if not self._names.leave(module):
+            return
+        if not _recomputes():
+            self._phases.enter("loss and backward" if not _graded() else BETWEEN)
+        if self._step < self._steps:
             self._seen = set()  # they keep the graph alive
             self._write("a forward pass ended")
 
     def before_step(self, optimizer):
         """Look while gradients are there."""
+        self._phases.enter("optimizer step")
         if self._step < self._steps:
             self._write("an optimizer begins its step")
 
     def after_step(self, optimizer):
         """Look once the optimizer has its state."""
+        self._phases.enter(BETWEEN)
         if optimizer not in self._optimizers:
             self._optimizers.append(optimizer)
         if self._step < self._steps:
@@ -80,6 +90,7 @@ class Memory:
         name = type(error).__name__
         if name in ("OutOfMemoryError", "MemoryError") or SCARCE.search(str(error)):
             where = self._failed_in or self._names.current
+            self._phases.close()
             self._write(f"out of memory{' in ' + where if where else ''}")
 
     def _newly_saved(self, output):
@@ -111,6 +122,7 @@ class Memory:
             "modules": self._modules(),
             "parameters": self._parameters(),
             "device": _device(),
+            "phases": self._phases.to_json(),
         }
         path = os.path.join(record.folder(), f"{rec.pid}.memory.json")
         with open(path + ".part", "w", encoding="utf-8") as file:
@@ -148,6 +160,19 @@ class Memory:
                     "placements": placements,
                 }
         return found
+
+
+def _recomputes():
+    """Return whether autograd runs a forward pass again, as checkpointing lets it."""
+    import torch
+
+    return torch._C._current_graph_task_id() != -1
+
+
+def _graded():
+    import torch
+
+    return "" if torch.is_grad_enabled() else " without gradients"
 
 
 @functools.cache

@@ -14,7 +14,7 @@ from scaffold.vcs.commit.draft import point_lines
 from scaffold.vcs.commit.key_changes import KeyChanges
 from scaffold.vcs.pull_request.branch import BranchCommit, BranchState
 from scaffold.vcs.pull_request.risks import Risk, Surroundings, near_tests_run
-from scaffold.vcs.pull_request.template import NO_RISKS
+from scaffold.vcs.pull_request.template import NO_BREAKING, NO_REFERENCES, NO_RISKS
 from scaffold.vcs.roles import role_of
 
 _RANK = ("feat", "fix", "perf", "refactor", "build", "ci", "docs", "test", "style", "chore")
@@ -84,8 +84,8 @@ def sections_of(material: Material) -> dict[str, str]:
         "changes": "\n".join(changes),
         "risks": "\n".join(map(_risk_line, material.near.risks)) or NO_RISKS,
         "tests": "\n".join(_test_lines(material)),
-        "breaking": "\n".join(breaking) or "None that the diff shows.",
-        "references": "\n".join(f"- {each}" for each in all_references(material)) or "None.",
+        "breaking": "\n".join(breaking) or NO_BREAKING,
+        "references": "\n".join(f"- {each}" for each in all_references(material)) or NO_REFERENCES,
     }
 
 

@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 _WORD = re.compile(r"[^\s'\"`]+")
+_SELECTING = frozenset({"-k", "-run", "--testNamePattern"})
+"""Options by which a runner takes some tests of what it is given."""
 
 
 class Risk(NamedTuple):
@@ -62,12 +64,22 @@ def near_tests_run(near: Sequence[str], commands: Sequence[str]) -> NearTests:
         {word.partition("::")[0].rstrip("/:,;.") for word in _WORD.findall(command)}
         for command in commands
     ]
+    # `pytest tests -k grpo` runs what it names, and not the folder.
+    chosen = [words for words in named if words & _SELECTING]
+    named = [words for words in named if words not in chosen]
+    selected = {path for words in chosen for path in near if _stem(path) & words}
     places = {place for path in near for place in _places(path)}
     if any(not places & words for words in named):
         return NearTests(tuple(near))
-    words = set[str]().union(*named)
+    words = selected.union(*named)
     covered = tuple(path for path in near if words.intersection(_places(path)))
     return NearTests(covered, tuple(path for path in near if path not in covered))
+
+
+def _stem(path: str) -> set[str]:
+    """Return the words of a test file's name, and the name itself."""
+    stem = path.rpartition("/")[2].partition(".")[0]
+    return {path, stem, *stem.split("_")} - {"test", "tests"}
 
 
 def _places(path: str) -> list[str]:

@@ -35,7 +35,19 @@ DEFAULT = """\
 """
 
 NO_RISKS = "None of the areas that reviews tell apart."
+NO_BREAKING = "None that the diff shows."
+NO_REFERENCES = "None."
+_ONLY_WHERE_ASKED = (NO_RISKS, NO_BREAKING, NO_REFERENCES)
 """Below a heading that asks; a template that does not ask needs no such line."""
+
+_TITLES = {
+    "changes": "Changes",
+    "risks": "Risk areas",
+    "tests": "Tests",
+    "breaking": "Breaking changes",
+    "references": "References",
+}
+"""What stands above a part that no heading of a template asks for, in the order of the parts."""
 
 SECTIONS: dict[str, re.Pattern[str]] = {
     "breaking": re.compile(r"breaking|compatib|migration", re.I),
@@ -152,8 +164,12 @@ def fill_template(
         references: Issues that the change is for.
         is_breaking: Whether boxes for breaking changes are ticked too.
     """
-    blocks = _blocks(_without_gaps(text, references))
+    text = text.replace("\r\n", "\n")
+    filled = _without_gaps(text, references)
+    blocks = _blocks(filled)
     left = {key: part.strip() for key, part in parts.items() if part.strip()}
+    if references and filled != text:
+        left.pop("references", None)  # they stand where the template wants them
     rows: list[str] = []
     # The first heading that asks for a part gets it; a second one stays the author's.
     for title, lines in blocks:
@@ -165,9 +181,9 @@ def fill_template(
                 rows.pop()
             rows += ["", *left.pop(asks).split("\n"), ""]
     top = "\n\n".join(
-        left[key]
-        for key in ("changes", "risks", "tests", "breaking", "references")
-        if left.get(key, NO_RISKS) != NO_RISKS
+        f"**{title}**\n\n{left[key]}"
+        for key, title in _TITLES.items()
+        if left.get(key, NO_RISKS) not in _ONLY_WHERE_ASKED
     )
     # What no heading asked for goes above the template's own text.
     if top:
@@ -178,7 +194,7 @@ def fill_template(
 def _without_gaps(text: str, references: Sequence[str]) -> str:
     rows: list[str] = []
     is_comment = False
-    for line in text.replace("\r\n", "\n").split("\n"):
+    for line in text.split("\n"):
         is_comment = is_comment or "<!--" in line
         gap = None if is_comment else _GAP.fullmatch(line)
         rows += [line] if gap is None else [f"{gap['lead']}{each}" for each in references]
@@ -191,7 +207,7 @@ def _blocks(text: str) -> list[tuple[str, list[str]]]:
     """Split at headings: the title ("" before the first) and the lines, with the heading's own."""
     blocks: list[tuple[str, list[str]]] = [("", [])]
     is_code, is_comment = False, False
-    for line in text.replace("\r\n", "\n").rstrip("\n").split("\n"):
+    for line in text.rstrip("\n").split("\n"):
         is_code ^= FENCE.match(line) is not None
         match = None if is_code or is_comment else _HEADING.fullmatch(line)
         if match is not None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -530,3 +531,51 @@ def test_odd_repositories(tree: Path, tmp_path: Path, kind: str) -> None:
         assert deps(folder, "catalog", "toolbox")["uses"] == [], "a submodule is another tree"
         return
     assert len(deps(folder, "catalog", "toolbox")["uses"]) > 30
+
+
+# --- summary ------------------------------------------------------------------------------------
+
+LOCK = """\
+version = 1
+[[package]]
+name = "toolbox"
+version = "{}"
+[[package]]
+name = "below"
+version = "{}"
+[[package]]
+name = "kept"
+version = "3.0"
+"""
+
+
+def test_a_summary_audits_what_the_code_imports_and_names_the_rest(tree: Path, index: Path) -> None:
+    commit(
+        tree, "chore: lock", {"uv.lock": LOCK.format("1.0", "0.4.1"), "requirements.txt": "x==1\n"}
+    )
+    (tree / "uv.lock").write_text(LOCK.format("2.0", "0.5.0"))
+    (tree / "requirements.txt").write_text("x==1\ncame==4\n")
+    report = deps(tree, "summary", "--output", "upgrade.html", "--format", "html", status=1)
+    rows = {row["package"]: row for row in report["upgrades"]}
+    assert {name: (row["old"], row["new"], row["major"]) for name, row in rows.items()} == {
+        "toolbox": ("1.0", "2.0", True),
+        "below": ("0.4.1", "0.5.0", True),
+        "came": ("", "4", False),
+    }
+    audited = deps(tree, "audit", "toolbox", "1.0", "2.0", status=1)
+    assert rows["toolbox"]["audit"]["counts"] == audited["counts"]
+    assert rows["below"]["audit"] is None
+    assert rows["below"]["why"] == "nothing here imports it"
+    page = (tree / "upgrade.html").read_text()
+    assert page.startswith("<!doctype html>")
+    assert "<td>toolbox (major)</td>" in page
+    assert "below 0.4.1 to 0.5.0: nothing here imports it" in page
+    assert not re.search(r'(src|href)="(?!https://)', page), "it needs no other file"
+
+
+def test_a_summary_of_what_did_not_change_says_so(tree: Path) -> None:
+    done = CliRunner().invoke(main, ["deps", "summary", "--target", str(tree)])
+    assert (done.exit_code, "No lock and no exact pin changed." in done.stdout) == (0, True)
+    assert (
+        deps(tree, "summary", "--since", "nowhere", status=1)["error"]["code"] == "target_missing"
+    )

@@ -368,6 +368,44 @@ def test_history_shows_which_sections_lag_without_markers(unmarked: Path) -> Non
     assert report(unmarked, "status")["counts"]["sections"] == {"current": 2}
 
 
+LONG = "One reward is given for each of the answers that the model has written in this very step."
+
+
+@pytest.mark.parametrize(
+    ("new", "follows", "state"),
+    [
+        (LONG.replace("very ", ""), True, "current"),
+        (LONG.replace("very ", ""), False, "stale"),
+        (LONG.replace("One", "`One`"), True, "stale"),
+        (
+            "Something else is said here now, and no word of the section is what it was.",
+            True,
+            "stale",
+        ),
+    ],
+)
+def test_who_follows_one_change_has_seen_another_wording(
+    tmp_path: Path, new: str, follows: bool, state: str
+) -> None:
+    """FastAPI's translators follow its pages: 37 sections seemed to lag, for mended spelling."""
+    other, chinese = "## Other\n\nRun it twice.\n", "# 指南\n\n答案。\n\n## 其他\n\n运行两次。\n"
+    en, zh = tmp_path / "docs/en/guide.md", tmp_path / "docs/zh/guide.md"
+    write(
+        tmp_path, {"docs/en/guide.md": f"# Guide\n\n{LONG}\n\n{other}", "docs/zh/guide.md": chinese}
+    )
+    git(tmp_path, "init", "-q")
+    commit(tmp_path)
+    # Without a change of its source the other section is about the translation alone.
+    changed = other.replace("twice", "three times") if follows else other
+    en.write_text(f"# Guide\n\n{new}\n\n{changed}", encoding="utf-8")
+    commit(tmp_path)
+    zh.write_text(chinese.replace("两次", "三次"), encoding="utf-8")
+    commit(tmp_path)
+    found = report(tmp_path, "status", status=1 if state == "stale" else 0)
+    sections = {each["key"]: each["state"] for each in found["pages"][0]["sections"]}
+    assert sections == {"guide": state, "other": "current"}
+
+
 @pytest.mark.parametrize("form", ["plain", "CRLF", "front matter", "underlined", "no line end"])
 def test_adoption_writes_markers_and_changes_no_state(unmarked: Path, form: str) -> None:
     zh = unmarked / "docs/zh/guide.md"

@@ -53,6 +53,14 @@ def test_the_module_that_computes_something_else_is_named(tmp_path: Path) -> Non
         assert linear["optimizer"] == 2 * linear["parameters"] + 2 * 4
         # What autograd keeps for it: its input, which is what the embedding returned.
         assert linear["saved"] == 4 * (4 * 8 * 32)
+        phases = report["memory"]["0"]["phases"]
+        assert phases["meter"] == "process"
+        # The record is written in the first of two steps, so later passes are not in it.
+        assert {name: row["times"] for name, row in phases["rows"].items()} == {
+            "forward of Net": 1,
+            "loss and backward": 1,
+            "optimizer step": 1,
+        }
     status, report = scaffold(tmp_path, "compare", "--json", "plain", "wrong")
     assert status == 1
     first = report["first"]

@@ -58,3 +58,18 @@ def test_a_job_without_a_model_says_so(tmp_path: Path) -> None:
 )
 def test_sizes(size: float, text: str) -> None:
     assert size_text(size) == text
+
+
+def test_the_phase_that_reached_the_peak_is_named() -> None:
+    rows = {
+        "forward of Net": {"times": 2, "begin": 1000, "end": 5000, "raised": 4500, "peak": 5500},
+        "loss and backward": {"times": 2, "begin": 5000, "end": 3000, "raised": 900, "peak": 6400},
+        "optimizer step": {"times": 2, "begin": 3000, "end": 3000, "raised": 0, "peak": 0},
+    }
+    text = memory_text({0: MemoryUse(0, **held(phases={"meter": "NVIDIA H100", "rows": rows}))})
+    line, _, forward, *_ = text[text.index("phases") :].splitlines()
+    assert line == "phases     of NVIDIA H100; the peak of 6.4 kB was reached in loss and backward"
+    assert forward.split() == ["forward", "of", "Net", "2", "1.0", "kB", "5.0", "kB", "4.5", "kB"]
+    process = {"meter": "process", "rows": rows}
+    assert "no accelerator is used" in memory_text({0: MemoryUse(0, **held(phases=process))})
+    assert "phases" not in memory_text({0: MemoryUse(0, **held())}), "an older record"

@@ -27,6 +27,17 @@ def names(folder: Path, files: Mapping[str, str], path: str = "a.py") -> list[tu
 
 
 CASES = {
+    "a class that a type variable bounds": (
+        "from typing import Type, TypeVar\nfrom pkg import C\nT = TypeVar('T', bound=C)\n"
+        "def f(a: Type[T], b: T, c: type[C]):\n    a.make()\n    b.x()\n    c.make()\n",
+        [
+            ("reference", "pkg.C", ""),
+            *[("annotation", "pkg.C", "")] * 3,
+            ("call", "pkg.C.make", ""),
+            ("call", "pkg.C().x", ""),
+            ("call", "pkg.C.make", ""),
+        ],
+    ),
     "a parameter shadows the module": ("import pkg\ndef f(pkg):\n    pkg.x()\n", []),
     "a loop variable shadows it": ("import pkg\n[pkg.x for pkg in rows]\n", []),
     "an import in a function is the function's": (

@@ -9,10 +9,13 @@ from pathlib import Path
 import pytest
 
 from scaffold.analysis.files.files import Files
-from scaffold.deps.audit import judge_tree, meanings
+from scaffold.deps.audit import judge_tree
 from scaffold.deps.import_names import Names
 from scaffold.deps.judgement import LEVELS, VERDICTS, Judgement
+from scaffold.deps.meanings import meanings
+from scaffold.deps.python_uses import uses_in
 from scaffold.deps.release import Release
+from scaffold.deps.source_code import Tree
 from scaffold.deps.use import Use
 from tests.deps_places import write
 
@@ -191,11 +194,16 @@ CASES: dict[str, Case] = {
         ("import pkg\npkg.f(1, 'r')\n", "import pkg\npkg.f(1, mode='rb')\n"),
     ),
     "base-changed": Case(
-        "class A: ...\nclass C(A): ...\nclass D(A): ...\n",
-        "class A: ...\nclass B: ...\nclass C(B): ...\nclass D(A, B): ...\n",
+        "class A:\n    def x(self): ...\nclass C(A): ...\nclass D(A): ...\nclass E(A): ...\n",
+        "class A:\n    def x(self): ...\nclass B: ...\n"
+        "class C(B): ...\nclass D(A, B): ...\nclass E:\n    x = A.x\n",
         "from pkg import C\nclass Mine(C): ...\n",
         (("pkg.C", "check", ""),),
-        ("from pkg import D\nclass Mine(D): ...\n", "from pkg import C\nC()\n"),
+        (
+            "from pkg import D\nclass Mine(D): ...\n",
+            "from pkg import C\nC()\n",
+            "from pkg import E\nclass Mine(E): ...\n",
+        ),
     ),
     "override-gone": Case(
         "class C:\n    def setup(self): ...\n    def close(self): ...\n",
@@ -266,6 +274,13 @@ CASES: dict[str, Case] = {
         "import pkg\npkg.f(1, loud=True)\n",
         (("pkg.f", "deprecated", "level"),),
         ("import pkg\npkg.f(1)\n", "import pkg\npkg.f(a=1)\n"),
+    ),
+    "unclear": Case(
+        "def f(a): ...\ndef g(a): ...\n",
+        "from elsewhere import table\nglobals().update(table)\ndef g(a): ...\nNAMES = ['f']\n",
+        "import pkg\npkg.f(1)\n",
+        (("pkg.f", "check", ""),),
+        ("import pkg\npkg.g(1)\n", "import pkg\nhasattr(pkg, 'g')\n"),
     ),
     "undecided": Case(
         "def f(a): ...\ndef g(a): ...\n",
@@ -346,6 +361,53 @@ def test_a_top_module_that_is_gone_takes_its_names_along(
     _, findings = judged(tmp_path, case, "import pkg\npkg.Thing()\n")
     found = [(each.use.name, each.verdict, each.likely) for each in findings]
     assert found == [("pkg", "removed", ""), ("pkg.Thing", *said)]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "asked", "levels"),
+    [
+        ("", " -> str", "decode('utf-8')", ["breaks"]),
+        ("", " -> str", "encode()", []),
+        (" -> bytes", " -> str", "decode()", ["breaks"]),
+        (" -> str", " -> str", "decode()", []),
+        ("", " -> bytes", "decode()", []),
+    ],
+)
+def test_what_a_call_gives_may_lack_what_is_asked_of_it(
+    tmp_path: Path, old: str, new: str, asked: str, levels: list[str]
+) -> None:
+    """PyJWT 2 gives text where 1.7 gave bytes."""
+    case = Case(f"def make(a){old}: ...\n", f"def make(a){new}: ...\n", "", (), ())
+    _, findings = judged(tmp_path, case, f"import pkg\npkg.make(1).{asked}\n")
+    assert [each.level for each in findings if each.level != "undecided"] == levels
+
+
+STUBS = """
+    class Gone(Exception): ...
+    class Stub:
+        def __init__(self, name):
+            self.name = name
+        def __call__(self, *args):
+            raise Gone("it is gone, see the guide")
+    NAMES = ["Old", "Older"]
+    here = locals()
+    for name in NAMES:
+        here[name] = Stub(name)
+    class Kept: ...
+    """
+
+
+@pytest.mark.parametrize("name", ["Old", "Older", "Kept", "module"])
+def test_a_stub_that_a_loop_leaves_behind_is_no_name(tmp_path: Path, name: str) -> None:
+    """openai 1.0 keeps the classes of 0.28 in this way, and drops the module `error`."""
+    old = {"pkg/__init__.py": "class Old: ...\nclass Older: ...\nclass Kept: ...\n"}
+    case = Case({**old, "pkg/module.py": ""}, {"pkg/__init__.py": STUBS}, "", (), ())
+    _, findings = judged(tmp_path, case, f"import pkg.{name}\n" if name == "module" else
+                         f"import pkg\npkg.{name}()\n")  # fmt: skip
+    expected = [] if name == "Kept" else [("removed", "breaks")]
+    assert [(each.verdict, each.level) for each in findings] == expected
+    if name.startswith("Old"):
+        assert "it is gone, see the guide" in findings[0].why
 
 
 def test_a_name_that_is_taken_from_another_package_now_is_there(tmp_path: Path) -> None:
@@ -480,7 +542,25 @@ def test_a_route_that_the_tree_serves_is_no_use(tmp_path: Path) -> None:
     assert [(each.verdict, each.use.line) for each in asked] == [("endpoint-removed", 3)]
 
 
-def test_what_no_text_shows_is_told_between_the_releases_alone() -> None:
-    assert [each["since"] for each in meanings("click", "8.1.8", "8.2.0")] == ["8.2", "8.2"]
-    assert meanings("click", "8.2.0", "8.3.0") == meanings("click", "7.1", "8.1.8") == []
-    assert meanings("pydantic", "1.10.13", "2.5.0")
+def test_what_no_text_shows_is_told_between_the_releases_alone(tmp_path: Path) -> None:
+    files = Files(tmp_path, [], has_git=False)
+    told = meanings("click", "8.1.8", "8.2.0", files, ())
+    assert [each["since"] for each in told] == ["8.2", "8.2"]
+    assert meanings("click", "8.2.0", "8.3.0", files, ()) == []
+    assert meanings("click", "7.1", "8.1.8", files, ()) == []
+
+
+def test_the_lines_that_a_meaning_may_concern_are_named(tmp_path: Path) -> None:
+    source = (
+        "from typing import Optional\nimport pydantic\n"
+        "class Row(pydantic.BaseModel):\n    a: Optional[int]\n    b: Optional[int] = None\n"
+        "    c: int | None  # as before\n"
+        "class Plain:\n    d: Optional[int]\n"
+    )
+    files = Files(write(tmp_path, {"a.py": source}), ["a.py"], has_git=False)
+    tree = Tree(files, ["pydantic"])
+    code = tree.code("a.py")
+    assert code is not None
+    told = meanings("pydantic", "1.10.13", "2.5.0", files, uses_in(code, tree))
+    sites = [(each["file"], each["line"]) for row in told for each in row["sites"]]
+    assert sites == [("a.py", 4), ("a.py", 6)]

@@ -247,3 +247,24 @@ def test_an_address_is_no_sentence(tmp_path: Path) -> None:
     """FastAPI's pages list addresses whose parts are words of lower case."""
     text = "# A\n\n- <https://example.org/full-stack-of-many-words>\n"
     assert findings(tmp_path, text, text.replace("# A", "# 甲")) == []
+
+
+@pytest.mark.parametrize(
+    ("english", "chinese"),
+    [
+        # The default language of a site has no folder.
+        ("See [it](https://x.org/a#b).", "见[它](https://x.org/zh/a#b)。"),
+        ("See [it](https://x.org).", "见[它](https://x.org/zh)。"),
+        ("{% for one in rows %} {% endfor %}", "{% for one in rows %} {% endfor %}"),
+        ('```json\n{"a": 1} // More here\n```', '```json\n{"a": 1} // 更多\n```'),
+    ],
+)
+def test_what_sites_and_languages_ask_for_is_no_defect(
+    tmp_path: Path, english: str, chinese: str
+) -> None:
+    """FastAPI's pages have each of these."""
+    assert findings(tmp_path, f"# A\n\n{english}\n", f"# 甲\n\n{chinese}\n") == []
+    if "x.org" in english:
+        elsewhere = chinese.replace("/zh", "/zh/other")
+        assert [row.rule for row in findings(tmp_path, f"# A\n\n{english}\n",
+                                             f"# 甲\n\n{elsewhere}\n")] == ["link"]  # fmt: skip

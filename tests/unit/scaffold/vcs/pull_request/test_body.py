@@ -21,11 +21,19 @@ from scaffold.vcs.pull_request.body import (
 )
 from scaffold.vcs.pull_request.branch import Base, BranchCommit, BranchState
 from scaffold.vcs.pull_request.risks import Risk, Surroundings, near_tests_run
-from scaffold.vcs.pull_request.template import DEFAULT, fill_template, find_template
+from scaffold.vcs.pull_request.template import (
+    DEFAULT,
+    NO_BREAKING,
+    fill_template,
+    find_template,
+)
 
 NEAR = ("tests/unit/test_loss.py", "tests/unit/test_mean.py", "tests/slow/test_loss.py")
 
 PARTS = {"changes": "- a", "tests": "- t", "breaking": "- b", "references": "- #1"}
+
+TOP_CHANGES, TOP_TESTS = "**Changes**\n\n- a\n\n", "**Tests**\n\n- t\n\n"
+TOP_REST = f"{TOP_TESTS}**Breaking changes**\n\n- b\n\n**References**\n\n- #1\n\n"
 
 # A template, and what becomes of it.
 TEMPLATES: dict[str, tuple[str, str]] = {
@@ -34,19 +42,20 @@ TEMPLATES: dict[str, tuple[str, str]] = {
         "## Summary\n<!-- say -->\n\n- a\n\n## Testing\n\n- t\n\n## Breaking changes\n\n- b\n\n"
         "## Related issues\n\n- #1\n",
     ),
-    "no headings": ("Thanks!\n", "- a\n\n- t\n\n- b\n\n- #1\n\nThanks!\n"),
+    "no headings": ("Thanks!\n", f"{TOP_CHANGES}{TOP_REST}Thanks!\n"),
     "a heading twice": (
         "# What\n# Details of the change\n",
-        "- t\n\n- b\n\n- #1\n\n# What\n\n- a\n\n# Details of the change\n",
+        f"{TOP_REST}# What\n\n- a\n\n# Details of the change\n",
     ),
     "headings in code and in comments": (
         "```\n# Tests\n```\n<!--\n# Summary\n-->\n# Tests\n",
-        "- a\n\n- b\n\n- #1\n\n```\n# Tests\n```\n<!--\n# Summary\n-->\n# Tests\n\n- t\n",
+        f"{TOP_CHANGES}{TOP_REST.removeprefix(TOP_TESTS)}"
+        "```\n# Tests\n```\n<!--\n# Summary\n-->\n# Tests\n\n- t\n",
     ),
     "boxes": (
         "# Type of change\n- [ ] Bug fix\n- [ ] New feature\n- [ ] Breaking change\n\n"
         "# Checklist\n- [ ] I fixed a bug\n",
-        "- a\n\n- t\n\n- b\n\n- #1\n\n# Type of change\n- [ ] Bug fix\n- [x] New feature\n"
+        f"{TOP_CHANGES}{TOP_REST}# Type of change\n- [ ] Bug fix\n- [x] New feature\n"
         "- [x] Breaking change\n\n# Checklist\n- [ ] I fixed a bug\n",
     ),
     "line ends of Windows": ("# Summary\r\n\r\n# Tests\r\n# Breaking\r\n# Issue\r\n",
@@ -227,3 +236,32 @@ def test_a_place_for_the_issue_is_filled_or_goes(
 def test_a_single_commit_keeps_its_message() -> None:
     text = "feat: add x\n\nWhy.\n"
     assert squash_message(material(text), "feat: add x") == text
+
+
+@pytest.mark.parametrize(
+    ("command", "left"),
+    [
+        ("python -m pytest tests: 9 passed", ()),
+        ("pytest tests -k grpo: 12 passed", ("tests/test_dpo_trainer.py",)),
+        ("pytest -k 'grpo or dpo'", ()),
+        ("pytest tests -k sft", ("tests/test_grpo_trainer.py", "tests/test_dpo_trainer.py")),
+        ("make test", ()),
+    ],
+)
+def test_a_selection_runs_what_it_names(command: str, left: tuple[str, ...]) -> None:
+    near = ("tests/test_grpo_trainer.py", "tests/test_dpo_trainer.py")
+    assert near_tests_run(near, [command]).left == left
+
+
+def test_what_no_heading_asks_for_has_a_title_and_only_where_it_says_something() -> None:
+    """The template of trl has no heading for risks, and a line for the issue."""
+    text = "# What does this PR do?\n\nFixes # (issue)\n\n## Who can review?\n\nAnyone.\n"
+    parts = {"changes": "- Fix it", "risks": "- Losses", "breaking": NO_BREAKING,
+             "references": "- #12"}  # fmt: skip
+    filled = fill_template(text, parts, "fix", ["#12"], is_breaking=False)
+    assert filled.startswith("**Risk areas**\n\n- Losses\n\n# What does this PR do?\n")
+    assert "Fixes #12" in filled
+    assert filled.count("#12") == 1
+    assert NO_BREAKING not in filled
+    bare = fill_template("Write here.\n", parts, "fix", ["#12"], is_breaking=False)
+    assert "**References**\n\n- #12" in bare
