@@ -15,9 +15,11 @@ from scaffold.analysis.lazy_re import lazy_re
 from scaffold.skills.check.read.markdown import Block
 from scaffold.skills.check.reference import Intent, Reference
 
+# Of a command they are what it does: "show it without applying", "no cache".
+_LACKS = r"no|none|nothing|without|missing"
 _DENIES = (
-    r"not|no|never|none|nothing|without|(?<!to )avoid\w*|remov\w+|delet\w+|dropp?\w*"
-    r"|deprecat\w+|renam\w+|replac\w+|instead|rather|former\w*|legacy|obsolete|old|was|were|missing|gone|wrong|bad"
+    r"not|never|(?<!to )avoid\w*|remov\w+|delet\w+|dropp?\w*"
+    r"|deprecat\w+|renam\w+|replac\w+|instead|rather|former\w*|legacy|obsolete|old|was|were|gone|wrong|bad"
     r"|don'?t|doesn'?t|isn'?t|(?:has|have) been"
 )
 _MAKES = (
@@ -32,11 +34,12 @@ _OPEN = lazy_re(
     re.IGNORECASE,
 )
 _GROUPS: tuple[tuple[Intent, re.Pattern[str]], ...] = (
-    ("denies", lazy_re(rf"\b(?:{_DENIES})\b|n't\b|[❌✗✘🚫]", re.IGNORECASE)),
+    ("denies", lazy_re(rf"\b(?:{_DENIES}|{_LACKS})\b|n't\b|[❌✗✘🚫]", re.IGNORECASE)),
     ("makes", lazy_re(rf"\b(?:{_MAKES})\b", re.IGNORECASE)),
     ("elsewhere", lazy_re(rf"\b(?:{_ELSEWHERE})\b", re.IGNORECASE)),
     ("template", lazy_re(rf"(?:\b(?:{_TEMPLATE})\b)", re.IGNORECASE)),
 )
+_AGAINST = lazy_re(rf"\b(?:{_DENIES})\b|n't\b|[❌✗✘🚫]", re.IGNORECASE)
 # What sends the reader to a thing, whatever the page around it is about.
 _SENT = lazy_re(r"\b(?:see|existing|read|refer(?:s|ring)? to)\b[^.;`]{0,30}$", re.IGNORECASE)
 # What a sentence says of the thing behind it: "x is gone", "x (generated)".
@@ -110,7 +113,8 @@ def intent(reference: Reference) -> Stand:
         block = reference.block
         lead = _SENTENCE.split(_CODE.sub("`", block.lead).strip())[-1]
         comments = _comments(block, reference.line)
-        near = _denied(f"{lead} {comments}") or _denied(" ".join(block.headings[-1:]))
+        above = _denied(lead) or _denied(" ".join(block.headings[-1:]))
+        near = above or ("denies" if _AGAINST.search(comments) else None)
         wide = near or _loosely(f"{lead} {comments}") or _of(" ".join(block.headings[-1:]))
         return Stand(near or "asserts", wide or "asserts")
     return Stand("asserts", "asserts")

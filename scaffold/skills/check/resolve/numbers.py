@@ -103,6 +103,8 @@ def _image(reference: Reference, given: Given, scope: Scope) -> Verdict:
 def _differs(reference: Reference, evidence: str, given: Given, now: str) -> Verdict:
     message = f"{reference.text!r} is not the version of the project"
     fix = Fix(reference.line, given.version, now, is_safe=False) if now else None
+    # A command runs with what it is given; in a sentence the version may be that of something else.
+    is_sure = given.what == "floor" and reference.block is not None
     return Verdict(
-        "contradicts", evidence, "version-differs", message, evidence, fix, is_sure=False
+        "contradicts", evidence, "version-differs", message, evidence, fix, is_sure=is_sure
     )

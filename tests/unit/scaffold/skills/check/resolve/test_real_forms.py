@@ -78,6 +78,14 @@ FILES = {
             [("pip-extra-missing", 4)],
         ),
         (
+            "Or say which Python, if needed:\n\n```bash\nuv venv --python 3.10\n```\n",
+            [("version-differs", 4)],
+        ),
+        (
+            "```bash\n# Install without the tests\nuv sync --extra text\n```\n",
+            [("pip-extra-missing", 3)],
+        ),
+        (
             "```bash\npython -m unittest tests.test_one.TestOld\n```\n",
             [("symbol-missing", 2)],
         ),
@@ -101,6 +109,7 @@ def test_what_is_not_so_is_told_where_it_stands(
         "```text\npkg/stages/\n├── one.py\n└── [others...]\n\n"
         "tests/\n├── conftest.py\n└── inner/\n```\n",
         "Python 3.11, 3.12 and 3.13 are supported.\n",
+        "```bash\n# Do not use the old extra\nuv sync --extra text\n```\n",
         "`load_parts()` fills it (`pkg/models/base.py:26`).\n",
         "```python\nfrom pkg.tasks import Task\n\nclass {Kind}Task(Task):\n    x = 1\n\n"
         "y = # read it\n```\n",
