@@ -22,6 +22,7 @@ from areal.infra.launch import (
     LaunchPlan,
     ranks_command,
 )
+from areal.infra.managed_process import Process
 from areal.infra.scheduler.base import Command, CommandScheduler, worker_environment
 
 logger = logging.getLogger("Launcher")
@@ -96,13 +97,13 @@ class ClusterLauncher(Launcher):
         log_path = self._plan.log_folder.absolute() / f"{name}.log"
         return Command(name, argv, worker_environment(spec) | environment, spec, log_path)
 
-    def _exit_code(self) -> int | None:
-        for agent in self.agents:
-            code = agent.exit_code()
-            # It is gone with its node; what ends by itself has a reason of its own.
-            if code is not None and code < 0 and self._signal is None:
-                self._restart(agent)
-        return super()._exit_code()
+    def _code_of(self, agent: Process) -> int | None:
+        code = agent.exit_code()
+        # It is gone with its node; what ends by itself has a reason of its own.
+        if code is not None and code < 0 and self._signal is None:
+            self._restart(agent)
+            return None
+        return code
 
     def _look(self) -> None:
         """Show what the agents have written, which is what the first rank has."""

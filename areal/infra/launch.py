@@ -203,9 +203,14 @@ class Launcher:
 
     def _exit_code(self) -> int | None:
         """Return how the ranks ended, which all end with the first of them; None while they run."""
-        codes = [agent.exit_code() for agent in self.agents]
+        # Each is asked once: it may be lost between two questions.
+        codes = [self._code_of(agent) for agent in self.agents]
         failed = [code for code in codes if code]
         return failed[0] if failed else None if None in codes else 0
+
+    def _code_of(self, agent: Process) -> int | None:
+        """Return how an agent ended, for good; None while it runs."""
+        return agent.exit_code()
 
     def _look_for_verdict(self) -> None:
         if self._verdict.is_file():
