@@ -75,4 +75,4 @@ def test_a_step_in_the_order_of_the_contract(
 
 def test_a_critic_has_to_be_one(checkpoint: str) -> None:
     with pytest.raises(ConfigError, match=r"critic\.is_critic is false"):
-        fsdp_engine.FSDPPPOCritic.from_pretrained(checkpoint, "e", "t")
+        fsdp_engine.FSDPPPOCritic.from_pretrained(checkpoint, "e", "t", is_critic=False)
