@@ -145,7 +145,12 @@ REWARDS = [
 ]
 GOOD_ROW = '{"input_ids": [1] * n, "loss_mask": [0] * (n - 1) + [1]}'
 DATASETS = [
-    ("columns", dataset(GOOD_ROW.replace("loss_mask", "mask")), "sft", "not exactly input_ids and"),
+    (
+        "columns",
+        dataset(GOOD_ROW.replace("loss_mask", "mask")),
+        "sft",
+        "expected exactly input_ids and",
+    ),
     ("vocabulary", dataset(GOOD_ROW.replace("[1] * n", "[9999] * n")), "sft", "outside the token"),
     ("lengths", dataset(GOOD_ROW.replace("n - 1", "n")), "sft", "for each of its 30 tokens"),
     ("mask", dataset(GOOD_ROW.replace("+ [1]", "+ [0]")), "sft", "nothing would be learnt"),

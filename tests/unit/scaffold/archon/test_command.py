@@ -173,7 +173,7 @@ def test_a_model_type_that_is_taken_is_registered_by_its_name(models: Path, benc
     status, report = run(models, "add-archon-model", "foo", "--name", "other")
     assert status == 0
     assert report["registered"][0]["key"] == "other"
-    assert any("'foo' is registered already" in line for line in report["warnings"])
+    assert any("'foo' is already registered" in line for line in report["warnings"])
 
 
 def test_a_key_is_spelled_as_transformers_does(models: Path, bench: Bench) -> None:
