@@ -57,7 +57,7 @@ class MadeAgain:
         shown = ", ".join(
             f"{done} of {all_} {name}" for (done, all_), name in zip(counts, names, strict=True)
         )
-        return f"proof     {self.key} left out and made again: {shown}"
+        return f"proof     {self.key} left out and generated again: {shown}"
 
 
 def prove(

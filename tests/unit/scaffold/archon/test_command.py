@@ -284,7 +284,7 @@ def test_coverage_proves_all_and_writes_the_page(models: Path, bench: Bench) -> 
     page = (models / "docs/en/archon-coverage.md").read_text()
     assert "2 of 2 model_types are proven" in page
     assert "| `gpt-bar` | proven | 1/1 | 1/1 | 1/1 | 2 | 1 | 0/0 |  |  | equal | failed |" in page
-    assert "## What differs over processes\n\n`foo`:\n\n    pp: x\n" in page
+    assert "## Differences between one and two processes\n\n`foo`:\n\n    pp: x\n" in page
 
 
 def test_coverage_takes_up_what_is_known_of_the_same_sources(models: Path, bench: Bench) -> None:
