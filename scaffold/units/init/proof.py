@@ -106,7 +106,7 @@ def prove(
         if not reason:
             rules.append(rule)
             continue
-        notes.append(f"{rule.entry.file}:{rule.line} is left to a person: {reason}")
+        notes.append(f"{rule.entry.file}:{rule.line} is left to you: {reason}")
         row = read_text(files, rule.entry.file).splitlines()[rule.line - 1].strip()
         steps.append(Step(rule.entry.file, f"add the like of what {rule.unit} has: {row}"))
     return replace(draft, rules=tuple(rules), steps=tuple(steps)), tuple(notes)
