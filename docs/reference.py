@@ -43,8 +43,8 @@ HEAD = """\
 
 # The command
 
-The option `--help` of a command shows the same in the terminal, and `scaffold list --json` as data.
-`ID` is `kind/name` (`reward/sums`), or the name alone where it is unique.
+`--help` shows the same in the terminal, and `scaffold list --json` prints it as data. `ID` is
+`kind/name` (`reward/sums`), or just the name if it is unique.
 """
 
 CONFIGURATION_HEAD = """\
@@ -52,26 +52,26 @@ CONFIGURATION_HEAD = """\
 
 # Configuration
 
-Every key that a configuration can have, with its default and what becomes of it:
+Every key of a configuration, with its default and its effect:
 
-- **read**: the module named gives it its effect;
-- **refused**: it cannot have an effect, and a value other than the default would change the run:
-  such a value ends the run before it begins;
-- **ignored**: it has no effect, and the run is the one that was asked for. What is set and
-  ignored is logged once.
+- **read**: the named module uses it;
+- **refused**: it has no effect here, but any value except the default would have to change the run,
+  so such a value is an error before the run starts;
+- **ignored**: it has no effect, and the run does not need it. Ignored keys that are set are logged
+  once.
 
-Keys and defaults are AReaL's; where a default differs, AReaL's is given with the reason. The block
-`run` is this package's own; [Training](training.md) shows it.
+Keys and defaults are AReaL's; if a default differs, AReaL's is given with the reason. The block
+`run` exists only in this package; [Training](training.md) shows it.
 """
 PLACES_HEAD = """\
-## Keys without effect where they stand
+## Keys without effect in some places
 
-These are read as the tables above say, but not in every section or in every run. They are logged
-like all that is ignored.
+These are read as the tables above say, but not in every section or in every run. Where they are
+not, they are logged like ignored keys.
 """
 
 SHAPE_TEXTS = {
-    "assignment": "an assignment among its like: a member of an enumeration, a constant",
+    "assignment": "an assignment among similar ones: a member of an enumeration, a constant",
     "branch": "a branch of an if/elif chain or of `match` in a function",
     "call": "a call at module level, such as `register('x', X)`",
     "decorator": "a decorated function or class, such as `@register('x')`",
@@ -193,7 +193,7 @@ def kinds_part() -> str:
         default = {kind.default: " (default)"} if len(styles) > 1 else {}
         parts.append(
             table(
-                ["style", "makes"],
+                ["style", "generates"],
                 [
                     [head + default.get(style.name, ""), escape(style.help)]
                     for head, style in zip(heads, styles, strict=True)
@@ -269,8 +269,8 @@ def places_table() -> str:
         for place in PLACES
     ]
     servers = ", ".join(f"`{key}`" for key in sorted(SERVER_KEYS))
-    rows.append([servers, "of servers; the embedded engine is asked directly"])
-    return table(["keys", "ignored where"], rows)
+    rows.append([servers, "for servers; the embedded engine is called directly"])
+    return table(["keys", "why they have no effect there"], rows)
 
 
 def find_sections(cls: type, key: str, places: dict[type, list[str]]) -> None:
@@ -311,7 +311,7 @@ def fields_table(cls: type, fields: dict[str, Entry]) -> str:
         ]
         for name, entry in fields.items()
     ]
-    return table(["key", "default", "what becomes of it"], rows)
+    return table(["key", "default", "effect"], rows)
 
 
 def declared_at(key: str) -> tuple[str, str]:

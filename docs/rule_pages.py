@@ -39,16 +39,16 @@ def index() -> str:
         f"| [{name}]({name}.md) | {rule.severity} | {rule.asks} |" for name, rule in RULES.items()
     ]
     head = ["| rule | severity | asks for |", "|---|---|---|"]
-    intro = "What `scaffold skills check` finds; a page shows an example and what only looks alike."
+    intro = "What `scaffold skills check` reports; each page has examples of both sides."
     gone = ", ".join(f"`{name}`" for name in sorted(GONE))
     notes = [
         "## Release notes",
         "",
-        "Findings are decided by evidence now, and each has the class of its evidence. These rules",
-        f"read sentences and are gone: {gone}.",
-        "`select`, `ignore` and baselines may still name them; a comment that allows",
-        "one can go. What they found of files and names is found by `path-missing`,",
-        "`symbol-missing` and `parameter-unknown`. New are `default-differs` and `link-from-root`.",
+        "Findings are now decided by evidence, and each has the class of its evidence. These rules",
+        f"judged sentences and were removed: {gone}.",
+        "`select`, `ignore` and baselines may still name them; a comment that allows one can be",
+        "deleted. Missing files and names are now reported by `path-missing`, `symbol-missing` and",
+        "`parameter-unknown`. `default-differs` and `link-from-root` are new.",
     ]
     return "\n".join([MARK, "", "# Rules", "", intro, "", *head, *rows, "", *notes]) + "\n"
 
@@ -62,7 +62,7 @@ def precision(name: str) -> str:
         if row.rule == name and not row.judgement.startswith("missed")
     )
     if not counts:
-        return "On the public repositories that were read it found nothing."
+        return "It has found nothing on the public repositories of the benchmark."
     words = [f"{counts[each]} {each}" for each in ("right", "wrong", "arguable") if counts[each]]
     shown = ", ".join(words)
     return f"Of {counts.total()} findings on public repositories, each read by hand: {shown}."
@@ -73,8 +73,8 @@ def page(name: str, fixture: RuleFixture) -> str:
     rule = RULES[name]
     parts = [MARK, "", f"# {name}", "", f"Severity: {rule.severity}.", "", rule.asks, "", rule.why]
     parts += ["", precision(name)]
-    parts += ["", "## Found", "", *shown(fixture.bad, fixture.bad.places)]
-    parts += ["", "## Left alone", "", *shown(fixture.near_miss, ())]
+    parts += ["", "## Reported", "", *shown(fixture.bad, fixture.bad.places)]
+    parts += ["", "## Not reported", "", *shown(fixture.near_miss, ())]
     parts += ["", "## Allow it", "", "On the line itself, or alone on the line above a block:", ""]
     parts += ["```markdown", f"<!-- scaffold: allow {name} the reason, in words -->", "```"]
     return "\n".join(parts) + "\n"
@@ -88,12 +88,13 @@ def shown(tree: Tree, places: tuple[str, ...]) -> list[str]:
         is_guidance = entry.path.endswith((".md", ".mdc"))
         if entry.path in marked or (not marked and is_guidance):
             lines = [place.rpartition(":")[2] for place in places if place.startswith(entry.path)]
-            where = f", line {' and '.join(lines)}" if lines else ""
+            numbers = ", ".join(dict.fromkeys(lines))
+            where = f", line{'s' if ',' in numbers else ''} {numbers}" if lines else ""
             gap = [""] if rows else []
             rows += [*gap, f"`{entry.path}`{where}:", "", *fenced(entry.data)]
     others = [f"`{entry.path}`" for entry in tree.entries if not entry.path.endswith(".md")]
     if others:
-        rows += ["", f"Beside it stand {', '.join(others)}."]
+        rows += ["", f"Other files: {', '.join(others)}."]
     return rows
 
 

@@ -33,6 +33,11 @@ def _numbers(ctx: click.Context, param: click.Parameter, text: str | None) -> tu
     return tuple(sorted({int(word) for word in words}))
 
 
+def _example(line: str) -> str:
+    """Return the end of a command's help; click does not wrap what follows \\b."""
+    return f"\b\nExample: {line}"
+
+
 def _config_option(text: str, *, required: bool = True) -> Callable[[Any], Any]:
     return click.option(
         "-c", "--config", required=required, type=click.Path(), callback=_existing, help=text
@@ -49,17 +54,24 @@ class _Program(click.Group):
             ctx.exit(130)
 
 
-@click.group(cls=_Program, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(
+    cls=_Program,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    epilog=_example("areal train -c grpo.yaml"),
+)
 @click.version_option(package_name="areal-lite", prog_name="areal")
 def main() -> None:
     """Train language models with reinforcement learning, on a laptop or a cluster."""
 
 
-@main.command(context_settings={"ignore_unknown_options": True})
+@main.command(
+    context_settings={"ignore_unknown_options": True},
+    epilog=_example("areal train -c grpo.yaml actor.optimizer.lr=1e-4"),
+)
 @_config_option("YAML file.")
 @click.argument("overrides", nargs=-1, type=click.UNPROCESSED)
 def train(config: str, overrides: tuple[str, ...]) -> None:
-    """Train as a YAML file describes.
+    """Train a model as configured in a YAML file.
 
     OVERRIDES have the form key=value and override the file: actor.optimizer.lr=1e-4. The kind of
     training follows from train_dataset.type (sft, rl, rw or dpo). The same command resumes a run
@@ -82,7 +94,11 @@ def train(config: str, overrides: tuple[str, ...]) -> None:
         sys.exit(getattr(error, "status", 130))
 
 
-@main.command("eval", context_settings={"ignore_unknown_options": True})
+@main.command(
+    "eval",
+    context_settings={"ignore_unknown_options": True},
+    epilog=_example("areal eval -c grpo.yaml eval_gconfig.n_samples=8 --by topic"),
+)
 @_config_option("YAML file of the run.")
 @click.option(
     "--threshold", default=1.0, show_default=True, help="Minimum reward of an episode that passes."
@@ -93,7 +109,7 @@ def train(config: str, overrides: tuple[str, ...]) -> None:
     "ks",
     callback=_numbers,
     metavar="K,...",
-    help="Give pass@k for these. [default: powers of two, and n_samples]",
+    help="Values of k for pass@k. [default: powers of two, and n_samples]",
 )
 @click.argument(
     "arguments", nargs=-1, type=click.UNPROCESSED, metavar="[CHECKPOINT] [OVERRIDES]..."
@@ -108,9 +124,9 @@ def evaluate(
     """Score a checkpoint on the validation set of a run.
 
     CHECKPOINT is a folder or a hub id. [default: the run's final model, else its newest checkpoint,
-    else its initial model] The run's workflow plays eval_gconfig.n_samples episodes for each row of
-    valid_dataset. Prints avg@k and pass@k by source, and writes a page of episodes. If
-    AREAL_LLM_SERVER_ADDRS names servers, evaluates their weights.
+    else its initial model] Each row of valid_dataset gets eval_gconfig.n_samples episodes of the
+    run's workflow. The command prints avg@k and pass@k by source, and writes a page of episodes.
+    If AREAL_LLM_SERVER_ADDRS lists servers, it evaluates their weights.
     """
     sys.path.insert(0, str(Path.cwd()))
     from areal.trainer.evaluation import print_scores, run_evaluation
@@ -131,7 +147,7 @@ def evaluate(
     print_scores(found)
 
 
-@main.command()
+@main.command(epilog=_example('areal generate runs/sums/grpo/model "12+34=" --plain'))
 @click.argument("model")
 @click.argument("prompt", required=False)
 @click.option(
@@ -155,7 +171,7 @@ def generate(
     seed: int | None,
     plain: bool,
 ) -> None:
-    """Print what a model answers to a prompt.
+    """Print the answer of a model to a prompt.
 
     MODEL is a checkpoint folder, a hub id, or the folder or YAML file of a run, for its final model
     or else its newest checkpoint. PROMPT is read from standard input if it is not given.
@@ -186,7 +202,10 @@ def generate(
         sys.exit(130)
 
 
-@main.command(context_settings={"ignore_unknown_options": True})
+@main.command(
+    context_settings={"ignore_unknown_options": True},
+    epilog=_example("areal serve -c grpo.yaml --port 8000"),
+)
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED, metavar="[MODEL] [OVERRIDES]...")
 @_config_option("YAML file whose model to serve.", required=False)
 @click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
@@ -195,7 +214,7 @@ def generate(
 def serve(
     arguments: tuple[str, ...], config: str | None, host: str, port: int, backend: str
 ) -> None:
-    """Generate for other processes, over HTTP, until Ctrl-C.
+    """Serve a model over HTTP, until Ctrl-C.
 
     MODEL is a checkpoint folder or a hub id; with --config it is the model of a training run. The
     server implements SGLang's and OpenAI's APIs, and accepts new weights from a trainer. To listen
@@ -216,13 +235,10 @@ def serve(
         sys.exit(1)
 
 
-@main.command()
+@main.command(epilog=_example('eval "$(areal completion bash)"'))
 @click.argument("shell", type=click.Choice(SHELLS), metavar="SHELL")
 def completion(shell: str) -> None:
-    """Print the completion script for bash, fish or zsh.
-
-    For bash: eval "$(areal completion bash)"
-    """
+    """Print the completion script for bash, fish or zsh."""
     from click.shell_completion import get_completion_class
 
     kind = get_completion_class(shell)
@@ -230,7 +246,7 @@ def completion(shell: str) -> None:
     click.echo(kind(main, {}, "areal", "_AREAL_COMPLETE").source())
 
 
-@main.group()
+@main.group(epilog=_example("areal trinity debug -c FILE --plugin-dir plugins"))
 def trinity() -> None:
     """Run Trinity-RFT configurations and workflows."""
 
@@ -244,14 +260,18 @@ _PLUGIN_DIR = click.option(
 )
 
 
-@trinity.command("run", context_settings={"ignore_unknown_options": True})
+@trinity.command(
+    "run",
+    context_settings={"ignore_unknown_options": True},
+    epilog=_example("areal trinity run -c FILE --plugin-dir plugins buffer.total_steps=20"),
+)
 @_TRINITY_CONFIG
 @_PLUGIN_DIR
 @click.argument("overrides", nargs=-1, type=click.UNPROCESSED)
 def run_trinity(config: str, plugin_dir: str | None, overrides: tuple[str, ...]) -> None:
-    """Train as a Trinity-RFT YAML file describes.
+    """Train as configured in a Trinity-RFT YAML file.
 
-    OVERRIDES have the form key=value, with Trinity-RFT's keys. It prints how each key was used,
+    OVERRIDES have the form key=value, with Trinity-RFT's keys. It prints how each key is used,
     and refuses a key that would change the algorithm. The areal configuration is written to the
     run's folder.
     """
@@ -268,7 +288,11 @@ def run_trinity(config: str, plugin_dir: str | None, overrides: tuple[str, ...])
         sys.exit(getattr(error, "status", 130))
 
 
-@trinity.command("debug", context_settings={"ignore_unknown_options": True})
+@trinity.command(
+    "debug",
+    context_settings={"ignore_unknown_options": True},
+    epilog=_example("areal trinity debug -c FILE --plugin-dir plugins --index 3"),
+)
 @_TRINITY_CONFIG
 @_PLUGIN_DIR
 @click.option("--index", default=0, show_default=True, help="Row of the taskset.")

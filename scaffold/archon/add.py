@@ -55,7 +55,7 @@ def add_model(
     report.warnings += (*settled, *origin_warnings(request))
     if request.names["registered"] != source.model_type:
         report.warnings += (
-            f"{source.model_type!r} is registered already, so this model is found by "
+            f"{source.model_type!r} is already registered, so this model is found as "
             f"{request.names['registered']!r}",
         )
     made = existing_unit(target.root, request)

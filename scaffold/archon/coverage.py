@@ -80,7 +80,7 @@ def _chosen(asked: Sequence[str], types: Mapping[str, str]) -> list[str]:
         raise RequestError(
             f"no decoder has the model_type {unknown!r}{nearest(unknown, types)}"[:400],
             code="model_unknown",
-            hint="name model_types of decoders, with commas between them",
+            hint="give model_types of decoders, separated by commas",
         )
     return sorted(set(asked)) or sorted(types)
 

@@ -156,7 +156,7 @@ class ModelWork:
             wrong = refusals_found(proof)
             if not wrong:
                 break
-            self.log(f"{request.key} gets {len(wrong)} options wrong; it is made to refuse them")
+            self.log(f"{request.key} gets {len(wrong)} options wrong; it will refuse them")
             drawn = replace(drawn, design=with_refusals(drawn.design, wrong))
         return drawn
 

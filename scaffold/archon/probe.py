@@ -109,7 +109,7 @@ def _no_answer(name: str, done: Finished, answered: Path, timeout_s: float) -> T
     return TargetError(
         f"the probe {name!r} {done.describe()} while {stage}: {lines}",
         code="probe_failed",
-        hint="run the command again with --python of another environment, or report it",
+        hint="run the command again with another --python, or report this",
     )
 
 

@@ -73,7 +73,7 @@ def source_of(answers: dict[str, Any]) -> ModelSource:
 def _hint(typed: str) -> str:
     # `Qwen/Qwen3-8B` is an id of the hub and no path here.
     if re.fullmatch(r"[\w.-]+/[\w.-]+", typed):
-        return f"nothing is downloaded: `hf download {typed} config.json` prints where it is"
+        return f"nothing is downloaded here; `hf download {typed} config.json` prints a path"
     return HINT
 
 

@@ -67,7 +67,7 @@ def check_shared_parts(root: Path, package: str, texts: Mapping[str, bytes]) -> 
             f"{root} lacks the shared parts that Archon models import: "
             f"{', '.join(missing[:3])}{more}",
             code="target_lacks",
-            hint="bring areal/experimental/models/archon of this release into the repository first",
+            hint="copy areal/experimental/models/archon of this release into the repository first",
         )
 
 

@@ -84,7 +84,7 @@ def update_model(
     warnings = tried.warnings
     if not is_proven:
         why = proof_lines(tried.proof)[0] if tried.proof else "a merge has conflicts"
-        warnings += (f"{unit.id} is not proven as merged, and not registered: {why}",)
+        warnings += (f"{unit.id} is not proven after the merge, so it is not registered: {why}",)
     return plan_update(target.root, unit, settled, tried.rendered, earlier), warnings
 
 

@@ -67,7 +67,7 @@ def docs_status(**values: Any) -> Report:
 
 
 def docs_plan(page: str, everything: bool, keys: tuple[str, ...], **values: Any) -> Report:
-    """Print what a translator of a page needs.
+    """Print what is needed to translate a page.
 
     PAGE is a page or its translation. For each missing or stale section it prints the source, what
     changed, the current translation, the terms, and the marker to write.

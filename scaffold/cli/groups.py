@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
+from scaffold.cli.examples import EXAMPLES
 from scaffold.cli.options import (
     DRY_RUN,
     EXPLAIN,
@@ -86,7 +87,16 @@ class Commands(click.Group):
             from scaffold.errors import nearest
 
             ctx.fail(f"unknown command {name!r}{nearest(name, self.list_commands(ctx))}")
-        return super().resolve_command(ctx, args)
+        found, command, rest = super().resolve_command(ctx, args)
+        if command is not None:
+            example = EXAMPLES.get(" ".join([*_words(ctx), args[0]]))
+            command.epilog = example and f"\b\nExample: {example}"  # \b: do not wrap it
+        return found, command, rest
+
+
+def _words(ctx: click.Context) -> list[str]:
+    """Return the words that lead to the group of a context, without the program's name."""
+    return [] if ctx.parent is None else [*_words(ctx.parent), ctx.info_name or ""]
 
 
 class LazyGroup(Commands):

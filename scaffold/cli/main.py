@@ -23,17 +23,18 @@ SHELLS = ("bash", "fish", "zsh")
 )
 @click.version_option(__version__, prog_name="scaffold")
 def main() -> None:
-    """Scaffold, register, test and prove extensions of an LLM-RL training package."""
+    """Scaffold, register, test and prove extensions of an LLM-RL training package.
+
+    An extension is called a unit: a reward, dataset, workflow or model, its test and its registry
+    entry.
+    """
 
 
 @click.command(
     "completion", params=[click.Argument(["shell"], type=click.Choice(SHELLS), metavar="SHELL")]
 )
 def completion(shell: str) -> int:
-    """Print the completion script for bash, fish or zsh.
-
-    For bash: eval "$(scaffold completion bash)"
-    """
+    """Print the completion script for bash, fish or zsh."""
     from click.shell_completion import get_completion_class
 
     kind = get_completion_class(shell)
@@ -76,7 +77,7 @@ def _fill_archon(group: click.Group) -> None:
         group.add_command(command)
 
 
-main.add_command(KindGroup("add", help="Add a unit of any kind, by the kind's name."))
+main.add_command(KindGroup("add", help="Add a unit of any kind, also of a repository's own."))
 for each in units.COMMANDS:
     main.add_command(each)
 main.add_command(completion)

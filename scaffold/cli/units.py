@@ -121,7 +121,7 @@ def target(**values: Any) -> Report:
     DRY_RUN,
 )
 def status(fix: bool, **values: Any) -> Report:
-    """Compare generated files with those on disk."""
+    """Show which generated files are edited, missing or outdated."""
     from scaffold.units.status import fix_registries, show_status
 
     options = options_of(values)
@@ -241,7 +241,7 @@ def eject(template: str, **values: Any) -> Report:
 
 @command("trust", click.Option(["--revoke"], is_flag=True, help="Revoke all permissions."), DRY_RUN)
 def trust(revoke: bool, **values: Any) -> Report:
-    """Allow formatters that are programs of the repository.
+    """Allow the formatters of the repository itself to run.
 
     These are formatters in its .venv, and commands in [tool.scaffold].format that
     are not known formatters. Read them first: they can be any program. Each

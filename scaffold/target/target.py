@@ -466,7 +466,7 @@ def _no_target(start: Path, looked: list[Path]) -> TargetError:
         hint = f"did you mean {choices}?"
     else:
         hint = (
-            "go into a project made by `scaffold new NAME`, or teach it this repository: "
+            "go to a project of `scaffold new NAME`, or configure this repository: "
             "`scaffold init --like PATH` proposes what to write, or add to its pyproject.toml:\n"
             "    [tool.scaffold]\n"
             f"    schema = {CONFIG_SCHEMA}\n"

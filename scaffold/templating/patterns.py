@@ -58,7 +58,7 @@ def _unmatched(pattern: re.Pattern[str]) -> list[tuple[str, str, float]]:
 
 
 class _Writer:
-    """The writing of one text along a parsed pattern; what has to be around it is left to luck."""
+    """A writer of one text along a parsed pattern; conditions on the text around it are ignored."""
 
     def __init__(self, random: Random, varies: bool) -> None:
         self._random, self._varies = random, varies

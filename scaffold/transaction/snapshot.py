@@ -78,7 +78,7 @@ def _state(root: Path, path: str) -> FileState:
     # The nearest folder that exists: missing ones in between are made, unless a file is in their
     # way.
     parent = next(each for each in real.parents if each.exists())
-    return FileState(problem="" if parent.is_dir() else f"lies below {parent}, which is a file")
+    return FileState(problem="" if parent.is_dir() else f"is below {parent}, which is a file")
 
 
 def _read(path: Path) -> FileState:

@@ -198,9 +198,9 @@ def find_unit(root: Path, unit_id: str) -> Unit:
         )
     if not found:
         raise LedgerError(
-            f"no unit {unit_id!r} was made here{nearest(unit_id, ids)}",
+            f"there is no unit {unit_id!r} here{nearest(unit_id, ids)}",
             code="unit_unknown",
-            hint="`scaffold status` lists what was made",
+            hint="`scaffold status` lists the units",
         )
     return read_unit(root, root / record_path(*found[0].split("/")))
 

@@ -41,7 +41,7 @@ def list_templates(options: Options) -> Report:
         report.target = describe(target)
         report.extra["units"] = unit_ids(target.root)
         made = [f"  {each}{_mark(target, each)}" for each in report.extra["units"]]
-        rows += ["", f"made in {target.root}:", *(made or ["  -"])]
+        rows += ["", f"generated in {target.root}:", *(made or ["  -"])]
     report.text = "\n".join(rows) + "\n"
     return report
 

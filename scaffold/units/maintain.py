@@ -47,7 +47,7 @@ def eject_template(name: str, options: Options) -> Report:
         work.apply(changes)
         manifest = "template.toml" if style else "kind.toml"
         why = (
-            "change it, and raise its version: `scaffold update` then merges it into what was made"
+            "change it, and raise its version: `scaffold update` then merges the change into units"
         )
         work.report.next = (Step(f"{OWN_TEMPLATES}/{kind}/{inside}{manifest}", 1, why),)
     return work.report

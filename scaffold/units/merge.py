@@ -11,7 +11,7 @@ from scaffold.analysis.files.git import run_git
 from scaffold.errors import ScaffoldError
 from scaffold.units.equivalence import is_equivalent
 
-LABELS = ("yours", "as it was made", "as it would be made")
+LABELS = ("yours", "as generated", "newly generated")
 
 
 @dataclass(frozen=True)

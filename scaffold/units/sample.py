@@ -90,7 +90,7 @@ def read_sample(path: Path, limit: int = NUM_ROWS) -> list[Row]:
     except (OSError, UnicodeDecodeError, csv.Error, ValueError) as error:
         raise _unreadable(file, str(error)) from error
     if not rows:
-        raise _unreadable(file, "it holds no rows")
+        raise _unreadable(file, "it has no rows")
     return rows
 
 

@@ -213,7 +213,7 @@ def show_status(options: Options) -> Report:
         describe(target),
         warnings=leftover_warning(target.root),
         extra={"units": [status_json(status) for status in found]},
-        text="\n".join(rows or ["nothing was made here yet"]) + "\n",
+        text="\n".join(rows or ["nothing was generated here yet"]) + "\n",
     )
     report.fail_in_part(problems)
     return report

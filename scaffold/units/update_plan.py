@@ -134,7 +134,8 @@ class _Merging:
                 data = (self.root / file.path).read_bytes()
                 self.changes.append(Change(file.path, "deleted", data, None))
             elif state == "edited":
-                self.warnings.append(f"{file.path} is not made any more; it was edited and stays")
+                text = "is no longer generated; it was edited, so it stays"
+                self.warnings.append(f"{file.path} {text}")
 
     def update_entries(self, wanted: Sequence[Entry]) -> None:
         """Take back the registry lines that are not made any more, and add the new ones."""

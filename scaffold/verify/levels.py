@@ -122,7 +122,8 @@ def run_tests(bench: Bench, unit: Unit) -> Level:
 def _judge_tests(done: Finished, report: Path, bench: Bench, files: list[str]) -> Level:
     if done.status is None:
         text = (
-            f"no end within {bench.limits.process_s:g} s; run pytest {' '.join(files)} to see where"
+            f"not finished within {bench.limits.process_s:g} s; "
+            f"run pytest {' '.join(files)} to see where"
         )
         return judged("tests", [failed("time limit", text)], "")
     try:
@@ -150,7 +151,7 @@ def _judge_tests(done: Finished, report: Path, bench: Bench, files: list[str]) -
     elif done.status and not findings:
         findings = [failed("pytest", f"pytest {done.describe()}:\n{done.last_lines()}")]
     note = f", {len(skipped)} skipped" if skipped else ""
-    note += f"; {len(cases) - len(own)} of the registry" if len(cases) > len(own) else ""
+    note += f"; {len(cases) - len(own)} registry tests" if len(cases) > len(own) else ""
     return judged("tests", findings, f"{len(own) - len(skipped)} passed{note}")
 
 
@@ -190,7 +191,7 @@ def run_episodes(bench: Bench, unit: Unit, rules: Mapping[str, Any]) -> Level:
     """
     runner = rules.get("episodes")
     if not runner:
-        return not_needed("episodes", f"units of the kind {unit.kind} have no episodes")
+        return not_needed("episodes", f"units of kind {unit.kind} have no episodes")
     lack = bench.python.lack(["areal", "torch", "transformers"])
     if lack:
         return not_run("episodes", lack)
@@ -236,7 +237,8 @@ def _read_findings(rows: list[dict[str, Any]], done: Finished, limits: Limits) -
     stage = next((row["name"] for row in reversed(rows) if row["event"] == "stage"), "starting")
     if done.status is None:
         text = (
-            f"no end within {limits.process_s:g} s, killed while {stage}; find what blocks or loops"
+            f"not finished within {limits.process_s:g} s, killed while {stage}; "
+            "find what blocks or loops"
         )
         return [*findings, failed("time limit", text)]
     text = f"the process {done.describe()} while {stage}; a unit must not end the process"

@@ -32,4 +32,4 @@ def renew(root: Path, *, writes: bool) -> Renewed:
         problems = () if report.error is None else (f"{COMMAND}: {report.error.message}",)
         return Renewed(report.changes, problems)
     behind = ", ".join(change.path for change in report.changes)
-    return Renewed(problems=() if report.ok else (f"behind the code: {behind}; run {COMMAND}",))
+    return Renewed(problems=() if report.ok else (f"out of date: {behind}; run {COMMAND}",))

@@ -75,7 +75,7 @@ def _registered(target: Target, unit: Unit) -> Iterator[Check]:
         try:
             is_there = has_entry((target.root / entry.file).read_bytes(), entry)
         except (OSError, ScaffoldError) as error:
-            yield failed("registry", f"{entry.file}: {error}; {entry.table} has to hold {line}")
+            yield failed("registry", f"{entry.file}: {error}; {entry.table} must contain {line}")
             continue
         if not is_there:
             yield failed("registry", f"{entry.file}: add to {entry.table}: {line}")
@@ -117,11 +117,11 @@ def _imports(target: Target, contract: str, path: str, tree: ast.Module) -> Iter
             room = module.split(".")[1] if module.startswith("areal.") else ""
             if target.layout == "areal" and room in ROOMS and room not in ("engine", contract):
                 yield failed(
-                    "imports", f"{where}: a {contract} imports areal.{room}; they meet in areal.api"
+                    "imports", f"{where}: a {contract} imports areal.{room}; go through areal.api"
                 )
             is_heavy = any(_is_under(module, name) for name in HEAVY) and id(node) in at_top
             if is_heavy and contract in ("reward", "dataset"):
-                text = f"{where}: imports {module} with the module; import it where it is used"
+                text = f"{where}: imports {module} at module level; import it where it is used"
                 yield (failed if target.layout == "areal" else warning)("imports", text)
 
 
@@ -181,10 +181,11 @@ def _episode(path: str, name: str, method: Function, expected: tuple[str, ...]) 
     wanted = f"async def {method.name}(self, {', '.join(expected)})"
     if not isinstance(method, ast.AsyncFunctionDef):
         yield failed(
-            "contract", f"{where}: {name}.{method.name} must be `{wanted}`, it is not a coroutine"
+            "contract", f"{where}: {name}.{method.name} must be `{wanted}`: it is not a coroutine"
         )
     if _yields(method):
-        yield failed("contract", f"{where}: {name}.{method.name} yields; it must return its result")
+        text = f"{name}.{method.name} is a generator; it must return its result"
+        yield failed("contract", f"{where}: {text}")
     given = method.args
     names = [arg.arg for arg in (*given.posonlyargs, *given.args)]
     # Defaults belong to the last parameters; below, one more stands for `self`.
@@ -197,7 +198,8 @@ def _episode(path: str, name: str, method: Function, expected: tuple[str, ...]) 
         # `requests.` covers every function of the module.
         if any(call == b or (b.endswith(".") and call.startswith(b)) for b in BLOCKING):
             place = f"{path}:{getattr(node, 'lineno', 0)}"
-            yield warning("blocking", f"{place}: {call} stops all other episodes; await instead")
+            text = f"{call} blocks all other episodes; await an asynchronous call"
+            yield warning("blocking", f"{place}: {text}")
 
 
 def _reward(unit: Unit, path: str, tree: ast.Module) -> Iterator[Check]:
@@ -213,7 +215,7 @@ def _reward(unit: Unit, path: str, tree: ast.Module) -> Iterator[Check]:
             "contract", f"{where}: {name} is a coroutine, which AReaL's reward pool cannot run"
         )
     if _yields(found):
-        yield failed("contract", f"{where}: {name} yields; it must return one float")
+        yield failed("contract", f"{where}: {name} is a generator; it must return one float")
     given = found.args
     positional = [arg.arg for arg in (*given.posonlyargs, *given.args)]
     if len(positional) < len(REWARD_ARGUMENTS) and given.vararg is None:
@@ -228,9 +230,7 @@ def _dataset(unit: Unit, path: str, tree: ast.Module) -> Iterator[Check]:
         name = f"get_{unit.name}_{style}_dataset"
         found = _top_function(tree, name)
         if found is None:
-            yield failed(
-                "contract", f"{path} has no function {name}; type {style} is loaded with it"
-            )
+            yield failed("contract", f"{path} has no function {name}, which loads type {style}")
             continue
         where = f"{path}:{found.lineno}"
         if isinstance(found, ast.AsyncFunctionDef) or _yields(found):

@@ -37,12 +37,12 @@ def check_workflow(unit: Unit, path: str, tree: ast.Module) -> Iterator[Check]:
     for name in ("run_async", "step_async") if not is_async else ("run", "step"):
         if name in methods:
             wanted = "is_async = True" if not is_async else "is_async = False"
-            yield failed("contract", f"{where} has {name}, which runs with {wanted} alone")
+            yield failed("contract", f"{where} has {name}, which only runs with {wanted}")
     yield from _reset(where, flags, methods)
     if flags.get("can_repeat") is True and "set_repeat_times" not in methods:
-        yield failed("contract", f"{where} has can_repeat, and no set_repeat_times")
+        yield failed("contract", f"{where} has can_repeat but no set_repeat_times")
     if not _assigns(found, "eid.run"):
-        yield failed("contract", f"{where} never sets eid.run, so runs of a task cannot be told")
+        yield failed("contract", f"{where} never sets eid.run, so runs of a task look alike")
     yield from _calls(path, found)
 
 
@@ -65,7 +65,7 @@ def check_reward(unit: Unit, path: str, tree: ast.Module) -> Iterator[Check]:
         text = f"is called with response and truth; it lacks {', '.join(missing)}"
         yield failed("contract", f"{where} {text}")
     if isinstance(call, ast.AsyncFunctionDef):
-        yield failed("contract", f"{where}.__call__ is a coroutine, and nobody awaits it")
+        yield failed("contract", f"{where}.__call__ is a coroutine, which is never awaited")
 
 
 def check_configs(root: Path, unit: Unit) -> Iterator[Check]:
@@ -142,11 +142,11 @@ def _reset(
             yield failed("contract", f"{where} has reset, which needs can_reset = True")
         return
     if reset is None:
-        yield failed("contract", f"{where} has can_reset, and no reset(self, task)")
+        yield failed("contract", f"{where} has can_reset but no reset(self, task)")
         return
     # The reset of 0.6.0 leaves the former task; that of the development line sets it.
     if not _assigns(reset, "self.task"):
-        text = "never sets self.task in reset, which release 0.6.0 leaves as it was"
+        text = "does not set self.task in reset, and the base class of 0.6.0 does not either"
         yield failed("contract", f"{where} {text}; write self.task = task")
 
 
@@ -167,8 +167,8 @@ def _calls(path: str, node: ast.ClassDef) -> Iterator[Check]:
             if isinstance(each, ast.Attribute) and ast.unparse(each).endswith("rollout_args.n"):
                 is_set = isinstance(each.ctx, ast.Store)
                 if not is_set:
-                    text = "reads rollout_args.n; a runner repeats runs, so n of each squares them"
-                    yield failed("contract", f"{place}: {text}: take set_repeat_times")
+                    text = "reads rollout_args.n, but the runner already repeats runs"
+                    yield failed("contract", f"{place}: {text}; use set_repeat_times")
             if isinstance(each, ast.If | ast.IfExp | ast.BoolOp | ast.UnaryOp):
                 yield from _truth_of_task(place, each)
             if isinstance(method, ast.AsyncFunctionDef) and isinstance(each, ast.Call):
@@ -189,5 +189,5 @@ def _truth_of_task(
     elif isinstance(node.op, ast.Not):
         tests = [node.operand]
     if any(ast.unparse(test) in ("task", "self.task") for test in tests):
-        text = "a task is a dict without items and always false; compare with `is not None`"
+        text = "a task is an empty dict and always false; compare with `is not None`"
         yield failed("contract", f"{place}: {text}")

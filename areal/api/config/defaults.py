@@ -24,7 +24,7 @@ DIFFERENT_DEFAULTS: dict[str, Difference] = {
     "cluster.n_gpus_per_node": Difference(8, 1, "one machine"),
     "cluster.n_nodes": Difference(32, 1, "one machine"),
     "critic.is_critic": Difference(False, True, "a critic gives values and no log-probabilities"),
-    "recover.mode": Difference("disabled", "auto", "a killed run goes on where it was"),
+    "recover.mode": Difference("disabled", "auto", "a killed run continues where it was"),
     "rollout.backend": Difference("???", "local:d1", "the embedded engine"),
     "scheduler.type": Difference(None, "local", "one machine"),
     "stats_logger.tensorboard.path": Difference(None, "auto", "below the run's log folder"),

@@ -93,7 +93,7 @@ PLACES: tuple[Place, ...] = (
     ),
     Place(
         _keys("eval_gconfig", "drop_incomplete_group", "reward_normalization"),
-        Ignored("of groups of samples, which evaluations do not have"),
+        Ignored("for groups of samples, which evaluations do not have"),
         lambda *_: True,
     ),
     Place(
@@ -103,27 +103,27 @@ PLACES: tuple[Place, ...] = (
     ),
     Place(
         frozenset({"actor.weight_update_mode", "perf_tracer.session_tracer"}),
-        Ignored("of rollouts, which training on given rows does not have"),
+        Ignored("for rollouts, which training on given rows does not have"),
         lambda config, _: not _has_rollouts(config),
     ),
     Place(
         frozenset({"actor.archon", "ref.archon", "critic.archon"}),
-        Ignored("of another engine than that of the section's backend"),
+        Ignored("for an engine other than that of the section's backend"),
         lambda _, section: allocation_of(section).backend != "archon",
     ),
     Place(
         frozenset({"actor.fsdp", "ref.fsdp", "critic.fsdp"}),
-        Ignored("of another engine than that of the section's backend"),
+        Ignored("for an engine other than that of the section's backend"),
         lambda _, section: allocation_of(section).backend != "fsdp",
     ),
     Place(
         frozenset({"actor.scheduling_spec", "cluster.n_gpus_per_node", "rollout.scheduling_spec"}),
-        Ignored("of runs that a scheduler places: scheduler.type is neither ray nor slurm"),
+        Ignored("for runs that a scheduler places: scheduler.type is neither ray nor slurm"),
         lambda config, _: not has_scheduler(config),
     ),
     Place(
         frozenset({"recover.retries"}),
-        Ignored("a run in one process ends with it; started again, it goes on"),
+        Ignored("a run in one process ends with it; the same command resumes it"),
         lambda config, _: not _needs_processes(config),
     ),
 )

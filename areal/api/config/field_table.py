@@ -70,17 +70,17 @@ _WARMUP = Read("areal.utils.lr_scheduler")
 
 _NO_TEACHER = Refused("there is no distillation; leave teacher null")
 
-_STRATEGY = Ignored("of controllers; `areal train` gives servers and ranks places of their own")
+_STRATEGY = Ignored("for controllers; `areal train` places servers and ranks itself")
 _LAUNCHING = Read("areal.trainer.launching")
 _SCHEDULER = Read("areal.infra.scheduler.base")
 _SLURM = Read("areal.infra.scheduler.slurm")
 _LORA = Read("areal.engine.loading.lora")
 _NAMES = Ignored("a run has one name and one folder: experiment_name, trial_name, cluster.fileroot")
-_NO_LOOKUP = Ignored("addresses are passed on, or named in the run's folder")
-_NO_RPC = Ignored("of worker processes that are called over HTTP; there are none")
-_NO_SCALING = Ignored("of Megatron's float16 engine; no loss is scaled here")
-_SCHEDULER_SERVICE = Ignored("of services that are not asked")
-_SERVER = Ignored("a server has the options that it was started with")
+_NO_LOOKUP = Ignored("addresses are passed on, or written to the run's folder")
+_NO_RPC = Ignored("for worker processes called over HTTP; there are none")
+_NO_SCALING = Ignored("for Megatron's float16 engine; no loss is scaled here")
+_SCHEDULER_SERVICE = Ignored("for services that are not used")
+_SERVER = Ignored("a server keeps the options that it was started with")
 
 FIELD_TABLE: dict[str, dict[str, Entry]] = {
     "BaseExperimentConfig": {
@@ -100,12 +100,12 @@ FIELD_TABLE: dict[str, dict[str, Entry]] = {
         "evaluator": _BASE,
         "stats_logger": _TRACKERS,
         "perf_tracer": _BASE,
-        "memory_profiler": Ignored("records memory; a run is the same without it"),
+        "memory_profiler": Ignored("only records memory"),
         "recover": _BASE,
         "sglang": _SERVER,
         "vllm": _SERVER,
         "scheduler": _LAUNCHING,
-        "post_exit_hook": Refused("no command runs after a run; call it after `areal train`"),
+        "post_exit_hook": Refused("no hook runs after a run; run it after `areal train`"),
         "run": _RUNTIME,
     },
     "SFTConfig": {"actor": _BASE},
@@ -169,12 +169,12 @@ FIELD_TABLE: dict[str, dict[str, Entry]] = {
         "shuffle": Read("areal.utils.dataloader"),
         "pin_memory": Read("areal.utils.dataloader"),
         "num_workers": Read("areal.utils.dataloader"),
-        "num_dataset_workers": Ignored("of AReaL's data service; rows are read in the trainer"),
+        "num_dataset_workers": Ignored("for AReaL's data service; rows are read in the trainer"),
         "drop_last": Read("areal.utils.dataloader"),
         "max_length": Read("areal.dataset"),
         "dataset_kwargs": Read("areal.dataset"),
-        "scheduling_spec": Ignored("of AReaL's data service; rows are read in the trainer"),
-        "setup_timeout": Ignored("of AReaL's data service; rows are read in the trainer"),
+        "scheduling_spec": Ignored("for AReaL's data service; rows are read in the trainer"),
+        "setup_timeout": Ignored("for AReaL's data service; rows are read in the trainer"),
     },
     "TrainDatasetConfig": {},
     "ValidDatasetConfig": {
@@ -247,12 +247,12 @@ FIELD_TABLE: dict[str, dict[str, Entry]] = {
     },
     "SessionTracerConfig": {"enabled": _TRACER, "flush_threshold": _TRACER},
     "MemoryProfilerConfig": {
-        "profile_steps": Ignored("records memory; a run is the same without it"),
-        "max_entries": Ignored("records memory; a run is the same without it"),
+        "profile_steps": Ignored("only records memory"),
+        "max_entries": Ignored("only records memory"),
     },
     "ClusterSpecConfig": {
         "name_resolve": _NO_LOOKUP,
-        "cluster_name": Ignored("a label"),
+        "cluster_name": Ignored("only a label"),
         "fileroot": _RUNTIME,
         "n_nodes": Refused(
             "a run has one machine unless scheduler.type is ray or slurm; set it to 1"
@@ -280,7 +280,7 @@ FIELD_TABLE: dict[str, dict[str, Entry]] = {
         "mem": Read("areal.infra.cluster_launch"),
         "port_count": _SCHEDULER,
         "image": _SLURM,
-        "task_type": Ignored("a label"),
+        "task_type": Ignored("only a label"),
         "env_vars": _SCHEDULER,
         "cmd": _SCHEDULER,
         "srun_additional_args": _SLURM,
@@ -315,9 +315,9 @@ FIELD_TABLE: dict[str, dict[str, Entry]] = {
         "weight_update_mode": Read(
             "areal.trainer.ppo.trainer", (("awex", "use disk, http or xccl"),)
         ),
-        "enable_delta_weight_update": Ignored("shortens transfers; all weights are sent"),
-        "weight_update_delta_method": Ignored("shortens transfers; all weights are sent"),
-        "weight_update_anchor_interval": Ignored("shortens transfers; all weights are sent"),
+        "enable_delta_weight_update": Ignored("only shortens transfers; all weights are sent"),
+        "weight_update_delta_method": Ignored("only shortens transfers; all weights are sent"),
+        "weight_update_anchor_interval": Ignored("only shortens transfers; all weights are sent"),
         "fsdp": _TRAIN_ENGINE,
         "archon": Read("areal.engine.training.archon"),
         "megatron": Refused("there is no Megatron engine; use archon or fsdp"),
@@ -330,7 +330,7 @@ FIELD_TABLE: dict[str, dict[str, Entry]] = {
         "enable_tree_training": Refused("there is no tree attention; set it to false"),
         "scheduling_spec": _LAUNCHING,
         "backend": _RUNTIME,
-        "_version": Refused("the only one is v1"),
+        "_version": Refused("v1 is the only version"),
         "admin_api_key": _NO_RPC,
         "log_level": _NO_RPC,
         "request_timeout": _NO_RPC,
@@ -343,7 +343,7 @@ FIELD_TABLE: dict[str, dict[str, Entry]] = {
         "offload_params": _TRAIN_ENGINE,
         "memory_efficient_load": Ignored("saves memory while a model is loaded"),
         "per_layer_optim_step": Ignored("saves memory in a step, whose result is the same"),
-        "optim_step_prefetch_layers": Ignored("of per_layer_optim_step"),
+        "optim_step_prefetch_layers": Ignored("for per_layer_optim_step"),
         "shard_vision_across_sp": Ignored("saves memory in a step, whose result is the same"),
     },
     "ArchonEngineConfig": {
@@ -420,8 +420,8 @@ FIELD_TABLE: dict[str, dict[str, Entry]] = {
         "rejection_sampling": _POLICY_LOSS,
         "importance_sampling_level": _POLICY_LOSS,
         "prox_logp_method": _POLICY_LOSS,
-        "log_agent_stats": Ignored("statistics only; workflows record numbers by stats_tracker"),
-        "log_agent_stats_keys": Ignored("of log_agent_stats"),
+        "log_agent_stats": Ignored("statistics only; workflows record numbers with stats_tracker"),
+        "log_agent_stats_keys": Ignored("for log_agent_stats"),
         "max_new_tokens": _ADVANTAGES,
     },
     "NormConfig": {
@@ -445,7 +445,7 @@ FIELD_TABLE: dict[str, dict[str, Entry]] = {
         "ppo_n_minibatches": _CRITIC,
         "eps_clip": _CRITIC,
         "mask_no_eos_with_zero": Ignored(
-            "rewards are made once, for actor and critic alike: actor.mask_no_eos_with_zero"
+            "rewards are computed once, for actor and critic: actor.mask_no_eos_with_zero"
         ),
     },
     "TeacherConfig": {
@@ -504,9 +504,9 @@ FIELD_TABLE: dict[str, dict[str, Entry]] = {
         "lora_name": Ignored("servers know the adapter by gconfig.lora_name"),
         "agent": _PPO,
         "return_routed_experts": Refused("routing is not replayed in training; set it to false"),
-        "_version": Refused("the only one is v1"),
-        "model": Ignored("servers are asked by token ids, whatever they call their model"),
-        "routing_strategy": Ignored("requests go to the server with the fewest tokens to make"),
+        "_version": Refused("v1 is the only version"),
+        "model": Ignored("servers get token ids, whatever their model is called"),
+        "routing_strategy": Ignored("requests go to the server with the fewest tokens to generate"),
         "poll_interval": _REMOTE_ENGINE,
         "admin_api_key": _NO_RPC,
         "api_url": Refused("rollouts come from the trained model; set rollout.backend"),

@@ -82,7 +82,7 @@ class AgentSetting(episode_setting.TextSetting):
             # In the mode subproc the agent goes to another process.
             pickle.dumps(workflow)
         except Exception as error:
-            text = f"{kit.describe(error)}; rollout.agent.mode=subproc sends it to a process"
+            text = f"{kit.describe(error)}; rollout.agent.mode=subproc needs that"
             findings.warned("pickle", f"the agent cannot be pickled: {text}")
         return self.running
 

@@ -61,17 +61,17 @@ def _check_type(
 ) -> None:
     load = getattr(module, loader, None)
     if load is None:
-        findings.failed(kind, f"{module.__name__} has no {loader}; the registry promises it")
+        findings.failed(kind, f"the registry names {loader}, which {module.__name__} lacks")
         return
     with findings.guard(
         kind,
         f"loading {path} with {loader}",
-        "it is called as (path, split, tokenizer, max_length)",
+        "it is called with (path, split, tokenizer, max_length)",
     ):
         rows = load(path=path, split=split, tokenizer=tokenizer, max_length=None)
         count = len(rows)
     if not count:
-        findings.failed(kind, f"{loader} gave no rows from {path}")
+        findings.failed(kind, f"{loader} returned no rows from {path}")
         return
     findings.stage(f"checking the rows of {loader}")
     message = _COLUMN_CHECKS[kind](rows, tokenizer)
@@ -92,7 +92,7 @@ def _check_type(
     # Rows of RL have no tokens to count: of those fewer have to come back.
     if any(length > limit for length in lengths) or (kind == "rl" and len(short) == count):
         findings.failed(
-            kind, f"{loader} ignores max_length: rows longer than {limit} tokens came through"
+            kind, f"{loader} ignores max_length: it returned rows longer than {limit} tokens"
         )
         return
     with findings.guard(kind, f"collating the rows of {loader}"):
@@ -115,7 +115,7 @@ def _check_sft(rows: Any, tokenizer: Any) -> str:
     """Return what is wrong with the columns of supervised fine-tuning; empty if nothing is."""
     for i, row in enumerate(rows):
         if set(row) != {"input_ids", "loss_mask"}:
-            return f"row {i} has the columns {sorted(row)}, not exactly input_ids and loss_mask"
+            return f"row {i} has columns {sorted(row)}; expected exactly input_ids and loss_mask"
         problem = _tokens(row, "input_ids", i, tokenizer) or _mask(row, "input_ids", "loss_mask", i)
         if problem:
             return problem
@@ -129,7 +129,7 @@ def _tokens(row: dict[str, Any], column: str, i: int, tokenizer: Any) -> str:
         return f"{column} of row {i} must be a non-empty list of integers"
     # A loader may have used a tokenizer of its own.
     if not all(0 <= x < len(tokenizer) for x in ids):
-        return f"{column} of row {i} holds a token outside the tokenizer's {len(tokenizer)}"
+        return f"{column} of row {i} holds a token id outside the vocabulary of {len(tokenizer)}"
     return ""
 
 
@@ -154,11 +154,11 @@ def _check_rl(rows: Any, tokenizer: Any) -> str:
             return f"messages of row {i} must be a non-empty list"
         for message in messages:
             if not isinstance(message, dict) or not {"role", "content"} <= set(message):
-                return f"messages of row {i} need role and content each, found {message!r}"
+                return f"each message of row {i} needs role and content, found {message!r}"
             if not all(isinstance(message[key], str) for key in ("role", "content")):
-                return f"role and content in messages of row {i} must be text"
+                return f"role and content in messages of row {i} must be strings"
         if not isinstance(row["answer"], str) or not row["answer"].strip():
-            return f"answer of row {i} must be a text that is not empty, found {row['answer']!r}"
+            return f"answer of row {i} must be a non-empty string, found {row['answer']!r}"
     return ""
 
 
@@ -166,12 +166,12 @@ def _check_rw(rows: Any, tokenizer: Any) -> str:
     """Return what is wrong with the columns of a reward model's pairs; empty if nothing is."""
     for i, row in enumerate(rows):
         if set(row) != set(PAIR):
-            return f"row {i} has the columns {sorted(row)}, not exactly {' and '.join(PAIR)}"
+            return f"row {i} has columns {sorted(row)}; expected exactly {' and '.join(PAIR)}"
         problem = _tokens(row, PAIR[0], i, tokenizer) or _tokens(row, PAIR[1], i, tokenizer)
         if problem:
             return problem
     if all(row[PAIR[0]] == row[PAIR[1]] for row in rows):
-        return "both sides of every pair are the same: there is nothing to prefer"
+        return "both sides of every pair are identical: there is no preference to learn"
     return ""
 
 
@@ -183,7 +183,7 @@ def _check_dpo(rows: Any, tokenizer: Any) -> str:
     for i, row in enumerate(rows):
         if set(row) != {*PAIR, *PAIR_MASKS}:
             names = " and ".join(PAIR_MASKS)
-            return f"row {i} has the columns {sorted(row)}; it needs {names} beside the two sides"
+            return f"row {i} has the columns {sorted(row)}; it also needs {names}"
         # A side that is the beginning of the other one, end token included, has no answer.
         for ids, mask in zip(PAIR, PAIR_MASKS, strict=True):
             if problem := _mask(row, ids, mask, i):
@@ -192,8 +192,8 @@ def _check_dpo(rows: Any, tokenizer: Any) -> str:
         shortest = min(len(row[side]) for side in PAIR)
         shared = next((at for at, (a, b) in enumerate(pairs) if a != b), shortest)
         if any(any(row[mask][:shared]) for mask in PAIR_MASKS):
-            text = f"the masks of row {i} are 1 on some of the {shared} tokens that both sides"
-            return f"{text} begin with, where there is nothing to prefer"
+            text = f"the masks of row {i} are 1 on some of the {shared} tokens"
+            return f"{text} that both sides begin with, where there is no preference to learn"
     return ""
 
 
@@ -269,7 +269,7 @@ def _check_dataloader(rows: Any, kind: str) -> str:
     batch = next(iter(loader))
     if not isinstance(batch, list) or len(batch) != size:
         kind = type(batch).__name__
-        return f"the dataloader gave a {kind} of {len(batch)}, not a list of {size} rows"
+        return f"the dataloader returned a {kind} of {len(batch)}, not a list of {size} rows"
     if kind == "sft":
         shapes = [tuple(row["input_ids"].shape) for row in batch]
         expected = [(1, len(rows[i]["input_ids"])) for i in range(size)]

@@ -99,7 +99,7 @@ class EnvSetting(episode_setting.TextSetting):
     def __init__(self, has_own: bool) -> None:
         super().__init__()
         self.has_own = has_own
-        self.deaf = "" if has_own else "came back whatever the environment paid"
+        self.deaf = "" if has_own else "whatever the environment returns"
         self.notes = Notes()
 
     def arguments(self, judge: Any, temperature: float) -> dict[str, Any]:
@@ -118,7 +118,7 @@ class EnvSetting(episode_setting.TextSetting):
         text = super().hint(error, row)
         if self.has_own:
             return text
-        return f"{text}; verify played its own environment of text: give `env` a default for yours"
+        return f"{text}; verify used its own text environment: give `env` a default to use yours"
 
     def check_scenario(self, findings: kit.Findings, rows: list[dict[str, Any]]) -> None:
         """Check that environments were closed, seeded, and kept out of the event loop."""
@@ -126,13 +126,13 @@ class EnvSetting(episode_setting.TextSetting):
         if self.has_own:
             return
         if not notes.made:
-            findings.failed("environment", "the episodes made no environment")
+            findings.failed("environment", "the episodes created no environment")
         elif notes.closed != notes.made:
             text = f"{notes.made - notes.closed} of {notes.made} environments were never closed"
             findings.failed("environment", f"{text}; close them in a finally block")
         elif notes.seeds != {row["seed"] for row in rows}:
-            text = "reset did not get the row's seed: the samples of a group must play the same"
+            text = "reset did not get the row's seed: the samples of a group must play one game"
             findings.failed("environment", text)
         if threading.get_ident() in notes.threads:
-            text = "the environment runs in the event loop's thread and stops all other episodes"
+            text = "the environment runs on the event loop's thread and blocks all other episodes"
             findings.warned("blocking", f"{text}; await asyncio.to_thread(env.step, action)")

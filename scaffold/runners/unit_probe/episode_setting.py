@@ -46,7 +46,7 @@ class TextSetting:
         ("mixed", probe_rewards.mixed, 0.7),
     )
     # Where judges that disagree make no difference; empty where nothing can be concluded.
-    deaf = "came back whatever reward_fn said"
+    deaf = "whatever reward_fn returns"
     # Whether an episode is one sequence.
     is_one_sequence = True
 
@@ -98,7 +98,7 @@ class TextSetting:
         """Return what an episode's exception may come from."""
         if not isinstance(error, KeyError):
             return ""
-        return f"; the row had the columns {', '.join(row)}; give rows of your own with --data FILE"
+        return f"; the row has the columns {', '.join(row)}; give your own rows with --data FILE"
 
     def check_training(self, findings: kit.Findings, workflow_class: Any) -> None:
         """Train on episodes where they alone do not show that the trainer can."""

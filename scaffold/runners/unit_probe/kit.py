@@ -329,7 +329,7 @@ def engine(findings: Findings, model: Any, tokenizer: Any, is_own: bool = False)
     with findings.guard("engine", "starting the engine"):
         embedded = None if is_own else _embedded_engine(model)
     if embedded is None:
-        text = "not run: the target's embedded engine; the runner's own generated the tokens"
+        text = "the target has no embedded engine; the runner's own generated the tokens"
         findings.warned("engine", text)
         yield TinyEngine(model, tokenizer)
         return

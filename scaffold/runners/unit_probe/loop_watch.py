@@ -157,16 +157,16 @@ _TEXTS = {
     "connected": ("http", "waits for a connection on the event loop; use an asynchronous client"),
     "started": (
         "event loop",
-        "starts a program and waits on the event loop; use asyncio.create_subprocess_exec",
+        "starts a program and waits for it on the event loop; use asyncio.create_subprocess_exec",
     ),
-    "pool": ("event loop", "makes a pool of threads or processes in the episode; share one"),
+    "pool": ("event loop", "creates a pool of threads or processes in the episode; share one"),
     "loaded": ("event loop", "loads a tokenizer or model in the episode; load it once"),
     "sent": ("http", "sends a request and waits on the event loop; use an asynchronous client"),
-    "client": ("client", "makes an HTTP client in the episode; share one, as extra_kwargs has it"),
+    "client": ("client", "creates an HTTP client in the episode; share the one in extra_kwargs"),
     "openai": (
         "client",
-        "makes a synchronous OpenAI client in the episode; use AsyncOpenAI with the http_client of "
-        "extra_kwargs, as each request of this one stops the event loop",
+        "creates a synchronous OpenAI client in the episode, whose requests block the event loop; "
+        "use AsyncOpenAI with the http_client of extra_kwargs",
     ),
     "reward": ("reward", "calls the reward on the event loop; wrap it in AsyncRewardWrapper"),
 }

@@ -66,7 +66,7 @@ HOSTILE = {
     "100,000 opening brackets": "(" * 100_000,
     "many lines": "1\n" * 5_000,
 }
-OWN = "a completion of yours"
+OWN = "your completion"
 MOST_ROWS = 8
 NEEDS_SANDBOX = "allow_unsandboxed=True"
 """In the message of a reward that runs programs, where this machine has no sandbox for them."""
@@ -101,30 +101,31 @@ def main(request: dict[str, Any], findings: kit.Findings) -> None:
         wrapper = AsyncRewardWrapper(
             reward_fn, timeout_seconds=timeout_s, max_workers=1, max_retries=0
         )
-    where = f"in {request['completions_file']}, or with --completions FILE"
+    where = f"in {request['completions_file']} or with --completions FILE"
     if rows is made:
         refused = asyncio.run(_refusal(wrapper, tokenizer, calls[:typical]))
         if refused:
-            text = f"every row that verify made up is refused: {refused}; give rows of your own"
-            findings.not_run("rows", f"{text} with --data FILE, or completions {where}")
+            text = f"the reward rejects every row that verify made up: {refused}"
+            hint = f"give your own rows with --data FILE, or completions {where}"
+            findings.not_run("rows", f"{text}; {hint}")
             raise kit.Stop
     rewards = asyncio.run(_check_calls(findings, wrapper, tokenizer, own + calls, timeout_s))
     seen = {*rewards, *request["case_rewards"]}
     if len(set(rewards)) == 1:
-        text = f"every completion that was scored gave {rewards[0]}"
+        text = f"every completion scored {rewards[0]}"
         if len(seen) == 1:
-            text = f"{text}; give one that deserves another reward {where}"
+            text = f"{text}; give one that deserves a different score {where}"
             findings.not_run("discriminates", text)
             raise kit.Stop
-        findings.warned("discriminates", f"{text}: only its own test shows that it can")
+        findings.warned("discriminates", f"{text}; only its own test shows another score")
     if not findings.failures:
         asyncio.run(_try_extremes(findings, reward_fn, tokenizer, rows[0]))
     _check_type(findings, reward_fn, tokenizer, calls[0])
     if judge.count:
-        findings.warned("judge", "not run: the real judge; the runner's stand-in gave verdicts")
+        findings.warned("judge", "the real judge was not run; a stand-in gave the verdicts")
     if not findings.failures:
         findings.passed(
-            "calls", f"{len(calls)} completions, {len(HOSTILE)} of them hostile, each twice"
+            "calls", f"{len(calls)} completions ({len(HOSTILE)} hostile), each scored twice"
         )
         if own:
             findings.passed("own", f"{len(own)} of your own")
@@ -170,11 +171,11 @@ async def _check_calls(
         if second is None:
             return []
         if first != second:
-            text = f"{call} scored {first} and then {second}; a reward must not be random"
+            text = f"{call} scored {first}, then {second}; a reward must be deterministic"
             findings.failed("deterministic", text)
             return []
         if call.deserved is not None and first != call.deserved:
-            text = f"{call} scored {first}; you say that it deserves {call.deserved}"
+            text = f"{call} scored {first}; you expected {call.deserved}"
             findings.failed("own", text)
             return []
         rewards.append(first)
@@ -207,7 +208,7 @@ async def _try_extremes(
         call = _Call(row, text, name)
         findings.stage(f"scoring {call}")
         start = time.monotonic()
-        problem = "ran into the time limit"
+        problem = "timed out"
         try:
             await wrapper(*call.arguments(tokenizer), **row)
         except Exception as error:
@@ -216,7 +217,7 @@ async def _try_extremes(
         if time.monotonic() - start >= EXTREME_TIMEOUT_S:
             findings.warned(
                 "extremes",
-                f"{call} was not scored ({problem}); in training that costs the one call",
+                f"{call} was not scored ({problem}); training would lose this one call",
             )
 
 
@@ -237,7 +238,7 @@ async def _score(
     if time.monotonic() - start >= timeout_s:
         findings.failed(
             "time limit",
-            f"{call} was not scored within {timeout_s:g} s; bound the work of the reward",
+            f"{call} was not scored within {timeout_s:g} s; limit how much the reward computes",
         )
         return None
     # True is an int in Python, and no reward.
@@ -254,17 +255,17 @@ def _explain(error: Exception, call: _Call) -> str:
     text = kit.describe(error)
     if isinstance(error, TypeError) and "argument" in text:
         called = "(prompt, completions, prompt_ids, completion_ids, **row)"
-        return f"{text}; a reward is called as {called}, {_columns(call)}"
+        return f"{text}; a reward is called with {called}; {_columns(call)}"
     if isinstance(error, KeyError):
         return f"{text}; {_columns(call)}"
     if "Died" in type(error).__name__ or "BrokenProcessPool" in type(error).__name__:
-        return f"{text}; the process ended without an answer (os._exit, a crash or memory)"
-    return f"{text}; a reward must score any completion, with 0.0 where there is nothing to read"
+        return f"{text}; the process ended without a result (os._exit, a crash or out of memory)"
+    return f"{text}; a reward must score any completion: return 0.0 if it finds no answer"
 
 
 def _columns(call: _Call) -> str:
     names = ", ".join(call.row)
-    return f"here with the columns {names}; give rows of your own with --data FILE"
+    return f"this row has the columns {names}; give your own rows with --data FILE"
 
 
 def _check_type(findings: kit.Findings, reward_fn: Any, tokenizer: Any, call: _Call) -> None:
@@ -275,5 +276,5 @@ def _check_type(findings: kit.Findings, reward_fn: Any, tokenizer: Any, call: _C
         value = reward_fn(*call.arguments(tokenizer), **call.row)
     if type(value) is not float:
         findings.warned(
-            "type", f"the reward is {value!r} of type {type(value).__name__}; return a plain float"
+            "type", f"the reward is {value!r} ({type(value).__name__}); return a plain float"
         )

@@ -52,7 +52,7 @@ class ToolsSetting(episode_setting.TextSetting):
     def check_scenario(self, findings: kit.Findings, rows: list[dict[str, Any]]) -> None:
         """Check that the model called tools at all."""
         if not self.num_answered:
-            findings.warned("tools", "no completion called a tool, so that no call was tried")
+            findings.warned("tools", "no completion called a tool, so no call was tested")
 
     def _unanswered(self, turns: list[checks.Turn]) -> list[checks.Problem]:
         for turn, after in itertools.pairwise(turns):
@@ -60,7 +60,7 @@ class ToolsSetting(episode_setting.TextSetting):
             read = self.tokenizer.decode(after.prompt[len(turn.prompt) + len(turn.output) :])
             for call, answer in CALLS.items():
                 if call in said and answer not in read:
-                    text = f"the model called {call!r} and read {read!r}"
-                    return [("tools", f"{text}, without the {answer!r} that the call gave")]
+                    text = f"the model called {call!r} and received {read!r}"
+                    return [("tools", f"{text}, which lacks its result {answer!r}")]
                 self.num_answered += call in said
         return []

@@ -25,7 +25,7 @@ DTYPES: dict[str, tuple[torch.dtype, ...]] = {
     "turn_ids": INTEGERS,
 }
 REQUIRED = ("input_ids", "attention_mask", "loss_mask", "logprobs", "rewards")
-WANTED = {"versions": "the trainer needs it for the age of the weights"}
+WANTED = {"versions": "the trainer needs it to bound the staleness of the tokens"}
 # Both sides compute in 32 bits, but over differently shaped batches; that moves a log-probability
 # by about 1e-6. A token off by one or a wrong temperature moves it by far more.
 LOGPROB_TOLERANCE = 1e-4
@@ -113,7 +113,7 @@ def batch_problems(trajectories: Sequence[Mapping[str, Any]]) -> list[Problem]:
     keys = sorted({tuple(sorted(each)) for each in trajectories})
     if len(keys) > 1:
         differ = ", ".join(sorted(set(keys[0]) ^ set(keys[1])))
-        return [("batch", f"episodes differ in their keys ({differ}); return the same ones always")]
+        return [("batch", f"episodes differ in their keys ({differ}); always return the same ones")]
     for key in keys[0] if keys else ():
         values = [each[key] for each in trajectories if isinstance(each[key], torch.Tensor)]
         dtypes = sorted({_name(value.dtype) for value in values})
@@ -155,7 +155,7 @@ def _shapes(trajectory: Mapping[str, Any]) -> Iterator[Problem]:
     shape = trajectory["input_ids"].shape
     if len(shape) != 2 or 0 in shape:
         text = f"input_ids has the shape {tuple(shape)}"
-        yield "shapes", f"{text}; it must be [B, L], as a rule [1, L]"
+        yield "shapes", f"{text}; it must be [B, L], usually [1, L]"
         return
     for key, value in trajectory.items():
         if not isinstance(value, torch.Tensor):
@@ -174,11 +174,11 @@ def _values(trajectory: Mapping[str, Any]) -> Iterator[Problem]:
         if is_float and not bool(torch.isfinite(value).all()):
             yield "finite", f"{key} holds NaN or infinity"
     if bool((trajectory["logprobs"] > 1e-6).any()):  # rounding may leave a little above 0
-        yield "logprobs", "a log-probability is positive; the logarithm of a probability never is"
+        yield "logprobs", "a log-probability is positive; it must be at most 0"
     if bool((trajectory["input_ids"] < 0).any()):
         yield "input_ids", "a token id is negative"
     if bool(((trajectory["loss_mask"] != 0) & (trajectory["loss_mask"] != 1)).any()):
-        yield "loss_mask", "loss_mask holds other values than 0 and 1"
+        yield "loss_mask", "loss_mask holds values other than 0 and 1"
 
 
 def _masks(trajectory: Mapping[str, Any]) -> Iterator[Problem]:
@@ -186,7 +186,7 @@ def _masks(trajectory: Mapping[str, Any]) -> Iterator[Problem]:
     lengths = mask.sum(1, keepdim=True)
     is_right_padded = torch.equal(mask, torch.arange(mask.shape[1])[None] < lengths)
     if not is_right_padded or bool((lengths == 0).any()):
-        text = "attention_mask must be True on a sequence's tokens and False on padding behind them"
+        text = "attention_mask must be True on a sequence's tokens and False on padding after them"
         yield "attention_mask", text
     elif bool((trajectory["loss_mask"].bool() & ~mask).any()):
         yield "loss_mask", "loss_mask is 1 on padding"
@@ -245,10 +245,10 @@ def _against_engine(row: Mapping[str, torch.Tensor], turns: Sequence[Turn]) -> I
 
 def _stray(row: Mapping[str, torch.Tensor], turns: Sequence[Turn], stray: int, total: int) -> str:
     ids = row["input_ids"].tolist()
-    text = f"loss_mask is 1 on {stray} of {total} tokens that the engine did not generate there"
+    text = f"loss_mask is 1 on {stray} of {total} tokens the engine did not generate there"
     if all(ids[: len(turn.prompt)] == list(turn.prompt) for turn in turns):
-        return f"{text}; set it on response.output_tokens only, at their place behind the prompt"
-    return f"{text}; the sequence does not begin with the prompt that was sent: keep its token ids"
+        return f"{text}; set it only on response.output_tokens, at their place after the prompt"
+    return f"{text}; the sequence does not begin with the prompt that was sent: keep its ids"
 
 
 def _aligned(
@@ -285,6 +285,6 @@ def _against_model(
         expected = before.log_softmax(-1).gather(-1, ids[part.span, None])[:, 0]
         gap = float((row["logprobs"][part.span] - expected).abs().max())
         if not gap <= LOGPROB_TOLERANCE:  # NaN is no agreement
-            text = "the model gives the trained tokens other log-probabilities"
-            yield "logprobs", f"{text}; they differ by up to {gap:.3g}"
+            text = "the model computes other log-probabilities for the trained tokens"
+            yield "logprobs", f"{text}, off by up to {gap:.3g}"
             return

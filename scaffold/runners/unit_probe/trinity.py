@@ -53,14 +53,14 @@ def main(request: dict[str, Any], findings: kit.Findings) -> None:
 def load_package(findings: kit.Findings) -> Any:
     """Return the classes of Trinity-RFT, or areal's stand-ins for them."""
     if find_spec("areal.experimental") is None or find_spec("areal.experimental.trinity") is None:
-        findings.not_run("episodes", "areal.experimental.trinity is not there; install areal-lite")
+        findings.not_run("episodes", "areal.experimental.trinity is missing; install areal-lite")
         raise kit.Stop
     with findings.guard("import", "loading Trinity-RFT, or the stand-ins for it"):
         from areal.experimental.trinity.package import load_package as load
 
         package = load()
     if not package.version:
-        findings.warned("package", "not run: trinity-rft itself; areal's stand-ins took its place")
+        findings.warned("package", "trinity-rft itself was not run; areal's stand-ins replaced it")
     return package
 
 
@@ -105,7 +105,7 @@ def check_registry(
     with findings.guard("registry", f"looking up {name} in Trinity-RFT's registry"):
         loaded = registry.get(name)
     if loaded is not found:
-        findings.failed("registry", f"{name} leads to {loaded!r}, another class")
+        findings.failed("registry", f"{name} resolves to {loaded!r}, which is another class")
         raise kit.Stop
 
 
@@ -135,11 +135,11 @@ def _check_package(
         wanted = [FIRST_RUN + i for i in range(REPEATS)]
         steps = {each.eid.step for each in ran}
         if runs != wanted or (len(steps) == 1 and len(ran) != REPEATS):
-            text = f"{REPEATS} repeats gave {len(ran)} experiences of the runs {runs}"
-            findings.failed("runner", f"{mode}: {text}, expected one each of {wanted}")
+            text = f"{REPEATS} repeats returned {len(ran)} experiences, of runs {runs}"
+            findings.failed("runner", f"{mode}: {text}; expected one for each of {wanted}")
             raise kit.Stop
         if any(each.reward is None for each in ran):
-            findings.failed("runner", f"{mode}: an experience came back without a reward")
+            findings.failed("runner", f"{mode}: an experience has no reward")
             raise kit.Stop
     text = f"trinity-rft {package.version}: registry, config and runner ({', '.join(MODES)})"
     findings.passed("package", text)
@@ -192,7 +192,7 @@ def _run_in(
     status, data = asyncio.run(made.run_task(task, "0", REPEATS, FIRST_RUN))
     if status.completed_runs != REPEATS:
         lines = (status.message or "no message").strip().splitlines()
-        raise RuntimeError(f"{status.completed_runs} of {REPEATS} runs ended well: {lines[-1]}")
+        raise RuntimeError(f"{status.completed_runs} of {REPEATS} runs succeeded: {lines[-1]}")
     return list(package.Experience.deserialize_many(data))
 
 

@@ -32,17 +32,18 @@ def main(request: dict[str, Any], findings: kit.Findings) -> None:
             again = reward(response=response, truth="5")
         problem = _problem(first, again)
         if not problem and time.monotonic() - started > 2 * limit:
-            problem = f"took longer than {limit:g} s; bound the work of the reward"
+            problem = f"took longer than {limit:g} s; limit how much the reward computes"
         if problem:
             findings.failed("calls", f"{name}: {problem}")
             raise kit.Stop
         totals.append(sum(first.values()))
     if len(set(totals)) == 1:
         text = f"every response that verify made up scored {totals[0]}"
-        findings.warned("discriminates", f"{text}: only its own test shows that it can")
+        findings.warned("discriminates", f"{text}; only its own test shows another score")
     if package.version:
         trinity.check_registry(request, findings, package.reward_functions, found)
-    findings.passed("calls", f"{len(responses)} responses, {len(HOSTILE)} of them hostile, twice")
+    text = f"{len(responses)} responses ({len(HOSTILE)} hostile), each scored twice"
+    findings.passed("calls", text)
 
 
 def _problem(first: Any, again: Any) -> str:
@@ -52,4 +53,4 @@ def _problem(first: Any, again: Any) -> str:
         is_number = isinstance(value, int | float) and not isinstance(value, bool)
         if not is_number or not math.isfinite(value):
             return f"the score {name!r} is {value!r}; it must be a finite number"
-    return "" if first == again else f"returned {first} and then {again}; it must not be random"
+    return "" if first == again else f"returned {first}, then {again}; it must be deterministic"

@@ -37,7 +37,7 @@ class TrinitySetting(TextSetting):
             (name, self._reward(name) if has_reward else None, temperature)
             for name, temperature in temperatures
         )
-        self.deaf = "came back whatever the reward said" if has_reward else ""
+        self.deaf = "whatever the reward returns" if has_reward else ""
         self.judges = [FakeJudge() for _ in range(int(answers.get("aux", 0)))]
         if self.judges:
             # A proxy of the environment would be asked for this machine's own address.

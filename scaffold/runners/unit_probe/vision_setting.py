@@ -217,7 +217,7 @@ class VisionSetting(episode_setting.TextSetting):
         filled = ("gconfig", "tokenizer", "processor")
         asked = inspect.signature(workflow_class).parameters
         kwargs = {n: v for n, v in known.items() if n in asked and n not in filled}
-        with findings.guard("training", "a training step of a small model that sees"):
+        with findings.guard("training", "a training step of a small vision model"):
             largest = _train(workflow_class, kwargs)
             if largest > MOST_DRIFT:
                 raise ValueError(
@@ -321,6 +321,6 @@ def _token_types(
     expected = (tensors["input_ids"] == image_token_id).long()
     expected[:, prompt:] = 0
     if bool((types[:, prompt:] != 0).any()):
-        yield "vision", "mm_token_type_ids must be 0 behind the prompt"
+        yield "vision", "mm_token_type_ids must be 0 after the prompt"
     elif not torch.equal(types, expected):
         yield "vision", "mm_token_type_ids must be 1 on the prompt's image tokens and 0 elsewhere"

@@ -45,8 +45,8 @@ def main(request: dict[str, Any], findings: kit.Findings) -> None:
     if _is_agent(workflow_class) and not agent_setting.has_proxy():
         findings.not_run(
             "episodes",
-            "an agent with `run` needs areal.experimental.openai.AgentProxy, which is not there; "
-            "its tests ran it against a server of their own",
+            "an agent with `run` needs areal.experimental.openai.AgentProxy, which is missing; "
+            "only its tests ran it, against a server of their own",
         )
         return
     with findings.guard("engine", "making the tiny model"):
@@ -54,11 +54,11 @@ def main(request: dict[str, Any], findings: kit.Findings) -> None:
     with setting.engine(findings, is_own=request["engine"] == "own") as engine:
         rows = setting.rows
         if request.get("rows"):
-            with findings.guard("data", "reading the rows that were given"):
+            with findings.guard("data", "reading the rows of --data"):
                 rows = setting.read_rows(request["rows"])
         scripts = [row.pop("completions") for row in request["completions"]]
         if scripts:
-            with findings.guard("data", "reading the completions that were given"):
+            with findings.guard("data", "reading the given completions"):
                 rows = setting.read_rows([{**rows[0], **row} for row in request["completions"]])
         limit = float(request["episode_timeout_s"])
         trajectories: dict[str, list[Any]] = {}
@@ -115,7 +115,7 @@ def _make_workflow(findings: kit.Findings, workflow_class: Any, known: dict[str,
         if parameter.name in known:
             kwargs[parameter.name] = known[parameter.name]
         elif parameter.default is parameter.empty and parameter.kind not in variadic:
-            text = f"verify cannot fill the parameter {parameter.name!r} of the constructor"
+            text = f"verify has no value for the constructor parameter {parameter.name!r}"
             findings.failed("constructor", f"{text}; give it a default (known: {', '.join(known)})")
             raise kit.Stop
     with findings.guard("constructor", f"making {workflow_class.__name__}"):
@@ -141,7 +141,7 @@ def _run_episodes(
         try:
             result = await asyncio.wait_for(_episode(workflow, recorder, given), limit)
         except asyncio.TimeoutError as error:  # noqa: UP041  (two classes in Python 3.10)
-            waited = f"no end within {limit:g} s; find what it waits for"
+            waited = f"not finished within {limit:g} s; find out what it waits for"
             result = TimeoutError(waited) if not error.args else error
         except Exception as error:
             result = error
@@ -154,14 +154,14 @@ def _run_episodes(
             findings.failed(check, message)
         return done
 
-    findings.stage(f"running {len(rows)} episodes with every completion called {name}")
+    findings.stage(f"running {len(rows)} episodes with every completion judged {name}")
     outcomes = asyncio.run(every())
     for row, (result, _, given) in zip(rows, outcomes, strict=True):
         if isinstance(result, BaseException):
             findings.failed("episode", kit.describe(result) + setting.hint(result, row))
             raise kit.Stop
         if given != row:
-            text = "the episode changed the row that it was given"
+            text = "the episode modified its row"
             findings.failed("row", f"{text}, which all samples of a group share; copy it first")
             raise kit.Stop
     return [(result, recorder) for result, recorder, _ in outcomes]
@@ -182,7 +182,7 @@ def _check_all(
     completions_file: str,
 ) -> list[Any]:
     """Check what the episodes of one scenario returned and give back their tensors."""
-    findings.stage(f"checking the trajectories of the episodes called {name}")
+    findings.stage(f"checking the trajectories of episodes judged {name}")
     kept: list[Any] = []
     found: dict[tuple[str, str], None] = {}
     for result, recorder in results:
@@ -204,7 +204,7 @@ def _check_all(
     if found:
         raise kit.Stop
     if not kept:
-        message = f"every episode was rejected (None) with all completions called {name}"
+        message = f"every episode was rejected (None), with all completions judged {name}"
         if name != "right":
             findings.warned("episode", message)
         elif not completions_file:
@@ -225,7 +225,7 @@ def _check_executor(
         batch = engine.rollout_batch(rows, workflow, group_size=2)
     sizes = [len(each["rewards"]) for each in batch]
     if len(sizes) != len(rows) or (is_one_sequence and set(sizes) != {2}):
-        findings.warned("executor", f"groups of two samples came back with the sizes {sizes}")
+        findings.warned("executor", f"groups of two samples were returned with the sizes {sizes}")
 
 
 def _check_together(findings: kit.Findings, trajectories: dict[str, list[Any]], deaf: str) -> None:
@@ -236,7 +236,7 @@ def _check_together(findings: kit.Findings, trajectories: dict[str, list[Any]], 
         findings.failed(check, message)
     rewards = {name: [float(x["rewards"].sum()) for x in xs] for name, xs in trajectories.items()}
     if deaf and rewards["right"] and rewards["right"] == rewards["wrong"]:
-        text = f"the same rewards {rewards['right']} {deaf}"
+        text = f"the rewards are {rewards['right']} {deaf}"
         findings.failed("rewards", text)
     if findings.failures:
         raise kit.Stop

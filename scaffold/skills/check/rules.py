@@ -44,7 +44,7 @@ RULES: dict[str, Rule] = {
     "allow-unknown": Rule(
         "error",
         "An inline comment names rules that exist.",
-        "A misspelled rule is not allowed, and the comment only looks as if it did.",
+        "A misspelled rule is not allowed: the comment has no effect.",
     ),
     "allow-unused": Rule(
         "warning",
@@ -74,7 +74,7 @@ RULES: dict[str, Rule] = {
     "block-stale": Rule(
         "error",
         "A generated block matches its sources.",
-        "The agent reads the signature, table or output of an earlier state.",
+        "The agent reads an outdated signature, table or output.",
     ),
     "body-missing": Rule(
         "error",
@@ -119,22 +119,22 @@ RULES: dict[str, Rule] = {
     "console-script-missing": Rule(
         "error",
         "A program that the project installs leads to a function that exists.",
-        "It is installed and cannot start.",
+        "It is installed but cannot start.",
     ),
     "copy-differs": Rule(
         "error",
         "Copies of a skill for several clients have the same body.",
-        "What an agent is told depends on the client, and only one of the copies is maintained.",
+        "What an agent reads depends on the client, and only one of the copies is maintained.",
     ),
     "count-differs": Rule(
         "error",
-        "A number that a text gives beside a thing that can be counted is right.",
-        "The agent looks for what is not there, or stops before the last of them.",
+        "A number that a text gives for something countable is right.",
+        "The agent looks for items that do not exist, or stops before the last one.",
     ),
     "default-differs": Rule(
         "error",
-        "A default that a text gives beside a parameter is that of the code.",
-        "The agent leaves out an argument that it would have given, or gives one in vain.",
+        "A default that a text gives for a parameter is that of the code.",
+        "The agent leaves out an argument that it needs, or passes one for nothing.",
     ),
     "dependency-group-missing": Rule(
         "error",
@@ -190,7 +190,7 @@ RULES: dict[str, Rule] = {
     "image-tag-differs": Rule(
         "error",
         "An image has the tag that the repository's own files give it.",
-        "The agent tries the change in another environment than the one that counts.",
+        "The agent tests the change in a different environment from the real one.",
     ),
     "import-missing": Rule(
         "error",
@@ -199,7 +199,7 @@ RULES: dict[str, Rule] = {
     ),
     "import-name-missing": Rule(
         "error",
-        "A name that a text imports from a module of this repository is there.",
+        "A name that a text imports from a module of this repository exists.",
         "The first line of the code that the agent writes fails.",
     ),
     "json-syntax": Rule(
@@ -215,12 +215,12 @@ RULES: dict[str, Rule] = {
     "line-budget": Rule(
         "warning",
         "A skill has at most 500 lines, or as many as the repository's settings say.",
-        "A loaded skill stays in the context; rare detail belongs into references.",
+        "A loaded skill stays in the context; rare detail belongs in references.",
     ),
     "line-number": Rule(
         "error",
-        "Lines that are named beside a file hold what the text says is there.",
-        "Line numbers move with every edit; the agent reads another place than was meant.",
+        "Lines that a text gives for a file contain what it says is there.",
+        "Line numbers move with every edit; the agent reads the wrong place.",
     ),
     "link-anchor": Rule(
         "error",
@@ -229,8 +229,8 @@ RULES: dict[str, Rule] = {
     ),
     "link-from-root": Rule(
         "warning",
-        "A link leads to its file from the file it is in, and not from the root alone.",
-        "A client that follows it, and every page on the web, finds nothing.",
+        "A link leads to its file from the file it is in, not only from the root.",
+        "A client that follows the link, and every rendered page, finds nothing.",
     ),
     "link-missing": Rule(
         "error",
@@ -240,7 +240,7 @@ RULES: dict[str, Rule] = {
     "link-outside": Rule(
         "warning",
         "A skill links to files of its repository only.",
-        "Outside of this machine the file is another one, or none.",
+        "On another machine it is a different file, or none.",
     ),
     "make-target-missing": Rule(
         "error",
@@ -255,7 +255,7 @@ RULES: dict[str, Rule] = {
     "method-missing": Rule(
         "error",
         "A method or attribute that a text names with its class exists.",
-        "The agent overrides or calls what nothing calls or has.",
+        "The agent overrides or calls a method that does not exist.",
     ),
     "module-missing": Rule(
         "error",
@@ -264,7 +264,7 @@ RULES: dict[str, Rule] = {
     ),
     "name-duplicate": Rule(
         "error",
-        "Two different skills of one root have two names.",
+        "Different skills of one root have different names.",
         "Which of them a client loads is arbitrary.",
     ),
     "name-folder": Rule(
@@ -325,7 +325,7 @@ RULES: dict[str, Rule] = {
     "pip-extra-missing": Rule(
         "error",
         "An extra that a text installs is declared in the project file.",
-        "The installer warns at most, and what the extra was for is not there.",
+        "The installer warns at most, and the packages of the extra are missing.",
     ),
     "python-syntax": Rule(
         "error",
@@ -360,7 +360,7 @@ RULES: dict[str, Rule] = {
     "shell-syntax": Rule(
         "error",
         "A block of shell closes its quotes, here-documents, loops and conditions.",
-        "The shell waits for more, or runs something else than was meant.",
+        "The shell waits for more, or runs something other than intended.",
     ),
     "skill-case": Rule(
         "error",
@@ -374,13 +374,13 @@ RULES: dict[str, Rule] = {
     ),
     "symbol-deleted": Rule(
         "error",
-        "A change that takes a definition away takes it out of the guidance, too.",
-        "The agent looks for what was there until yesterday.",
+        "A change that removes a definition also removes it from the guidance.",
+        "The agent looks for a definition that no longer exists.",
     ),
     "symbol-missing": Rule(
         "error",
         "A name of this repository exists, in the file it is said to be in.",
-        "The agent imports or calls what is not there.",
+        "The agent imports or calls something that does not exist.",
     ),
     "task-missing": Rule(
         "error",
@@ -394,7 +394,7 @@ RULES: dict[str, Rule] = {
     ),
     "text-hidden": Rule(
         "error",
-        "Guidance holds no invisible characters.",
+        "Guidance has no invisible characters.",
         "They can carry instructions that an agent reads and no reviewer sees.",
     ),
     "toml-syntax": Rule(
@@ -405,11 +405,11 @@ RULES: dict[str, Rule] = {
     "tree-missing": Rule(
         "error",
         "The files that a drawn tree shows exist.",
-        "The agent takes the drawing for a map.",
+        "The agent relies on the tree as a map.",
     ),
     "version-differs": Rule(
         "error",
-        "A version that a text gives is the one of the project's own files.",
+        "A version that a text gives is that of the project's own files.",
         "The agent installs, or writes for, a version that the project does not have.",
     ),
     "yaml-syntax": Rule(

@@ -175,7 +175,7 @@ def _checked(report: Report, changes: list[Change], plan: SyncPlan, update: Bloc
     rows += [f"stray      {path}" for path in plan.stray]
     rows += [f"wrong      {error.message}" for error in update.errors]
     report.ok = not rows
-    report.text = f"{plan.count} rendered files are in step with .agents\n"
+    report.text = f"{plan.count} rendered files are in sync with .agents\n"
     if rows:
         report.check = (tuple(REPAIR.split()),)
         report.text = "\n".join([*rows, f"repair     {REPAIR}"]) + "\n"

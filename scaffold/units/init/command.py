@@ -64,7 +64,7 @@ def init_repository(how: InitOptions, options: Options) -> Report:
     files, has_room = read_texts(root, paths)
     warnings = leftover_warning(root) if options.dry_run else ()
     if not (is_all and has_room):
-        warnings += (f"{root} holds more files than are looked through; not all were read",)
+        warnings += (f"{root} has more files than are searched; not all were read",)
     home = None if how.like is None else find_home(files, _inside(how.like, options))
     target, changes = _target(root, files, home)
     found: tuple[str, ...] = (f"package   {target.package}", f"tests     {target.tests}")
@@ -332,7 +332,7 @@ def _draft_json(draft: Draft) -> dict[str, Any]:
 def _settled(report: Report, root: Path, changes: list[Change], how: InitOptions) -> Report:
     """Return the report of what was written, or of what would be."""
     if not changes:
-        report.text = "nothing to do: this repository is known already; --like teaches it a kind\n"
+        report.text = "nothing to do: this repository is already known; --like adds a kind\n"
         return report
     shown = "".join(f"found      {row}\n" for row in report.found)
     shown += "".join(change.diff for change in report.changes)

@@ -57,7 +57,7 @@ class MadeAgain:
         shown = ", ".join(
             f"{done} of {all_} {name}" for (done, all_), name in zip(counts, names, strict=True)
         )
-        return f"proof     {self.key} left out and made again: {shown}"
+        return f"proof     {self.key} left out and generated again: {shown}"
 
 
 def prove(
@@ -106,7 +106,7 @@ def prove(
         if not reason:
             rules.append(rule)
             continue
-        notes.append(f"{rule.entry.file}:{rule.line} is left to a person: {reason}")
+        notes.append(f"{rule.entry.file}:{rule.line} is left to you: {reason}")
         row = read_text(files, rule.entry.file).splitlines()[rule.line - 1].strip()
         steps.append(Step(rule.entry.file, f"add the like of what {rule.unit} has: {row}"))
     return replace(draft, rules=tuple(rules), steps=tuple(steps)), tuple(notes)

@@ -314,7 +314,7 @@ def _subject_problems(row: Row, start: int) -> Iterator[Problem]:
     subject = _SUFFIX.sub("", row.text[start:])
     wanted = imperative_of(subject)
     if wanted is not None:
-        what = f"the subject is an order, what the commit does: {wanted!r}, "
+        what = f"the subject must be in the imperative: {wanted!r}, "
         what += f"not {subject.split()[0]!r}"
         yield Problem(row.number, start + 1, "subject-mood", what)
     if subject.endswith((".", "\N{IDEOGRAPHIC FULL STOP}")):

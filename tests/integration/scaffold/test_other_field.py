@@ -363,8 +363,8 @@ def test_units_are_left_out_and_made_again_and_a_new_one_is_imported(taught: Pat
     draft = json.loads((taught / "report.json").read_text())["draft"]
     assert draft["siblings"] == ["bbc", "heise_plus"]
     bbc, plus, _, imports = draft["proof"]
-    assert "bbc left out and made again: 4 of 4 files" in bbc
-    assert "heise_plus left out and made again: 4 of 4 files" in plus
+    assert "bbc left out and generated again: 4 of 4 files" in bbc
+    assert "heise_plus left out and generated again: 4 of 4 files" in plus
     assert "scrapers.sources.probe_unit" in imports
 
 

@@ -97,7 +97,7 @@ def get_broken_sft_dataset(path, split, tokenizer, max_length=None):
 
 WORKFLOWS = [
     ("raises", workflow('data["question"]'), "episode", "KeyError: 'question' (my_rl/workflow/b"),
-    ("waits", workflow("await asyncio.Event().wait()"), "episode", "no end within 2 s"),
+    ("waits", workflow("await asyncio.Event().wait()"), "episode", "not finished within 2 s"),
     ("exits", workflow("os._exit(3)"), "process", "ended with status 3 while running 3 episodes"),
     ("quits", workflow("raise SystemExit(4)"), "episode", "SystemExit: 4"),
     (
@@ -108,7 +108,12 @@ WORKFLOWS = [
     ),
     ("keys", workflow(after='del t["loss_mask"]'), "keys", "lacks loss_mask; it has input_ids"),
     ("row", workflow('data["messages"].append({})'), "row", "copy it first"),
-    ("deaf", workflow(after='t["rewards"] = torch.ones(1)'), "rewards", "whatever reward_fn said"),
+    (
+        "deaf",
+        workflow(after='t["rewards"] = torch.ones(1)'),
+        "rewards",
+        "whatever reward_fn returns",
+    ),
     (
         "constructor",
         workflow(parameter=", judge"),
@@ -118,7 +123,7 @@ WORKFLOWS = [
 ]
 AGENTS = [
     ("whole", agent("int(reward)"), "episode", "Invalid reward type int: BrokenWorkflow.run must"),
-    ("deaf agent", agent("1.0"), "rewards", "whatever reward_fn said"),
+    ("deaf agent", agent("1.0"), "rewards", "whatever reward_fn returns"),
     ("silent", agent(before="return 1.0"), "episode", "nothing to reward"),
     ("many", agent(options=", n=2"), "episode", "n is 2; only 1 is supported"),
 ]
@@ -130,11 +135,16 @@ REWARDS = [
         "time limit",
         "within 1 s; bound",
     ),
-    ("exits", reward("os._exit(1)"), "calls", "the process ended without an answer (os._exit"),
+    ("exits", reward("os._exit(1)"), "calls", "the process ended without a result (os._exit"),
     ("none", reward('"forgot to return"'), "calls", "None"),
     ("nan", reward("return math.nan"), "calls", "nan"),
-    ("columns", reward("return float(kwargs['tests'])"), "calls", "here with the columns messages"),
-    ("dice", reward("return random.random()"), "deterministic", "must not be random"),
+    (
+        "columns",
+        reward("return float(kwargs['tests'])"),
+        "calls",
+        "this row has the columns messages",
+    ),
+    ("dice", reward("return random.random()"), "deterministic", "must be deterministic"),
     ("import", "raise RuntimeError('no licence')", "import", "RuntimeError: no licence (my_rl/rew"),
     (
         "blocked",
@@ -145,12 +155,22 @@ REWARDS = [
 ]
 GOOD_ROW = '{"input_ids": [1] * n, "loss_mask": [0] * (n - 1) + [1]}'
 DATASETS = [
-    ("columns", dataset(GOOD_ROW.replace("loss_mask", "mask")), "sft", "not exactly input_ids and"),
-    ("vocabulary", dataset(GOOD_ROW.replace("[1] * n", "[9999] * n")), "sft", "outside the token"),
+    (
+        "columns",
+        dataset(GOOD_ROW.replace("loss_mask", "mask")),
+        "sft",
+        "expected exactly input_ids and",
+    ),
+    (
+        "vocabulary",
+        dataset(GOOD_ROW.replace("[1] * n", "[9999] * n")),
+        "sft",
+        "outside the vocabulary",
+    ),
     ("lengths", dataset(GOOD_ROW.replace("n - 1", "n")), "sft", "for each of its 30 tokens"),
     ("mask", dataset(GOOD_ROW.replace("+ [1]", "+ [0]")), "sft", "nothing would be learnt"),
     ("limit", dataset(GOOD_ROW, "max_length = None"), "sft", "ignores max_length"),
-    ("empty", dataset(GOOD_ROW, "return Dataset.from_list([])"), "sft", "gave no rows"),
+    ("empty", dataset(GOOD_ROW, "return Dataset.from_list([])"), "sft", "returned no rows"),
     ("missing", dataset(GOOD_ROW, "split['x']"), "sft", "TypeError"),
     ("loader", "x = 1", "sft", "has no get_broken_sft_dataset"),
 ]
@@ -277,7 +297,7 @@ def test_dataset(
         ("x = 1\n", "pytest", "holds no test"),
         ("import nothing_like_it\n", "", "No module named"),
         ("import os\nos._exit(7)\n", "pytest", "ended with status 7 without a report"),
-        ("import time\ntime.sleep(600)\n", "time limit", "no end within 4 s"),
+        ("import time\ntime.sleep(600)\n", "time limit", "not finished within 4 s"),
     ],
 )
 def test_tests(target: Target, python: Interpreter, test: str, check: str, message: str) -> None:

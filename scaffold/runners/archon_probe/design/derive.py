@@ -57,7 +57,7 @@ def derive(real: Any) -> dict[str, Any]:
         raise ProbeError(
             f"{type(model).__name__} has a part that no probe recognises: {error}",
             code="model_unsuited",
-            hint="write this model by hand, or teach scaffold/runners/archon_probe the part",
+            hint="write it by hand, or add a probe of the part to scaffold/runners/archon_probe",
         ) from error
     measured: Measured = [(Case("default", base, len(first.layers)), first)]
     unknown: list[dict[str, Any]] = []

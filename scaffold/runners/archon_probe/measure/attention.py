@@ -479,7 +479,7 @@ def _output(
     gate = observe_gate(call, products.output, given, linears)
     if gate is None:
         raise UnknownStructureError(
-            call.path, "what goes into its output projection is not the attention's result, gated"
+            call.path, "the input of its output projection is not its result, gated or not"
         )
     features["gate"], tensors = gate
     observed.tensors |= tensors
@@ -496,7 +496,7 @@ def _last_map(call: Call, linears: list[Call], result: Tensor) -> tuple[Call, Te
         for bias in own:
             if bias.shape == result.shape[1:] and is_close(_rows(linear.y) + bias, result):
                 return linear, bias
-    raise UnknownStructureError(call.path, "its output is not an output projection's")
+    raise UnknownStructureError(call.path, "its output is not that of an output projection")
 
 
 def _sinks_as_factor(call: Call, products: Products, given: Tensor) -> Tensor | None:

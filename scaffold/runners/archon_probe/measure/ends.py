@@ -98,7 +98,7 @@ def _positions(call: Call, length: int, features: dict[str, Any], observation: O
     if not isinstance(weight, nn.Parameter):
         form = _sinusoid_form(y, offset)
         if form is None:
-            raise UnknownStructureError(call.path, "a fixed table that holds no sinusoids")
+            raise UnknownStructureError(call.path, "a fixed table that is not sinusoidal")
         features["positions"] = {"when": True, "kind": "sinusoidal", "offset": offset, **form}
         return
     features["positions"] = {
@@ -136,7 +136,7 @@ def _fixed_positions(target: Tensor, plain: Tensor, features: dict[str, Any]) ->
             features["positions"] = {"when": True, "kind": "sinusoidal", "offset": 0, **form}
             return
     raise UnknownStructureError(
-        "embedding", "what enters the first layer is not a sum of embeddings"
+        "embedding", "the input of the first layer is not a sum of embeddings"
     )
 
 
@@ -222,7 +222,7 @@ def _transformed(trace: Trace, last: Call, head: Call, observation: Observation)
             features["transform"] = {**transform, "norm": {"when": True, **closing[1]}}
             break
     else:
-        raise UnknownStructureError(dense.path, "an activation that is not known")
+        raise UnknownStructureError(dense.path, "an unknown activation")
     observation.tensors["head_dense.weight"] = weight
     if bias is not None:
         observation.tensors["head_dense.bias"] = bias

@@ -149,7 +149,7 @@ def _norm_before(parts: _Parts, given: Tensor) -> tuple[Call, dict[str, Any], fl
         factor = float((given * made).sum() / made.square().sum())
         if is_close(made * factor, given):
             return norm, kind, rounded(factor)
-    raise UnknownStructureError(parts.path, "a map of a state that is not normed")
+    raise UnknownStructureError(parts.path, "a projection of a state that is not normed")
 
 
 def _keep_norm(parts: _Parts, name: str, norm: Call) -> None:
@@ -175,7 +175,7 @@ def _queries(parts: _Parts, products: Products) -> float:
         norm, kind, factor = _norm_before(parts, _rows(linear.x))
         down = next((c for c in parts.linears if is_close(_rows(c.y), _rows(norm.x))), None)
         if down is None:
-            raise UnknownStructureError(parts.path, "its queries come from no latent state")
+            raise UnknownStructureError(parts.path, "its queries do not come from a latent state")
         parts.keep("wq_b", linear, "q_b_bias")
         parts.keep("wq_a", down, "q_a_bias")
         features |= {"q_lora_rank": _rows(norm.y).shape[-1], "q_norm": {"when": True, **kind}}

@@ -68,7 +68,7 @@ def observe_mlp(calls: list[Call], inner: list[Call], config: Any) -> Observed:
         features |= {"gated": "w3" in found, "activation": name}
         _add_down(down, features, tensors)
         return Observed(features, tensors)
-    raise UnknownStructureError(path, "its activation is none that is known, gated or not")
+    raise UnknownStructureError(path, "its activation is unknown, gated or not")
 
 
 def _add_down(down: Call, features: dict[str, Any], tensors: dict[str, Tensor]) -> None:

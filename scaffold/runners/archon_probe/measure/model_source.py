@@ -93,7 +93,7 @@ def _check_decoder(model_type: str) -> None:
     if model_type not in CONFIG_MAPPING_NAMES:
         return  # of a checkpoint's own code, which somebody trusts
     if model_type in modeling_auto.MODEL_FOR_SEQ_TO_SEQ_CAUSAL_LM_MAPPING_NAMES:
-        raise _no_decoder(model_type, "an encoder with a decoder")
+        raise _no_decoder(model_type, "an encoder-decoder model")
     if model_type in modeling_auto.MODEL_FOR_MASKED_LM_MAPPING_NAMES:
         raise _no_decoder(model_type, "an encoder")
     if model_type in modeling_auto.MODEL_FOR_CAUSAL_LM_MAPPING_NAMES:
@@ -101,13 +101,13 @@ def _check_decoder(model_type: str) -> None:
     # Only for the message: there is one mapping for each task.
     seen = [name for name in dir(modeling_auto) if name.endswith("_MAPPING_NAMES")]
     tasks = [n for n in seen if model_type in getattr(modeling_auto, n) and "TEXT_TO_TEXT" in n]
-    what = "multimodal" if tasks else "no language model"
+    what = "multimodal" if tasks else "not a language model"
     raise _no_decoder(model_type, f"{what}: it is not in the causal-LM mapping of transformers")
 
 
 def _no_decoder(model_type: str, what: str) -> ProbeError:
     return ProbeError(
-        f"{model_type!r} is {what}; Archon trains decoders of text",
+        f"{model_type!r} is {what}; Archon trains text decoders",
         code="model_unsuited",
         hint="name a causal language model, such as the text part of this one",
     )
@@ -124,7 +124,7 @@ def _build(model_type: str, given: dict[str, Any] | None, checkpoint: str | None
         raise ProbeError(
             f"transformers refuses the configuration of {model_type!r}: {text}",
             code="config_invalid",
-            hint="repair the config.json",
+            hint="fix the config.json",
         ) from error
 
 
@@ -136,7 +136,7 @@ def _check_rope(given: dict[str, Any] | None) -> None:
         raise ProbeError(
             f"the rope type {kind!r} is unknown{guess} known: {', '.join(sorted(known))}",
             code="rope_unknown",
-            hint="repair rope_type in the config.json",
+            hint="fix rope_type in the config.json",
         )
 
 
@@ -160,7 +160,7 @@ def _check_heads(config: Any, model_type: str) -> None:
             f"{model_type!r} has no attention heads by its configuration "
             f"({type(config).__name__}); Archon trains transformers with attention",
             code="model_unsuited",
-            hint="name a model whose layers attend",
+            hint="name a model with attention layers",
         )
 
 

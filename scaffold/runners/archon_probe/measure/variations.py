@@ -249,7 +249,7 @@ class _Trial:
             if name not in self.reads.names and name not in tried:
                 found[name] = "never read while the model is built and run"
             elif re.fullmatch(tiny.DROPOUTS, name):
-                found[name] = "dropout, which a policy is never trained with"
+                found[name] = "dropout, which is off when a policy is trained"
             elif re.fullmatch(UNREAD, name):
                 found[name] = "read, and it changes caches, initialisation or losses"
             else:

@@ -81,7 +81,7 @@ def bisect(spec: Any, config: PretrainedConfig, variation: str) -> dict[str, Any
         kind, backwards = "gradient of the output", dict(reversed(truth.gradients.items()))
         first = _first_difference(pairs, backwards, found.gradients)
     if first is None:
-        return _unknown(variation, "no module that could be paired differs")
+        return _unknown(variation, "all modules that could be paired agree")
     given = [(first["hf_module"], first["archon_module"])]
     has_inputs = first["hf_module"] in truth.inputs and first["archon_module"] in found.inputs
     first["input_differs"] = None

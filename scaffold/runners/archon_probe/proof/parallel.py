@@ -51,9 +51,9 @@ def _run(command: list[str]) -> str:
             command, env=env, capture_output=True, text=True, timeout=TIME_LIMIT_S, check=False
         )
     except subprocess.TimeoutExpired:
-        return f"no answer within {TIME_LIMIT_S} s"
+        return f"no result within {TIME_LIMIT_S} s"
     lines = [line for line in done.stderr.splitlines() if "Error: " in line]
-    return (lines or done.stderr.splitlines() or ["the processes wrote nothing"])[0][:500]
+    return (lines or done.stderr.splitlines() or ["the processes wrote no result"])[0][:500]
 
 
 def verdict(ranks: list[dict[str, Any]], tolerance: float) -> dict[str, Any]:

@@ -57,11 +57,11 @@ def differences(found: dict[str, Tensor], wanted: dict[str, Tensor]) -> Verdict 
     """Return what is different between two checkpoints, or None."""
     lost, more = sorted(wanted.keys() - found.keys()), sorted(found.keys() - wanted.keys())
     if lost or more:
-        text = f"keys missing: {lost[:3]}, not expected: {more[:3]}"
+        text = f"missing keys: {lost[:3]}, unexpected keys: {more[:3]}"
         return Verdict(False, float(len(lost) + len(more)), (lost or more)[0], text)
     for name, tensor in wanted.items():
         if found[name].dtype != tensor.dtype or not torch.equal(found[name], tensor):
-            return Verdict(False, 1.0, name, f"{name} comes back with other values")
+            return Verdict(False, 1.0, name, f"{name} has other values after the round trip")
     return None
 
 
@@ -88,5 +88,5 @@ def check_saved(hf_class: Any, built: Built, folder: Path, batch: Batch, wanted:
     if error <= SAME_LOGITS:
         return Verdict(True, error, "", "")
     return Verdict(
-        False, error, "logits", f"saved back, transformers' logits differ by {error:.2g}"
+        False, error, "logits", f"after saving, transformers' logits differ by {error:.2g}"
     )

@@ -46,7 +46,7 @@ def run_staged_test(path: Path) -> dict[str, Any]:
         pytest.main([*options, str(path)], plugins=[recorder])
     failures = recorder.failures
     if not failures and not recorder.passed:
-        failures = ["no test of it was run"]
+        failures = ["none of its tests was run"]
     return {"passed": recorder.passed, "failures": failures, "skipped": ""}
 
 

@@ -20,7 +20,7 @@ def repeated_values(archon: Mapping[str, Tensor], index: ValueIndex) -> list[Pro
             "side": "archon",
             "name": name,
             "shape": list(archon[name].shape),
-            "why": "its values are not distinct, so nothing follows from them",
+            "why": "its values are not distinct, so it cannot be matched by value",
         }
         for name in index.names
         # A few values meet by accident; with half of them repeated no match is certain.
@@ -46,13 +46,13 @@ def unexplained(
         if shares:
             problem["nearest"] = max(shares, key=lambda n: shares[n])
             problem["why"] = (
-                f"shares values, but in no order that a rule has: {shares} of {owners.numel()}"
+                f"shares values, but in an order that no rule covers: {shares} of {owners.numel()}"
             )
             return problem
     nearest, distance, relation = _nearest(tensor.double(), pool)
     problem["nearest"] = nearest
     problem["why"] = (
-        "nothing has its shape"
+        "no weight has its shape"
         if nearest is None
         else relation or f"values differ by {distance:.3g}"
     )

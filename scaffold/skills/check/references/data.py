@@ -141,7 +141,7 @@ def _json_doubt(text: str, fence: Block) -> str:
         return "it holds comments"
     words = set(_WORD.findall(plain)) - {"true", "false", "null", "e", "E"}
     if words - {"True", "False", "None"}:
-        return "it holds words that are not valid JSON, as descriptions of types have"
+        return "it has type descriptions, which are not valid JSON"
     if re.search(r"[|()`]", plain) or text[0] not in '{["':
         return "it may describe JSON and not be it"
     about = f"{fence.lead} {fence.info} {' '.join(fence.headings[-1:])}"
@@ -183,7 +183,7 @@ def _yaml_doubt(rows: list[str]) -> str:
     if any(re.match(r"\s*[\w./-]+\.(?:ya?ml|md)\s*:?\s*$", row) for row in rows[:1]):
         return "it begins with the name of a file"
     if any(re.search(r"(?:^|[:,\[-]\s*)[@`%][\w/]", row) for row in rows):
-        return "it holds signs that templates use"
+        return "it has template placeholders"
     return ""
 
 

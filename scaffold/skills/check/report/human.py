@@ -51,4 +51,4 @@ def _summary(outcome: Outcome) -> Iterator[str]:
             f"{grave[each]} {each}s" for each in ("error", "warning", "note") if grave[each]
         )
     else:
-        yield "nothing found that is wrong"
+        yield "no errors found"

@@ -173,7 +173,7 @@ def resolve_call(reference: Reference, scope: Scope) -> Verdict:
     if found.kind == "undecided":
         return Verdict.unknown(found.evidence or "the sources leave it open")
     if found.is_missing and called.keyword:
-        return Verdict.unknown("what is called is missing, which is reported already")
+        return Verdict.unknown("the callee is missing, which is already reported")
     if found.is_missing:
         return _missing(reference, called, found, scope)
     if called.call is None:
@@ -217,7 +217,7 @@ def bound(called: Called, signature: Signature | None, scope: Scope) -> Verdict:
         if problem.rule == "missing" and _leaves_out(called):
             return Verdict.unknown("the call leaves arguments out")
         if problem.rule == "unknown" and set(problem.names) <= set(others):
-            return Verdict.unknown("each of its arguments is told by itself")
+            return Verdict.unknown("each of its arguments is reported separately")
         rule, text = problem.rule, problem.text
     if _takes_more(called, signature, scope):
         return Verdict.unknown("the text writes it out with other parameters", "generated")

@@ -137,7 +137,7 @@ def _module(run: Run, scope: Scope) -> Program | Verdict | None:
     dotted, line = run.call.target.text, run.line
     is_plain = _PLAIN_MODULE.fullmatch(dotted) and not is_invented(dotted.replace(".", "/"))
     if not run.call.target.is_sure or not is_plain:
-        return Verdict.unknown("the module stands for others", "placeholder")
+        return Verdict.unknown("the module is a placeholder", "placeholder")
     for base in run_folders(line, scope) or []:
         stem = "/".join([*([base] if base else []), *dotted.split(".")])
         for path in (f"{stem}.py", f"{stem}/__main__.py"):

@@ -40,7 +40,9 @@ def find_file(word: Word, line: Invocation, scope: Scope, rule: str) -> Verdict:
     if anchored := _anchored(text, scope):
         return _at(*anchored, word, line, scope, rule)
     if not word.is_sure or is_placeholder(text) or text.startswith(("~", "/", "-")) or not text:
-        return Verdict.unknown("the path stands for others, or lies outside", "placeholder")
+        return Verdict.unknown(
+            "the path is a placeholder, or is outside the repository", "placeholder"
+        )
     folders = run_folders(line, scope)
     for base in folders or []:
         path = os.path.normpath(f"{base}/{text}" if base else text).replace(os.sep, "/")
@@ -104,7 +106,7 @@ def _at(folder: str, rest: str, word: Word, line: Invocation, scope: Scope, rule
     if scope.files.has(path):
         return Verdict.holds(f"git lists {path}", path)
     if is_placeholder(rest) or is_made(rest, line):
-        return Verdict.unknown("the path stands for others, or is made before", "placeholder")
+        return Verdict.unknown("the path is a placeholder, or is created before", "placeholder")
     verdict = missing(path, rule, scope, before=word.raw)
     if verdict.reason == "absent" and verdict.asked is not None:
         # The folder is named, and so nothing else can be meant.

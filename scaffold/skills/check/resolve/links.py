@@ -100,7 +100,7 @@ def _missing(reference: Reference, place: str, to: str, scope: Scope) -> Verdict
         now, asked = f"it is {ending[0]}", Asked((place,))
         return Verdict("moved", evidence, _RULE, message, now, fix, asked)
     if not re.search(r"[./]", to):
-        return Verdict.unknown("the destination is a word that stands for any", "placeholder")
+        return Verdict.unknown("the destination is a placeholder", "placeholder")
     # A link has one meaning only: what it leads to is not there, whatever else is.
     return Verdict(
         "absent", evidence, _RULE, message, asked=Asked((place,), otherwise="contradicts")
@@ -158,7 +158,7 @@ def resolve_symlink(reference: Reference, scope: Scope) -> Verdict:
     path, to = reference.data
     place = scope.locate(path)
     if place is None or is_placeholder(path) or is_placeholder(to):
-        return Verdict.unknown("it is not there, which is reported already")
+        return Verdict.unknown("it is missing, which is already reported")
     if not scope.files.is_link(place):
         return Verdict.unknown(f"git keeps {place} as a file of its own")
     real = os.path.relpath(scope.files.real(place), scope.files.real("")).replace(os.sep, "/")

@@ -85,7 +85,7 @@ def _extra(task: Task, asked: Asked, scope: Scope) -> Verdict:
     base = task.folder.rstrip("/")
     is_named = task.family == "extra" and base not in ("", ".")
     if is_named and not programs.is_own_name(base) and not scope.files.has(base):
-        evidence = f"{base} is none of this repository's projects"
+        evidence = f"{base} is not one of this repository's projects"
         return Verdict.unknown(evidence, "third party not installed")
     projects = programs.projects.all
     if not projects:
@@ -124,7 +124,7 @@ def _marked(name: str, scope: Scope) -> Verdict:
     if name in names.in_settings:
         return Verdict.holds(f"{names.in_settings[name]} registers it")
     if name in KNOWN_MARKERS:
-        return Verdict.unknown("pytest or one of its plugins brings it")
+        return Verdict.unknown("it comes with pytest or a plugin")
     if name in names.used or name in names.registered:
         return Verdict.holds(f"{names.used.get(name) or names.registered[name]} has it")
     own = {*names.registered, *names.used} - KNOWN_MARKERS

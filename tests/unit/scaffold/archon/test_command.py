@@ -173,7 +173,7 @@ def test_a_model_type_that_is_taken_is_registered_by_its_name(models: Path, benc
     status, report = run(models, "add-archon-model", "foo", "--name", "other")
     assert status == 0
     assert report["registered"][0]["key"] == "other"
-    assert any("'foo' is registered already" in line for line in report["warnings"])
+    assert any("'foo' is already registered" in line for line in report["warnings"])
 
 
 def test_a_key_is_spelled_as_transformers_does(models: Path, bench: Bench) -> None:
@@ -284,7 +284,7 @@ def test_coverage_proves_all_and_writes_the_page(models: Path, bench: Bench) -> 
     page = (models / "docs/en/archon-coverage.md").read_text()
     assert "2 of 2 model_types are proven" in page
     assert "| `gpt-bar` | proven | 1/1 | 1/1 | 1/1 | 2 | 1 | 0/0 |  |  | equal | failed |" in page
-    assert "## What differs over processes\n\n`foo`:\n\n    pp: x\n" in page
+    assert "## Differences between one and two processes\n\n`foo`:\n\n    pp: x\n" in page
 
 
 def test_coverage_takes_up_what_is_known_of_the_same_sources(models: Path, bench: Bench) -> None:

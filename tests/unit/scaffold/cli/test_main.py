@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +17,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from scaffold.cli import kinds as kind_options
+from scaffold.cli.examples import EXAMPLES
 from scaffold.cli.main import main
 from scaffold.cli.options import may_ask
 from scaffold.errors import declared_codes
@@ -174,6 +177,31 @@ def test_the_help_of_every_command_lists_the_common_options():
             wanted |= {"--dry-run", "--overwrite", "--no-input", "--verify"}
         if not isinstance(main.get_command(context, name), click.Group):
             assert wanted <= set(result.stdout.replace(",", " ").split()), name
+
+
+def paths(group: click.Group, context: click.Context, *words: str) -> Iterator[tuple[str, ...]]:
+    """Yields the words that call each command, those of groups included."""
+    for name in group.list_commands(context):
+        command = group.get_command(context, name)
+        yield (*words, name)
+        if isinstance(command, click.Group):
+            yield from paths(command, click.Context(command, parent=context), *words, name)
+
+
+def test_the_help_of_every_command_ends_with_an_example_that_parses():
+    every = list(paths(main, click.Context(main)))
+    assert {" ".join(words) for words in every} == set(EXAMPLES)
+    for words in every:
+        example = EXAMPLES[" ".join(words)]
+        assert run(*words, "--help").stdout.endswith(f"\n\n  Example: {example}\n")
+        argv = shlex.split(re.sub(r'^eval "\$\((.*)\)"$', r"\1", example))
+        assert argv[1 : len(words) + 1] == list(words)
+        command, context, rest = main, click.Context(main), argv[1:]
+        while isinstance(command, click.Group):
+            name, command, rest = command.resolve_command(context, rest)
+            assert command is not None
+            context = click.Context(command, info_name=name, parent=context)
+        command.make_context(context.info_name, rest, parent=context.parent)
 
 
 @pytest.mark.parametrize("shell", ["bash", "fish", "zsh"])

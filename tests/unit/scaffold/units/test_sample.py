@@ -70,13 +70,13 @@ def test_a_folder_gives_its_training_rows(tmp_path: Path, others: list[str], pat
 
 
 WRONG = [
-    ("a.jsonl", "", "it holds no rows"),
+    ("a.jsonl", "", "it has no rows"),
     ("a.jsonl", '{"a": 1}\n{"a": \n', "line 2: broken JSON"),
     ("a.jsonl", "[1]\n", "line 1: a row must be a JSON object, not list"),
     ("a.json", "[1]", "entry 0: a row must be a JSON object, not int"),
-    ("a.json", "[]", "it holds no rows"),
+    ("a.json", "[]", "it has no rows"),
     ("a.json", '[{"a": ', "Expecting value"),
-    ("a.csv", "a,b\n", "it holds no rows"),
+    ("a.csv", "a,b\n", "it has no rows"),
     ("a.csv", 'a\n"x\n', "unexpected end of data"),
     ("a.txt", "a", "ends in none of"),
     ("a.parquet", "PAR?", "Parquet"),

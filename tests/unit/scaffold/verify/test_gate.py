@@ -93,7 +93,7 @@ def test_of_the_tests_over_a_registry_those_of_the_unit_run(
     assert (shared.files, shared.others) == (("tests/test_registries.py",), ("others",))
     bench = Bench(target, PYTHON, Limits(60))
     level = run_tests(bench, unit)
-    assert (level.status, level.reason) == ("passed", "1 passed; 1 of the registry")
+    assert (level.status, level.reason) == ("passed", "1 passed; 1 registry tests")
     text = (project / "tests/test_registries.py").read_text()
     (project / "tests/test_registries.py").write_text(text.replace("== 'sums'", "!= 'sums'"))
     level = run_tests(bench, unit)

@@ -103,7 +103,7 @@ FAULTS = [
         "workflow",
         "class XWorkflow(RolloutWorkflow):\n    async def arun_episode(self, engine, data):\n"
         "        yield 1",
-        "yields; it must return its result",
+        "is a generator; it must return its result",
     ),
     ("workflow", "from areal.engine.local import x\n" + GOOD["workflow"], "imports areal.engine."),
     (
@@ -120,7 +120,11 @@ FAULTS = [
     ),
     ("reward", "def x_reward_fn(prompt, completions, a, b): pass", "needs **kwargs for the other"),
     ("reward", "def x_reward_fn(*args, **kwargs):\n    yield 0.0", "must return one float"),
-    ("dataset", "def get_y_sft_dataset(): pass", "has no function get_x_sft_dataset; type sft is"),
+    (
+        "dataset",
+        "def get_y_sft_dataset(): pass",
+        "get_x_sft_dataset, which loads type sft",
+    ),
     ("dataset", "def get_x_sft_dataset(path): pass", "lacks the parameters split, max_length, tok"),
     ("dataset", "async def get_x_sft_dataset(**k): pass", "must be a plain function"),
     ("reward", "def x_reward_fn(:", "syntax: pkg/reward/x.py:1: invalid syntax"),
@@ -193,8 +197,8 @@ def test_what_blocks_the_event_loop_is_warned_about(tmp_path: Path, call: str) -
     found = level(tmp_path, "workflow", source)
     assert found.status == "passed"
     assert messages(found, "warning") == [
-        f"blocking: pkg/workflow/x.py:5: {call.partition('(')[0]} stops all other episodes; "
-        "await instead"
+        f"blocking: pkg/workflow/x.py:5: {call.partition('(')[0]} blocks all other episodes; "
+        "await an asynchronous call"
     ]
 
 

@@ -57,16 +57,16 @@ def test_a_sound_workflow_and_a_sound_reward_have_no_finding() -> None:
     [
         ("class Sums(", "class Other(", "has no class Sums"),
         ("if TYPE_CHECKING:", "if True:", "needs vllm; do it under TYPE_CHECKING"),
-        ("self.task = task", "pass", "never sets self.task in reset"),
+        ("self.task = task", "pass", "does not set self.task in reset"),
         ("    can_reset = True\n", "", "has reset, which needs can_reset = True"),
-        ("def reset(", "def restart(", "has can_reset, and no reset"),
-        ("def set_repeat_times(", "def repeat(", "has can_repeat, and no set_repeat_times"),
+        ("def reset(", "def restart(", "has can_reset but no reset"),
+        ("def set_repeat_times(", "def repeat(", "has can_repeat but no set_repeat_times"),
         ("answer.eid.run = ", "ignored = ", "never sets eid.run"),
-        ("n=self.repeat_times", "n=self.task.rollout_args.n", "n of each squares them"),
+        ("n=self.repeat_times", "n=self.task.rollout_args.n", "the runner already repeats runs"),
         ("if self.task is not None:", "if self.task:", "compare with `is not None`"),
         ("if self.task is not None:", "if not self.task:", "compare with `is not None`"),
         ("    can_repeat = True", "    can_repeat = True\n    is_async = True", "has run, which"),
-        ("def run(self)", "async def run_async(self)", "runs with is_async = True alone"),
+        ("def run(self)", "async def run_async(self)", "only runs with is_async = True"),
         ("def run(self)", "def go(self)", "needs run, or run_async"),
     ],
 )
@@ -86,7 +86,7 @@ def test_a_blocking_call_in_a_coroutine_is_named() -> None:
     [
         ("class Sums(", "class Other(", "has no class Sums"),
         ("def __call__", "def score", "needs __call__"),
-        ("def __call__", "async def __call__", "nobody awaits it"),
+        ("def __call__", "async def __call__", "which is never awaited"),
         ("response, truth, **kwargs", "response", "it lacks truth"),
     ],
 )

@@ -43,9 +43,9 @@ YARN = {"rope_type": "yran", "factor": 2.0}
     [
         (ask("qwen33"), "model_unknown", "did you mean 'qwen3'"),
         (ask("bert"), "model_unsuited", "'bert' is an encoder"),
-        (ask("t5"), "model_unsuited", "an encoder with a decoder"),
+        (ask("t5"), "model_unsuited", "an encoder-decoder model"),
         (ask("qwen2_vl"), "model_unsuited", "multimodal"),
-        (ask("clip"), "model_unsuited", "no language model"),
+        (ask("clip"), "model_unsuited", "not a language model"),
         (ask("mamba2"), "model_unsuited", "'mamba2' has no attention heads"),
         (ask("mamba2", MAMBA), "model_unsuited", "no attention heads"),
         (ask("odd", REMOTE), "remote_code", "comes with the checkpoint"),
@@ -174,7 +174,7 @@ def test_staged_modules_come_before_the_targets_own(tmp_path: Path) -> None:
         ("def test_a():\n    pass\n", 1, None),
         ("def test_a():\n    assert 1 == 2, 'no'\n", 0, "test_a: AssertionError: no"),
         ("import nothing_of_this_name\n", 0, "collection: "),
-        ("x = 1\n", 0, "no test of it was run"),
+        ("x = 1\n", 0, "none of its tests was run"),
     ],
 )
 def test_the_written_test_is_run(

@@ -38,17 +38,17 @@ BEGINNING = {"rejected_ids": [1, 2], "rejected_loss_mask": [0, 0], "chosen_loss_
 RW = [
     ([pair()], ""),
     ([pair(), pair(**SAME)], ""),
-    ([pair(**SAME)], "the same"),
+    ([pair(**SAME)], "are identical"),
     ([pair(chosen_ids=[])], "chosen_ids of row 0 must be a non-empty list"),
     ([pair(), pair(rejected_ids=[1.0])], "rejected_ids of row 1 must be a non-empty list"),
-    ([pair(rejected_ids=[1, 99])], "outside the tokenizer's 10"),
-    ([pair(prompt="x")], "not exactly chosen_ids and rejected_ids"),
-    ([{"chosen_ids": [1]}], "not exactly"),
+    ([pair(rejected_ids=[1, 99])], "outside the vocabulary of 10"),
+    ([pair(prompt="x")], "expected exactly chosen_ids and rejected_ids"),
+    ([{"chosen_ids": [1]}], "expected exactly"),
 ]
 DPO = [
     ([masked()], ""),
     ([masked(**BEGINNING)], "rejected_loss_mask of row 0 is 0 everywhere"),
-    ([pair()], "it needs chosen_loss_mask and rejected_loss_mask"),
+    ([pair()], "it also needs chosen_loss_mask and rejected_loss_mask"),
     ([masked(chosen_loss_mask=[0, 1])], "0 or 1 for each of its 3 tokens"),
     ([masked(chosen_loss_mask=[0, 2, 1])], "0 or 1 for each of its 3 tokens"),
     ([masked(chosen_loss_mask=[1, 1, 1])], "on some of the 1 tokens that both sides begin with"),
@@ -56,7 +56,7 @@ DPO = [
         [masked(chosen_loss_mask=[0, 0, 0], rejected_loss_mask=[0, 0, 0, 0])],
         "nothing would be learnt",
     ),
-    ([masked(**SAME, rejected_loss_mask=[0, 0, 0])], "the same"),
+    ([masked(**SAME, rejected_loss_mask=[0, 0, 0])], "are identical"),
 ]
 
 
@@ -66,8 +66,8 @@ def taught(**changes: Any) -> dict[str, Any]:
 
 SFT = [
     ([taught()], ""),
-    ([{"input_ids": [1], "mask": [1]}], "not exactly input_ids and"),
-    ([taught(input_ids=[1, 2, 99])], "outside the token"),
+    ([{"input_ids": [1], "mask": [1]}], "expected exactly input_ids and"),
+    ([taught(input_ids=[1, 2, 99])], "outside the vocabulary"),
     ([taught(loss_mask=[0, 0, 0, 1])], "for each of its 3 tokens"),
     ([taught(loss_mask=[0, 0, 0])], "nothing would be learnt"),
 ]

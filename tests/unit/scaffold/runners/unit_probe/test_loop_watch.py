@@ -108,8 +108,8 @@ CLIENTS = [
 def test_a_client_in_each_episode_is_seen_of_every_library(tmp_path: Path, library: str, line: str):
     pytest.importorskip(library)
     found = dict(seen(tmp_path, f"import {library}; {line}"))
-    assert found["client"].endswith("makes an HTTP client in the episode; share one, as "
-                                    "extra_kwargs has it, 3 times")  # fmt: skip
+    wanted = "creates an HTTP client in the episode; share the one in extra_kwargs, 3 times"
+    assert found["client"].endswith(wanted)
 
 
 @pytest.mark.parametrize("library", ["httpx", "httpx2", "requests"])
@@ -157,7 +157,7 @@ def test_a_synchronous_openai_client_is_named(tmp_path: Path):
     openai = pytest.importorskip("openai")
     line = "tools['openai'](api_key='k', base_url='http://127.0.0.1/v1').close()"
     found = [text for _, text in seen(tmp_path, line, {"openai": openai.OpenAI})]
-    assert any("makes a synchronous OpenAI client in the episode" in text for text in found)
+    assert any("creates a synchronous OpenAI client in the episode" in text for text in found)
 
 
 def test_a_client_of_a_library_that_an_episode_imports_is_seen(tmp_path: Path):
@@ -166,7 +166,7 @@ def test_a_client_of_a_library_that_an_episode_imports_is_seen(tmp_path: Path):
         found = dict(seen(tmp_path, "import httpx; httpx.AsyncClient()"))
     finally:
         sys.modules.update(kept)
-    assert "makes an HTTP client in the episode" in found["client"]
+    assert "creates an HTTP client in the episode" in found["client"]
 
 
 @pytest.mark.heavy

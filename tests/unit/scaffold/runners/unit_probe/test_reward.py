@@ -70,13 +70,13 @@ def test_gold_answers_of_a_form_of_their_own_are_no_failure(run: Any) -> None:
     assert not run(gold, rows=[{"answer": "GOLD<7>"}], completions=[own])
     (check,) = run(gold, completions=[{**own, "reward": 0.0}])
     assert check["status"] == "failed"
-    assert "scored 1.0; you say that it deserves 0.0" in check["message"]
+    assert "scored 1.0; you expected 0.0" in check["message"]
 
 
 def test_one_reward_for_every_completion_proves_nothing(run: Any) -> None:
     (check,) = run(zero)
     assert check["status"] == "skipped"
-    assert f"give one that deserves another reward in {BESIDE}" in check["message"]
+    assert f"give one that deserves a different score in {BESIDE}" in check["message"]
     # The cases of the unit's own test, which ran, show the other end.
     (check,) = run(zero, case_rewards=[0.0, 1.0])
     assert check["status"] == "warning"

@@ -126,15 +126,15 @@ FAULTS: list[tuple[str, Callable[[dict[str, Any]], Any], str, str]] = [
         "a log-probability is positive",
     ),
     ("negative id", cell("input_ids", 0, -1), "input_ids", "a token id is negative"),
-    ("two", cell("loss_mask", 4, 2), "loss_mask", "other values than 0 and 1"),
+    ("two", cell("loss_mask", 4, 2), "loss_mask", "values other than 0 and 1"),
     ("left padding", cell("attention_mask", 0, False), "attention_mask", "must be True on a sequ"),
     ("on padding", cell("attention_mask", 8, False), "loss_mask", "loss_mask is 1 on padding"),
-    ("all ones", put("loss_mask", torch.ones_like), "loss_mask", "1 on 4 of 9 tokens that the eng"),
+    ("all ones", put("loss_mask", torch.ones_like), "loss_mask", "1 on 4 of 9 tokens the engine"),
     (
         "shifted",
         put("loss_mask", lambda x: x.roll(-1)),
         "loss_mask",
-        "set it on response.output_to",
+        "set it only on response.outp",
     ),
     ("all zeros", put("loss_mask", torch.zeros_like), "loss_mask", "nothing would be trained on"),
     ("one left out", cell("loss_mask", 7, 0), "loss_mask", "0 on 1 of 3 tokens of a completion"),
@@ -223,7 +223,7 @@ def test_an_engine_that_lies_is_found_by_the_model() -> None:
     lies = [checks.Turn(*(TURNS[0].prompt, FIRST, (-0.1, -0.2), (3, 3), TEMPERATURE)), TURNS[1]]
     trajectory = sound()
     trajectory["logprobs"][0, 3:5] = torch.tensor([-0.1, -0.2])
-    assert problems(trajectory, lies)[0][1].startswith("the model gives the trained tokens other")
+    assert problems(trajectory, lies)[0][1].startswith("the model computes other log-probabilities")
     assert problems(trajectory, lies, model=None) == []
 
 

@@ -52,7 +52,7 @@ FAULTS: dict[str, tuple[str, str, str, str, str]] = {
         IMAGE_DATA,
         IMAGE_DATA.replace('data["images"]', 'data["images"][::-1]'),
         "logprobs",
-        "the model gives the trained tokens other log-probabilities",
+        "the model computes other log-probabilities for the trained tokens",
     ),
     "no pixels": (
         "plain_sight",
@@ -66,7 +66,7 @@ FAULTS: dict[str, tuple[str, str, str, str, str]] = {
         "[features],",
         '[{"pixel_values": features["pixel_values"] * 0.5}],',
         "logprobs",
-        "the model gives the trained tokens other log-probabilities",
+        "the model computes other log-probabilities for the trained tokens",
     ),
     "fewer pixels": (
         "plain_sight",
@@ -94,7 +94,7 @@ FAULTS: dict[str, tuple[str, str, str, str, str]] = {
         TYPES,
         "[token_types + [1] * response.output_len]",
         "vision",
-        "mm_token_type_ids must be 0 behind the prompt",
+        "mm_token_type_ids must be 0 after the prompt",
     ),
     "narrow tokens": (
         "plain_sight",
@@ -122,42 +122,42 @@ FAULTS: dict[str, tuple[str, str, str, str, str]] = {
         "trajectory.to_tensors(reward)",
         "trajectory.to_tensors(1.0)",
         "rewards",
-        "came back whatever the environment paid",
+        "whatever the environment returns",
     ),
     "observations trained on": (
         "plain_play",
         NEXT,
         TRAINED,
         "loss_mask",
-        "tokens that the engine did not generate there",
+        "tokens the engine did not generate there",
     ),
     "tokens made of text again": (
         "plain_play",
         NEXT,
         f"{NEXT}; trajectory.input_ids[:] = {AGAIN}",
         "loss_mask",
-        "tokens that the engine did not generate there",
+        "tokens the engine did not generate there",
     ),
     "results trained on": (
         "plain_calls",
         NEXT,
         TRAINED,
         "loss_mask",
-        "tokens that the engine did not generate there",
+        "tokens the engine did not generate there",
     ),
     "results of nothing": (
         "plain_calls",
         "self.toolbox.run(calls,",
         "self.toolbox.run(['{}'] * len(calls),",
         "tools",
-        "that the call gave",
+        "which lacks its result",
     ),
     "an environment of another kind": (
         "plain_play",
         "return str(observation)",
         'return observation["board"]',
         "episode",
-        "verify played its own environment of text: give `env` a default for yours",
+        "verify used its own text environment: give `env` a default to use yours",
     ),
 }
 
@@ -268,4 +268,4 @@ def test_rows_of_ones_own_bring_images_and_seeds(runner: ModuleType, episodes: E
     assert episodes("plain_play", rows=[{"seed": 5}])[-1]["status"] == "passed"
     message = episodes("plain_play", rows=[{"level": 5}])[-1]["message"]
     assert "KeyError: 'seed'" in message
-    assert "the row had the columns level" in message
+    assert "the row has the columns level" in message

@@ -75,7 +75,7 @@ def test_sync_writes_once_and_check_agrees(repository: Path) -> None:
     assert sync_skills(repository, check=False).changes == ()
     checked = sync_skills(repository, check=True)
     assert checked.ok
-    assert checked.to_text() == "2 rendered files are in step with .agents\n"
+    assert checked.to_text() == "2 rendered files are in sync with .agents\n"
 
 
 def test_the_record_is_what_sha256sum_reads(repository: Path) -> None:

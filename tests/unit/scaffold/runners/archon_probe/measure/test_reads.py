@@ -84,7 +84,7 @@ def test_undeclared_fields_are_varied(model_type: str, names: set[str]) -> None:
 def test_what_is_not_varied_has_its_reason() -> None:
     varied = vary(tiny_config("dbrx"))
     assert varied.unvaried["use_cache"] == "never read while the model is built and run"
-    assert varied.unvaried["resid_pdrop"].startswith("dropout, which a policy is never trained")
+    assert varied.unvaried["resid_pdrop"].startswith("dropout, which is off when a policy")
     assert varied.unvaried["tie_word_embeddings"].startswith("its class refuses other values")
     assert varied.unvaried["head_dim"].startswith("transformers does not run with other values")
     flipped = {f for v in varied.variations for f in v.field.split(" + ")}

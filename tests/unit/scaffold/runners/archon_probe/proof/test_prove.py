@@ -96,9 +96,9 @@ class Renaming(PortAdapter):
         ({"model_class": Scaled}, "forward: logits differ by"),
         ({"model_class": Detached}, "backward: the gradient of model.norm.weight"),
         ({"model_class": Broken}, "RuntimeError: no kernel"),
-        ({"state_dict_adapter_class": Lossy}, "keys missing: ['lm_head.weight']"),
+        ({"state_dict_adapter_class": Lossy}, "missing keys: ['lm_head.weight']"),
         ({"state_dict_adapter_class": Rounding}, "forward: logits differ by"),
-        ({"state_dict_adapter_class": Renaming}, "weights: one by one: keys missing"),
+        ({"state_dict_adapter_class": Renaming}, "weights: one by one: missing keys"),
     ],
 )
 def test_what_is_wrong_fails_and_says_where(parts: dict[str, Any], text: str) -> None:
