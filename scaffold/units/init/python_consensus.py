@@ -273,9 +273,33 @@ class _Merge:
     def _decorators(self, node: Definition, pairs: Sequence[Pair]) -> None:
         for mark in node.decorator_list:
             theirs = [Pair(p.source, n) for p in pairs for n in p.node.decorator_list]
-            if not is_most(self.votes(mark, theirs), len(pairs)):
-                start, end = self.own.span(mark)
-                self.cuts.append(Cut(self.own.line_start(start), self.own.line_end(end)))
+            if is_most(self.votes(mark, theirs), len(pairs)) or self._call_stays(mark, theirs):
+                continue
+            start, end = self.own.span(mark)
+            self.cuts.append(Cut(self.own.line_start(start), self.own.line_end(end)))
+
+    def _call_stays(self, mark: ast.expr, theirs: Sequence[Pair]) -> bool:
+        """Keep of a decorator that most call the arguments that name the unit, or that most have.
+
+        Without any it would be another decorator: it goes.
+        """
+        if not isinstance(mark, ast.Call):
+            return False
+        calls = [p for p in theirs if isinstance(p.node, ast.Call)]
+        same = self._same(mark.func, [Pair(p.source, p.node.func) for p in calls])
+        sources = {id(p.source) for p in same}
+        if not is_most(len(sources), len(self.others)):
+            return False
+        given = [Pair(p.source, n) for p in calls for n in [*p.node.args, *p.node.keywords]]
+        rows = [*mark.args, *mark.keywords]
+        stays = [
+            any(piece.is_name for piece in self.own.pieces_of(row))
+            or is_most(self.votes(row, given), len(self.others))
+            for row in rows
+        ]
+        if any(stays):
+            self._leave(rows, stays)
+        return any(stays)
 
     def _header_name(self, node: Definition, pairs: Sequence[Pair]) -> None:
         own = self._head(self.own, node)

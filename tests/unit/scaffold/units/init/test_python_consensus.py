@@ -241,3 +241,12 @@ def test_what_goes_leaves_no_further_blank_lines():
     assert kept("import lonely\n\n\nclass One:\n    x = 1\n    y = lonely.y\n",
                 "class Two:\n    x = 1\n", "class Three:\n    x = 1\n",
                 ).startswith("class One")  # fmt: skip
+
+
+def test_a_decorator_stays_with_what_names_the_unit_or_is_shared():
+    def text(key: str, more: str = "") -> str:
+        return f"@mark({more})\n@register({key})\ndef run(x):\n    return x\n"
+
+    one, two = text("'one', 'o'", "1"), text("'two-x', True", "2")
+    three = text("'the-three'", "3")
+    assert kept(one, two, three) == "@register('one')\ndef run(x):\n    return x\n"
