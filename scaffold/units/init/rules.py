@@ -9,7 +9,8 @@ from __future__ import annotations
 import io
 import re
 import tokenize
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 from pathlib import PurePosixPath
 
@@ -324,7 +325,7 @@ def _is_taken(rule: Rule, others: Iterable[Rule]) -> bool:
 
 
 def _with_definitions(
-    rules: Sequence[Rule], files: Mapping[str, bytes], own: Collection[str]
+    rules: Sequence[Rule], files: Mapping[str, bytes], own: AbstractSet[str]
 ) -> list[Rule]:
     """Leave out imports of names that nobody would define, and the lines that use these.
 
@@ -344,7 +345,7 @@ def _with_definitions(
         modules = _modules(rule.found, files)
         folders = [place.removesuffix("__init__.py") for place in modules]
         inside = {f"{each}{name}{end}" for each in folders for end in (".py", "/__init__.py")}
-        if not modules or not own.isdisjoint({*modules, *inside}):
+        if not modules or own & {*modules, *inside}:
             return True
         return any(
             re.search(rf"\b{re.escape(name)}\b", f"{each.found.key} {each.found.value}")
