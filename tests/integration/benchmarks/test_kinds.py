@@ -19,7 +19,7 @@ FILES = {
     "pyproject.toml": "[project]\nname = 'lib'\nversion = '1'\n",
     "lib/__init__.py": "",
     "lib/things/__init__.py": "".join(f"from .{k} import {k.capitalize()}Thing\n" for k in KEYS),
-    "ci.json": '["test one",\n "test two",\n "test tri"]\n',
+    "ci.json": '[\n"test one",\n"test two",\n"test tri"\n]\n',
     **{f"lib/things/{k}.py": f"class {k.capitalize()}Thing:\n    x = 1\n" for k in KEYS},
 }
 
