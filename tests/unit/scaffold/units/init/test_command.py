@@ -497,3 +497,20 @@ def test_a_unit_that_cannot_be_imported_is_told_and_one_that_lacks_packages_is_n
     report = init(root, "one", importer=importer)
     assert "cannot be imported as it is, lib.things.probe_unit: ImportError" in report.warnings[0]
     assert calls[1] == ["lib.things.probe_unit", "lib.things"]
+
+
+def test_a_package_that_is_called_like_the_unit_is_named_as_such(root: Path):
+    def importer(target: Target, paths: Any) -> Any:
+        def run(modules: list[str], changed: dict[str, bytes]) -> dict[str, str]:
+            said = "ModuleNotFoundError: No module named 'probe_unit'" if changed else ""
+            return {each: said if "probe" in each else "" for each in modules}
+
+        return run, "python"
+
+    report = init(root, "one", importer=importer)
+    rows = [row for row in report.extra["draft"]["proof"] if row.startswith("imports")]
+    assert rows == [
+        "imports   lib.things",
+        "imports   units import packages called like themselves, such as one: install that of a "
+        "new unit first",
+    ]
