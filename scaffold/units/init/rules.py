@@ -33,6 +33,9 @@ from scaffold.units.init.spellings import (
 MAX_STEPS = 8
 """How many steps are left to a person; what is more is named once."""
 
+MIN_ALL = 20
+"""In a repository with fewer modules, those of the units may be most of them."""
+
 MAX_LINE = 200
 """How long a line may be that a person is told to add its like of."""
 
@@ -124,7 +127,7 @@ def learn_rules(family: Family, files: Mapping[str, bytes], lexicon: Lexicon) ->
             continue
         text = read_text(files, path)
         named = [unit for unit in units if unit.name.occurs_in(text)]
-        if is_most(len(named) - 1, len(family.siblings)):
+        if is_most(len(named) - 1, len(family.siblings)) and not _names_all(text, family, files):
             _learn_file(family, path, files[path], named, found, lexicon)
     kept = _with_definitions(found.rules, files, own)
     # A file of tests that names units one by one is no list of them.
@@ -138,6 +141,17 @@ def learn_rules(family: Family, files: Mapping[str, bytes], lexicon: Lexicon) ->
         found.notes.append(f"most units are named in {', '.join(rest)} too: look there as well")
         found.steps = found.steps[:MAX_STEPS]
     return found
+
+
+def _names_all(text: str, family: Family, files: Mapping[str, bytes]) -> bool:
+    """Return whether a file names most modules of the repository, as a report on all of them does.
+
+    It says nothing of the units then, and is written by a tool.
+    """
+    if family.unit.home not in text:
+        return False
+    paths = [path for path in files if path.endswith(".py") and role_of(path) == "source"]
+    return len(paths) >= MIN_ALL and 2 * sum(path in text for path in paths) > len(paths)
 
 
 def _learn_file(
@@ -165,6 +179,11 @@ def _learn_file(
             for each in found.rules[first:]
         ):
             continue
+        # A unit whose line is like no other's leaves a question where the others leave none.
+        same = [each for each in found.rules[first:] if _is_one_line(each, rule)]
+        if same and (rule.question or not same[0].question):
+            continue
+        found.rules = [each for each in found.rules if each not in same]
         found.rules.append(rule)
         if rule.question and rule.entry.key == f"{{{rule.question.name}}}":
             found.rules += _same_names(family, data, entries, group, rule)
@@ -312,6 +331,14 @@ def _question_name(entry: Entry, name: Name) -> str:
     words = re.findall(r"[a-z][a-z0-9]*", text.lower())
     words = words or re.findall(r"[a-z][a-z0-9]*", entry.table.lower())
     return "_".join(words[-4:])[:48].strip("_") or "value"
+
+
+def _is_one_line(one: Rule, other: Rule) -> bool:
+    """Return whether a file cannot hold both lines of a unit, as they are known by the same."""
+    return one.entry.shape in _ANSWERED and (
+        (one.entry.shape, one.entry.table, one.entry.key)
+        == (other.entry.shape, other.entry.table, other.entry.key)
+    )
 
 
 def _is_taken(rule: Rule, others: Iterable[Rule]) -> bool:

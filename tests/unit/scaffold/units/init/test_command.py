@@ -469,6 +469,30 @@ def test_of_several_entries_of_a_unit_the_one_with_its_name_is_shown(tmp_path: P
     assert "such as: one" in question.help
 
 
+def test_a_unit_whose_entry_is_like_no_other_gives_no_second_rule(tmp_path: Path):
+    keys = ("one", "two", "tri", "fiv")
+    texts = things(keys)
+    rows = {key: f"lib.things.{key}:{key.capitalize()}Thing" for key in keys}
+    rows["one"] = "lib.things.one:OddThing"
+    lines = "".join(f"    {key!r}: {value!r},\n" for key, value in rows.items())
+    texts["lib/things/__init__.py"] = f"THINGS = {{\n{lines}}}\n"
+    root = make(tmp_path, texts)
+    report = init(root, "one")
+    (rule,) = report.extra["draft"]["registry"]
+    assert (rule["key"], rule["value"]) == ("{key}", "lib.things.{key}:{pascal}Thing")
+    add_unit(find_target(root).catalogue.kind("thing"), "new", [], {}, Options(root))
+    assert "'new': 'lib.things.new:NewThing'," in (root / "lib/things/__init__.py").read_text()
+
+
+def test_a_report_on_every_file_is_no_registry(tmp_path: Path):
+    texts = things() | {f"lib/more/m{number}.py": "" for number in range(20)}
+    rows = ",\n".join(f'  "{path}": {{"lines": 3}}' for path in texts)
+    root = make(tmp_path, {**texts, "metrics.json": f"{{\n{rows}\n}}\n"})
+    init(root, "one")
+    made = add_unit(find_target(root).catalogue.kind("thing"), "new", [], {}, Options(root))
+    assert {each.file for each in made.next} == {"lib/things/new.py"}
+
+
 def test_the_lines_around_a_title_are_long_enough_for_any(tmp_path: Path):
     texts = things()
     for key in ("one", "two", "tri"):
