@@ -134,15 +134,24 @@ def _learn(
     consensus = _python(text, unit.name, others, why) if path.endswith(".py") else None
     if consensus is None:
         consensus = _lines(path, text, unit.name, others, why)
+    role = role_of(path)
+    left = consensus.apply(text) if consensus is not None else ""
+    if role == "test" and _is_hollow(left) and not _is_hollow(text):
+        consensus = None
     if consensus is None:
-        return LearnedFile(common, path, role_of(path), to, None, "", 0.0)
+        return LearnedFile(common, path, role, to, None, "", 0.0)
     lexicon.add(text, unit.name.pieces(text), consensus.evidence)
     template = _template(text, unit.name, family, consensus, path, lexicon)
-    left = consensus.apply(text)
     own = sum(len(row.strip()) for row in text.splitlines()) or 1
     cut = sum(len(text[c.start : c.end].strip()) for c in consensus.cuts)
     kept = max(0.0, 1 - cut / own)
-    return LearnedFile(common, path, role_of(path), to, template, left, kept)
+    return LearnedFile(common, path, role, to, template, left, kept)
+
+
+def _is_hollow(text: str) -> bool:
+    """Return whether a text holds no code, so that the file had better be written by a person."""
+    rows = (row.strip() for row in text.splitlines())
+    return not any(row and not row.startswith("#") for row in rows)
 
 
 @lru_cache(maxsize=256)

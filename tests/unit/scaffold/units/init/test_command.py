@@ -493,6 +493,19 @@ def test_a_report_on_every_file_is_no_registry(tmp_path: Path):
     assert {each.file for each in made.next} == {"lib/things/new.py"}
 
 
+def test_a_test_of_which_nothing_is_shared_is_written_by_a_person(tmp_path: Path):
+    texts = things()
+    for number, key in enumerate(("one", "two", "tri")):
+        texts[f"tests/test_{key}.py"] = f"import pytest\n\n\ndef test_{number}(): pytest.skip()\n"
+        texts[f"tests/{key}/__init__.py"] = ""
+    root = make(tmp_path, texts)
+    init(root, "one")
+    made = add_unit(find_target(root).catalogue.kind("thing"), "new", [], {}, Options(root))
+    assert not (root / "tests/test_new.py").exists()
+    assert (root / "tests/new/__init__.py").exists()
+    assert ("tests/test_new.py", 1) in [(each.file, each.line) for each in made.next]
+
+
 def test_the_lines_around_a_title_are_long_enough_for_any(tmp_path: Path):
     texts = things()
     for key in ("one", "two", "tri"):
