@@ -39,6 +39,7 @@ GROUPS: dict[str, tuple[str, str]] = {
     "cli": ("benchmarks.cli.table", "The command line (CPU time as a multiple of python -c pass)"),
     "skills": ("benchmarks.skills.table", "Checking skills, beside other checkers"),
     "truth": ("benchmarks.skills.truth", "Findings on public repositories, each read by hand"),
+    "kinds": ("benchmarks.kinds", "Kinds learned in public repositories, beside a reader's"),
     "commits": ("benchmarks.commits", "Types given to commits, beside those of their authors"),
     "scale": ("benchmarks.scale.table", "Rollouts from servers, training on several ranks"),
     "overhead": ("benchmarks.overhead_table", "Overhead of episodes, rewards and imports"),
@@ -77,7 +78,7 @@ def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--sft-config", metavar="YAML", help="the warm-up; default examples/")
     parser.add_argument("--grpo-config", metavar="YAML", help="GRPO after it; default examples/")
     parser.add_argument("--repo", metavar="DIR", help="commits: whose history; default this one")
-    parser.add_argument("--corpus", metavar="DIR", help="truth: the folder of the clones")
+    parser.add_argument("--corpus", metavar="DIR", help="truth, kinds: the folder of the clones")
     return parser.parse_args(argv)
 
 

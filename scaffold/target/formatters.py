@@ -183,6 +183,10 @@ class _Overlay:
         for each in sorted(folders):
             (folder / each).mkdir(exist_ok=True)
             self._link(top / each, folder / each, {str(path) for path in folders} | own, each)
+        if (top / ".git").exists():
+            # A formatter may look no further for its configuration than to here. As it is empty,
+            # git takes the folder for no work tree.
+            (folder / ".git").mkdir()
         for path, data in files.items():
             (self.at / path).write_bytes(data)
 
@@ -194,7 +198,7 @@ class _Overlay:
         elif real.is_dir():
             names = os.listdir(real)
         for name in names:
-            # No git: nobody shall take this folder for a work tree.
+            # Not git's own folder: nobody shall take this one for a work tree.
             if (place / name).as_posix() not in own and name != ".git":
                 os.symlink(real / name, twin / name)
 

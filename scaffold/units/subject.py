@@ -63,7 +63,13 @@ def read_subject(target: Target, typed: str, folder: Path, style: str, to: str) 
         _check_offline(file, text)
     parts = _dotted_parts(target.root, file)
     is_any = subject.style in ANY_CODE
-    is_file = is_any and not _is_importable(target.root, file)
+    is_named = parts[-1] != "__init__" and all(each.isidentifier() for each in parts)
+    is_file = is_any and not (is_named and _is_importable(target.root, file))
+    if not is_named:
+        if not is_file or parts[-1] == "__init__":
+            raise _unsuited(f"{path.as_posix()} is not a module of its own")
+        # No import can name it, and so it is loaded by its place.
+        parts = [re.sub(r"\W", "_", f"_{parts[-1]}" if parts[-1][:1].isdigit() else parts[-1])]
     # The name of the unit leaves out the package, which all modules share.
     inner = parts[1:] if len(parts) > 1 and parts[0] == target.package else parts
     # An agent is a workflow to users: one folder holds both.
@@ -234,8 +240,6 @@ def _dotted_parts(root: Path, file: Path) -> list[str]:
     parts = [*(each.name for each in reversed(inside)), relative.stem]
     if len(parts) > 1 and parts[-1] == "__init__":
         del parts[-1]  # what a package defines itself
-    if parts[-1] == "__init__" or not all(part.isidentifier() for part in parts):
-        raise _unsuited(f"{relative.as_posix()} is not a module of its own")
     return parts
 
 

@@ -229,7 +229,14 @@ def _workflow(tree: ast.Module) -> Iterator[Subject]:
 def _packages(tree: ast.Module) -> list[str]:
     """Return the packages that a module cannot be imported without, but for those of training."""
     found: set[str] = set()
+    rows = list(tree.body)
     for node in tree.body:
+        # Where each way out of a failed import raises, the import is needed as well.
+        if isinstance(node, ast.Try) and all(
+            isinstance(each.body[-1], ast.Raise) for each in node.handlers
+        ):
+            rows += node.body
+    for node in rows:
         if isinstance(node, ast.Import):
             found |= {alias.name.partition(".")[0] for alias in node.names}
         elif isinstance(node, ast.ImportFrom) and not node.level:

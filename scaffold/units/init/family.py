@@ -28,6 +28,9 @@ MIN_LONGER = 3
 MAX_CANDIDATES = 120
 """How many things of a folder are looked at to find those."""
 
+MIN_PAIRED = 3
+"""How many names two words have to share for the words to be the kind's."""
+
 LEAST_ALIKE = 0.25
 """How much, of what the most similar one shares, a sibling has to share."""
 
@@ -37,6 +40,7 @@ _OUTLINE = re.compile(
     r"(?m)^(?: {4})?(?:class|def|async def|from|import|@)\s*[^\n(:#]*(?:\([^\n]*)?"
 )
 _CLASS = re.compile(r"(?m)^class\s+(\w+)")
+_IMPORTED = re.compile(r"(?m)^[ \t]*(?:from|import)\b[^\n(]*(?:\([^)]*\))?")
 _CAPITAL = re.compile(r"[A-Z][A-Za-z0-9]*")
 
 
@@ -231,6 +235,7 @@ def find_family(files: Mapping[str, bytes], home: str, kind: str = "") -> Family
     keys = _without_companions(keys, key)
     units = {each: _unit(files, place, each, stem, keys) for each, stem in keys.items()}
     unit = units.pop(key)
+    units = _without_lists(files, unit, units)
     siblings = _most_similar(files, unit, list(units.values()))
     affix = [*before, *after] or _class_words(files, [unit, *siblings])
     folder = _singular(place.parent.name)
@@ -272,7 +277,8 @@ def _beside(files: Iterable[str], place: PurePosixPath) -> list[str]:
 def _affixes(place: PurePosixPath, stems: Iterable[str]) -> tuple[list[str], list[str], list[str]]:
     """Return the words before a unit's name that are its kind's, those of the name, and after it.
 
-    They are shared by half of all names beside it, or are the folder's own and shared by some.
+    They are shared by half of all names beside it, are the folder's own and shared by some, or go
+    with the same names as another word: ``export_x`` and ``import_x`` are both of the unit ``x``.
     """
     words = words_of(PurePosixPath(place).stem)
     rows = [row for row in map(words_of, stems) if row != words]
@@ -285,7 +291,9 @@ def _affixes(place: PurePosixPath, stems: Iterable[str]) -> tuple[list[str], lis
         )
         word = part[0] if at_end else part[-1]
         is_kind = word in folder or _singular(word) in folder
-        return hits > 0 and (2 * hits >= len(rows) or is_kind)
+        return hits > 0 and (
+            2 * hits >= len(rows) or is_kind or _is_paired(part, [words, *rows], at_end=at_end)
+        )
 
     first, last = 0, len(words)
     while last - first > 1 and is_shared(words[: first + 1], at_end=False):
@@ -293,6 +301,23 @@ def _affixes(place: PurePosixPath, stems: Iterable[str]) -> tuple[list[str], lis
     while last - first > 1 and is_shared(words[last - 1 :], at_end=True):
         last -= 1
     return words[:first], words[first:last], words[last:]
+
+
+def _is_paired(part: list[str], rows: Sequence[list[str]], *, at_end: bool) -> bool:
+    """Return whether most names that have some words have another unit's file in the same place.
+
+    Where there are as many such words as there are names, either may be the name.
+    """
+    rests: dict[tuple[str, ...], set[tuple[str, ...]]] = defaultdict(set)
+    for row in rows:
+        if len(row) > len(part):
+            cut = len(row) - len(part) if at_end else len(part)
+            ends = tuple(row[:cut]), tuple(row[cut:])
+            rest, word = ends if at_end else ends[::-1]
+            rests[word].add(rest)
+    own = rests.pop(tuple(part), set())
+    shared = [own & each for each in rests.values() if 2 * len(own & each) > len(own)]
+    return any(len(each) >= max(MIN_PAIRED, len(shared) + 2) for each in shared)
 
 
 def _without_companions(keys: dict[str, str], own: str) -> dict[str, str]:
@@ -308,6 +333,25 @@ def _without_companions(keys: dict[str, str], own: str) -> dict[str, str]:
             each.startswith(shorter + "_") and endings[each[len(shorter) :]] > 1 for shorter in keys
         )
     }
+
+
+def _without_lists(
+    files: Mapping[str, bytes], unit: Unit, units: Mapping[str, Unit]
+) -> dict[str, Unit]:
+    """Return the units without modules that import most of them: those are where units are listed.
+
+    A command line's module stands beside its commands, as a package's ``base`` does.
+    """
+
+    def lists(each: Unit) -> bool:
+        rows = "\n".join(_IMPORTED.findall(read_text(files, each.home)))
+        names = [other.name for key, other in units.items() if key != each.key]
+        names.append(unit.name)
+        return 2 * sum(name.occurs_in(rows) for name in names) > len(names)
+
+    if len(units) > MAX_CANDIDATES or len(units) < MIN_PAIRED:
+        return dict(units)
+    return {key: each for key, each in units.items() if each.home not in files or not lists(each)}
 
 
 def _singular(word: str) -> str:
@@ -356,6 +400,14 @@ def _ask_for_class(files: Mapping[str, bytes], units: Sequence[Unit]) -> list[Un
     rows = [
         replace(each, name=replace(each.name, class_prefix="", class_name=_own_class(files, each)))
         for each in units
+    ]
+    counts = Counter(each.name.class_name for each in rows)
+    # A class that several have is a word of the kind's, and all of the repository may know it.
+    rows = [
+        each
+        if counts[each.name.class_name] == 1
+        else replace(each, name=replace(each.name, class_name=""))
+        for each in rows
     ]
     # Where there is no class in most of them, their names are all that there is.
     if not is_most(sum(bool(each.name.class_name) for each in rows) - 1, len(rows) - 1):

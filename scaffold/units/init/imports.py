@@ -12,6 +12,7 @@ from scaffold.target.target import Target
 from scaffold.units.init.draft import Draft, import_roots, module_of
 from scaffold.units.init.family import is_test
 from scaffold.units.init.proof import PROBE, tried
+from scaffold.units.init.spellings import same_name
 
 Importer = Callable[[Sequence[str], Mapping[str, bytes]], dict[str, str]]
 
@@ -27,12 +28,14 @@ class Imported:
         failed: Module to what its import says.
         missing: The packages that are not installed here.
         unknown: The modules of which nothing is known, since those of existing units fail too.
+        namesake: A unit that exists, where units import packages called like themselves.
     """
 
     works: tuple[str, ...] = ()
     failed: tuple[tuple[str, str], ...] = ()
     missing: tuple[str, ...] = ()
     unknown: tuple[str, ...] = ()
+    namesake: str = ""
 
     def describe(self) -> tuple[str, ...]:
         """Return what came of it, as lines."""
@@ -41,6 +44,11 @@ class Imported:
             rows.append(f"imports   {', '.join(self.works)}")
         if self.missing:
             rows.append(f"imports   not installed here: {', '.join(self.missing)}")
+        if self.namesake:
+            rows.append(
+                "imports   units import packages called like themselves, such as "
+                f"{self.namesake}: install that of a new unit first"
+            )
         if self.unknown:
             rows.append(
                 f"imports   not tried, since those of existing units fail too: "
@@ -104,7 +112,9 @@ def import_probe(
             unknown.append(module)
         else:
             failed.append((module, said))
-    return Imported(tuple(works), tuple(failed), tuple(_each(missing)), tuple(unknown))
+    others = [each for each in _each(missing) if not same_name(each, PROBE)]
+    namesake = draft.family.unit.key if len(others) < len(_each(missing)) else ""
+    return Imported(tuple(works), tuple(failed), tuple(others), tuple(unknown), namesake)
 
 
 def _packages(files: Iterable[str], roots: Iterable[str]) -> frozenset[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import tomllib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
 from functools import lru_cache
@@ -20,6 +20,7 @@ from scaffold.units.init.spellings import (
     Evidence,
     Lexicon,
     Name,
+    Piece,
     as_pattern,
     as_template,
     canon,
@@ -133,15 +134,24 @@ def _learn(
     consensus = _python(text, unit.name, others, why) if path.endswith(".py") else None
     if consensus is None:
         consensus = _lines(path, text, unit.name, others, why)
+    role = role_of(path)
+    left = consensus.apply(text) if consensus is not None else ""
+    if role == "test" and _is_hollow(left) and not _is_hollow(text):
+        consensus = None
     if consensus is None:
-        return LearnedFile(common, path, role_of(path), to, None, "", 0.0)
+        return LearnedFile(common, path, role, to, None, "", 0.0)
     lexicon.add(text, unit.name.pieces(text), consensus.evidence)
     template = _template(text, unit.name, family, consensus, path, lexicon)
-    left = consensus.apply(text)
     own = sum(len(row.strip()) for row in text.splitlines()) or 1
     cut = sum(len(text[c.start : c.end].strip()) for c in consensus.cuts)
     kept = max(0.0, 1 - cut / own)
-    return LearnedFile(common, path, role_of(path), to, template, left, kept)
+    return LearnedFile(common, path, role, to, template, left, kept)
+
+
+def _is_hollow(text: str) -> bool:
+    """Return whether a text holds no code, so that the file had better be written by a person."""
+    rows = (row.strip() for row in text.splitlines())
+    return not any(row and not row.startswith("#") for row in rows)
 
 
 @lru_cache(maxsize=256)
@@ -202,22 +212,17 @@ def _lines(
     for at, row in enumerate(rows):
         # The line below a title goes with it.
         stays[at] &= not (_RULE.match(row) and at and not stays[at - 1] and rows[at - 1].strip())
+    cuts = _rulers(rows, starts, own, stays) if path.endswith(".rst") else []
     if all(stays):
-        return Consensus([], evidence)
+        return Consensus(cuts, evidence)
     style = _COMMENTS.get(PurePosixPath(path).suffix)
     if style is None:
         return None
-    cuts: list[Cut] = []
     at = 0
     is_fenced = False
     while at < len(rows):
         is_fenced ^= rows[at].lstrip().startswith(("```", "~~~"))
         if stays[at]:
-            # The line below a title has to be as long as any title.
-            if path.endswith(".rst") and _RULE.match(rows[at]) and at and own[at - 1]:
-                end = starts[at] + len(rows[at].rstrip())
-                is_named = any(piece.is_name for piece in own[at - 1])
-                cuts += [Cut(starts[at], end, rows[at][0] * TITLE)] if is_named else []
             at += 1
             continue
         first = at
@@ -230,10 +235,30 @@ def _lines(
         gap = "\n" if at < len(rows) and rows[at].strip() and not rows[at - 1].strip() else ""
         # In a block of code the comment would be another one.
         cuts.append(Cut(starts[first], starts[at], ("" if is_fenced else mark) + gap))
-    found = Consensus(cuts, evidence)
+    found = Consensus(sorted(cuts), evidence)
     left = [row for row, is_kept in zip(rows, stays, strict=True) if is_kept and row.strip()]
     if not left or not _is_sound(path, found.apply(text)):
         return None
+    return found
+
+
+def _rulers(
+    rows: Sequence[str],
+    starts: Sequence[int],
+    own: Sequence[Sequence[Piece]],
+    stays: Sequence[bool],
+) -> list[Cut]:
+    """Return cuts that make the lines below and above a title with a name as long as any title."""
+
+    def is_named(at: int) -> bool:
+        return 0 <= at < len(rows) and any(piece.is_name for piece in own[at])
+
+    found: list[Cut] = []
+    for at, row in enumerate(rows):
+        below = rows[at + 2][:1] if at + 2 < len(rows) and _RULE.match(rows[at + 2]) else ""
+        is_ruler = is_named(at - 1) or (is_named(at + 1) and below == row[:1])
+        if stays[at] and is_ruler and _RULE.match(row):
+            found.append(Cut(starts[at], starts[at] + len(row.rstrip()), row[0] * TITLE))
     return found
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
@@ -22,6 +23,7 @@ from scaffold.units.init.python_names import (
     is_enclosed,
     is_import_block,
     loaded,
+    named_class,
     needed,
     parts,
     prune,
@@ -38,6 +40,8 @@ from scaffold.units.init.spellings import (
     pieces_between,
     without_years,
 )
+
+_BLANK = re.compile(r"(?:[ \t]*\r?\n)+")
 
 
 class Pair(NamedTuple):
@@ -79,7 +83,27 @@ class _Merge:
         self._restore()
         self._comments()
         self._imports()
-        return Consensus(apart(self.cuts), self.evidence)
+        return Consensus(self._closed(apart(self.cuts)), self.evidence)
+
+    def _closed(self, cuts: Sequence[Cut]) -> list[Cut]:
+        """Return the cuts, and where blank lines would follow others those lines too."""
+        text = self.own.text
+        found: list[Cut] = []
+        is_top = True
+        for place, cut in enumerate(cuts):
+            last = found[-1] if found else Cut(0, 0)
+            is_top &= not text[last.end : cut.start].strip() and not last.instead.strip()
+            if cut.instead or text[cut.end - 1 : cut.end] != "\n":
+                found.append(cut)
+                continue
+            limit = cuts[place + 1].start if place + 1 < len(cuts) else len(text)
+            below = _BLANK.match(text, cut.end, limit)
+            rows = below[0].splitlines(keepends=True) if below else []
+            above = len(text[last.end : cut.start].splitlines())
+            above -= len(text[last.end : cut.start].rstrip().splitlines())
+            gone = len(rows) if is_top else min(len(rows), above)
+            found.append(cut._replace(end=cut.end + sum(map(len, rows[:gone]))))
+        return found
 
     # ---- what is compared ------------------------------------------------------------------------
 
@@ -99,12 +123,21 @@ class _Merge:
         return found
 
     def counterparts(self, node: ast.stmt, bodies: Iterable[Pair]) -> list[Pair]:
-        """Return the first statement of each body that is known by the same name."""
+        """Return the first statement of each body that is known by the same name.
+
+        Of a class that alone bears the unit's name it is the class that alone bears theirs:
+        ``OneOAuth`` has ``TwoOAuth2`` as its counterpart.
+        """
         wanted = identity(self.own, node)
+        is_main = isinstance(node, ast.ClassDef) and node is named_class(
+            self.own, self.own.tree.body
+        )
         found: list[Pair] = []
         for source, owner in bodies:
             rows = getattr(owner, "body", [])
             row = next((n for n in rows if identity(source, n) == wanted), None)
+            if row is None and is_main:
+                row = named_class(source, rows)
             if row is not None:
                 found.append(Pair(source, row))
         return found
@@ -240,9 +273,33 @@ class _Merge:
     def _decorators(self, node: Definition, pairs: Sequence[Pair]) -> None:
         for mark in node.decorator_list:
             theirs = [Pair(p.source, n) for p in pairs for n in p.node.decorator_list]
-            if not is_most(self.votes(mark, theirs), len(pairs)):
-                start, end = self.own.span(mark)
-                self.cuts.append(Cut(self.own.line_start(start), self.own.line_end(end)))
+            if is_most(self.votes(mark, theirs), len(pairs)) or self._call_stays(mark, theirs):
+                continue
+            start, end = self.own.span(mark)
+            self.cuts.append(Cut(self.own.line_start(start), self.own.line_end(end)))
+
+    def _call_stays(self, mark: ast.expr, theirs: Sequence[Pair]) -> bool:
+        """Keep of a decorator that most call the arguments that name the unit, or that most have.
+
+        Without any it would be another decorator: it goes.
+        """
+        if not isinstance(mark, ast.Call):
+            return False
+        calls = [p for p in theirs if isinstance(p.node, ast.Call)]
+        same = self._same(mark.func, [Pair(p.source, p.node.func) for p in calls])
+        sources = {id(p.source) for p in same}
+        if not is_most(len(sources), len(self.others)):
+            return False
+        given = [Pair(p.source, n) for p in calls for n in [*p.node.args, *p.node.keywords]]
+        rows = [*mark.args, *mark.keywords]
+        stays = [
+            any(piece.is_name for piece in self.own.pieces_of(row))
+            or is_most(self.votes(row, given), len(self.others))
+            for row in rows
+        ]
+        if any(stays):
+            self._leave(rows, stays)
+        return any(stays)
 
     def _header_name(self, node: Definition, pairs: Sequence[Pair]) -> None:
         own = self._head(self.own, node)
@@ -472,7 +529,9 @@ class _Merge:
             at += len(row)
         if all(stays):
             return
-        first = next((n for n, row in enumerate(rows) if re.search(r"\w", row)), 0)
+        # The letter in front of a quote is no word.
+        words = [rows[0].removeprefix(quote[0]), *rows[1:]]
+        first = next((n for n, row in enumerate(words) if re.search(r"\w", row)), 0)
         raw = quote[1] * (3 // len(quote[1])) if len(quote[1]) == 1 else quote[1]
         if not stays[first]:
             self.cuts.append(Cut(start, end, f"{raw}YOURS: say what this is.{raw}"))
@@ -516,7 +575,10 @@ class _Merge:
             {without_years(each.canon(each.text[a:b])) for a, b in each.comments}
             for each in self.others
         ]
+        is_done = self._header_comment(known)
         for start, end in self.own.comments:
+            if start < is_done:
+                continue
             text = without_years(self.own.canon(self.own.text[start:end]))
             if is_most(sum(text in each for each in known), len(self.others)):
                 continue
@@ -528,6 +590,41 @@ class _Merge:
                     self.cuts.append(Cut(begin, end))
             else:
                 self.cuts.append(Cut(line, self.own.line_end(end)))
+
+    def _header_comment(self, known: Sequence[set[str]]) -> int:
+        """Keep the comment on top, or take that of most units; return where it ends.
+
+        Args:
+            known: The comments of the other units.
+        """
+        start, end = self.own.header
+        own = self.own.text[start:end]
+        theirs = [each.text[slice(*each.header)] for each in self.others]
+        counts = Counter(without_years(text) for text in theirs)
+        if is_most(counts[without_years(own)], len(theirs)):
+            return end
+        text, count = counts.most_common(1)[0]
+        if text and 2 * count > len(theirs) + 1:
+            found = next(each for each in theirs if without_years(each) == text)
+            self.cuts.append(Cut(start, end, found))
+            return end
+        rows = own.splitlines(keepends=True)
+        stays = [
+            is_most(
+                sum(without_years(self.own.canon(row.rstrip())) in each for each in known),
+                len(self.others),
+            )
+            for row in rows
+        ]
+        # An empty line of the comment stays between two others.
+        said = [n for n, row in enumerate(rows) if stays[n] and row.strip("# \t\r\n")]
+        inside = range(said[0], said[-1] + 1) if said else range(0)
+        at = start
+        for number, row in enumerate(rows):
+            if not stays[number] or number not in inside:
+                self.cuts.append(Cut(at, at + len(row)))
+            at += len(row)
+        return end
 
     def _imports(self) -> None:
         """Leave out the imports that nothing uses any more, and names that are bound no more."""

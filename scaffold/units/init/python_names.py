@@ -35,6 +35,14 @@ def identity(source: Source, node: ast.stmt) -> str:
             return source.canon(node)
 
 
+def named_class(source: Source, body: Sequence[ast.stmt]) -> ast.ClassDef | None:
+    """Return the class that alone in its block bears the unit's name, None where several do."""
+    found = [
+        node for node in body if isinstance(node, ast.ClassDef) and source.name.occurs_in(node.name)
+    ]
+    return found[0] if len(found) == 1 else None
+
+
 def is_enclosed(source: Source, node: ast.AST) -> bool:
     """Return whether a value has brackets of its own, which stay where nothing is left in them."""
     start, end = source.span(node)

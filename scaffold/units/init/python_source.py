@@ -15,6 +15,8 @@ from typing import Any, NamedTuple
 from scaffold.syntax import parse
 from scaffold.units.init.spellings import Evidence, Name, Piece, Seen, canon, pieces_between
 
+_HEADER = re.compile(r"\A(?:#![^\n]*\n)?\s*((?:#[^\n]*(?:\n|\Z))*)")
+
 
 class Cut(NamedTuple):
     """A part of a text that is left out, and what stands there instead.
@@ -70,6 +72,12 @@ class Source:
             for each in tokens
             if each.type == tokenize.COMMENT
         ]
+
+    @cached_property
+    def header(self) -> tuple[int, int]:
+        """Where the comment on top of the file stands, behind a line for the system."""
+        found = _HEADER.match(self.text)
+        return found.span(1) if found else (0, 0)
 
     @cached_property
     def pieces(self) -> list[Piece]:

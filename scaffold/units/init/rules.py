@@ -10,12 +10,13 @@ import io
 import re
 import tokenize
 from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 from pathlib import PurePosixPath
 
 from scaffold.edit.entry import Entry
 from scaffold.units.init.family import NOT_LOOKED_AT, Family, Unit, read_text
-from scaffold.units.init.learn import PROSE
+from scaffold.units.init.learn import PROSE, role_of
 from scaffold.units.init.registrations import find_entries, proven_line, without_entry
 from scaffold.units.init.spellings import (
     Evidence,
@@ -25,11 +26,15 @@ from scaffold.units.init.spellings import (
     canon,
     compare,
     is_most,
+    same_name,
     slots,
 )
 
 MAX_STEPS = 8
 """How many steps are left to a person; what is more is named once."""
+
+MIN_ALL = 20
+"""In a repository with fewer modules, those of the units may be most of them."""
 
 MAX_LINE = 200
 """How long a line may be that a person is told to add its like of."""
@@ -69,6 +74,7 @@ class Rule:
 
     Args:
         entry: The line with variables for the name.
+        found: The line itself.
         unit: The unit that it was learned from.
         line: Where that stands in the file, from 1.
         count: How many units have it.
@@ -76,6 +82,7 @@ class Rule:
     """
 
     entry: Entry
+    found: Entry
     unit: str
     line: int
     count: int
@@ -120,15 +127,31 @@ def learn_rules(family: Family, files: Mapping[str, bytes], lexicon: Lexicon) ->
             continue
         text = read_text(files, path)
         named = [unit for unit in units if unit.name.occurs_in(text)]
-        if is_most(len(named) - 1, len(family.siblings)):
+        if is_most(len(named) - 1, len(family.siblings)) and not _names_all(text, family, files):
             _learn_file(family, path, files[path], named, found, lexicon)
+    kept = _with_definitions(found.rules, files, own)
     # A file of tests that names units one by one is no list of them.
-    found.rules = _without_bare_imports(found.rules, files)
+    used = _without_bare_imports(kept)
+    tests = {rule.entry.file for rule in kept if role_of(rule.entry.file) == "test"}
+    by_hand = [each for each in found.rules if each not in used and each.entry.file not in tests]
+    found.steps[:0] = _steps_of(family, by_hand, files)
+    found.rules = used
     if len(found.steps) > MAX_STEPS:
         rest = sorted({step.file for step in found.steps[MAX_STEPS:]})
         found.notes.append(f"most units are named in {', '.join(rest)} too: look there as well")
         found.steps = found.steps[:MAX_STEPS]
     return found
+
+
+def _names_all(text: str, family: Family, files: Mapping[str, bytes]) -> bool:
+    """Return whether a file names most modules of the repository, as a report on all of them does.
+
+    It says nothing of the units then, and is written by a tool.
+    """
+    if family.unit.home not in text:
+        return False
+    paths = [path for path in files if path.endswith(".py") and role_of(path) == "source"]
+    return len(paths) >= MIN_ALL and 2 * sum(path in text for path in paths) > len(paths)
 
 
 def _learn_file(
@@ -156,6 +179,11 @@ def _learn_file(
             for each in found.rules[first:]
         ):
             continue
+        # A unit whose line is like no other's leaves a question where the others leave none.
+        same = [each for each in found.rules[first:] if _is_one_line(each, rule)]
+        if same and (rule.question or not same[0].question):
+            continue
+        found.rules = [each for each in found.rules if each not in same]
         found.rules.append(rule)
         if rule.question and rule.entry.key == f"{{{rule.question.name}}}":
             found.rules += _same_names(family, data, entries, group, rule)
@@ -185,8 +213,12 @@ def _groups(entries: Mapping[str, Sequence[Entry]], family: Family) -> list[dict
                 known = f" < {value}"
             found.setdefault((entry.shape, entry.table, known), {}).setdefault(key, entry)
             if entry.shape in _KEYED and "\0" in value:
-                known = f" any < {value}"
-                found.setdefault((entry.shape, entry.table, known), {}).setdefault(key, entry)
+                group = found.setdefault((entry.shape, entry.table, f" any < {value}"), {})
+                # Of several lines for one unit the one that is called like it shows what is meant.
+                if key not in group or (
+                    same_name(entry.key, key) and not same_name(group[key].key, key)
+                ):
+                    group[key] = entry
     return list(found.values())
 
 
@@ -207,7 +239,7 @@ def _same_names(
         line = lines[rule.unit]
         if line is not None and is_most(count - 1, len(family.siblings)):
             entry = replace(own[rule.unit], key=rule.entry.key)
-            found.append(Rule(entry, rule.unit, line, count, rule.question))
+            found.append(Rule(entry, own[rule.unit], rule.unit, line, count, rule.question))
     return found
 
 
@@ -248,7 +280,7 @@ def _rule(family: Family, data: bytes, group: Mapping[str, Entry], lexicon: Lexi
         value = f"{{{question.name}}}"
     near = entry.key if entry.shape in _BESIDE and entry.key != "*" else ""
     made = replace(entry, key=key, value=value, near=near)
-    return Rule(made, base, line, len(group), question)
+    return Rule(made, entry, base, line, len(group), question)
 
 
 def _part(
@@ -301,6 +333,14 @@ def _question_name(entry: Entry, name: Name) -> str:
     return "_".join(words[-4:])[:48].strip("_") or "value"
 
 
+def _is_one_line(one: Rule, other: Rule) -> bool:
+    """Return whether a file cannot hold both lines of a unit, as they are known by the same."""
+    return one.entry.shape in _ANSWERED and (
+        (one.entry.shape, one.entry.table, one.entry.key)
+        == (other.entry.shape, other.entry.table, other.entry.key)
+    )
+
+
 def _is_taken(rule: Rule, others: Iterable[Rule]) -> bool:
     """Return whether the line is known already, as an entry of another shape."""
     return any(
@@ -311,8 +351,68 @@ def _is_taken(rule: Rule, others: Iterable[Rule]) -> bool:
     )
 
 
-def _without_bare_imports(rules: Sequence[Rule], files: Mapping[str, bytes]) -> list[Rule]:
-    """Leave out imports that nothing would use: neither another line, nor whoever imports these."""
+def _with_definitions(
+    rules: Sequence[Rule], files: Mapping[str, bytes], own: AbstractSet[str]
+) -> list[Rule]:
+    """Leave out imports of names that nobody would define, and the lines that use these.
+
+    Such a name stands in a module that all units share: its definition is a person's, and until
+    it is there, the import would break whatever imports the file.
+
+    Args:
+        rules: The lines.
+        files: The repository's files.
+        own: Those of the units.
+    """
+
+    def is_defined(rule: Rule, above: tuple[Rule, ...] = ()) -> bool:
+        if rule.found.shape != "import" or "{" not in rule.entry.key:
+            return True
+        name, *_ = rule.found.key.split(" as ")
+        modules = _modules(rule.found, files)
+        folders = [place.removesuffix("__init__.py") for place in modules]
+        inside = {f"{each}{name}{end}" for each in folders for end in (".py", "/__init__.py")}
+        if not modules or own & {*modules, *inside}:
+            return True
+        return any(
+            re.search(rf"\b{re.escape(name)}\b", f"{each.found.key} {each.found.value}")
+            and (each.found.shape != "list")
+            and is_defined(each, (*above, rule))
+            for each in rules
+            if each.entry.file in modules and each not in (*above, rule)
+        )
+
+    gone = [rule for rule in rules if not is_defined(rule)]
+    names = {(rule.entry.file, rule.found.key.split(" as ")[-1]) for rule in gone}
+    return [
+        rule
+        for rule in rules
+        if rule not in gone
+        and not any(
+            rule.entry.file == file
+            and re.search(rf"\b{re.escape(name)}\b", f"{rule.found.key} {rule.found.value}")
+            for file, name in names
+        )
+    ]
+
+
+def _modules(entry: Entry, files: Mapping[str, bytes]) -> set[str]:
+    """Return the files that may be the module which an import is from; none of another package."""
+    module = entry.value.lstrip(".")
+    level = len(entry.value) - len(module)
+    inner = module.replace(".", "/")
+    if level:
+        above = PurePosixPath(entry.file).parents[level - 1 : level]
+        bases = {str(each / inner) if inner else str(each) for each in above}
+        ends = {end for each in bases for end in (f"{each}.py", f"{each}/__init__.py")}
+        return ends & files.keys()
+    ends = tuple(f"{inner}{end}" for end in (".py", "/__init__.py")) if inner else ()
+    return {path for path in files if path.endswith(ends) and f"/{path}".endswith(
+        tuple(f"/{end}" for end in ends))}  # fmt: skip
+
+
+def _without_bare_imports(rules: Sequence[Rule]) -> list[Rule]:
+    """Leave out imports that no other line would use."""
 
     def is_used(rule: Rule) -> bool:
         entry = rule.entry
@@ -368,18 +468,32 @@ def _steps(family: Family, path: str, data: bytes, rest: bytes, base: Unit) -> l
             blocks.append([number])
     found: dict[str, Step] = {}
     for block in blocks:
-        row = rows[block[0] - 1]
-        text, last = "", 0
-        for slot in slots(row.strip(), base.name, family.names, {}):
-            text, last = f"{text}{row.strip()[last : slot.start]}{{{slot.variable}}}", slot.end
-        like = text + row.strip()[last:]
-        # In a manifest's string a name in braces would be a variable.
-        shown = re.sub(r"\{(\w+)\}", r"{ \1 }", " ".join(row.split()))
-        count = len(block)
-        what = f"{count} lines from" if count > 1 else "line"
-        step = Step(path, f"add the like of {base.key}'s {what} `{shown}`", like)
-        found.setdefault(like or shown, step)
+        step = _step(family, path, rows[block[0] - 1], base, len(block))
+        found.setdefault(step.like or step.why, step)
     return list(found.values())
+
+
+def _step(family: Family, path: str, row: str, base: Unit, count: int = 1) -> Step:
+    """Return what a person has to do where a unit has some lines, of which one is given."""
+    text, last = "", 0
+    for slot in slots(row.strip(), base.name, family.names, {}):
+        text, last = f"{text}{row.strip()[last : slot.start]}{{{slot.variable}}}", slot.end
+    like = text + row.strip()[last:]
+    # In a manifest's string a name in braces would be a variable.
+    shown = re.sub(r"\{(\w+)\}", r"{ \1 }", " ".join(row.split()))
+    what = f"{count} lines from" if count > 1 else "line"
+    return Step(path, f"add the like of {base.key}'s {what} `{shown}`", like)
+
+
+def _steps_of(family: Family, rules: Iterable[Rule], files: Mapping[str, bytes]) -> list[Step]:
+    """Return registry lines as steps for a person, each once."""
+    units = {each.key: each for each in (family.unit, *family.siblings)}
+    steps = [
+        _step(family, rule.entry.file, row, units[rule.unit])
+        for rule in rules
+        for row in read_text(files, rule.entry.file).splitlines()[rule.line - 1 : rule.line]
+    ]
+    return list(dict.fromkeys(steps))
 
 
 def _spoken_lines(text: str) -> frozenset[int]:

@@ -360,6 +360,8 @@ def _by_context(text: str, span: tuple[int, int], best: Sequence[str], *, is_pro
     is_alone = bool(is_word and re.fullmatch(r"[).,;:!?'s]*", around[1]))
     is_inside = any(each == "_" or each.isalnum() for each in (before, after))
     wanted = [
+        # `DPOTrainer` of `kto_plus` is KTOPLUSTrainer, DPO_LOSS is KTO_PLUS_LOSS.
+        ("flat_upper", bool(re.match(r"[A-Z][a-z]", right)) or before.islower()),
         ("camel", after.isupper()),
         ("dashed", "-" in (before, after) or "://" in around[0]),
         ("words", is_alone),

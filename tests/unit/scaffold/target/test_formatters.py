@@ -180,3 +180,33 @@ def test_a_formatter_that_changes_what_it_wrote_is_run_until_it_does_not(
     root.mkdir()
     files, warnings = format_files(root, {"a.py": b"x = 0\n"}, [Formatter(("isort",), (), "")])
     assert (files, warnings) == ({"a.py": b"x = 2\n"}, ())
+
+
+def test_a_formatter_finds_where_the_repository_ends(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """black reads no pyproject.toml without a table of its own above which there is no ``.git``.
+
+    It takes the versions of Python from there, and so where a `with` may have parentheses.
+    """
+    tool = tmp_path / "bin" / "black"
+    tool.parent.mkdir()
+    tool.write_text(
+        f"#!{sys.executable}\n"
+        "import pathlib, subprocess, sys\n"
+        "place = pathlib.Path(sys.argv[-1]).resolve()\n"
+        "above = [each for each in place.parents if (each / '.git').exists()]\n"
+        "found = [(above[0] / 'pyproject.toml').exists()] if above else []\n"
+        "git = ['git', 'rev-parse', '--is-inside-work-tree']\n"
+        "found.append(subprocess.run(git, capture_output=True).returncode != 0)\n"
+        "place.write_text(repr(found))\n"
+    )
+    tool.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tool.parent}{os.pathsep}{os.environ['PATH']}")
+    root = tmp_path / "repository"
+    (root / ".git").mkdir(parents=True)
+    (root / "pyproject.toml").write_text("[project]\nrequires-python = '>=3.9'\n")
+    black = Formatter(("black",), (), "")
+    files, warnings = format_files(root, {"lib/a.py": b""}, [black])
+    # And yet nobody takes the folder that it runs in for a work tree.
+    assert (files, warnings) == ({"lib/a.py": b"[True, True]"}, ())

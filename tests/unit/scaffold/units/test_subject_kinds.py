@@ -184,3 +184,8 @@ def test_the_packages_that_an_agent_needs_are_found():
     )
     subject = find_subject(text, "x")
     assert subject.answers["packages"] == "agents openai"
+    # What only says which package it lacks needs it; what does without needs it not.
+    tried = "try:\n    import {0}\nexcept ImportError as error:\n    {1}\n"
+    text += tried.format("anthropic", "raise ImportError('install it') from error")
+    text += tried.format("rich", "rich = None")
+    assert find_subject(text, "x").answers["packages"] == "agents anthropic openai"

@@ -357,7 +357,7 @@ def test_what_most_units_have_is_the_kind_s_and_the_rest_is_not(tmp_path: Path):
     template = (root / ".scaffold/templates/thing/default/unit.py.jinja").read_text()
     why = "# YOURS: each thing has its own; see lib/things/one.py"
     assert template == (
-        "\n\nclass {{ pascal }}Thing:\n"
+        "class {{ pascal }}Thing:\n"
         '    """The {{ key }} thing."""\n\n'
         f'    {why}\n    paper = ""\n\n'
         f"    def run(self):\n        {why}\n        raise NotImplementedError\n\n"
@@ -397,6 +397,129 @@ def test_a_line_for_a_person_is_named_where_the_like_stand(root: Path):
     assert (step.line, "one's line" in step.why) == (4, True), step
 
 
+def things(keys: tuple[str, ...] = ("one", "two", "tri")) -> dict[str, str]:
+    texts = {
+        f"lib/things/{key}.py": SOURCE.replace("@Thing", f"{key.capitalize()}Thing").replace(
+            "@", key
+        )
+        for key in keys
+    }
+    return {"lib/__init__.py": "", "lib/things/__init__.py": "", **texts}
+
+
+def test_a_name_that_no_line_defines_is_imported_by_a_person(tmp_path: Path):
+    texts = things()
+    losses = "".join(f"class {key.capitalize()}Loss: ...\n" for key in ("one", "two", "tri"))
+    names = ["OneLoss", "TwoLoss", "TriLoss"]
+    rows = "".join(f"    {name!r},\n" for name in names)
+    imports = "".join(f"    {name},\n" for name in names)
+    texts |= {
+        "lib/models/__init__.py": (f"from .loss import (\n{imports})\n\n__all__ = [\n{rows}]\n"),
+        "lib/models/loss.py": losses,
+        # What units define themselves may be imported by way of another module.
+        "lib/things/__init__.py": "".join(
+            f"from .{key} import {key.capitalize()}Thing\n" for key in ("one", "two", "tri")
+        ),
+        "lib/all/__init__.py": (
+            "from lib.things import OneThing, TriThing, TwoThing\n\n"
+            '__all__ = ["OneThing", "TriThing", "TwoThing"]\n'
+        ),
+    }
+    root = make(tmp_path, texts)
+    init(root, "one")
+    kind = find_target(root).catalogue.kind("thing")
+    made = add_unit(kind, "new", [], {}, Options(root, with_format=False))
+    edited = {row.path for row in made.changes if row.action == "edited"}
+    assert edited == {"lib/things/__init__.py", "lib/all/__init__.py"}
+    assert {(each.file, each.line) for each in made.next} >= {
+        ("lib/models/__init__.py", 4),
+        ("lib/models/__init__.py", 10),
+        ("lib/models/loss.py", 3),
+    }
+
+
+def test_an_import_that_is_used_by_hand_is_a_step(tmp_path: Path):
+    texts = things()
+    rows = "".join(f"from lib.things.{key} import {key.capitalize()}Thing\n"
+                   for key in ("one", "two", "tri"))  # fmt: skip
+    texts["lib/app.py"] = f"{rows}\n\nclass App:\n    def all(self): return OneThing\n"
+    texts["tests/test_app.py"] = rows
+    root = make(tmp_path, texts)
+    init(root, "one")
+    kind = find_target(root).catalogue.kind("thing")
+    made = add_unit(kind, "new", [], {}, Options(root, with_format=False))
+    assert [(each.file, each.line) for each in made.next if each.file != "lib/things/new.py"] == [
+        ("lib/app.py", 3)
+    ]
+
+
+def test_of_several_entries_of_a_unit_the_one_with_its_name_is_shown(tmp_path: Path):
+    texts = things(("one", "two", "tri", "fiv", "six"))
+    texts["lib/things/__init__.py"] = """THINGS = {
+    "a-one": "lib.things.one",
+    "one": "lib.things.one",
+    "two": "lib.things.two",
+    "x-tri": "lib.things.tri",
+    "x-fiv": "lib.things.fiv",
+}
+"""
+    root = make(tmp_path, texts)
+    init(root, "one")
+    (question,) = find_target(root).catalogue.kind("thing").answers.values()
+    assert "such as: one" in question.help
+
+
+def test_a_unit_whose_entry_is_like_no_other_gives_no_second_rule(tmp_path: Path):
+    keys = ("one", "two", "tri", "fiv")
+    texts = things(keys)
+    rows = {key: f"lib.things.{key}:{key.capitalize()}Thing" for key in keys}
+    rows["one"] = "lib.things.one:OddThing"
+    lines = "".join(f"    {key!r}: {value!r},\n" for key, value in rows.items())
+    texts["lib/things/__init__.py"] = f"THINGS = {{\n{lines}}}\n"
+    root = make(tmp_path, texts)
+    report = init(root, "one")
+    (rule,) = report.extra["draft"]["registry"]
+    assert (rule["key"], rule["value"]) == ("{key}", "lib.things.{key}:{pascal}Thing")
+    add_unit(find_target(root).catalogue.kind("thing"), "new", [], {}, Options(root))
+    assert "'new': 'lib.things.new:NewThing'," in (root / "lib/things/__init__.py").read_text()
+
+
+def test_a_report_on_every_file_is_no_registry(tmp_path: Path):
+    texts = things() | {f"lib/more/m{number}.py": "" for number in range(20)}
+    rows = ",\n".join(f'  "{path}": {{"lines": 3}}' for path in texts)
+    root = make(tmp_path, {**texts, "metrics.json": f"{{\n{rows}\n}}\n"})
+    init(root, "one")
+    made = add_unit(find_target(root).catalogue.kind("thing"), "new", [], {}, Options(root))
+    assert {each.file for each in made.next} == {"lib/things/new.py"}
+
+
+def test_a_test_of_which_nothing_is_shared_is_written_by_a_person(tmp_path: Path):
+    texts = things()
+    for number, key in enumerate(("one", "two", "tri")):
+        texts[f"tests/test_{key}.py"] = f"import pytest\n\n\ndef test_{number}(): pytest.skip()\n"
+        texts[f"tests/{key}/__init__.py"] = ""
+    root = make(tmp_path, texts)
+    init(root, "one")
+    made = add_unit(find_target(root).catalogue.kind("thing"), "new", [], {}, Options(root))
+    assert not (root / "tests/test_new.py").exists()
+    assert (root / "tests/new/__init__.py").exists()
+    assert ("tests/test_new.py", 1) in [(each.file, each.line) for each in made.next]
+
+
+def test_the_lines_around_a_title_are_long_enough_for_any(tmp_path: Path):
+    texts = things()
+    for key in ("one", "two", "tri"):
+        texts[f"docs/{key}.rst"] = f"----\n{key}\n----\n\n.. automodule:: lib.{key}\n"
+    root = make(tmp_path, texts)
+    init(root, "one")
+    kind = find_target(root).catalogue.kind("thing")
+    add_unit(kind, "a much longer name", [], {}, Options(root, with_format=False))
+    over, title, under, *_ = (root / "docs/a_much_longer_name.rst").read_text().splitlines()
+    assert over == under
+    assert len(over) >= len(title)
+    assert set(over) == {"-"}
+
+
 def test_a_unit_that_cannot_be_imported_is_told_and_one_that_lacks_packages_is_not(root: Path):
     calls: list[list[str]] = []
 
@@ -411,3 +534,20 @@ def test_a_unit_that_cannot_be_imported_is_told_and_one_that_lacks_packages_is_n
     report = init(root, "one", importer=importer)
     assert "cannot be imported as it is, lib.things.probe_unit: ImportError" in report.warnings[0]
     assert calls[1] == ["lib.things.probe_unit", "lib.things"]
+
+
+def test_a_package_that_is_called_like_the_unit_is_named_as_such(root: Path):
+    def importer(target: Target, paths: Any) -> Any:
+        def run(modules: list[str], changed: dict[str, bytes]) -> dict[str, str]:
+            said = "ModuleNotFoundError: No module named 'probe_unit'" if changed else ""
+            return {each: said if "probe" in each else "" for each in modules}
+
+        return run, "python"
+
+    report = init(root, "one", importer=importer)
+    rows = [row for row in report.extra["draft"]["proof"] if row.startswith("imports")]
+    assert rows == [
+        "imports   lib.things",
+        "imports   units import packages called like themselves, such as one: install that of a "
+        "new unit first",
+    ]

@@ -90,6 +90,37 @@ def test_a_further_file_of_a_unit_is_no_unit():
     assert "a/dialects/dialect_\0_keywords.py" in found.roles()
 
 
+def test_a_word_that_goes_with_the_names_of_another_is_none_of_the_name():
+    rests = ("prompts", "models", "traces", "all")
+    paths = {f"a/bulk/{word}_{rest}.py": "" for word in ("export", "import") for rest in rests}
+    paths |= {f"a/bulk/{name}.py": "" for name in ("bulk_utils", "model_utils", "renames", "dates")}
+    found = family(paths, "a/bulk/export_prompts.py")
+    assert (found.unit.key, found.kind) == ("prompts", "export")
+    assert set(found.roles()) == {"a/bulk/export_\0.py", "a/bulk/import_\0.py"}
+    # Here either word may be the name.
+    paths = {f"a/b/{word}_{rest}.py": "" for word in ("google", "azure") for rest in ("id", "auth")}
+    paths |= {f"a/b/{name}.py": "" for name in ("box", "fedora", "github")}
+    assert family(paths, "a/b/google_id.py").unit.key == "google_id"
+
+
+def test_a_module_that_imports_most_units_is_none_of_them():
+    names = ("merge", "launch", "estimate")
+    paths = {f"a/commands/{each}.py": f"import os\n\ndef {each}_command(): ...\n" for each in names}
+    rows = "".join(f"from a.commands.{each} import {each}_command\n" for each in names)
+    paths["a/commands/tool_cli.py"] = f"import os\n{rows}\ndef tool_cli_command(): ...\n"
+    found = family(paths, "a/commands/merge.py")
+    assert {each.key for each in found.siblings} == {"launch", "estimate"}
+
+
+def test_a_class_that_is_called_alike_in_every_unit_is_no_name_of_one():
+    paths = {
+        f"a/transport/{name}.py": "class Channel: ...\n" for name in ("consul", "etcd", "pyro")
+    }
+    paths["a/base.py"] = "class Channel: ...\n"
+    found = family(paths, "a/transport/consul.py")
+    assert {each.class_name for each in found.names.values()} == {""}
+
+
 def test_the_spelling_of_classes_is_kept_where_no_rule_gives_it():
     def texts(**classes: str) -> dict[str, str]:
         return {f"a/b/{key}.py": f"class {name}Trainer: ...\n" for key, name in classes.items()}

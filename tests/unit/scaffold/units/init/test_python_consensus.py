@@ -85,8 +85,6 @@ def test_parameters_imports_and_helpers_of_one_unit_go():
         return os.path.split(x)
     """
     assert kept(own, two) == textwrap.dedent(f"""
-
-
     def run(x, *, keep=1):
         {MARK}
         raise NotImplementedError
@@ -189,3 +187,66 @@ def test_a_majority_is_more_than_half_of_all():
     own, other = "A = 1\nB = 1\n", "A = 1\n"
     assert kept(own, own, other, other) == "A = 1\n"
     assert kept(own, own, own, other) == own
+
+
+def test_the_class_that_bears_the_name_is_the_counterpart_of_such_a_class():
+    own = """
+    class OneOAuth(Base):
+        url = "https://one.org"
+
+        def user(self, row):
+            return row["one"]
+    """
+    found = kept(
+        own,
+        "class TwoOAuth2(Base):\n    url = ''\n\n    def user(self, row):\n        return 2\n",
+        "class ThreeAuth(Base):\n    url = 'x'\n\n    def user(self, row):\n        return 3\n",
+    )
+    assert found.strip().startswith("class OneOAuth(Base):")
+    assert "def user(self, row):" in found
+    # Where several bear it, none is known to be the one.
+    assert "class" not in kept(own, "class TwoA: ...\nclass TwoB: ...\n")
+
+
+LICENCE = "#\n# Licensed under the X License.\n\nimport os\n\nx = os.sep\n"
+
+
+@pytest.mark.parametrize(
+    ("own", "others", "header"),
+    [
+        # Of a header whose first line differs, no empty line stays on top.
+        ("# Owned by A", ["# Owned by B", "# Owned by C", "# Owned by D"], ""),
+        # Where most have the same, it is that one, whatever the years.
+        ("# Owned by A", ["# Owned by B 2023", "# Owned by B 2024", "# Owned by B 2024"],
+         "# Owned by B 2023\n#\n"),
+        ("# Owned by B 2025", ["# Owned by B 2023", "# Owned by B 2024"], "# Owned by B 2025\n#\n"),
+    ],
+)  # fmt: skip
+def test_a_header_is_that_of_most_units(own: str, others: list[str], header: str):
+    found = kept(f"{own}\n{LICENCE}", *(f"{each}\n{LICENCE}" for each in others))
+    assert found.startswith(f"{header}# Licensed under the X License.\n\nimport os\n")
+
+
+def test_a_docstring_whose_title_is_one_unit_s_is_to_be_written():
+    text = 'r"""\n=====\n{} thing\n=====\n\n:Example:\n"""\nx = 1\n'
+    found = kept(text.format("Odd"), text.format("Two"), text.format("A three"))
+    assert found == '"""YOURS: say what this is."""\nx = 1\n'
+
+
+def test_what_goes_leaves_no_further_blank_lines():
+    own = "import os\n\nimport lonely\n\n\nclass One:\n    x = os.sep\n    y = lonely.y\n"
+    two = "import os\n\n\nclass Two:\n    x = os.sep\n"
+    assert kept(own, two) == two.replace("Two", "One")
+    # Nor any on top.
+    assert kept("import lonely\n\n\nclass One:\n    x = 1\n    y = lonely.y\n",
+                "class Two:\n    x = 1\n", "class Three:\n    x = 1\n",
+                ).startswith("class One")  # fmt: skip
+
+
+def test_a_decorator_stays_with_what_names_the_unit_or_is_shared():
+    def text(key: str, more: str = "") -> str:
+        return f"@mark({more})\n@register({key})\ndef run(x):\n    return x\n"
+
+    one, two = text("'one', 'o'", "1"), text("'two-x', True", "2")
+    three = text("'the-three'", "3")
+    assert kept(one, two, three) == "@register('one')\ndef run(x):\n    return x\n"

@@ -79,6 +79,18 @@ def test_without_others_the_context_decides(text: str, expected: str):
     assert shown(text, {}, is_prose=True) == expected
 
 
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("DPOTrainer", "<flat_upper>Trainer"),
+        ("DPO_LOSS DPO", "<upper>_LOSS <upper>"),
+        ("X_DPO", "X_<upper>"),
+    ],
+)
+def test_capitals_in_a_class_s_name_have_no_underscore_between_them(text: str, expected: str):
+    assert shown(text, {"sft": text.replace("DPO", "SFT")}, key="dpo") == expected
+
+
 def test_an_identifier_is_spelled_alike_in_all_places():
     own, other = Name("grpo"), Name("ln_tuning")
     names = {"grpo": own, "ln_tuning": other}
