@@ -108,7 +108,12 @@ WORKFLOWS = [
     ),
     ("keys", workflow(after='del t["loss_mask"]'), "keys", "lacks loss_mask; it has input_ids"),
     ("row", workflow('data["messages"].append({})'), "row", "copy it first"),
-    ("deaf", workflow(after='t["rewards"] = torch.ones(1)'), "rewards", "whatever reward_fn returns"),
+    (
+        "deaf",
+        workflow(after='t["rewards"] = torch.ones(1)'),
+        "rewards",
+        "whatever reward_fn returns",
+    ),
     (
         "constructor",
         workflow(parameter=", judge"),
@@ -133,7 +138,12 @@ REWARDS = [
     ("exits", reward("os._exit(1)"), "calls", "the process ended without a result (os._exit"),
     ("none", reward('"forgot to return"'), "calls", "None"),
     ("nan", reward("return math.nan"), "calls", "nan"),
-    ("columns", reward("return float(kwargs['tests'])"), "calls", "this row has the columns messages"),
+    (
+        "columns",
+        reward("return float(kwargs['tests'])"),
+        "calls",
+        "this row has the columns messages",
+    ),
     ("dice", reward("return random.random()"), "deterministic", "must be deterministic"),
     ("import", "raise RuntimeError('no licence')", "import", "RuntimeError: no licence (my_rl/rew"),
     (
@@ -151,7 +161,12 @@ DATASETS = [
         "sft",
         "expected exactly input_ids and",
     ),
-    ("vocabulary", dataset(GOOD_ROW.replace("[1] * n", "[9999] * n")), "sft", "outside the vocabulary"),
+    (
+        "vocabulary",
+        dataset(GOOD_ROW.replace("[1] * n", "[9999] * n")),
+        "sft",
+        "outside the vocabulary",
+    ),
     ("lengths", dataset(GOOD_ROW.replace("n - 1", "n")), "sft", "for each of its 30 tokens"),
     ("mask", dataset(GOOD_ROW.replace("+ [1]", "+ [0]")), "sft", "nothing would be learnt"),
     ("limit", dataset(GOOD_ROW, "max_length = None"), "sft", "ignores max_length"),
