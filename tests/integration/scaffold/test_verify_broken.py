@@ -133,7 +133,7 @@ REWARDS = [
         "hangs",
         reward('while "7" == completions: pass\nreturn 0.0'),
         "time limit",
-        "within 1 s; bound",
+        "within 1 s; limit how",
     ),
     ("exits", reward("os._exit(1)"), "calls", "the process ended without a result (os._exit"),
     ("none", reward('"forgot to return"'), "calls", "None"),
@@ -172,7 +172,7 @@ DATASETS = [
     ("limit", dataset(GOOD_ROW, "max_length = None"), "sft", "ignores max_length"),
     ("empty", dataset(GOOD_ROW, "return Dataset.from_list([])"), "sft", "returned no rows"),
     ("missing", dataset(GOOD_ROW, "split['x']"), "sft", "TypeError"),
-    ("loader", "x = 1", "sft", "has no get_broken_sft_dataset"),
+    ("loader", "x = 1", "sft", "names get_broken_sft_dataset, which"),
 ]
 
 
