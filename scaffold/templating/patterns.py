@@ -58,7 +58,7 @@ def _unmatched(pattern: re.Pattern[str]) -> list[tuple[str, str, float]]:
 
 
 class _Writer:
-    """Writes one text along a parsed pattern; conditions on what stands around are left to luck."""
+    """Writer of one text along a parsed pattern; what conditions on its surroundings is luck."""
 
     def __init__(self, random: Random, varies: bool) -> None:
         self._random, self._varies = random, varies
