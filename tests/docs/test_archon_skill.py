@@ -33,7 +33,7 @@ def test_the_sections_stand_in_their_order() -> None:
     assert tuple(re.findall(r"^## (.+)$", TEXT, flags=re.MULTILINE)) == SECTIONS
 
 
-@pytest.mark.slow  # the proof of Granite itself is in test_proven_types, the report in test_command
+@pytest.mark.heavy
 def test_who_follows_it_ends_in_a_proven_model(tmp_path: Path) -> None:
     target = copy_of_repository(tmp_path / "repository")
     blocks = list(console_blocks(TEXT))
@@ -42,7 +42,14 @@ def test_who_follows_it_ends_in_a_proven_model(tmp_path: Path) -> None:
         done = run(command, target)
         # The Python that verify names is that of whoever runs it, as the skill says.
         printed = [row for row in done.stdout.splitlines() if not row.startswith("python ")]
-        assert printed == promised, done.stderr
+        assert is_told(promised, printed), done.stderr + done.stdout
+
+
+def is_told(promised: list[str], printed: list[str]) -> bool:
+    """Return whether rows are those of a block, in which "..." stands for any number of them."""
+    text = "\n".join(re.escape(row) for row in promised)
+    pattern = text.replace(re.escape("...") + "\n", "(?:.*\n)*")
+    return re.fullmatch(pattern, "\n".join(printed)) is not None
 
 
 def test_the_mistakes_are_those_that_somebody_is_told() -> None:

@@ -242,8 +242,14 @@ def run(command: list[str], folder: Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, "-m", program, *argv],
         cwd=folder,
-        # Plugins take longer to import than the tests that `verify` runs.
-        env={**os.environ, "PYTHONPATH": str(ROOT), "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"},
+        # Plugins take longer to import than the tests that `verify` runs; a copy of this
+        # repository has a setting of the one that is named.
+        env={
+            **os.environ,
+            "PYTHONPATH": str(ROOT),
+            "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",
+            "PYTEST_PLUGINS": "pytest_timeout",
+        },
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
