@@ -56,7 +56,11 @@ from {{ module }}.model.state_dict_adapter import {{ pascal }}StateDictAdapter
 
 @pytest.fixture
 def target(repository: Path) -> Path:
-    """Gives a copy of the package, without its models, and a config.json."""
+    """Gives a copy of the package, without its models and templates of its own, and a config.json.
+
+    The copy is that of all tests of the module.
+    """
+    shutil.rmtree(repository / ".scaffold/templates/archon-model", ignore_errors=True)
     for spec in (repository / ARCHON).glob("*/spec.py"):
         shutil.rmtree(spec.parent)
     init = repository / ARCHON / "__init__.py"
