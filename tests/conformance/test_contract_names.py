@@ -49,3 +49,26 @@ def test_a_model_has_its_arguments_and_its_adapter(model_type: str) -> None:
     (args,) = (name for name in package.__all__ if name.endswith("ModelArgs"))
     stem = args.removesuffix("ModelArgs")
     assert {args, f"{stem}Model", f"{stem}StateDictAdapter"} <= set(package.__all__)
+
+
+METHODS = {
+    "areal.infra.controller.rollout_controller:RolloutController": (
+        "abort_all_requests agenerate compute_logp config_perf_tracer continue_generation destroy "
+        "dispatcher export_stats get_capacity get_proxy_addr get_version init_weights_update_group "
+        "initialize offload onload pause pause_generation pause_generation_sync prepare_batch "
+        "proxy_gateway_addr resume rollout_batch runner save_perf_tracer set_version "
+        "staleness_manager start_proxy start_proxy_gateway submit update_weights_from_disk "
+        "update_weights_from_distributed wait"
+    ),
+    "areal.infra.controller.train_controller:TrainController": (
+        "clear_batches connect_engine create_process_group destroy eval get_version initialize "
+        "load prepare_batch rollout_batch save set_version step_lr_scheduler train update_weights"
+    ),
+}
+
+
+@pytest.mark.parametrize("place", sorted(METHODS))
+def test_a_class_has_its_methods_and_not_its_instances_alone(place: str) -> None:
+    module, _, name = place.partition(":")
+    found = getattr(importlib.import_module(module), name)
+    assert [each for each in METHODS[place].split() if not hasattr(found, each)] == []

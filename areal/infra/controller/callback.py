@@ -7,17 +7,19 @@ knows them: ``RolloutCallback`` takes the place of that engine.
 from __future__ import annotations
 
 import asyncio
-import functools
 import os
 import time
 import uuid
+from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
 import httpx
 
+from areal.api.cli_args import InferenceEngineConfig
 from areal.api.errors import ArealError
+from areal.api.io_struct import ParamSpec, WeightUpdateMeta
 from areal.infra.launch import KEY_VARIABLE
 from areal.infra.loop_thread import LoopThread
 from areal.infra.rpc import wire
@@ -31,21 +33,18 @@ _RETRY_DELAY_S = 0.5
 # A bucket is under way while the next call may be for what is written beside it.
 _NUM_THREADS = 4
 
-# What a publisher of weights needs, and no more: what it reads, what it waits for, and what goes on
-# while it does something else.
-_PROPERTIES = frozenset({"api_key", "config", "membership_epoch"})
-_CALLS = frozenset(
+# What a publisher of weights needs, and no more.
+_METHODS = frozenset(
     {
+        "api_key",
         "await_server",
+        "config",
         "continue_generation",
+        "init_weights_update_group",
+        "membership_epoch",
         "offer_weights",
         "pause_generation",
         "reachable_servers",
-    }
-)
-_FUTURES = frozenset(
-    {
-        "init_weights_update_group",
         "update_weights_from_disk",
         "update_weights_from_distributed",
         "update_weights_from_url",
@@ -68,7 +67,7 @@ class CallbackServer:
 
     def __init__(self, engine: Any, api_key: str, is_on_one_machine: bool) -> None:
         self._server = RpcServer(api_key, num_threads=_NUM_THREADS)
-        self._server.offer("rollout", engine, _PROPERTIES | _CALLS | _FUTURES)
+        self._server.offer("rollout", engine, _METHODS)
         self._host = "127.0.0.1" if is_on_one_machine else "0.0.0.0"
         self._thread = LoopThread("areal-callbacks")
 
@@ -88,7 +87,7 @@ class CallbackServer:
 class RolloutCallback:
     """The rollout engine of a controller, as a process that trains sees it.
 
-    It has what a publisher of weights calls. The key is that of the worker's environment.
+    The key is that of the worker's environment.
 
     Attributes:
         controller_addr: Where the controller listens, host:port.
@@ -98,14 +97,54 @@ class RolloutCallback:
     controller_addr: str
     request_timeout: float = 600.0
 
-    def __getattr__(self, name: str) -> Any:
-        if name in _PROPERTIES:
-            return self._call(name)
-        if name in _CALLS:
-            return functools.partial(self._call, name)
-        if name in _FUTURES:
-            return functools.partial(self._begin, name)
-        raise AttributeError(f"{type(self).__name__} has no {name!r}")
+    # --- what a publisher of weights calls
+
+    @property
+    def config(self) -> InferenceEngineConfig:
+        found: InferenceEngineConfig = self._call("config")
+        return found
+
+    @property
+    def api_key(self) -> str:
+        return str(self._call("api_key"))
+
+    @property
+    def membership_epoch(self) -> int:
+        return int(self._call("membership_epoch"))
+
+    def reachable_servers(self) -> list[str]:
+        found: list[str] = self._call("reachable_servers")
+        return found
+
+    def await_server(self) -> bool:
+        return bool(self._call("await_server"))
+
+    def pause_generation(self) -> None:
+        self._call("pause_generation")
+
+    def continue_generation(self) -> None:
+        self._call("continue_generation")
+
+    def offer_weights(self, meta: WeightUpdateMeta) -> None:
+        self._call("offer_weights", meta)
+
+    def init_weights_update_group(
+        self, meta: WeightUpdateMeta, servers: list[str] | None = None
+    ) -> Future[None]:
+        return self._begin("init_weights_update_group", meta, servers=servers)
+
+    def update_weights_from_distributed(
+        self, meta: WeightUpdateMeta, param_specs: list[ParamSpec]
+    ) -> Future[None]:
+        return self._begin("update_weights_from_distributed", meta, param_specs)
+
+    def update_weights_from_disk(self, meta: WeightUpdateMeta) -> Future[None]:
+        return self._begin("update_weights_from_disk", meta)
+
+    def update_weights_from_url(self, url: str, version: int) -> Future[None]:
+        return self._begin("update_weights_from_url", url, version)
+
+    # --- the way there
 
     def _begin(self, method: str, *args: Any, **kwargs: Any) -> Future[None]:
         threads = ThreadPoolExecutor(1, "areal-callback")
@@ -127,17 +166,7 @@ class RolloutCallback:
             # Runs once, however often it is sent.
             "call_id": uuid.uuid4().hex,
         }
-        content = wire.dump(body)
-        for attempt in range(1, _ATTEMPTS + 1):
-            try:
-                answer = self._post(content)
-                break
-            except httpx.TransportError as error:
-                if attempt == _ATTEMPTS:
-                    raise RolloutCallbackError(
-                        f"the controller at {self.controller_addr} cannot be reached: {error}"
-                    ) from error
-                time.sleep(_RETRY_DELAY_S)
+        answer = self._attempt(lambda: self._post(wire.dump(body)))
         if answer.status_code != 200:
             raise RolloutCallbackError(f"{method} of the rollouts failed: {answer.text}")
         return wire.load(answer.content)["result"]
@@ -150,3 +179,15 @@ class RolloutCallback:
             timeout=httpx.Timeout(self.request_timeout, connect=_CONNECT_TIMEOUT_S),
             trust_env=False,
         )
+
+    def _attempt(self, send: Callable[[], httpx.Response]) -> httpx.Response:
+        for attempt in range(1, _ATTEMPTS + 1):
+            try:
+                return send()
+            except httpx.TransportError as error:
+                if attempt == _ATTEMPTS:
+                    raise RolloutCallbackError(
+                        f"the controller at {self.controller_addr} cannot be reached: {error}"
+                    ) from error
+                time.sleep(_RETRY_DELAY_S)
+        raise AssertionError

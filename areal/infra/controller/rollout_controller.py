@@ -11,7 +11,7 @@ from areal.api.alloc_mode import ModelAllocation
 from areal.api.config.rollout import InferenceEngineConfig
 from areal.api.engine_api import InferenceEngine
 from areal.api.errors import ConfigError
-from areal.api.io_struct import LocalInfServerInfo, WeightUpdateMeta
+from areal.api.io_struct import LocalInfServerInfo, ModelRequest, ModelResponse, WeightUpdateMeta
 from areal.api.registry import import_from_string
 from areal.api.scheduler_api import Job, Scheduler, Worker
 from areal.infra.staleness_manager import StalenessManager
@@ -27,8 +27,7 @@ class RolloutController:
 
     An engine of this package talks to a whole fleet, so one engine in this process does the work
     of AReaL's engine per server: a worker of the scheduler starts a server, and no more. A server
-    that dies hands its rows to the others. Methods that are not listed here, and the further
-    arguments of those that are, are those of the engine.
+    that dies hands its rows to the others.
 
     Args:
         inf_engine: The class of the engine, made with ``config``.
@@ -203,16 +202,17 @@ class RolloutController:
                 "get_proxy_addr(0) or nothing"
             )
 
-    # --- rollouts
-
-    def __getattr__(self, name: str) -> Any:
-        if name.startswith("_") or name == "engine":  # which a constructor that failed did not set
-            raise AttributeError(f"{type(self).__name__} has no {name!r}")
-        return getattr(self.engine, name)
+    # --- rollouts: further arguments, and results, are those of InferenceEngine
 
     def submit(self, *args: Any, proxy_addr: str | None = None, **kwargs: Any) -> int:
         self._check_proxy(proxy_addr)
         return self.engine.submit(*args, **kwargs)
+
+    def wait(self, *args: Any, **kwargs: Any) -> list[dict[str, Any] | None]:
+        return self.engine.wait(*args, **kwargs)
+
+    def wait_for_task(self, *args: Any, **kwargs: Any) -> dict[str, Any] | None:
+        return self.engine.wait_for_task(*args, **kwargs)
 
     def rollout_batch(
         self, *args: Any, proxy_addr: str | None = None, **kwargs: Any
@@ -226,11 +226,37 @@ class RolloutController:
         self._check_proxy(proxy_addr)
         return self.engine.prepare_batch(*args, **kwargs)
 
+    async def agenerate(self, req: ModelRequest) -> ModelResponse:
+        return await self.engine.agenerate(req)
+
+    def compute_logp(self, *args: Any, **kwargs: Any) -> Any:
+        return self.engine.compute_logp(*args, **kwargs)
+
+    def abort_all_requests(self) -> None:
+        """Have every server end what it generates; callers get what there is."""
+        self.engine.abort_all_requests()
+
+    def offload(self, tags: list[str] | None = None) -> None:
+        """Have every server free its memory."""
+        self.engine.offload(tags)
+
+    def onload(self, tags: list[str] | None = None) -> None:
+        """Undo ``offload``."""
+        self.engine.onload(tags)
+
+    def pause(self) -> None:
+        self.engine.pause()
+
+    def resume(self) -> None:
+        self.engine.resume()
+
     @property
     def dispatcher(self) -> WorkflowExecutor:
         """What starts episodes and collects their results."""
         found: WorkflowExecutor = self.engine.workflow_executor
         return found
+
+    workflow_executor = dispatcher
 
     @property
     def runner(self) -> WorkflowExecutor:
@@ -246,7 +272,22 @@ class RolloutController:
         """Return how many more rows may be started now."""
         return self.staleness_manager.get_capacity()
 
+    def export_stats(self) -> dict[str, float]:
+        return self.engine.export_stats()
+
+    def config_perf_tracer(self, *args: Any, **kwargs: Any) -> None:
+        self.engine.config_perf_tracer(*args, **kwargs)
+
+    def save_perf_tracer(self, *args: Any, **kwargs: Any) -> None:
+        self.engine.save_perf_tracer(*args, **kwargs)
+
     # --- weights
+
+    def set_version(self, version: int) -> None:
+        self.engine.set_version(version)
+
+    def get_version(self) -> int:
+        return self.engine.get_version()
 
     async def update_weights_from_disk(self, meta: WeightUpdateMeta) -> None:
         """Have every server load ``meta.path``, which must stay until there are newer weights."""

@@ -13,7 +13,7 @@ import torch
 from areal.api.alloc_mode import ModelAllocation
 from areal.api.cli_args import SchedulingSpec, TrainEngineConfig
 from areal.api.engine_api import TrainEngine
-from areal.api.io_struct import FinetuneSpec, WeightUpdateMeta
+from areal.api.io_struct import FinetuneSpec, SaveLoadMeta, WeightUpdateMeta
 from areal.api.scheduler_api import Job, Scheduler, Worker
 from areal.infra.controller.callback import CallbackServer, RolloutCallback
 from areal.infra.controller.rollout_controller import RolloutController
@@ -280,6 +280,14 @@ class TrainController:
             raise RuntimeError("meta.path is not set, and the scheduler has no fileroot")
         disk = WeightUpdateMeta.from_disk(c.experiment_name, c.trial_name, root, self._role)
         return str(disk.path)
+
+    def save(self, meta: SaveLoadMeta) -> None:
+        """Save the model, and the optimiser if asked."""
+        self._shared_call("save", (meta,), {})
+
+    def load(self, meta: SaveLoadMeta) -> None:
+        """Load what ``save`` saved."""
+        self._shared_call("load", (meta,), {})
 
     def rollout_batch(self, *args: Any, **kwargs: Any) -> list[dict[str, Any]]:
         """Call the connected controller's ``rollout_batch``."""
