@@ -90,7 +90,7 @@ def test_generation_goes_on_while_weights_are_written(tmp_path: Path) -> None:
     def parameters() -> Iterator[tuple[str, torch.Tensor]]:
         raise AssertionError("they are written, and not sent")
 
-    publisher = WeightPublisher(write, parameters, servers, CPU)  # type: ignore[arg-type]
+    publisher = WeightPublisher(write, parameters, servers, CPU)
     meta = WeightUpdateMeta("disk", path=str(tmp_path / "weight_update_v1"), version=1)
     publisher.publish(meta)
     publisher.close()

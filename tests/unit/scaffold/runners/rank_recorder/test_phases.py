@@ -16,13 +16,13 @@ BYTES = 64_000_000
 @pytest.fixture
 def phases(monkeypatch: pytest.MonkeyPatch) -> Any:
     monkeypatch.syspath_prepend(str(RUNNERS))
-    from rank_recorder import phases  # type: ignore[import-not-found]
+    from rank_recorder import phases
 
     return phases
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells what is resident now")
-@pytest.mark.skipif(torch.cuda.is_available(), reason="the accelerator is the meter then")
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux reports resident memory")
+@pytest.mark.skipif(torch.cuda.is_available(), reason="with an accelerator, its memory is measured")
 def test_what_a_phase_holds_and_frees_is_told_apart(phases: Any) -> None:
     meter = phases.Phases()
     meter.enter("forward")
