@@ -18,44 +18,46 @@ class Adoption(NamedTuple):
         changes: The translations with their markers.
         marked: How many sections get one.
         left: Sections, as file:line, of which history does not show what they translate.
+        reworded: Sections, as file:line, that are taken to be in step with a page of other words.
     """
 
     changes: tuple[Change, ...]
     marked: int
     left: tuple[str, ...]
+    reworded: tuple[str, ...]
 
 
 def plan_adoption(documents: Documents, pages: Iterable[str]) -> Adoption:
     """Return the markers that sections without one get; nothing else of a file changes.
 
     A marker has the hash of the source that was translated, so a section that is behind is stale
-    afterwards too.
+    afterwards too; one whose source was reworded gets the hash of today.
     """
     changes: list[Change] = []
-    marked, left = 0, list[str]()
+    marked, left, reworded = 0, list[str](), list[str]()
     for page in pages:
         other = documents.layout.pages[page]
         if not documents.has(other):
             continue
         pairs = documents.pairs(page)
         wanted = dict(_markers(documents.page(other), pairs))
-        left += [
-            f"{other}:{pair.translation.line}"
-            for pair in pairs
-            if pair.state == "unmarked" and pair.translation
-        ]
+        for pair in pairs:
+            place = f"{other}:{pair.translation.line}" if pair.translation else ""
+            left += [place] if place and pair.state == "unmarked" else []
+            reworded += [place] if place and pair.state == "reworded" else []
         if wanted:
             before = documents.files.data(other) or b""
             changes.append(Change(other, "edited", before, _marked(before, wanted)))
             marked += len(wanted)
-    return Adoption(tuple(changes), marked, tuple(left))
+    return Adoption(tuple(changes), marked, tuple(left), tuple(reworded))
 
 
 def _markers(other: Page, pairs: Iterable[Pair]) -> Iterator[tuple[int, str]]:
     """Yield the line below which each marker goes, and the marker."""
     for pair in pairs:
         if pair.origin is not None and pair.source and pair.translation:
-            marker = Marker(pair.source.key, pair.origin.hash, 0)
+            in_step = pair.source if pair.state == "reworded" else pair.origin
+            marker = Marker(pair.source.key, in_step.hash, 0)
             yield _last_line(other, pair.translation), str(marker)
 
 

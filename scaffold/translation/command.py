@@ -31,15 +31,21 @@ def docs_status(start: Path) -> Report:
     told = ", ".join(f"{count} {name}" for name, count in sorted(counts.items()))
     rows.append(f"{count_of(states, 'page')} ({where}{layout.how}): {told}")
     presumed = [pair for state in states for pair in state.pairs if pair.origin]
-    warnings = (
+    warnings = [
         f"{count_of(presumed, 'section')} without a marker, judged by the commit that last changed "
-        "the translation; `scaffold docs adopt` writes the markers",
-    )
+        "the translation; `scaffold docs adopt` writes the markers"
+    ]
+    reworded = [pair for pair in presumed if pair.state == "reworded"]
+    if reworded:
+        warnings.append(
+            f"{count_of(reworded, 'section')} not counted as stale, since a few words of the page "
+            "changed and no code, link or number; `reworded` in --json"
+        )
     return Report(
         "docs status",
         ok=all(state.is_fine for state in states),
         text="".join(f"{escaped(row)}\n" for row in rows),
-        warnings=warnings if presumed else (),
+        warnings=tuple(warnings) if presumed else (),
         extra={
             "docs": {
                 "pages": [state.to_json() for state in states],
@@ -90,7 +96,13 @@ def docs_adopt(
             for each in changes
         ),
         warnings=warnings,
-        extra={"docs": {"marked": adoption.marked, "left": list(adoption.left)}},
+        extra={
+            "docs": {
+                "marked": adoption.marked,
+                "left": list(adoption.left),
+                "reworded": list(adoption.reworded),
+            }
+        },
     )
 
 

@@ -10,7 +10,7 @@ from scaffold.analysis.files.files import Files, list_files
 from scaffold.analysis.project.tool_table import read_tool_table
 from scaffold.errors import RequestError, TargetError
 from scaffold.translation.glossary import Glossary, read_glossary
-from scaffold.translation.history import find_origins
+from scaffold.translation.history import History, differ_in_words
 from scaffold.translation.layout import Layout, find_layout
 from scaffold.translation.page import Page
 from scaffold.translation.pairing import Pair, pair_sections
@@ -29,6 +29,7 @@ class Documents:
         self.files = files
         self.settings: Settings = read_settings(files)
         self.layout: Layout = find_layout(files, self.settings)
+        self.history = History(files)
         self._pages: dict[str, Page] = {}
         self._pairs: dict[str, list[Pair]] = {}
 
@@ -98,7 +99,7 @@ class Documents:
             for pair in pairs
             if pair.state == "unmarked" and pair.source and pair.translation
         ]
-        origins = find_origins(self.files, path, self.layout.pages[path], open_)
+        origins = self.history.find_origins(path, self.layout.pages[path], open_)
 
         def dated(pair: Pair) -> Pair:
             if pair.state != "unmarked" or pair.source is None or pair.translation is None:
@@ -106,8 +107,10 @@ class Documents:
             origin = origins.get(pair.translation.line)
             if origin is None:
                 return pair
+            now = self.page(path).text(pair.source)
+            state = "reworded" if differ_in_words(origin.text, now) else "stale"
             is_current = origin.hash == pair.source.hash
-            return pair._replace(state="current" if is_current else "stale", origin=origin)
+            return pair._replace(state="current" if is_current else state, origin=origin)
 
         return [dated(pair) for pair in pairs]
 

@@ -12,6 +12,7 @@ from scaffold.translation.pairing import Pair
 
 WORDS = {
     "current": "is up to date",
+    "reworded": "changed in the source in a few words only, if git's history is right",
     "stale": "changed in the source since it was translated",
     "missing": "has no translation",
     "unmarked": "has no marker, so its source version is unknown",
@@ -19,7 +20,7 @@ WORDS = {
     "excluded": "stays untranslated",
 }
 # States that ask for no work.
-FINE = frozenset({"current", "excluded"})
+FINE = frozenset({"current", "reworded", "excluded"})
 
 
 class PageState(NamedTuple):

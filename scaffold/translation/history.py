@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator
 from difflib import SequenceMatcher
-from itertools import pairwise
+from functools import cached_property
+from itertools import islice
+from typing import NamedTuple
 
 from scaffold.analysis.files.files import Files
 from scaffold.analysis.files.git import git_output
@@ -13,13 +15,11 @@ from scaffold.translation.page import Page, Section, is_beyond_latin
 from scaffold.translation.pairing import Origin
 from scaffold.translation.reading import read_page
 
-# `<commit> <line then> <line now> [<lines>]`, above what git knows of the commit.
-_BLAMED = re.compile(r"(?P<commit>[0-9a-f]{40,64}) \d+ (?P<line>\d+)(?: \d+)?\Z")
-
 # Fences with all that is in them, code among words, addresses, numbers.
 _NO_WORDS = re.compile(
     r"(?ms:^[ >]*(?:```|~~~).*?^[ >]*(?:```|~~~))|`[^`\n]+`|\w+://[^\s)\"'>]+|\d+(?:\.\d+)*"
 )
+_WORD = re.compile(r"[^\W_]+")
 
 MOSTLY_SAME = 0.95
 """The share of words from which on a change of a section is one of its wording."""
@@ -28,165 +28,138 @@ MAX_REVISIONS = 300
 """So many states of a page are looked at; a translation older than that is restarted."""
 
 
-def old_sections(files: Files, path: str, hashes: frozenset[str]) -> dict[str, str]:
-    """Return the text of the sections that had these hashes, as far as git has them."""
-    found: dict[str, str] = {}
-    if not (hashes and files.has_git):
-        return found
-    for text in _states(files, path):
-        page = read_page(path, text)
-        for section in page.sections:
-            if section.hash in hashes:
-                found.setdefault(section.hash, page.text(section))
-        # Each state costs a process and a parse.
-        if len(found) == len(hashes):
-            break
-    return found
+def differ_in_words(one: str, two: str) -> bool:
+    """Return whether two states of a section share code, links and most of their words."""
+    kept = [_NO_WORDS.findall(text) for text in (one, two)]
+    words = [_WORD.findall(text) for text in (one, two)]
+    ratio = SequenceMatcher(None, *words, autojunk=False).ratio()
+    return kept[0] == kept[1] and ratio >= MOSTLY_SAME
 
 
-def _states(files: Files, path: str) -> Iterator[str]:
-    """Yield the states of a file, the newest first; renames are followed."""
-    for commit, name in _revisions(files, path, f"--max-count={MAX_REVISIONS}"):
-        text = _text_at(files, commit, name)
-        if text is not None:
-            yield text
+class _Revision(NamedTuple):
+    """A commit that changed a file.
+
+    Args:
+        age: How many commits are newer, in topological order.
+        commit: Its name.
+        path: The file's path in it.
+        renamed_from: Its path before, where the commit renamed it; or "".
+    """
+
+    age: int
+    commit: str
+    path: str
+    renamed_from: str
 
 
-def _revisions(files: Files, path: str, *options: str) -> Iterator[tuple[str, str]]:
-    """Yield each commit that changed a file, the newest first, with the file's name in it."""
-    # %x01 separates the entries: git quotes control characters in the names of files.
-    argv = ("log", "--follow", "--topo-order", "--format=%x01%H", "--name-only", *options)
-    listed = git_output(files.root, *argv, "--", path) or b""
-    for entry in listed.decode("utf-8", "surrogateescape").split("\x01")[1:]:
-        commit, *names = [row for row in entry.split("\n") if row]
-        if names:
-            yield commit, names[0]
-
-
-def _text_at(files: Files, commit: str, path: str) -> str | None:
-    data = git_output(files.root, "cat-file", "blob", f"{commit}:{path}")
-    return None if data is None else data.decode("utf-8-sig", "replace")
-
-
-def find_origins(
-    files: Files, page: str, translation: str, sections: Iterable[tuple[Section, Section]]
-) -> dict[int, Origin]:
-    """Return which states of a page the sections of its translation were made of, by history.
-
-    A section and its translation were last in step when the later of the two was written: at the
-    commit that last changed a line of the translation, or, where the page had no such section
-    then, at the first one in which it has, in its own language. A commit that changes spelling
-    alone counts too, so this is a presumption and no proof.
+class History:
+    """The committed states of pages, each read when it is asked for.
 
     Args:
         files: The repository's files.
-        page: The page.
-        translation: Its translation.
-        sections: Sections of the page with those that translate them.
-
-    Returns:
-        The state for the line of the translated section; none for what is not committed.
     """
-    wanted = list(sections)
-    if not (wanted and files.has_git):
-        return {}
-    commits = _commits_of_lines(files, translation)
-    listed = git_output(files.root, "rev-list", "--topo-order", "HEAD") or b""
-    # Seconds are too coarse for an order: commits of one rebase have the same.
-    ages = {name: at for at, name in enumerate(listed.decode().split())}
-    states = _PageStates(files, page, ages)
-    found: dict[int, Origin] = {}
-    written: dict[int, int] = {}
-    for source, other in wanted:
-        lines = {commits[at] for at in range(other.line, other.end) if at in commits}
-        if lines and lines <= ages.keys():
-            age = min(ages[each] for each in lines)
-            origin = states.first_with(source.key, age)
-            if origin is not None:
-                found[other.line], written[other.line] = origin, age
-    behind = [pair for pair in wanted if pair[1].line in found]
-    behind = [pair for pair in behind if found[pair[1].line].hash != pair[0].hash]
-    if behind:
-        visits = [ages[each] for each, _ in _revisions(files, translation) if each in ages]
-        keys = {other.line: source.key for source, other in wanted}
-        passes = list(_passes(states, keys, written, sorted(visits)))
-        for source, other in behind:
-            seen = states.seen_in(source, found[other.line], passes, written[other.line])
-            found[other.line] = seen or found[other.line]
-    return found
 
-
-def _passes(
-    states: _PageStates, keys: Mapping[int, str], written: Mapping[int, int], visits: Sequence[int]
-) -> Iterator[int]:
-    """Yield the ages of the commits that brought a translation in step with its page.
-
-    Who follows one change of a page has seen the page: where it was in need of words only, its
-    other sections needed none in the other language. A commit that changes a section whose source
-    had not changed is about the translation alone, and no such pass.
-    """
-    for age, before in pairwise([*visits, 2**31]):
-        for line, when in written.items():
-            now, then = (states.first_with(keys[line], each) for each in (age, before))
-            if when == age and now and then and now.hash != then.hash:
-                yield age
-                break
-
-
-class _PageStates:
-    """The states of a page, each read when it is asked for."""
-
-    def __init__(self, files: Files, page: str, ages: Mapping[str, int]) -> None:
+    def __init__(self, files: Files) -> None:
         self._files = files
-        self._ages = ages
-        self._revisions = [each for each in _revisions(files, page) if each[0] in ages]
-        self._pages: dict[str, Page] = {}
+        self._pages: dict[tuple[str, str], Page] = {}
 
-    def seen_in(
-        self, source: Section, origin: Origin, passes: Sequence[int], written: int
-    ) -> Origin | None:
-        """Return the state that a later pass over the translation saw, and left as it was."""
-        for age in passes:
-            seen = self.first_with(source.key, age) if age < written else None
-            if (
-                seen is not None
-                and seen.hash == source.hash
-                and self._differ_in_words(origin, seen)
-            ):
-                return seen
-        return None
+    def old_sections(self, path: str, hashes: frozenset[str]) -> dict[str, str]:
+        """Return the text of the sections that had these hashes, as far as git has them."""
+        found: dict[str, str] = {}
+        for revision in islice(self._revisions(path) if hashes else (), MAX_REVISIONS):
+            page = self._at(revision)
+            for section in page.sections:
+                if section.hash in hashes:
+                    found.setdefault(section.hash, page.text(section))
+            # Each state costs a process and a parse.
+            if len(found) == len(hashes):
+                break
+        return found
 
-    def _differ_in_words(self, one: Origin, two: Origin) -> bool:
-        """Return whether two states of a section share code, links and most of their words."""
-        texts: list[str] = []
-        for each in (one, two):
-            page = self._pages[each.commit]
-            section = next(row for row in page.sections if row.hash == each.hash)
-            texts.append(page.text(section))
-        kept = [_NO_WORDS.findall(text) for text in texts]
-        words = [text.split() for text in texts]
-        ratio = SequenceMatcher(None, *words, autojunk=False).ratio()
-        return kept[0] == kept[1] and ratio >= MOSTLY_SAME
+    def find_origins(
+        self, page: str, translation: str, sections: Iterable[tuple[Section, Section]]
+    ) -> dict[int, Origin]:
+        """Return which states of a page the sections of its translation were made of.
 
-    def first_with(self, key: str, age: int) -> Origin | None:
+        A section and its translation were last in step when the later of the two was written: at
+        the commit that last changed the translation, or, where the page had no such section then,
+        at the first one in which it has, in its own language. A commit that changes spelling alone
+        counts too, so this is a presumption and no proof.
+
+        Args:
+            page: The path of the page.
+            translation: The path of its translation.
+            sections: Sections of the page with those that translate them.
+
+        Returns:
+            The state for the line of the translated section; none for what is not committed.
+        """
+        found: dict[int, Origin] = {}
+        for source, other in sections:
+            age = self._written(translation, other)
+            origin = None if age is None else self._first_with(page, source.key, age)
+            if origin is not None:
+                found[other.line] = origin
+        return found
+
+    def _written(self, path: str, section: Section) -> int | None:
+        """Return the age of the commit that last changed a section, deletions in it included."""
+        found: int | None = None
+        for revision in self._revisions(path):
+            if all(each.hash != section.hash for each in self._at(revision).sections):
+                break
+            found = revision.age
+        return found
+
+    def _first_with(self, path: str, key: str, age: int) -> Origin | None:
         """Return the state of a section at an age, or else the first one after it."""
-        newer = [each for each in self._revisions if self._ages[each[0]] < age]
-        at_it = [each for each in self._revisions if self._ages[each[0]] >= age]
-        for commit, name in (*at_it[:1], *reversed(newer)):
-            if commit not in self._pages:
-                text = _text_at(self._files, commit, name) or ""
-                self._pages[commit] = read_page(name, text)
-            section = self._pages[commit].find(key)
+        revisions = list(self._revisions(path))
+        newer = [each for each in revisions if each.age < age]
+        for revision in (*revisions[len(newer) :][:1], *reversed(newer)):
+            page = self._at(revision)
+            section = page.find(key)
             # A page that was translated from its translation began as a copy of it.
             if section is not None and not is_beyond_latin(section):
-                return Origin(commit, section.hash)
+                return Origin(revision.commit, section.hash, page.text(section))
         return None
 
+    def _at(self, revision: _Revision) -> Page:
+        key = revision.commit, revision.path
+        if key not in self._pages:
+            # Names of git's log are from this folder, as `./` makes those of objects.
+            name = f"{revision.commit}:./{revision.path}"
+            data = git_output(self._files.root, "cat-file", "blob", name) or b""
+            self._pages[key] = read_page(revision.path, data.decode("utf-8-sig", "replace"))
+        return self._pages[key]
 
-def _commits_of_lines(files: Files, path: str) -> dict[int, str]:
-    """Return the commit of each line of a file."""
-    blamed = git_output(files.root, "blame", "--porcelain", "--no-textconv", "--", path) or b""
-    rows = blamed.decode("utf-8", "replace").split("\n")
-    heads = [found for row in rows if (found := _BLAMED.match(row))]
-    # A line that is not committed has a name of zeros, which no list of commits has.
-    return {int(each["line"]): each["commit"] for each in heads}
+    def _revisions(self, path: str) -> Iterator[_Revision]:
+        """Yield each commit that changed a file, the newest first; renames are followed."""
+        age = -1
+        while path:
+            name, path = path, ""
+            for each in self._log.get(name, ()):
+                if each.age > age:
+                    yield each
+                    age, path = each.age, each.renamed_from
+                if path:
+                    break
+
+    @cached_property
+    def _log(self) -> dict[str, list[_Revision]]:
+        """The commits that changed each file, the newest first: one run of git for all files."""
+        found: dict[str, list[_Revision]] = {}
+        # Seconds are too coarse for an order: commits of one rebase have the same.
+        argv = ("log", "--topo-order", "--relative", "-M", "--name-status", "--format=%x01%H")
+        listed = git_output(self._files.root, *argv) if self._files.has_git else None
+        entries = (listed or b"").decode("utf-8", "surrogateescape").split("\x01")[1:]
+        for age, entry in enumerate(entries):
+            commit, *rows = entry.split("\n")
+            for row in rows:
+                # `M<tab>path`, `R097<tab>before<tab>after`; git quotes control characters.
+                status, *names = row.split("\t")
+                if names and not status.startswith("D"):
+                    before = names[0] if status.startswith("R") else ""
+                    found.setdefault(names[-1], []).append(
+                        _Revision(age, commit, names[-1], before)
+                    )
+        return found

@@ -9,7 +9,7 @@ from typing import Literal, NamedTuple
 
 from scaffold.translation.page import Marker, Section
 
-State = Literal["current", "stale", "missing", "unmarked", "orphan", "excluded"]
+State = Literal["current", "reworded", "stale", "missing", "unmarked", "orphan", "excluded"]
 
 
 class Origin(NamedTuple):
@@ -18,10 +18,12 @@ class Origin(NamedTuple):
     Args:
         commit: The commit that last changed the translation.
         hash: The digest of the source's section in it.
+        text: The text of that section.
     """
 
     commit: str
     hash: str
+    text: str
 
 
 class Pair(NamedTuple):

@@ -10,7 +10,6 @@ from scaffold.report import unified_diff
 from scaffold.translation.documents import Documents
 from scaffold.translation.freshness import WORDS, count_of
 from scaffold.translation.glossary import Term
-from scaffold.translation.history import old_sections
 from scaffold.translation.links import Links
 from scaffold.translation.page import Section
 from scaffold.translation.pairing import Pair
@@ -140,7 +139,7 @@ def plan_page(documents: Documents, page: str, keys: Sequence[str], *, everythin
 def _tasks(documents: Documents, page: str, pairs: list[Pair]) -> list[Task]:
     # Only a stale section has an older source to look for in git.
     hashes = frozenset(p.old_hash for p in pairs if p.old_hash and p.state == "stale")
-    old = old_sections(documents.files, page, hashes)
+    old = documents.history.old_sections(page, hashes)
     other = documents.layout.pages[page]
     tasks: list[Task] = []
     for pair in pairs:
