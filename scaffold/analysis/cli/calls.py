@@ -42,25 +42,6 @@ _INTERPRETERS = frozenset(
     {"bash", "sh", "zsh", "source", ".", "node", "ruby", "perl", "deno"} | {"tsx"}
 )
 _LAUNCHERS = frozenset({"torchrun", "deepspeed"})
-# Programs that machines and their owners bring; those that a Python project may be itself are not
-# among them.
-_FOREIGN = """
-    [ [[ alias apk apt apt-get awk aws az base64 basename brew bun bunx bzip2 cargo cat cd chmod
-    chown claude clear cmake code codex cp crontab curl cut date dd declare df diff dig dirname
-    docker docker-compose dnf dotnet du echo ed egrep eval exit export false fd fgrep ffmpeg
-    find flyctl fmt gcc gcloud gem gh git go gpg grep gunzip gzip head helm heroku history
-    hostname htop id ifconfig install ip java javac jq kill killall kubectl less let ln local ls
-    lsof man mkdir mktemp more mv mvn mysql nano netstat npx nvidia-smi nvm open opencode
-    openssl pgrep ping pip pip3 pipx pkill pnpx podman popd printenv printf ps psql pushd pwd
-    read readlink realpath redis-cli reset return rg rm rmdir rsync rustc rustup scp sed seq set
-    sha256sum shift sleep sort split sqlite3 ssh stat su sysctl systemctl tail tar tee telnet
-    terraform test time tmux top touch tr trap tree true type ulimit umask uname unalias uniq
-    unset unzip uvx vercel vi vim wait wc wget whereis which whoami xargs xcodebuild yq zip nvcc
-    conda mamba micromamba huggingface- cli eslint prettier tsc vite jest vitest playwright
-    cypress next turbo nx lerna rspec rails rake bundle php composer artisan swift xcrun adb
-    gradle vagrant packer pulumi sam cdk serverless netlify
-"""
-FOREIGN = frozenset(_FOREIGN.split())
 
 
 class Call(NamedTuple):
@@ -126,8 +107,6 @@ def _call(words: Sequence[Word], runner: str) -> Call | None:
         return _file("interpreted", rest, runner, name)
     if name in _LAUNCHERS and first.is_sure:
         return _launched(words[1:], runner)
-    if first.text in FOREIGN:
-        return None
     if "/" in first.raw or first.text.startswith(("$", "<", "{")):
         if first.text.startswith(("http:", "https:", "/")) and first.is_sure:
             return None
