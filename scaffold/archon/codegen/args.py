@@ -10,6 +10,7 @@ from typing import cast
 
 from scaffold.archon.codegen.docs import STANDARD, field_docs
 from scaffold.archon.codegen.layout import WIDTH
+from scaffold.archon.codegen.mixer import mixer_fields
 from scaffold.archon.codegen.moe import moe_fields, outer_args
 from scaffold.archon.codegen.names import ModelNames
 from scaffold.archon.codegen.source import INDENT, Source, class_text, function_text
@@ -56,11 +57,12 @@ def args_file(design: Json, names: ModelNames) -> str:
 def all_fields(design: Json) -> list[Json]:
     """Return the fields that are read from the config: the design's, the ropes', the experts'."""
     fields: list[Json] = [*outer_args(design), *_rope_fields(design), *moe_fields(design)]
+    fields += mixer_fields(design)
     ropes = cast("Mapping[str, Json]", design.get("ropes") or {})
     pairings = [rope.get("pairing") for rope in ropes.values()]
     uses = {key: part for key, part in design.items() if key not in _NO_USES}
     text = json.dumps([uses, pairings])
-    made = {"moe_args", *ropes}
+    made = {"moe_args", "mixer_config", *ropes}
     for field in list(fields):
         name = str(field["name"])
         if name in STANDARD or name in made or re.search(rf"\b{name}\b", text):

@@ -8,6 +8,7 @@ from typing import Any, cast
 from scaffold.archon.codegen.attention import attention_count, forward_signature, takes_rope
 from scaffold.archon.codegen.class_body import ModuleBody, maybe
 from scaffold.archon.codegen.feed_forward import feed_forward_text
+from scaffold.archon.codegen.mixer import mixer_text
 from scaffold.archon.codegen.moe import moe_text
 from scaffold.archon.codegen.names import ModelNames
 from scaffold.archon.codegen.norms import norm_text
@@ -47,12 +48,13 @@ class _BlockWriter:
             dense = [module for module in self.modules.values() if module["kind"] == "mlp"]
             word = "or" if any(guard_of(module) != ALWAYS for module in dense) else "and"
             branch += f" {word} a feed-forward" if dense else ""
+        mixing = "attention or a mixer" if "mixer" in kinds else "attention"
         where = _norm_places(variants[0]["steps"], self.modules)
         if len(variants) > 1:
-            return f"Adds attention and {branch}, in an order that the arguments choose."
+            return f"Adds {mixing} and {branch}, in an order that the arguments choose."
         if _is_parallel(variants[0]["steps"], self.modules):
-            return f"Adds attention and {branch} side by side{where}."
-        return f"Adds attention, then {branch}{where}."
+            return f"Adds {mixing} and {branch} side by side{where}."
+        return f"Adds {mixing}, then {branch}{where}."
 
     def _make_modules(self) -> None:
         cores = 0
@@ -80,6 +82,8 @@ class _BlockWriter:
             if "when" in module:
                 norm["when"] = module["when"]
             return norm_text(norm, self.source, self.names)
+        if module["kind"] == "mixer":
+            return mixer_text(self.design["mixer"], self.source, self.names)
         if module["kind"] == "mlp":
             mlp: Json = module.get("mlp") or self.design["mlp"]
             return feed_forward_text(mlp, self.source, self.names)
@@ -103,10 +107,12 @@ class _BlockWriter:
         def call(target: Any, argument: str) -> str:
             name = self._chosen(target, first)
             module = self.modules.get(name)
-            if module is None or module["kind"] != "attention":
-                return f"self.{name}({argument})" if module else f"{name}({argument})"
+            shown = f"self.{name}" if module else name
+            kinds = {self.modules[each]["kind"] for each in _targets(target)}
+            if not kinds & {"attention", "mixer"}:
+                return f"{shown}({argument})"
             rope = "rope, " if takes_rope(self.design) else ""
-            return f"self.{name}({argument}, {rope}packing)"
+            return f"{shown}({argument}, {rope}packing)"
 
         steps = self._live(variant["steps"])
         lines = steps_text(steps, call, self._coefficient)
@@ -130,17 +136,23 @@ class _BlockWriter:
         """Return the name to call: a module's, or that of a variable that holds whichever is."""
         if isinstance(target, str):
             return target
-        options = [name for name in cast("list[str]", target) if name in self.modules]
+        options = [name for name in _targets(target) if name in self.modules]
         if len(options) == 1:
             return options[0]
         # Two modules that exclude each other, such as experts and a feed-forward by layer.
         one, other = options
-        variable = "ffn" if "feed_forward" in options else f"{other}_or_{one}"
+        variable = "ffn" if "feed_forward" in options else "mixed"
+        variable = variable if {"feed_forward", "mixer"} & set(options) else f"{other}_or_{one}"
         first.append(f"{variable} = self.{other} if self.{one} is None else self.{one}")
         return variable
 
     def _coefficient(self, value: Any) -> str:
         return self.body.stored("residual_scale", value)
+
+
+def _targets(target: Any) -> list[str]:
+    """Return the modules that a step may call."""
+    return [target] if isinstance(target, str) else cast("list[str]", target)
 
 
 def _renamed(step: Json, names: dict[str, str]) -> Json:

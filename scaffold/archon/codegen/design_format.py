@@ -15,6 +15,8 @@ part that a model has only under some configs has ``"when": VALUE``; what it nev
     attention                  kind gqa: sizes, biases, clip_qkv, norms, rope, scale, softcap,
                                window, chunk, sinks, alibi, gate, temperature, out_norm; kind
                                mla: ranks
+    mixer                      class of transformers that mixes tokens where attention does not,
+                               and whether it is built from the number of the layer
     mlp, moe                   the feed-forward; the experts and how tokens choose among them
     head                       norm, bias, multiplier or divisor, softcap, transform
     weights                    rules from names on the Hub to names of parameters
@@ -35,7 +37,7 @@ from scaffold.archon.codegen.values import Json
 from scaffold.errors import TemplateError
 
 REQUIRED = ("model_type", "class_prefix", "args", "block", "attention")
-KINDS = ("norm", "attention", "mlp", "moe")
+KINDS = ("norm", "attention", "mixer", "mlp", "moe")
 _BUILT_IN = {"attn_type", "is_critic", "num_labels", "moe_args"}
 """Fields that all arguments have without the design naming them."""
 
@@ -73,7 +75,7 @@ def _unknown_modules(block: Json, design: Json) -> Iterator[str]:
     for name, kind in modules.items():
         if kind not in KINDS:
             yield f"module {name!r} of kind {kind!r}; known: {', '.join(KINDS)}"
-        elif kind in ("mlp", "moe") and not design.get(kind):
+        elif kind in ("mixer", "mlp", "moe") and not design.get(kind):
             yield f"module {name!r} needs {kind!r}"
     for variant in block["variants"]:
         made = {"x"}

@@ -80,6 +80,7 @@ _DOCS: Mapping[str, str] = {
 }
 _MODULES = {
     "attention": "Whether a block attends.",
+    "mixer": "Whether a block mixes tokens in another way than attention.",
     "moe": "Whether a block has experts.",
     "mlp": "Whether a block has a feed-forward.",
     "norm": "Whether a block has this norm.",

@@ -239,6 +239,7 @@ def _candidates(values: Sequence[Any], fields: Fields) -> Iterator[str]:
             yield from _optional(values, fields)
         yield from _numbers(fields)
         yield from _choices(values, fields)
+        yield from _rounded_widths(fields)
         return
     yield from fields.of(list, tuple)
 
@@ -271,6 +272,19 @@ def _numbers(fields: Fields) -> Iterator[str]:
         yield f"{a} or {b} // {c}"
     for b, c in itertools.permutations(fields.of(int), 2):
         yield f"({b} // {c})**0.5"
+
+
+def _rounded_widths(fields: Fields) -> Iterator[str]:
+    """Yield two thirds of a width, scaled and rounded up to a multiple.
+
+    Source: the feed-forward of the first LLaMA, whose gate costs a third of the width.
+    """
+    for a, b in itertools.permutations(fields.of(int), 2):
+        for factor in fields.of(float):
+            text = f"-(-int({factor} * int(2 * {a} / 3)) // {b}) * {b}"
+            yield text
+            for condition in fields.of(bool):
+                yield f"{text} if {condition} else {a}"
 
 
 def _optional(values: Sequence[Any], fields: Fields) -> Iterator[str]:

@@ -28,7 +28,8 @@ def shape_design(arguments: Arguments, measured: Measured) -> dict[str, Any]:
     variants = _variants(shaper)
     design["block"] = {"modules": [_module(shaper, n) for n in names], "variants": variants}
     kinds = {n: _kind_of(measured, n) for n in names}
-    for kind, shape in (("attention", _attention), ("mlp", _mlp), ("moe", _moe)):
+    shapes = {"attention": _attention, "mixer": _mixer, "mlp": _mlp, "moe": _moe}
+    for kind, shape in shapes.items():
         of_kind = [n for n in names if kinds[n] == kind]
         if of_kind:
             design[kind] = shape(shaper, of_kind[0])
@@ -164,16 +165,24 @@ def _outline(steps: list[dict[str, Any]]) -> str:
 
 
 def _slots(steps: list[dict[str, Any]]) -> Callable[[str], str]:
-    """Return what names the feed-forward of a block, one with and one without experts alike."""
-    # A block with experts and a feed-forward needs both names; else the one is the other's place.
-    has_both = {"moe", "feed_forward"} <= {step.get("call") for step in steps}
-    return (lambda name: name) if has_both else _slot
+    """Return what names the places of a block, whichever of two modules it has there."""
+    called = {step.get("call") for step in steps}
+    # A block with both of them needs both names; else the one is in the other's place.
+    merged = {name: slot for slot, pair in _SLOTS.items() if not pair <= called for name in pair}
+    return lambda name: _in_slot(name, merged)
 
 
 def _slot(name: str) -> str:
-    if name in {"moe", "feed_forward"}:
-        return "ffn"
-    return "ffn_out" if name in {"moe_out", "feed_forward_out"} else name
+    return _in_slot(name, {each: slot for slot, pair in _SLOTS.items() for each in pair})
+
+
+def _in_slot(name: str, slots: dict[str, str]) -> str:
+    module = name.removesuffix("_out")
+    return slots.get(module, module) + name[len(module) :]
+
+
+_SLOTS = {"ffn": {"moe", "feed_forward"}, "attention": {"attention", "mixer"}}
+"""Modules that layers of one model have in the same place of a block."""
 
 
 def _variants(shaper: Shaper) -> list[dict[str, Any]]:
@@ -320,6 +329,14 @@ def _temperature(shaper: Shaper, rows: list[list[Any]], found: dict[str, Any]) -
             a = shaper.arguments
             fitted = a.layout_value if key == "rule" else a.layer_value
             found["temperature"][key] = fitted(f"attention.temperature.{key}", values)
+
+
+def _mixer(shaper: Shaper, name: str) -> dict[str, Any]:
+    rows = shaper.modules(name)
+    return {
+        key: shaper.arguments.layout_value(f"mixer.{key}", each(rows, key))
+        for key in ("class", "by_layer")
+    }
 
 
 def _mlp(shaper: Shaper, name: str) -> dict[str, Any]:

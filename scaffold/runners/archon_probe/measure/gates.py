@@ -41,6 +41,9 @@ def observe_gate(
     heads, length, size = output.shape
     # [T, H, D], as the projection sees it.
     merged = output.transpose(0, 1)
+    in_part = _in_wider_map(call, merged.reshape(length, -1), given, linears)
+    if in_part is not None:
+        return in_part
     own: dict[str, Any] = {n: p.detach() for n, p in call.module.named_parameters(recurse=False)}
     for linear in linears:
         logits = linear.y.reshape(length, -1)
@@ -70,4 +73,29 @@ def observe_gate(
                     if name:
                         tensors["gate_bias"] = bias
                     return feature, tensors
+    return None
+
+
+def _in_wider_map(
+    call: Call, merged: Tensor, given: Tensor, linears: list[Call]
+) -> tuple[dict[str, Any], dict[str, Tensor]] | None:
+    """Describe a gate that is a part of what a wider linear map gives, as queries beside it are."""
+    share = (given.double() / merged.double()).nan_to_num()
+    # Where the result is next to nothing the share is noise; the median token is not.
+    wanted = torch.logit(share.clamp(1e-9, 1 - 1e-9))
+    for linear in linears:
+        logits = linear.y.reshape(len(merged), -1)
+        if logits.shape[-1] <= merged.shape[-1] or linear.x.shape != call.x.shape:
+            continue
+        # [N, out]: how far each dimension of the gate is from each output of the map.
+        apart = (wanted[:, :, None] - logits.double()[:, None, :]).abs().median(dim=0).values
+        columns = apart.argmin(dim=-1)
+        if is_close(merged * torch.sigmoid(logits[:, columns]), given):
+            bias = getattr(linear.module, "bias", None)
+            feature = {"when": True, "fn": "sigmoid", "per": "dim"}
+            feature |= {"bias": bias is not None, "head_bias": False}
+            tensors = {"gate.weight": linear.module.weight.detach()[columns]}
+            if bias is not None:
+                tensors["gate.bias"] = bias.detach()[columns]
+            return feature, tensors
     return None

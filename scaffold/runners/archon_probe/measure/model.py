@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from archon_probe.measure.attention import Observed, linear_weight, observe_attention
 from archon_probe.measure.ends import observe_embedding, observe_head
 from archon_probe.measure.hooks import Call, Trace, record
+from archon_probe.measure.mixer import mixes_tokens, observe_mixer
 from archon_probe.measure.mla import observe_mla
 from archon_probe.measure.mlp import observe_mlp
 from archon_probe.measure.moe import observe_moe
@@ -87,6 +88,8 @@ def _kind(trace: Trace, name: str, group: list[Call], attentions: list[str]) -> 
     # By what it computes, since the names of norms differ between models.
     if len(group) == 1 and observe_norm(call.module, call.x) is not None:
         return "norm"
+    if len(group) == 1 and mixes_tokens(call):
+        return "mixer"
     parameters = [p for g in group for p in g.module.parameters()]
     # Before "mlp": experts are made of linear maps, too.
     if any(p.ndim == 3 for p in parameters) or _has_experts(group):
@@ -120,6 +123,8 @@ def _observe_module(trace: Trace, kind: str, group: list[Call], config: Any) -> 
             if latent is None:
                 raise
             return latent
+    if kind == "mixer":
+        return observe_mixer(call, config)
     if kind == "norm":
         features = observe_norm(call.module, call.x)
         assert features is not None
@@ -149,11 +154,11 @@ def _names(wiring: Wiring, kinds: dict[str, str]) -> dict[str, str]:
             continue
         feeds = [kinds[m] for m, source in fed_by.items() if source == module]
         source = fed_by[module]
-        if "attention" in feeds:
+        if {"attention", "mixer"} & set(feeds):
             names[module] = "attention_norm"
         elif "mlp" in feeds or "moe" in feeds:
             names[module] = "ffn_norm"
-        elif source is not None and kinds[source] == "attention":
+        elif source is not None and kinds[source] in {"attention", "mixer"}:
             names[module] = "attention_post_norm"
         elif source is not None and kinds[source] in {"mlp", "moe"}:
             names[module] = "ffn_post_norm"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Any
 
 import torch
@@ -65,13 +66,23 @@ def find_skeleton(model: Any, trace: Trace) -> Skeleton:
 
 
 def _runs_in_sequence(path: str, count: int, trace: Trace) -> bool:
-    """Return whether each member of a list is called once and mixes tokens."""
-    for i in range(count):
-        if len(trace.of(f"{path}.{i}")) != 1:
-            return False
-        if not any(f.name == "softmax" for f in trace.functions_under(f"{path}.{i}")):
-            return False
-    return True
+    """Return whether each member of a list is called once, and is a layer.
+
+    It is one where its scores pass a softmax. Some layers mix tokens in another way: then each
+    member's output is the next one's input.
+    """
+    calls = [trace.of(f"{path}.{i}") for i in range(count)]
+    if any(len(each) != 1 for each in calls):
+        return False
+    if all(_has_softmax(f"{path}.{i}", trace) for i in range(count)):
+        return True
+    return any(_has_softmax(f"{path}.{i}", trace) for i in range(count)) and all(
+        torch.equal(one.y, other.x) for (one,), (other,) in pairwise(calls)
+    )
+
+
+def _has_softmax(path: str, trace: Trace) -> bool:
+    return any(function.name == "softmax" for function in trace.functions_under(path))
 
 
 def attention_paths(trace: Trace, layer: str) -> list[str]:

@@ -43,6 +43,8 @@ SIZES: tuple[tuple[str, int], ...] = (
     (r"(num|n)_experts|(num|n)_(local|routed)_experts|moe_num_experts", EXPERTS),
     (r"num_experts_per_tok|moe_top_?k|moe_k|top_k", TOP_K),
     (r"zero_expert_num", 3),
+    # A multiple that sizes are rounded up to would hide what is rounded.
+    (r".*multiple_of", 8),
     (r"n_group|num_expert_groups?", 4),
     (r"topk_group|num_limited_groups?", 2),
     (r"floor_scale", 6),

@@ -24,6 +24,7 @@ from archon_probe.measure.tiny import tiny_config
 from archon_probe.measure.variations import Variation, variations, vary
 from archon_probe.proof.bisect import bisect
 from archon_probe.proof.build import build, load_spec, read_args, run_packed
+from archon_probe.proof.full_size import compare_sizes
 from archon_probe.proof.reference import (
     NEGLIGIBLE,
     Reference,
@@ -92,6 +93,10 @@ def prove(request: dict[str, Any]) -> dict[str, Any]:
             stage("comparing layers below fp32")
             rounding = measure_rounding(spec, config)
             found["rounding"] = {name: asdict(each) for name, each in rounding.items()}
+            stage("counting the parameters of the full configuration")
+            wrong = compare_sizes(spec, _source(request), config)
+            if wrong:
+                found |= {"ok": False, "summary": f"{found['summary']}; {wrong}"}
         return found | fields_report(config, outcomes)
 
 

@@ -15,6 +15,7 @@ from areal.experimental.models.archon.activation_checkpoint import (
 )
 from areal.experimental.models.archon.compile import apply_compile
 from areal.experimental.models.archon.expert_parallel import apply_moe_ep_tp
+from areal.experimental.models.archon.layers.sequence_mixer import refuse_split_mixers
 from areal.experimental.models.archon.parallel.context import apply_cp
 from areal.experimental.models.archon.parallel.experts import expert_meshes
 from areal.experimental.models.archon.parallel.fsdp import apply_fsdp
@@ -54,9 +55,11 @@ def parallelize_decoder(
         The same model.
 
     Raises:
-        ConfigError: A size of the model does not divide over an axis.
+        ConfigError: A size of the model does not divide over an axis, or the model has mixers of
+            transformers and an axis splits sequences.
     """
     validate_parallelism(model.model_args, parallel_dims)
+    refuse_split_mixers(model, parallel_dims)
     if parallel_dims.tp_enabled:
         apply_tp(model, parallel_dims.get_mesh("tp"), tp_plan, loss_parallel=loss_parallel)
     apply_moe_ep_tp(model, *expert_meshes(parallel_dims))

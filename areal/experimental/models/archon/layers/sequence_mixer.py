@@ -1,0 +1,79 @@
+"""Token mixers of transformers in a packed row: linear attention, convolutions, state spaces."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from areal.api.errors import ConfigError
+from areal.experimental.models.archon.layers.packing import Packing
+
+
+class SequenceMixer(nn.Module):
+    """Runs a module of transformers on each sequence of a packed row by itself.
+
+    A recurrence would carry its state over from one sequence to the next. Padding inside of a
+    batch would enter the state too, so sequences are not batched either.
+
+    Args:
+        module_class: Of transformers; a call gives [1, T, dim], or a tuple that begins with it.
+        arguments: That it is built from.
+    """
+
+    def __init__(self, module_class: Callable[..., nn.Module], *arguments: Any) -> None:
+        super().__init__()
+        self._make = lambda: module_class(*arguments)
+        self.inner = self._make()
+
+    def forward(self, x: Tensor, *context: Any) -> Tensor:
+        """Mix the tokens of each sequence.
+
+        Args:
+            x: [1, T, dim].
+            context: What attention in its place would get; the packing is the last.
+
+        Raises:
+            ConfigError: The call continues sequences that are cached, which has no state here.
+        """
+        packing: Packing = context[-1]
+        if packing.plan is not None:
+            raise ConfigError(
+                f"{type(self.inner).__name__} keeps no state between calls, so that this model "
+                "trains and cannot be rolled out by the embedded engine; use a server"
+            )
+        pieces = x.split([length for length in packing.lengths if length], dim=1)
+        return torch.cat([self._first(self.inner(piece)) for piece in pieces], dim=1)
+
+    @staticmethod
+    def _first(out: Any) -> Tensor:
+        return out[0] if isinstance(out, tuple) else out
+
+    def init_buffers(self, buffer_device: torch.device | str | None = None) -> None:
+        """Compute the buffers of the module, which on ``meta`` have no values."""
+        if not list(self.inner.buffers()):
+            return
+        computed = dict(self._make().named_buffers())
+        for name, buffer in list(self.inner.named_buffers()):
+            owner, _, last = name.rpartition(".")
+            value = computed[name].to(buffer_device or buffer.device)
+            self.inner.get_submodule(owner).register_buffer(
+                last, value, persistent=name in self.inner.state_dict()
+            )
+
+
+def refuse_split_mixers(model: nn.Module, parallel_dims: Any) -> None:
+    """Refuse to split sequences, or the features of a token, of a model with such mixers.
+
+    Raises:
+        ConfigError: Tensor or context parallelism is asked for.
+    """
+    mixers = [each for each in model.modules() if isinstance(each, SequenceMixer)]
+    if mixers and (parallel_dims.tp_enabled or parallel_dims.cp_enabled):
+        name = type(mixers[0].inner).__name__
+        raise ConfigError(
+            f"{name} mixes whole sequences, so tensor and context parallelism are not available; "
+            "use data, pipeline or expert parallelism"
+        )

@@ -1,0 +1,78 @@
+"""Describe what mixes tokens and is no attention: a convolution, linear attention, a state space.
+
+Such a module is not written anew. The Archon model runs transformers' own class on one sequence at
+a time, so all that is measured is that this gives the same: the module is a causal function of its
+first input alone, and its class is built from the configuration.
+"""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from archon_probe.measure.algebra import is_close
+from archon_probe.measure.attention import Observed
+from archon_probe.measure.hooks import Call
+from archon_probe.measure.roles import UnknownStructureError
+
+_ARGUMENTS = ("config", "layer_idx")
+
+
+def mixes_tokens(call: Call) -> bool:
+    """Return whether the rows that a module gives depend on more than the same row it gets."""
+    x = call.x
+    if x.ndim != 3 or not call.outputs or call.y.shape != x.shape:
+        return False
+    plain, changed = _run(call.module, x), _run(call.module, _moved(x, 0))
+    if plain is None or changed is None:
+        return False
+    return not is_close(changed[:, 1:], plain[:, 1:], 0.0)
+
+
+def observe_mixer(call: Call, config: Any) -> Observed:
+    """Describe a module that mixes tokens.
+
+    Raises:
+        UnknownStructureError: It reads more than its first input, sees later tokens, or is built
+            from more than the configuration and the number of the layer.
+    """
+    kind = type(call.module)
+    plain, changed = _run(call.module, call.x), _run(call.module, _moved(call.x, -1))
+    if plain is None or changed is None or not is_close(plain, call.y, 1e-5):
+        raise UnknownStructureError(call.path, f"a {kind.__name__} that reads more than the stream")
+    if not is_close(changed[:, :-1], plain[:, :-1], 0.0):
+        raise UnknownStructureError(call.path, f"a {kind.__name__} whose tokens see later ones")
+    parameters = inspect.signature(kind).parameters
+    needed = [n for n, p in parameters.items() if p.default is inspect.Parameter.empty]
+    by_layer = tuple(parameters)[:2] == _ARGUMENTS
+    if tuple(parameters)[:1] != _ARGUMENTS[:1] or not set(needed) <= set(_ARGUMENTS):
+        found = ", ".join(needed)
+        raise UnknownStructureError(call.path, f"a {kind.__name__} that is built from {found}")
+    # Each layer builds its own, so nothing may depend on what only this instance was given.
+    built = kind(config, 0) if by_layer else kind(config)
+    tensors = dict(call.module.named_parameters())
+    shapes = {n: p.shape for n, p in tensors.items()}
+    if {n: p.shape for n, p in built.named_parameters()} != shapes:
+        raise UnknownStructureError(call.path, f"a {kind.__name__} that its class builds otherwise")
+    features = {"class": f"{kind.__module__}:{kind.__name__}", "by_layer": by_layer}
+    return Observed(features, {f"inner.{n}": p.detach() for n, p in tensors.items()})
+
+
+def _run(module: nn.Module, x: Tensor) -> Tensor | None:
+    """Return what a module gives for the stream alone; None where it asks for more."""
+    try:
+        with torch.no_grad():
+            out = module(x)
+    except (TypeError, AttributeError, ValueError, RuntimeError):
+        return None
+    first = out[0] if isinstance(out, (tuple, list)) else out
+    return first if isinstance(first, Tensor) and first.shape == x.shape else None
+
+
+def _moved(x: Tensor, token: int) -> Tensor:
+    moved = x.clone()
+    moved[:, token] += 1.0
+    return moved

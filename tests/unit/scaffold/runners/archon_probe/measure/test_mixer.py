@@ -1,0 +1,128 @@
+"""What mixes tokens is known by what it does, and taken only where it can stand alone."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+from transformers import CONFIG_MAPPING
+
+RUNNERS = str(Path(__file__).parents[6] / "scaffold" / "runners")
+if RUNNERS not in sys.path:
+    sys.path.append(RUNNERS)
+
+from archon_probe.measure.gates import observe_gate  # noqa: E402
+from archon_probe.measure.hooks import Call  # noqa: E402
+from archon_probe.measure.mixer import mixes_tokens, observe_mixer  # noqa: E402
+from archon_probe.measure.model import observe  # noqa: E402
+from archon_probe.measure.random_weights import random_model  # noqa: E402
+from archon_probe.measure.roles import UnknownStructureError  # noqa: E402
+from archon_probe.measure.tiny import tiny_config  # noqa: E402
+
+DIM = 4
+
+
+class Mixer(nn.Module):
+    """Adds what came before each token."""
+
+    def __init__(self, config: Any, layer_idx: int, bias: bool = False) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(DIM))
+
+    def forward(self, hidden_states: Tensor, cache: Any = None) -> Tensor:
+        return self.weight * hidden_states.cumsum(dim=1)
+
+
+class Later(Mixer):
+    """Sees the tokens behind each one."""
+
+    def forward(self, hidden_states: Tensor, cache: Any = None) -> Tensor:
+        return hidden_states.flip(1).cumsum(dim=1).flip(1)
+
+
+class Shared(Mixer):
+    """Is built from more than a layer knows."""
+
+    def __init__(self, config: Any, embedding: nn.Module) -> None:
+        super().__init__(config, 0)
+
+
+def called(module: nn.Module) -> Call:
+    x = torch.randn(1, 7, DIM)
+    y = module(x)
+    return Call("layers.0.mixer", module, {"hidden_states": x}, [y.detach()], 1, 1)
+
+
+def test_a_module_is_a_mixer_if_tokens_reach_later_ones() -> None:
+    assert mixes_tokens(called(Mixer(None, 0)))
+    assert not mixes_tokens(called(nn.Linear(DIM, DIM)))
+    assert not mixes_tokens(called(nn.LayerNorm(DIM)))
+
+
+def test_a_mixer_is_its_class_and_its_parameters() -> None:
+    found = observe_mixer(called(Mixer(None, 3)), None)
+    assert found.features == {"class": f"{Mixer.__module__}:Mixer", "by_layer": True}
+    assert list(found.tensors) == ["inner.weight"]
+
+
+@pytest.mark.parametrize(
+    ("module", "why"),
+    [
+        (Later(None, 0), "whose tokens see later ones"),
+        (Shared(None, nn.Identity()), "built from config, embedding"),
+    ],
+)
+def test_what_cannot_stand_alone_is_refused(module: nn.Module, why: str) -> None:
+    with pytest.raises(UnknownStructureError, match=why):
+        observe_mixer(called(module), None)
+
+
+def test_a_module_that_reads_more_than_the_stream_is_refused() -> None:
+    call = called(Mixer(None, 0))
+    call.outputs[0] = call.outputs[0] + 1.0  # as another input would have it
+    with pytest.raises(UnknownStructureError, match="reads more than the stream"):
+        observe_mixer(call, None)
+
+
+def test_a_gate_may_be_half_of_a_projection() -> None:
+    """Qwen3-Next's queries and their gates are interleaved by head in one linear map."""
+    heads, size, length = 2, 3, 11
+    x = torch.randn(1, length, DIM)
+    both = nn.Linear(DIM, heads * 2 * size, bias=False)
+    y = both(x)
+    gate = y.view(length, heads, 2 * size)[:, :, size:].reshape(length, -1)
+    output = torch.randn(heads, length, size)
+    given = output.transpose(0, 1).reshape(length, -1) * torch.sigmoid(gate)
+    linear = Call("a.q", both, {"0": x}, [y.detach()], 2, 1)
+    call = Call("a", nn.Module(), {"hidden_states": x}, [x], 1, 2)
+
+    found = observe_gate(call, output, given.detach(), [linear])
+
+    assert found is not None
+    feature, tensors = found
+    assert (feature["fn"], feature["per"], feature["bias"]) == ("sigmoid", "dim", False)
+    wanted = both.weight.detach().view(heads, 2 * size, DIM)[:, size:].reshape(-1, DIM)
+    assert torch.equal(tensors["gate.weight"], wanted)
+
+
+def test_layers_of_a_hybrid_are_attention_or_a_mixer() -> None:
+    kinds = ["conv", "full_attention"] * 2
+    config = CONFIG_MAPPING["lfm2"](num_hidden_layers=4, layer_types=kinds)
+    found = observe(random_model(tiny_config(config), 0))
+    kinds = [
+        {name: module["kind"] for name, module in each["modules"].items()} for each in found.layers
+    ]
+    assert [sorted({"attention", "mixer"} & set(each.values())) for each in kinds] == [
+        ["mixer"],
+        ["attention"],
+        ["mixer"],
+        ["attention"],
+    ]
+    (classes,) = {
+        each["modules"]["mixer"]["class"] for each in found.layers if "mixer" in each["modules"]
+    }
+    assert classes == "transformers.models.lfm2.modeling_lfm2:Lfm2ShortConv"
