@@ -11,6 +11,9 @@ import torch
 from torch import Tensor, nn
 from transformers import CONFIG_MAPPING
 
+from tests.unit.experimental.archon.moe.hf_layers import DIM as EXPERT_DIM
+from tests.unit.experimental.archon.moe.hf_layers import LAYERS
+
 RUNNERS = str(Path(__file__).parents[6] / "scaffold" / "runners")
 if RUNNERS not in sys.path:
     sys.path.append(RUNNERS)
@@ -51,9 +54,10 @@ class Shared(Mixer):
         super().__init__(config, 0)
 
 
-def called(module: nn.Module) -> Call:
-    x = torch.randn(1, 7, DIM)
+def called(module: nn.Module, dim: int = DIM) -> Call:
+    x = torch.randn(1, 7, dim)
     y = module(x)
+    y = y[0] if isinstance(y, tuple) else y
     return Call("layers.0.mixer", module, {"hidden_states": x}, [y.detach()], 1, 1)
 
 
@@ -61,6 +65,14 @@ def test_a_module_is_a_mixer_if_tokens_reach_later_ones() -> None:
     assert mixes_tokens(called(Mixer(None, 0)))
     assert not mixes_tokens(called(nn.Linear(DIM, DIM)))
     assert not mixes_tokens(called(nn.LayerNorm(DIM)))
+
+
+@pytest.mark.parametrize("kind", LAYERS)
+def test_experts_are_no_mixer(kind: str) -> None:
+    """A token that goes elsewhere leaves its experts smaller groups, which rounds otherwise."""
+    for seed in range(5):
+        torch.manual_seed(seed)
+        assert not mixes_tokens(called(LAYERS[kind].build(), EXPERT_DIM))
 
 
 def test_a_mixer_is_its_class_and_its_parameters() -> None:
