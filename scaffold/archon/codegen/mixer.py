@@ -16,6 +16,11 @@ def mixer_fields(design: Json) -> list[Json]:
     return [{"name": name, "type": "Any", "default": None, "expr": "hf_config", "doc": doc}]
 
 
+def mixer_class(design: Json) -> str:
+    """Return the name of the class that mixes tokens where attention does not."""
+    return str(design["mixer"]["class"]).partition(":")[2]
+
+
 def mixer_text(mixer: Json, source: Source, names: ModelNames) -> str:
     """Return the call that makes the mixer of a layer."""
     module, _, name = str(mixer["class"]).partition(":")

@@ -10,6 +10,7 @@ from scaffold.archon.codegen.block import block_class
 from scaffold.archon.codegen.class_body import model_value
 from scaffold.archon.codegen.embedding import embedding_setup, embedding_steps
 from scaffold.archon.codegen.head import head_setup, logits_steps
+from scaffold.archon.codegen.mixer import mixer_class
 from scaffold.archon.codegen.mla import mla_class
 from scaffold.archon.codegen.names import ModelNames
 from scaffold.archon.codegen.source import Source, class_text, function_text
@@ -38,7 +39,10 @@ def _file_doc(design: Json, names: ModelNames) -> str:
         branch = "a gated feed-forward" if design["mlp"].get("gated", True) else branch
     attention = design["attention"]
     heads = "latent" if attention.get("kind") == "mla" else "grouped"
-    lines = [f"{names.prefix}: a decoder with {heads} queries and {branch}."]
+    queries = f"{heads} queries and"
+    if design.get("mixer"):
+        queries = f"{heads} queries, transformers' {mixer_class(design)} in other layers, and"
+    lines = [f"{names.prefix}: a decoder with {queries} {branch}."]
     rows: Sequence[Json] = design.get("unknown") or []
     # What a variation of the config asks for is refused, so the model is right without it.
     unknown = [each for each in rows if not each.get("variation")]

@@ -190,6 +190,69 @@ def qwen3() -> Json:
     }
 
 
+def lfm2() -> Json:
+    """A hybrid: some layers attend, the others run a convolution of transformers."""
+    base = qwen3()
+    attends = "kind == 'full_attention' for kind in hf_config.layer_types"
+    convolves = "kind != 'full_attention' for kind in hf_config.layer_types"
+    kinds = "tuple[bool, ...]"
+    common = common_args(
+        eps="norm_eps",
+        head_dim="hf_config.hidden_size // hf_config.num_attention_heads",
+    )
+    steps = [
+        {**step, "call": ["attention", "mixer"]} if step.get("call") == "attention" else step
+        for step in LLAMA_STEPS
+    ]
+    names = {
+        **LLAMA_NAMES,
+        "layers.{}.attention.wo.weight": "model.layers.{}.self_attn.out_proj.weight",
+        "layers.{}.attention.q_norm.weight": "model.layers.{}.self_attn.q_layernorm.weight",
+        "layers.{}.attention.k_norm.weight": "model.layers.{}.self_attn.k_layernorm.weight",
+        "layers.{}.attention_norm.weight": "model.layers.{}.operator_norm.weight",
+        "layers.{}.ffn_norm.weight": "model.layers.{}.ffn_norm.weight",
+        "norm.weight": "model.embedding_norm.weight",
+    }
+    names |= {
+        f"layers.{{}}.feed_forward.w{n}.weight": f"model.layers.{{}}.feed_forward.w{n}.weight"
+        for n in (1, 2, 3)
+    }
+    names |= {
+        f"layers.{{}}.mixer.inner.{n}.weight": f"model.layers.{{}}.conv.{n}.weight"
+        for n in ("conv", "in_proj", "out_proj")
+    }
+    modules = [
+        {**module, "when": layer_arg("has_attention")} if module["kind"] == "attention" else module
+        for module in base["block"]["modules"]
+    ]
+    mixer = {"name": "mixer", "kind": "mixer", "when": layer_arg("has_mixer")}
+    norms = {key: rms(arg("head_dim"), over="head") for key in ("q_norm", "k_norm")}
+    return {
+        **base,
+        "model_type": "lfm2",
+        "class_prefix": "Lfm2",
+        "source": source_of("lfm2", "Lfm2"),
+        "args": [
+            *common,
+            field("has_attention", kinds, [False, True], f"tuple({attends})", "Attends."),
+            field("has_mixer", kinds, [True, False], f"tuple({convolves})", "Convolves."),
+        ],
+        "block": {"modules": [*modules, mixer], "variants": [{"steps": steps}]},
+        "attention": gqa(**norms),
+        "mixer": {
+            "class": "transformers.models.lfm2.modeling_lfm2:Lfm2ShortConv",
+            "by_layer": True,
+        },
+        "mlp": {"gated": True, "activation": "silu", "hidden_dim": arg("hidden_dim")},
+        "weights": [*renames(names), TIED],
+        "tiny": {
+            **{key: value for key, value in TINY.items() if key != "head_dim"},
+            "layer_types": ["conv", "full_attention", "conv"],
+            "block_auto_adjust_ff_dim": False,
+        },
+    }
+
+
 def gemma2() -> Json:
     """Softcaps, norms before and after, windows, a factor on the embedding, offsets of norms."""
 

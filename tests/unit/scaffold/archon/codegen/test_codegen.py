@@ -21,6 +21,7 @@ from tests.unit.scaffold.archon.codegen import designs
 ROOT = Path(__file__).parents[5]
 DESIGNS = {
     "qwen3": designs.qwen3(),
+    "lfm2": designs.lfm2(),
     "gemma2": designs.gemma2(),
     "gpt_neox": designs.gpt_neox(),
     "mixtral": designs.mixtral(),
@@ -161,6 +162,16 @@ def test_a_plain_model_reads_plainly() -> None:
     assert "q = apply_rotary(self.q_norm(q), rope)\n" in text
     for absent in ("softcap", "gate:", "Identity", "def _embed", "def _logits", "has_rope"):
         assert absent not in text
+
+
+def test_layers_of_a_hybrid_attend_or_run_a_mixer_of_transformers() -> None:
+    files = write_model(DESIGNS["lfm2"])
+    text = files["model/model.py"]
+    assert "from transformers.models.lfm2.modeling_lfm2 import Lfm2ShortConv\n" in text
+    assert "SequenceMixer(Lfm2ShortConv, args.mixer_config, layer_id)" in text
+    assert "mixed = self.mixer if self.attention is None else self.attention\n" in text
+    assert "h = x + mixed(self.attention_norm(x), rope, packing)\n" in text
+    assert '"mixer_config": hf_config,\n' in files["model/args.py"]
 
 
 def test_what_is_unknown_stands_in_the_file() -> None:
