@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from transformers import PretrainedConfig
+from transformers import PretrainedConfig, configuration_utils
 
 from archon_probe.measure import tiny
 from archon_probe.measure.random_weights import build_model
@@ -30,6 +30,9 @@ UNREAD = (
 ACTIVATIONS = ("gelu", "relu", "silu", "gelu_pytorch_tanh")
 GUARDS = 1e-5  # smaller floats only keep a divisor from zero
 LAYER_TYPES = ("full_attention", "sliding_attention", "chunked_attention")
+FEED_FORWARD_TYPES = ("dense", "sparse")
+# transformers before 5.4 has no such list.
+KNOWN_TYPES = getattr(configuration_utils, "ALLOWED_LAYER_TYPES", LAYER_TYPES)
 
 # Other values of numbers, by canonical name; the first pattern that matches gives them.
 NUMBERS: tuple[tuple[str, tuple[Any, ...]], ...] = (
@@ -417,7 +420,9 @@ def _lists(config: PretrainedConfig, name: str, value: list[Any]) -> list[list[A
 
 def _kind_lists(config: PretrainedConfig, value: list[str]) -> list[list[str]]:
     """Return lists of one kind only and of each kind with each other, in turn."""
-    known = LAYER_TYPES if value[0].endswith("_attention") else ("dense", "sparse")
+    known = FEED_FORWARD_TYPES
+    if not set(value) & set(known):
+        known = [k for k in dict.fromkeys((*LAYER_TYPES, *KNOWN_TYPES)) if k not in known]
     text = tiny.modeling_source(config) + tiny.config_source(config)
     kinds = [k for k in dict.fromkeys([*known, *value]) if k in value or f'"{k}"' in text]
     pure = [[k] * len(value) for k in kinds]
