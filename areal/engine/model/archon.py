@@ -29,6 +29,7 @@ from areal.experimental.models.archon.activation_checkpoint import (
 from areal.experimental.models.archon.base import BaseArchonModel
 from areal.experimental.models.archon.compile import apply_compile
 from areal.experimental.models.archon.layers.rope import RopeArgs
+from areal.experimental.models.archon.parallel import sum_tied_gradients
 from areal.experimental.models.archon.parallel_dims import ArchonParallelDims
 from areal.experimental.models.archon.state_dict import (
     hub_tensors,
@@ -163,6 +164,10 @@ class ArchonCausalLM(CausalLM):
     def count(self, num_micro_batches: int) -> int:
         pipeline = self._pipeline
         return num_micro_batches if pipeline is None else pipeline.count(num_micro_batches)
+
+    def finish_gradients(self) -> None:
+        if self._pipeline is not None:
+            sum_tied_gradients(self._pipeline.parts, self._pipeline.group)
 
     def from_last_layers(self, value: T) -> T:
         return value if self._pipeline is None else self._pipeline.from_last(value)

@@ -151,6 +151,9 @@ class CausalLM(ABC):
         """Return how many micro-batches ``run`` takes where so many are there."""
         return num_micro_batches
 
+    def finish_gradients(self) -> None:  # noqa: B027  (most models have nothing to do)
+        """Complete the gradients of a step, which are clipped next."""
+
     def from_last_layers(self, value: T) -> T:
         """Return what was passed by a process that has the last layers, and so the logits."""
         return value

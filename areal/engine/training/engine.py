@@ -267,6 +267,7 @@ class PackedTrainEngine(TrainEngine):
         """Clip and apply the gradients; a non-finite norm changes nothing and is told."""
         optimizer, settings = self._require_optimizer(), self.config.optimizer
         assert settings is not None
+        self.lm.finish_gradients()
         parameters = [parameter for _, parameter in self.lm.named_parameters()]
         pp_group = None if self._place is None else self._place.dims.get_group("pp")
         norm = float(clip_grad_norm(parameters, settings.gradient_clipping, pp_group))

@@ -51,6 +51,10 @@ BIASED = {
 DYNAMIC = {"dim": 8, "kind": "dynamic", "max_position_embeddings": 8, "scaling": {"factor": 4.0}}
 
 
+# The first and the last stage are on one process.
+MIRRORED = {"fields": {"n_layers": 4}, "schedule": "ZBVZeroBubble"}
+
+
 def zoo(name, dims, *features, fields=None, **options):
     config = {"features": features, **(fields or {})}
     return {"model_type": "zoo", "mode": name, "dims": dims, "config": config, **options}
@@ -81,9 +85,7 @@ def committed(which, models=ARCHON_MODELS):
         args_class = get_model_spec(model_type).model_args_class
         has_experts = any(field.name == "moe_args" for field in dataclasses.fields(args_class))
         for mode, dims in MODES[which] + (EXPERT_MODES[which] if has_experts else ()):
-            # The first stage of a pipeline has the embedding, and the last one the head.
-            config = {"tie_word_embeddings": False} if "pp" in dims else {}
-            cases.append({"model_type": model_type, "mode": mode, "dims": dims, "config": config})
+            cases.append({"model_type": model_type, "mode": mode, "dims": dims})
     return cases
 
 
@@ -106,8 +108,10 @@ ZOO_CASES = {
         zoo("pp normed", {"pp": 2}, *NORMED),
         zoo("pp alibi", {"pp": 2}, *ALIBI, schedule="GPipe"),
         zoo("pp critic", {"pp": 2}, is_critic=True),
+        zoo("pp tied", {"pp": 2}, "tied"),
+        zoo("pp tied and mirrored", {"pp": 2}, "tied", **MIRRORED),
         zoo("pp interleaved", {"pp": 2}, fields={"n_layers": 4}, schedule="Interleaved1F1B"),
-        zoo("pp mirrored", {"pp": 2}, fields={"n_layers": 4}, schedule="ZBVZeroBubble"),
+        zoo("pp mirrored", {"pp": 2}, **MIRRORED),
         zoo("tp shared experts", {"tp": 2}, fields={"moe": SHARED}),
         zoo("tp biased experts", {"tp": 2}, fields={"moe": BIASED}),
         zoo("ep shared experts", {"ep": 2}, fields={"moe": SHARED}),
@@ -125,6 +129,8 @@ ZOO_CASES = {
         zoo("cp+tp alibi", {"cp": 2, "tp": 2}, *ALIBI),
         zoo("cp+tp normed", {"cp": 2, "tp": 2}, *NORMED),
         zoo("pp", {"pp": 4}),
+        zoo("pp+tp tied", {"pp": 2, "tp": 2}, "tied"),
+        zoo("fsdp+pp tied", {"pp": 2}, "tied"),
         zoo("fsdp+pp interleaved", {"pp": 2}, fields={"n_layers": 4}, schedule="Interleaved1F1B"),
         zoo("fsdp+ep", {"ep": 2}, fields={"moe": SHARED}),
         zoo("ep", {"ep": 4}, fields={"moe": BIASED}),
