@@ -166,7 +166,8 @@ def prove_model(request: Request) -> dict[str, Any]:
         proof["parallel"] = measure_split(request)
     if request.get("test") and proof["ok"]:
         stage("running the test that was written")
-        proof["test"] = run_staged_test(Path(request["test"]))
+        staged = (request["package"], request["overlay"]) if request.get("overlay") else ()
+        proof["test"] = run_staged_test(Path(request["test"]), *staged)
         proof["problems"] = [f"its test: {row}" for row in proof["test"]["failures"]]
         proof["ok"] = not proof["problems"]
     return proof

@@ -170,7 +170,7 @@ def run_case(case: Case, subject: Subject) -> dict[str, Any]:
     dp_rank = dims.get_mesh("dp").get_local_rank()
     model = build(subject)
     per_process = MICROBATCHES if dims.pp_enabled else 1
-    seeds = range(dims.dp_shard * per_process)
+    seeds = range(dims.get_mesh("dp").size() * per_process)
     rows = [Row.draw(model.model_args.vocab_size, seed) for seed in seeds]
     expected = expect(subject, rows)
     own = slice(dp_rank * per_process, (dp_rank + 1) * per_process)
