@@ -102,6 +102,8 @@ ZOO_CASES = {
         zoo("hsdp tied", {"dp_replicate": 2}, "tied"),
         zoo("cp normed", {"cp": 2}, *NORMED),
         zoo("cp alibi", {"cp": 2}, *ALIBI),
+        zoo("tp one normed head", {"tp": 2}, *NORMED, fields={"n_kv_heads": 1}),
+        zoo("tp one head with norms", {"tp": 2}, *ALIBI, fields={"n_kv_heads": 1}),
         zoo("tp one key-value head", {"tp": 2}, "bias", fields={"n_kv_heads": 1}),
         zoo("cp one key-value head", {"cp": 2}, fields={"n_kv_heads": 1}),
         zoo("cp dynamic rope", {"cp": 2}, fields={"rope": DYNAMIC}),
@@ -122,6 +124,8 @@ ZOO_CASES = {
     ],
     4: [
         zoo("tp", {"tp": 4}, *NORMED),
+        zoo("tp shared normed heads", {"tp": 4}, *NORMED, fields={"n_kv_heads": 2}),
+        zoo("tp shared heads with norms of their own", {"tp": 4}, *ALIBI, fields={"n_kv_heads": 2}),
         zoo("tp shared heads", {"tp": 4}, "bias", fields={"n_kv_heads": 2}),
         zoo("cp repeated heads", {"cp": 4}, fields={"n_kv_heads": 2}),
         zoo("cp+tp one key-value head", {"cp": 2, "tp": 2}, fields={"n_kv_heads": 1}),
