@@ -63,7 +63,7 @@ def add_model(
     if made is not None:
         return _nothing_to_do(report, target, request, made, how, options)
     work = ModelWork(target, how, log)
-    design = work.derive(source, request.answers)
+    design = work.derive(source, request.answers, request.names["parts"])
     request = measured(request, design)
     drawn = work.draw(request, source, design, options)
     report.warnings += drawn.warnings

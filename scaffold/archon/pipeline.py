@@ -9,10 +9,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
+from scaffold.archon.codegen.names import ARCHON
 from scaffold.archon.probe import probe
 from scaffold.archon.render import with_written
 from scaffold.archon.source import ModelSource
-from scaffold.archon.staging import check_shared_parts, stage_files
+from scaffold.archon.staging import check_bases, check_shared_parts, stage_files
 from scaffold.edit import shapes
 from scaffold.errors import ScaffoldError
 from scaffold.target.target import Target
@@ -106,10 +107,24 @@ class ModelWork:
         self.has_proof = not how.skip_proof
         self.log = log
 
-    def derive(self, source: ModelSource, answers: Mapping[str, Any]) -> dict[str, Any]:
-        """Measure the model of transformers, in the target's interpreter."""
+    def derive(
+        self, source: ModelSource, answers: Mapping[str, Any], parts: str = ""
+    ) -> dict[str, Any]:
+        """Measure the model of transformers, in the target's interpreter.
+
+        Args:
+            source: The model.
+            answers: To the kind's questions.
+            parts: Dotted name of the package of shared parts, where the model is to be written:
+                what it will need there is checked first, as measuring takes long.
+        """
+        asked = _asked(source, answers)
+        if parts:
+            check_bases(self.target.root, parts)
+            # Parts that come along are not there yet, and import the package around them.
+            asked["needs"] = f"{ARCHON}.decoder" if parts == ARCHON else ARCHON
         self.log(f"measuring {source.model_type} with {self.python.describe()}")
-        found = self._probe("derive", _asked(source, answers))
+        found = self._probe("derive", asked)
         return {**cast("dict[str, Any]", found["design"]), "versions": found["versions"]}
 
     def render(

@@ -8,9 +8,12 @@ from dataclasses import replace
 from typing import Any
 
 from scaffold.archon.codegen import write_model
+from scaffold.archon.codegen.names import ARCHON
+from scaffold.archon.shared_parts import shared_modules
 from scaffold.errors import TemplateError
 from scaffold.templating.names import pascal
 from scaffold.templating.request import Request
+from scaffold.templating.spec import SUPPORT, FileRule
 
 SUFFIX = ".jinja"
 
@@ -45,8 +48,15 @@ def with_written(
         raise TemplateError(
             f"{style.name}/template.toml lists no file {unlisted[0]!r}", code="template_invalid"
         )
-    kept = tuple(rule for rule in rules if rule.source in sources)
-    return replace(request, styles=(replace(style, files=kept),)), sources
+    kept = [rule for rule in rules if rule.source in sources]
+    parts = request.names["parts"]
+    if parts != ARCHON:
+        # A target whose `areal` is not ours: what the model imports of ours comes along.
+        for path, text in shared_modules(texts, parts).items():
+            sources[f"{SUPPORT}/{path}"] = text.encode()
+            place = f"{parts.replace('.', '/')}/{path}"
+            kept.append(FileRule(f"{SUPPORT}/{path}", place, SUPPORT))
+    return replace(request, styles=(replace(style, files=tuple(kept)),)), sources
 
 
 def named_design(request: Request, design: Mapping[str, Any]) -> dict[str, Any]:
@@ -64,6 +74,9 @@ def named_design(request: Request, design: Mapping[str, Any]) -> dict[str, Any]:
         "module": names["module"],
         "spec_name": f"{names['upper']}_SPEC",
         "registered": names["registered"],
+        "parts": names["parts"],
+        # Where a registry imports specs, importing one has to register it.
+        "registers_itself": any(rule.shape == "import" for rule in request.rules),
         # A model of several senses has a model_type of its own, and its language model another.
         "composite": "" if asked == design["model_type"] else asked,
     }

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
+from scaffold.archon.codegen.names import ARCHON
+from scaffold.archon.shared_parts import THEIRS
 from scaffold.errors import TargetError
 from scaffold.syntax import parse
 
@@ -40,6 +42,32 @@ def stage_files(files: Iterable[RenderedFile], inside: str, folder: Path) -> Pat
     return test
 
 
+def check_bases(root: Path, parts: str) -> None:
+    """Refuse a checkout that lacks what written models extend or call, before anything is measured.
+
+    Args:
+        root: The target's folder.
+        parts: Dotted name of the package of shared parts; nothing is checked where it is our own.
+
+    Raises:
+        TargetError: A module, or a name in one, is not there.
+    """
+    if parts == ARCHON:
+        return
+    missing = [
+        f"{module}.{name}"
+        for module, names in THEIRS.items()
+        for name in names
+        if not _has(root, module, name)
+    ]
+    if missing:
+        raise TargetError(
+            f"{root} lacks what Archon models of AReaL extend or call: {_some(missing)}",
+            code="target_lacks",
+            hint="update the checkout to a release whose archon package has these names",
+        )
+
+
 def check_shared_parts(root: Path, package: str, texts: Mapping[str, bytes]) -> None:
     """Refuse a target that lacks what the written files import from it.
 
@@ -62,13 +90,16 @@ def check_shared_parts(root: Path, package: str, texts: Mapping[str, bytes]) -> 
         if name.partition(".")[0] == package and name not in own and not _has(root, name, member)
     ]
     if missing:
-        more = f" and {len(missing) - 3} more" if len(missing) > 3 else ""
         raise TargetError(
-            f"{root} lacks the shared parts that Archon models import: "
-            f"{', '.join(missing[:3])}{more}",
+            f"{root} lacks the shared parts that Archon models import: {_some(missing)}",
             code="target_lacks",
             hint="copy areal/experimental/models/archon of this release into the repository first",
         )
+
+
+def _some(names: Sequence[str]) -> str:
+    more = f" and {len(names) - 3} more" if len(names) > 3 else ""
+    return ", ".join(names[:3]) + more
 
 
 def _imports(path: str, text: bytes) -> Iterator[tuple[str, str]]:

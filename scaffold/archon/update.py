@@ -69,7 +69,8 @@ def update_model(
         What is written, and warnings.
     """
     work = ModelWork(target, ModelOptions(), lambda line: None)
-    design = work.derive(source_of(dict(request.answers)), request.answers)
+    source = source_of(dict(request.answers))
+    design = work.derive(source, request.answers, request.names["parts"])
     asked = measured(request, design)
     tried = _attempt(work, unit, asked, design, options, earlier)
     wrong = refusals_found(tried.proof)

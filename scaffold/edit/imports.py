@@ -340,12 +340,19 @@ def _header_end(raw: bytes) -> int:
 
 
 def _insertion(script: Script, place: _Place) -> Splice:
-    remark = _remark(script, place.near)
+    remark = _remark(script, _alike(script.entry.key, place.near))
     line = place.indent + text_to_add(script.entry).encode() + remark + b"\n"
     if place.rows:
         return insert_row(script.raw, place.rows, place.index, line, 0)
     lines = b"\n" * place.blank_above + line + b"\n" * place.blank_below
     return insert_lines(script.raw, place.offset, lines)
+
+
+def _alike(key: str, near: Sequence[Import]) -> Sequence[Import]:
+    """Return the siblings that import the same name under another, where the key does so."""
+    name, _, renamed = key.partition(" as ")
+    rows = [each for each in near if any(a.asname and a.name == name for a in each.node.names)]
+    return rows if renamed and rows else near
 
 
 def _remark(script: Script, near: Sequence[Import]) -> bytes:

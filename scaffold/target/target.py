@@ -101,7 +101,10 @@ class Target:
                 f"{self.root} has no registry for the kind {kind.name!r}",
                 code="target_invalid",
                 hint="such models go where areal/experimental/models/archon/__init__.py has the "
-                "table ARCHON_MODELS, or imports the specs: --target names the repository",
+                "table ARCHON_MODELS, or imports the specs: --target names the repository. A "
+                "project of your own says in pyproject.toml where it has such a table, under "
+                "[tool.scaffold.registries] for this tool and under "
+                '[project.entry-points."areal.archon_models"] for areal',
             )
         raise TargetError(
             f"{self.root} has no registry for the kind {kind.name!r}",

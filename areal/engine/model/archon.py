@@ -16,7 +16,14 @@ from torch import Tensor, nn
 from areal.api.cli_args import ArchonEngineConfig
 from areal.api.errors import ConfigError
 from areal.engine.model.attention import AttentionPlan
-from areal.engine.model.causal_lm import UNLIMITED, CausalLM, PackedInputs, ProcessLogits, T
+from areal.engine.model.causal_lm import (
+    UNLIMITED,
+    CausalLM,
+    HeadInputs,
+    PackedInputs,
+    ProcessLogits,
+    T,
+)
 from areal.engine.model.checkpoint import copied
 from areal.engine.model.pipeline import Pipeline
 from areal.engine.model.shared_row import SharedRow
@@ -28,7 +35,9 @@ from areal.experimental.models.archon.activation_checkpoint import (
 )
 from areal.experimental.models.archon.base import BaseArchonModel
 from areal.experimental.models.archon.compile import apply_compile
+from areal.experimental.models.archon.decoder import BaseDecoder
 from areal.experimental.models.archon.layers.rope import RopeArgs
+from areal.experimental.models.archon.parallel import sum_tied_gradients
 from areal.experimental.models.archon.parallel_dims import ArchonParallelDims
 from areal.experimental.models.archon.state_dict import (
     hub_tensors,
@@ -91,16 +100,38 @@ class ArchonCausalLM(CausalLM):
     ) -> Tensor:
         if self.dims is not None:
             return self._shared_logits(tokens_T, positions_T, lengths, keep_N, self.dims)
+        out = self._forward(tokens_T, positions_T, lengths, plan, keep_N)
+        return out if keep_N is not None else out[0]
+
+    def packed_head_inputs(self, batch: PackedInputs) -> HeadInputs | None:
+        module: Any = self.module
+        is_decoder = isinstance(module, BaseDecoder) and not self.args.is_critic
+        # Where processes share the head, its parameters are only whole while the model runs.
+        if self.dims is not None or not is_decoder:
+            return None
+        row = (batch.tokens_T, batch.positions_T, batch.lengths, None, batch.keep_N)
+        hidden_ND = self._forward(*row, without_head=True)
+        return HeadInputs(hidden_ND, module.logits, tuple(module.output.parameters()))
+
+    def _forward(
+        self,
+        tokens_T: Tensor,
+        positions_T: Tensor,
+        lengths: Sequence[int],
+        plan: AttentionPlan | None,
+        keep_N: Tensor | None,
+        **options: Any,
+    ) -> Tensor:
         ends_B1 = torch.tensor([0, *lengths]).cumsum(0, dtype=torch.int32)
-        out = self.module(
+        return self.module(
             tokens_T[None],
             positions_T[None],
             ends_B1.to(tokens_T.device),
             max(lengths),
             logits_to_keep=keep_N,
             attention_plan=plan,
+            **options,
         )
-        return out if keep_N is not None else out[0]
 
     def wrap(
         self, dims: ArchonParallelDims | None, reduce_dtype: torch.dtype, cpu_offload: bool
@@ -145,10 +176,14 @@ class ArchonCausalLM(CausalLM):
         )
 
     def run(
-        self, batches: Sequence[PackedInputs], process: ProcessLogits, forward_only: bool
+        self,
+        batches: Sequence[PackedInputs],
+        process: ProcessLogits,
+        forward_only: bool,
+        chunk_size: int | None = None,
     ) -> None:
         if self._pipeline is None or self.dims is None:
-            super().run(batches, process, forward_only)
+            super().run(batches, process, forward_only, chunk_size)
             return
         dims = self.dims
         longest = max(len(batch.tokens_T) for batch in batches)
@@ -163,6 +198,10 @@ class ArchonCausalLM(CausalLM):
     def count(self, num_micro_batches: int) -> int:
         pipeline = self._pipeline
         return num_micro_batches if pipeline is None else pipeline.count(num_micro_batches)
+
+    def finish_gradients(self) -> None:
+        if self._pipeline is not None:
+            sum_tied_gradients(self._pipeline.parts, self._pipeline.group)
 
     def from_last_layers(self, value: T) -> T:
         return value if self._pipeline is None else self._pipeline.from_last(value)

@@ -41,8 +41,29 @@ if TYPE_CHECKING:
 UNLIMITED = 1 << 30
 
 T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class HeadInputs:
+    """What a head makes logits [N, V] of, in the place of these.
+
+    Args:
+        hidden_ND: Normed hidden states.
+        head: Gives the logits of some of them.
+        parameters: The head's.
+    """
+
+    hidden_ND: Tensor
+    head: Callable[[Tensor], Tensor]
+    parameters: tuple[nn.Parameter, ...]
+
+    def sum(self) -> Tensor:
+        """Return a number that depends on the model, for a loss of nothing."""
+        return self.hidden_ND.sum()
+
+
 # Takes the number of a micro-batch and its logits [N, V].
-ProcessLogits = Callable[[int, Tensor], Tensor | None]
+ProcessLogits = Callable[[int, Any], Tensor | None]
 
 
 @dataclass(frozen=True)
@@ -122,6 +143,10 @@ class CausalLM(ABC):
         """Return the logits [N, V] of what a packed batch keeps."""
         return self.logits(batch.tokens_T, batch.positions_T, batch.lengths, plan, batch.keep_N)
 
+    def packed_head_inputs(self, batch: PackedInputs) -> HeadInputs | None:
+        """Return what the head takes of what a packed batch keeps; None where it is not apart."""
+        return None
+
     @abstractmethod
     def require_plans(self) -> None:
         """Refuse a model that plans cannot steer; the embedded engine needs one that they can.
@@ -131,7 +156,11 @@ class CausalLM(ABC):
         """
 
     def run(
-        self, batches: Sequence[PackedInputs], process: ProcessLogits, forward_only: bool
+        self,
+        batches: Sequence[PackedInputs],
+        process: ProcessLogits,
+        forward_only: bool,
+        chunk_size: int | None = None,
     ) -> None:
         """Run micro-batches forward, and backward from the losses that ``process`` returns.
 
@@ -140,16 +169,23 @@ class CausalLM(ABC):
             process: Takes the number of a micro-batch and its logits [N, V]; processes without the
                 last layers do not call it.
             forward_only: Makes no gradients; ``process`` may return None.
+            chunk_size: Tokens whose logits may be in memory at once: of more, ``process`` gets
+                ``HeadInputs`` where the head is apart. None for logits always.
         """
         for number, batch in enumerate(batches):
             with torch.set_grad_enabled(not forward_only):
-                loss = process(number, self.packed_logits(batch))
+                is_long = chunk_size is not None and len(batch.keep_N) > chunk_size
+                inputs = self.packed_head_inputs(batch) if is_long else None
+                loss = process(number, self.packed_logits(batch) if inputs is None else inputs)
             if not forward_only and loss is not None:
                 loss.backward()
 
     def count(self, num_micro_batches: int) -> int:
         """Return how many micro-batches ``run`` takes where so many are there."""
         return num_micro_batches
+
+    def finish_gradients(self) -> None:  # noqa: B027  (most models have nothing to do)
+        """Complete the gradients of a step, which are clipped next."""
 
     def from_last_layers(self, value: T) -> T:
         """Return what was passed by a process that has the last layers, and so the logits."""

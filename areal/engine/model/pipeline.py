@@ -41,7 +41,7 @@ class Pipeline:
         last: The place in ``group`` of the process with the last stage.
 
     Raises:
-        ConfigError: The embedding and the head are one parameter, or the layers do not fit.
+        ConfigError: The layers do not fit.
     """
 
     def __init__(

@@ -25,7 +25,7 @@ from areal.api.io_struct import FinetuneSpec, SaveLoadMeta, WeightUpdateMeta
 from areal.engine.loading.huggingface import as_causal_lm, load_model, make_model
 from areal.engine.loading.lora import load_with_adapter
 from areal.engine.loading.suitability import apart_logits, check_equal
-from areal.engine.model.causal_lm import CausalLM, PackedInputs, T
+from areal.engine.model.causal_lm import CausalLM, HeadInputs, PackedInputs, T
 from areal.engine.model.checkpoint import (
     atomic_folder,
     load_training_state,
@@ -53,7 +53,7 @@ from areal.utils.data import (
     unpack_sequence,
 )
 from areal.utils.data.containers import MULTI_MODAL_PREFIX
-from areal.utils.functional import gather_logprobs_entropy
+from areal.utils.functional import gather_logprobs_entropy, head_logprobs_entropy
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
@@ -267,6 +267,7 @@ class PackedTrainEngine(TrainEngine):
         """Clip and apply the gradients; a non-finite norm changes nothing and is told."""
         optimizer, settings = self._require_optimizer(), self.config.optimizer
         assert settings is not None
+        self.lm.finish_gradients()
         parameters = [parameter for _, parameter in self.lm.named_parameters()]
         pp_group = None if self._place is None else self._place.dims.get_group("pp")
         norm = float(clip_grad_norm(parameters, settings.gradient_clipping, pp_group))
@@ -310,15 +311,25 @@ class PackedTrainEngine(TrainEngine):
         Where other processes have more micro-batches, this one computes nothing as often as it
         takes. Where layers are shared out, only processes with the last ones call the function.
         """
+        self._run(mb_list, process_output_fn, forward_only)
+
+    def _run(
+        self,
+        mb_list: MicroBatchList,
+        process_output_fn: Callable[[Any, dict[str, Any]], Tensor | None],
+        forward_only: bool = False,
+        chunk_size: int | None = None,
+    ) -> None:
+        """Do the same; with a size of chunks the function may get ``HeadInputs`` of longer ones."""
         mbs = [item.mb for item in mb_list]
         count = self.lm.count(largest_over(self._data_group, len(mbs)))
         batches = [self._inputs(mb, _kept_positions(mb)) for mb in mbs]
         batches += [self._inputs(*_idle(self.device))] * (count - len(mbs))
 
-        def process(number: int, logits: Tensor) -> Tensor | None:
+        def process(number: int, logits: Any) -> Tensor | None:
             return process_output_fn(logits, mbs[number]) if number < len(mbs) else logits.sum()
 
-        self.lm.run(batches, process, forward_only)
+        self.lm.run(batches, process, forward_only, chunk_size)
 
     def from_last_layers(self, value: T) -> T:
         """Return what was passed by a process that has the last layers.
@@ -337,14 +348,14 @@ class PackedTrainEngine(TrainEngine):
         if not total:
             raise ValueError("no token of the batch carries loss; check loss_mask")
 
-        def weighted_loss(logits: Tensor, mb: dict[str, Any]) -> Tensor:
+        def weighted_loss(logits: Tensor | HeadInputs, mb: dict[str, Any]) -> Tensor:
             # Gradients are averaged over the processes, and their losses must add up.
             share = weights[id(mb)] * self.data_parallel_world_size / total
             loss = self._loss(logits, mb, loss_fn)
             # The mean over no token may be anything.
             return loss * share if share else logits.sum() * 0.0
 
-        self.forward_backward_batch(mb_list, weighted_loss)
+        self._run(mb_list, weighted_loss, chunk_size=self.config.logprobs_chunk_size)
         return self.optimizer_step()
 
     def eval_batch(
@@ -360,7 +371,7 @@ class PackedTrainEngine(TrainEngine):
             if weights[id(mb)]:
                 weighted.append(loss * weights[id(mb)])
 
-        self.forward_backward_batch(mb_list, note, forward_only=True)
+        self._run(mb_list, note, True, self.config.logprobs_chunk_size)
         value, total = torch.stack(weighted).sum(), sum(weights.values())
         if self._data_group is not None:
             number, total = self.sums_over_data(float(value), total)
@@ -392,7 +403,7 @@ class PackedTrainEngine(TrainEngine):
         def note(logits: Tensor, mb: dict[str, Any]) -> None:
             packed[id(mb)] = self._outputs(logits, mb)[0]
 
-        self.forward_backward_batch(mb_list, note, forward_only=True)
+        self._run(mb_list, note, True, self.config.logprobs_chunk_size)
         if not packed:
             mask_BL = mb_list.data.get("attention_mask", torch.zeros(0, 0))
             return torch.zeros(mask_BL.shape, device=self.device)
@@ -441,22 +452,27 @@ class PackedTrainEngine(TrainEngine):
         lm, pairs = self.lm, zip(sequences, inputs, strict=True)
         return [lm.see(tokens.tolist(), features) for tokens, features in pairs]
 
-    def _outputs(self, logits_NV: Tensor, mb: dict[str, Any]) -> tuple[Tensor, ...]:
+    def _outputs(self, logits_NV: Tensor | HeadInputs, mb: dict[str, Any]) -> tuple[Tensor, ...]:
         """Return log-probabilities and entropies, or a critic's values, [T], 0.0 at no loss."""
         keep_N = _kept_positions(mb)
         tokens_T = mb["input_ids"]
-        if self.config.is_critic:
-            outputs: tuple[Tensor, ...] = (logits_NV.squeeze(1).float(),)
-        else:
-            labels_N = tokens_T.roll(-1)[keep_N]
-            logprobs_N, entropy_N = gather_logprobs_entropy(
-                logits_NV, labels_N, self.config.temperature, self.config.logprobs_chunk_size
+        how = (tokens_T.roll(-1)[keep_N].long(), self.config.temperature)
+        how = (*how, self.config.logprobs_chunk_size)
+        if isinstance(logits_NV, HeadInputs):
+            inputs = logits_NV
+            logprobs_N, entropy_N = head_logprobs_entropy(
+                inputs.hidden_ND, inputs.head, inputs.parameters, *how
             )
+            outputs: tuple[Tensor, ...] = (logprobs_N, entropy_N.detach())
+        elif self.config.is_critic:
+            outputs = (logits_NV.squeeze(1).float(),)
+        else:
+            logprobs_N, entropy_N = gather_logprobs_entropy(logits_NV, *how)
             outputs = (logprobs_N, entropy_N.detach())
         zeros_T = torch.zeros(len(tokens_T), dtype=outputs[0].dtype, device=self.device)
         return tuple(zeros_T.index_put((keep_N,), each_N) for each_N in outputs)
 
-    def _loss(self, logits_NV: Tensor, mb: dict[str, Any], loss_fn: LossFn) -> Tensor:
+    def _loss(self, logits_NV: Tensor | HeadInputs, mb: dict[str, Any], loss_fn: LossFn) -> Tensor:
         return loss_fn(*self._outputs(logits_NV, mb), mb)
 
     def _require_optimizer(self) -> torch.optim.Optimizer:

@@ -12,7 +12,11 @@ from areal.utils.functional.gates import (
     sapo_gate,
 )
 from areal.utils.functional.kl import KL_ESTIMATORS, KLEstimator
-from areal.utils.functional.logprobs import gather_logprobs, gather_logprobs_entropy
+from areal.utils.functional.logprobs import (
+    gather_logprobs,
+    gather_logprobs_entropy,
+    head_logprobs_entropy,
+)
 from areal.utils.functional.normalization import (
     masked_group_mean,
     masked_group_std,
@@ -58,6 +62,7 @@ __all__ = [
     "gather_logprobs",
     "gather_logprobs_entropy",
     "generalized_advantages",
+    "head_logprobs_entropy",
     "importance_ratio",
     "m2_mask",
     "masked_group_mean",

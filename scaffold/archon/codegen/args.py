@@ -49,7 +49,7 @@ def args_file(design: Json, names: ModelNames) -> str:
     doc = f"What {names.prefix} is built from, in the words of its configuration."
     source.add(class_text(names.args, "BaseModelArgs", doc, parts, "@dataclass"))
     if design.get("refusals"):
-        source.use("areal.api.errors", "ConfigError")
+        source.use(names.errors, "ConfigError")
         source.add(_refusals_text(design["refusals"], names))
     return source.text()
 

@@ -21,6 +21,8 @@ class ModelNames:
         prefix: What its classes start with.
         spec: Name of its spec in ``spec.py``.
         composite: The model_type of a configuration of which this model's is the part for text.
+        parts: Dotted name of the package that holds the shared parts.
+        registers_itself: Whether importing its spec registers it, as no table names it.
     """
 
     model_type: str
@@ -29,16 +31,13 @@ class ModelNames:
     prefix: str
     spec: str
     composite: str = ""
+    parts: str = ARCHON
+    registers_itself: bool = False
 
     @property
     def model_types(self) -> tuple[str, ...]:
         """Every model_type whose configuration it is built from."""
         return tuple(sorted(filter(None, {self.model_type, self.composite})))
-
-    @property
-    def archon(self) -> str:
-        """Dotted name of the package that holds the shared parts."""
-        return self.module.rpartition(".")[0]
 
     @property
     def first_party(self) -> str:
@@ -67,7 +66,16 @@ class ModelNames:
 
     def shared(self, *parts: str) -> str:
         """Return the dotted name of a shared part."""
-        return ".".join([self.archon, *parts])
+        return ".".join([self.parts, *parts])
+
+    def contract(self, module: str) -> str:
+        """Return the dotted name of a module that every package with Archon models has."""
+        return f"{ARCHON}.{module}"
+
+    @property
+    def errors(self) -> str:
+        """Dotted name of the module that defines what a model raises."""
+        return "areal.api.errors" if self.parts == ARCHON else self.shared("errors")
 
     def own(self, *parts: str) -> str:
         """Return the dotted name of a module of the model itself."""
@@ -85,4 +93,6 @@ def names_of(design: Json) -> ModelNames:
         prefix=str(design["class_prefix"]),
         spec=str(design.get("spec_name") or f"{folder.upper()}_SPEC"),
         composite=str(design.get("composite") or ""),
+        parts=str(design.get("parts") or ARCHON),
+        registers_itself=bool(design.get("registers_itself")),
     )

@@ -32,8 +32,8 @@ def _exports(names: ModelNames) -> str:
 def spec_file(names: ModelNames) -> str:
     """Return ``spec.py``."""
     source = Source(f"What the trainer needs of {names.prefix}.", names.first_party, False)
-    source.use(names.shared("model_spec"), "ModelSpec")
-    source.use(names.shared("pipeline_parallel"), "pipeline_llm")
+    source.use(names.contract("model_spec"), "ModelSpec")
+    source.use(names.contract("pipeline_parallel"), "pipeline_llm")
     source.use(names.own("infra", "parallelize"), names.parallelize)
     source.use(names.own("model", "args"), names.args)
     source.use(names.own("model", "model"), names.model)
@@ -50,4 +50,7 @@ def spec_file(names: ModelNames) -> str:
     }
     body = "".join(f"    {name}={text},\n" for name, text in rows.items())
     source.add(f"{names.spec} = ModelSpec(\n{body})")
+    if names.registers_itself:
+        source.use(names.contract("model_spec"), "register_model_spec")
+        source.add(f"register_model_spec({names.spec})")
     return source.text()

@@ -19,7 +19,7 @@ def parallelize_file(design: Json, names: ModelNames) -> str:
     source.use("torch", "nn")
     source.use(names.shared("parallel"), *{style.partition("(")[0] for style in plan.values()})
     source.use(names.shared("parallel", "decoder"), "parallelize_decoder")
-    source.use(names.shared("parallel_dims"), "ArchonParallelDims")
+    source.use(names.contract("parallel_dims"), "ArchonParallelDims")
     rows = "".join(f'    "{name}": {style},\n' for name, style in plan.items())
     source.add(f"{PLAN_COMMENT}\nTP_PLAN = {{\n{rows}}}")
     signature = (

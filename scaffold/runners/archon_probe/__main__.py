@@ -6,6 +6,7 @@ stages that were reached, one JSON line for each.
 
 from __future__ import annotations
 
+import importlib
 import importlib.metadata
 import json
 import os
@@ -21,6 +22,9 @@ from archon_probe.stages import log_stages, stage
 
 SCHEMA = 1
 """The version of requests and results."""
+
+OLDEST_TRANSFORMERS = 5
+"""The oldest major version that is measured; 5.0.0 and 5.23.0 were tried."""
 
 NEEDED = ("numpy", "safetensors", "torch", "transformers")
 """The packages that probes import beside their own modules and the target's."""
@@ -78,6 +82,8 @@ def _failure(error: Exception) -> dict[str, str]:
 
 def derive_model(request: Request) -> dict[str, Any]:
     """Return the design of the model that a request names."""
+    check_transformers()
+    check_target(request.get("needs", ""))
     from archon_probe.design.derive import derive
     from archon_probe.measure.model_source import resolve
 
@@ -86,6 +92,46 @@ def derive_model(request: Request) -> dict[str, Any]:
     design = derive(config)
     design.setdefault("tiny", tiny_values(config))
     return {"design": design}
+
+
+def check_transformers() -> None:
+    """Refuse a transformers that is too old to be measured.
+
+    Raises:
+        ProbeError: It is older than 5.0, which moved rotary settings and the weights of experts.
+    """
+    version = _version("transformers")
+    if version and int(version.partition(".")[0]) < OLDEST_TRANSFORMERS:
+        raise ProbeError(
+            f"{sys.executable} has transformers {version}; models are measured on "
+            f"{OLDEST_TRANSFORMERS}.0 or later",
+            code="interpreter_lacks",
+            hint="install a later one there, or name another interpreter with --python EXE",
+        )
+
+
+def check_target(module: str) -> None:
+    """Refuse a target in which a written model could not be imported, before it is measured.
+
+    Args:
+        module: Dotted name of what it needs; "" for nothing.
+
+    Raises:
+        ProbeError: It cannot be imported, and why.
+    """
+    if not module:
+        return
+    stage("importing what the model will need")
+    try:
+        importlib.import_module(module)
+    # Importing a package of others may raise anything.
+    except Exception as error:
+        raise ProbeError(
+            f"{module}, which Archon models need, cannot be imported by {sys.executable}: "
+            f"{type(error).__name__}: {error}",
+            code="target_lacks",
+            hint="install what is missing there, or name another interpreter with --python EXE",
+        ) from error
 
 
 def tiny_values(config: Any) -> dict[str, Any]:
@@ -120,7 +166,8 @@ def prove_model(request: Request) -> dict[str, Any]:
         proof["parallel"] = measure_split(request)
     if request.get("test") and proof["ok"]:
         stage("running the test that was written")
-        proof["test"] = run_staged_test(Path(request["test"]))
+        staged = (request["package"], request["overlay"]) if request.get("overlay") else ()
+        proof["test"] = run_staged_test(Path(request["test"]), *staged)
         proof["problems"] = [f"its test: {row}" for row in proof["test"]["failures"]]
         proof["ok"] = not proof["problems"]
     return proof

@@ -6,7 +6,7 @@ import importlib
 from pathlib import Path
 
 
-def lay_over(package: str, folder: Path) -> None:
+def lay_over(package: str, folder: Path | str) -> None:
     """Put the modules of a folder before those of a package; all others stay as they are.
 
     Args:

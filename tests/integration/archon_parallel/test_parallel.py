@@ -51,6 +51,10 @@ BIASED = {
 DYNAMIC = {"dim": 8, "kind": "dynamic", "max_position_embeddings": 8, "scaling": {"factor": 4.0}}
 
 
+# The first and the last stage are on one process.
+MIRRORED = {"fields": {"n_layers": 4}, "schedule": "ZBVZeroBubble"}
+
+
 def zoo(name, dims, *features, fields=None, **options):
     config = {"features": features, **(fields or {})}
     return {"model_type": "zoo", "mode": name, "dims": dims, "config": config, **options}
@@ -81,9 +85,7 @@ def committed(which, models=ARCHON_MODELS):
         args_class = get_model_spec(model_type).model_args_class
         has_experts = any(field.name == "moe_args" for field in dataclasses.fields(args_class))
         for mode, dims in MODES[which] + (EXPERT_MODES[which] if has_experts else ()):
-            # The first stage of a pipeline has the embedding, and the last one the head.
-            config = {"tie_word_embeddings": False} if "pp" in dims else {}
-            cases.append({"model_type": model_type, "mode": mode, "dims": dims, "config": config})
+            cases.append({"model_type": model_type, "mode": mode, "dims": dims})
     return cases
 
 
@@ -97,8 +99,11 @@ ZOO_CASES = {
         zoo("tp selective", {"tp": 2}, options={"ac_config": {"mode": "selective"}}),
         zoo("fsdp tied", {}, "tied"),
         zoo("fsdp full", {}, options={"ac_config": {"mode": "full"}}),
+        zoo("hsdp tied", {"dp_replicate": 2}, "tied"),
         zoo("cp normed", {"cp": 2}, *NORMED),
         zoo("cp alibi", {"cp": 2}, *ALIBI),
+        zoo("tp one normed head", {"tp": 2}, *NORMED, fields={"n_kv_heads": 1}),
+        zoo("tp one head with norms", {"tp": 2}, *ALIBI, fields={"n_kv_heads": 1}),
         zoo("tp one key-value head", {"tp": 2}, "bias", fields={"n_kv_heads": 1}),
         zoo("cp one key-value head", {"cp": 2}, fields={"n_kv_heads": 1}),
         zoo("cp dynamic rope", {"cp": 2}, fields={"rope": DYNAMIC}),
@@ -106,8 +111,10 @@ ZOO_CASES = {
         zoo("pp normed", {"pp": 2}, *NORMED),
         zoo("pp alibi", {"pp": 2}, *ALIBI, schedule="GPipe"),
         zoo("pp critic", {"pp": 2}, is_critic=True),
+        zoo("pp tied", {"pp": 2}, "tied"),
+        zoo("pp tied and mirrored", {"pp": 2}, "tied", **MIRRORED),
         zoo("pp interleaved", {"pp": 2}, fields={"n_layers": 4}, schedule="Interleaved1F1B"),
-        zoo("pp mirrored", {"pp": 2}, fields={"n_layers": 4}, schedule="ZBVZeroBubble"),
+        zoo("pp mirrored", {"pp": 2}, **MIRRORED),
         zoo("tp shared experts", {"tp": 2}, fields={"moe": SHARED}),
         zoo("tp biased experts", {"tp": 2}, fields={"moe": BIASED}),
         zoo("ep shared experts", {"ep": 2}, fields={"moe": SHARED}),
@@ -117,6 +124,8 @@ ZOO_CASES = {
     ],
     4: [
         zoo("tp", {"tp": 4}, *NORMED),
+        zoo("tp shared normed heads", {"tp": 4}, *NORMED, fields={"n_kv_heads": 2}),
+        zoo("tp shared heads with norms of their own", {"tp": 4}, *ALIBI, fields={"n_kv_heads": 2}),
         zoo("tp shared heads", {"tp": 4}, "bias", fields={"n_kv_heads": 2}),
         zoo("cp repeated heads", {"cp": 4}, fields={"n_kv_heads": 2}),
         zoo("cp+tp one key-value head", {"cp": 2, "tp": 2}, fields={"n_kv_heads": 1}),
@@ -125,6 +134,13 @@ ZOO_CASES = {
         zoo("cp+tp alibi", {"cp": 2, "tp": 2}, *ALIBI),
         zoo("cp+tp normed", {"cp": 2, "tp": 2}, *NORMED),
         zoo("pp", {"pp": 4}),
+        zoo("pp+tp tied", {"pp": 2, "tp": 2}, "tied"),
+        zoo("hsdp", {"dp_replicate": 2}, *NORMED),
+        zoo("hsdp+tp", {"dp_replicate": 2, "tp": 2}, *ALIBI),
+        zoo("hsdp+cp", {"dp_replicate": 2, "cp": 2}),
+        zoo("hsdp+ep", {"dp_replicate": 2, "ep": 2}, fields={"moe": SHARED}),
+        zoo("hsdp+pp tied", {"dp_replicate": 2, "pp": 2}, "tied"),
+        zoo("fsdp+pp tied", {"pp": 2}, "tied"),
         zoo("fsdp+pp interleaved", {"pp": 2}, fields={"n_layers": 4}, schedule="Interleaved1F1B"),
         zoo("fsdp+ep", {"ep": 2}, fields={"moe": SHARED}),
         zoo("ep", {"ep": 4}, fields={"moe": BIASED}),

@@ -38,7 +38,7 @@ ON_TWO = [
     Case("fsdp:d2", "qwen3_moe"),
     Case("archon:t2", config=RECOMPUTED),
     Case("archon:c2"),
-    Case("archon:p2"),
+    Case("archon:p2", fields=TIED),
     Case("archon:d2e2", "qwen3_moe"),
     Case("fsdp:t2", config=CRITIC),
     Case("archon:p2", config=CRITIC),
@@ -57,12 +57,11 @@ REFUSED = {
     "opt fsdp:t2": "OPTForCausalLM has no tensor-parallel plan",
     "qwen3_moe fsdp:t2": "style moe_tp_experts",
     "qwen3 archon:d2e2": "the model has no experts",
-    "qwen3 archon:p2 tie_word_embeddings=True": "tied embeddings cannot be pipelined",
     "qwen3 archon:p2 pp_schedule=ZBVZeroBubble": "pp_schedule='ZBVZeroBubble' is not available",
 }
 MORE_ON_TWO += [Case("fsdp:t2", fields={"num_key_value_heads": 1})]
 MORE_ON_TWO += [Case("fsdp:t2", "opt"), Case("fsdp:t2", "qwen3_moe")]
-MORE_ON_TWO += [Case("archon:d2e2"), Case("archon:p2", fields=TIED)]
+MORE_ON_TWO += [Case("archon:d2e2"), Case("archon:p2")]
 MORE_ON_TWO += [Case("archon:p2", archon={"pp_schedule": "ZBVZeroBubble"})]
 MORE_ON_TWO += [Case("archon:p2", archon={"pp_schedule": name}) for name in ("1F1B", "GPipe")]
 MORE_ON_TWO += [Case("archon:p2", "qwen3_moe", config=RECOMPUTED, archon={"ac_mode": "full"})]

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
+import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -13,6 +15,7 @@ import pytest
 
 Run = Callable[..., Any]
 ARCHON = "areal/experimental/models/archon"
+LAYOUT = Path(__file__).parents[2] / "fixtures/layouts/archon"
 MODEL = f"{ARCHON}/tiny_llama"
 TEST = "tests/unit/experimental/archon/models/test_tiny_llama.py"
 PYTHON = ("--python", sys.executable)
@@ -119,3 +122,61 @@ def test_a_model_is_added_proven_and_taken_back(target: Path, scaffold: Run) -> 
     assert scaffold(target, *VERIFY).report["verdict"] == "ok"
     assert scaffold(target, "remove", "archon/tiny_llama").status == 0
     assert tree(target) == before
+
+
+@pytest.mark.heavy
+def test_a_model_is_proven_in_a_checkout_of_areal_and_its_test_passes_there(
+    tmp_path: Path, scaffold: Run
+) -> None:
+    root = tmp_path / "areal-checkout"
+    shutil.copytree(LAYOUT, root)
+    (root / "config").mkdir()
+    (root / "config/config.json").write_text(json.dumps(CONFIG))
+    before = tree(root)
+    added = scaffold(root, *ADD)
+    assert (added.status, added.report["proof"]["ok"]) == (0, True), added.text
+    assert added.report["proof"]["test"]["failures"] == []
+    code = (
+        "from areal.experimental.models.archon import get_model_spec\n"
+        "from areal.experimental.models.archon.base import BaseModelArgs, BaseStateDictAdapter\n"
+        "spec = get_model_spec('llama')\n"
+        "assert issubclass(spec.model_args_class, BaseModelArgs)\n"
+        "assert issubclass(spec.state_dict_adapter_class, BaseStateDictAdapter)\n"
+    )
+    for command in (["-c", code], ["-m", "pytest", "-q", "-p", "no:cacheprovider", "tests"]):
+        done = subprocess.run(
+            [sys.executable, *command],
+            cwd=root,
+            env={**os.environ, "PYTHONPATH": str(root), "OMP_NUM_THREADS": "1"},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
+    assert scaffold(root, "remove", "archon/tiny_llama").status == 0
+    assert tree(root) == before
+
+
+@pytest.mark.heavy
+def test_a_model_of_a_project_is_proven_there_and_trained_by_its_configuration(
+    tmp_path: Path, scaffold: Run
+) -> None:
+    assert scaffold(tmp_path, "new", "my_rl").status == 0
+    root = tmp_path / "my_rl"
+    (root / "config").mkdir()
+    (root / "config/config.json").write_text(json.dumps({**CONFIG, "model_type": "starcoder2"}))
+    added = scaffold(root, "add-archon-model", "config/config.json", *PYTHON, "--json")
+    assert (added.status, added.report["proof"]["ok"]) == (0, True), added.text
+    assert [row["file"] for row in added.report["registered"]] == ["my_rl/models/__init__.py"]
+    train = ["-m", "areal.trainer.cli", "train", "-c", "sft.yaml", "total_train_steps=1"]
+    train += ["actor.backend=archon:d1", "run.model.architecture=starcoder2"]
+    for command in (train, ["-m", "pytest", "-q", "-p", "no:cacheprovider", "tests"]):
+        done = subprocess.run(
+            [sys.executable, *command],
+            cwd=root,
+            env={**os.environ, "OMP_NUM_THREADS": "1"},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]

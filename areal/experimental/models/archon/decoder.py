@@ -46,6 +46,7 @@ class BaseDecoder(BaseArchonModel):
         *,
         logits_to_keep: Tensor | None = None,
         attention_plan: AttentionPlan | None = None,
+        without_head: bool = False,
     ) -> Tensor:
         refuse_tree_attention(tree_attn_meta)
         packing = Packing.of(positions, cu_seqlens, max_seqlen, attention_plan)
@@ -56,6 +57,8 @@ class BaseDecoder(BaseArchonModel):
         if (self.score if is_critic else self.output) is None:
             return h
         h = keep_tokens(self.norm(h), logits_to_keep)
+        if without_head:
+            return h
         return self.score(h) if is_critic else self.logits(h)
 
     def embed(self, tokens: Tensor, packing: Packing) -> Tensor:

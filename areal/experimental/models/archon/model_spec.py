@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import sys
+import tomllib
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import cache
+from importlib.metadata import EntryPoint, entry_points
+from pathlib import Path
 from typing import Any
 
 from areal.api.registry import import_from_string, nearest_names
@@ -29,6 +34,9 @@ class ModelSpec:
     supported_model_types: frozenset[str]
     pipelining_fn: Callable[..., Any] | None = None
 
+
+# Where a project names its own table of models, as `scaffold new` writes it.
+ENTRY_POINTS = "areal.archon_models"
 
 # Specs that were registered by hand, beside the table of the package.
 _REGISTERED: dict[str, ModelSpec] = {}
@@ -59,13 +67,16 @@ def register_model_spec(spec: ModelSpec) -> ModelSpec:
 def get_model_spec(model_type: str) -> ModelSpec:
     """Return the spec of a Hugging Face model_type.
 
+    A project's own model of a type comes before the one that this package has.
+
     Raises:
         KeyError: No model implements it; the message lists those that exist.
     """
     if model_type in _REGISTERED:
         return _REGISTERED[model_type]
-    if model_type in ARCHON_MODELS:
-        return import_from_string(ARCHON_MODELS[model_type])
+    table = _known_models()
+    if model_type in table:
+        return import_from_string(table[model_type])
     known = nearest_names(model_type, get_supported_model_types())
     raise KeyError(
         f"no Archon model for model_type {model_type!r}{known} "
@@ -75,9 +86,33 @@ def get_model_spec(model_type: str) -> ModelSpec:
 
 def is_supported_model(model_type: str) -> bool:
     """Return whether an Archon model implements this model_type."""
-    return model_type in _REGISTERED or model_type in ARCHON_MODELS
+    return model_type in _REGISTERED or model_type in _known_models()
 
 
 def get_supported_model_types() -> frozenset[str]:
     """Return every model_type that an Archon model implements."""
-    return frozenset(ARCHON_MODELS) | frozenset(_REGISTERED)
+    return frozenset(_known_models()) | frozenset(_REGISTERED)
+
+
+def _known_models() -> dict[str, str]:
+    return ARCHON_MODELS | _project_models(tuple(sys.path))
+
+
+@cache
+def _project_models(search_path: tuple[str, ...]) -> dict[str, str]:
+    """Return the tables of installed projects, and of those that folders on the path hold."""
+    found: dict[str, str] = {}
+    for entry in (*entry_points(group=ENTRY_POINTS), *_declared(search_path)):
+        found |= entry.load()
+    return found
+
+
+def _declared(search_path: tuple[str, ...]) -> Iterator[EntryPoint]:
+    """Yield the entry points of projects that are run from their folder and not installed."""
+    for folder in search_path:
+        path = Path(folder) / "pyproject.toml"
+        text = path.read_text(encoding="utf-8", errors="replace") if path.is_file() else ""
+        if ENTRY_POINTS in text:
+            points = tomllib.loads(text).get("project", {}).get("entry-points", {})
+            for name, value in points.get(ENTRY_POINTS, {}).items():
+                yield EntryPoint(name, value, ENTRY_POINTS)

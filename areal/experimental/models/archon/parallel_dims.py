@@ -20,7 +20,7 @@ class ArchonParallelDims:
     then split over tensor parallelism.
 
     Attributes:
-        dp_replicate: Copies of the sharded model; only 1 is available.
+        dp_replicate: Copies of the sharded model, whose gradients are summed (HSDP).
         dp_shard: Processes that share one copy of the parameters (FSDP2); -1 takes what is left.
         cp: Processes that share one row of tokens (Ulysses).
         tp: Processes that share each matrix.
@@ -49,16 +49,12 @@ class ArchonParallelDims:
         for name in ("dp_replicate", "cp", "tp", "pp", "ep", "etp", "world_size"):
             if getattr(self, name) < 1:
                 raise ConfigError(f"{name} must be at least 1, found {getattr(self, name)}")
-        if self.dp_replicate != 1:
-            raise ConfigError(
-                f"dp_replicate={self.dp_replicate}: shards are not replicated here; use dp_shard"
-            )
         self._take_what_is_left()
-        product = self.dp_shard * self.cp * self.tp * self.pp
+        product = self.dp_replicate * self.dp_shard * self.cp * self.tp * self.pp
         if product != self.world_size:
             raise ConfigError(
-                f"dp_shard({self.dp_shard}) * cp({self.cp}) * tp({self.tp}) * pp({self.pp}) is "
-                f"{product}, not the world size {self.world_size}"
+                f"{self._copies}dp_shard({self.dp_shard}) * cp({self.cp}) * tp({self.tp}) * "
+                f"pp({self.pp}) is {product}, not the world size {self.world_size}"
             )
         if self.ep_enabled:
             self._check_experts()
@@ -70,13 +66,18 @@ class ArchonParallelDims:
             if self.dp_shard < 1:
                 raise ConfigError(f"dp_shard must be -1 or at least 1, found {self.dp_shard}")
             return
-        others = self.cp * self.tp * self.pp
+        others = self.dp_replicate * self.cp * self.tp * self.pp
         if self.world_size % others:
             raise ConfigError(
-                f"cp({self.cp}) * tp({self.tp}) * pp({self.pp}) is {others}, which does not divide "
-                f"the world size {self.world_size}"
+                f"{self._copies}cp({self.cp}) * tp({self.tp}) * pp({self.pp}) is {others}, which "
+                f"does not divide the world size {self.world_size}"
             )
         self.dp_shard = self.world_size // others
+
+    @property
+    def _copies(self) -> str:
+        """The factor of copies in a message, where there are any."""
+        return f"dp_replicate({self.dp_replicate}) * " if self.dp_replicate > 1 else ""
 
     def _check_experts(self) -> None:
         if self.etp not in (1, self.tp):
@@ -100,9 +101,17 @@ class ArchonParallelDims:
     @property
     def dp_enabled(self) -> bool:
         """Whether batches are spread over processes."""
-        return self.dp_shard > 1
+        return self.dp_replicate * self.dp_shard > 1
 
-    dp_shard_enabled = dp_enabled
+    @property
+    def dp_replicate_enabled(self) -> bool:
+        """Whether the sharded model has copies."""
+        return self.dp_replicate > 1
+
+    @property
+    def dp_shard_enabled(self) -> bool:
+        """Whether parameters are spread over the processes of one copy."""
+        return self.dp_shard > 1
 
     @property
     def cp_enabled(self) -> bool:
@@ -132,12 +141,12 @@ class ArchonParallelDims:
     @property
     def fsdp_enabled(self) -> bool:
         """Whether parameters are spread over the processes of data and context parallelism."""
-        return self.dp_shard * self.cp > 1
+        return self.dp_replicate * self.dp_shard * self.cp > 1
 
     @property
     def fsdp_gradient_divide_factor(self) -> int:
         """By what summed gradients are divided: every process of data and context has a loss."""
-        return self.dp_shard * self.cp
+        return self.dp_replicate * self.dp_shard * self.cp
 
     @property
     def seq_len_divisor(self) -> int:
@@ -157,12 +166,19 @@ class ArchonParallelDims:
         if self.etp_enabled:
             # Slicing a flattened axis out of the world mesh is deprecated; this takes meshes.
             self._named["ep_tp"] = DeviceMesh._concatenate([self._named["ep"], self._named["tp"]])
+        if self.dp_replicate_enabled:
+            # FSDP2 takes two dimensions for copies of shards.
+            for name in ("dp_shard_cp", "dp_shard_mod_ep"):
+                if name in self._named:
+                    both = [self._named["dp_replicate"], self._named[name]]
+                    self._named[f"dp_replicate_{name}"] = DeviceMesh._concatenate(both)
         return mesh
 
     @property
     def _sizes(self) -> dict[str, int]:
         """Axes of the mesh, outermost first; absent when not split, except those FSDP2 needs."""
-        axes = {"pp": self.pp, "dp_shard": self.dp_shard, "cp": self.cp, "tp": self.tp}
+        axes = {"pp": self.pp, "dp_replicate": self.dp_replicate, "dp_shard": self.dp_shard}
+        axes |= {"cp": self.cp, "tp": self.tp}
         kept = {"dp_shard"}
         if self.ep_enabled:
             inside = self.ep // self._expert_inner[0]
@@ -170,6 +186,7 @@ class ArchonParallelDims:
             del axes["dp_shard"]
             axes = {
                 "pp": self.pp,
+                "dp_replicate": self.dp_replicate,
                 "dp_shard_mod_ep": outside,
                 "dp_shard_in_ep": inside,
                 "cp": self.cp,
@@ -182,14 +199,15 @@ class ArchonParallelDims:
     def _flattened(self) -> dict[str, tuple[str, ...]]:
         """Meshes over several axes at once."""
         sizes = self._sizes
-        dp = tuple(name for name in sizes if name.startswith("dp_shard"))
 
         def with_present(*names: str) -> tuple[str, ...]:
             return tuple(name for name in sizes if name in names)
 
+        shards = tuple(name for name in sizes if name.startswith("dp_shard"))
+        dp = with_present("dp_replicate", *shards)
         meshes = {
             "dp": dp,
-            "dp_shard_cp": with_present(*dp, "cp"),
+            "dp_shard_cp": with_present(*shards, "cp"),
             "dp_cp": with_present(*dp, "cp"),
             "pp_cp_tp": with_present("pp", "cp", "tp"),
         }
@@ -201,7 +219,9 @@ class ArchonParallelDims:
     def get_mesh(self, name: str) -> DeviceMesh | None:
         """Return the mesh of that name, or None when the axis is not split.
 
-        "ep_tp" is the two-dimensional mesh of experts and their matrices, where ``etp == tp``.
+        "ep_tp" is the two-dimensional mesh of experts and their matrices, where ``etp == tp``;
+        "dp_replicate_dp_shard_cp" and "dp_replicate_dp_shard_mod_ep" are those of copies and of
+        shards.
         """
         assert self.world_mesh is not None  # Making it fills the table.
         return self._named.get(name)

@@ -20,7 +20,7 @@ from torch.distributed.pipelining.schedules import (
 )
 
 from areal.api.errors import ConfigError
-from areal.experimental.models.archon.parallel.tie import is_tied
+from areal.experimental.models.archon.parallel.tie import copied_head, is_tied, tie_stages
 from areal.experimental.models.archon.parallel_dims import ArchonParallelDims
 
 # Their processes hold a stage of the first half and its mirror image of the second.
@@ -98,7 +98,8 @@ def model_part(model: nn.Module, names: Sequence[str]) -> nn.Module:
     """Return a model with only some of its modules; the others are None.
 
     What is declared before ``layers`` belongs to the embedding, and what is declared after to the
-    head; modules without parameters, such as rotary tables, are everywhere.
+    head; modules without parameters, such as rotary tables, are everywhere. A head that is the
+    embedding becomes a copy where the embedding is not kept.
 
     Args:
         model: Is not changed.
@@ -108,6 +109,7 @@ def model_part(model: nn.Module, names: Sequence[str]) -> nn.Module:
     part._modules = dict(model._modules)
     kept = [name.removeprefix("layers.") for name in names if name.startswith("layers.")]
     part._modules["layers"] = nn.ModuleDict({name: model.layers[name] for name in kept})
+    is_one = is_tied(model) and "tok_embeddings" not in names
     before_layers = True
     for name, module in model._modules.items():
         if name == "layers":
@@ -117,6 +119,8 @@ def model_part(model: nn.Module, names: Sequence[str]) -> nn.Module:
         anchors = ("tok_embeddings",) if before_layers else ("output", "score")
         if has_parameters and not any(anchor in names for anchor in anchors):
             part._modules[name] = None
+    if is_one and "output" in names:
+        part._modules["output"] = copied_head(model.output)
     return part
 
 
@@ -143,13 +147,9 @@ def pipeline_llm(
         This process's stages, their modules, and whether it has the first and the last stage.
 
     Raises:
-        ConfigError: The embedding and the head are one parameter, or the layers do not fit.
+        ConfigError: The layers do not fit.
     """
-    if is_tied(model):
-        raise ConfigError(
-            "tied embeddings cannot be pipelined: the first stage has the embedding and the last "
-            "one the head; set tie_word_embeddings to false or use pp=1"
-        )
+    is_one = is_tied(model)
     total = _num_stages(model.model_args.n_layers, parallel_dims.pp, archon_config)
     names = generate_llm_fqn_per_model_part(
         total,
@@ -163,6 +163,13 @@ def pipeline_llm(
     for number, stage in enumerate(stages):
         parts[number] = parallelize_fn(parts[number], parallel_dims, **parallelize_kwargs)
         stage.submod = parts[number]
+    if is_one:
+        owners = {
+            stage: rank
+            for rank in range(pp_mesh.size())
+            for stage in _own_stages(rank, pp_mesh.size(), total, archon_config.pp_schedule)
+        }
+        tie_stages(parts, owners[0], owners[total - 1])
     has_first = any(stage.is_first for stage in stages)
     return stages, parts, has_first, any(stage.is_last for stage in stages)
 

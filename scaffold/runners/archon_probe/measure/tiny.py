@@ -117,12 +117,35 @@ def explicit_values(config: PretrainedConfig) -> dict[str, Any]:
 
 def field_names(config: PretrainedConfig) -> list[str]:
     """Return the config's own fields: those that its class, not every config, declares."""
-    general = {f.name for f in dataclasses.fields(PretrainedConfig)}
+    general = set(declared_fields(PretrainedConfig))
     general -= {"tie_word_embeddings", "chunk_size_feed_forward"}  # some models read these
-    declared = [f.name for f in dataclasses.fields(config) if f.name not in general]
+    declared = [name for name in declared_fields(type(config)) if name not in general]
     extra = [k for k in config.to_dict() if k not in declared and k not in general]
     ignored = {"model_type", "transformers_version", "architectures"}
     return declared + [k for k in extra if k not in ignored and not k.startswith("_")]
+
+
+def declared_fields(config_class: type) -> dict[str, Any]:
+    """Return what a class of configurations declares, to the defaults; None where it has none.
+
+    Classes are dataclasses from transformers 5.4 on; before, their constructors declare.
+    """
+    if dataclasses.is_dataclass(config_class):
+        return {field.name: _default(field) for field in dataclasses.fields(config_class)}
+    found: dict[str, Any] = {}
+    for owner in reversed(config_class.__mro__):
+        if "__init__" in vars(owner) and owner is not object:
+            for name, each in list(inspect.signature(owner.__init__).parameters.items())[1:]:
+                if each.kind in (each.POSITIONAL_OR_KEYWORD, each.KEYWORD_ONLY):
+                    found[name] = None if each.default is each.empty else each.default
+    return found
+
+
+def _default(field: dataclasses.Field[Any]) -> Any:
+    if field.default is not dataclasses.MISSING:
+        return field.default
+    made = field.default_factory
+    return None if made is dataclasses.MISSING else made()
 
 
 def undeclared_fields(config: PretrainedConfig) -> list[str]:
@@ -162,13 +185,7 @@ def layer_count_field(config: PretrainedConfig) -> str:
 
 def class_default(config: PretrainedConfig, name: str) -> Any:
     """Return the default that the class declares; None where it derives the value."""
-    for field in dataclasses.fields(config):
-        if field.name == name:
-            made = field.default_factory
-            if field.default is not dataclasses.MISSING:
-                return field.default
-            return None if made is dataclasses.MISSING else made()
-    return None
+    return declared_fields(type(config)).get(name)
 
 
 def _annotation(config: PretrainedConfig, name: str) -> Any:

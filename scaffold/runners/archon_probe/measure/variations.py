@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import dataclasses
 import itertools
 import re
 from collections.abc import Iterable, Iterator
@@ -230,7 +229,7 @@ class _Trial:
 
     def undeclared(self) -> dict[str, str]:
         """Return what models asked for and the config lacks, to the place that asks."""
-        declared = {f.name for f in dataclasses.fields(self.config)} | {*vars(self.config)}
+        declared = {*tiny.declared_fields(type(self.config)), *vars(self.config)}
         found = {n: str(place) for n, place in self.reads.lacking.items() if n not in declared}
         # Attributes of the class, and properties, are there without being declared.
         found |= dict.fromkeys(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import sys
 from dataclasses import dataclass
 from typing import Any
 
@@ -30,12 +31,19 @@ def load_spec(path: str) -> Any:
 
 def read_args(spec: Any, config: PretrainedConfig, **chosen: Any) -> tuple[Any, str | None]:
     """Return the model's arguments, or why the model refuses the config."""
-    # Late, as the package is the target's, and staged modules may come before its own.
-    errors = importlib.import_module("areal.api.errors")
     try:
         return spec.model_args_class.from_hf_config(config, **chosen), None
-    except errors.ConfigError as error:
+    except refusal_class(spec.model_args_class) as error:
         return None, str(error)
+
+
+def refusal_class(model_args_class: type) -> type[Exception]:
+    """Return the error by which a model refuses a configuration.
+
+    Its base class raises it too. Where that is defined depends on the target.
+    """
+    modules = (sys.modules[owner.__module__] for owner in model_args_class.__mro__)
+    return next(found for m in modules if (found := getattr(m, "ConfigError", None)) is not None)
 
 
 def build(spec: Any, args: Any, config: PretrainedConfig, saved: dict[str, Tensor]) -> Built:

@@ -24,8 +24,8 @@ def measure_split(request: dict[str, Any]) -> dict[str, dict[str, Any]]:
 
     Returns:
         For each way ("fsdp", "tp", "cp", "pp", "ep"; the last only for models with experts):
-        ``status``: "equal"; "refused", where the model's sizes do not divide or its embedding and
-        head are one; "failed". ``message`` is the reason; ``logits`` and ``gradient`` are errors.
+        ``status``: "equal"; "refused", where the model's sizes do not divide; "failed". ``message``
+        is the reason; ``logits`` and ``gradient`` are errors.
     """
     with tempfile.TemporaryDirectory() as folder:
         request_path, result_path = Path(folder) / "request.json", Path(folder) / "result.json"

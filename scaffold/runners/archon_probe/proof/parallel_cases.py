@@ -26,7 +26,8 @@ from torch.distributed.tensor.parallel import loss_parallel
 
 from areal.api.config.train_engine import ArchonEngineConfig
 from areal.experimental.models.archon.activation_checkpoint import ActivationCheckpointConfig
-from areal.experimental.models.archon.parallel import clip_grad_norm
+from areal.experimental.models.archon.parallel import clip_grad_norm, sum_tied_gradients
+from areal.experimental.models.archon.parallel.tie import is_copy
 from areal.experimental.models.archon.parallel_dims import ArchonParallelDims
 from areal.experimental.models.archon.pipeline_parallel import (
     build_pipeline_schedule,
@@ -169,7 +170,7 @@ def run_case(case: Case, subject: Subject) -> dict[str, Any]:
     dp_rank = dims.get_mesh("dp").get_local_rank()
     model = build(subject)
     per_process = MICROBATCHES if dims.pp_enabled else 1
-    seeds = range(dims.dp_shard * per_process)
+    seeds = range(dims.get_mesh("dp").size() * per_process)
     rows = [Row.draw(model.model_args.vocab_size, seed) for seed in seeds]
     expected = expect(subject, rows)
     own = slice(dp_rank * per_process, (dp_rank + 1) * per_process)
@@ -188,6 +189,7 @@ def run_case(case: Case, subject: Subject) -> dict[str, Any]:
     parallelize = subject.spec.parallelize_fn
     if dims.pp_enabled:
         found, parts = run_pipeline(case, model, dims, rows[own], parallelize, options)
+        sum_tied_gradients(parts, dims.get_group("pp"))
     else:
         parallelize(model, dims, **options)
         found, parts = [forward_backward(model, rows[own][0], dims)], [model]
@@ -260,6 +262,8 @@ def compare_gradients(parts: list[nn.Module], expected: Expected) -> dict[str, A
         for name, parameter in part.named_parameters():
             # Activation checkpointing puts its wrapper into the names.
             name = name.replace("_checkpoint_wrapped_module.", "")
+            # In the whole model it is the embedding.
+            name = "tok_embeddings.weight" if is_copy(parameter) else name
             gradient = parameter.grad
             if (gradient is None) != (name not in expected.gradients):
                 whose = "split" if gradient is None else "whole"

@@ -39,11 +39,8 @@ def main(request_path: Path, result_path: Path) -> None:
     has_experts = getattr(args, "moe_args", None) is not None
 
     def run(case: Case) -> dict[str, Any]:
-        # The first stage of a pipeline has the embedding, and the last one the head.
-        config.tie_word_embeddings = is_tied and not case.dims.get("pp")
         return run_case(case, Subject(spec, spec.model_args_class.from_hf_config(config)))
 
-    is_tied = bool(config.tie_word_embeddings)
     ways = DENSE + (EXPERTS if has_experts else ())
     cases = result_path.with_suffix(".cases")
     results = result_path.with_suffix(".results")

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import io
+import os
+import sys
+from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -28,11 +31,13 @@ class _Recorder:
             self.failures.append(f"collection: {_cause(report)}")
 
 
-def run_staged_test(path: Path) -> dict[str, Any]:
+def run_staged_test(path: Path, package: str = "", overlay: str = "") -> dict[str, Any]:
     """Return how many tests of a file passed, and how the others failed.
 
     Args:
         path: The test's file; its folder holds nothing else.
+        package: Dotted name of a package that staged modules were put before, "" for none.
+        overlay: The folder of these modules.
     """
     if find_spec("pytest") is None:
         return {"passed": 0, "failures": [], "skipped": "the interpreter has no pytest"}
@@ -42,12 +47,33 @@ def run_staged_test(path: Path) -> dict[str, Any]:
     settings.write_text("[pytest]\n", encoding="utf-8")  # and not those of a folder above
     options = ["-q", "-p", "no:cacheprovider", "--import-mode=importlib", "-c", str(settings)]
     recorder = _Recorder()
-    with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
+    with (
+        _in_every_process(path.parent, package, overlay),
+        contextlib.redirect_stdout(io.StringIO()),
+        contextlib.redirect_stderr(io.StringIO()),
+    ):
         pytest.main([*options, str(path)], plugins=[recorder])
     failures = recorder.failures
     if not failures and not recorder.passed:
         failures = ["none of its tests was run"]
     return {"passed": recorder.passed, "failures": failures, "skipped": ""}
+
+
+@contextlib.contextmanager
+def _in_every_process(folder: Path, package: str, overlay: str) -> Iterator[None]:
+    """Let the Pythons that a test starts find staged modules too, while the block runs."""
+    if not package:
+        yield
+        return
+    text = f"from archon_probe.overlay import lay_over\n\nlay_over({package!r}, {overlay!r})\n"
+    (folder / "sitecustomize.py").write_text(text, encoding="utf-8")
+    before = os.environ.get("PYTHONPATH")
+    os.environ["PYTHONPATH"] = os.pathsep.join([str(folder), *filter(None, sys.path)])
+    try:
+        yield
+    finally:
+        os.environ.pop("PYTHONPATH")
+        os.environ |= {} if before is None else {"PYTHONPATH": before}
 
 
 def _cause(report: Any) -> str:

@@ -131,6 +131,20 @@ def test_a_packed_batch_trains_like_a_loop_over_its_sequences(
         torch.testing.assert_close(parameter, before[name] - 0.1 * parameter.grad)
 
 
+@pytest.mark.parametrize("architecture", known("gemma3_text", "qwen3"))
+def test_an_archon_head_runs_by_chunks_where_there_are_more_tokens(architecture: str) -> None:
+    data = batch()
+    loss, gradients = reference_gradients(architecture, data)
+    made = engine(architecture, "archon:d1", logprobs_chunk_size=4)
+    rows: list[int] = []
+    output = made.lm.module.output
+    output.register_forward_hook(lambda module, args, out: rows.append(out[..., 0].numel()))
+    assert made.eval_batch(data, nll, num_tokens).item() == pytest.approx(loss, rel=1e-5)
+    made.train_batch(data, nll, num_tokens)
+    assert_gradients(made, gradients)
+    assert max(rows) == 4
+
+
 @pytest.mark.parametrize(
     "mb_spec",
     [

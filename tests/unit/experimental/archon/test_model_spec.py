@@ -65,3 +65,50 @@ def test_the_public_names_are_the_contracts():
     assert "register_model_spec" not in archon.__all__
     assert all(hasattr(archon, name) for name in archon.__all__)
     assert dir(archon) == sorted(archon.__all__)
+
+
+TABLE = """\
+ARCHON_MODELS = {
+    "mine": "%(package)s.models:SPEC",
+    "qwen3": "%(package)s.models:SPEC",
+}
+SPEC = "the spec of %(package)s"
+"""
+
+
+def project(folder, package):
+    """Make a project whose pyproject.toml names its table of models, and install nothing."""
+    (folder / package / "models").mkdir(parents=True)
+    (folder / package / "models" / "__init__.py").write_text(TABLE % {"package": package})
+    table = f'{package} = "{package}.models:ARCHON_MODELS"\n'
+    text = f'[project.entry-points."areal.archon_models"]\n{table}'
+    (folder / "pyproject.toml").write_text(text)
+    return folder
+
+
+def test_the_models_of_a_project_on_the_path_are_found_first(tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(project(tmp_path, "not_installed"))
+    assert archon.is_supported_model("mine")
+    assert "mine" in archon.get_supported_model_types()
+    assert archon.get_model_spec("mine") == "the spec of not_installed"
+    assert archon.get_model_spec("qwen3") == "the spec of not_installed"
+    assert archon.get_model_spec("qwen2").name == "qwen2"
+
+
+def test_the_models_of_an_installed_project_are_found(tmp_path, monkeypatch):
+    folder = project(tmp_path, "installed")
+    (folder / "pyproject.toml").unlink()
+    info = folder / "installed-1.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: installed\nVersion: 1\n")
+    (info / "entry_points.txt").write_text(
+        "[areal.archon_models]\ninstalled = installed.models:ARCHON_MODELS\n"
+    )
+    monkeypatch.syspath_prepend(folder)
+    assert archon.get_model_spec("mine") == "the spec of installed"
+
+
+def test_other_projects_on_the_path_are_none_of_ours(tmp_path, monkeypatch):
+    (tmp_path / "pyproject.toml").write_text("[project]\nname = 'no toml at all\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    assert not archon.is_supported_model("mine")

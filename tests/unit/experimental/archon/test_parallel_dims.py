@@ -21,7 +21,8 @@ def test_what_is_left_goes_to_data():
         ({"dp_shard": 2, "tp": 2, "world_size": 8}, "is 4, not the world size 8"),
         ({"tp": 0, "world_size": 8}, "tp must be at least 1, found 0"),
         ({"dp_shard": 0, "world_size": 1}, "dp_shard must be -1 or at least 1"),
-        ({"dp_replicate": 2, "world_size": 2}, "use dp_shard"),
+        ({"dp_replicate": 3, "world_size": 8}, r"dp_replicate\(3\) \* cp\(1\).* is 3, which does"),
+        ({"dp_replicate": 2, "dp_shard": 2, "world_size": 8}, "is 4, not the world size 8"),
         ({"tp": 4, "ep": 4, "etp": 2, "world_size": 8}, r"etp must be 1 or tp\(4\), found 2"),
         ({"tp": 2, "etp": 4, "world_size": 8}, r"etp must be 1 or tp\(2\), found 4"),
         ({"cp": 4, "ep": 2, "world_size": 8}, r"ep\(2\) must be a multiple of cp\(4\) \* tp\(1\)"),
@@ -32,6 +33,13 @@ def test_what_is_left_goes_to_data():
 def test_impossible_sizes_are_refused_with_both_numbers(sizes, message):
     with pytest.raises(ConfigError, match=message):
         ArchonParallelDims(**sizes)
+
+
+def test_copies_are_data_parallelism_too():
+    dims = ArchonParallelDims(dp_replicate=2, tp=2, world_size=16)
+    assert (dims.dp_shard, dims.fsdp_gradient_divide_factor) == (4, 8)
+    assert dims.dp_replicate_enabled
+    assert ArchonParallelDims(dp_replicate=2, world_size=2).dp_enabled
 
 
 def test_flags_follow_the_sizes():
@@ -77,6 +85,18 @@ def process_group():
             {"tp": 2, "ep": 4, "etp": 2},
             {"dp_shard_mod_ep": 2, "dp_shard_in_ep": 4, "tp": 2, "ep": 4, "ep_tp": 8},
             ("dp_shard", "cp", "pp"),
+        ),
+        (
+            {"dp_replicate": 2, "cp": 2},
+            {"dp_replicate": 2, "dp_shard": 4, "dp": 8, "dp_shard_cp": 8, "dp_cp": 16}
+            | {"dp_replicate_dp_shard_cp": 16},
+            ("dp_replicate_dp_shard_mod_ep", "tp"),
+        ),
+        (
+            {"dp_replicate": 2, "ep": 4},
+            {"dp_shard_mod_ep": 2, "dp_shard_in_ep": 4, "ep": 4, "dp": 16}
+            | {"dp_replicate_dp_shard_mod_ep": 4, "dp_replicate_dp_shard_cp": 16},
+            ("dp_shard", "tp"),
         ),
         ({}, {"dp_shard": 16, "dp": 16, "dp_shard_cp": 16}, ("tp", "cp", "pp", "ep", "pp_cp_tp")),
     ],

@@ -11,7 +11,6 @@ from areal.experimental.models.archon.pipeline_parallel import (
     build_pipeline_schedule,
     generate_llm_fqn_per_model_part,
     model_part,
-    pipeline_llm,
     stack_rows,
 )
 
@@ -77,11 +76,15 @@ def test_what_belongs_to_an_end_goes_with_it_and_the_whole_model_stays():
     assert model.output is not None
 
 
-def test_tied_embeddings_are_refused():
+def test_a_head_that_is_the_embedding_is_a_copy_where_the_embedding_is_not():
     model = Model()
     model.output.weight = model.tok_embeddings.weight
-    with pytest.raises(ConfigError, match="tied embeddings cannot be pipelined"):
-        pipeline_llm(model, torch.device("cpu"), None, None, None)
+    last = model_part(model, ["layers.2", "norm", "output"])
+    assert last.output.weight is not model.tok_embeddings.weight
+    assert torch.equal(last.output.weight, model.tok_embeddings.weight)
+    assert model.output.weight is model.tok_embeddings.weight
+    both = model_part(model, ["tok_embeddings", "layers.0", "norm", "output"])
+    assert both.output.weight is both.tok_embeddings.weight
 
 
 def test_an_unknown_schedule_is_refused_with_those_that_exist():

@@ -258,6 +258,13 @@ def test_a_target_without_the_registry_is_refused(project: Path, bench: Bench) -
     assert bench.asked == []
 
 
+def checkout(models: Path) -> None:
+    """Lay a checkout of AReaL over the target."""
+    layout = Path(__file__).parents[3] / "fixtures/layouts/archon/areal"
+    shutil.copytree(layout, models / "areal", dirs_exist_ok=True)
+    (models / "areal/api/registry.py").unlink()
+
+
 @pytest.mark.parametrize(
     "line",
     [
@@ -268,14 +275,25 @@ def test_a_target_without_the_registry_is_refused(project: Path, bench: Bench) -
 def test_a_checkout_of_areal_is_registered_by_its_imports(
     models: Path, bench: Bench, line: str
 ) -> None:
-    (models / "areal/reward/__init__.py").write_text("")
-    (models / "areal/workflow").mkdir()
-    (models / "areal/workflow/__init__.py").write_text("")
+    checkout(models)
     (models / ARCHON / "__init__.py").write_text(f"{line}  # noqa: F401\n")
     status, report = run(models, "add-archon-model", "foo")
     assert (status, report["target"]["layout"]) == (0, "areal-checkout")
     assert line.replace("aaa", "foo") in (models / ARCHON / "__init__.py").read_text()
     assert (models / "tests/experimental/archon/test_foo.py").is_file()
+    needs = [request.get("needs") for name, request in bench.asked if name == "derive"]
+    assert needs == ["areal.experimental.models.archon"]
+
+
+def test_a_checkout_without_the_bases_is_refused_before_anything_is_measured(
+    models: Path, bench: Bench
+) -> None:
+    checkout(models)
+    (models / ARCHON / "model_spec.py").write_text("class ModelSpec:\n    pass\n")
+    status, report = run(models, "add-archon-model", "foo")
+    assert (status, report["error"]["code"]) == (1, "target_lacks")
+    assert "register_model_spec" in report["error"]["message"]
+    assert bench.asked == []
 
 
 def test_coverage_proves_all_and_writes_the_page(models: Path, bench: Bench) -> None:

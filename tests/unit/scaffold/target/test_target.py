@@ -31,7 +31,7 @@ def test_finds_a_project_from_any_folder_in_it(project: Path):
     target = find_target(project / "my_rl" / "reward")
     assert (target.root, target.layout, target.package) == (project, "project", "my_rl")
     assert target.tests == "tests"
-    assert set(target.kinds) == {"dataset", "reward", "workflow"}
+    assert set(target.kinds) == {"archon-model", "dataset", "reward", "workflow"}
 
 
 def test_finds_the_training_package_by_its_layout(checkout: Path):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import tomllib
 from pathlib import Path
 
@@ -104,4 +105,7 @@ def test_the_wheel_has_every_module() -> None:
     wanted = {f"/areal/{module.replace('.', '/')}.py" for module in MODULES}
     assert wanted
     for target in ("wheel", "sdist"):
-        assert {each for each in hatch[target]["include"] if each.startswith("/areal/")} == wanted
+        listed = {each for each in hatch[target]["include"] if each.startswith("/areal/")}
+        assert wanted <= listed
+        # The rest are the parts of Archon models, whose own test knows which are needed.
+        assert all(re.match(r"/areal/(experimental|api|utils)/", each) for each in listed - wanted)

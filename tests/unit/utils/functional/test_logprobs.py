@@ -2,8 +2,13 @@ from __future__ import annotations
 
 import pytest
 import torch
+from torch.utils._python_dispatch import TorchDispatchMode
 
-from areal.utils.functional import gather_logprobs, gather_logprobs_entropy
+from areal.utils.functional import (
+    gather_logprobs,
+    gather_logprobs_entropy,
+    head_logprobs_entropy,
+)
 
 
 def case(
@@ -93,3 +98,72 @@ def test_no_token_is_no_trouble() -> None:
 def test_refuses(labels: torch.Tensor, temperature: float, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         gather_logprobs(torch.zeros(3, 5), labels, temperature)
+
+
+def capped(head: torch.nn.Linear, hidden: torch.Tensor) -> torch.Tensor:
+    """Is a head with a bias and a soft cap."""
+    return 5.0 * torch.tanh(head(hidden) / 5.0)
+
+
+def head_case(dtype: torch.dtype) -> tuple[torch.nn.Linear, torch.Tensor, torch.Tensor]:
+    torch.manual_seed(0)
+    head = torch.nn.Linear(13, 29, dtype=dtype)
+    hidden = torch.randn(17, 13, dtype=dtype, requires_grad=True)
+    return head, hidden, torch.randint(29, (17,))
+
+
+@pytest.mark.parametrize("chunk_size", [1, 5, 17, 100])
+def test_a_head_by_chunks_gives_the_values_and_gradients_of_its_logits(chunk_size: int) -> None:
+    head, hidden, labels = head_case(torch.float64)
+    weights = torch.linspace(-1, 2, 17, dtype=torch.float64)
+    logits = capped(head, hidden)
+    expected = gather_logprobs_entropy(logits, labels, 0.7)
+    found = head_logprobs_entropy(
+        hidden, lambda h: capped(head, h), tuple(head.parameters()), labels, 0.7, chunk_size
+    )
+    torch.testing.assert_close(found, expected, rtol=1e-12, atol=1e-12)
+    wanted = [hidden, *head.parameters()]
+
+    def gradients(logprobs: torch.Tensor, entropy: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        total = (weights * logprobs).sum() + (weights.flip(0) * entropy).sum()
+        return torch.autograd.grad(total, wanted)
+
+    torch.testing.assert_close(gradients(*found), gradients(*expected), rtol=1e-11, atol=1e-12)
+
+
+def test_gradients_of_a_head_in_bf16_are_summed_in_fp32() -> None:
+    head, hidden, labels = head_case(torch.bfloat16)
+    parameters = tuple(head.parameters())
+    exact = torch.nn.Linear(13, 29)
+    exact.load_state_dict(head.state_dict())
+    wide = gather_logprobs(exact(hidden.detach().float()), labels)
+    truth = torch.autograd.grad(wide.sum(), tuple(exact.parameters()))
+    by_one, _ = head_logprobs_entropy(hidden, head, parameters, labels, chunk_size=1)
+    found = torch.autograd.grad(by_one.sum(), parameters)
+    for each, true in zip(found, truth, strict=True):
+        # Each of 17 terms is rounded once, and their sum once more: bf16 has 8 bits.
+        assert (each.float() - true).norm() < 2**-8 * true.norm()
+
+
+class Largest(TorchDispatchMode):
+    """Notes how many numbers the largest tensor has that anything makes."""
+
+    numbers = 0
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        out = func(*args, **(kwargs or {}))
+        if isinstance(out, torch.Tensor):
+            self.numbers = max(self.numbers, out.numel())
+        return out
+
+
+def test_logits_of_all_tokens_are_never_there() -> None:
+    head = torch.nn.Linear(4, 50, bias=False)
+    hidden, labels = torch.randn(64, 4, requires_grad=True), torch.randint(50, (64,))
+    with Largest() as seen:
+        logprobs, _ = head_logprobs_entropy(
+            hidden, head, tuple(head.parameters()), labels, chunk_size=8
+        )
+        logprobs.sum().backward()
+    assert seen.numbers == 8 * 50
+    assert head.weight.grad is not None

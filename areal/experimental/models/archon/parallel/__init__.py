@@ -19,7 +19,7 @@ from areal.experimental.models.archon.parallel.styles import (
     VocabHead,
 )
 from areal.experimental.models.archon.parallel.tensor import apply_tp, replicate_rest
-from areal.experimental.models.archon.parallel.tie import is_tied, retie
+from areal.experimental.models.archon.parallel.tie import is_tied, retie, sum_tied_gradients
 
 __all__ = [
     "AllTokens",
@@ -42,4 +42,5 @@ __all__ = [
     "is_tied",
     "replicate_rest",
     "retie",
+    "sum_tied_gradients",
 ]

@@ -77,7 +77,7 @@ def fsdp_options(
     # What computes in host memory has nothing to offload, and no accelerator to pin memory for.
     offload = cpu_offload and dims.device_type != "cpu"
     return {
-        "mesh": dims.get_mesh("dp_shard_cp"),
+        "mesh": _shards(dims, "dp_shard_cp"),
         # Rotary tables are float32 arguments of the blocks and must stay so.
         "mp_policy": MixedPrecisionPolicy(
             param_dtype=param_dtype, reduce_dtype=reduce_dtype, cast_forward_inputs=False
@@ -100,9 +100,9 @@ def _shard_experts(
     experts = _child(_child(block, "moe"), "experts")
     if experts is None or not dims.ep_enabled:
         return
-    mesh: DeviceMesh = dims.get_mesh("dp_shard_mod_ep")
+    mesh = _shards(dims, "dp_shard_mod_ep")
     held = experts.num_experts // dims.ep
-    placement = Shard(1) if mesh.size() > held else Shard(0)
+    placement = Shard(1) if mesh.size(-1) > held else Shard(0)
     options = {**options, "mesh": mesh, "shard_placement_fn": lambda _: placement}
     shard_module(experts, options, dims, reshard)
 
@@ -122,10 +122,15 @@ def shard_module(
     for wrapped in module if isinstance(module, list) else [module]:
         if isinstance(wrapped, FSDPModule):
             wrapped.set_gradient_divide_factor(float(dims.fsdp_gradient_divide_factor))
-            # gloo has no scaled sum: sum first and divide after. On a mesh of one process FSDP2
-            # sums nothing, and asked for this it would divide twice.
-            if dims.device_type == "cpu" and options["mesh"].size() > 1:
+            # gloo has no scaled sum: sum first and divide after. Where one process has all shards,
+            # FSDP2 divides before copies are summed, and asked for this it would divide twice.
+            if dims.device_type == "cpu" and options["mesh"].size(-1) > 1:
                 wrapped.set_force_sum_reduction_for_comms(True)
+
+
+def _shards(dims: ArchonParallelDims, name: str) -> DeviceMesh:
+    """Return the mesh that parameters are sharded over, with one of copies before it if any."""
+    return dims.get_mesh(f"dp_replicate_{name}") or dims.get_mesh(name)
 
 
 def _child(module: nn.Module | None, name: str) -> nn.Module | None:

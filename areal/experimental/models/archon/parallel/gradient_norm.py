@@ -11,6 +11,8 @@ from torch import Tensor, nn
 from torch.distributed.device_mesh import DeviceMesh
 from torch.distributed.tensor import DTensor
 
+from areal.experimental.models.archon.parallel.tie import is_copy
+
 
 @torch.no_grad()
 def clip_grad_norm(
@@ -31,7 +33,10 @@ def clip_grad_norm(
         The norm before, the same on every process.
     """
     groups = _by_mesh(parameters)
-    squares = torch.stack([_square(group) for group in groups] or [torch.zeros(())]).sum()
+    # What two stages have is counted once, and scaled on both.
+    counted = [[p for p in group if not is_copy(p)] for group in groups]
+    squares = [_square(group) for group in counted if group]
+    squares = torch.stack(squares or [torch.zeros(())]).sum()
     if pp_group is not None:
         dist.all_reduce(squares, group=pp_group)
     norm = squares.sqrt()

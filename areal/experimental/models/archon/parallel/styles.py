@@ -105,6 +105,50 @@ class SharedHeads(_Style):
         module.register_forward_hook(lambda _, __, out: out.chunk(self.n_heads, -1)[own])
 
 
+class SharedPerHead(_Style):
+    """Keeps a norm that differs by key-value head whole, of which a process has one head.
+
+    Args:
+        n_heads: Key-value heads of the model; divides the number of processes.
+    """
+
+    def __init__(self, n_heads: int) -> None:
+        super().__init__()
+        self.n_heads = n_heads
+
+    def surround(self, module: nn.Module, mesh: DeviceMesh) -> None:
+        own = mesh.get_local_rank() * self.n_heads // mesh.size()
+        # One head is normed as every head would be, and as its own kept: they are few.
+        module.register_forward_pre_hook(
+            lambda _, args: (args[0].expand(-1, self.n_heads, -1, -1),)
+        )
+        module.register_forward_hook(lambda _, __, out: out[:, own : own + 1])
+
+
+class SharedProjectionNorm(_Style):
+    """Norms all key-value heads together where several processes have the same one.
+
+    Args:
+        n_heads: Key-value heads of the model; divides the number of processes.
+    """
+
+    def __init__(self, n_heads: int) -> None:
+        super().__init__()
+        self.n_heads = n_heads
+
+    def surround(self, module: nn.Module, mesh: DeviceMesh) -> None:
+        group = Peers.of(mesh.get_group())
+        own = group.rank() * self.n_heads // group.size()
+
+        def enter(_: nn.Module, args: tuple[Any, ...]) -> tuple[Any, ...]:
+            # Of each head the copy of the first process that has it.
+            heads = gather_along(args[0], -1, group).unflatten(-1, (self.n_heads, -1))
+            return (heads[..., : args[0].shape[-1]].flatten(-2),)
+
+        module.register_forward_pre_hook(enter)
+        module.register_forward_hook(lambda _, __, out: out.chunk(self.n_heads, -1)[own])
+
+
 class PerHead(_Style):
     """Splits parameters with one row for each head, such as a norm that differs by head."""
 

@@ -6,13 +6,15 @@ from torch import nn
 from torch.distributed.device_mesh import DeviceMesh
 from torch.distributed.tensor.parallel import ParallelStyle, parallelize_module
 
-from areal.api.errors import ConfigError
 from areal.experimental.models.archon.parallel.styles import (
     AllTokens,
     OwnTokens,
+    PerHead,
     Replicated,
     ScoreHead,
     SharedHeads,
+    SharedPerHead,
+    SharedProjectionNorm,
     VocabEmbedding,
     VocabHead,
 )
@@ -59,21 +61,15 @@ def replicate_rest(model: nn.Module, tp_mesh: DeviceMesh) -> None:
 def _share_heads(
     plan: dict[str, ParallelStyle], n_kv_heads: int | None, tp_size: int
 ) -> dict[str, ParallelStyle]:
-    """Return the plan for a model whose processes may have to share key-value heads.
-
-    Raises:
-        ConfigError: Keys or values have a norm that knows all of their heads.
-    """
+    """Return the plan for a model whose processes may have to share key-value heads."""
     if n_kv_heads is None or n_kv_heads % tp_size == 0:
         return plan
     shared = dict(plan)
     for name in plan:
         last = name.rpartition(".")[2]
         if last in ("k_norm", "v_norm"):
-            raise ConfigError(
-                f"n_kv_heads={n_kv_heads} and tp={tp_size}: processes would share key-value heads, "
-                f"and {name} norms all of them together"
-            )
+            is_by_head = isinstance(plan[name], PerHead)
+            shared[name] = (SharedPerHead if is_by_head else SharedProjectionNorm)(n_kv_heads)
         if last in ("wk", "wv"):
             shared[name] = SharedHeads(n_kv_heads)
     return shared

@@ -1,1 +1,1 @@
-"""Rewards, datasets and workflows of my_rl."""
+"""Rewards, datasets, workflows and models of my_rl."""

@@ -6,8 +6,10 @@ import importlib
 
 import pytest
 from areal.api.errors import UnknownNameError
+from areal.experimental.models.archon import get_model_spec
 
 from my_rl.dataset import DATASETS, get_loader
+from my_rl.models import ARCHON_MODELS
 from my_rl.reward import REWARDS, get_reward_fn
 from my_rl.workflow import WORKFLOWS, get_workflow
 
@@ -28,7 +30,12 @@ def test_every_dataset_has_a_loader() -> None:
         assert loaders, f"{module} defines no get_{name}_<type>_dataset"
 
 
-@pytest.mark.parametrize("table", [REWARDS, DATASETS, WORKFLOWS])
+def test_every_model_is_found_by_its_type() -> None:
+    for model_type in ARCHON_MODELS:
+        assert model_type in get_model_spec(model_type).supported_model_types
+
+
+@pytest.mark.parametrize("table", [REWARDS, DATASETS, WORKFLOWS, ARCHON_MODELS])
 def test_tables_are_sorted(table: dict[str, str]) -> None:
     assert list(table) == sorted(table)
 

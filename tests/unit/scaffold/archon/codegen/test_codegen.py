@@ -188,7 +188,9 @@ def test_names_follow_the_command() -> None:
     }
     files = write_model(named)
     assert "MINE = ModelSpec(\n" in files["spec.py"]
-    assert "from lab.models.model_spec import ModelSpec\n" in files["spec.py"]
+    # Outside of `areal` a model takes the shared parts from there, and registers in a table.
+    assert "from areal.experimental.models.archon.model_spec import ModelSpec\n" in files["spec.py"]
+    assert "register_model_spec" not in files["spec.py"]
     assert "from lab.models.my_own.model.args import" in files["model/model.py"]
 
 

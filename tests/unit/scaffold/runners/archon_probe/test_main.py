@@ -147,6 +147,38 @@ def test_errors_of_probes_are_told_apart() -> None:
     assert "in fail" in result["traceback"]
 
 
+def installed(folder: Path, version: str) -> Path:
+    """Return a folder in which a release of transformers is installed, as far as pip says."""
+    info = folder / f"transformers-{version}.dist-info"
+    info.mkdir()
+    text = f"Metadata-Version: 2.1\nName: transformers\nVersion: {version}\n"
+    (info / "METADATA").write_text(text)
+    return folder
+
+
+def test_an_old_transformers_is_refused_before_it_is_imported(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from archon_probe.__main__ import derive_model, run
+
+    monkeypatch.syspath_prepend(installed(tmp_path, "4.57.1"))
+    found = run(derive_model, ask("llama"))
+    assert found["error"]["code"] == "interpreter_lacks"
+    assert "transformers 4.57.1" in found["error"]["message"]
+
+
+def test_a_target_that_cannot_be_imported_is_refused_with_the_reason(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from archon_probe.__main__ import derive_model, run
+
+    (tmp_path / "their_models.py").write_text("import a_compiler_that_is_not_there\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    found = run(derive_model, ask("llama", needs="their_models"))
+    assert found["error"]["code"] == "target_lacks"
+    assert "No module named 'a_compiler_that_is_not_there'" in found["error"]["message"]
+
+
 def test_staged_modules_come_before_the_targets_own(tmp_path: Path) -> None:
     from archon_probe.overlay import lay_over
 

@@ -54,13 +54,12 @@ class GptOssModelArgs(BaseModelArgs):
         cls, hf_config: Any, is_critic: bool = False, **kwargs: Any
     ) -> GptOssModelArgs:
         cls.require_decoder(hf_config)
-        head_dim = hf_config.head_dim
         values: dict[str, Any] = {
             "dim": hf_config.hidden_size,
             "n_layers": hf_config.num_hidden_layers,
             "n_heads": hf_config.num_attention_heads,
             "n_kv_heads": hf_config.num_key_value_heads,
-            "head_dim": head_dim,
+            "head_dim": hf_config.head_dim,
             "hidden_dim": hf_config.intermediate_size,
             "vocab_size": hf_config.vocab_size,
             "norm_eps": hf_config.rms_norm_eps,
@@ -73,7 +72,7 @@ class GptOssModelArgs(BaseModelArgs):
                 hf_config.sliding_window if kind == "sliding_attention" else None
                 for kind in hf_config.layer_types
             ),
-            "rope": RopeArgs.from_hf(hf_config, dim=head_dim),
+            "rope": RopeArgs.from_hf(hf_config),
             "moe_args": MoEArgs(
                 num_experts=hf_config.num_local_experts,
                 top_k=hf_config.num_experts_per_tok,

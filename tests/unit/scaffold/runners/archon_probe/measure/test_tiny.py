@@ -285,3 +285,27 @@ def test_random_weights_are_the_same_for_one_seed() -> None:
 
     assert all(torch.equal(left[name], right[name]) for name in left)
     assert not torch.equal(left["lm_head.weight"], random_model(config, 4).lm_head.weight)
+
+
+class PlainConfig:
+    """Declares its fields as configurations did before they were dataclasses."""
+
+    def __init__(self, dropout: float = 0.1, **kwargs: Any) -> None:
+        """Take every field as a keyword."""
+
+
+class PlainModelConfig(PlainConfig):
+    """Declares more."""
+
+    def __init__(self, hidden_size: int = 64, head_dim: int | None = None, **kwargs: Any) -> None:
+        """Take every field as a keyword."""
+
+
+def test_fields_are_declared_by_constructors_in_older_releases() -> None:
+    from archon_probe.measure.tiny import declared_fields
+    from transformers import LlamaConfig
+
+    found = declared_fields(PlainModelConfig)
+    assert found == {"dropout": 0.1, "hidden_size": 64, "head_dim": None}
+    llama = declared_fields(LlamaConfig)
+    assert (llama["hidden_size"], llama["rope_parameters"]) == (4096, None)
