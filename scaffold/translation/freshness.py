@@ -30,7 +30,7 @@ class PageState(NamedTuple):
         page: The page; empty where only a translation is left.
         translation: Its translation.
         state: As for sections.
-        reason: Why it is excluded.
+        reason: Why it is excluded, or what is known of the page of an orphan.
         pairs: Its sections.
     """
 
@@ -63,8 +63,17 @@ class PageState(NamedTuple):
 def page_states(documents: Documents) -> list[PageState]:
     """Return the state of every page, and of translations whose page is gone."""
     found = [page_state(documents, page) for page in documents.layout.pages]
-    gone = [PageState("", path, "orphan") for path in documents.layout.orphans]
-    return [*found, *gone]
+    return [*found, *(_orphan(documents, path) for path in documents.layout.orphans)]
+
+
+def _orphan(documents: Documents, path: str) -> PageState:
+    """Return the state of a translation without a page, and whether it ever had one."""
+    layout = documents.layout
+    page = f"{layout.source}{path.removeprefix(layout.translation)}"
+    if documents.history.knows(page):
+        return PageState("", path, "orphan", "its page is gone; delete it")
+    # Some pages are written in the other language first.
+    return PageState("", path, "orphan", f"there is no {page}, nor does git know of one")
 
 
 def page_state(documents: Documents, page: str) -> PageState:
@@ -74,7 +83,7 @@ def page_state(documents: Documents, page: str) -> PageState:
     if reason:
         return PageState(page, other, "excluded", reason)
     if not documents.has(page):
-        return PageState(page, other, "orphan")
+        return PageState(page, other, "orphan", "its page is gone; delete it")
     pairs = tuple(documents.pairs(page))
     if not documents.has(other):
         return PageState(page, other, "missing", "", pairs)
@@ -90,7 +99,7 @@ def count_of(things: Sequence[object], name: str) -> str:
 def shown(state: PageState) -> list[str]:
     """Return what people read of a page that is not fine."""
     if state.state == "orphan":
-        return [f"{state.translation}  orphan: its page is gone; delete it"]
+        return [f"{state.translation}  orphan: {state.reason}"]
     if state.state == "missing":
         return [f"{state.translation}  missing: {count_of(state.pairs, 'section')} of {state.page}"]
     rows = [f"{state.translation}  stale"]

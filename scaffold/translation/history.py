@@ -63,6 +63,10 @@ class History:
         self._files = files
         self._pages: dict[tuple[str, str], Page] = {}
 
+    def knows(self, path: str) -> bool:
+        """Return whether a commit has a file of this name."""
+        return path in self._log
+
     def old_sections(self, path: str, hashes: frozenset[str]) -> dict[str, str]:
         """Return the text of the sections that had these hashes, as far as git has them."""
         found: dict[str, str] = {}

@@ -239,6 +239,19 @@ def test_pages_that_are_missing_or_left_over(repository: Path) -> None:
     assert (finding["rule"], finding["file"]) == ("page", "docs/zh/new.md")
 
 
+def test_a_translation_that_never_had_a_page_is_not_to_be_deleted(repository: Path) -> None:
+    """XTuner writes its pages in Chinese first: 40 of them have no English one yet."""
+    write(repository, {"docs/zh/first.md": "# 新\n", "docs/en/gone.md": "# Old\n"})
+    write(repository, {"docs/zh/gone.md": "# 旧\n"})
+    commit(repository)
+    (repository / "docs/en/gone.md").unlink()
+    commit(repository)
+    rows = scaffold(repository, "docs", "status").stdout.splitlines()
+    assert "docs/zh/gone.md  orphan: its page is gone; delete it" in rows
+    never = "orphan: there is no docs/en/first.md, nor does git know of one"
+    assert f"docs/zh/first.md  {never}" in rows
+
+
 def test_a_translation_without_markers_is_taken_over(tmp_path: Path) -> None:
     write(tmp_path, {"README.md": GUIDE, "README.zh.md": CHINESE})
     (page,) = report(tmp_path, "status", status=1)["pages"]
