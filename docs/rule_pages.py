@@ -48,7 +48,7 @@ def index() -> str:
         f"judged sentences and were removed: {gone}.",
         "`select`, `ignore` and baselines may still name them; a comment that allows one can be",
         "deleted. Missing files and names are now reported by `path-missing`, `symbol-missing` and",
-        "`parameter-unknown`. `default-differs` and `link-from-root` are new.",
+        "`parameter-unknown`. `default-differs`, `link-from-root` and `list-incomplete` are new.",
     ]
     return "\n".join([MARK, "", "# Rules", "", intro, "", *head, *rows, "", *notes]) + "\n"
 

@@ -13,6 +13,7 @@ _PART = lazy_re(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
 _KEY = 4
 _ALIKE = 0.8
 _LONG = 5
+_WORD = 3
 
 
 class NearNames:
@@ -36,8 +37,10 @@ class NearNames:
         every = {each for key in keys for each in self._by_end.get(key, ()) if each != name}
         # A constant, a class and a function of the same words are three things.
         alike = [each for each in every if _style(each) == _style(name)]
-        for test in (_is_same, _lacks_one, _is_misspelt):
-            found = [each for each in alike if test(parts, _parts(each))]
+        # A private one is meant by no other word: `_FakeTensor` is not `Tensor`.
+        public = [each for each in alike if each[:1] != "_" or name[:1] == "_"]
+        for test, among in ((_is_same, alike), (_lacks_one, public), (_is_misspelt, public)):
+            found = [each for each in among if test(parts, _parts(each))]
             if found:
                 return found[0] if len(found) == 1 else ""
         return ""
@@ -58,7 +61,7 @@ def _is_same(parts: list[str], other: list[str]) -> bool:
 
 def _lacks_one(parts: list[str], other: list[str]) -> bool:
     longer, shorter = (parts, other) if len(parts) > len(other) else (other, parts)
-    if len(longer) != len(shorter) + 1 or len(shorter) < 2:
+    if len(longer) != len(shorter) + 1 or sum(len(each) >= _WORD for each in shorter) < 2:
         return False
     return any(longer[:at] + longer[at + 1 :] == shorter for at in range(len(longer)))
 

@@ -10,10 +10,14 @@ from typing import TYPE_CHECKING
 from scaffold.analysis.cli.programs import Programs
 from scaffold.analysis.files.files import Files, list_files
 from scaffold.analysis.files.git import git_output
+from scaffold.analysis.files.words import defined_names
+from scaffold.analysis.labels import Labels
 from scaffold.analysis.lazy_re import lazy_re
+from scaffold.analysis.near_names import NearNames
 from scaffold.analysis.project.agent_guides import agent_names, command_names, skill_names
 from scaffold.analysis.project.compose import Services, services_of
 from scaffold.analysis.project.config_classes import ConfigClasses
+from scaffold.analysis.project.defaults import Defaults
 from scaffold.analysis.project.images import Images
 from scaffold.analysis.project.project import Project
 from scaffold.analysis.project.pytest_names import PytestNames
@@ -70,6 +74,21 @@ class Repository:
     def python(self) -> PythonIndex:
         """The Python names."""
         return PythonIndex(self.files)
+
+    @cached_property
+    def near_names(self) -> NearNames:
+        """All names that sources define, for the one that a name which is missing stands for."""
+        return NearNames({*self.python.names(), *defined_names(self.files)})
+
+    @cached_property
+    def labels(self) -> Labels:
+        """The keys of its data, the classes of its style sheets: words with hyphens."""
+        return Labels(self.files)
+
+    @cached_property
+    def defaults(self) -> Defaults:
+        """The defaults that its Python gives fields, parameters and options."""
+        return Defaults(self.files)
 
     @cached_property
     def installed(self) -> PythonIndex | None:

@@ -237,6 +237,25 @@ class Files:
         above = ("/".join(parts[:count]) for count in range(1, len(parts)))
         return next((each for each in above if each in self.paths), "")
 
+    @cached_property
+    def folder_links(self) -> dict[str, str]:
+        """The listed links that lead to a folder of the repository, each with that folder."""
+        found: dict[str, str] = {}
+        for path in self.paths:
+            # A link to a folder is called as a folder is; few files have no dot in their name.
+            if "." not in path.rpartition("/")[2] and self.is_link(path):
+                real = os.path.relpath(os.path.realpath(self.root / path), self._real_root)
+                place = real.replace(os.sep, "/")
+                if place in self.folders:
+                    found[path] = place
+        return found
+
+    def followed(self, path: str) -> str:
+        """Return a path with the link that it begins with, if it does, replaced by its folder."""
+        outer = self.outer(f"{path}/") if self.folder_links else ""
+        target = self.folder_links.get(outer)
+        return f"{target}{path[len(outer) :]}" if target is not None else path
+
     def real(self, path: str) -> str:
         """Return where a path below the root leads when all links are followed.
 

@@ -28,6 +28,11 @@ _PIN = lazy_re(
     r"(?<![\w.-])(?P<name>[A-Za-z][\w.-]*)(?:\[[\w,. -]+\])?\s*===?\s*"
     r"(?P<version>\d[\w.!+]*)(?![\w.*])"
 )
+_LIMIT = lazy_re(r"([<>]=?|==|~=)\s*v?(\d+(?:\.\d+)*)")
+_LIMITED = lazy_re(
+    r"(?<![\w.-])(?P<name>[A-Za-z][\w.-]*)(?:\[[\w,. -]+\])?\s*"
+    r"(?P<limits>(?:(?:[<>!]=?|===?|~=)\s*v?\d[\w.*!+]*\s*,?\s*)+)"
+)
 
 
 class Project:
@@ -79,6 +84,35 @@ class Project:
     def pins(self) -> dict[str, dict[str, str]]:
         """The packages that are pinned exactly: each version with the file that pins it."""
         found: dict[str, dict[str, str]] = defaultdict(dict)
+        for path, row in self._rows():
+            for pin in _PIN.finditer(row):
+                found[normal_name(pin["name"])].setdefault(pin["version"], path)
+        for path, table in self._packages():
+            for group in ("dependencies", "devDependencies"):
+                for name, version in _mapping(table.get(group)).items():
+                    # `^1.2.3` and `~1.2.3` are ranges.
+                    if re.fullmatch(r"\d+\.\d+\.\d+[\w.-]*", str(version)):
+                        found[normal_name(name)].setdefault(str(version), path)
+        return found
+
+    @cached_property
+    def bounds(self) -> dict[str, dict[tuple[str, str], str]]:
+        """The limits of packages: each sign and version with the file that has it."""
+        found: dict[str, dict[tuple[str, str], str]] = defaultdict(dict)
+        for path, row in self._rows():
+            for asked in _LIMITED.finditer(row):
+                own = found[normal_name(asked["name"])]
+                for sign, version in _LIMIT.findall(asked["limits"]):
+                    own.setdefault((sign, version), path)
+        return found
+
+    def is_general(self, path: str, document: str) -> bool:
+        """Return whether the pins of a file hold for everything in a document's folders."""
+        folder, _, name = path.rpartition("/")
+        return name in _GENERAL and (not folder or document.startswith(f"{folder}/"))
+
+    def _rows(self) -> Iterator[tuple[str, str]]:
+        """Yield the rows of the files that name what the project needs, without comments."""
         paths = [
             path
             for path in self._files.paths
@@ -90,20 +124,7 @@ class Project:
             for row in (self._files.text(path) or "").splitlines():
                 # Only `#` behind a space begins a comment: `git+https://host/x#egg=y` holds one
                 # too.
-                for pin in _PIN.finditer(re.sub(r"(?:^|\s)#.*", "", row)):
-                    found[normal_name(pin["name"])].setdefault(pin["version"], path)
-        for path, table in self._packages():
-            for group in ("dependencies", "devDependencies"):
-                for name, version in _mapping(table.get(group)).items():
-                    # `^1.2.3` and `~1.2.3` are ranges.
-                    if re.fullmatch(r"\d+\.\d+\.\d+[\w.-]*", str(version)):
-                        found[normal_name(name)].setdefault(str(version), path)
-        return found
-
-    def is_general(self, path: str, document: str) -> bool:
-        """Return whether the pins of a file hold for everything in a document's folders."""
-        folder, _, name = path.rpartition("/")
-        return name in _GENERAL and (not folder or document.startswith(f"{folder}/"))
+                yield path, re.sub(r"(?:^|\s)#.*", "", row)
 
     def _tables(self, name: str) -> list[tuple[str, dict[str, Any]]]:
         found: list[tuple[str, dict[str, Any]]] = []

@@ -7,10 +7,10 @@ Nothing is imported; a source is parsed when a question first touches it.
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterator
 from functools import cached_property
 
 from scaffold.analysis.files.files import Files
-from scaffold.analysis.near_names import NearNames
 from scaffold.analysis.python import binding
 from scaffold.analysis.python.binding import Problem
 from scaffold.analysis.python.callables import Callables
@@ -117,10 +117,25 @@ class PythonIndex:
         """Return the path and line of every definition of a bare name in the repository."""
         return self._definitions.places(name)
 
+    def classes_called(self, variable: str) -> tuple[tuple[str, str], ...]:
+        """Return the path and name of every class that a variable may be called after.
+
+        ``data_loader`` and ``dataloader`` may be a ``DataLoader``.
+        """
+        names = self._classes_by_word.get(variable.replace("_", ""), ())
+        return tuple((path, name) for name in names for path in self._definitions.paths(name))
+
     @cached_property
-    def near_names(self) -> NearNames:
-        """All defined names, for the one that a name which is not there most likely means."""
-        return NearNames(self._definitions.names())
+    def _classes_by_word(self) -> dict[str, list[str]]:
+        found: dict[str, list[str]] = {}
+        for name in self._definitions.names():
+            if name[:1].isupper() and not name.isupper():
+                found.setdefault(name.lower().replace("_", ""), []).append(name)
+        return found
+
+    def names(self) -> Iterator[str]:
+        """Yield every name that some source defines."""
+        return self._definitions.names()
 
     def dotted_names(self, path: str) -> tuple[str, ...]:
         """Return the names under which a source can be imported, the surest first."""

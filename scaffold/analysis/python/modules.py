@@ -97,7 +97,8 @@ class Modules:
     def python_folders(self) -> frozenset[str]:
         """The folders with Python somewhere below them."""
         found: set[str] = set()
-        for path in self._files.python:
+        links = [f"{link}/" for link in self._files.folder_links]
+        for path in (*self._files.python, *links):
             folder = path.rpartition("/")[0]
             while folder and folder not in found:
                 found.add(folder)
@@ -239,7 +240,7 @@ class Modules:
                 yield found
 
     def _at(self, folder: str, name: str, is_firm: bool) -> Module | None:
-        inner = join(folder, name)
+        inner = self._files.folder_links.get(join(folder, name), join(folder, name))
         # Python prefers a regular package over a module, and both over a namespace package.
         if inner in self.packages:
             return self._package(inner, is_firm)

@@ -49,8 +49,14 @@ def decide(judged: Judged, path: str) -> Finding | None:
     if row is None:
         return None
     is_strong = row.was_here or (row.is_strong and verdict.is_sure)
-    intent: Intent = judged.near if is_strong else judged.wide
-    is_meant = intent == "asserts" or (row.was_here and intent == "template")
+    # What is nearly another name, or is said of one file, is meant whatever the page makes.
+    is_said = bool(verdict.now) or (reference.kind == "name" and bool(verdict.place))
+    is_near = is_said and verdict.reason == "never here" and judged.wide != "denies"
+    intent: Intent = judged.near if is_strong or is_near else judged.wide
+    # A path that was here is of here, whoever else is spoken of; a name may be of any place.
+    is_of_here = verdict.asked is not None and bool(verdict.asked.paths)
+    taken = ("asserts", "template", "elsewhere") if is_of_here else ("asserts", "template")
+    is_meant = intent in (taken if row.was_here else ("asserts",))
     if not is_meant and not row.always:
         return None
     rule = RULES[verdict.rule]

@@ -18,8 +18,9 @@ from scaffold.skills.check.reference import Intent, Reference
 # Of a command they are what it does: "show it without applying", "no cache".
 _LACKS = r"no|none|nothing|without|missing"
 _DENIES = (
-    r"not|never|(?<!to )avoid\w*|remov\w+|delet\w+|dropp?\w*"
-    r"|deprecat\w+|renam\w+|replac\w+|instead|rather|former\w*|legacy|obsolete|old|was|were|gone|wrong|bad"
+    r"not|never|(?<!to )avoid\w*|remov\w+|delet\w+|drop(?:s|ped|ping)?(?!-)"
+    r"|deprecat\w+|renam\w+|replac\w+|instead|rather|former\w*|legacy|obsolete|old|was|were|gone"
+    r"|lost|wrong|bad"
     r"|don'?t|doesn'?t|isn'?t|(?:has|have) been"
 )
 _MAKES = (
@@ -30,7 +31,7 @@ _ELSEWHERE = r"your|their|upstream|external|another|elsewhere|users?'s?"
 _TEMPLATE = r"e\.g|examples?|such as|like|suppose|hypothetical\w*|placeholder|similar|imagine"
 # What leaves open whether a thing is there, and says nothing of one that was.
 _OPEN = lazy_re(
-    r"\b(?:if|when|would|might|may|could|optional\w*|planned|future|template|pattern)\b",
+    r"\b(?:if|when|would|might|may|could|optional\w*|planned|future|template)\b",
     re.IGNORECASE,
 )
 _GROUPS: tuple[tuple[Intent, re.Pattern[str]], ...] = (
@@ -41,7 +42,7 @@ _GROUPS: tuple[tuple[Intent, re.Pattern[str]], ...] = (
 )
 _AGAINST = lazy_re(rf"\b(?:{_DENIES})\b|n't\b|[❌✗✘🚫]", re.IGNORECASE)
 # What sends the reader to a thing, whatever the page around it is about.
-_SENT = lazy_re(r"\b(?:see|existing|read|refer(?:s|ring)? to)\b[^.;`]{0,30}$", re.IGNORECASE)
+_SENT = lazy_re(r"\b(?:see|existing|read|refer(?:s|ring)? to)\b[^.;`]{0,60}$", re.IGNORECASE)
 # What a sentence says of the thing behind it: "x is gone", "x (generated)".
 _BEHIND: tuple[tuple[Intent, re.Pattern[str]], ...] = (
     (
@@ -86,6 +87,8 @@ _CODE = lazy_re(r"`[^`]*`|<!--.*?-->|</?\w[^<>]*>|\]\([^()]*\)", re.DOTALL)
 _COMMENT = lazy_re(r"(?:^|\s)(?:#|//|--)\s*(?P<text>.*)$")
 _CLAUSE = 48
 """So many characters before a reference govern it; a longer way has other things in between."""
+_SIDE = 80
+"""So many on each side can leave open whether it is there."""
 
 
 class Stand(NamedTuple):
@@ -104,10 +107,10 @@ def intent(reference: Reference) -> Stand:
         before = _SENTENCE.split(_CODE.sub("`", span.before))[-1]
         after = _SENTENCE.split(_CODE.sub("`", span.after))[0]
         near = _of(before[-_CLAUSE:]) or _behind(after) or _in_row(span.block)
-        if near is None and _SENT.search(before):
+        if near in (None, "template") and _SENT.search(before):
             return Stand("asserts", "asserts")
         around = _around(span.block)
-        wide = near or _loosely(f"{before} {after}") or _of(around)
+        wide = near or _of(f"{before} {after}") or _open(before, after) or _of(around)
         return Stand(near or "asserts", wide or "asserts")
     if reference.block is not None:
         block = reference.block
@@ -115,7 +118,8 @@ def intent(reference: Reference) -> Stand:
         comments = _comments(block, reference.line)
         above = _denied(lead) or _denied(" ".join(block.headings[-1:]))
         near = above or ("denies" if _AGAINST.search(comments) else None)
-        wide = near or _loosely(f"{lead} {comments}") or _of(" ".join(block.headings[-1:]))
+        wide = near or _of(f"{lead} {comments}") or _open(lead, comments)
+        wide = wide or _of(" ".join(block.headings[-1:]))
         return Stand(near or "asserts", wide or "asserts")
     return Stand("asserts", "asserts")
 
@@ -130,8 +134,9 @@ def _of(words: str) -> Intent | None:
     return next((name for name, group in _GROUPS if group.search(words)), None)
 
 
-def _loosely(words: str) -> Intent | None:
-    return _of(words) or ("template" if _OPEN.search(words) else None)
+def _open(before: str, after: str) -> Intent | None:
+    """Return "template" where the words that are near leave open whether a thing is there."""
+    return "template" if _OPEN.search(f"{before[-_SIDE:]} {after[:_SIDE]}") else None
 
 
 def _denied(words: str) -> Intent | None:

@@ -9,6 +9,7 @@ from scaffold.skills.check.reference import Reference, Verdict
 from scaffold.skills.check.references.data import find_data
 from scaffold.skills.check.references.generated import find_generated
 from scaffold.skills.check.references.links import find_links
+from scaffold.skills.check.references.lists import find_lists
 from scaffold.skills.check.references.numbers import find_numbers
 from scaffold.skills.check.references.python import find_python
 from scaffold.skills.check.references.shell import find_shell
@@ -20,7 +21,9 @@ from scaffold.skills.check.resolve.data import resolve_data, resolve_key, resolv
 from scaffold.skills.check.resolve.generated import resolve_generated
 from scaffold.skills.check.resolve.lines import resolve_line
 from scaffold.skills.check.resolve.links import resolve_link, resolve_own_link, resolve_symlink
+from scaffold.skills.check.resolve.lists import resolve_list
 from scaffold.skills.check.resolve.names import (
+    resolve_label,
     resolve_name,
     resolve_node,
     resolve_skill,
@@ -30,7 +33,7 @@ from scaffold.skills.check.resolve.numbers import resolve_count, resolve_version
 from scaffold.skills.check.resolve.paths import resolve_path
 from scaffold.skills.check.resolve.scope import Scope
 from scaffold.skills.check.resolve.shown import resolve_default, resolve_definition
-from scaffold.skills.check.resolve.tasks import resolve_marker, resolve_task
+from scaffold.skills.check.resolve.tasks import resolve_extra, resolve_marker, resolve_task
 from scaffold.skills.check.resolve.trees import resolve_tree
 
 FINDERS: tuple[Callable[[Document], Iterable[Reference]], ...] = (
@@ -38,6 +41,7 @@ FINDERS: tuple[Callable[[Document], Iterable[Reference]], ...] = (
     find_spans,
     find_shown,
     find_trees,
+    find_lists,
     find_python,
     find_data,
     find_shell,
@@ -52,12 +56,15 @@ KINDS: dict[str, Callable[[Reference, Scope], Verdict]] = {
     "data": resolve_data,
     "default": resolve_default,
     "definition": resolve_definition,
+    "extra": resolve_extra,
     "generated": resolve_generated,
     "image": resolve_version,
     "import": resolve_import,
     "key": resolve_key,
+    "label": resolve_label,
     "line": resolve_line,
     "link": resolve_link,
+    "list": resolve_list,
     "marker": resolve_marker,
     "name": resolve_name,
     "node": resolve_node,

@@ -242,6 +242,11 @@ RULES: dict[str, Rule] = {
         "A skill links to files of its repository only.",
         "On another machine it is a different file, or none.",
     ),
+    "list-incomplete": Rule(
+        "warning",
+        "A list that enumerates a folder has all of it.",
+        "What the list lacks is not looked at, or is written a second time.",
+    ),
     "make-target-missing": Rule(
         "error",
         "A make target that a text runs is in the Makefile.",

@@ -20,8 +20,11 @@ _PLACES = frozenset(
 )
 """The kinds whose references are of one repository; links inside of a skill are of any."""
 
+_NAMES = frozenset({"call", "name"})
+"""The kinds that may be a bare name."""
+
 _OF_PROJECTS = frozenset(
-    {"count", "default", "definition", "marker", "option", "task", "value", "version"}
+    {"count", "default", "definition", "extra", "marker", "option", "task", "value", "version"}
 )
 """The kinds whose names any project has: they count where something else is of this one."""
 
@@ -91,10 +94,13 @@ def settle(
         # What became a submodule was not removed: it is there, and not listed here.
         return {key: row for key, row in found.items() if not repository.files.outer(row.was)}
 
-    removed = kept(history.removed_names(names - held.keys()))
+    # The scripts of a client's folder may be as old as the page.
+    strong = {each for each, home in held.items() if not home.startswith(CLIENT_FOLDERS)}
+    removed = kept(history.removed_names(names - strong))
+    held = {each: home for each, home in held.items() if each not in removed}
     files = {each.file for each in asked if each} | bare - held.keys() - {""}
-    lost = bare - held.keys() - removed.keys() - {""}
-    near = {each: repository.python.near_names.of(each) for each in lost}
+    lost = bare - strong - {""}
+    near = {each: repository.near_names.of(each) for each in lost}
     gone = _Gone(
         kept(history.removed_paths(paths - ignored)),
         removed,
@@ -168,10 +174,14 @@ def _verdict(judged: Judged, gone: _Gone) -> Verdict:
     removal = next((gone.paths[each] for each in asked.paths if each in gone.paths), None)
     removal = removal or gone.names.get(asked.name) or gone.files.get(asked.file or asked.name)
     home = gone.held.get(asked.name, "") if asked.is_bare else ""
+    near = gone.near.get(asked.name, "") if asked.is_bare else ""
+    is_same = near.strip("_").lower() == asked.name.strip("_").lower()
+    if near and is_same and verdict.reason == "absent":
+        fix = Fix(judged.reference.line, asked.name, near)
+        return verdict._replace(reason="other spelling", now=f"there is {near}", fix=fix)
     if home:
         return verdict._replace(reason="open", evidence=f"{home} {_HOLDS}")
-    near = gone.near.get(asked.name, "") if removal is None and asked.is_bare else ""
-    if near and verdict.reason == "absent":
+    if near and removal is None and verdict.reason == "absent":
         return verdict._replace(reason="never here", now=f"there is {near}")
     if asked.file in gone.held:
         return verdict._replace(reason="open", evidence=f"{gone.held[asked.file]} {_HOLDS}")
@@ -277,10 +287,11 @@ def _with_neighbours(
             is_class = _CLASS.fullmatch(_asked_name(each)) is not None
             is_near = total == 1 or (held > 0 and held >= _HALF * total)
             is_kept = is_class or (is_near and (is_here or _asked_name(each).isupper()))
-        elif _is_bare(each) and reason == "never here":
+        elif _is_bare(each) and reason in ("never here", "other spelling"):
             is_family = families[_family(each)] >= _FAMILY and _is_own(_family(each), names_here)
             is_kept = is_family or _bears_name(_asked_name(each), names_here)
-            is_plain = "." not in each.reference.text.partition("(")[0]
+            text = each.reference.text.partition("(")[0].removeprefix("self.")
+            is_plain = "." not in text.rpartition("= ")[2]
             is_kept = is_kept or (is_here and is_plain and bool(each.verdict.now))
         else:
             is_kept = reason != "never here" or is_here or each.group in near
@@ -298,7 +309,7 @@ def _asked_name(judged: Judged) -> str:
 
 def _is_bare(judged: Judged) -> bool:
     asked, place = judged.verdict.asked, judged.verdict.place
-    is_name = judged.reference.kind == "name"
+    is_name = judged.reference.kind in _NAMES
     return asked is not None and is_name and asked.is_bare and not place
 
 
@@ -332,7 +343,7 @@ def _names_by_group(rows: Iterable[Judged]) -> dict[int, tuple[int, int]]:
     """Return for each group how many of its names are here, and how many there are."""
     found: dict[int, tuple[int, int]] = {}
     for each in rows:
-        if each.reference.kind == "name":
+        if each.reference.kind in _NAMES:
             held, total = found.get(each.group, (0, 0))
             is_here = _is_known(each) and bool(each.verdict.place or each.verdict.asked)
             found[each.group] = held + is_here, total + (each.verdict.reason not in HELD or is_here)

@@ -68,6 +68,11 @@ _IMAGE = lazy_re(
 )
 # Without a slash it may be anything, except behind `docker run`.
 _SHORT = lazy_re(r"(?P<name>[a-z][a-z0-9-]*):(?P<tag>v?\d[\w.-]*)")
+# A package and its limit in one clause, with some words between.
+_LIMIT = lazy_re(
+    r"(?<![\w./@-])`?(?P<name>[A-Za-z][\w-]*[\w])`?(?:[ \t]+[a-z]+){0,4}[ \t]*`?"
+    r"(?P<sign><=?|≤)[ \t]*v?(?P<version>\d+(?:\.\d+)+)(?![\w.-]*\w)"
+)
 _MINOR = lazy_re(r"[23]\.\d+")
 _INSTALLERS = frozenset({"pip", "pip3", "uv", "poetry", "pdm", "conda", "mamba", "pipx"})
 _MAKERS = frozenset({"build", "push", "tag"})
@@ -83,7 +88,7 @@ class Count(NamedTuple):
 
 
 class Given(NamedTuple):
-    """A version: the lowest of a tool ("floor"), a pin ("pin") or a tag ("image")."""
+    """A version: the lowest of a tool ("floor"), a pin, a tag ("image") or a limit ("<2.1")."""
 
     what: str
     name: str
@@ -158,6 +163,21 @@ def _floors(block: Block) -> Iterator[Reference]:
             data = Given("floor", _TOOLS[found["tool"]], found["version"])
             yield Reference("version", text, line, 1, data, span=span)
     yield from _sets(block)
+    yield from _limits(block)
+
+
+def _limits(block: Block) -> Iterator[Reference]:
+    """Yield the limits of packages: "scikit-learn must be <1.8.0"."""
+    if "<" not in block.text and "≤" not in block.text:
+        return  # the pattern is tried at each word
+    for found in _LIMIT.finditer(block.text):
+        line = block.line + block.text.count("\n", 0, found.start())
+        text = " ".join(found.group().split())
+        before, after = block.text[: found.start()], block.text[found.end() :]
+        span = Span(text, line, 1, block, before[-400:], after[:400])
+        sign = {"≤": "<=", "≥": ">="}.get(found["sign"], found["sign"])
+        data = Given("limit", found["name"], f"{sign}{found['version']}")
+        yield Reference("version", text, line, 1, data, span=span)
 
 
 def _sets(block: Block) -> Iterator[Reference]:

@@ -86,7 +86,8 @@ class Called(NamedTuple):
     """A call, or a member that is read.
 
     Args:
-        dotted: The full name of what is called; behind ``?.`` a bare name.
+        dotted: The full name of what is called; behind ``?.`` a bare name, and ``?loader.save``
+            is a method of a variable that the block takes from elsewhere.
         call: The call; None where a member is only read.
         is_whole: Whether the block around it leaves nothing out.
         keyword: The one argument that is looked at; empty for the call as such.
@@ -361,6 +362,8 @@ class _Finder:
                 elif isinstance(node.func, ast.Name) and node.func.id not in self._bound:
                     # Nothing here says what it is: it is what the repository alone calls so.
                     dotted = f"?.{node.func.id}"
+                elif (free := _free_owner(node.func)) and free not in self._bound:
+                    dotted = f"?{free}.{_callee(node.func)}"
                 if dotted:
                     yield self._reference(node, dotted, node)
                     for each in node.keywords:
@@ -428,6 +431,12 @@ def _set_attributes(tree: ast.AST) -> set[str]:
             words = (each.value for each in node.args if isinstance(each, ast.Constant))
             found.update(each for each in words if isinstance(each, str))
     return found
+
+
+def _free_owner(node: ast.expr) -> str:
+    """Return the variable whose method is called, or nothing."""
+    owner = node.value if isinstance(node, ast.Attribute) else None
+    return owner.id if isinstance(owner, ast.Name) else ""
 
 
 def _callee(node: ast.expr) -> str:

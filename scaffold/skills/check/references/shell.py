@@ -29,6 +29,7 @@ _KEYWORDS = frozenset(
 _ENDS = frozenset({"for", "select", "case", "function", "in"})
 _ASSIGNMENT = lazy_re(r"^[A-Za-z_]\w*\+?=")
 _NAMED = lazy_re(r"[\w.-]+(?:/[\w.-]+)+")
+_FILE = lazy_re(r"(?:\./)?[\w.@-]+(?:/[\w.@-]+)+\.[A-Za-z]\w{0,9}")
 _OPTION = lazy_re(r"--?[A-Za-z][\w-]*")
 _KEY = lazy_re(r"\+{0,2}(?P<key>[a-z_]\w*(?:\.[a-z_]\w*)+)=.*", re.DOTALL)
 _DOTTED = lazy_re(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)+")
@@ -140,8 +141,19 @@ def find_shell(document: Document) -> Iterator[Reference]:
                        and one.line == task.word.line), 0)  # fmt: skip
             text = f"{words[0].text} {task.name}"
             yield _reference("task", text, whole, at, Asked(task, whole))
+        yield from _given_files(each)
     for block, script in shell_of(document).fences:
         yield Reference("shell", block.text.strip().split("\n", 1)[0], block.line, 1, script, block)
+
+
+def _given_files(line: Invocation) -> Iterator[Reference]:
+    """Yield the files that a command is given; behind ``--`` they are nothing else."""
+    is_behind = False
+    for index, word in enumerate(line.words[1:], 1):
+        is_behind = is_behind or word.text == "--"
+        if word.is_sure and _FILE.fullmatch(word.text) and not is_invented(word.text):
+            task = Task("argument" if is_behind else "maybe", word, word.text)
+            yield _reference("task", word.text, line, index, Asked(task, line))
 
 
 def _unittests(line: Invocation) -> Iterator[Reference]:
@@ -250,6 +262,7 @@ def _block(
         elif inner and simple.before not in ("&&", "||", "|", ";"):
             folders, inner = folders[: inner - 1], 0
         words = _command_words(simple)
+        made |= _made(simple, words)
         if words:
             line = block.line + words[0].line
             columns = tuple(_column(document, block.line + each.line, each) for each in words)
@@ -264,7 +277,6 @@ def _block(
                 folders.append(words[1].text if len(words) > 1 and words[1].is_sure else "?")
             if words[0].text == "chmod":
                 allowed |= {each.text for each in words[2:]}
-        made |= _made(simple, words)
     return folders, made, allowed
 
 

@@ -11,7 +11,7 @@ from scaffold.skills.check.read.documents import Document
 from scaffold.skills.check.read.markdown import Block, Span
 from scaffold.skills.check.reference import Reference
 from scaffold.skills.check.references.named import Anchor, Named, Symbol
-from scaffold.skills.check.references.placeholders import is_placeholder
+from scaffold.skills.check.references.placeholders import is_invented, is_placeholder
 
 _EXTENSIONS = (
     "py|pyi|pyx|pxd|md|mdc|rst|toml|ya?ml|json|jsonl|jsonc|sh|bash|zsh|ps1|bat|js|mjs|cjs|ts|tsx|jsx"
@@ -31,6 +31,9 @@ _WORDS = lazy_re(
 )
 _MARKED = lazy_re(r"`[^`]*`|\]\([^()]*\)|<[^<>]*>|https?://\S+", re.DOTALL)
 _COMMENT = lazy_re(r"(?:^|\s)(?:#|//)(?=\s)")
+_LISTED = lazy_re(
+    rf"^\s*(?P<path>(?:\.\.?/)*[\w.-]+(?:/[\w.-]+)*\.(?:{_EXTENSIONS}))\s*(?:(?:#|//|←|→|—)\s.*)?$"
+)
 _IMPORT = lazy_re(r"(?<!\S)@(?P<path>[\w./-]+\.\w+)(?!\S)")
 _SYMBOL = lazy_re(r"(?P<name>[A-Za-z_]\w*(?:(?:\.|::)[A-Za-z_]\w*)*)(?P<call>\(.*\))?", re.DOTALL)
 # A name that is a word of two parts at least, and so nobody's by chance.
@@ -57,9 +60,24 @@ _FILE_NAME = lazy_re(r"^(?:\s*\(|'s\s+|’s\s+|\s*:\s*|\s*→\s*|\s+[—–-]{1,
 _NEXT = lazy_re(r"^\s*,\s*(?:and\s+)?$")
 _IN_FILE = lazy_re(r"^[^`]*\b(?:in|from)\s+`(?P<path>[\w./-]+\.\w+)`[^`]{0,12}:\s*\Z")
 _BOLD = lazy_re(r"^\*\*(?P<name>[A-Za-z_]\w*)\*\*\s*(?:[:(—–-]|$)")
+# "(default: `x`)", "(optional, defaults to 3)", ": what it does, default true".
 _DEFAULT = lazy_re(
-    r"^\s*\((?:[^()`]{0,20},\s*)?default(?:s to)?:?\s*`(?P<value>[^`]+)`", re.IGNORECASE
+    r"^(?:\s*\((?:[^()`]{0,40},\s*)?|[\s:—–(-]{1,4}(?:[^`.;|]{0,60}[,(]\s*)?)"
+    r"defaults?(?:\s+(?:to|is))?[:=]?\s*(?:`(?P<value>[^`]+)`|(?P<plain>true|false|\d+(?:\.\d+)?)\b)",
+    re.IGNORECASE,
 )
+# "the `gpu` extra", "the `docs` dependency group"; a column may have it as its title.
+_EXTRA = lazy_re(r"\[?[a-z][a-z0-9]*(?:[-_][a-z0-9]+)*\]?")
+_CALLED = lazy_re(
+    r"^\s+(?:\w+\s+)?(?:(?P<extra>extras?)|(?:dependency|uv|pip) (?P<group>groups?))\b",
+    re.IGNORECASE,
+)
+_TITLED = lazy_re(
+    r"^\W*(?:(?P<extra>extras?)|(?:dependency |uv )(?P<group>groups?))\W*$", re.IGNORECASE
+)
+# A job, a hook, a class of a style sheet: of two parts at least, in small letters.
+_KEBAB = lazy_re(r"\.?[a-z][a-z0-9]*(?:-[a-z0-9]+)+")
+_ONE_CODE = lazy_re(r"\**`(?P<name>(?:--)?[A-Za-z_][\w-]*)`\**")
 _MOST_NAMES = 12
 _MORE = lazy_re(r"(\d{1,7})(?:[-–](\d{1,7}))?")
 _END = lazy_re(r"(?<!e\.g)(?<!i\.e)[.!?]\s")
@@ -96,10 +114,13 @@ def find_spans(document: Document) -> Iterator[Reference]:
     for block in document.markdown.blocks:
         if block.kind == "item" and (bold := _BOLD.match(block.text)):
             yield from _bold(block, bold["name"])
+        if block.kind == "cell" and block.info.strip("*` ").lower() in ("default", "default value"):
+            yield from _default(block)
         if "/" in block.text and block.kind in ("paragraph", "item", "cell"):
             yield from _in_words(block)
         elif "/" in block.text and block.kind == "fence":
             yield from _in_comments(block)
+            yield from _in_listing(block) if block.info.lower() in ("", "text") else ()
         if block.kind == "fence" and block.info.lower() in ("go", "golang"):
             yield from _in_go(block)
     if document.path.endswith((".md", ".mdc")) and document.kind in ("guide", "rules"):
@@ -111,6 +132,16 @@ def _bold(block: Block, name: str) -> Iterator[Reference]:
     if _TELLING.fullmatch(name):
         span = Span(name, block.line, 1, block, "", block.text[len(name) + 4 :][:400])
         yield Reference("name", name, block.line, 1, Symbol(name), span=span)
+
+
+def _default(cell: Block) -> Iterator[Reference]:
+    """Yield the default that a table gives what its row begins with."""
+    named, value = _ONE_CODE.fullmatch(cell.row[0].strip()), cell.text.strip().strip("`")
+    if named is not None and value and " " not in value:
+        name = named["name"].lstrip("-").replace("-", "_")
+        text = f"{name} (default: {value})"
+        span = Span(text, cell.line, 1, cell, "", "")
+        yield Reference("default", text, cell.line, 1, (name, value), span=span)
 
 
 def _in_words(block: Block) -> Iterator[Reference]:
@@ -141,6 +172,14 @@ def _in_comments(fence: Block) -> Iterator[Reference]:
             yield Reference("path", found["path"], number, column, Named(found["path"]), fence)
 
 
+def _in_listing(fence: Block) -> Iterator[Reference]:
+    """Yield the paths that begin the rows of a plain block, each with a comment or alone."""
+    for number, row in enumerate(fence.text.split("\n"), fence.line):
+        if (found := _LISTED.match(row)) and is_path(found["path"]):
+            column = found.start("path") + 1
+            yield Reference("path", found["path"], number, column, Named(found["path"]), fence)
+
+
 def find_shown(document: Document) -> Iterator[Reference]:
     """Yield the fenced code that says which lines of which file it shows."""
     for fence in document.markdown.fences:
@@ -163,6 +202,16 @@ def _of_block(spans: Sequence[Span]) -> Iterator[Reference]:
         if called := _SLASH.fullmatch(span.text):
             yield Reference("skill", span.text, span.line, span.column, called["name"], span=span)
             continue
+        called = _CALLED.match(span.after) or (index == 0 and _TITLED.match(span.block.info))
+        if called and _EXTRA.fullmatch(span.text):
+            family = "extra" if called["extra"] else "group"
+            data = (family, span.text.strip("[]"))
+            yield Reference("extra", span.text, span.line, span.column, data, span=span)
+            continue
+        if _KEBAB.fullmatch(span.text) and not is_invented(span.text):
+            data = span.text.lstrip(".")
+            yield Reference("label", span.text, span.line, span.column, data, span=span)
+            continue
         found = _SYMBOL.fullmatch(span.text)
         if marked := _MARK.match(span.text):
             yield Reference("marker", span.text, span.line, span.column, marked["name"], span=span)
@@ -171,8 +220,9 @@ def _of_block(spans: Sequence[Span]) -> Iterator[Reference]:
             continue
         name, call = found["name"].replace("::", "."), found["call"] or ""
         if (given := _DEFAULT.match(span.after)) and "." not in name and not call:
-            text = f"{name} (default: {given['value']})"
-            data = (name, given["value"])
+            value = given["value"] or given["plain"]
+            text = f"{name} (default: {value})"
+            data = (name, value)
             yield Reference("default", text, span.line, span.column, data, span=span)
         # "`FILE`: `NAME`, `OTHER`": the others of a list are in it, too.
         is_next = index > 0 and _NEXT.match(_gap(spans[index - 1], span)) is not None

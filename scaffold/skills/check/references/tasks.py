@@ -33,7 +33,7 @@ class Task(NamedTuple):
 
     Args:
         family: What it is: "make", "npm", "just", "task", "hook", "extra", "group", "file",
-            "place", "test", "marker", "service".
+            "place", "test", "marker", "service", "session", "argument", "maybe".
         word: The word.
         name: The name within the word.
         folder: The folder, or the project, that the line names with it, or "".

@@ -6,6 +6,8 @@ import __future__
 import ast
 from typing import NamedTuple
 
+from scaffold.analysis.files.history import is_test
+from scaffold.analysis.lazy_re import lazy_re
 from scaffold.analysis.python.lookup_result import Found
 from scaffold.analysis.python.signatures import Signature
 from scaffold.findings import Fix
@@ -20,6 +22,10 @@ from scaffold.skills.check.references.python import (
 )
 from scaffold.skills.check.resolve.scope import Scope
 
+# So long, or of several parts: a word that no prose holds by chance.
+TELLING = lazy_re(
+    r"_*[a-z0-9]+(?:_[a-z0-9]+)+|_*[A-Za-z][a-z0-9]+(?:[A-Z][A-Za-z0-9]*)+|[A-Z0-9]+(?:_[A-Z0-9]+)+"
+)
 RULES = {
     "missing": "argument-missing",
     "unknown": "argument-unknown",
@@ -156,7 +162,8 @@ def is_surely_ours(dotted: str, scope: Scope) -> bool:
         folder = f"{root}/{top}" if root else top
         if f"{folder}/__init__.py" in repository.files.paths:
             return True
-        if rest and f"{folder}/{rest[0]}" in repository.files.folders:
+        inner = f"{folder}/{rest[0]}" if rest else ""
+        if inner in repository.files.folders or inner in repository.files.folder_links:
             return True
     return False
 
@@ -166,6 +173,8 @@ def resolve_call(reference: Reference, scope: Scope) -> Verdict:
     called: Called = reference.data
     if called.dotted.startswith("?."):
         return _bare(called, scope)
+    if called.dotted.startswith("?"):
+        return _of_variable(called, scope)
     index = scope.repository.index_for(called.dotted)
     found = index.find(called.dotted)
     if found.kind == "third_party":
@@ -184,12 +193,53 @@ def resolve_call(reference: Reference, scope: Scope) -> Verdict:
 def _bare(called: Called, scope: Scope) -> Verdict:
     name = called.dotted[2:]
     index = scope.repository.python
-    paths = sorted({path for path, _ in index.defined(name)}) if "_" in name else []
-    if len(paths) != 1 or name in defined_names(scope.document):
+    if name in defined_names(scope.document) or not TELLING.fullmatch(name):
         return Verdict.unknown("nothing in the text says what it is")
+    paths = sorted({path for path, _ in index.defined(name)})
+    if not paths and called.keyword:
+        return Verdict.unknown("the callee is missing, which is already reported")
+    if not paths:
+        return absent_name(name)
+    if len(paths) != 1:
+        return Verdict.unknown("several modules have the name")
     found = index.find_in(paths[0], name)
     signature = index.signature_of(found) if found.exists else None
     return bound(called, signature, scope)
+
+
+def absent_name(name: str, *, is_class: bool = False) -> Verdict:
+    """Return the verdict of a bare name that no source defines; other files may hold the word."""
+    if is_invented(name):
+        return Verdict.unknown("it is a name for others", "placeholder")
+    # Words in capitals come in families, `DD_TRACE_...`, and classes may bear the project's name;
+    # others may be of any place.
+    otherwise: Reason = "never here" if is_class or name.isupper() else "another namespace"
+    message, evidence = (
+        f"nothing here is called {name!r}",
+        "no file of the repository holds the word",
+    )
+    asked = Asked(name=name, otherwise=otherwise, is_bare=True)
+    return Verdict("absent", evidence, "symbol-missing", message, asked=asked)
+
+
+def _of_variable(called: Called, scope: Scope) -> Verdict:
+    """Resolve a method of a variable that is called as a class of the repository is."""
+    owner, _, name = called.dotted[1:].partition(".")
+    found = of_variable(owner, name, scope)
+    if found is None or not found.exists:
+        return Verdict.unknown("nothing in the text says what it is")
+    verdict = bound(called, scope.repository.python.signature_of(found), scope)
+    return verdict._replace(is_sure=False)
+
+
+def of_variable(owner: str, name: str, scope: Scope) -> Found | None:
+    """Return what a member of a variable is by the one class that has its name, or None."""
+    index = scope.repository.python
+    places = [each for each in index.classes_called(owner) if not is_test(each[0])]
+    if len(places) != 1 or owner in imported_names(scope.document):
+        return None
+    path, class_name = places[0]
+    return index.find_in(path, f"{class_name}.{name}")
 
 
 def bound(called: Called, signature: Signature | None, scope: Scope) -> Verdict:

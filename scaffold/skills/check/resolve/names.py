@@ -12,7 +12,7 @@ from scaffold.analysis.near_names import NearNames
 from scaffold.analysis.python.lookup_result import Found
 from scaffold.analysis.python.signatures import Signature
 from scaffold.findings import Fix
-from scaffold.skills.check.reference import Asked, Reason, Reference, Verdict
+from scaffold.skills.check.reference import Asked, Reference, Verdict
 from scaffold.skills.check.references.named import Symbol
 from scaffold.skills.check.references.placeholders import is_invented
 from scaffold.skills.check.references.python import (
@@ -20,17 +20,21 @@ from scaffold.skills.check.references.python import (
     imported_names,
     written_names,
 )
-from scaffold.skills.check.resolve.calls import Gone, is_surely_ours, missing_name
+from scaffold.skills.check.resolve.calls import (
+    TELLING,
+    Gone,
+    absent_name,
+    is_surely_ours,
+    missing_name,
+    of_variable,
+)
 from scaffold.skills.check.resolve.paths import missing
 from scaffold.skills.check.resolve.scope import Scope
 
+_CLASSES = lazy_re(r"^class (\w+)", re.MULTILINE)
 _MANY = 8
 """A name that so many modules define is not known by the name alone."""
-_CLASS = lazy_re(r"[A-Z][A-Za-z0-9]*[a-z0-9]+(?:[A-Z][A-Za-z0-9]*)+")
-# So long, or of several parts: a word that no prose holds by chance.
-_TELLING = lazy_re(
-    r"_*[a-z0-9]+(?:_[a-z0-9]+)+|[A-Za-z][a-z0-9]+(?:[A-Z][A-Za-z0-9]*)+|[A-Z0-9]+(?:_[A-Z0-9]+)+"
-)
+_CLASS = lazy_re(r"_*[A-Z][A-Za-z0-9]*[a-z0-9]+(?:[A-Z][A-Za-z0-9]*)+")
 
 
 def resolve_name(reference: Reference, scope: Scope) -> Verdict:
@@ -90,7 +94,7 @@ def _in_file(symbol: Symbol, scope: Scope) -> Verdict | None:
     last = symbol.name.rpartition(".")[2]
     if re.search(rf"(?<!\w){re.escape(last)}(?!\w)", text):
         return None if symbol.call.strip("()") else Verdict.holds(f"{place} holds {last}", place)
-    if not _TELLING.fullmatch(last) or is_invented(last):
+    if not TELLING.fullmatch(last) or is_invented(last):
         return Verdict.unknown(f"{place} does not hold {last}")
     if last in written_names(scope.document) or last in defined_names(scope.document):
         return Verdict.unknown("the text writes it out", "generated")
@@ -109,7 +113,7 @@ def _in_file(symbol: Symbol, scope: Scope) -> Verdict | None:
 
 def _bare(symbol: Symbol, scope: Scope) -> Verdict:
     """Resolve a name that means no one thing: it holds where anything is defined by it."""
-    name = symbol.name
+    name = symbol.name.removeprefix("self.")
     if name in defined_names(scope.document) or name in written_names(scope.document):
         return Verdict.holds("a block of the text binds it")
     places = () if "." in name else scope.repository.python.defined(name)
@@ -122,19 +126,12 @@ def _bare(symbol: Symbol, scope: Scope) -> Verdict:
     if _is_builtin(name, scope):
         return Verdict.holds("Python brings it")
     last = name.rpartition(".")[2]
-    if not _TELLING.fullmatch(last):
+    if not TELLING.fullmatch(last):
         # `OldLoop.run`: the class is the word that nobody writes by chance.
         last = next((each for each in name.split(".") if _CLASS.fullmatch(each)), last)
-    if not _TELLING.fullmatch(last) or is_invented(name.replace(".", "/")):
+    if not TELLING.fullmatch(last) or is_invented(name.replace(".", "/")):
         return Verdict.unknown("nothing in this repository goes by this name", "another namespace")
-    message = f"nothing here is called {last!r}"
-    evidence = "no file of the repository holds the word"
-    # Words in capitals come in families, `DD_TRACE_...`, and classes may bear the project's name;
-    # others may be of any place.
-    is_telling = last.isupper() or _CLASS.fullmatch(last)
-    otherwise: Reason = "never here" if is_telling else "another namespace"
-    asked = Asked(name=last, otherwise=otherwise, is_bare=True)
-    return Verdict("absent", evidence, "symbol-missing", message, asked=asked)
+    return absent_name(last, is_class=_CLASS.fullmatch(last) is not None)
 
 
 def _of_go(name: str, scope: Scope) -> Verdict | None:
@@ -170,13 +167,21 @@ def _bare_call(
     symbol: Symbol, places: tuple[tuple[str, int], ...], evidence: str, scope: Scope
 ) -> Verdict:
     paths = sorted({path for path, _ in places})
-    if symbol.call.strip("()") and len(paths) == 1 and _TELLING.fullmatch(symbol.name):
-        index = scope.repository.python
-        found = index.find_in(paths[0], symbol.name)
-        signature = index.signature_of(found) if found.exists else None
+    name = symbol.name.removeprefix("self.")
+    if symbol.call.strip("()") and len(places) == 1 and TELLING.fullmatch(name):
+        signature = _only_signature(name, paths[0], scope)
         if signature is not None and (verdict := _compared(symbol, signature)):
             return verdict
     return Verdict.holds(evidence, paths[0])
+
+
+def _only_signature(name: str, path: str, scope: Scope) -> Signature | None:
+    """Return what the one function or method takes that a file defines by a name."""
+    index = scope.repository.python
+    owners = ["", *(f"{each}." for each in _CLASSES.findall(scope.text(path) or ""))]
+    found = (index.find_in(path, f"{owner}{name}") for owner in owners)
+    there = next((each for each in found if each.exists), None)
+    return index.signature_of(there) if there is not None else None
 
 
 def _is_builtin(name: str, scope: Scope) -> bool:
@@ -232,6 +237,8 @@ def _find(name: str, scope: Scope) -> Found | None:
         found = repository.index_for(name).find(name)
         if found.kind != "third_party" and (found.exists or not first[:1].isupper()):
             return found
+    if rest and first.islower() and (found := of_variable(first, rest, scope)):
+        return found if found.exists else None
     return _by_definition(first, rest, scope)
 
 
@@ -298,6 +305,7 @@ def _written(call: str) -> _Written | None:
     if any(isinstance(each, ast.Starred) for each in node.args):
         return None
     positional = [each.id if isinstance(each, ast.Name) else None for each in node.args]
+    positional = positional[positional[:1] in (["self"], ["cls"]) :]
     keywords = [each.arg for each in node.keywords if each.arg is not None]
     return _Written(positional, keywords, False)
 
@@ -331,6 +339,13 @@ def _compared(symbol: Symbol, signature: Signature) -> Verdict | None:
         return Verdict("contradicts", where, "parameter-unknown", message, now)
     slots = [each.name for each in signature.parameters if each.kind.startswith("positional")]
     listed = [name for name in written.positional if name is not None]
+    is_variadic = any(each.kind == "var_positional" for each in signature.parameters)
+    # A word of one part may be that of any object, and what can be given at all is a list of it.
+    is_given = TELLING.fullmatch(signature.name) and bool(listed) and not set(listed) <= set(own)
+    if len(written.positional) > len(slots) and not is_variadic and is_given:
+        message = f"{signature.name!r} cannot be given {len(written.positional)} arguments"
+        now = f"it takes {', '.join(slots) or 'none'} by position"
+        return Verdict("contradicts", where, "argument-surplus", message, now)
     if listed and len(listed) == len(written.positional) and all(name in slots for name in listed):
         order = [slots.index(name) for name in listed]
         if order != sorted(order):
@@ -349,6 +364,21 @@ def resolve_value(reference: Reference, scope: Scope) -> Verdict:
     if not found.is_missing or not is_surely_ours(symbol.name, scope):
         return Verdict.unknown("it is not of this repository", "third party not installed")
     return _missing(symbol, found, scope)
+
+
+def resolve_label(reference: Reference, scope: Scope) -> Verdict:
+    """Resolve `run-nightly-tests`: a word that no file holds, and that nearly is a key of one."""
+    label = str(reference.data)
+    repository = scope.repository
+    if label in repository.labels.names or scope.ending_in(label):
+        return Verdict.holds("a file has it")
+    near = repository.labels.near.of(label)
+    if not near:
+        return Verdict.unknown("it may be a word of any place", "another namespace")
+    message, now = f"nothing here is called {label!r}", f"there is {near}"
+    evidence = f"no file of the repository holds it, and {repository.labels.names[near]} has {near}"
+    asked = Asked(otherwise="never here", file=label)
+    return Verdict("absent", evidence, "symbol-missing", message, now, asked=asked)
 
 
 def resolve_skill(reference: Reference, scope: Scope) -> Verdict:

@@ -49,6 +49,8 @@ def resolve_version(reference: Reference, scope: Scope) -> Verdict:
         return _image(reference, given, scope)
     if given.what == "floor":
         return _floor(reference, given, scope)
+    if given.what == "limit":
+        return _limit(reference, given, scope)
     project = scope.repository.project
     known = project.pins.get(normal_name(given.name), {})
     asked = as_version(given.version)
@@ -79,6 +81,24 @@ def _floor(reference: Reference, given: Given, scope: Scope) -> Verdict:
     path, floor = min(floors.items(), key=lambda each: (each[1], each[0].count("/")))
     now = ".".join(map(str, floor))
     return _differs(reference, f"{path} asks for {now}", given, now)
+
+
+def _limit(reference: Reference, given: Given, scope: Scope) -> Verdict:
+    """Resolve the limit of a package by the limits on the same side that files of here have."""
+    bounds = scope.repository.project.bounds
+    name = normal_name(given.name)
+    known = bounds.get(name) or bounds.get(name.removeprefix("py")) or {}  # PyTorch is torch
+    sign, version = given.version.rstrip("0123456789."), given.version.lstrip("<>=")
+    same = {each: path for each, path in known.items() if each[0][0] == sign[0]}
+    for (_, limit), path in known.items():
+        # "< 3.24" is what ">= 3.24" leaves out.
+        if as_version(limit) == as_version(version):
+            return Verdict.holds(f"{path} has it", path)
+    if not same:
+        return Verdict.unknown(f"no file of the project has such a limit of {given.name}")
+    (other, limit), path = next(iter(same.items()))
+    now = f"{other}{limit}" if len({*same}) == 1 else ""
+    return _differs(reference, f"{path} has {other}{limit}", given, now)
 
 
 def _image(reference: Reference, given: Given, scope: Scope) -> Verdict:

@@ -9,6 +9,7 @@ from bisect import bisect_left
 from scaffold.analysis.files.history import is_code
 from scaffold.analysis.lazy_re import lazy_re
 from scaffold.findings import Fix
+from scaffold.skills.check.intent import intent
 from scaffold.skills.check.reference import Asked, Reason, Reference, Verdict
 from scaffold.skills.check.references.named import Named
 from scaffold.skills.check.references.placeholders import is_invented, is_placeholder
@@ -38,14 +39,39 @@ def resolve_path(reference: Reference, scope: Scope) -> Verdict:
     if found is not None:
         return Verdict.holds(f"git lists {found}" if found else "it is the root", found)
     if reference.block is not None and reference.line == reference.block.line:
-        return Verdict.unknown("the block shows what is in it", "generated")
-    if folder := _folder_above(reference, path):
+        return _shown_below(reference, path, named, scope)
+    if folder := _folder_above(reference, path) or _pattern_above(reference, path, scope):
         # The list says where its names lie: there, or in a module that is not listed here.
         base = scope.locate(folder)
         if base is None:
             return Verdict.unknown(f"{folder} is not listed here", "another namespace")
         return missing(f"{base}/{path}", named.rule, scope, before=path)
     return missing(path, named.rule, scope)
+
+
+def _shown_below(reference: Reference, path: str, named: Named, scope: Scope) -> Verdict:
+    """Resolve the path that a block begins with: one that was never here is one to write."""
+    verdict = missing(path, named.rule, scope)
+    if intent(reference).wide == "makes" or verdict.reason not in ("absent", "moved"):
+        return Verdict.unknown("the block shows what is in it", "generated")
+    asked = verdict.asked._replace(otherwise="generated") if verdict.asked else None
+    return verdict._replace(reason="absent", now="", fix=None, asked=asked)
+
+
+def _pattern_above(reference: Reference, path: str, scope: Scope) -> str:
+    """Return the folder of `folder/<name>.yml`, where a list below it names such files."""
+    block = reference.span.block if reference.span is not None else None
+    if block is None or "/" in path or block.kind != "item" or "." not in path:
+        return ""
+    end = path[path.rindex(".") :]
+    above = [
+        each.text
+        for each in scope.document.markdown.codes
+        if each.block.headings == block.headings and each.line < block.line
+    ]
+    near = [each for each in above if is_placeholder(each) and each.endswith(end) and "/" in each]
+    folder, _, name = near[-1].rpartition("/") if near else ("", "", "")
+    return folder if is_placeholder(name) and not is_placeholder(folder) else ""
 
 
 def _folder_above(reference: Reference, path: str) -> str:
@@ -99,7 +125,7 @@ def missing(path: str, rule: str, scope: Scope, *, before: str = "") -> Verdict:
             tuple(places), otherwise="open", file=literal if is_telling or is_data else ""
         )
         return Verdict("absent", evidence, rule, message, asked=asked)
-    elsewhere = _elsewhere(clean, scope)
+    elsewhere = _package(anchored, scope) or _elsewhere(clean, scope)
     if elsewhere and anchored:
         fix = Fix(0, written, _as_written(elsewhere, whole, clean, path))
         now, asked = f"it is {elsewhere}", Asked(tuple(places))
@@ -173,6 +199,8 @@ def _expression(pattern: str) -> re.Pattern[str]:
 
 def _is_anchored(whole: str, clean: str, scope: Scope) -> bool:
     """Return whether the first part of a path is a folder here, so that the rest is meant here."""
+    if clean.startswith("../") or not whole.endswith(clean):
+        return True  # from where it is written, or through a link
     inside = "/" in clean
     first = whole.removesuffix(clean) + clean.split("/")[0]
     return inside and first in scope.files.folders
@@ -225,9 +253,17 @@ def _elsewhere(clean: str, scope: Scope) -> str:
         return ""
     # Its own folder, or all of its folders, are above it there, too: no other is meant.
     above = found[0].split("/")[:-1]
-    folders = folder.split("/")
+    folders = [each for each in folder.split("/") if each != ".."]
+    if not folders:
+        return found[0] if _TELLING.search(name) else ""
     is_kin = folders[-1] in above or (_TELLING.search(name) and set(folders) <= set(above))
     return found[0] if is_kin else ""
+
+
+def _package(places: list[str], scope: Scope) -> str:
+    """Return the package that a module became, or nothing."""
+    inner = (f"{each.removesuffix('.py')}/__init__.py" for each in places if each.endswith(".py"))
+    return next((each for each in inner if each in scope.files.paths), "")
 
 
 def _as_written(same: str, whole: str, clean: str, path: str) -> str:

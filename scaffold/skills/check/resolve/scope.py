@@ -94,7 +94,7 @@ class Scope:
         for base in bases:
             whole = os.path.normpath(f"{base}/{path}" if base else path).replace(os.sep, "/")
             if not whole.startswith("..") and whole != ".":
-                yield whole
+                yield self.files.followed(whole)
 
     def locate(self, path: str) -> str | None:
         """Return the file or folder that a path means, or None.

@@ -11,6 +11,7 @@ from scaffold.analysis.python.lookup_result import Found
 from scaffold.analysis.python.signatures import Signature, read_signature
 from scaffold.skills.check.reference import Reference, Verdict
 from scaffold.skills.check.references.python import Shown, imported_names
+from scaffold.skills.check.resolve.calls import TELLING
 from scaffold.skills.check.resolve.scope import Scope
 
 _HALF = 0.5
@@ -134,7 +135,7 @@ def resolve_default(reference: Reference, scope: Scope) -> Verdict:
     name, value = reference.data
     found = [each for each in _defaults(name, scope) if each[0] is not None]
     if not found:
-        return Verdict.unknown("nothing that the page imports has such a parameter with a default")
+        return _by_name(name, value, scope)
     for default, signature in found:
         if _same(str(default), value):
             return Verdict.holds(f"{signature.path}:{signature.line} has it", signature.path)
@@ -146,6 +147,28 @@ def resolve_default(reference: Reference, scope: Scope) -> Verdict:
     message = f"the default of {name!r} is not {value}"
     evidence = f"{signature.path}:{signature.line} has {name}={default}"
     return Verdict("contradicts", evidence, "default-differs", message, f"it is {default}")
+
+
+def _by_name(name: str, value: str, scope: Scope) -> Verdict:
+    """Resolve a default by every field, parameter and option that has the name here."""
+    known = scope.repository.defaults.of(name) if TELLING.fullmatch(name) else {}
+    if not known:
+        return Verdict.unknown("nothing that the page imports has such a parameter with a default")
+    for default, place in known.items():
+        if _same(default, value):
+            return Verdict.holds(f"{place} has it", place.partition(":")[0])
+    if "None" in known or not all(map(_is_literal, [*known, _as_python(value)])):
+        return Verdict.unknown("the default is computed")
+    default, place = next(iter(known.items()))
+    message = f"the default of {name!r} is not {value}"
+    now = f"it is {default}" if len(known) == 1 else ""
+    evidence = f"{place} has {name} = {default}"
+    return Verdict("contradicts", evidence, "default-differs", message, now, is_sure=False)
+
+
+def _as_python(value: str) -> str:
+    """Return a value of YAML or JSON as Python writes it."""
+    return {"true": "True", "false": "False", "null": "None"}.get(value.lower(), value)
 
 
 def _defaults(name: str, scope: Scope) -> Iterator[tuple[str | None, Signature]]:
@@ -173,7 +196,7 @@ def _is_literal(text: str) -> bool:
 
 
 def _same(default: str, value: str) -> bool:
-    if default.strip("\"'") == value.strip("\"'"):
+    if default.strip("\"'") == value.strip("\"'") or default == _as_python(value):
         return True
     if _is_literal(default) and _is_literal(value):
         return bool(ast.literal_eval(default) == ast.literal_eval(value))

@@ -8,6 +8,7 @@ from difflib import get_close_matches
 from scaffold.analysis.cli.shell_words import Word
 from scaffold.analysis.project import tasks
 from scaffold.analysis.project.project import normal_name
+from scaffold.analysis.project.projects import Project
 from scaffold.analysis.project.pytest_names import KNOWN_MARKERS
 from scaffold.analysis.project.tasks import Tasks
 from scaffold.findings import Fix
@@ -37,12 +38,22 @@ def resolve_task(reference: Reference, scope: Scope) -> Verdict:
         return find_file(word, asked.line, scope, "requirements-missing")
     if task.family == "place":
         return find_file(task.word, asked.line, scope, "path-missing")
+    if task.family in ("argument", "maybe"):
+        return _argument(asked, scope)
     if task.family == "test":
         return _test(asked, reference.text, scope)
     verdict = _RESOLVERS[task.family](task, asked, scope)
     if verdict.reason == "contradicts" and (asked.line.has_fallback or has_left(asked.line, scope)):
         return Verdict.unknown("it may run in another folder, or may fail", "another namespace")
     return verdict
+
+
+def _argument(asked: Asked, scope: Scope) -> Verdict:
+    """Resolve a file that any command is given: one that was never here may be written by it."""
+    verdict = find_file(asked.task.word, asked.line, scope, "path-missing")
+    if asked.task.family == "argument" or verdict.asked is None:
+        return verdict
+    return verdict._replace(asked=verdict.asked._replace(otherwise="open"))
 
 
 def _listed(task: Task, asked: Asked, scope: Scope) -> Verdict:
@@ -88,25 +99,65 @@ def _extra(task: Task, asked: Asked, scope: Scope) -> Verdict:
         evidence = f"{base} is not one of this repository's projects"
         return Verdict.unknown(evidence, "third party not installed")
     projects = programs.projects.all
+    if not is_named:
+        # Without a name they are those of the project that the command runs in.
+        left = run_folders(asked.line, scope) or [] if asked.line.folders else None
+        folders = scope.bases if left is None else left
+        own = [each for each in projects if each.path.rpartition("/")[0] in folders]
+        projects = own or projects
+    return known_extra(task.family, task.name, projects, scope, is_uv=_program(asked) == "uv")
+
+
+def _program(asked: Asked) -> str:
+    return asked.line.words[0].text
+
+
+def resolve_extra(reference: Reference, scope: Scope) -> Verdict:
+    """Resolve "the `gpu` extra": is there such an extra, or group, of any project here?"""
+    family, name = reference.data
+    projects = scope.repository.programs.projects.all
+    verdict = known_extra(family, name, projects, scope, is_uv=True)
+    if verdict.reason != "contradicts":
+        return verdict
+    # It may be said of another distribution, unless it is the other of the two.
+    other = "group" if family == "extra" else "extra"
+    is_other = known_extra(other, name, projects, scope, is_uv=True).reason == "true"
+    if not is_other:
+        return Verdict.unknown("it may be one of another project", "another namespace")
+    return verdict._replace(now=f"it is {'a' if other == 'group' else 'an'} {other}", fix=None)
+
+
+def known_extra(
+    family: str, written: str, projects: Sequence[Project], scope: Scope, *, is_uv: bool
+) -> Verdict:
+    """Return whether some projects have an extra or a dependency group.
+
+    Args:
+        family: "extra" or "group".
+        written: Its name.
+        projects: The projects that it may be of.
+        scope: Where it is named.
+        is_uv: Whether uv is given it, which has no groups of its own.
+    """
+    programs = scope.repository.programs
     if not projects:
         return Verdict.unknown("there is no project file")
-    name = normal_name(task.name)
+    name = normal_name(written)
     known: set[str] = set()
     for each in projects:
-        own = each.extras if task.family == "extra" else each.groups
+        own = each.extras if family == "extra" else each.groups
         if own is None:
             return Verdict.unknown("its extras are computed")
         known |= {normal_name(one) for one in own}
-    if name in known or (task.family == "extra" and name in programs.projects.side_extras):
-        return Verdict.holds(f"a project file has the {task.family} {task.name}", projects[0].path)
-    is_uv = asked.line.words[0].text == "uv"
-    if task.family == "group" and name in ("main", "all", "default", *([] if is_uv else ["dev"])):
+    if name in known or (family == "extra" and name in programs.projects.side_extras):
+        return Verdict.holds(f"a project file has the {family} {written}", projects[0].path)
+    if family == "group" and name in ("main", "all", "default", *([] if is_uv else ["dev"])):
         return Verdict.unknown("it may be a group of the tool's own")
-    message = f"there is no {task.family} {task.name!r}"
+    message = f"there is no {family} {written!r}"
     near = min(projects, key=lambda each: each.path.count("/")).path
     evidence = f"{near} and others have {_shown(sorted(known))}"
-    rule = "pip-extra-missing" if task.family == "extra" else "dependency-group-missing"
-    return _unlisted(task.name, rule, message, evidence, sorted(known))
+    rule = "pip-extra-missing" if family == "extra" else "dependency-group-missing"
+    return _unlisted(written, rule, message, evidence, sorted(known))
 
 
 def resolve_marker(reference: Reference, scope: Scope) -> Verdict:

@@ -27,6 +27,7 @@ def checked(tmp_path: Path) -> Checked:
         files: dict[str, str],
         before: dict[str, str] | None = None,
         submodule: str = "",
+        links: dict[str, str] | None = None,
     ) -> Outcome:
         root = tmp_path / "repository"
         root.mkdir()
@@ -38,6 +39,10 @@ def checked(tmp_path: Path) -> Checked:
             for path, text in state.items():
                 (root / path).parent.mkdir(parents=True, exist_ok=True)
                 (root / path).write_text(text)
+            for path, target in (links or {}).items():
+                (root / path).parent.mkdir(parents=True, exist_ok=True)
+                (root / path).unlink(missing_ok=True)
+                (root / path).symlink_to(target)
             _git(root, "add", "--all")
             _git(root, "commit", "--quiet", "--allow-empty", "--message", "state")
         if submodule:

@@ -1,0 +1,184 @@
+"""Forms of real pages that name something without an import, a full path or a command of here."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.unit.scaffold.skills.check.conftest import Checked, told
+
+LOADER = (
+    "class DataLoader:\n    def state(self):\n        return {}\n\n"
+    "    def load_weights_from(self, module, loader, key_for=None):\n        return module\n"
+)
+FILES = {
+    "pkg/__init__.py": "",
+    "pkg/loader.py": LOADER,
+    "pkg/steps/__init__.py": "",
+    "pkg/executors.py": "class RayActorPoolExecutor:\n    pass\n\n\nclass EmptyTask:\n    pass\n",
+    "pkg/config.py": (
+        "from pydantic import BaseModel, Field\n\n\nclass EngineConfig(BaseModel):\n"
+        "    enforce_eager: bool = False\n    batch_tokens: int = Field(default=8)\n"
+    ),
+    "pyproject.toml": (
+        '[project]\nname = "pkg"\nversion = "1"\ndependencies = ["torch>=2.4,<=2.11"]\n'
+        '[project.optional-dependencies]\ngpu = ["torch"]\n'
+        '[dependency-groups]\ndev = ["pytest"]\n'
+    ),
+    "tests/cases/rules/AL01.yml": "a: 1\n",
+    "styles/site.css": ".status-badge-red { color: red; }\n",
+    ".github/workflows/ci.yml": "jobs:\n  integration-tests-latest-gpu:\n    runs-on: x\n",
+}
+HERE = (
+    "Read `pkg/loader.py`, `pkg/executors.py`, `pkg/config.py`, `tests/cases/rules/`, "
+    "`styles/site.css`.\n\n"
+)
+LISTED = (
+    "**Location**: `tests/cases/rules/<category>.yml`\n\n**Categories:**\n- `aliasing.yml`: names\n"
+    "- `layout.yml`: blanks\n"
+)
+
+
+@pytest.mark.parametrize(
+    "page",
+    [
+        "```python\nstate = dataloader.state()\nloader.anything(1)\n```",
+        "```python\npipeline.run(RayActorPoolExecutor())\n```",
+        "```python\npipeline.run(MyExecutor(), OtherRunner())\n```",
+        "`self.load_weights_from(module, loader)` and `self.anything_else(a, b)`.",
+        "PyTorch is limited to <=2.11 here, and numpy is <3.",
+        "Where torch is missing or < 2.4, install it.",
+        "The `gpu` extra and the `dev` dependency group; the `test` extra is of others.",
+        "```bash\npip install -e .[gpu]\ncat pkg/loader.py > out/copy.py\npytest out/new.py\n```",
+        "- `enforce_eager` (bool, default false): slower\n- `batch_tokens` (default: `8`)",
+        "`status-badge-red`, `integration-tests-latest-gpu` and `some-other-word`.",
+        "```python\n# pkg/new_step.py\nx = 1\n```",
+        LISTED.replace("aliasing", "AL01").replace("- `layout.yml`: blanks\n", ""),
+    ],
+)
+def test_what_holds_or_may_be_of_another_place_is_left_alone(checked: Checked, page: str) -> None:
+    assert told(checked(HERE + page, FILES)) == []
+
+
+@pytest.mark.parametrize(
+    ("page", "expected"),
+    [
+        (
+            "```python\nstate = dataloader.state(consumed)\n```",
+            [("argument-surplus", "contradicts", 4)],
+        ),
+        (
+            "`self.load_weights_from(module, key_for, loader)` loads some of them.",
+            [("parameter-order", "contradicts", 3)],
+        ),
+        (
+            "```python\npipeline.run(RayActorExecutor())\n```",
+            [("symbol-missing", "never here", 4)],
+        ),
+        ("- **_EmptyTask**: a dummy", [("symbol-missing", "other spelling", 3)]),
+        ("PyTorch is limited to <=2.9.1 for video.", [("version-differs", "contradicts", 3)]),
+        ("The `dev` extra brings the tools.", [("pip-extra-missing", "contradicts", 3)]),
+        (
+            "| extra | for |\n|---|---|\n| `dev` | tools |",
+            [("pip-extra-missing", "contradicts", 5)],
+        ),
+        (
+            "- `enforce_eager` (bool, default true): slower",
+            [("default-differs", "contradicts", 3)],
+        ),
+        (
+            "| option | default |\n|---|---|\n| `--batch-tokens` | `16` |",
+            [("default-differs", "contradicts", 5)],
+        ),
+        ("Badges: `.badge-red`.", [("symbol-missing", "never here", 3)]),
+        ("The job `integration-tests-gpu`.", [("symbol-missing", "never here", 3)]),
+        (LISTED, [("path-missing", "never here", 6), ("path-missing", "never here", 7)]),
+        ("See `pkg/steps.py`.", [("path-missing", "moved", 3)]),
+        (
+            "```bash\ntox -e py312 -- tests/cases/run_rules.py\n```",
+            [("path-missing", "never here", 4)],
+        ),
+    ],
+)
+def test_what_the_files_contradict_is_found(
+    checked: Checked, page: str, expected: list[tuple[str, str, int]]
+) -> None:
+    assert told(checked(HERE + page, FILES)) == expected
+
+
+@pytest.mark.parametrize(
+    "page",
+    [
+        "```python\n# pkg/old_loader.py  (real file)\nx = 1\n```",
+        "```bash\ngit diff <prev>..HEAD -- pkg/old_loader.py | grep x\n```",
+        "```bash\nwc -l pkg/old_loader.py\n```",
+        "Against upstream, look at `pkg/old_loader.py` again.",
+    ],
+)
+def test_a_removed_path_is_found_where_a_block_or_a_command_names_it(
+    checked: Checked, page: str
+) -> None:
+    outcome = checked(HERE + page, FILES, {"pkg/old_loader.py": "y = 1\n"})
+    assert [each[:2] for each in told(outcome)] == [("path-missing", "removed")]
+
+
+def test_a_block_that_is_to_be_written_names_a_removed_path_freely(checked: Checked) -> None:
+    page = "Create the loader:\n\n```python\n# pkg/old_loader.py\nx = 1\n```\n"
+    assert told(checked(HERE + page, FILES, {"pkg/old_loader.py": "y = 1\n"})) == []
+
+
+def test_an_extra_of_a_project_beside_is_none_of_this_one(checked: Checked) -> None:
+    side = '[project]\nname = "side"\nversion = "1"\n[project.optional-dependencies]\ndev = []\n'
+    page = HERE + 'Run `pip install -e ".[dev]"` first.\n'
+    outcome = checked(page, {**FILES, "tools/side/pyproject.toml": side})
+    assert told(outcome) == [("pip-extra-missing", "contradicts", 3)]
+
+
+def test_a_name_of_another_language_is_near_one_that_its_sources_define(checked: Checked) -> None:
+    source = "package cfg\n\nfunc LoadSettings() int {\n\treturn 1\n}\n"
+    page = HERE + "It calls `LoadUserSettings`, and `SomethingElseEntirely` of others.\n"
+    outcome = checked(page, {**FILES, "cfg/load.go": source})
+    assert told(outcome) == [("symbol-missing", "never here", 3)]
+    assert outcome.findings[0].now == "there is LoadSettings"
+
+
+@pytest.mark.parametrize(
+    ("page", "lines"),
+    [
+        ("### Drop-in config\n\nMirror `pkg/none.py`, as it stands.\n", [5]),
+        ("Refer to the quickstart examples in `pkg/none.py` for more.\n", [3]),
+        ("### What was dropped\n\nAll of `pkg/none.py`.\n", []),
+        ("Main lost `pkg/none.py`.\n", []),
+    ],
+)
+def test_words_that_take_a_path_back(checked: Checked, page: str, lines: list[int]) -> None:
+    assert [each[2] for each in told(checked(HERE + page, FILES))] == lines
+
+
+def test_the_data_of_a_site_holds_no_class(checked: Checked) -> None:
+    before = {"pkg/batch.py": "class AudioBatch:\n    pass\n"}
+    site = {
+        "fern/versions/v1.yml": "- page: AudioBatch\n",
+        "fern/versions/v1/a.mdx": "x\n",
+        "fern/versions/v1/b.mdx": "y\n",
+    }
+    page = HERE + "Task type: `AudioBatch`.\n"
+    assert told(checked(page, {**FILES, **site}, before)) == [("symbol-missing", "removed", 3)]
+
+
+def test_a_package_of_links_is_the_folders_it_leads_to(checked: Checked) -> None:
+    page = (
+        "Read `backends/tools.py`.\n\n```python\nfrom exe.backends.tools import dump_context\n\n"
+        "dump_context('a', out='b')\n```\n\nAnd `.claude/skills/old-skill/SKILL.md`,"
+        " `.claude/skills/tidy/SKILL.md`.\n"
+    )
+    skill = "---\nname: tidy\ndescription: Tidies it. Use when it is untidy.\n---\n\nTidy.\n"
+    files = {
+        "backends/tools.py": "def dump_context(path):\n    return path\n",
+        "pyproject.toml": '[project]\nname = "exe"\nversion = "1"\n',
+        "skills/tidy/SKILL.md": skill,
+    }
+    links = {"src/exe/backends": "../../backends", ".claude/skills": "../skills"}
+    assert told(checked(page, files, links=links)) == [
+        ("argument-unknown", "contradicts", 6),
+        ("path-missing", "never here", 9),
+    ]
