@@ -23,6 +23,7 @@ from archon_probe.design.expressions import Case
 from archon_probe.design.refusals import OF_ALL_MODELS, narrowed, refusal
 from archon_probe.design.shaping import shape_design
 from archon_probe.errors import ProbeError
+from archon_probe.measure.mixers import require_attention
 from archon_probe.measure.model import observe
 from archon_probe.measure.observation import Observation
 from archon_probe.measure.random_weights import random_model
@@ -54,6 +55,8 @@ def derive(real: Any) -> dict[str, Any]:
     try:
         first = observe(model)
     except UnknownStructureError as error:
+        # Of what is unknown, a state or a convolution is told by what it does.
+        require_attention(model, base.vocab_size)
         raise ProbeError(
             f"{type(model).__name__} has a part that no probe recognises: {error}",
             code="model_unsuited",

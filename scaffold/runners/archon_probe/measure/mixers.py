@@ -1,0 +1,130 @@
+"""Find what mixes tokens without attention: convolutions, recurrent states, linear attention.
+
+A part of a layer is called twice, the second time with another first token. Where later outputs
+change, it mixes tokens; where no softmax over positions ran meanwhile, it is no attention.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from archon_probe.errors import ProbeError
+
+LENGTH = 23
+"""Tokens: more than a tiny model has experts, so that no softmax over these is taken for one."""
+
+_IN_A_LAYER = re.compile(r"(.*\.\d+)\.[^.]+")
+CHANGED = 1e-4
+"""Of the standard deviation: far above rounding, which other tokens beside may change."""
+
+
+@dataclass(frozen=True)
+class Mixer:
+    """A part of a layer that mixes tokens without attention.
+
+    Attributes:
+        name: Of the module.
+        kind: Its class.
+        reach: Number of later tokens that a change of the first one reaches.
+    """
+
+    name: str
+    kind: str
+    reach: int
+
+
+class _Softmaxes(TorchDispatchMode):
+    """Notes whether a softmax ran over at least as many numbers as there are tokens."""
+
+    is_seen = False
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if "softmax" in str(func) and args[0].shape[-1] >= LENGTH:
+            self.is_seen = True
+        return func(*args, **(kwargs or {}))
+
+
+def require_attention(model: nn.Module, vocab_size: int) -> None:
+    """Refuse a model in which something else than attention mixes tokens.
+
+    Raises:
+        ProbeError: It names the layers, the classes and how far a change reaches.
+    """
+    found = token_mixers(model, vocab_size)
+    if not found:
+        return
+    rows: list[str] = []
+    for kind in sorted({mixer.kind for mixer in found}):
+        same = [mixer for mixer in found if mixer.kind == kind]
+        reach = max(mixer.reach for mixer in same)
+        places = ", ".join(mixer.name for mixer in same[:3])
+        rows.append(f"{kind} ({places}): a token reaches {reach} of {LENGTH - 1} later ones")
+    raise ProbeError(
+        "tokens are mixed without attention by " + "; ".join(rows),
+        code="model_unsuited",
+        hint="train it with the backend fsdp, which runs transformers' own model",
+    )
+
+
+@torch.no_grad()
+def token_mixers(model: nn.Module, vocab_size: int) -> list[Mixer]:
+    """Return the parts of layers that mix tokens without a softmax over them."""
+    calls: dict[str, tuple[nn.Module, tuple[Any, ...], dict[str, Any]]] = {}
+
+    def keep(name: str) -> Any:
+        def hook(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+            calls.setdefault(name, (module, args, kwargs))
+
+        return hook
+
+    handles = [
+        module.register_forward_pre_hook(keep(name), with_kwargs=True)
+        for name, module in model.named_modules()
+        if _IN_A_LAYER.fullmatch(name)
+    ]
+    try:
+        model(input_ids=torch.arange(3, 3 + LENGTH)[None] % vocab_size, use_cache=False)
+    finally:
+        for handle in handles:
+            handle.remove()
+    rows = [(name, type(call[0]).__name__, _reach(*call)) for name, call in calls.items()]
+    return [Mixer(name, kind, reach) for name, kind, reach in rows if reach]
+
+
+def _reach(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> int:
+    """Return how many later tokens a change of the first one reaches, 0 through attention too."""
+    given = [each for each in (*args, *kwargs.values()) if _is_row(each)]
+    if not given:
+        return 0
+    hidden = given[0]
+    other = hidden.clone()
+    other[:, 0] = other[:, 0].flip(-1) + 1.0
+
+    def run(values: Tensor) -> Tensor | None:
+        swap = [values if each is hidden else each for each in args]
+        named = {key: values if each is hidden else each for key, each in kwargs.items()}
+        out = module(*swap, **named)
+        out = out[0] if isinstance(out, tuple | list) else out
+        return out if _is_row(out) else None
+
+    try:
+        with _Softmaxes() as seen:
+            before = run(hidden)
+        after = run(other)
+    except (RuntimeError, TypeError, ValueError, AttributeError, IndexError):
+        return 0  # it cannot be run by itself; whatever it is shows elsewhere
+    if before is None or after is None or seen.is_seen:
+        return 0
+    moved = (after - before).abs().amax(-1)[0] > CHANGED * before.std()
+    later = moved[1:].nonzero().flatten()
+    return int(later[-1]) + 1 if len(later) else 0
+
+
+def _is_row(value: Any) -> bool:
+    return isinstance(value, Tensor) and value.dim() == 3 and value.shape[:2] == (1, LENGTH)
