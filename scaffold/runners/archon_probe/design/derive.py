@@ -23,7 +23,7 @@ from archon_probe.design.expressions import Case
 from archon_probe.design.refusals import OF_ALL_MODELS, narrowed, refusal
 from archon_probe.design.shaping import shape_design
 from archon_probe.errors import ProbeError
-from archon_probe.measure.mixers import require_attention
+from archon_probe.measure.mixers import describe_mixers
 from archon_probe.measure.model import observe
 from archon_probe.measure.observation import Observation
 from archon_probe.measure.random_weights import random_model
@@ -56,11 +56,12 @@ def derive(real: Any) -> dict[str, Any]:
         first = observe(model)
     except UnknownStructureError as error:
         # Of what is unknown, a state or a convolution is told by what it does.
-        require_attention(model, base.vocab_size)
+        mixers = describe_mixers(model, base.vocab_size)
+        beside = f"; tokens are mixed without attention by {mixers}" if mixers else ""
         raise ProbeError(
-            f"{type(model).__name__} has a part that no probe recognises: {error}",
+            f"{type(model).__name__} has a part that no probe recognises: {error}{beside}",
             code="model_unsuited",
-            hint="write it by hand, or add a probe of the part to scaffold/runners/archon_probe",
+            hint="train it with the backend fsdp, which runs transformers' own model",
         ) from error
     measured: Measured = [(Case("default", base, len(first.layers)), first)]
     unknown: list[dict[str, Any]] = []

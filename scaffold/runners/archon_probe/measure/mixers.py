@@ -14,8 +14,6 @@ import torch
 from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from archon_probe.errors import ProbeError
-
 LENGTH = 23
 """Tokens: more than a tiny model has experts, so that no softmax over these is taken for one."""
 
@@ -50,26 +48,16 @@ class _Softmaxes(TorchDispatchMode):
         return func(*args, **(kwargs or {}))
 
 
-def require_attention(model: nn.Module, vocab_size: int) -> None:
-    """Refuse a model in which something else than attention mixes tokens.
-
-    Raises:
-        ProbeError: It names the layers, the classes and how far a change reaches.
-    """
+def describe_mixers(model: nn.Module, vocab_size: int) -> str:
+    """Return what mixes tokens in a model without attention, and how far; "" for nothing."""
     found = token_mixers(model, vocab_size)
-    if not found:
-        return
     rows: list[str] = []
     for kind in sorted({mixer.kind for mixer in found}):
         same = [mixer for mixer in found if mixer.kind == kind]
         reach = max(mixer.reach for mixer in same)
         places = ", ".join(mixer.name for mixer in same[:3])
         rows.append(f"{kind} ({places}): a token reaches {reach} of {LENGTH - 1} later ones")
-    raise ProbeError(
-        "tokens are mixed without attention by " + "; ".join(rows),
-        code="model_unsuited",
-        hint="train it with the backend fsdp, which runs transformers' own model",
-    )
+    return "; ".join(rows)
 
 
 @torch.no_grad()
