@@ -292,4 +292,5 @@ def test_close_row_counts_share_what_onednn_is_asked_for(monkeypatch: pytest.Mon
     layer.__class__ = FastLinear
     for num_rows in range(33, 49):
         layer(torch.randn(num_rows, 8, requires_grad=True)).sum().backward()
-    assert asked == {((48, 8), (4, 8)), ((48, 4), (8, 4)), ((4, 48), (8, 48))}
+    # Output and gradient of the input; that of the weight is MKL's.
+    assert asked == {((48, 8), (4, 8)), ((48, 4), (8, 4))}
