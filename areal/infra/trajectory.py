@@ -24,6 +24,7 @@ _NUMBERS = _BOOL | _INTEGERS | _FLOATS
 
 # Rounding in bfloat16 may lift the log of a certain token this far above 0.
 MAX_LOGPROB = 0.02
+_ONE = torch.Size([1])
 REQUIRED_KEYS = ("input_ids", "attention_mask", "loss_mask", "logprobs", "rewards")
 
 
@@ -81,8 +82,15 @@ def check_trajectory(trajectory: Any, name: str) -> None:
         if rule is None:
             _check_other(key, value, shape, name)
             continue
-        problem = rule.type_problem(value, shape)
-        if problem is None and rule.content_problem is not None:
+        expected = shape if rule.is_per_token else shape[:1]
+        problem = None
+        if not (
+            isinstance(value, torch.Tensor)
+            and value.shape == expected
+            and value.dtype in rule.dtypes
+        ):
+            problem = rule.type_problem(value, shape)
+        elif rule.content_problem is not None:
             problem = rule.content_problem(value)
         if problem is not None:
             raise TrajectoryError(f"workflow {name} returned {key} {problem}")
@@ -114,7 +122,8 @@ def _check_other(key: str, value: Any, shape: torch.Size, name: str) -> None:
 
 def _finiteness_problem(value: torch.Tensor) -> str | None:
     # A sum is finite only if every summand is: one pass for the usual case.
-    if math.isfinite(value.sum().item()):
+    total = value.tolist()[0] if value.shape == _ONE else value.sum().item()
+    if math.isfinite(total):
         return None
     bad = value[~torch.isfinite(value)]
     if not bad.numel():
@@ -123,12 +132,13 @@ def _finiteness_problem(value: torch.Tensor) -> str | None:
 
 
 def _logprobs_problem(logprobs: torch.Tensor) -> str | None:
+    # A bound is NaN where a value is.
+    lowest, highest = (bound.item() for bound in torch.aminmax(logprobs))
+    if -math.inf < lowest and highest <= MAX_LOGPROB:
+        return None
     problem = _finiteness_problem(logprobs)
     if problem is not None:
         return problem
-    highest = logprobs.max().item()
-    if highest <= MAX_LOGPROB:
-        return None
     return f"with values up to {highest:.3g}, and natural logs of probabilities are at most 0"
 
 

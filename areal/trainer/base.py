@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import dataclasses
 import functools
 import gc
@@ -466,6 +467,7 @@ class BaseTrainer(ABC):
     def _close(self, status: str) -> None:
         if self.run_log is not None:
             perf_tracer.save(force=True)
+            _release_freed_memory()  # What the report takes would come on top of it.
             self.report = self.run_log.close(status)
         for engine in self.trained.values():
             engine.destroy()
@@ -490,6 +492,13 @@ class BaseTrainer(ABC):
             self.close("interrupted" if is_stop else f"failed: {type(error).__name__}: {error}")
         except Exception:  # the run's own error is the one to raise
             logger.exception("the report could not be written")
+
+
+def _release_freed_memory() -> None:
+    """Give back what was freed and the C library keeps, where it is glibc."""
+    trim = getattr(ctypes.CDLL(None), "malloc_trim", None) if os.name == "posix" else None
+    if trim is not None:
+        trim(0)
 
 
 def check_actor(config: Any) -> None:

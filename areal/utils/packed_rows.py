@@ -64,6 +64,9 @@ class PackedRows:
         lengths: Tokens of each sequence, in packed order; all positive.
         device: Where the tokens are.
         longest_shared: Longest sequence that may share a bucket with others; any when None.
+        places: Where each token of the sequences is among the T packed ones, of which several
+            sequences may have some in common; None where they follow one another. What is computed
+            of such a token may be that of any sequence that has it.
     """
 
     def __init__(
@@ -71,24 +74,28 @@ class PackedRows:
         lengths: Sequence[int],
         device: torch.device | str = "cpu",
         longest_shared: int | None = None,
+        places: Tensor | None = None,
     ) -> None:
         self.lengths = list(lengths)
         self._index: Tensor | None = None
+        self._is_shared = places is not None
         longest = max(self.lengths)
-        if min(self.lengths) == longest:
+        if places is None and min(self.lengths) == longest:
             self.shapes = [(len(self.lengths), longest)]
             return
         limit = longest if longest_shared is None else longest_shared
         shared = [i for i, length in enumerate(self.lengths) if length <= limit]
-        if not shared:
+        if not shared and places is None:
             self.shapes = [(1, length) for length in self.lengths]
             return
         groups = [[i] for i, length in enumerate(self.lengths) if length > limit]
         buckets = bucket_by_length([self.lengths[i] for i in shared])
         groups.extend([shared[i] for i in bucket] for bucket in buckets)
-        self._lay_out(groups, device)
+        self._lay_out(groups, device, places)
 
-    def _lay_out(self, groups: list[list[int]], device: torch.device | str) -> None:
+    def _lay_out(
+        self, groups: list[list[int]], device: torch.device | str, places: Tensor | None
+    ) -> None:
         """Note for each token of the rows where it is packed, and the other way round."""
         starts = [0]
         for length in self.lengths:
@@ -103,15 +110,21 @@ class PackedRows:
             indices.append((first + torch.minimum(column, size - 1)).flatten())
             real.append((column < size).flatten())
         index, is_real = torch.cat(indices), torch.cat(real)
-        inverse = torch.empty(starts[-1], dtype=torch.long)
-        inverse[index[is_real]] = torch.arange(index.numel())[is_real]
+        num_packed = starts[-1]
+        if places is not None:
+            index = places.to(index.device)[index]
+            num_packed = int(places.max()) + 1
+        # Of several places of a token the last one stands for it.
+        inverse = torch.zeros(num_packed, dtype=torch.long)
+        inverse.scatter_reduce_(0, index[is_real], torch.arange(index.numel())[is_real], "amax")
+        is_taken = torch.zeros_like(is_real).index_fill_(0, inverse, True)
         self._index, self._inverse = index.to(device), inverse.to(device)
-        self._padding = (~is_real).nonzero()[:, 0].to(device)
+        self._padding = (~is_taken).nonzero()[:, 0].to(device)
 
     def split(self, x_HTD: Tensor) -> list[Tensor]:
         """Return packed [H, T, D] as rows [count, H, L, D], one tensor for each of ``shapes``."""
         if self._index is not None:
-            x_HTD = _ToRows.apply(x_HTD, self._index, self._inverse)
+            x_HTD = _ToRows.apply(x_HTD, self._index, self._inverse, self._is_shared)
         pieces = x_HTD.split([count * length for count, length in self.shapes], dim=1)
         return [
             piece.unflatten(1, shape).transpose(0, 1)
@@ -130,19 +143,27 @@ class PackedRows:
 class _ToRows(torch.autograd.Function):
     """Copies packed [H, T, D] to rows [H, P, D]; backward picks the real tokens' gradients.
 
-    Autograd's own backward of the copy adds up, which takes several times as long.
+    Autograd's own backward of the copy adds up, which takes several times as long, and is needed
+    only where sequences share tokens.
     """
 
     @staticmethod
-    def forward(ctx: Any, x_HTD: Tensor, index: Tensor, inverse: Tensor) -> Tensor:
-        ctx.save_for_backward(inverse)
+    def forward(ctx: Any, x_HTD: Tensor, index: Tensor, inverse: Tensor, is_shared: bool) -> Tensor:
+        ctx.save_for_backward(index, inverse)
+        ctx.is_shared = is_shared
         return x_HTD.index_select(1, index)
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, grad_HPD: Tensor) -> tuple[Tensor, None, None]:
-        (inverse,) = ctx.saved_tensors
-        return grad_HPD.index_select(1, inverse), None, None
+    def backward(ctx: Any, grad_HPD: Tensor) -> tuple[Tensor | None, ...]:
+        index, inverse = ctx.saved_tensors
+        if not ctx.is_shared:
+            return grad_HPD.index_select(1, inverse), None, None, None
+        # Along the first dimension whole rows of memory are added.
+        grad_PW = grad_HPD.transpose(0, 1).flatten(1)
+        grad_TW = grad_PW.new_zeros(len(inverse), grad_PW.shape[1]).index_add_(0, index, grad_PW)
+        grad_HTD = grad_TW.unflatten(1, (len(grad_HPD), -1)).transpose(0, 1)
+        return grad_HTD, None, None, None
 
 
 class _ToPacked(torch.autograd.Function):

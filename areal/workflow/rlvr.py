@@ -22,6 +22,9 @@ if TYPE_CHECKING:
     from areal.api.cli_args import GenerationHyperparameters
 
 
+MAX_LATEST_PROMPTS = 256
+
+
 def default_get_input_ids_fn(
     prompt: list[dict[str, Any]], tokenizer: PreTrainedTokenizerBase, enable_thinking: bool
 ) -> list[int]:
@@ -65,6 +68,8 @@ class RLVRWorkflow(RolloutWorkflow):
         self.gconfig = gconfig.new_with_stop_and_pad_token_ids(self.tokenizer).new(n_samples=1)
         self.enable_thinking = enable_thinking
         self.get_input_ids_fn = _function(get_input_ids_fn)
+        # The samples of a group ask for the same prompt, and a template takes its time.
+        self._latest_prompts: dict[Any, list[int]] = {}
         self.data_extract_prompt_fn = _function(data_extract_prompt_fn)
         self._reward = EpisodeReward(reward_fn)
 
@@ -93,7 +98,7 @@ class RLVRWorkflow(RolloutWorkflow):
             [1, L]; ``rewards`` float32 [1]. None if the reward function failed.
         """
         prompt = self.data_extract_prompt_fn(data)
-        input_ids = list(self.get_input_ids_fn(prompt, self.tokenizer, self.enable_thinking))
+        input_ids = self._prompt_tokens(prompt)
         # Engines copy what they change, so all requests may share one gconfig.
         request = ModelRequest(input_ids=input_ids, gconfig=self.gconfig, tokenizer=self.tokenizer)
         async with atrace_session_phase("generate"):
@@ -106,6 +111,19 @@ class RLVRWorkflow(RolloutWorkflow):
         trajectory.add_prompt(response.input_tokens)
         trajectory.add_response(response, turn=0)
         return trajectory.to_tensors(reward)
+
+    def _prompt_tokens(self, prompt: Any) -> list[int]:
+        """Return the tokens of a prompt, in a list of its own."""
+        settings = self.tokenizer, self.enable_thinking
+        # What somebody else wrote may give other tokens each time.
+        if self.get_input_ids_fn is not default_get_input_ids_fn:
+            return list(self.get_input_ids_fn(prompt, *settings))
+        known, key = self._latest_prompts, (repr(prompt), id(self.tokenizer), self.enable_thinking)
+        if key not in known:
+            known[key] = default_get_input_ids_fn(prompt, *settings)
+            if len(known) > MAX_LATEST_PROMPTS:
+                del known[next(iter(known))]
+        return list(known[key])
 
 
 def _function(given: Callable[..., Any] | str) -> Callable[..., Any]:

@@ -195,6 +195,36 @@ def _causal(
     return attention_with_sinks(q, k, v, mask, scale, None, sinks)
 
 
+def _tree_masks(
+    rows: PackedRows, distances_UC: Tensor, window: int | None, dtype: torch.dtype
+) -> list[Tensor]:
+    """Return what is added to the scores of each part of the rows, [count, 1, L, L]."""
+    masks = []
+    for distances in rows.split(distances_UC[None]):
+        distances = distances[..., : distances.shape[2]]
+        hidden = distances < 0 if window is None else (distances < 0) | (distances >= window)
+        mask = torch.zeros(hidden.shape, dtype=dtype, device=hidden.device)
+        masks.append(mask.masked_fill_(hidden, float("-inf")))
+    return masks
+
+
+def _masked(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    mask: Tensor,
+    scale: float,
+    softcap: float | None,
+    sinks: Tensor | None,
+) -> Tensor:
+    if softcap is not None or sinks is not None:
+        return attention_with_sinks(q, k, v, mask[:, None], scale, softcap, sinks)
+    is_grouped = q.shape[1] != k.shape[1]
+    return F.scaled_dot_product_attention(
+        q, k, v, attn_mask=mask, scale=scale, enable_gqa=is_grouped
+    )
+
+
 class PackedPlan:
     """Causal attention inside each sequence of a packed batch, none across.
 
@@ -204,11 +234,24 @@ class PackedPlan:
     Args:
         lengths: Tokens of each sequence, in packed order; all positive.
         device: Where the tokens are.
+        places: Where each token of the sequences is in the batch; see ``PackedRows``.
+        distances_UC: How far before each token of the batch the tokens of its sequence stand, which
+            is a tree where each token sees some of those before it; -1 where it does not see one.
+            None lets each token see all.
     """
 
-    def __init__(self, lengths: Sequence[int], device: torch.device | str = "cpu") -> None:
+    def __init__(
+        self,
+        lengths: Sequence[int],
+        device: torch.device | str = "cpu",
+        places: Tensor | None = None,
+        distances_UC: Tensor | None = None,
+    ) -> None:
         self._lengths = list(lengths)
         self._device = device
+        self._places = places
+        self._distances_UC = distances_UC
+        self._masks: dict[tuple[int, int | None], list[Tensor]] = {}
         # The rows depend on how much work a head is, which is the same in all layers but for few.
         self._rows: dict[int, PackedRows] = {}
 
@@ -226,10 +269,20 @@ class PackedPlan:
         """Return the attention output of one layer as [T, H, D]."""
         longest_shared = longest_shared_length(q_HTD.shape[0] * q_HTD.shape[2])
         if longest_shared not in self._rows:
-            self._rows[longest_shared] = PackedRows(self._lengths, self._device, longest_shared)
+            self._rows[longest_shared] = PackedRows(
+                self._lengths, self._device, longest_shared, self._places
+            )
         rows = self._rows[longest_shared]
         parts = zip(*(rows.split(x) for x in (q_HTD, k_KTD, v_KTD)), strict=True)
-        return rows.join([_causal(q, k, v, scale, window, softcap, sinks) for q, k, v in parts])
+        if self._distances_UC is None:
+            return rows.join([_causal(q, k, v, scale, window, softcap, sinks) for q, k, v in parts])
+        key = longest_shared, window
+        if key not in self._masks:
+            self._masks[key] = _tree_masks(rows, self._distances_UC, window, q_HTD.dtype)
+        seen = zip(parts, self._masks[key], strict=True)
+        return rows.join(
+            [_masked(q, k, v, mask, scale, softcap, sinks) for (q, k, v), mask in seen]
+        )
 
 
 class UlyssesPlan:

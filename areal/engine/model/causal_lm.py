@@ -74,8 +74,11 @@ class PackedInputs:
         tokens_T: Ids, int64.
         positions_T: Of each token in its own sequence.
         lengths: Tokens of each sequence, in packed order.
-        keep_N: Indices of the tokens whose logits are wanted, ascending.
+        keep_N: Indices of the tokens whose logits are wanted, ascending where no token is shared.
         sights: What each sequence looks at; () where none has images.
+        places: Where each token of the sequences is in the batch, which has those that sequences
+            share once; None where they follow one another.
+        distances_UC: Makes trees of them; see ``PackedPlan``.
     """
 
     tokens_T: Tensor
@@ -83,6 +86,8 @@ class PackedInputs:
     lengths: list[int]
     keep_N: Tensor
     sights: Sequence[Sight | None] = ()
+    places: Tensor | None = None
+    distances_UC: Tensor | None = None
 
 
 class CausalLM(ABC):
@@ -98,6 +103,7 @@ class CausalLM(ABC):
         max_length: Tokens of a sequence, at most.
         dims: How several processes share the model; None before ``split``, and for one process.
         takes_images: Whether it is an ``ImageTextLM``.
+        shares_tokens: Whether sequences of a packed batch may have tokens in common.
     """
 
     num_layers: int
@@ -109,6 +115,10 @@ class CausalLM(ABC):
 
     def __init__(self, module: nn.Module) -> None:
         self.module = module
+
+    @property
+    def shares_tokens(self) -> bool:
+        return False
 
     @property
     def device(self) -> torch.device:
@@ -288,6 +298,17 @@ class HFCausalLM(CausalLM):
         self.num_embeddings = len(model.get_input_embeddings().weight)
         self.max_length = getattr(config, "max_position_embeddings", None) or UNLIMITED
         self._takes_logits_to_keep = "logits_to_keep" in inspect.signature(model.forward).parameters
+
+    @property
+    def shares_tokens(self) -> bool:
+        return self.dims is None and not self.takes_images
+
+    def packed_logits(self, batch: PackedInputs, plan: AttentionPlan | None = None) -> Tensor:
+        if plan is None and self.shares_tokens:
+            plan = PackedPlan(
+                batch.lengths, batch.tokens_T.device, batch.places, batch.distances_UC
+            )
+        return super().packed_logits(batch, plan)
 
     def logits(
         self,

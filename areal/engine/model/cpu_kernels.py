@@ -144,11 +144,11 @@ def linear_gradients(
     if not needs[1]:
         return grad_x, None
     rows, inputs = grad.reshape(-1, grad.shape[-1]), x.reshape(-1, x.shape[-1])
-    if not _suits_onednn(rows, inputs.shape[1]):
-        return grad_x, matmul_transposed(rows.t(), inputs.t())
-    # Rows of zeros add nothing to the sum over rows.
-    rows, inputs = _with_even_rows(rows), _with_even_rows(inputs)
-    return grad_x, _onednn_matmul(rows.t(), inputs.t())
+    if x.device.type == "cpu" and multiplies_slowly(x.dtype):
+        return grad_x, (rows.float().t() @ inputs.float()).to(x.dtype)
+    # MKL reads the transposed factor where it is, and oneDNN wants a copy, which costs more than it
+    # gains.
+    return grad_x, rows.t() @ inputs
 
 
 class FastLinear(nn.Linear):
@@ -165,7 +165,8 @@ class _RmsNorm(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, weight: Tensor, eps: float) -> Tensor:
-        inverse = torch.rsqrt(x.square().mean(-1, keepdim=True).add_(eps))
+        norm = torch.linalg.vector_norm(x, dim=-1, keepdim=True)
+        inverse = norm.square_().div_(x.shape[-1]).add_(eps).rsqrt_()
         ctx.save_for_backward(x, weight, inverse)
         return (x * inverse).mul_(weight)
 
@@ -178,7 +179,9 @@ class _RmsNorm(torch.autograd.Function):
         product = grad * normed
         grad_w = product.reshape(-1, product.shape[-1]).sum(0)
         mean = torch.matmul(product, weight).div_(weight.numel()).unsqueeze(-1)
-        grad_x = torch.addcmul(grad * weight, normed, mean, value=-1.0).mul_(inverse)
+        # In the memory of the product: fresh memory costs more than what is done with it.
+        grad_x = torch.mul(grad, weight, out=product)
+        grad_x.addcmul_(normed, mean, value=-1.0).mul_(inverse)
         return grad_x, grad_w, None
 
 

@@ -25,6 +25,9 @@ SIBLINGS = (
     ("wq", "wk", "wv"),
     ("w1", "w3"),
 )
+# From so many numbers of an input on, what one call saves in training is less than what it costs to
+# read parts of its result, and to put their gradients together.
+MAX_FUSED_SIZE = 1 << 18
 
 
 class _FusedLinear(torch.autograd.Function):
@@ -108,6 +111,8 @@ class SiblingLinear(FastLinear):
         block = self._block
         # A deep copy, a move to another device or new weights end the sharing; the layer works on.
         if block.modules[self._index] is not self or not block.is_intact():
+            return super().forward(x)
+        if torch.is_grad_enabled() and x.numel() >= MAX_FUSED_SIZE:
             return super().forward(x)
         return block.output(self._index, x)
 

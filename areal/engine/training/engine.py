@@ -34,6 +34,7 @@ from areal.engine.model.checkpoint import (
 )
 from areal.engine.model.cpu_kernels import even_size
 from areal.engine.model.image_text import ImageTextLM, Sight
+from areal.engine.model.shared_prefix import distinct_tokens
 from areal.engine.model.shared_weights import SharedWeights
 from areal.engine.processes import (
     is_first,
@@ -435,13 +436,29 @@ class PackedTrainEngine(TrainEngine):
         tokens_T = mb["input_ids"].long()
         positions_T = torch.arange(len(tokens_T), device=self.device) - starts_T
         lengths = seqlens_B.tolist()
+        places = distances_UC = None
+        shares = self.lm.shares_tokens and len(keep_N)
+        distinct = distinct_tokens(tokens_T, lengths, keep_N) if shares else None
+        if distinct is not None:
+            tokens_T, positions_T = distinct.tokens_U, distinct.positions_U
+            lengths, keep_N = distinct.lengths, distinct.keep_N
+            places, distances_UC = distinct.places, distinct.distances_UC
         padding = even_size(len(tokens_T)) - len(tokens_T) if self.device.type == "cpu" else 0
         if padding:
             # A sequence of its own, which no kept position sees. Its positions do not matter, but a
             # model has only so many.
-            tokens_T, positions_T = (F.pad(x, (0, padding)) for x in (tokens_T, positions_T))
             lengths.append(padding)
-        return PackedInputs(tokens_T, positions_T, lengths, keep_N, self._sights(mb))
+            if places is not None:
+                places = torch.cat([places, torch.arange(padding) + len(tokens_T)])
+            if distances_UC is not None:
+                # Padding has to see something, if only itself.
+                missing = max(0, padding - distances_UC.shape[1])
+                distances_UC = F.pad(
+                    F.pad(distances_UC, (0, missing), value=-1), (0, 0, 0, padding)
+                )
+            tokens_T, positions_T = (F.pad(x, (0, padding)) for x in (tokens_T, positions_T))
+        sights = self._sights(mb)
+        return PackedInputs(tokens_T, positions_T, lengths, keep_N, sights, places, distances_UC)
 
     def _sights(self, mb: dict[str, Any]) -> list[Sight | None]:
         """Return what each sequence of a packed micro-batch looks at; [] for text alone."""

@@ -56,10 +56,27 @@ def concat_padded_tensors(dicts: Sequence[TensorDict], pad_value: float = 0.0) -
     if len(dicts) == 1:
         return dict(dicts[0])
     _check_same_keys(dicts)
+    layouts: dict[Any, _Layout] = {}
     return {
-        key: _concat_values(key, [d[key] for d in dicts], _PADDING.get(key, pad_value))
+        key: _concat_values(key, [d[key] for d in dicts], _PADDING.get(key, pad_value), layouts)
         for key in dicts[0]
     }
+
+
+class _Layout:
+    """Where the rows of padded tensors are in the one that they are put together to.
+
+    Args:
+        sizes: Rows and columns of each tensor.
+        device: Where the tensors are.
+    """
+
+    def __init__(self, sizes: Sequence[tuple[int, int]], device: torch.device) -> None:
+        rows, widths = torch.tensor(sizes).unbind(1)
+        lens = widths.repeat_interleave(rows)
+        self.num_rows, self.num_columns = len(lens), int(widths.max())
+        is_real_BL = torch.arange(self.num_columns) < lens[:, None]
+        self.places = is_real_BL.flatten().nonzero()[:, 0].to(device)
 
 
 def _check_same_keys(dicts: Sequence[TensorDict]) -> None:
@@ -70,40 +87,46 @@ def _check_same_keys(dicts: Sequence[TensorDict]) -> None:
             raise ValueError(f"dict {i} and dict 0 differ in keys {differing}; make them equal")
 
 
-def _concat_values(key: str, values: list[Any], pad_value: float) -> Any:
+def _concat_values(
+    key: str, values: list[Any], pad_value: float, layouts: dict[Any, _Layout]
+) -> Any:
     first = values[0]
     if torch.is_tensor(first):
         if any(t.ndim == 0 for t in values):
             raise ValueError(f"{key!r} is a 0-dim tensor; give it a batch dimension")
-        return _concat_tensors(values, pad_value)
+        return _concat_tensors(values, pad_value, layouts)
     if isinstance(first, list):
         return list(itertools.chain.from_iterable(values))
     return first
 
 
-def _concat_tensors(tensors: list[torch.Tensor], pad_value: float) -> torch.Tensor:
+def _concat_tensors(
+    tensors: list[torch.Tensor], pad_value: float, layouts: dict[Any, _Layout]
+) -> torch.Tensor:
     tails = {t.shape[1:] for t in tensors}
     if len(tails) == 1:
         return torch.cat(tensors)
     if len({t.ndim for t in tensors}) != 1:
         raise ValueError(f"cannot pad tensors of unequal rank: shapes {[*map(tuple, tails)]}")
     if len({tail[1:] for tail in tails}) == 1:
-        return _concat_ragged_columns(tensors, pad_value)
+        return _concat_ragged_columns(tensors, pad_value, layouts)
     return _concat_ragged(tensors, pad_value)
 
 
-def _concat_ragged_columns(tensors: list[torch.Tensor], pad_value: float) -> torch.Tensor:
-    """Pad dimension 1 only, by one flat concatenation and one scatter for any number of rows."""
-    device = tensors[0].device
-    rows = torch.tensor([t.shape[0] for t in tensors])
-    widths = torch.tensor([t.shape[1] for t in tensors])
-    lens = widths.repeat_interleave(rows).to(device)
-    num_columns = int(widths.max())
-    is_real_BL = torch.arange(num_columns, device=device) < lens[:, None]
+def _concat_ragged_columns(
+    tensors: list[torch.Tensor], pad_value: float, layouts: dict[Any, _Layout]
+) -> torch.Tensor:
+    """Pad dimension 1 only, by one flat concatenation and one copy for any number of rows."""
+    sizes = tuple((t.shape[0], t.shape[1]) for t in tensors)
+    key = sizes, tensors[0].device
+    # Nearly all tensors of trajectories have the shape of their tokens.
+    if key not in layouts:
+        layouts[key] = _Layout(*key)
+    layout = layouts[key]
     flat = torch.cat([t.flatten(0, 1) for t in tensors])
-    out = flat.new_full((len(lens), num_columns, *flat.shape[1:]), pad_value)
-    out[is_real_BL] = flat
-    return out
+    out = flat.new_full((layout.num_rows * layout.num_columns, *flat.shape[1:]), pad_value)
+    out.index_copy_(0, layout.places, flat)
+    return out.unflatten(0, (layout.num_rows, layout.num_columns))
 
 
 def _concat_ragged(tensors: list[torch.Tensor], pad_value: float) -> torch.Tensor:

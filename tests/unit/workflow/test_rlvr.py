@@ -260,6 +260,30 @@ def test_concurrent_episodes_do_not_mix() -> None:
     assert texts == [f"{n}+1={n + 1}<eos>" for n in range(20)]
 
 
+def test_the_samples_of_a_prompt_render_it_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    rendered = []
+    render = TOKENIZER.apply_chat_template
+    monkeypatch.setattr(
+        TOKENIZER,
+        "apply_chat_template",
+        lambda messages, **kwargs: rendered.append(messages) or render(messages, **kwargs),
+    )
+    engine = answering("46")
+    workflow = make()
+    messages = [{"role": "user", "content": "1+1="}]
+    for _ in range(3):
+        run(workflow, engine, {"messages": messages, "answer": "2"})
+        engine.requests[-1].input_ids.append(0)  # a request is its owner's
+    messages[0]["content"] = "1+2="
+    run(workflow, engine, {"messages": messages, "answer": "3"})
+    workflow.enable_thinking = True
+    run(workflow, engine, {"messages": messages, "answer": "3"})
+    assert len(rendered) == 3
+    asked = [TOKENIZER.decode(request.input_ids) for request in engine.requests]
+    assert [text[:4] for text in asked] == ["1+1="] * 3 + ["1+2="] * 2
+    assert all(len(request.input_ids) == 5 for request in engine.requests[:3])
+
+
 def backwards(prompt: str, tokenizer: Any, enable_thinking: bool) -> list[int]:
     return tokenizer.encode(prompt[::-1] + ("+" if enable_thinking else ""))
 

@@ -15,7 +15,7 @@ from transformers.models.gemma.modeling_gemma import GemmaRMSNorm
 from transformers.models.llama.modeling_llama import LlamaRMSNorm
 from transformers.models.qwen3.modeling_qwen3 import Qwen3RMSNorm
 
-from areal.engine.model import cpu_kernels
+from areal.engine.model import cpu_kernels, fused_linear
 from areal.engine.model.cpu_kernels import FastLinear, FusedRmsNorm, even_size, use_cpu_kernels
 from areal.engine.model.fused_linear import SiblingLinear, fuse_siblings
 from tests.tiny_models import random_prompts, tiny_model
@@ -205,6 +205,25 @@ def test_a_whole_model_keeps_its_logits_and_gradients(architecture: str) -> None
     assert_equal(found[1], found[0])
 
 
+def test_long_inputs_have_a_product_for_each_sibling(monkeypatch: pytest.MonkeyPatch) -> None:
+    fast = accelerated("llama")
+    shared: list[int] = []
+    compute = fused_linear._Block._compute
+    monkeypatch.setattr(
+        fused_linear._Block, "_compute", lambda self, x: shared.append(1) or compute(self, x)
+    )
+    ids = torch.tensor(random_prompts([9]))
+    together = fast(input_ids=ids, use_cache=False).logits
+    assert len(shared) == 2 * 2  # in each of two layers
+    monkeypatch.setattr(fused_linear, "MAX_FUSED_SIZE", ids.numel() * 32)
+    apart = fast(input_ids=ids, use_cache=False).logits
+    assert len(shared) == 2 * 2
+    torch.testing.assert_close(apart, together, rtol=1e-5, atol=1e-5)
+    with torch.no_grad():  # no gradients to put together
+        fast(input_ids=ids, use_cache=False)
+    assert len(shared) == 2 * 2 * 2
+
+
 def test_siblings_see_an_optimiser_step() -> None:
     plain, fast = tiny_model("llama"), accelerated("llama")
     ids = torch.tensor(random_prompts([9]))
@@ -292,4 +311,5 @@ def test_close_row_counts_share_what_onednn_is_asked_for(monkeypatch: pytest.Mon
     layer.__class__ = FastLinear
     for num_rows in range(33, 49):
         layer(torch.randn(num_rows, 8, requires_grad=True)).sum().backward()
-    assert asked == {((48, 8), (4, 8)), ((48, 4), (8, 4)), ((4, 48), (8, 48))}
+    # Output and gradient of the input; that of the weight is MKL's.
+    assert asked == {((48, 8), (4, 8)), ((48, 4), (8, 4))}
