@@ -252,6 +252,9 @@ def test_a_target_without_the_shared_parts_is_refused(models: Path, bench: Bench
 
 
 def test_a_target_without_the_registry_is_refused(project: Path, bench: Bench) -> None:
+    settings = project / "pyproject.toml"
+    lines = settings.read_text().splitlines(keepends=True)
+    settings.write_text("".join(row for row in lines if not row.startswith("archon-model =")))
     status, report = run(project, "add-archon-model", "foo")
     assert (status, report["error"]["code"]) == (1, "target_invalid")
     assert "ARCHON_MODELS" in report["error"]["hint"]
