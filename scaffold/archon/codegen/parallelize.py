@@ -17,7 +17,8 @@ def parallelize_file(design: Json, names: ModelNames) -> str:
     source = Source(f"{names.prefix} across processes.", names.first_party)
     source.use("typing", "Any")
     source.use("torch", "nn")
-    source.use(names.shared("parallel"), *{style.partition("(")[0] for style in plan.values()})
+    if plan:
+        source.use(names.shared("parallel"), *{style.partition("(")[0] for style in plan.values()})
     source.use(names.shared("parallel", "decoder"), "parallelize_decoder")
     source.use(names.contract("parallel_dims"), "ArchonParallelDims")
     rows = "".join(f'    "{name}": {style},\n' for name, style in plan.items())
@@ -35,6 +36,8 @@ def parallelize_file(design: Json, names: ModelNames) -> str:
 def tensor_parallel_plan(design: Json) -> dict[str, str]:
     """Return the styles of a block's modules, by name, in the order of the computation."""
     plan: dict[str, str] = {}
+    if design.get("mixer"):
+        return plan  # such a model is not split by matrices
     for module in design["block"]["modules"]:
         if guard_of(module) == "False":
             continue

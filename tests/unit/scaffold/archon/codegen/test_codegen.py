@@ -112,7 +112,8 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
             place = root / f"test_{folder}.py" if path == "test.py" else place
             place.parent.mkdir(parents=True, exist_ok=True)
             place.write_text(text, encoding="utf-8")
-    (root / "conftest.py").write_text(OVERLAY)
+    # Processes that a test starts are of the overlaid package, too.
+    (root / "sitecustomize.py").write_text(OVERLAY)
     (root / "test_learning.py").write_text(LEARNING)
     return root
 
@@ -147,7 +148,8 @@ def test_models_are_what_was_meant(written: Path) -> None:
     """Runs the tests that are written with the models: parity with transformers where there is."""
     argv = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-c", os.devnull]
     argv += ["--rootdir", str(written), "--import-mode=importlib", "-W", "error", str(written)]
-    environment = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
+    paths = os.pathsep.join((str(written), str(ROOT)))
+    environment = {**os.environ, "PYTHONPATH": paths, "OMP_NUM_THREADS": "1"}
     environment["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"
     done = subprocess.run(
         argv, cwd=written, capture_output=True, text=True, check=False, env=environment
