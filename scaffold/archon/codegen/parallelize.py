@@ -22,13 +22,15 @@ def parallelize_file(design: Json, names: ModelNames) -> str:
     source.use(names.shared("parallel", "decoder"), "parallelize_decoder")
     source.use(names.contract("parallel_dims"), "ArchonParallelDims")
     rows = "".join(f'    "{name}": {style},\n' for name, style in plan.items())
-    source.add(f"{PLAN_COMMENT}\nTP_PLAN = {{\n{rows}}}")
+    if plan:
+        source.add(f"{PLAN_COMMENT}\nTP_PLAN = {{\n{rows}}}")
     signature = (
         f"def {names.parallelize}(model: nn.Module, parallel_dims: ArchonParallelDims, "
         "**options: Any) -> nn.Module"
     )
     doc = f"Split a ``{names.model}`` in place; ``parallelize_decoder`` has the options."
-    call = "return parallelize_decoder(model, parallel_dims, TP_PLAN, **options)"
+    given = "TP_PLAN" if plan else "{}"
+    call = f"return parallelize_decoder(model, parallel_dims, {given}, **options)"
     source.add(function_text(signature, [call], doc))
     return source.text()
 
