@@ -76,9 +76,11 @@ def test_the_toolkit_wheel_holds_the_toolkit_its_templates_and_skills(toolkit_wh
     for pack in ("skills", "agents"):
         expected |= files_below(ROOT / ".agents" / pack, f"scaffold/_data/{pack}")
     settings = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["hatch"]["build"]
-    modules = [each for each in settings["targets"]["wheel"]["include"] if each.endswith(".py")]
-    assert set(modules) <= set(settings["targets"]["sdist"]["include"])
-    expected |= {f"scaffold/_data{each}" for each in modules}
+    brought = [each for each in settings["targets"]["wheel"]["include"] if each[:7] == "/areal/"]
+    assert set(brought) <= set(settings["targets"]["sdist"]["include"])
+    for place in (place for each in brought for place in ROOT.glob(each[1:])):
+        name = f"scaffold/_data/{place.relative_to(ROOT).as_posix()}"
+        expected |= files_below(place, name) if place.is_dir() else {name}
     assert names_in(toolkit_wheel) == expected
     for path in ("skills/add-reward/SKILL.md", "agents/planner.md"):
         assert f"scaffold/_data/{path}" in expected
