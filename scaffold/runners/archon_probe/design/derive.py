@@ -23,7 +23,7 @@ from archon_probe.design.expressions import Case
 from archon_probe.design.refusals import OF_ALL_MODELS, narrowed, refusal
 from archon_probe.design.shaping import shape_design
 from archon_probe.errors import ProbeError
-from archon_probe.measure.mixers import describe_mixers
+from archon_probe.measure.mixer_reach import describe_mixers
 from archon_probe.measure.model import observe
 from archon_probe.measure.observation import Observation
 from archon_probe.measure.random_weights import random_model

@@ -76,7 +76,7 @@ def model_of(*parts: nn.Module) -> nn.Module:
 
 
 def test_mixers_are_told_from_attention_and_by_their_reach() -> None:
-    from archon_probe.measure.mixers import LENGTH, Mixer, token_mixers
+    from archon_probe.measure.mixer_reach import LENGTH, Mixer, token_mixers
 
     model = model_of(Part(attend), Recurrence(lambda x: x.cumsum(1)), Part(shift), Part(torch.sin))
     assert token_mixers(model, 40) == [
@@ -86,7 +86,7 @@ def test_mixers_are_told_from_attention_and_by_their_reach() -> None:
 
 
 def test_a_model_with_a_state_is_described_by_what_it_does() -> None:
-    from archon_probe.measure.mixers import describe_mixers
+    from archon_probe.measure.mixer_reach import describe_mixers
 
     assert describe_mixers(model_of(Part(attend)), 40) == ""
     found = describe_mixers(model_of(Recurrence(lambda x: x.cumsum(1))), 40)
