@@ -97,7 +97,7 @@ def test_a_model_with_a_state_is_described_by_what_it_does() -> None:
 def test_a_hybrid_that_cannot_be_written_is_refused_by_its_layers() -> None:
     from archon_probe.__main__ import derive_model, run
 
-    request = {"model_type": "falcon_h1", "config": None, "checkpoint": None}
+    request = {"model_type": "minimax", "config": None, "checkpoint": None}
     error = run(derive_model, request)["error"]
     assert error["code"] == "model_unsuited"
-    assert "FalconH1Mixer" in error["message"]
+    assert "MiniMaxLightningAttention" in error["message"]
