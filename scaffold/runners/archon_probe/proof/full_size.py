@@ -6,8 +6,9 @@ from typing import Any
 
 import torch
 from torch import nn
-from transformers import AutoModelForCausalLM, PretrainedConfig
+from transformers import PretrainedConfig
 
+from archon_probe.measure.random_weights import build_model
 from archon_probe.proof.build import read_args
 
 
@@ -40,7 +41,7 @@ def _counts(spec: Any, config: PretrainedConfig) -> tuple[int | None, int | None
         return None, None
     with torch.device("meta"):
         archon = spec.model_class(args)
-        reference = AutoModelForCausalLM.from_config(config)
+        reference = build_model(config)
     return _count(archon), _count(reference)
 
 

@@ -15,6 +15,7 @@ RUNNERS = str(Path(__file__).parents[6] / "scaffold" / "runners")
 if RUNNERS not in sys.path:
     sys.path.append(RUNNERS)
 
+from archon_probe.measure.random_weights import build_model  # noqa: E402
 from archon_probe.measure.tiny import tiny_config  # noqa: E402
 from archon_probe.proof.full_size import compare_sizes  # noqa: E402
 
@@ -22,6 +23,17 @@ from archon_probe.proof.full_size import compare_sizes  # noqa: E402
 def test_the_full_configuration_has_as_many_parameters_as_in_transformers() -> None:
     real = CONFIG_MAPPING["qwen2"]()
     assert compare_sizes(QWEN2_SPEC, real, tiny_config(real)) == ""
+
+
+def test_a_text_model_that_no_mapping_has_is_built_too() -> None:
+    """Emu3's text configuration is in no mapping of transformers."""
+    config = tiny_config("emu3")
+
+    class OfArgs:
+        from_hf_config = staticmethod(lambda config, **chosen: config)
+
+    spec = SimpleNamespace(model_class=build_model, model_args_class=OfArgs)
+    assert compare_sizes(spec, config, config) == ""
 
 
 def test_a_size_that_only_tiny_models_have_is_found() -> None:

@@ -20,6 +20,7 @@ from archon_probe.measure.variations import Variation  # noqa: E402
 from archon_probe.proof import prove as proofs  # noqa: E402
 from archon_probe.proof.reference import Reference, Run, make_batch, reference  # noqa: E402
 
+from scaffold.archon.proof_report import proof_lines  # noqa: E402
 from tests.unit.scaffold.archon.ports import Port, PortAdapter, port  # noqa: E402
 
 
@@ -132,6 +133,22 @@ def test_the_model_of_the_package_is_proven() -> None:
     assert found["ok"], found["summary"]
     assert found["counts"]["proven"] > 4
     assert found["bisection"] is None
+
+
+def test_a_wrong_size_of_the_full_configuration_is_a_failure_with_its_reason(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(proofs, "load_spec", lambda path: port())
+    monkeypatch.setattr(
+        proofs, "prove_all", lambda *_: [proofs.Outcome("default", "", None, "proven", "")]
+    )
+    monkeypatch.setattr(proofs, "compare_sizes", lambda *_: "the full configuration has 2 and 3")
+    found = proofs.prove({"model_type": "qwen3", "spec": "a:B"})
+
+    assert not found["ok"]
+    assert found["bisection"] is None
+    assert found["refusals"] == []
+    assert "full configuration: the full configuration has 2 and 3" in proof_lines(found)
 
 
 def test_a_proof_says_first_where_a_port_differs(monkeypatch: pytest.MonkeyPatch) -> None:
