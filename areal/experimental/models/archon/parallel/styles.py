@@ -87,10 +87,8 @@ class Colwise(_Style):
         super().__init__(weight=Shard(0), bias=Shard(0))
 
 
-class SharedHeads(_Style):
-    """Keeps a key or value projection whole and its output to the head that this process needs.
-
-    For models with fewer key-value heads than processes; several processes then have the same one.
+class _SharedStyle(_Style):
+    """Keeps whole what belongs to key-value heads, of which several processes have the same one.
 
     Args:
         n_heads: Key-value heads of the model; divides the number of processes.
@@ -99,22 +97,21 @@ class SharedHeads(_Style):
     def __init__(self, n_heads: int) -> None:
         super().__init__()
         self.n_heads = n_heads
+
+
+class SharedHeads(_SharedStyle):
+    """Keeps a key or value projection whole and its output to the head that this process needs.
+
+    For models with fewer key-value heads than processes; several processes then have the same one.
+    """
 
     def surround(self, module: nn.Module, mesh: DeviceMesh) -> None:
         own = mesh.get_local_rank() * self.n_heads // mesh.size()
         module.register_forward_hook(lambda _, __, out: out.chunk(self.n_heads, -1)[own])
 
 
-class SharedPerHead(_Style):
-    """Keeps a norm that differs by key-value head whole, of which a process has one head.
-
-    Args:
-        n_heads: Key-value heads of the model; divides the number of processes.
-    """
-
-    def __init__(self, n_heads: int) -> None:
-        super().__init__()
-        self.n_heads = n_heads
+class SharedPerHead(_SharedStyle):
+    """Keeps a norm that differs by key-value head whole, of which a process has one head."""
 
     def surround(self, module: nn.Module, mesh: DeviceMesh) -> None:
         own = mesh.get_local_rank() * self.n_heads // mesh.size()
@@ -125,16 +122,8 @@ class SharedPerHead(_Style):
         module.register_forward_hook(lambda _, __, out: out[:, own : own + 1])
 
 
-class SharedProjectionNorm(_Style):
-    """Norms all key-value heads together where several processes have the same one.
-
-    Args:
-        n_heads: Key-value heads of the model; divides the number of processes.
-    """
-
-    def __init__(self, n_heads: int) -> None:
-        super().__init__()
-        self.n_heads = n_heads
+class SharedProjectionNorm(_SharedStyle):
+    """Norms all key-value heads together where several processes have the same one."""
 
     def surround(self, module: nn.Module, mesh: DeviceMesh) -> None:
         group = Peers.of(mesh.get_group())
