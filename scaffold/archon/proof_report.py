@@ -36,6 +36,7 @@ def proof_lines(proof: Proof) -> tuple[str, ...]:
     ]
     lines += _fields(proof)
     lines += _rounding(proof)
+    lines += [f"full configuration: {proof['full_size']}"] if proof.get("full_size") else []
     return tuple(lines)
 
 

@@ -170,10 +170,11 @@ def why_not_run(config: PretrainedConfig, reads: Reads) -> str | None:
         return None if bool(logits.isfinite().all()) else "logits that are not finite"
     except Exception as error:
         # Whatever its own code raises means that this option cannot be chosen.
-        return _error_text(error)
+        return error_text(error)
 
 
-def _error_text(error: Exception) -> str:
+def error_text(error: Exception) -> str:
+    """Return the kind and the words of an error on one short line."""
     return " ".join(f"{type(error).__name__}: {error}".split())[:120]
 
 
@@ -212,7 +213,7 @@ class _Trial:
             made = type(self.config)(**_copied(changed))
         except Exception as error:
             # A config class refuses combinations with errors of many kinds.
-            self.reasons[fields] = f"its class refuses other values: {_error_text(error)}"
+            self.reasons[fields] = f"its class refuses other values: {error_text(error)}"
             return None
         if _key(made) in self.seen:
             self.reasons.setdefault(fields, "its class derives it from other fields")

@@ -2,18 +2,31 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import nn
 from transformers import PretrainedConfig
 
 from archon_probe.measure.random_weights import build_model
+from archon_probe.measure.variations import error_text
 from archon_probe.proof.build import read_args
 
 
-def compare_sizes(spec: Any, real: PretrainedConfig, tiny: PretrainedConfig) -> str:
-    """Return how many parameters a model lacks or has too many under a configuration; "" for none.
+class Sizes(NamedTuple):
+    """What counting has shown.
+
+    Attributes:
+        differ: Whether the model has other sizes than that of transformers.
+        text: The counts, or why nothing was counted.
+    """
+
+    differ: bool
+    text: str
+
+
+def compare_sizes(spec: Any, real: PretrainedConfig, tiny: PretrainedConfig) -> Sizes:
+    """Count the parameters that a model has under a configuration, here and in transformers.
 
     A size that is rounded to a multiple, or that only small configurations share with another one,
     is right in every tiny model and wrong in the real one. Nothing is allocated.
@@ -25,25 +38,26 @@ def compare_sizes(spec: Any, real: PretrainedConfig, tiny: PretrainedConfig) -> 
             as heads of other tasks, shows there.
     """
     text = real.get_text_config(decoder=True)
-    found, wanted = _counts(spec, text)
-    if found is None or wanted is None:
-        return ""
-    beside = _counts(spec, tiny)
-    # Parameters that nothing computes with grow with the configuration.
-    if beside[0] != beside[1] or found == wanted:
-        return ""
-    return f"the full configuration has {wanted:,} parameters in transformers and {found:,} here"
-
-
-def _counts(spec: Any, config: PretrainedConfig) -> tuple[int | None, int | None]:
-    args, refusal = read_args(spec, config)
+    args, refusal = read_args(spec, text)
     if refusal is not None:
-        return None, None
+        return Sizes(False, f"not counted: {refusal}")
+    try:
+        wanted = _count(build_model, text)
+    except Exception as error:
+        # The defaults of some classes are no model's: whatever their code raises.
+        return Sizes(False, f"not counted: transformers does not build it: {error_text(error)}")
+    found = _count(spec.model_class, args)
+    if found == wanted:
+        return Sizes(False, f"{found:,} parameters, as in transformers")
+    counts = f"{wanted:,} parameters in transformers and {found:,} here"
+    beside, _ = read_args(spec, tiny)
+    # Parameters that nothing computes with grow with the configuration.
+    if _count(spec.model_class, beside) != _count(build_model, tiny):
+        return Sizes(False, f"{counts}, as tiny models have parameters beside, too")
+    return Sizes(True, counts)
+
+
+def _count(build: Any, config: Any) -> int:
     with torch.device("meta"):
-        archon = spec.model_class(args)
-        reference = build_model(config)
-    return _count(archon), _count(reference)
-
-
-def _count(model: nn.Module) -> int:
+        model: nn.Module = build(config)
     return sum(parameter.numel() for parameter in model.parameters())

@@ -88,16 +88,18 @@ def prove(request: dict[str, Any]) -> dict[str, Any]:
         outcomes = prove_all(spec, config, request)
         failed = [o for o in outcomes if o.status == "failed"]
         bisection = _bisect(spec, config, failed[0], request) if failed else None
+        sizes = None
         if not failed:
             stage("counting the parameters of the full configuration")
-            wrong = compare_sizes(spec, _source(request), config)
-            outcomes += [Outcome(FULL, "", None, "failed", wrong)] if wrong else []
+            sizes = compare_sizes(spec, _source(request), config)
+            outcomes += [Outcome(FULL, "", None, "failed", sizes.text)] if sizes.differ else []
         refusals = suggest_refusals(outcomes, config, _source(request))
         found = report(request["model_type"], outcomes, bisection) | {"refusals": refusals}
         if found["ok"]:
             stage("comparing layers below fp32")
             rounding = measure_rounding(spec, config)
             found["rounding"] = {name: asdict(each) for name, each in rounding.items()}
+            found["full_size"] = sizes.text if sizes else ""
         return found | fields_report(config, outcomes)
 
 

@@ -18,6 +18,7 @@ from archon_probe.measure.random_weights import random_model  # noqa: E402
 from archon_probe.measure.tiny import tiny_config  # noqa: E402
 from archon_probe.measure.variations import Variation  # noqa: E402
 from archon_probe.proof import prove as proofs  # noqa: E402
+from archon_probe.proof.full_size import Sizes  # noqa: E402
 from archon_probe.proof.reference import Reference, Run, make_batch, reference  # noqa: E402
 
 from scaffold.archon.proof_report import proof_lines  # noqa: E402
@@ -142,13 +143,13 @@ def test_a_wrong_size_of_the_full_configuration_is_a_failure_with_its_reason(
     monkeypatch.setattr(
         proofs, "prove_all", lambda *_: [proofs.Outcome("default", "", None, "proven", "")]
     )
-    monkeypatch.setattr(proofs, "compare_sizes", lambda *_: "the full configuration has 2 and 3")
+    monkeypatch.setattr(proofs, "compare_sizes", lambda *_: Sizes(True, "2 there and 3 here"))
     found = proofs.prove({"model_type": "qwen3", "spec": "a:B"})
 
     assert not found["ok"]
     assert found["bisection"] is None
     assert found["refusals"] == []
-    assert "full configuration: the full configuration has 2 and 3" in proof_lines(found)
+    assert "full configuration: 2 there and 3 here" in proof_lines(found)
 
 
 def test_a_proof_says_first_where_a_port_differs(monkeypatch: pytest.MonkeyPatch) -> None:
