@@ -21,7 +21,7 @@ _BUILDERS = frozenset(
 )
 _ENUMS = frozenset({"Enum", "StrEnum", "IntEnum", "Flag", "IntFlag"})
 # What lies in a folder and is seldom meant by "its files".
-_ASIDE = frozenset(
+ASIDE = frozenset(
     {"__init__.py", "README.md", "readme.md", "index.md", "index.ts", "index.js", "AGENTS.md"}
     | {"CLAUDE.md", "conftest.py", "py.typed", "mod.rs"}
 )
@@ -161,7 +161,7 @@ def count_folder(folder: str, files: Files) -> Counted:
     # Directly in the folder first, then at any depth: "12 tests" may mean either.
     for rows in ([path for path in inside if "/" not in path], inside):
         shown = [path for path in rows if not path.rpartition("/")[2].startswith(".")]
-        plain = [path for path in shown if path.rpartition("/")[2] not in _ASIDE]
+        plain = [path for path in shown if path.rpartition("/")[2] not in ASIDE]
         numbers += [len(rows), len(shown), len(plain)]
         for group in (shown, plain):
             numbers += Counter(path.rpartition(".")[2] for path in group).values()
@@ -170,7 +170,7 @@ def count_folder(folder: str, files: Files) -> Counted:
     top = {part for part in folders if "/" not in part}
     direct = {path for path in inside if "/" not in path and not path.startswith(".")}
     # Folders may be meant as well: one per skill, or all entries as a file manager lists them.
-    numbers += [len(top), len(folders), len(top) + len(direct), len(top) + len(direct - _ASIDE)]
+    numbers += [len(top), len(folders), len(top) + len(direct), len(top) + len(direct - ASIDE)]
     numbers += [len({part for part in top if not part.startswith(("_", "."))})]
     # Files that mark what is counted: a folder with a SKILL.md is a skill.
     for name in ("SKILL.md", "__init__.py", "package.json", "pyproject.toml", "README.md"):

@@ -51,7 +51,9 @@ def decide(judged: Judged, path: str) -> Finding | None:
     is_strong = row.was_here or (row.is_strong and verdict.is_sure)
     # What is nearly another name, or is said of one file, is meant whatever the page makes.
     is_said = bool(verdict.now) or (reference.kind == "name" and bool(verdict.place))
-    is_near = is_said and verdict.reason == "never here" and judged.wide != "denies"
+    is_near = (
+        is_said and verdict.reason == "never here" and judged.wide not in ("denies", "template")
+    )
     intent: Intent = judged.near if is_strong or is_near else judged.wide
     # A path that was here is of here, whoever else is spoken of; a name may be of any place.
     is_of_here = verdict.asked is not None and bool(verdict.asked.paths)

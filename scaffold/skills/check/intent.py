@@ -106,7 +106,14 @@ def intent(reference: Reference) -> Stand:
         span = reference.span
         before = _SENTENCE.split(_CODE.sub("`", span.before))[-1]
         after = _SENTENCE.split(_CODE.sub("`", span.after))[0]
-        near = _of(before[-_CLAUSE:]) or _behind(after) or _in_row(span.block)
+        # "introduces cycles (e.g. `x`)": what opens the brackets is nearer than the words before.
+        opened = before.rpartition("(")[2] if "(" in before else ""
+        near = (
+            (_of(opened) if ")" not in opened else None)
+            or _of(before[-_CLAUSE:])
+            or _behind(after)
+            or _in_row(span.block)
+        )
         if near in (None, "template") and _SENT.search(before):
             return Stand("asserts", "asserts")
         around = _around(span.block)

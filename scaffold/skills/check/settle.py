@@ -97,6 +97,7 @@ def settle(
     # The scripts of a client's folder may be as old as the page.
     strong = {each for each, home in held.items() if not home.startswith(CLIENT_FOLDERS)}
     removed = kept(history.removed_names(names - strong))
+    scripts = {each: held[each] for each in removed if each in held}
     held = {each: home for each, home in held.items() if each not in removed}
     files = {each.file for each in asked if each} | bare - held.keys() - {""}
     lost = bare - strong - {""}
@@ -107,6 +108,7 @@ def settle(
         kept(history.removed_files(files)),
         near,
         held,
+        scripts,
         own,
         ignored,
     )
@@ -114,11 +116,25 @@ def settle(
 
 
 class _Gone(NamedTuple):
+    """What is known of what the files lack.
+
+    Args:
+        paths: The removals of paths, by the path.
+        names: Those of definitions, by the name.
+        files: Those of files that are named without their folders.
+        near: The one name that each bare name most likely stands for.
+        held: A file that holds each bare name.
+        scripts: The same for names that were removed elsewhere: scripts of clients hold them.
+        own: The names of the repository's projects, in small letters.
+        ignored: The paths that git ignores.
+    """
+
     paths: Mapping[str, Removal]
     names: Mapping[str, Removal]
     files: Mapping[str, Removal]
     near: Mapping[str, str]
     held: Mapping[str, str]
+    scripts: Mapping[str, str]
     own: frozenset[str]
     ignored: set[str]
 
@@ -128,10 +144,11 @@ def _is_open(judged: Judged) -> bool:
 
 
 def _document(rows: Sequence[Judged], document: Document, gone: _Gone) -> Settled:
-    settled = [
-        each._replace(verdict=_verdict(each, gone)) if _is_open(each) else each for each in rows
-    ]
     inside = f"{document.folder}/" if document.kind in ("skill", "reference") else "\0"
+    settled = [
+        each._replace(verdict=_verdict(each, gone, inside)) if _is_open(each) else each
+        for each in rows
+    ]
     share = _share(settled, inside)
     why = ""
     if document.is_foreign:
@@ -165,7 +182,7 @@ def _is_near(judged: Judged) -> bool:
     return judged.reference.kind != "version" and judged.verdict.fix is not None
 
 
-def _verdict(judged: Judged, gone: _Gone) -> Verdict:
+def _verdict(judged: Judged, gone: _Gone, inside: str) -> Verdict:
     verdict = judged.verdict
     asked = verdict.asked
     assert asked is not None, "only what is asked comes here"
@@ -174,6 +191,10 @@ def _verdict(judged: Judged, gone: _Gone) -> Verdict:
     removal = next((gone.paths[each] for each in asked.paths if each in gone.paths), None)
     removal = removal or gone.names.get(asked.name) or gone.files.get(asked.file or asked.name)
     home = gone.held.get(asked.name, "") if asked.is_bare else ""
+    script = home or gone.scripts.get(asked.name, "")
+    if asked.is_bare and script.startswith(inside):
+        # A skill's own scripts are what it is about.
+        return verdict._replace(reason="open", evidence=f"{script} {_HOLDS}")
     near = gone.near.get(asked.name, "") if asked.is_bare else ""
     is_same = near.strip("_").lower() == asked.name.strip("_").lower()
     if near and is_same and verdict.reason == "absent":
@@ -279,13 +300,22 @@ def _with_neighbours(
     names = _names_by_group(rows)
     families = _families(rows)
     is_here = share.here >= _SEVERAL and share.here >= _MOST * share.total
+    real = {
+        (each.reference.kind, each.reference.line, each.group)
+        for each in rows
+        if each.verdict.reason in HELD and each.verdict.place
+    }
     for each in rows:
         reason = each.verdict.reason
+        key = each.reference.kind, each.reference.line, each.group
+        if each.near == "template" and reason == "contradicts" and key in real:
+            # "Some (like `x` and `y`)": where the one is real, the other is meant to be.
+            each = each._replace(near="asserts", wide="asserts")
         if _is_bare(each) and reason == "removed":
             held, total = names[each.group]
             # A class is known by its name; a function or a variable may be one of any place.
             is_class = _CLASS.fullmatch(_asked_name(each)) is not None
-            is_near = total == 1 or (held > 0 and held >= _HALF * total)
+            is_near = total == 1 or (held > 0)
             is_kept = is_class or (is_near and (is_here or _asked_name(each).isupper()))
         elif _is_bare(each) and reason in ("never here", "other spelling"):
             is_family = families[_family(each)] >= _FAMILY and _is_own(_family(each), names_here)

@@ -44,7 +44,23 @@ _AHEAD = lazy_re(
     rf"(?:(?P<entries>{_ENTRIES})|(?P<files>{_FILES}))\s+(?:in|of|under|inside)\s+(?:the\s+)?\Z",
     re.IGNORECASE,
 )
+# "(~675 lines)", "— the largest file, 675 lines": a bound, "under 500 lines", is another thing.
+_LENGTH = lazy_re(
+    r"^\s*(?:[(,:–—-]|is|has)\s*(?:[^.;|`()\d~≈]{0,40}?[,\s])??(?:[~≈]|(?:about|around|roughly"
+    r"|approximately|currently)\s+)?(?P<number>\d{1,3}(?:,\d{3})+|\d{2,6})\s+(?:lines|LOC)\b(?!\s+or)",
+    re.IGNORECASE,
+)
+_BOUND = lazy_re(
+    r"\b(?:under|below|up to|at most|max|more|less|fewer|over|first|last|keep|limit)", re.I
+)
+# "119 characters (configured in `pyproject.toml`)": what a file is said to hold.
+_HELD = lazy_re(
+    r"(?<![\w.])(?P<number>\d{2,6})\b[^.;|`\d]{0,40}\(?(?:configured|set|defined|specified|declared"
+    r"|enforced)\s+(?:in|by)\s+(?:the\s+)?\Z",
+    re.IGNORECASE,
+)
 _VARIABLE = lazy_re(r"(?:[A-Za-z_]\w*\.)*_*[A-Z][A-Za-z0-9_]+")
+_FILE = lazy_re(r"(?:\.{0,2}/)?(?:[\w.@-]+/)*[\w.@-]*\.\w+")
 _FOLDER = lazy_re(r"\.{0,2}/?[\w.@-]+(?:/[\w.@-]+)*/?")
 # "Python 3.10+", "Python >= 3.10"; a word behind it makes it that of a feature.
 _FLOOR = lazy_re(
@@ -79,12 +95,19 @@ _MAKERS = frozenset({"build", "push", "tag"})
 
 
 class Count(NamedTuple):
-    """A number with what it counts: a variable, or a folder."""
+    """A number with what it counts: entries of a variable, files of a folder, lines of a file.
+
+    Args:
+        number: The number.
+        written: The words for it.
+        of: The variable or the path.
+        unit: "entries", "files" or "lines"; "held" for a number that a file is said to hold.
+    """
 
     number: int
     written: str
     of: str
-    is_folder: bool
+    unit: str
 
 
 class Given(NamedTuple):
@@ -140,6 +163,12 @@ def find_numbers(document: Document) -> Iterator[Reference]:
 
 
 def _count(span: Span) -> Iterator[Reference]:
+    if _FILE.fullmatch(span.text) and not is_placeholder(span.text):
+        lines, held = _LENGTH.match(span.after), _HELD.search(span.before[-80:])
+        if lines and not _BOUND.search(lines.group()):
+            yield _of_file(span, lines["number"], "lines")
+        elif held:
+            yield _of_file(span, held["number"], "held")
     found = _BEHIND.match(span.after) or _AHEAD.search(span.before[-60:])
     if found is None or "each" in span.before[-30:].lower() or is_placeholder(span.text):
         return
@@ -149,8 +178,14 @@ def _count(span: Span) -> Iterator[Reference]:
     written = found["number"]
     number = int(written) if written.isdigit() else _WORDS.index(written.lower()) + 2
     text = f"{span.text}: {written} {found['files'] or found['entries']}"
-    data = Count(number, written, span.text, is_folder)
+    data = Count(number, written, span.text, "files" if is_folder else "entries")
     yield Reference("count", text, span.line, span.column, data, span=span)
+
+
+def _of_file(span: Span, written: str, unit: str) -> Reference:
+    data = Count(int(written.replace(",", "")), written, span.text, unit)
+    text = f"{span.text}: {written}{' lines' if unit == 'lines' else ''}"
+    return Reference("count", text, span.line, span.column, data, span=span)
 
 
 def _floors(block: Block) -> Iterator[Reference]:

@@ -180,7 +180,10 @@ def _is_command(call: Call, line: Invocation) -> bool:
     if call.kind != "name" or line.span is None:
         return True
     rest = call.args
-    return bool(rest) and all(re.fullmatch(r"[\w./:=<>\[\]|,@{}$-]+", each.raw) for each in rest)
+    # Words in quotes may be code of any language, unless they are given to an option.
+    return bool(rest) and all(
+        re.fullmatch(r"[\w./:=<>\[\]|,@{}$-]+|--[\w-]+=[\"'].*", each.raw) for each in rest
+    )
 
 
 @lru_cache(maxsize=8)

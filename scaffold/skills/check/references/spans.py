@@ -73,7 +73,7 @@ _CALLED = lazy_re(
     re.IGNORECASE,
 )
 _TITLED = lazy_re(
-    r"^\W*(?:(?P<extra>extras?)|(?:dependency |uv )(?P<group>groups?))\W*$", re.IGNORECASE
+    r"^\W*(?:(?P<extra>extras?)|(?:uv |dependency )+(?P<group>groups?))\W*$", re.IGNORECASE
 )
 # A job, a hook, a class of a style sheet: of two parts at least, in small letters.
 _KEBAB = lazy_re(r"\.?[a-z][a-z0-9]*(?:-[a-z0-9]+)+")
@@ -202,7 +202,7 @@ def _of_block(spans: Sequence[Span]) -> Iterator[Reference]:
         if called := _SLASH.fullmatch(span.text):
             yield Reference("skill", span.text, span.line, span.column, called["name"], span=span)
             continue
-        called = _CALLED.match(span.after) or (index == 0 and _TITLED.match(span.block.info))
+        called = _CALLED.match(span.after) or (index == 0 and _titled(span.block))
         if called and _EXTRA.fullmatch(span.text):
             family = "extra" if called["extra"] else "group"
             data = (family, span.text.strip("[]"))
@@ -231,6 +231,15 @@ def _of_block(spans: Sequence[Span]) -> Iterator[Reference]:
         if "." in name or call or _TELLING.fullmatch(name) or (file and len(name) > 3):
             data = Symbol(name, call, file)
             yield Reference("name", span.text, span.line, span.column, data, span=span)
+
+
+def _titled(block: Block) -> re.Match[str] | None:
+    """Return what the column or the section of a cell lists, where that is extras or groups."""
+    title = block.info.strip("*` ")
+    section = block.headings[-1] if block.headings else ""
+    # "| Group |" below "uv dependency groups".
+    is_short = bool(title) and title.lower() in section.lower()
+    return _TITLED.match(title) or (_TITLED.match(section) if is_short else None)
 
 
 def _of_place(

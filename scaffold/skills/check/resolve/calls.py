@@ -4,6 +4,7 @@ from __future__ import annotations
 import __future__
 
 import ast
+import re
 from typing import NamedTuple
 
 from scaffold.analysis.files.history import is_test
@@ -187,7 +188,24 @@ def resolve_call(reference: Reference, scope: Scope) -> Verdict:
         return _missing(reference, called, found, scope)
     if called.call is None:
         return Verdict.holds(found.evidence or f"it is in {found.path}", found.path or "")
+    if found.kind == "module" and not called.keyword:
+        return _of_module(reference, called, found, scope)
     return bound(called, index.signature(called.dotted), scope)
+
+
+def _of_module(reference: Reference, called: Called, found: Found, scope: Scope) -> Verdict:
+    """Resolve the call of a module: few make themselves something else that can be called."""
+    name = called.dotted.rpartition(".")[2]
+    block = reference.block.text if reference.block is not None else ""
+    if not re.search(rf"\bimport\b.*\b{re.escape(name)}\b", block):
+        return Verdict.unknown("another block imports it, and may mean something else")
+    if "sys.modules" in (scope.text(found.path or "") or ""):
+        return Verdict.unknown(f"{found.path} replaces itself")
+    inner = scope.repository.python.find(f"{called.dotted}.{name}")
+    now = f"there is {called.dotted}.{name}" if inner.exists else ""
+    message = f"{name!r} is a module, and cannot be called"
+    evidence = found.evidence or f"it is in {found.path}"
+    return Verdict("contradicts", evidence, "symbol-missing", message, now, place=found.path or "")
 
 
 def _bare(called: Called, scope: Scope) -> Verdict:

@@ -16,6 +16,12 @@ from scaffold.skills.check.resolve.folders import find_file, has_left, run_folde
 from scaffold.skills.check.resolve.scope import Scope
 
 _SHELL_RUNS_IT = (".sh", ".bash", ".zsh")
+# A pattern of `case`: `-h | --help)`.
+_CASE = lazy_re(r"^\s*(--?[\w-]+=?\*?(?:\s*\|\s*--?[\w-]+=?\*?)*)\s*\)", re.MULTILINE)
+_CASE_OPTION = lazy_re(r"--?[\w-]+")
+_HANDED = lazy_re(r"\$\{?[@*]")
+# What only walks through them: `for arg in "$@"`, `set -- "$@"`, a function called with all.
+_LOOPED = lazy_re(r"\bin\s+\"?\$\{?@\}?\"?|\bset\s+--\s.*|\$\{?#[@*]?\}?")
 _PLAIN_MODULE = lazy_re(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*")
 
 
@@ -26,6 +32,8 @@ def resolve_command(reference: Reference, scope: Scope) -> Verdict:
     if isinstance(found, Verdict):
         return found
     call = run.call
+    if found is None and (verdict := _of_group(run, scope)):
+        return verdict
     if found is None:
         evidence = f"{call.target.text!r} is not a program of this repository"
         return Verdict.unknown(evidence, "third party not installed")
@@ -53,7 +61,7 @@ def resolve_option(reference: Reference, scope: Scope) -> Verdict:
     if isinstance(found, Verdict) or found is None:
         return Verdict.unknown("the program is not of this repository", "third party not installed")
     if found.command is None:
-        return Verdict.unknown(f"what {run.call.target.text} takes cannot be read from its text")
+        return _of_shell(run, found.evidence.removeprefix("git lists "), scope)
     result = _fitted(run, found.command)
     for problem in result.problems:
         if problem.option == run.option:
@@ -61,6 +69,47 @@ def resolve_option(reference: Reference, scope: Scope) -> Verdict:
     if run.option in result.known:
         return Verdict.holds(result.known[run.option])
     return Verdict.unknown(result.unsure.get(run.option) or "it may be another option's value")
+
+
+def _of_group(run: Run, scope: Scope) -> Verdict | None:
+    """Resolve `project sync`: a group of the one program that has it, named without the program.
+
+    Any words may look so: another command of the group must be named beside it.
+    """
+    name, args, span = run.call.target.text, run.call.args, run.line.span
+    if span is None or not args or not inputs(args)[0].is_sure:
+        return None
+    programs = scope.repository.programs
+    consoles = (programs.console(each) for each in programs.projects.scripts)
+    commands = [each.command for each in consoles if each is not None and each.command is not None]
+    # One program may have several names.
+    groups = {each.place: each for one in commands if (each := one.find((name,)))}
+    group = next(iter(groups.values())) if len(groups) == 1 else None
+    beside = re.findall(rf"`{re.escape(name)} ([\w-]+)", span.block.text)
+    if group is None or not group.commands or not set(beside) & group.commands.keys():
+        return None
+    result = _fitted(run, group)
+    problem = next((each for each in result.problems if each.kind == "command-unknown"), None)
+    if problem is not None:
+        return _problem(problem, run)
+    place = group.place.partition(":")[0]
+    return Verdict.holds(f"{group.place} has it", place) if len(result.path) > 1 else None
+
+
+def _of_shell(run: Run, path: str, scope: Scope) -> Verdict:
+    """Resolve an option of a shell script: is it a word of one that reads its options itself?"""
+    text = scope.text(path) or "" if path.endswith(_SHELL_RUNS_IT) else ""
+    name = run.call.args[run.option].text.partition("=")[0]
+    cases = sorted({each for row in _CASE.findall(text) for each in _CASE_OPTION.findall(row)})
+    if re.search(rf"(?<![\w-]){re.escape(name)}(?![\w-])", text):
+        return Verdict.holds(f"{path} has it", path)
+    # What it hands on is for another program, and `getopts` takes letters.
+    is_handed = _HANDED.search(_LOOPED.sub("", text)) or "getopt" in text
+    if not cases or is_handed or not name.startswith("--"):
+        return Verdict.unknown(f"what {run.call.target.text} takes cannot be read from its text")
+    message = f"{path} has no option {name!r}"
+    evidence = f"its options are {', '.join(cases)}"
+    return Verdict("contradicts", evidence, "option-unknown", message)
 
 
 def _program(run: Run, scope: Scope) -> Program | Verdict | None:

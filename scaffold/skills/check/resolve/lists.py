@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from scaffold.analysis.counts import ASIDE
 from scaffold.skills.check.reference import Reference, Verdict
 from scaffold.skills.check.references.lists import LEAST, Listing
 from scaffold.skills.check.resolve.scope import Scope
 
+_SEVERAL = 12
 _MOST = 0.75
 """A list of which more is missing is a choice."""
 
@@ -16,20 +18,28 @@ def resolve_list(reference: Reference, scope: Scope) -> Verdict:
     """Resolve a list: its names are those of one folder, and it lacks some."""
     listing: Listing = reference.data
     names = {each.strip("/").removeprefix("./") for each in listing.names}
+    found: dict[str, tuple[set[str], set[str]]] = {}
     for folder in dict.fromkeys(_folders(min(names), scope)):
         for there in _entries(folder, scope):
             # Written from the folder, from above it, or with what every entry has in it.
             parts = [each.removeprefix(f"{folder}/").partition("/") for each in names]
             own, rests = {each[0] for each in parts}, {each[2] for each in parts}
             if folder and own <= there and len(own) >= LEAST and len(rests) == 1:
-                return _told(reference, own, there, folder)
-    return Verdict.unknown("it enumerates no folder")
+                if own == there:
+                    return Verdict.holds(f"it has all of {folder}", folder)
+                found.setdefault(folder, (own, there))
+    if len(found) != 1:
+        return Verdict.unknown(
+            f"it enumerates {'one of several folders' if found else 'no folder'}"
+        )
+    folder, (own, there) = next(iter(found.items()))
+    return _told(reference, own, there, folder)
 
 
 def _told(reference: Reference, own: set[str], there: set[str], folder: str) -> Verdict:
-    lacking = sorted(there - own)
+    lacking = sorted(each for each in there - own if each not in ASIDE)
     if not lacking:
-        return Verdict.holds(f"it has all of {folder}", folder)
+        return Verdict.holds(f"it has all of {folder} that counts", folder)
     if len(own) < _MOST * len(there):
         return Verdict.unknown(f"it has {len(own)} of {len(there)} in {folder}")
     message = f"the list of {folder} lacks {lacking[0]!r}"
@@ -44,7 +54,7 @@ def _folders(name: str, scope: Scope) -> Iterator[str]:
     """Yield the folders that may be enumerated: those above the first name, and in it."""
     parts = name.split("/")
     for end in ("", ".py", ".md"):
-        for place in scope.ending_in(f"{name}{end}")[:3]:
+        for place in scope.ending_in(f"{name}{end}")[:_SEVERAL]:
             above = place.removesuffix(f"{name}{end}").rstrip("/")
             yield from ("/".join([above, *parts[:n]]).strip("/") for n in range(len(parts)))
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import builtins
 import re
+from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
 from scaffold.analysis.lazy_re import lazy_re
@@ -34,6 +35,8 @@ from scaffold.skills.check.resolve.scope import Scope
 _CLASSES = lazy_re(r"^class (\w+)", re.MULTILINE)
 _MANY = 8
 """A name that so many modules define is not known by the name alone."""
+_SEVERAL = 2
+"""So many names in parentheses that are parameters make a list of parameters of it."""
 _CLASS = lazy_re(r"_*[A-Z][A-Za-z0-9]*[a-z0-9]+(?:[A-Z][A-Za-z0-9]*)+")
 
 
@@ -330,8 +333,16 @@ def _compared(symbol: Symbol, signature: Signature) -> Verdict | None:
         return None
     own = [each.name for each in signature.parameters if not each.kind.startswith("var_")]
     unknown = [name for name in written.keywords if name not in own]
-    if written.is_definition:
-        unknown += [name for name in written.positional if name and name not in own]
+    given = [name for name in written.positional if name]
+    # So many are its own that the rest can be nothing but parameters, too.
+    is_list = len(given) == len(written.positional) and _is_list_of(given, own)
+    if written.is_definition or is_list:
+        # A type may stand for the argument that has it, and a constant is what is given.
+        unknown += [
+            name
+            for name in given
+            if name not in own and not hasattr(builtins, name) and not name.isupper()
+        ]
     where = f"{signature.path}:{signature.line}: {signature}"
     if unknown and not signature.takes_any_keyword:
         message = f"{signature.name!r} has no parameter {unknown[0]!r}"
@@ -355,6 +366,11 @@ def _compared(symbol: Symbol, signature: Signature) -> Verdict | None:
     return None
 
 
+def _is_list_of(given: Sequence[str], own: Collection[str]) -> bool:
+    known = sum(name in own for name in given)
+    return known >= _SEVERAL and 2 * known >= len(given)
+
+
 def resolve_value(reference: Reference, scope: Scope) -> Verdict:
     """Resolve a dotted name that is a value of a block of data: that of a module of this place."""
     symbol: Symbol = reference.data
@@ -373,7 +389,9 @@ def resolve_label(reference: Reference, scope: Scope) -> Verdict:
     if label in repository.labels.names or scope.ending_in(label):
         return Verdict.holds("a file has it")
     near = repository.labels.near.of(label)
-    if not near:
+    # What begins with the project's own name may be of anything that the project offers.
+    own = {each.name for each in repository.programs.projects.all}
+    if not near or near in own:
         return Verdict.unknown("it may be a word of any place", "another namespace")
     message, now = f"nothing here is called {label!r}", f"there is {near}"
     evidence = f"no file of the repository holds it, and {repository.labels.names[near]} has {near}"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from scaffold.analysis.counts import Counted, count_collection, count_folder
 from scaffold.analysis.project.project import as_version, normal_name
 from scaffold.findings import Fix
@@ -9,19 +11,23 @@ from scaffold.skills.check.reference import Reference, Verdict
 from scaffold.skills.check.references.numbers import Count, Given
 from scaffold.skills.check.resolve.scope import Scope
 
+_TOLERANCE = 0.25
+"""Sizes of files are given for orientation: so much of them may have come or gone."""
 _MOVING = frozenset({"latest", "main", "master", "nightly", "dev", "edge", "stable", "local"})
 
 
 def resolve_count(reference: Reference, scope: Scope) -> Verdict:
     """Resolve a number: does any way of counting give it?"""
     count: Count = reference.data
+    if count.unit in ("lines", "held"):
+        return _of_file(reference, count, scope)
     counted = _counted(count, scope)
     if counted is None:
         return Verdict.unknown("nothing of this name can be counted")
     if count.number in counted.numbers:
         return Verdict.holds(f"{counted.place} has {count.number}")
     plain = counted.numbers[0]
-    is_digit = count.written.isdigit() and not count.is_folder
+    is_digit = count.written.isdigit() and count.unit == "entries"
     fix = Fix(reference.line, count.written, str(plain), is_safe=False) if is_digit else None
     message = f"the number in {reference.text!r} is wrong"
     evidence = f"{counted.place} has {plain}"
@@ -29,8 +35,28 @@ def resolve_count(reference: Reference, scope: Scope) -> Verdict:
     return Verdict("contradicts", evidence, "count-differs", message, now, fix, is_sure=False)
 
 
+def _of_file(reference: Reference, count: Count, scope: Scope) -> Verdict:
+    """Resolve the size of a file, or a number that it is said to hold."""
+    place = scope.locate(count.of)
+    text = scope.text(place) if place is not None else None
+    if place is None or text is None or (place != count.of and len(scope.ending_in(count.of)) > 1):
+        return Verdict.unknown("no one file of this name can be read")
+    message = f"the number in {reference.text!r} is wrong"
+    if count.unit == "held":
+        if re.search(rf"(?<![\w.]){count.number}(?![\w.])", text):
+            return Verdict.holds(f"{place} has {count.number}", place)
+        evidence = f"the number {count.number} does not occur in {place}"
+        return Verdict("contradicts", evidence, "count-differs", message, is_sure=False)
+    num_lines = len(text.splitlines())
+    if abs(num_lines - count.number) <= _TOLERANCE * count.number:
+        return Verdict.holds(f"{place} has {num_lines} lines", place)
+    evidence, now = f"{place} has {num_lines} lines", f"there are {num_lines}"
+    fix = Fix(reference.line, count.written, str(num_lines), is_safe=False)
+    return Verdict("contradicts", evidence, "count-differs", message, now, fix, is_sure=False)
+
+
 def _counted(count: Count, scope: Scope) -> Counted | None:
-    if not count.is_folder:
+    if count.unit == "entries":
         return count_collection(count.of.rpartition(".")[2], None, scope.repository)
     clean = count.of.rstrip("/")
     place = scope.locate(clean)

@@ -38,6 +38,9 @@ def resolve_path(reference: Reference, scope: Scope) -> Verdict:
     found = scope.locate(path)
     if found is not None:
         return Verdict.holds(f"git lists {found}" if found else "it is the root", found)
+    above = path.rpartition("../")[2] if scope.document.kind in ("skill", "reference") else ""
+    if path.startswith("../") and above and scope.ending_in(above):
+        return Verdict.unknown("it may start from the folder that the text is about")
     if reference.block is not None and reference.line == reference.block.line:
         return _shown_below(reference, path, named, scope)
     if folder := _folder_above(reference, path) or _pattern_above(reference, path, scope):

@@ -182,3 +182,118 @@ def test_a_package_of_links_is_the_folders_it_leads_to(checked: Checked) -> None
         ("argument-unknown", "contradicts", 6),
         ("path-missing", "never here", 9),
     ]
+
+
+MORE = {
+    **FILES,
+    "pkg/steps/annotate.py": "def annotate(tree):\n    return tree\n",
+    "pkg/search.py": (
+        "def search_notes(query, page, page_size, note_types):\n    return query, page\n"
+    ),
+    "build.sh": (
+        'while [ $# -gt 0 ]; do\n  case "$1" in\n    --clean)\n      shift ;;\n'
+        "    -r | --release)\n      shift ;;\n  esac\ndone\n"
+    ),
+    "wrap.sh": 'case "$1" in\n  --clean)\n    shift ;;\nesac\nexec other "$@"\n',
+    "long.py": "x = 1\n" * 900,
+    "ruff.toml": "line-length = 100\n",
+    "pkg/main.py": (
+        "import click\n\n\n@click.group()\ndef main():\n    pass\n\n\n@main.group()\n"
+        "def project():\n    pass\n\n\n@project.command()\ndef add():\n    pass\n\n\n"
+        '@project.command()\n@click.option("--topic")\ndef move(topic):\n    pass\n'
+    ),
+    "pyproject.toml": FILES["pyproject.toml"].replace(
+        'version = "1"\n', 'version = "1"\nscripts = { notes = "pkg.main:main" }\n', 1
+    ),
+    "a/tests/one.py": "",
+    "a/tests/two.py": "",
+    "a/tests/three.py": "",
+    "a/tests/four.py": "",
+    "a/tests/five.py": "",
+    "b/tests/one.py": "",
+    "b/tests/two.py": "",
+    "b/tests/three.py": "",
+    "b/tests/four.py": "",
+    "b/tests/six.py": "",
+}
+
+
+@pytest.mark.parametrize(
+    ("page", "expected"),
+    [
+        (
+            "```python\nfrom pkg.steps import annotate\n\nannotate(tree)\n```",
+            ("symbol-missing", "contradicts", 6),
+        ),
+        (
+            "`search_notes(query, page, page_size, types)` finds notes.",
+            ("parameter-unknown", "contradicts", 3),
+        ),
+        ("```bash\nbash build.sh --fast\n```", ("option-unknown", "contradicts", 4)),
+        (
+            "The loader (`long.py`, the largest file, ~675 lines).",
+            ("count-differs", "contradicts", 3),
+        ),
+        (
+            "Lines of 119 characters (configured in `ruff.toml`).",
+            ("count-differs", "contradicts", 3),
+        ),
+        ("Some (like `project add`, `project sync`) ask.", ("command-unknown", "contradicts", 3)),
+        ('Use `notes project copy --topic="search"`.', ("command-unknown", "contradicts", 3)),
+        (
+            "## uv dependency groups\n\n| Group | For |\n|---|---|\n| `gpu` | tools |",
+            ("dependency-group-missing", "contradicts", 7),
+        ),
+    ],
+)
+def test_what_is_said_beside_a_name_is_compared_too(
+    checked: Checked, page: str, expected: tuple[str, str, int]
+) -> None:
+    assert told(checked(HERE + page, MORE)) == [expected]
+
+
+@pytest.mark.parametrize(
+    "page",
+    [
+        "```python\nfrom pkg.steps import annotate\n\nannotate.annotate(tree)\n```",
+        "```python\nfrom pkg.steps import annotate\n```\n\nIt:\n\n```python\nannotate(tree)\n```",
+        "`search_notes(query, page, page_size, str)` finds notes.",
+        "`search_notes(text, number)` and `search_notes(query, page, LIMIT)` find notes.",
+        "```bash\nbash build.sh --release\nbash wrap.sh --fast\n```",
+        "The loader (`long.py`, ~850 lines), and `long.py` (keep it under 400 lines).",
+        "Lines of 100 characters (configured in `ruff.toml`); 4 blanks (set in the editor).",
+        "Some (like `project add`, `project move`) ask.",
+        'The words `notes project "copy"` of a sentence.',
+        "- `one.py`: a\n- `two.py`: b\n- `three.py`: c\n- `four.py`: d",
+    ],
+)
+def test_what_may_be_meant_otherwise_beside_a_name_is_left_alone(
+    checked: Checked, page: str
+) -> None:
+    assert told(checked(HERE + page, MORE)) == []
+
+
+def test_a_removed_path_counts_as_an_example_in_brackets(checked: Checked) -> None:
+    page = HERE + "Sorting introduces circles (e.g. `pkg/old_loader.py`).\n"
+    outcome = checked(page, FILES, {"pkg/old_loader.py": "y = 1\n"})
+    assert [each[:2] for each in told(outcome)] == [("path-missing", "removed")]
+
+
+def test_a_skill_may_speak_of_what_lies_above_another_folder(checked: Checked) -> None:
+    skill = (
+        "---\nname: layers\ndescription: Who may import what, for changes of `pkg/steps`.\n---\n\n"
+        "`pkg/steps/` may import `../loader.py` and `../none.py` of `pkg/config.py`.\n"
+    )
+    outcome = checked(HERE, {**FILES, ".claude/skills/layers/SKILL.md": skill})
+    assert "../loader.py" not in {each.claim for each in outcome.findings}
+
+
+def test_a_field_of_a_skills_own_script_is_no_function_of_a_like_name(checked: Checked) -> None:
+    skill = (
+        "---\nname: review\ndescription: Reviews changes, round by round, with a script.\n---\n\n"
+        "Keep the `content_fingerprint` that `scripts/state.py` prints, see `pkg/loader.py`.\n"
+    )
+    place = ".claude/skills/review"
+    script = 'def _content_fingerprint():\n    return {"content_fingerprint": 1}\n'
+    files = {**FILES, f"{place}/SKILL.md": skill, f"{place}/scripts/state.py": script}
+    assert told(checked(HERE, files)) == []
