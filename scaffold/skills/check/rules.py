@@ -128,7 +128,7 @@ RULES: dict[str, Rule] = {
     ),
     "count-differs": Rule(
         "error",
-        "A number that a text gives for something countable is right.",
+        "The number that a text gives for entries, files, lines or a setting is right.",
         "The agent looks for items that do not exist, or stops before the last one.",
     ),
     "default-differs": Rule(
