@@ -16,20 +16,9 @@ from scaffold.deps.deprecation_texts import (
     taken_by_decorator,
 )
 from scaffold.deps.forwarding import place_of, takes
-from scaffold.deps.judgement import Level
+from scaffold.deps.judgement import Change
 from scaffold.deps.keywords import taken_by_kwargs
 from scaffold.deps.release import Meaning, Release
-
-
-@dataclass(frozen=True)
-class Change:
-    """One difference that a call meets; its fields are those of a finding."""
-
-    verdict: str
-    level: Level
-    why: str
-    likely: str = ""
-    argument: str = ""
 
 
 @dataclass(frozen=True)
@@ -41,13 +30,11 @@ class _Side:
     node: Function | None
 
 
-def call_changes(
-    old: tuple[Release, Meaning], new: tuple[Release, Meaning], call: ast.Call
-) -> Iterator[Change]:
+def call_changes(old: Meaning, new: Meaning, call: ast.Call) -> Iterator[Change]:
     """Yield the differences between two releases that a call meets."""
-    before, after = _side(*old), _side(*new)
+    before, after = _side(old), _side(new)
     if before is None or after is None:
-        which = old[0].version if before is None else new[0].version
+        which = (old if before is None else new).release.version
         yield Change("undecided", "undecided", f"what it takes in {which} is not certain")
         return
     given = _Given(call)
@@ -57,7 +44,9 @@ def call_changes(
         given.positional -= 1  # Class.method(instance, ...)
     if given.problem(before.signature, taken_by_decorator(before.node) if before.node else ()):
         yield Change(
-            "undecided", "undecided", f"the call does not fit {old[0].version} as its text reads"
+            "undecided",
+            "undecided",
+            f"the call does not fit {old.release.version} as its text reads",
         )
         return
     broken = list(_unbound(before, after, given))
@@ -101,16 +90,15 @@ class _Given:
         return {*slots[: self.positional], *self.keywords}
 
 
-def _side(release: Release, meaning: Meaning) -> _Side | None:
-    signature = release.signature(meaning)
+def _side(meaning: Meaning) -> _Side | None:
+    signature, node = meaning.signature, meaning.definition
     if signature is None:
         return None
-    node = release.definition(meaning.found)
     if isinstance(node, ast.ClassDef):
-        source = release.source(signature.path)
+        source = meaning.release.source(signature.path)
         # Of a class it is the constructor whose body is read.
         node = None if source is None else source.definitions.get(signature.line)
-    return _Side(release, signature, None if isinstance(node, ast.ClassDef) else node)
+    return _Side(meaning.release, signature, None if isinstance(node, ast.ClassDef) else node)
 
 
 def _unbound(before: _Side, after: _Side, given: _Given) -> Iterator[Change]:
