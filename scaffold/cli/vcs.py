@@ -56,7 +56,7 @@ def commit_msg(check: str | None, form: str, target: str | None, **_: Any) -> Re
 
         if not is_range(check):
             return check_message_file(check, target, form)
-        from scaffold.vcs.commit.check_range import check_range  # brings GitPython
+        from scaffold.vcs.commit.check_range import check_range
 
         return check_range(check, Path(target or "."), form)
     # Only findings have a format, and a draft has none.

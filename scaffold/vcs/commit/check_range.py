@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import git
-
 from scaffold.errors import RequestError
 from scaffold.findings import Finding, write_findings
 from scaffold.report import Report
@@ -13,7 +11,7 @@ from scaffold.vcs.commit.check import COMMAND, RULE_TEXTS, findings_of, form_lin
 from scaffold.vcs.commit.convention import learn_convention
 from scaffold.vcs.commit.conventional import check_bytes
 from scaffold.vcs.commit.settings import read_commit_settings
-from scaffold.vcs.repository import commit_at, is_empty, open_repository, root_of
+from scaffold.vcs.repository import Repository, commit_at, open_repository
 
 
 def check_range(span: str, folder: Path, form: str = "human") -> Report:
@@ -28,12 +26,11 @@ def check_range(span: str, folder: Path, form: str = "human") -> Report:
         RequestError: There is no such range.
         TargetError: There is no repository.
     """
-    repository = open_repository(folder)
-    try:
-        root = root_of(repository)
-        rows: list[dict[str, str | int]] = []
-        findings: list[Finding] = []
-        text = ""
+    rows: list[dict[str, str | int]] = []
+    findings: list[Finding] = []
+    text = ""
+    with open_repository(folder) as repository:
+        root = repository.root
         names, start = _commits_of(repository, span)
         # The history before the range: what is checked does not set the form itself.
         convention = learn_convention(root, read_commit_settings(root), start)
@@ -43,9 +40,6 @@ def check_range(span: str, folder: Path, form: str = "human") -> Report:
             rows += [{"commit": name, **problem._asdict()} for problem in problems]
             findings += findings_of(name, problems, data)
             text += "".join(shown(name[:9], problem, data) for problem in problems)
-    finally:
-        # GitPython keeps processes of `git cat-file` running until then.
-        repository.close()
     wrong = len({row["commit"] for row in rows})
     text += f"{len(names)} commits checked, {wrong} of them with problems\n"
     text += form_line(convention)
@@ -54,24 +48,24 @@ def check_range(span: str, folder: Path, form: str = "human") -> Report:
     return write_findings(report, form, findings, RULE_TEXTS)
 
 
-def _commits_of(repository: git.Repo, span: str) -> tuple[list[str], str]:
+def _commits_of(repository: Repository, span: str) -> tuple[list[str], str]:
     """Return the commits of a range, and the one where it begins."""
-    if is_empty(repository):
+    if repository.head is None:
         raise RequestError(
             "the repository has no commit yet", code="revision_unknown", hint="commit something"
         )
     first, dots, last = span.partition("..")
-    ends = [commit_at(repository, end.lstrip(".") or "HEAD").hexsha for end in (first, last)]
+    ends = [commit_at(repository, end.lstrip(".") or "HEAD") for end in (first, last)]
     # "A...B" was split at its first two dots.
     dots += "." * last.startswith(".")
-    found: str = repository.git.rev_list("--reverse", "--no-merges", dots.join(ends), "--")
-    return found.split(), ends[0]
+    found = repository.read("rev-list", "--reverse", "--no-merges", dots.join(ends), "--")
+    return found.decode().split(), ends[0]
 
 
-def _stored_message(repository: git.Repo, name: str) -> bytes:
+def _stored_message(repository: Repository, name: str) -> bytes:
     """Return a commit's message as UTF-8 where the commit names another encoding."""
-    # The raw object: GitPython would decode it and hide what is wrong with its bytes.
-    head, _, message = repository.git.get_object_data(name)[3].partition(b"\n\n")
+    # The raw object: `git log` would decode it and hide what is wrong with its bytes.
+    head, _, message = (repository.object(name) or b"").partition(b"\n\n")
     for line in head.split(b"\n"):
         if line.startswith(b"encoding "):
             encoding = line.split(b" ", 1)[1].decode("ascii", "replace")

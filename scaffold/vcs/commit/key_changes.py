@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 from scaffold.vcs.changes import FileChange, new_text, old_text
 from scaffold.vcs.dependencies import DependencyChange, dependency_changes
+from scaffold.vcs.repository import Repository
 from scaffold.vcs.roles import is_manifest, role_of
 from scaffold.vcs.signatures import why_calls_break
 from scaffold.vcs.symbols import Symbol, read_symbols, why_unread
-
-if TYPE_CHECKING:
-    import git
 
 Action = Literal["added", "removed", "changed", "moved"]
 
@@ -64,7 +62,7 @@ class KeyChanges:
         return tuple(each for each in self.symbols if each.breaks)
 
 
-def key_changes(repository: git.Repo, changes: Sequence[FileChange]) -> KeyChanges:
+def key_changes(repository: Repository, changes: Sequence[FileChange]) -> KeyChanges:
     """Return the key changes of a diff, whose contents git has stored."""
     before: dict[str, tuple[Symbol, ...]] = {}
     after: dict[str, tuple[Symbol, ...]] = {}

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from scaffold.errors import RequestError, ScaffoldError
 from scaffold.report import Report
@@ -35,23 +35,20 @@ from scaffold.vcs.pull_request.branch import (
     find_push_remote,
     find_uncommitted,
 )
-from scaffold.vcs.pull_request.git_process import confirm_version
 from scaffold.vcs.pull_request.preflight import Actions, Check, preflight
 from scaffold.vcs.pull_request.report import Outcome, done_lines, report_of
 from scaffold.vcs.pull_request.rewrite import RefMove, TreeMove, move_refs
 from scaffold.vcs.pull_request.risks import Surroundings
-from scaffold.vcs.pull_request.signals import Stopped, listening, stoppable, undisturbed
 from scaffold.vcs.pull_request.squash import (
     ConflictError,
+    confirm_version,
     scratch_store,
     squashed_tree,
     write_commit,
 )
 from scaffold.vcs.pull_request.template import fill_template, find_template
-from scaffold.vcs.repository import open_repository, root_of
-
-if TYPE_CHECKING:
-    import git
+from scaffold.vcs.repository import Repository, open_repository
+from scaffold.vcs.signals import Stopped, listening, stoppable, undisturbed
 
 BACKUPS = "refs/scaffold/backup"
 
@@ -88,8 +85,7 @@ def pull_request(folder: Path, options: Options, ask: Callable[[str], bool] | No
     Raises:
         ScaffoldError: What was asked for cannot be done; then nothing was changed.
     """
-    repository = open_repository(folder)
-    try:
+    with open_repository(folder) as repository:
         outcome = _look(repository, options)
         tell = partial(report_of, outcome, dry_run=options.dry_run, is_rewrite=options.rewrite)
         # All checks are reported at once, so that one run shows everything there is to fix.
@@ -105,13 +101,11 @@ def pull_request(folder: Path, options: Options, ask: Callable[[str], bool] | No
         except ConflictError as error:
             return tell([], error)
         return tell([])
-    finally:
-        repository.close()
 
 
-def _look(repository: git.Repo, options: Options) -> Outcome:
+def _look(repository: Repository, options: Options) -> Outcome:
     """Read everything and word the texts; nothing is written and no network is used."""
-    root = root_of(repository)
+    root = repository.root
     base = find_base(repository, options.base, options.remote)
     branch = find_branch(repository, base)
     rules = learn_convention(root, read_commit_settings(root), base.commit).rules
@@ -122,13 +116,13 @@ def _look(repository: git.Repo, options: Options) -> Outcome:
 
 
 def _worded(
-    repository: git.Repo,
+    repository: Repository,
     branch: BranchState,
     checks: tuple[Check, ...],
     rules: Rules,
     options: Options,
 ) -> Outcome:
-    root = root_of(repository)
+    root = repository.root
     material = _material(repository, branch, rules, options)
     template = find_template(root, options.template)
     message = _read_text(options.message, "the message") if options.message else None
@@ -151,7 +145,7 @@ def _worded(
 
 
 def _material(
-    repository: git.Repo, branch: BranchState, rules: Rules, options: Options
+    repository: Repository, branch: BranchState, rules: Rules, options: Options
 ) -> Material:
     old = branch.merge_base or branch.base.commit
     changes = changes_between(repository, old, branch.head)
@@ -171,7 +165,7 @@ def _read_text(path: str, what: str) -> str:
 
 
 def _carry_out(
-    repository: git.Repo, outcome: Outcome, options: Options, ask: Callable[[str], bool] | None
+    repository: Repository, outcome: Outcome, options: Options, ask: Callable[[str], bool] | None
 ) -> None:
     """Carry out the plan: the remote and the request first, the local branch last.
 
@@ -179,7 +173,7 @@ def _carry_out(
     files as they were, and there is nothing to restore.
     """
     branch = outcome.branch
-    root = root_of(repository)
+    root = repository.root
     # First of all, as a login that is missing makes everything else pointless.
     if options.push:
         github.confirm_login(root)
@@ -202,7 +196,7 @@ def _carry_out(
     outcome.done.extend(done_lines(outcome))
 
 
-def _rehearse(repository: git.Repo, outcome: Outcome, options: Options) -> None:
+def _rehearse(repository: Repository, outcome: Outcome, options: Options) -> None:
     """End as the real run would, as of the last fetch: the merge goes into a folder of its own.
 
     Raises:
@@ -216,21 +210,21 @@ def _rehearse(repository: git.Repo, outcome: Outcome, options: Options) -> None:
             TreeMove(repository, branch.name, branch.head, tree, env)
     if options.push:
         name = find_push_remote(repository, branch.name, branch.base)
-        seen = _ref(repository, f"refs/remotes/{name}/{branch.name}")
+        seen = repository.commit_of(f"refs/remotes/{name}/{branch.name}")
         new = branch.base.commit if options.rewrite else branch.head
         if seen is not None:
-            lost = repository.git.log("--format=%h %s", f"{new}..{seen}", "--").splitlines()
+            lost = repository.call("log", "--format=%h %s", f"{new}..{seen}", "--").splitlines()
             _confirm_lost(f"{name}/{branch.name}", lost, options)
 
 
-def _fetched(repository: git.Repo, base: Base) -> Base:
+def _fetched(repository: Repository, base: Base) -> Base:
     if base.remote is None:
         return base
     return base._replace(commit=remote.fetch_branch(repository, base.remote, base.name))
 
 
 def _merged(
-    repository: git.Repo, outcome: Outcome, base: Base, env: dict[str, str] | None = None
+    repository: Repository, outcome: Outcome, base: Base, env: dict[str, str] | None = None
 ) -> str:
     """Return the tree of the one commit, once its message has the form that is asked for."""
     message, rules = outcome.message or "", outcome.material.rules
@@ -244,7 +238,7 @@ def _merged(
         )
     tree = squashed_tree(repository, outcome.branch, base, env)
     # Equal trees mean an empty commit, whatever the histories are.
-    if tree == repository.commit(base.commit).tree.hexsha:
+    if tree == repository.look("rev-parse", f"{base.commit}^{{tree}}"):
         raise ScaffoldError(
             f"{base.name} has all that {outcome.branch.name} changes",
             code="nothing_to_propose",
@@ -254,13 +248,13 @@ def _merged(
 
 
 def _planned_push(
-    repository: git.Repo, outcome: Outcome, options: Options, new: str
+    repository: Repository, outcome: Outcome, options: Options, new: str
 ) -> remote.Push:
     branch = outcome.branch
     name = find_push_remote(repository, branch.name, branch.base)
     assert name is not None, "the preflight refuses a push without a remote"
     # The author has seen the remote's branch only as of the last fetch.
-    seen = _ref(repository, f"refs/remotes/{name}/{branch.name}")
+    seen = repository.commit_of(f"refs/remotes/{name}/{branch.name}")
     plan = remote.plan_push(repository, name, branch.name, new, seen)
     _confirm_lost(f"{name}/{branch.name}", plan.lost, options)
     return plan if options.no_verify else plan._replace(hooks=remote.hooks_folder(repository))
@@ -320,7 +314,7 @@ def _plan(
 
 
 def _send(
-    repository: git.Repo,
+    repository: Repository,
     outcome: Outcome,
     options: Options,
     send: remote.Push,
@@ -365,13 +359,14 @@ def _left_behind(error: ScaffoldError | Stopped, send: remote.Push) -> ScaffoldE
 
 
 def _request(
-    repository: git.Repo, outcome: Outcome, options: Options, pushed_to: str
+    repository: Repository, outcome: Outcome, options: Options, pushed_to: str
 ) -> dict[str, Any]:
-    branch, root = outcome.branch, root_of(repository)
+    branch, root = outcome.branch, repository.root
     fork = github.Fork()
     # With a fork, gh has to be told where the request goes and whose branch it is.
     if branch.base.remote not in (None, pushed_to):
-        fork = github.fork_of(*(repository.remote(n).url for n in (branch.base.remote, pushed_to)))
+        urls = (("remote", "get-url", str(each)) for each in (branch.base.remote, pushed_to))
+        fork = github.fork_of(*(repository.look(*each) for each in urls))
     there = github.open_request(root, branch.name, fork)
     if there is None:
         url = github.create_request(
@@ -388,7 +383,7 @@ def _request(
 
 
 def _refs(
-    repository: git.Repo, outcome: Outcome, base: Base | None, new: str, send: remote.Push | None
+    repository: Repository, outcome: Outcome, base: Base | None, new: str, send: remote.Push | None
 ) -> list[RefMove]:
     """Return the refs that move, all at once: branch, backup, and what is known of the remote."""
     branch, moves = outcome.branch, list[RefMove]()
@@ -402,16 +397,11 @@ def _refs(
         ]
         outcome.rewritten = {"old": branch.head, "new": new, "backup": backup}
         # Whoever has fetched meanwhile, an editor perhaps, has moved it already.
-        is_unmoved = base.commit != branch.base.commit == _ref(repository, base.ref)
+        is_unmoved = base.commit != branch.base.commit == repository.commit_of(base.ref)
         if base.remote is not None and is_unmoved:
             moves.append(RefMove(base.ref, branch.base.commit, base.commit))
     if send is not None:
         ref = f"refs/remotes/{send.remote}/{send.branch}"
-        old = _ref(repository, ref)
+        old = repository.commit_of(ref)
         moves += [RefMove(ref, old, new)] if old != new else []
     return moves
-
-
-def _ref(repository: git.Repo, name: str) -> str | None:
-    found: str = repository.git.rev_parse("--verify", "--quiet", name, with_exceptions=False)
-    return found or None

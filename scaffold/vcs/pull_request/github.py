@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, cast
 
 from scaffold.analysis.process import run_text
 from scaffold.errors import ScaffoldError
-from scaffold.vcs.pull_request.signals import listening
+from scaffold.vcs.signals import listening
 
 TIMEOUT_S = 120.0
 _FIELDS = "number,url,isDraft,baseRefName,title,body,headRepositoryOwner"
