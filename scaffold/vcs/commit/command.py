@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 from scaffold.errors import RequestError
 from scaffold.report import Report
@@ -12,7 +11,7 @@ from scaffold.vcs.commit.convention import Convention, learn_convention
 from scaffold.vcs.commit.draft import MAX_LISTED, draft_message
 from scaffold.vcs.commit.history import past_commits
 from scaffold.vcs.commit.issue_references import branch_references
-from scaffold.vcs.commit.key_changes import KeyChanges, key_changes
+from scaffold.vcs.commit.key_changes import KeyChanges, key_changes, symbol_json
 from scaffold.vcs.commit.settings import CommitSettings, read_commit_settings
 from scaffold.vcs.commit.type_evidence import Word, find_type, from_table
 from scaffold.vcs.repository import Repository, open_repository
@@ -49,8 +48,8 @@ def draft_commit_message(folder: Path) -> Report:
             "evidence": list(convention.evidence),
             "unasked": sorted(convention.rules.unasked),
         },
-        "key_changes": key_changes_json(key),
-        "may_break": [each._asdict() for each in key.breaking],
+        "key_changes": key.to_json(),
+        "may_break": [symbol_json(each) for each in key.breaking],
         "references": list(draft.references),
         "files": [{"path": each.path, "status": each.status} for each in changes],
     }
@@ -83,16 +82,6 @@ def _comments(words: tuple[Word, Word], convention: Convention, key: KeyChanges)
         rows.append(("", "if callers outside of this commit rely on it: '!' before the colon, and"))
         rows.append(("", "a footer 'BREAKING CHANGE: ' with what they have to do"))
     return "".join(f"# {label:<8} {line}\n" for label, line in rows)
-
-
-def key_changes_json(key: KeyChanges) -> dict[str, Any]:
-    """Return key changes as the JSON report has them."""
-    return {
-        "symbols": [each._asdict() for each in key.symbols],
-        "moved": [{"from": old, "to": new} for old, new in key.moved],
-        "dependencies": [each._asdict() for each in key.dependencies],
-        "unread": [each._asdict() for each in key.unread],
-    }
 
 
 def unread_warning(key: KeyChanges) -> str | None:

@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from scaffold.analysis.files.files import Files
 from scaffold.analysis.python.index import PythonIndex
 from scaffold.findings import Finding
+from scaffold.vcs.definitions import SymbolChange, with_moves
 from scaffold.vcs.dependencies import DependencyChange, dependency_changes
 from scaffold.vcs.review.changed_defaults import ChangedDefault, changed_defaults
 from scaffold.vcs.review.changed_file import ChangedFile, read_changed_files
-from scaffold.vcs.review.definition_changes import SymbolChange, symbol_changes
 from scaffold.vcs.review.diagnostics import new_diagnostics
 from scaffold.vcs.review.domains import (
     SEVERITIES,
@@ -116,7 +116,7 @@ def analyse(comparison: Comparison, settings: Settings, *, quick: bool = False) 
         quick: Whether pyright and ruff are left out.
     """
     files = read_changed_files(comparison, settings.roles)
-    symbols = symbol_changes(files)
+    symbols = with_moves([each for file in files for each in file.symbol_changes()])
     dependencies = tuple(
         change
         for each in files

@@ -6,9 +6,9 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from scaffold.vcs.definitions import SymbolChange
 from scaffold.vcs.review.analysis import Analysis
 from scaffold.vcs.review.changed_file import ChangedFile
-from scaffold.vcs.review.definition_changes import SymbolChange
 from scaffold.vcs.review.domains import SEVERITIES
 from scaffold.vcs.review.uses import Use
 from scaffold.vcs.review.watched_definitions import Key
@@ -136,7 +136,7 @@ def _symbol_data(change: SymbolChange) -> dict[str, Any]:
         "kind": change.symbol.kind,
         "how": change.how,
         "is_public": change.symbol.is_public,
-        "breaks": change.breaks,
+        "breaks": change.breaks if change.how == "head" else None,
         "old_path": change.old_path,
         "old_head": change.old.head if change.old else None,
         "new_head": change.new.head if change.new else None,
@@ -238,8 +238,8 @@ def _symbol_words(change: SymbolChange) -> str:
     words = f"({kind}) {_HOW.get(change.how, change.how)}"
     if change.how == "head" and change.old is not None and change.new is not None:
         words += f": {_code(change.old.head or '-')} is {_code(change.new.head or '-')} now"
-    if change.breaks:
-        words += f"; callers outside of this repository break: {_plain(change.breaks)}"
+        if change.breaks:
+            words += f"; callers outside of this repository break: {_plain(change.breaks)}"
     if change.how == "moved":
         words += f" from {_code(change.old_path or '')}"
     return words
