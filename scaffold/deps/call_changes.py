@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Container, Iterator
 from dataclasses import dataclass
 
 from scaffold.analysis.python.binding import bind_names
@@ -42,7 +42,7 @@ def call_changes(old: Meaning, new: Meaning, call: ast.Call) -> Iterator[Change]
     on_class = given.positional and before.signature.receiver is not None
     if on_class and given.problem(before.signature):
         given.positional -= 1  # Class.method(instance, ...)
-    if given.problem(before.signature, taken_by_decorator(before.node) if before.node else ()):
+    if given.problem(before.signature, taken_by_decorator(before.node)):
         yield Change(
             "undecided",
             "undecided",
@@ -80,7 +80,7 @@ class _Given:
         words += [ast.unparse(each) for each in call.args if isinstance(each, ast.Starred)]
         self.unseen = " and ".join(words)
 
-    def problem(self, signature: Signature, more: frozenset[str] | tuple[str, ...] = ()) -> bool:
+    def problem(self, signature: Signature, more: Container[str] = ()) -> bool:
         keywords = [each for each in self.keywords if each not in more]
         return bind_names(signature, self.positional, keywords, lenient=self.is_open) is not None
 
@@ -104,7 +104,7 @@ def _side(meaning: Meaning) -> _Side | None:
 def _unbound(before: _Side, after: _Side, given: _Given) -> Iterator[Change]:
     """Yield why the call no longer binds."""
     signature = after.signature
-    extra = taken_by_decorator(after.node) if after.node else frozenset[str]()
+    extra = taken_by_decorator(after.node)
     if not signature.takes_any_keyword:
         for name in given.keywords:
             if name not in signature.names and name not in extra:
@@ -143,7 +143,7 @@ def _unseen(before: _Side, after: _Side, given: _Given) -> Iterator[Change]:
             yield Change("parameter-required", "check", why)
     if not given.has_kwargs or new.takes_any_keyword:
         return
-    extra = taken_by_decorator(after.node) if after.node else frozenset[str]()
+    extra = taken_by_decorator(after.node)
     gone = [
         each.name
         for each in old.parameters

@@ -10,7 +10,7 @@ from scaffold.vcs.changes import FileChange, new_text, old_text
 from scaffold.vcs.definitions import SymbolChange, compare_symbols, with_moves
 from scaffold.vcs.dependencies import DependencyChange, dependency_changes
 from scaffold.vcs.repository import Repository
-from scaffold.vcs.roles import is_manifest, role_of
+from scaffold.vcs.roles import is_manifest, kind_of
 from scaffold.vcs.symbols import read_symbols, why_unread
 
 MAX_READ = 400
@@ -117,4 +117,4 @@ def is_api(change: FileChange) -> bool:
     name = change.path.rpartition("/")[2]
     is_private = name.startswith("_") and not name.startswith("__")
     is_shown = "examples" in change.path.lower().split("/")[:-1]
-    return role_of(change.path) == "source" and not (is_private or is_shown)
+    return kind_of(change.path) == "source" and not (is_private or is_shown)

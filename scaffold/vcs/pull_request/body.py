@@ -15,7 +15,7 @@ from scaffold.vcs.commit.key_changes import KeyChanges
 from scaffold.vcs.pull_request.branch import BranchCommit, BranchState
 from scaffold.vcs.pull_request.risks import Risk, Surroundings, near_tests_run
 from scaffold.vcs.pull_request.template import NO_BREAKING, NO_REFERENCES, NO_RISKS
-from scaffold.vcs.roles import role_of
+from scaffold.vcs.roles import kind_of
 
 _RANK = ("feat", "fix", "perf", "refactor", "build", "ci", "docs", "test", "style", "chore")
 """Of commits with several types, the first of these names the whole."""
@@ -101,7 +101,7 @@ def _listed(paths: Sequence[str]) -> str:
 
 def _test_lines(material: Material) -> list[str]:
     """Return which tests change, which were run, and which near to the change were not."""
-    changed = [each.path for each in material.changes if role_of(each.path) == "test"]
+    changed = [each.path for each in material.changes if kind_of(each.path) == "test"]
     rows = [f"- `{path}`" for path in changed[:MAX_TESTS]]
     rows += [f"- {len(changed) - MAX_TESTS} more files"] if len(changed) > MAX_TESTS else []
     rows = rows or ["No test file changes."]

@@ -27,10 +27,10 @@ from scaffold.vcs.review.domains import (
 )
 from scaffold.vcs.review.findings import broken_calls, broken_syntax, lost_modules, lost_names
 from scaffold.vcs.review.revisions import Comparison
-from scaffold.vcs.review.roles import SOURCE, role_of
 from scaffold.vcs.review.settings import Settings
 from scaffold.vcs.review.uses import Use, Uses
 from scaffold.vcs.review.watched_definitions import Key, watched_definitions
+from scaffold.vcs.roles import SOURCE, role_of
 from scaffold.vcs.symbols import why_unread
 
 _SOUGHT = (SOURCE, "manifest", "config", "ci", "other", "guidance")

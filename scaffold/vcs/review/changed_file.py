@@ -13,9 +13,8 @@ from typing import Literal, NamedTuple
 from scaffold.syntax import parse
 from scaffold.vcs.changes import FileChange
 from scaffold.vcs.definitions import SymbolChange, compare_symbols
-from scaffold.vcs.review.languages import language_of
 from scaffold.vcs.review.revisions import Comparison
-from scaffold.vcs.review.roles import Role, role_of
+from scaffold.vcs.roles import Role, language_of, role_of
 from scaffold.vcs.symbols import Symbol, read_symbols, symbol_at
 
 Side = Literal["old", "new"]

@@ -9,9 +9,9 @@ from scaffold.vcs.commit.key_changes import KeyChanges
 from scaffold.vcs.pull_request.risks import Risk, Surroundings
 from scaffold.vcs.repository import Repository
 from scaffold.vcs.review.domains import SEVERITIES, UNKNOWN, Domain, domains_of, tests_of
-from scaffold.vcs.review.roles import role_of
 from scaffold.vcs.review.settings import read_settings
 from scaffold.vcs.review.trees import files_at
+from scaffold.vcs.roles import role_of
 
 
 def surroundings_of(

@@ -13,9 +13,9 @@ from typing import Literal, NamedTuple
 from scaffold.analysis.files.files import Files
 from scaffold.analysis.python.index import PythonIndex
 from scaffold.analysis.python.lookup_result import Found
-from scaffold.vcs.review.languages import language_of
 from scaffold.vcs.review.name_uses import Mention, SourceView, read_view
 from scaffold.vcs.review.watched_definitions import Key, Watched
+from scaffold.vcs.roles import language_of
 from scaffold.vcs.symbols import Symbol, read_symbols, symbol_at
 
 How = Literal["call", "name", "import", "likely", "word"]
