@@ -32,9 +32,9 @@ class Push(NamedTuple):
     hooks: str | None = None
 
     @property
-    def is_forced(self) -> bool:
-        """Whether commits of the remote's branch are replaced."""
-        return bool(self.lost)
+    def place(self) -> str:
+        """The remote's branch as people call it."""
+        return f"{self.remote}/{self.branch}"
 
 
 def remote_commit(repository: Repository, remote: str, ref: str) -> str | None:
