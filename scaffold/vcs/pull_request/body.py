@@ -107,9 +107,12 @@ def _test_lines(material: Material) -> list[str]:
     rows = rows or ["No test file changes."]
     if not material.commands:
         return [*rows, "", "Run: not given (`--tested`)."]
-    left = near_tests_run(material.near.tests, material.commands).left
+    near = near_tests_run(material.near, material.commands)
     rows += ["", "Run:", "", *(f"- {each}" for each in material.commands)]
-    return [*rows, "", f"Not run, though near to the change: {_listed(left)}."] if left else rows
+    left = [f"Not run, though near to the change: {_listed(near.left)}."] if near.left else []
+    # A marker, such as that of addopts, leaves tests out of a file that a command names.
+    left += [f"Of `{path}` {part} of {whole} tests ran." for path, part, whole in near.partly]
+    return [*rows, "", *left] if left else rows
 
 
 def all_references(material: Material) -> tuple[str, ...]:

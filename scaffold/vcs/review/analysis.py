@@ -6,8 +6,10 @@ import os
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from scaffold.analysis.files.files import Files
+from scaffold.analysis.project.pytest_names import PytestNames
 from scaffold.analysis.python.index import PythonIndex
 from scaffold.findings import Finding
 from scaffold.vcs.definitions import SymbolChange, with_moves
@@ -32,6 +34,7 @@ from scaffold.vcs.review.uses import Use, Uses
 from scaffold.vcs.review.watched_definitions import Key, watched_definitions
 from scaffold.vcs.roles import SOURCE, role_of
 from scaffold.vcs.symbols import why_unread
+from scaffold.vcs.test_marks import marks_of, selected
 
 _SOUGHT = (SOURCE, "manifest", "config", "ci", "other", "guidance")
 """The roles of files whose definitions have users that matter to a reviewer."""
@@ -56,6 +59,22 @@ class Reading:
     why: str
 
 
+class Deselected(NamedTuple):
+    """A test file of which the markers that ``addopts`` names leave tests out.
+
+    Args:
+        path: The file.
+        runs: How many of its tests pytest runs where it is asked for nothing else.
+        tests: How many tests it has.
+        markers: The expression of ``addopts``.
+    """
+
+    path: str
+    runs: int
+    tests: int
+    markers: str
+
+
 @dataclass(frozen=True)
 class Analysis:
     """The whole analysis that a review begins with.
@@ -68,6 +87,7 @@ class Analysis:
         dependencies: What happened to dependencies.
         uses: Who uses the definitions that changed.
         tests: The test files that use each definition that changed, by the definition.
+        deselected: The tests near to the change that pytest leaves out unasked.
         findings: What is certainly broken.
         defaults: Defaults that changed.
         readings: The readings that the change wants, the gravest first.
@@ -81,6 +101,7 @@ class Analysis:
     dependencies: tuple[DependencyChange, ...]
     uses: tuple[Use, ...]
     tests: dict[Key, tuple[str, ...]]
+    deselected: tuple[Deselected, ...]
     findings: tuple[Finding, ...]
     defaults: tuple[ChangedDefault, ...]
     readings: tuple[Reading, ...]
@@ -155,6 +176,9 @@ def analyse(comparison: Comparison, settings: Settings, *, quick: bool = False) 
         )
         for file in files
     }
+    tests = _tests(sought, uses, is_test)
+    readings = tuple(_readings(comparison, domains, settings, is_test))
+    near_tests = {path for rows in (*tests.values(), *(e.tests for e in readings)) for path in rows}
     return Analysis(
         comparison,
         files,
@@ -162,10 +186,11 @@ def analyse(comparison: Comparison, settings: Settings, *, quick: bool = False) 
         symbols,
         dependencies,
         tuple(uses),
-        _tests(sought, uses, is_test),
+        tests,
+        tuple(_deselected(comparison.new, sorted(near_tests))),
         tuple(sorted(own, key=lambda each: (each.path, each.line, each.rule, each.claim))),
         changed_defaults(files, uses, users.index),
-        tuple(_readings(comparison, domains, settings, is_test)),
+        readings,
         tuple(dict.fromkeys([*users.notes, *notes, *_unread(files)])),
     )
 
@@ -194,6 +219,16 @@ def _tests(
         if use.how != "import" and is_test(use.path):
             found.setdefault(use.key, set()).add(use.path)
     return {key: tuple(sorted(paths)) for key, paths in found.items()}
+
+
+def _deselected(files: Files, paths: Sequence[str]) -> Iterator[Deselected]:
+    """Yield the test files that a plain run of pytest does not run, or not whole."""
+    markers = PytestNames(files).default_markers
+    for path in paths if markers else ():
+        marks = marks_of(files.text(path) or "")
+        runs = len(selected(marks, markers))
+        if runs < len(marks):
+            yield Deselected(path, runs, len(marks), markers)
 
 
 def _readings(

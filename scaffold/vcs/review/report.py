@@ -86,6 +86,7 @@ def to_data(analysis: Analysis) -> dict[str, Any]:
         "dependencies": [each._asdict() for each in analysis.dependencies],
         "callers": callers,
         "tests": [{"path": path, "name": name, "files": each} for (path, name), each in tests],
+        "deselected": [each._asdict() for each in analysis.deselected],
         "untested": _rows(analysis.untested, "path", "name", line="symbol.start"),
         "readings": _rows(
             analysis.readings, "agent", "why", "tests", domain="domain.id", files="paths", **domain
@@ -239,6 +240,10 @@ def _tests(analysis: Analysis) -> Iterator[str]:
     for each in analysis.untested[:_MOST_ROWS]:
         yield f"- no test is seen to use {_code(each.name)} of {_code(each.path)}"
     yield from _rest(analysis.untested, _MOST_ROWS)
+    for each in analysis.deselected[:_MOST_ROWS]:
+        count = f"{each.runs} of {_count(each.tests, 'test')} of {_code(each.path)}"
+        yield f"- pytest runs {count} unless -m says otherwise: addopts has {_code(each.markers)}"
+    yield from _rest(analysis.deselected, _MOST_ROWS)
 
 
 def _readings(analysis: Analysis) -> Iterator[str]:

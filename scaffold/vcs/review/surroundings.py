@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from scaffold.analysis.project.pytest_names import PytestNames
 from scaffold.vcs.changes import FileChange
 from scaffold.vcs.commit.key_changes import KeyChanges
 from scaffold.vcs.pull_request.risks import Risk, Surroundings
@@ -12,6 +13,7 @@ from scaffold.vcs.review.domains import SEVERITIES, UNKNOWN, Domain, domains_of,
 from scaffold.vcs.review.settings import read_settings
 from scaffold.vcs.review.trees import files_at
 from scaffold.vcs.roles import role_of
+from scaffold.vcs.test_marks import marks_of
 
 
 def surroundings_of(
@@ -49,12 +51,10 @@ def surroundings_of(
         for domain in ranked
         if domain.severity in ("HIGH", "MEDIUM")
     ]
-    tests = [
-        path
-        for path in files_at(repository.root, new).paths
-        if role_of(path, None, settings.roles) == "test"
-    ]
+    files = files_at(repository.root, new)
+    tests = [path for path in files.paths if role_of(path, None, settings.roles) == "test"]
     changed = {each.path for each in changes}
     named = tests_of(UNKNOWN, own, tests)
     near = tuple(path for path in tests if path in changed or path in named)
-    return Surroundings(tuple(risks), near)
+    marks = {path: marks_of(files.text(path) or "") for path in near}
+    return Surroundings(tuple(risks), near, marks, PytestNames(files).default_markers)
