@@ -7,8 +7,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
-from scaffold.analysis.python.scopes import Scope, read_scope
-from scaffold.deps.guards import (
+from scaffold.analysis.python.guards import (
     NO_GUARD,
     Guard,
     guard_of_handler,
@@ -17,6 +16,7 @@ from scaffold.deps.guards import (
     guard_of_with,
     hides_absence,
 )
+from scaffold.analysis.python.scopes import Scope, read_scope
 from scaffold.deps.source_code import Code, Tree
 from scaffold.deps.use import CALLED, Chain, Kind, Use
 

@@ -9,10 +9,10 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from scaffold.analysis.python.decorators import PROPERTIES
+from scaffold.analysis.python.guards import hides_absence
 from scaffold.deps.call_changes import call_changes
 from scaffold.deps.class_changes import override_changes, subclass_changes
 from scaffold.deps.deprecation_texts import deprecation_of, names_in
-from scaffold.deps.guards import hides_absence
 from scaffold.deps.judgement import Change, Judgement
 from scaffold.deps.release import Meaning, Release
 from scaffold.deps.rename_candidates import likely_name

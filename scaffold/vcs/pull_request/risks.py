@@ -8,7 +8,7 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from scaffold.analysis.project.pytest_names import marker_expression
-from scaffold.vcs.test_marks import Marks, selected
+from scaffold.analysis.project.test_marks import Marks, selected
 
 _WORD = re.compile(r"[^\s'\"`]+")
 _SELECTING = frozenset({"-k", "-run", "--testNamePattern"})

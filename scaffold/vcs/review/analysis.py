@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from scaffold.analysis.files.files import Files
 from scaffold.analysis.project.pytest_names import PytestNames
+from scaffold.analysis.project.test_marks import marks_of, selected
 from scaffold.analysis.python.index import PythonIndex
 from scaffold.findings import Finding
 from scaffold.vcs.definitions import SymbolChange, with_moves
@@ -34,7 +35,6 @@ from scaffold.vcs.review.uses import Use, Uses
 from scaffold.vcs.review.watched_definitions import Key, watched_definitions
 from scaffold.vcs.roles import SOURCE, role_of
 from scaffold.vcs.symbols import why_unread
-from scaffold.vcs.test_marks import marks_of, selected
 
 _SOUGHT = (SOURCE, "manifest", "config", "ci", "other", "guidance")
 """The roles of files whose definitions have users that matter to a reviewer."""

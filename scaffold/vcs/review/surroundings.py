@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from scaffold.analysis.project.pytest_names import PytestNames
+from scaffold.analysis.project.test_marks import marks_of
 from scaffold.vcs.changes import FileChange
 from scaffold.vcs.commit.key_changes import KeyChanges
 from scaffold.vcs.pull_request.risks import Risk, Surroundings
@@ -13,7 +14,6 @@ from scaffold.vcs.review.domains import SEVERITIES, UNKNOWN, Domain, domains_of,
 from scaffold.vcs.review.settings import read_settings
 from scaffold.vcs.review.trees import files_at
 from scaffold.vcs.roles import role_of
-from scaffold.vcs.test_marks import marks_of
 
 
 def surroundings_of(

@@ -8,7 +8,7 @@ import pytest
 
 from scaffold.analysis.files.files import list_files
 from scaffold.analysis.project.pytest_names import PytestNames
-from scaffold.vcs.test_marks import marks_of, selected
+from scaffold.analysis.project.test_marks import marks_of, selected
 
 SOURCE = """
 import pytest
