@@ -40,7 +40,7 @@ def role_of(path: str, text: str | None, own: tuple[Role, ...] = ()) -> str:
     head = "\n".join((text or "").split("\n", _HEAD_LINES)[:_HEAD_LINES])
     if _GENERATED.search(head):
         return "generated"
-    return SOURCE if language_of(path) is not None else OTHER
+    return SOURCE if is_program(path) else OTHER
 
 
 def role_names() -> tuple[str, ...]:
@@ -64,10 +64,9 @@ def is_manifest(path: str) -> bool:
 
 
 @cache
-def language_of(path: str) -> str | None:
-    """Return the language of a source; None for what is no program."""
-    known = (Role(name, tuple(paths)) for name, paths in _table()["languages"].items())
-    return _first(path.rpartition("/")[2].lower(), tuple(known)) or None
+def is_program(path: str) -> bool:
+    """Return whether a file is a source of any language, by its name."""
+    return matches(path.rpartition("/")[2].lower(), tuple(_table()["programs"]))
 
 
 def _first(path: str, roles: tuple[Role, ...]) -> str:

@@ -14,7 +14,7 @@ from scaffold.syntax import parse
 from scaffold.vcs.changes import FileChange
 from scaffold.vcs.definitions import SymbolChange, compare_symbols
 from scaffold.vcs.review.revisions import Comparison
-from scaffold.vcs.roles import Role, language_of, role_of
+from scaffold.vcs.roles import Role, is_program, role_of
 from scaffold.vcs.symbols import Symbol, read_symbols, symbol_at
 
 Side = Literal["old", "new"]
@@ -76,7 +76,7 @@ class ChangedFile:
         """Whether it is a program whose definitions are not known on one side."""
         unread = self.old_symbols is None or self.new_symbols is None
         # A page or a picture has no definitions to read.
-        return unread and language_of(self.path) is not None
+        return unread and is_program(self.path)
 
     def symbol_changes(self) -> Iterator[SymbolChange]:
         """Yield what became of its definitions; nothing where one side is not read."""
