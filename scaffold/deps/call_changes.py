@@ -108,7 +108,9 @@ def _unbound(before: _Side, after: _Side, given: _Given) -> Iterator[Change]:
     if not signature.takes_any_keyword:
         for name in given.keywords:
             if name not in signature.names and name not in extra:
-                yield _dropped(before, after, name)
+                likely = _renamed_to(before, after, name)
+                verdict = "parameter-renamed" if likely else "parameter-removed"
+                yield Change(verdict, "breaks", f"{signature.name}() has no {name!r}", likely, name)
     slots = [each for each in signature.parameters if each.kind.startswith("positional")]
     takes_more = any(each.kind == "var_positional" for each in signature.parameters)
     if given.positional > len(slots) and not takes_more:
@@ -155,12 +157,6 @@ def _unseen(before: _Side, after: _Side, given: _Given) -> Iterator[Change]:
         why = f"{new.name}() no longer takes {names}: look at what {given.unseen} holds"
         likely = _renamed_to(before, after, gone[0]) if len(gone) == 1 else ""
         yield Change("parameter-removed", "check", why, likely)
-
-
-def _dropped(before: _Side, after: _Side, name: str) -> Change:
-    likely = _renamed_to(before, after, name)
-    verdict = "parameter-renamed" if likely else "parameter-removed"
-    return Change(verdict, "breaks", f"{after.signature.name}() has no {name!r}", likely, name)
 
 
 def _renamed_to(before: _Side, after: _Side, name: str) -> str:

@@ -48,19 +48,6 @@ def override_changes(old: Meaning, new: Meaning, method: Function) -> Iterator[C
             continue
         why = f"the base takes {each.name!r} now, which this does not"
         yield Change("override-signature", level, why, each.name)
-    passed = {each.name for each in after.parameters}
-    if {"var_positional", "var_keyword"} & {each.kind for each in after.parameters}:
-        return
-    for each in own.parameters:
-        needs = not each.has_default and not each.kind.startswith("var_")
-        if needs and each.name in known and each.name not in passed:
-            # The base calls by position as often as by name, so a renamed slot is no loss.
-            slots = len([one for one in after.parameters if one.kind.startswith("positional")])
-            mine = [one.name for one in own.parameters if one.kind.startswith("positional")]
-            if each.name in mine[:slots]:
-                continue  # filled by position, under another name
-            why = f"the base does not give {each.name!r} any more"
-            yield Change("override-signature", "breaks", why)
 
 
 def _has_room(own: Signature, before: Signature, after: Signature, name: str) -> bool:

@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
+from scaffold.analysis.python.annotations import quoted
 from scaffold.analysis.python.guards import (
     NO_GUARD,
     Guard,
@@ -260,15 +261,13 @@ class _Walk:
             chain = self.code.value(node, scope)
             self._add("annotation", chain, node, guard, detail=_short(node))
         elif isinstance(node, ast.Constant) and isinstance(node.value, str):
-            try:
-                inner = ast.parse(node.value, mode="eval").body
-            except (SyntaxError, ValueError, RecursionError):
-                return
-            for each in ast.walk(inner):
+            inner = quoted(node.value)
+            for each in ast.walk(inner) if inner is not None else ():
                 # A parsed annotation counts its lines from its own text.
                 if hasattr(each, "lineno"):
                     ast.copy_location(each, node)
-            self._annotation(inner, scope, guard)
+            if inner is not None:
+                self._annotation(inner, scope, guard)
         elif isinstance(node, ast.Call):
             self.visit(node, scope, guard)
         else:

@@ -9,6 +9,7 @@ from functools import cached_property
 from pathlib import Path
 
 from scaffold.analysis.files.files import Files, walk
+from scaffold.analysis.python.annotations import sides_of
 from scaffold.analysis.python.index import PythonIndex, Signature
 from scaffold.analysis.python.lookup_result import Found
 from scaffold.analysis.python.module_getattr import Branch, find_branch
@@ -384,20 +385,11 @@ class Release:
 
     def _class_of(self, node: ast.expr, path: str, owner: Ask | None) -> Ask | None:
         """Return the class that an annotation names, without Optional and quotes."""
-        if isinstance(node, ast.Constant) and isinstance(node.value, str):
-            try:
-                return self._class_of(ast.parse(node.value, mode="eval").body, path, owner)
-            except (SyntaxError, ValueError, RecursionError):
-                return None
-        if isinstance(node, ast.BinOp):
-            # A union of two classes does not single one out.
-            sides = [each for each in (node.left, node.right) if ast.unparse(each) != "None"]
-            return self._class_of(sides[0], path, owner) if len(sides) == 1 else None
-        if isinstance(node, ast.Subscript):
-            if ast.unparse(node.value).rpartition(".")[2] != "Optional":
-                return None
-            return self._class_of(node.slice, path, owner)
-        name = ast.unparse(node)
+        # A union of two classes does not single one out.
+        sides = list(sides_of(node))
+        if len(sides) != 1:
+            return None
+        name = ast.unparse(sides[0])
         # One capital letter is by custom a TypeVar, bound to the receiver in a method.
         if name.rpartition(".")[2] == "Self" or (len(name) == 1 and owner is not None):
             return owner

@@ -13,7 +13,7 @@ from scaffold.vcs.commit.conventional import Rules
 from scaffold.vcs.commit.draft import point_lines
 from scaffold.vcs.commit.key_changes import KeyChanges
 from scaffold.vcs.pull_request.branch import BranchCommit, BranchState
-from scaffold.vcs.pull_request.risks import Risk, Surroundings, near_tests_run
+from scaffold.vcs.pull_request.risks import Surroundings, near_tests_run
 from scaffold.vcs.pull_request.template import NO_BREAKING, NO_REFERENCES, NO_RISKS
 from scaffold.vcs.roles import kind_of
 
@@ -60,7 +60,8 @@ def title_of(material: Material) -> str:
 
 def breaking_lines(material: Material) -> list[str]:
     """Return what breaks, in the words of the commits; a diff does not prove who relies on it."""
-    said = [match["what"] for each in material.branch.commits for match in _breaking(each)]
+    lines = (line for each in material.branch.commits for line in each.message.splitlines())
+    said = [match["what"] for line in lines if (match := _BREAKING.fullmatch(line.strip()))]
     marked = [
         each.header.subject
         for each in material.branch.commits
@@ -74,6 +75,10 @@ def sections_of(material: Material) -> dict[str, str]:
     points = [f"- {line}" for line in point_lines(material.key)]
     subjects = [f"- {each.subject}" for each in material.branch.commits]
     changes = subjects + (["", "Key changes:", "", *points] if points else [])
+    risks = [
+        f"- {each.title} ({each.severity}): {_listed(each.paths)}. {each.look}"
+        for each in material.near.risks
+    ]
     breaking = [f"- {line}" for line in breaking_lines(material)]
     if not breaking and material.key.breaking:
         breaking = ["No commit names any. Callers outside of this change would notice:", ""]
@@ -82,15 +87,11 @@ def sections_of(material: Material) -> dict[str, str]:
         ]
     return {
         "changes": "\n".join(changes),
-        "risks": "\n".join(map(_risk_line, material.near.risks)) or NO_RISKS,
+        "risks": "\n".join(risks) or NO_RISKS,
         "tests": "\n".join(_test_lines(material)),
         "breaking": "\n".join(breaking) or NO_BREAKING,
         "references": "\n".join(f"- {each}" for each in all_references(material)) or NO_REFERENCES,
     }
-
-
-def _risk_line(risk: Risk) -> str:
-    return f"- {risk.title} ({risk.severity}): {_listed(risk.paths)}. {risk.look}"
 
 
 def _listed(paths: Sequence[str]) -> str:
@@ -175,11 +176,6 @@ def is_untouched(body: str) -> bool:
         return False
     own = text[: match.start()].strip()
     return hashlib.sha256(own.encode()).hexdigest()[:12] == match["digest"]
-
-
-def _breaking(commit: BranchCommit) -> list[re.Match[str]]:
-    rows = (_BREAKING.fullmatch(line.strip()) for line in commit.message.splitlines())
-    return [match for match in rows if match is not None]
 
 
 def _trailers(commit: BranchCommit) -> list[tuple[str, str]]:

@@ -144,7 +144,8 @@ def analyse(comparison: Comparison, settings: Settings, *, quick: bool = False) 
         for change in dependency_changes(each.path, each.old_text, each.new_text)
     )
     users = Uses(comparison.new)
-    is_test = _test_teller(comparison.new, settings)
+    roles = ((path, role_of(path, None, settings.roles)) for path in comparison.new.paths)
+    is_test = {path for path, role in roles if role == "test"}.__contains__
     sought = [each for each in symbols if each.role in _SOUGHT]
     wanted = watched_definitions([each for each in sought if each.how != "added"])
     # `lost` are places that still name what is gone.
@@ -177,6 +178,11 @@ def analyse(comparison: Comparison, settings: Settings, *, quick: bool = False) 
         for file in files
     }
     tests = _tests(sought, uses, is_test)
+    unread = [
+        f"the definitions of {each.path}: {why_unread(each.path)}"
+        for each in files
+        if each.is_unread_source and not each.change.is_submodule
+    ]
     readings = tuple(_readings(comparison, domains, settings, is_test))
     near_tests = {path for rows in (*tests.values(), *(e.tests for e in readings)) for path in rows}
     return Analysis(
@@ -191,7 +197,7 @@ def analyse(comparison: Comparison, settings: Settings, *, quick: bool = False) 
         tuple(sorted(own, key=lambda each: (each.path, each.line, each.rule, each.claim))),
         changed_defaults(files, uses, users.index),
         readings,
-        tuple(dict.fromkeys([*users.notes, *notes, *_unread(files)])),
+        tuple(dict.fromkeys([*users.notes, *notes, *unread])),
     )
 
 
@@ -203,11 +209,6 @@ def _importers(files: Sequence[ChangedFile], new: Files) -> Iterator[str]:
     for path in new.python:
         if pattern.search(new.data(path) or b""):
             yield path
-
-
-def _test_teller(files: Files, settings: Settings) -> Callable[[str], bool]:
-    known = {path: role_of(path, None, settings.roles) == "test" for path in files.paths}
-    return lambda path: known.get(path, False)
 
 
 def _tests(
@@ -247,9 +248,3 @@ def _readings(
         expert = expert_for(domain, agents, settings.agents or {})
         agent, why = expert or (None, "the repository has no subagent for it")
         yield Reading(domain, paths, tests_of(domain, paths, all_tests), agent, why)
-
-
-def _unread(files: Sequence[ChangedFile]) -> Iterator[str]:
-    for each in files:
-        if each.is_unread_source and not each.change.is_submodule:
-            yield f"the definitions of {each.path}: {why_unread(each.path)}"
