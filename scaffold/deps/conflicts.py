@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Container, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal, NamedTuple
 
 from packaging.utils import canonicalize_name
 from packaging.version import Version
@@ -22,30 +21,26 @@ from scaffold.deps.specifiers import admits
 _RELEASES = re.compile(r"(?P<name>[A-Za-z0-9][\w.-]*)(?:\[[^\]]*\])?(?:[<>=!~^]|\s+\d)")
 
 
-@dataclass(frozen=True)
-class Choice:
+class Choice(NamedTuple):
     """One package in the way.
 
     Args:
         package: The package that wants something else.
-        is_auto: Whether a pin of it can move within its declared range.
+        kind: "auto" where a pin of it can move within its declared range, else "person".
         pin: The release to move it to, as ``name==version``; "" where none was found.
-        text: One sentence for a reader.
+        why: One sentence for a reader.
         wants: Who wants what.
     """
 
     package: str
-    is_auto: bool
+    kind: Literal["auto", "person"]
     pin: str
-    text: str
-    wants: tuple[Want, ...] = field(default=())
+    why: str
+    wants: tuple[Want, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         """Return the choice as JSON has it."""
-        wants = [{"by": each.by, "requirement": each.requirement} for each in self.wants]
-        kind = "auto" if self.is_auto else "person"
-        row = {"package": self.package, "kind": kind, "pin": self.pin, "why": self.text}
-        return {**row, "wants": wants}
+        return {**self._asdict(), "wants": [each._asdict() for each in self.wants]}
 
 
 def choices_for(
@@ -76,7 +71,7 @@ def choices_for(
         found.append(_choice(files, pins, answer, name, python))
     if not found:
         text = next((row for row in answer.text.splitlines() if row), "no releases go together")
-        found.append(Choice("", False, "", text[:300], tuple(answer.wants)))
+        found.append(Choice("", "person", "", text[:300], tuple(answer.wants)))
     return found
 
 
@@ -90,20 +85,20 @@ def _choice(
     wants = tuple(answer.wants)
     told = "; ".join(f"{each.by} wants {each.requirement}" for each in wants)
     if not own:
-        return Choice(name, False, "", f"{name} comes with another package: {told}", wants)
+        return Choice(name, "person", "", f"{name} comes with another package: {told}", wants)
     spec = ",".join(sorted({each.spec for each in ranges}))
     version = _version_within(files, pins, answer, name, (exact, spec), python)
     if version and exact and ranges:
         places = ", ".join(f"{each.path}:{each.line}" for each in exact)
         text = f"{name}=={version} lies within {spec!r} and agrees: move {places}"
-        return Choice(name, True, f"{name}=={version}", text, wants)
+        return Choice(name, "auto", f"{name}=={version}", text, wants)
     # Asked without any range at last, to name the release that a person would have to allow.
     free = version or _version_within(files, pins, answer, name, (own, ""), python)
     if free:
         declared = ", ".join(f"{each.spec} in {each.path}:{each.line}" for each in own)
         text = f"{name}=={free} would agree, outside of what is declared: {declared}"
-        return Choice(name, False, f"{name}=={free}", text, wants)
-    return Choice(name, False, "", f"no release of {name} agrees: {told}", wants)
+        return Choice(name, "person", f"{name}=={free}", text, wants)
+    return Choice(name, "person", "", f"no release of {name} agrees: {told}", wants)
 
 
 def _version_within(

@@ -6,9 +6,10 @@ import ast
 import re
 import tomllib
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import accumulate
 from pathlib import PurePosixPath
+from typing import NamedTuple
 
 from scaffold.analysis.files.files import Files
 from scaffold.analysis.project.project import normal_name
@@ -54,11 +55,10 @@ _LOCKS = {
 }
 
 
-@dataclass(frozen=True)
-class Lock:
+class Lock(NamedTuple):
     """A file that a resolver writes; it is named with the command that renews it."""
 
-    path: str
+    file: str
     command: str
 
 

@@ -284,7 +284,7 @@ def _conflict(
 ) -> ConflictError:
     asked = ", ".join(f"{name}=={version}" for name, version in releases.items())
     groups = ", ".join(each.group for each in answers if not each.ok)
-    auto = [each for each in choices if each.is_auto]
+    auto = [each for each in choices if each.kind == "auto"]
     hint = "decide for each package that is named; nothing was written"
     # Only where all of them can move does the proposal resolve the conflict.
     if auto and len(auto) == len(choices):
@@ -314,13 +314,13 @@ def _tell(
         rows.append(f"{state:<11}{each.group}  by {each.resolver}")
         rows += [f"           {want.by} wants {want.requirement}" for want in each.wants]
     for each in choices:
-        rows.append(f"{'proposal' if each.is_auto else 'yours':<11}{each.text}")
+        rows.append(f"{'proposal' if each.kind == 'auto' else 'yours':<11}{each.why}")
     for each in answers:
         rows += [f"changes    {name} {old} -> {new}" for name, old, new in each.changed]
-    left = mentions(files, edited.moved, frozenset(each.path for each in locks))
+    left = mentions(files, edited.moved, frozenset(each.file for each in locks))
     rows += [f"mentions   {path}:{', '.join(map(str, lines))}" for path, lines in left.items()]
-    rows += [f"lock       {each.path}  renew it: {each.command}" for each in locks]
-    report.next = tuple(Step(each.path, 1, f"renew it: {each.command}") for each in locks)
+    rows += [f"lock       {each.file}  renew it: {each.command}" for each in locks]
+    report.next = tuple(Step(each.file, 1, f"renew it: {each.command}") for each in locks)
     told: dict[str, Any] = {
         "pins": [_pin_row(each) for each in edited.pins],
         "unmoved": [{**_pin_row(pin), "why": why} for pin, why in edited.unmoved],
@@ -335,7 +335,7 @@ def _tell(
             for each in answers
             for name, old, new in each.changed
         ],
-        "locks": [{"file": each.path, "command": each.command} for each in locks],
+        "locks": [each._asdict() for each in locks],
     }
     report.extra = {"deps": told}
     return rows

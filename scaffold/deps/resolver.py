@@ -11,6 +11,7 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import NamedTuple
 
 from packaging.utils import canonicalize_name
 
@@ -39,8 +40,7 @@ _SENTENCE = re.compile(
 _ABSENT = re.compile(r"(?:satisfies the requirement|No matching distribution found for) (\S+)")
 
 
-@dataclass(frozen=True)
-class Want:
+class Want(NamedTuple):
     """One side of a conflict: who asks, and for what."""
 
     by: str

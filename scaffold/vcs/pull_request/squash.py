@@ -154,15 +154,11 @@ def _commits(repository: Repository, span: str, path: str) -> tuple[str, ...]:
 def _hunks(
     repository: Repository, tree: str, path: str, env: dict[str, str] | None
 ) -> tuple[str, ...]:
-    found = repository.call("ls-tree", "-z", tree, "--", f":(top,literal){path}", env=env)
-    if not found.strip("\0"):
+    # A link has a path for its content, and a submodule none: neither has such marks.
+    answer = repository.ask("cat-file", "blob", f"{tree}:{path}", env=env)
+    if answer.status or "\0" in answer.output:
         return ()
-    mode, kind, name = found.partition("\t")[0].split(" ")
-    # The content of a link is the path that it leads to.
-    if kind != "blob" or not mode.startswith("100"):
-        return ()
-    text = repository.call("cat-file", "blob", name, env=env)
-    return tuple(_cut(match[0]) for match in _HUNK.finditer(text)) if "\0" not in text else ()
+    return tuple(_cut(match[0]) for match in _HUNK.finditer(answer.output))
 
 
 def _cut(hunk: str) -> str:
