@@ -17,7 +17,7 @@ from scaffold.analysis.python.guards import (
     guard_of_with,
     hides_absence,
 )
-from scaffold.analysis.python.scopes import Scope, read_scope
+from scaffold.analysis.python.scopes import Scope
 from scaffold.deps.source_code import Code, Tree
 from scaffold.deps.use import CALLED, Chain, Kind, Use
 
@@ -74,10 +74,10 @@ class _Walk:
                 self._class(node, scope, guard)
             case ast.FunctionDef() | ast.AsyncFunctionDef():
                 self._function(node, scope, guard)
-            case ast.Lambda():
+            case (
+                ast.Lambda() | ast.ListComp() | ast.SetComp() | ast.DictComp() | ast.GeneratorExp()
+            ):
                 self.body(node, self.code.scope(node, scope), guard)
-            case ast.ListComp() | ast.SetComp() | ast.DictComp() | ast.GeneratorExp():
-                self.body(node, read_scope(node, scope), guard)
             case ast.Try() | ast.TryStar():
                 self._try(node, scope, guard)
             case ast.If() | ast.IfExp():
