@@ -52,13 +52,11 @@ def commit_msg(check: str | None, form: str, target: str | None, **_: Any) -> Re
     if check is not None:
         from pathlib import Path
 
-        from scaffold.vcs.commit.check import check_message_file, is_range
+        from scaffold.vcs.commit.check import check_message_file, check_range, is_range
 
-        if not is_range(check):
-            return check_message_file(check, target, form)
-        from scaffold.vcs.commit.check_range import check_range  # brings GitPython
-
-        return check_range(check, Path(target or "."), form)
+        if is_range(check):
+            return check_range(check, Path(target or "."), form)
+        return check_message_file(check, target, form)
     # Only findings have a format, and a draft has none.
     if form != "human":
         raise click.UsageError("--format requires --check; a draft has --json")

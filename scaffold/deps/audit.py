@@ -56,7 +56,11 @@ def audit(
     report = Report("deps audit")
     report.warnings = tuple(f"{path} does not parse and is left out" for path in found.unread)
     report.ok = not found.count("breaks")
-    report.next = tuple(_step(each) for each in found.findings if each.level == "breaks")
+    report.next = tuple(
+        Step(e.use.path, e.use.line, f"{e.verdict}: {e.use.name}: {e.why}{_instead(e)}")
+        for e in found.findings
+        if e.level == "breaks"
+    )
     told = told_of(found)
     report.extra = {"deps": told}
     shown = [each for each in found.findings if show_undecided or each.level != "undecided"]
@@ -178,11 +182,6 @@ def _all_names(named: Names, read: Iterable[Names]) -> Names:
     if named.source == OWN_NAME:
         imports -= set(named.imports) - {one for each in read for one in each.imports}
     return Names(named.distribution, tuple(sorted(imports)), tuple(sorted(programs)), named.source)
-
-
-def _step(finding: Judgement) -> Step:
-    why = f"{finding.verdict}: {finding.use.name}: {finding.why}"
-    return Step(finding.use.path, finding.use.line, f"{why}{_instead(finding)}")
 
 
 def _instead(finding: Judgement) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Container, Iterator
 from dataclasses import dataclass
 
 from scaffold.analysis.python.binding import bind_names
@@ -16,20 +16,9 @@ from scaffold.deps.deprecation_texts import (
     taken_by_decorator,
 )
 from scaffold.deps.forwarding import place_of, takes
-from scaffold.deps.judgement import Level
+from scaffold.deps.judgement import Change
 from scaffold.deps.keywords import taken_by_kwargs
 from scaffold.deps.release import Meaning, Release
-
-
-@dataclass(frozen=True)
-class Change:
-    """One difference that a call meets; its fields are those of a finding."""
-
-    verdict: str
-    level: Level
-    why: str
-    likely: str = ""
-    argument: str = ""
 
 
 @dataclass(frozen=True)
@@ -41,13 +30,11 @@ class _Side:
     node: Function | None
 
 
-def call_changes(
-    old: tuple[Release, Meaning], new: tuple[Release, Meaning], call: ast.Call
-) -> Iterator[Change]:
+def call_changes(old: Meaning, new: Meaning, call: ast.Call) -> Iterator[Change]:
     """Yield the differences between two releases that a call meets."""
-    before, after = _side(*old), _side(*new)
+    before, after = _side(old), _side(new)
     if before is None or after is None:
-        which = old[0].version if before is None else new[0].version
+        which = (old if before is None else new).release.version
         yield Change("undecided", "undecided", f"what it takes in {which} is not certain")
         return
     given = _Given(call)
@@ -55,9 +42,11 @@ def call_changes(
     on_class = given.positional and before.signature.receiver is not None
     if on_class and given.problem(before.signature):
         given.positional -= 1  # Class.method(instance, ...)
-    if given.problem(before.signature, taken_by_decorator(before.node) if before.node else ()):
+    if given.problem(before.signature, taken_by_decorator(before.node)):
         yield Change(
-            "undecided", "undecided", f"the call does not fit {old[0].version} as its text reads"
+            "undecided",
+            "undecided",
+            f"the call does not fit {old.release.version} as its text reads",
         )
         return
     broken = list(_unbound(before, after, given))
@@ -91,7 +80,7 @@ class _Given:
         words += [ast.unparse(each) for each in call.args if isinstance(each, ast.Starred)]
         self.unseen = " and ".join(words)
 
-    def problem(self, signature: Signature, more: frozenset[str] | tuple[str, ...] = ()) -> bool:
+    def problem(self, signature: Signature, more: Container[str] = ()) -> bool:
         keywords = [each for each in self.keywords if each not in more]
         return bind_names(signature, self.positional, keywords, lenient=self.is_open) is not None
 
@@ -101,26 +90,27 @@ class _Given:
         return {*slots[: self.positional], *self.keywords}
 
 
-def _side(release: Release, meaning: Meaning) -> _Side | None:
-    signature = release.signature(meaning)
+def _side(meaning: Meaning) -> _Side | None:
+    signature, node = meaning.signature, meaning.definition
     if signature is None:
         return None
-    node = release.definition(meaning.found)
     if isinstance(node, ast.ClassDef):
-        source = release.source(signature.path)
+        source = meaning.release.source(signature.path)
         # Of a class it is the constructor whose body is read.
         node = None if source is None else source.definitions.get(signature.line)
-    return _Side(release, signature, None if isinstance(node, ast.ClassDef) else node)
+    return _Side(meaning.release, signature, None if isinstance(node, ast.ClassDef) else node)
 
 
 def _unbound(before: _Side, after: _Side, given: _Given) -> Iterator[Change]:
     """Yield why the call no longer binds."""
     signature = after.signature
-    extra = taken_by_decorator(after.node) if after.node else frozenset[str]()
+    extra = taken_by_decorator(after.node)
     if not signature.takes_any_keyword:
         for name in given.keywords:
             if name not in signature.names and name not in extra:
-                yield _dropped(before, after, name)
+                likely = _renamed_to(before, after, name)
+                verdict = "parameter-renamed" if likely else "parameter-removed"
+                yield Change(verdict, "breaks", f"{signature.name}() has no {name!r}", likely, name)
     slots = [each for each in signature.parameters if each.kind.startswith("positional")]
     takes_more = any(each.kind == "var_positional" for each in signature.parameters)
     if given.positional > len(slots) and not takes_more:
@@ -155,7 +145,7 @@ def _unseen(before: _Side, after: _Side, given: _Given) -> Iterator[Change]:
             yield Change("parameter-required", "check", why)
     if not given.has_kwargs or new.takes_any_keyword:
         return
-    extra = taken_by_decorator(after.node) if after.node else frozenset[str]()
+    extra = taken_by_decorator(after.node)
     gone = [
         each.name
         for each in old.parameters
@@ -167,12 +157,6 @@ def _unseen(before: _Side, after: _Side, given: _Given) -> Iterator[Change]:
         why = f"{new.name}() no longer takes {names}: look at what {given.unseen} holds"
         likely = _renamed_to(before, after, gone[0]) if len(gone) == 1 else ""
         yield Change("parameter-removed", "check", why, likely)
-
-
-def _dropped(before: _Side, after: _Side, name: str) -> Change:
-    likely = _renamed_to(before, after, name)
-    verdict = "parameter-renamed" if likely else "parameter-removed"
-    return Change(verdict, "breaks", f"{after.signature.name}() has no {name!r}", likely, name)
 
 
 def _renamed_to(before: _Side, after: _Side, name: str) -> str:

@@ -7,32 +7,29 @@ from collections.abc import Iterator
 
 from scaffold.analysis.python.index import Signature
 from scaffold.analysis.python.signatures import read_signature
-from scaffold.deps.call_changes import Change
-from scaffold.deps.release import Ask, Meaning, Release, dotted_ask
+from scaffold.deps.deprecation_texts import Function
+from scaffold.deps.judgement import Change
+from scaffold.deps.release import Ask, Meaning
 from scaffold.deps.source_code import own_names
 from scaffold.deps.use import CALLED
 
-End = tuple[Release, Meaning]
 
-
-def subclass_changes(old: End, new: End, derived: ast.ClassDef) -> Iterator[Change]:
+def subclass_changes(before: Meaning, after: Meaning, derived: ast.ClassDef) -> Iterator[Change]:
     """Yield what a class of the tree meets in the new release of its base."""
-    lost = _base_names(*old) - _base_names(*new) - {"object", "?"}
-    if lost and _loses_members(old, new, lost):
-        now = ", ".join(sorted(_base_names(*new))) or "nothing"
+    lost = _base_names(before) - _base_names(after) - {"object", "?"}
+    if lost and _loses_members(before, after, lost):
+        now = ", ".join(sorted(_base_names(after))) or "nothing"
         why = f"it derived from {', '.join(sorted(lost))} and derives from {now}"
         yield Change("base-changed", "check", why)
     own = set(own_names(derived))
-    added = _abstract(*new) - _abstract(*old) - own
+    added = _abstract(after) - _abstract(before) - own
     for name in sorted(added):
         yield Change("abstract-added", "breaks", f"{name!r} is abstract now and not defined here")
 
 
-def override_changes(
-    old: End, new: End, method: ast.FunctionDef | ast.AsyncFunctionDef
-) -> Iterator[Change]:
+def override_changes(old: Meaning, new: Meaning, method: Function) -> Iterator[Change]:
     """Yield what a method that replaces one of the package's meets in the new release."""
-    before, after = old[0].signature(old[1]), new[0].signature(new[1])
+    before, after = old.signature, new.signature
     if before is None or after is None:
         return
     own = read_signature(method)
@@ -51,19 +48,6 @@ def override_changes(
             continue
         why = f"the base takes {each.name!r} now, which this does not"
         yield Change("override-signature", level, why, each.name)
-    passed = {each.name for each in after.parameters}
-    if {"var_positional", "var_keyword"} & {each.kind for each in after.parameters}:
-        return
-    for each in own.parameters:
-        needs = not each.has_default and not each.kind.startswith("var_")
-        if needs and each.name in known and each.name not in passed:
-            # The base calls by position as often as by name, so a renamed slot is no loss.
-            slots = len([one for one in after.parameters if one.kind.startswith("positional")])
-            mine = [one.name for one in own.parameters if one.kind.startswith("positional")]
-            if each.name in mine[:slots]:
-                continue  # filled by position, under another name
-            why = f"the base does not give {each.name!r} any more"
-            yield Change("override-signature", "breaks", why)
 
 
 def _has_room(own: Signature, before: Signature, after: Signature, name: str) -> bool:
@@ -74,32 +58,30 @@ def _has_room(own: Signature, before: Signature, after: Signature, name: str) ->
     return name in new and len(new) <= len(old) and new.index(name) < len(mine)
 
 
-def _loses_members(old: End, new: End, lost: set[str]) -> bool:
+def _loses_members(before: Meaning, after: Meaning, lost: set[str]) -> bool:
     """Return whether a class lacks anything that it had from bases which are gone."""
-    release, meaning = old
-    node, has = release.definition(meaning.found), _members(*new)
+    node, has = before.definition, _members(after)
     if not isinstance(node, ast.ClassDef) or has is None:
         return True
     for base in node.bases:
-        found = release.index.find_in(meaning.found.path or "", ast.unparse(base))
         # The members of a base from elsewhere are not known.
-        had = _members(release, Meaning(found, Ask(meaning.found.path or "", ast.unparse(base))))
+        ask = Ask(before.found.path or "", ast.unparse(base))
+        had = _members(before.release.follow_ask(ask))
         if _last(base) in lost and (had is None or had - has):
             return True
     return False
 
 
-def _members(release: Release, meaning: Meaning) -> set[str] | None:
+def _members(meaning: Meaning) -> set[str] | None:
     """Return the members of a class of the release; None where it is none."""
-    if meaning.found.kind != "class":
+    if meaning.found.kind != "class" or not meaning.dotted:
         return None
-    dotted = dotted_ask(release, meaning.ask)
-    members = release.index.members(dotted) if dotted else None
+    members = meaning.release.index.members(meaning.dotted)
     return None if members is None else set(members)
 
 
-def _base_names(release: Release, meaning: Meaning) -> set[str]:
-    node = release.definition(meaning.found)
+def _base_names(meaning: Meaning) -> set[str]:
+    node = meaning.definition
     if not isinstance(node, ast.ClassDef):
         return set()
     found = {_last(each) for each in node.bases}
@@ -114,9 +96,9 @@ def _last(node: ast.expr) -> str:
     return node.id if isinstance(node, ast.Name) else "?"
 
 
-def _abstract(release: Release, meaning: Meaning) -> set[str]:
+def _abstract(meaning: Meaning) -> set[str]:
     """Return the names of a class's abstract members."""
-    dotted = dotted_ask(release, meaning.ask)
+    release, dotted = meaning.release, meaning.dotted
     if not dotted or CALLED in dotted or not release.mentions(rb"@(?:\w+\.)?abstract"):
         return set()
     found: set[str] = set()

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Container, Sequence
+from typing import Any, Literal, NamedTuple
 
 from packaging.utils import canonicalize_name
 from packaging.version import Version
 
 from scaffold.analysis.files.files import Files
+from scaffold.deps.edited_files import EditedFiles
 from scaffold.deps.groups import groups_of
 from scaffold.deps.pin import Pin
 from scaffold.deps.pins import find_pins
@@ -21,44 +21,46 @@ from scaffold.deps.specifiers import admits
 _RELEASES = re.compile(r"(?P<name>[A-Za-z0-9][\w.-]*)(?:\[[^\]]*\])?(?:[<>=!~^]|\s+\d)")
 
 
-@dataclass(frozen=True)
-class Choice:
+class Choice(NamedTuple):
     """One package in the way.
 
     Args:
         package: The package that wants something else.
-        is_auto: Whether a pin of it can move within its declared range.
+        kind: "auto" where a pin of it can move within its declared range, else "person".
         pin: The release to move it to, as ``name==version``; "" where none was found.
-        text: One sentence for a reader.
+        why: One sentence for a reader.
         wants: Who wants what.
     """
 
     package: str
-    is_auto: bool
+    kind: Literal["auto", "person"]
     pin: str
-    text: str
-    wants: tuple[Want, ...] = field(default=())
+    why: str
+    wants: tuple[Want, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         """Return the choice as JSON has it."""
-        wants = [{"by": each.by, "requirement": each.requirement} for each in self.wants]
-        kind = "auto" if self.is_auto else "person"
-        row = {"package": self.package, "kind": kind, "pin": self.pin, "why": self.text}
-        return {**row, "wants": wants}
+        return {**self._asdict(), "wants": [each._asdict() for each in self.wants]}
 
 
 def choices_for(
     files: Files,
-    texts: Mapping[str, str],
     pins: Sequence[Pin],
     answer: Resolution,
-    releases: Mapping[str, Version],
+    releases: Container[str],
     python: str | None,
 ) -> list[Choice]:
     """Return what to do about each package that is in the way of a resolution.
 
     A pin whose package is declared elsewhere in the manifests with a range may move within that
     range; whether a release there makes all agree is asked of pip.
+
+    Args:
+        files: The tree, edited.
+        pins: The pins that moved.
+        answer: Why their packages do not go together.
+        releases: Their packages.
+        python: The interpreter whose pip is asked; None for the one that runs this.
     """
     found: list[Choice] = []
     for want in answer.wants:
@@ -66,20 +68,15 @@ def choices_for(
         name = canonicalize_name(by["name"]) if by else ""
         if not name or name in releases or any(each.package == name for each in found):
             continue
-        found.append(_choice(files, texts, pins, answer, name, python))
+        found.append(_choice(files, pins, answer, name, python))
     if not found:
         text = next((row for row in answer.text.splitlines() if row), "no releases go together")
-        found.append(Choice("", False, "", text[:300], tuple(answer.wants)))
+        found.append(Choice("", "person", "", text[:300], tuple(answer.wants)))
     return found
 
 
 def _choice(
-    files: Files,
-    texts: Mapping[str, str],
-    pins: Sequence[Pin],
-    answer: Resolution,
-    name: str,
-    python: str | None,
+    files: Files, pins: Sequence[Pin], answer: Resolution, name: str, python: str | None
 ) -> Choice:
     # Version 0 only asks whether the specifier can be read at all.
     own = [each for each in find_pins(files, name) if admits(each.spec, Version("0")) is not None]
@@ -88,25 +85,24 @@ def _choice(
     wants = tuple(answer.wants)
     told = "; ".join(f"{each.by} wants {each.requirement}" for each in wants)
     if not own:
-        return Choice(name, False, "", f"{name} comes with another package: {told}", wants)
+        return Choice(name, "person", "", f"{name} comes with another package: {told}", wants)
     spec = ",".join(sorted({each.spec for each in ranges}))
-    version = _version_within(files, texts, pins, answer, name, (exact, spec), python)
+    version = _version_within(files, pins, answer, name, (exact, spec), python)
     if version and exact and ranges:
         places = ", ".join(f"{each.path}:{each.line}" for each in exact)
         text = f"{name}=={version} lies within {spec!r} and agrees: move {places}"
-        return Choice(name, True, f"{name}=={version}", text, wants)
+        return Choice(name, "auto", f"{name}=={version}", text, wants)
     # Asked without any range at last, to name the release that a person would have to allow.
-    free = version or _version_within(files, texts, pins, answer, name, (own, ""), python)
+    free = version or _version_within(files, pins, answer, name, (own, ""), python)
     if free:
         declared = ", ".join(f"{each.spec} in {each.path}:{each.line}" for each in own)
         text = f"{name}=={free} would agree, outside of what is declared: {declared}"
-        return Choice(name, False, f"{name}=={free}", text, wants)
-    return Choice(name, False, "", f"no release of {name} agrees: {told}", wants)
+        return Choice(name, "person", f"{name}=={free}", text, wants)
+    return Choice(name, "person", "", f"no release of {name} agrees: {told}", wants)
 
 
 def _version_within(
     files: Files,
-    texts: Mapping[str, str],
     pins: Sequence[Pin],
     answer: Resolution,
     name: str,
@@ -114,31 +110,12 @@ def _version_within(
     python: str | None,
 ) -> str:
     """Return the release that pip finds with some pins of a package replaced by a range."""
-    loose: dict[str, str] = dict(texts)
-    # From the end, so that the offsets of earlier pins stay right.
-    for pin in sorted(relaxed[0], key=lambda each: each.start, reverse=True):
-        text = loose.get(pin.path) or (files.data(pin.path) or b"").decode("utf-8", "replace")
-        at = _moved_start(files, texts, pin)
-        loose[pin.path] = f"{text[:at]}{relaxed[1]}{text[at + len(pin.spec) :]}"
-    for group in groups_of(files, list(pins), loose):
+    loose, spec = EditedFiles(files, ((pin, relaxed[1]) for pin in relaxed[0])), relaxed[1]
+    for group in groups_of(loose, pins):
         # pip names the group that failed; the others answer for all groups at once.
         if group.name == answer.group or answer.resolver != "pip":
             tried = resolve_with_pip(group, python)
             version = tried.versions.get(name, "") if tried.ok else ""
-            if version and (not relaxed[1] or admits(relaxed[1], Version(version))):
+            if version and (not spec or admits(spec, Version(version))):
                 return version
     return ""
-
-
-def _moved_start(files: Files, texts: Mapping[str, str], pin: Pin) -> int:
-    """Return the place of a pin after the edits in front of it."""
-    if pin.path not in texts:
-        return pin.start
-    before = (files.data(pin.path) or b"").decode("utf-8", "surrogateescape")
-    rows, edited = before.splitlines(keepends=True), texts[pin.path].splitlines(keepends=True)
-    start = sum(len(row) for row in rows[: pin.line - 1])
-    column = pin.start - start
-    row = edited[pin.line - 1]
-    # Edits on the same line move a pin by a few characters only; lines never change in number.
-    shifted = row.find(pin.spec, max(0, column - 20))
-    return sum(len(each) for each in edited[: pin.line - 1]) + shifted

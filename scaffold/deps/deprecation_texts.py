@@ -54,42 +54,39 @@ def deprecation_of(node: Defined) -> str:
 
 def parameter_deprecation(node: Function, name: str) -> str:
     """Return the warning that giving a parameter brings; "" where there is none."""
-    for each in node.decorator_list:
-        if isinstance(each, ast.Call) and "deprecat" in ast.unparse(each.func).lower():
-            first = each.args[0] if each.args else None
-            if isinstance(first, ast.Constant) and first.value == name:
-                return f"@{ast.unparse(each)}"
+    for parameter, mark in _deprecated_parameters(node):
+        if parameter == name:
+            return f"@{ast.unparse(mark)}"
     for each in ast.walk(node):
         if isinstance(each, ast.If) and _asks_for(each.test, name):
-            warned = [_warning(row.value) for row in each.body if isinstance(row, ast.Expr)]
-            if any(warned):
-                return next(text for text in warned if text)
+            warned = (_warning(row.value) for row in each.body if isinstance(row, ast.Expr))
+            if text := next(filter(None, warned), ""):
+                return text
     return ""
 
 
 def renamed_parameter(node: Function, name: str) -> str:
     """Return the new name that a decorator of deprecated parameters gives one, or ""."""
-    for each in node.decorator_list:
-        if not isinstance(each, ast.Call) or "deprecat" not in ast.unparse(each.func).lower():
-            continue
-        first = each.args[0] if each.args else None
-        if isinstance(first, ast.Constant) and first.value == name:
+    for parameter, mark in _deprecated_parameters(node):
+        new = next((word.value for word in mark.keywords if word.arg == "new_name"), None)
+        if parameter == name:
             # `@deprecate_kwarg("old", new_name="new")`.
-            words = {word.arg: word.value for word in each.keywords}
-            new = words.get("new_name")
             return str(new.value) if isinstance(new, ast.Constant) else ""
     return ""
 
 
-def taken_by_decorator(node: Function) -> frozenset[str]:
+def taken_by_decorator(node: Function | None) -> frozenset[str]:
     """Return the keywords that decorators of deprecated parameters take beside the ``def``."""
-    found: set[str] = set()
+    return frozenset(name for name, _ in _deprecated_parameters(node)) if node else frozenset()
+
+
+def _deprecated_parameters(node: Function) -> Iterator[tuple[str, ast.Call]]:
+    """Yield the parameters that decorators deprecate, each with its decorator."""
     for each in node.decorator_list:
         if isinstance(each, ast.Call) and "deprecat" in ast.unparse(each.func).lower():
             first = each.args[0] if each.args else None
             if isinstance(first, ast.Constant) and isinstance(first.value, str):
-                found.add(first.value)
-    return frozenset(found)
+                yield first.value, each
 
 
 def names_in(text: str) -> Iterator[str]:

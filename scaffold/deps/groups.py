@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import Any, cast
@@ -36,29 +36,19 @@ class Group:
     left_out: tuple[str, ...] = ()
 
 
-def groups_of(files: Files, pins: list[Pin], texts: Mapping[str, str]) -> list[Group]:
-    """Return the groups in which the edited pins stand.
-
-    Args:
-        files: The tree's files.
-        pins: The pins.
-        texts: The edited manifests by path; others are read as they are.
-    """
+def groups_of(files: Files, pins: Iterable[Pin]) -> list[Group]:
+    """Return the groups of a tree in which pins stand."""
     found: dict[str, Group] = {}
     for pin in pins:
         if pin.variant:
-            group = _of_pyproject(pin, _text(files, texts, pin.path))
+            group = _of_pyproject(pin, files.text(pin.path) or "")
             found.setdefault(group.name, group)
         elif is_requirements(pin.path) and not pin.why_fixed:
-            for path in _roots(files, texts, pin.path):
-                found.setdefault(path, _of_requirements(files, texts, path))
+            for path in _roots(files, pin.path):
+                found.setdefault(path, _of_requirements(files, path))
         elif pin.path.endswith(("setup.cfg", "setup.py")):
             continue  # its lists are computed as often as not; what it asks for is in other files
     return [each for each in found.values() if each.lines]
-
-
-def _text(files: Files, texts: Mapping[str, str], path: str) -> str:
-    return texts[path] if path in texts else files.text(path) or ""
 
 
 def _of_pyproject(pin: Pin, text: str) -> Group:
@@ -86,12 +76,12 @@ def _strings(value: Any) -> list[str]:
     return [each for each in rows if isinstance(each, str)]
 
 
-def _roots(files: Files, texts: Mapping[str, str], path: str) -> list[str]:
+def _roots(files: Files, path: str) -> list[str]:
     """Return the requirements files that take this one in, and that none takes in in turn."""
     takers: dict[str, list[str]] = {}
     for each in files.paths:
         if is_requirements(each):
-            for inner in _included(each, _text(files, texts, each)):
+            for inner in _included(each, files.text(each) or ""):
                 takers.setdefault(inner, []).append(each)
     found, pending, seen = list[str](), [path], set[str]()
     while pending:
@@ -112,7 +102,7 @@ def _included(path: str, text: str) -> list[str]:
     return [os.path.normpath(folder / found[1]) for found in rows if found]
 
 
-def _of_requirements(files: Files, texts: Mapping[str, str], root: str) -> Group:
+def _of_requirements(files: Files, root: str) -> Group:
     """Return a requirements file with all that it takes in, without what would be built."""
     taken: dict[str, str] = {}
     left_out: list[str] = []
@@ -121,7 +111,7 @@ def _of_requirements(files: Files, texts: Mapping[str, str], root: str) -> Group
         path = pending.pop()
         if path in taken or path not in files.paths:
             continue
-        text = _text(files, texts, path)
+        text = files.text(path) or ""
         kept: list[str] = []
         for row in text.splitlines():
             if _LOCAL.match(row):

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import configparser
 import csv
 import re
 import tomllib
-from collections.abc import Iterable
+from collections.abc import Iterator
 from dataclasses import dataclass
+from importlib.metadata import Distribution, EntryPoint, PathDistribution
 from pathlib import Path
 
 from scaffold.analysis.files.files import Files
@@ -116,44 +116,34 @@ def _installed(root: Path, name: str) -> Names | None:
 
 
 def _from_info(name: str, info: Path, root: Path) -> Names:
-    tops = _lines(info / "top_level.txt")
+    distribution = PathDistribution(info)
+    tops = (distribution.read_text("top_level.txt") or "").split()
     # RECORD is authoritative; top_level.txt is a relic of setuptools that other builds leave out.
-    recorded = _recorded(info / "RECORD") or [each for each in tops if each.isidentifier()]
+    recorded = _recorded(distribution) or [each for each in tops if each.isidentifier()]
     imports = [each for each in recorded if each not in _SCENERY] or list(_packages(root))
     public = [each for each in imports if not each.startswith("_")] or imports
-    programs = [each for each, _ in read_scripts(info / "entry_points.txt")]
+    programs = [each.name for each in scripts_of(distribution)]
     return Names(name, tuple(public), tuple(programs or [name]), f"{info.name}")
 
 
-def _recorded(record: Path) -> list[str]:
+def scripts_of(distribution: Distribution) -> Iterator[EntryPoint]:
+    """Yield the console scripts of a distribution."""
+    yield from distribution.entry_points.select(group="console_scripts")
+
+
+def _recorded(distribution: Distribution) -> list[str]:
     """Return the packages and modules that a RECORD lists; a namespace with what is below it."""
-    try:
-        rows = [
-            row[0] for row in csv.reader(record.read_text(encoding="utf-8").splitlines()) if row
-        ]
-    except (OSError, ValueError, csv.Error):
-        return []
-    sources = [row for row in rows if row.endswith((".py", ".pyi", ".so", ".pyd"))]
+    rows = csv.reader((distribution.read_text("RECORD") or "").splitlines())
+    sources = [row[0] for row in rows if row and row[0].endswith((".py", ".pyi", ".so", ".pyd"))]
     packages = {row.rpartition("/")[0] for row in sources if "/__init__." in row}
     found: set[str] = set()
     for row in sources:
         folder, _, file = row.rpartition("/")
-        if not folder:
-            found.add(file.partition(".")[0])
-            continue
-        parts = folder.split("/")
-        # The outermost folder with an `__init__`; a namespace package counts with all of its
-        # folders.
-        outer = next(
-            (
-                "/".join(parts[:n])
-                for n in range(1, len(parts) + 1)
-                if "/".join(parts[:n]) in packages
-            ),
-            folder,
-        )
-        found.add(outer.replace("/", "."))
-    return sorted(each for each in found if _is_dotted(each) and not each.startswith(".."))
+        # The outermost folder with an `__init__`; a namespace package counts with all its folders.
+        starts = (folder[: each.start()] for each in re.finditer("/|$", folder))
+        outer = next((each for each in starts if each in packages), folder)
+        found.add(outer.replace("/", ".") or file.partition(".")[0])
+    return sorted(each for each in found if _is_dotted(each))
 
 
 def _packages(root: Path) -> tuple[str, ...]:
@@ -165,26 +155,3 @@ def _packages(root: Path) -> tuple[str, ...]:
     if not found:
         found = {each.stem for each in root.glob("*.py")} - {"setup", "conftest", "noxfile"}
     return tuple(sorted(found - _SCENERY))
-
-
-def read_scripts(entries: Path) -> list[tuple[str, str]]:
-    """Return the console scripts of an ``entry_points.txt``: name and ``module:function``."""
-    # Colons and per cent signs belong to the values, and duplicates occur in the wild.
-    parser = configparser.ConfigParser(delimiters=("=",), interpolation=None, strict=False)
-    parser.optionxform = str  # pyright: ignore[reportAttributeAccessIssue]  # names keep their case
-    try:
-        parser.read_string(entries.read_text(encoding="utf-8"))
-    except (OSError, ValueError, configparser.Error):
-        return []
-    if not parser.has_section("console_scripts"):
-        return []
-    return [
-        (name, target.partition("[")[0].strip()) for name, target in parser.items("console_scripts")
-    ]
-
-
-def _lines(path: Path) -> Iterable[str]:
-    try:
-        return [row.strip() for row in path.read_text(encoding="utf-8").splitlines() if row.strip()]
-    except (OSError, ValueError):
-        return []

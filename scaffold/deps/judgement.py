@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from scaffold.deps.use import Use
 from scaffold.findings import Finding, Severity
@@ -59,6 +59,26 @@ VERDICTS: dict[str, str] = {
 _TYPE_ERRORS = frozenset(
     {"parameter-removed", "parameter-renamed", "parameter-required", "too-many-arguments"}
 )
+
+
+class Change(NamedTuple):
+    """What a release changes for a use.
+
+    Args:
+        verdict: One of VERDICTS.
+        level: One of LEVELS.
+        why: One sentence for a reader.
+        likely: The name to take instead, or "".
+        argument: The argument of the call that it is about, or "".
+        evidence: What the new release has, where that is not the thing that the use names.
+    """
+
+    verdict: str
+    level: Level
+    why: str
+    likely: str = ""
+    argument: str = ""
+    evidence: str = ""
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 
 from scaffold.analysis.project.project import normal_name
-from scaffold.deps.pin import Pin, line_of, name_pattern
+from scaffold.deps.pin import Pin, name_pattern, pin_at
 
 # One clause of a specifier; extras in brackets; the beginning of `$X`, `${X}` or `${{ env.X }}`.
 _CLAUSE = r"(?:===|==|~=|>=|<=|!=|<|>)\s*[A-Za-z0-9.*+!_-]+"
@@ -33,8 +33,7 @@ def pins_in_commands(path: str, text: str, wanted: str) -> Iterator[Pin]:
     covered: set[int] = set()
     for each in _outside_comments(rf"{named}\s*(?P<spec>{_CLAUSE}(?:\s*,\s*{_CLAUSE})*)", text):
         covered.add(each.start())
-        start, end = each.span("spec")
-        yield Pin(path, line_of(text, start), start, end, each["spec"], "command")
+        yield pin_at(path, text, each.span("spec"), "command")
     variables: dict[str, list[Pin]] = {}
     for each in _outside_comments(rf"{named}=={_VALUE}(?P<name>\w+)", text):
         name = each["name"]
@@ -45,24 +44,20 @@ def pins_in_commands(path: str, text: str, wanted: str) -> Iterator[Pin]:
             covered.add(each.start())
     for each in _outside_comments(rf"{named}(?P<spec>(?:===|==|~=|>=|<=|!=)\S*)", text):
         if each.start() not in covered:
-            yield _fixed(path, text, each, "the release is computed")
+            yield pin_at(path, text, each.span("spec"), "command", "the release is computed")
     for each in _outside_comments(_IMAGE, text):
-        if wanted in re.split(r"[/_.-]", each["image"].lower()) or wanted in each["image"].split(
-            "/"
-        ):
-            suffix = each["suffix"]
-            why = f"whether an image {suffix!r} of another release exists is not known here"
-            start, end = each.span("spec")
-            group = "image"
-            yield Pin(
-                path, line_of(text, start), start, end, each["spec"], group, why if suffix else ""
-            )
+        words = {*re.split(r"[/_.-]", each["image"].lower()), *each["image"].split("/")}
+        suffix = each["suffix"]
+        why = f"whether an image {suffix!r} of another release exists is not known here"
+        if wanted in words:
+            yield pin_at(path, text, each.span("spec"), "image", why if suffix else "")
     own = f"{re.sub(r'[-.]', '_', wanted)}_VERSION"
     for name in {own.upper(), own} - variables.keys():
         yield from _assigned(path, text, name, wanted)
     if _CONDA.search(path):
         for each in _outside_comments(rf"{named}\s*(?P<spec>=(?!=)\s*\d\S*)", text):
-            yield _fixed(path, text, each, "it is conda's, whose channels have their own releases")
+            why = "it is conda's, whose channels have their own releases"
+            yield pin_at(path, text, each.span("spec"), "command", why)
 
 
 def _outside_comments(pattern: str, text: str) -> Iterator[re.Match[str]]:
@@ -70,11 +65,6 @@ def _outside_comments(pattern: str, text: str) -> Iterator[re.Match[str]]:
         row = text[text.rfind("\n", 0, each.start()) + 1 : each.start()]
         if not row.lstrip().startswith(("#", "//")):
             yield each
-
-
-def _fixed(path: str, text: str, found: re.Match[str], why: str) -> Pin:
-    start, end = found.span("spec")
-    return Pin(path, line_of(text, start), start, end, found["spec"], "command", why)
 
 
 def _assigned(path: str, text: str, variable: str, wanted: str) -> Iterator[Pin]:
@@ -90,6 +80,4 @@ def _assigned(path: str, text: str, variable: str, wanted: str) -> Iterator[Pin]
         r"(?P<spec>\d[A-Za-z0-9.+!]*)"
     )
     for each in assigned.finditer(text):
-        start, end = each.span("spec")
-        group = f"variable {variable}"
-        yield Pin(path, line_of(text, start), start, end, each["spec"], group, why)
+        yield pin_at(path, text, each.span("spec"), f"variable {variable}", why)

@@ -19,17 +19,13 @@ _PINNED = re.compile(
 
 
 def mentions(
-    files: Files,
-    pins: Mapping[str, Iterable[Pin]],
-    texts: Mapping[str, str],
-    locks: frozenset[str],
+    files: Files, pins: Mapping[str, Iterable[Pin]], locks: frozenset[str]
 ) -> dict[str, list[int]]:
     """Return the lines that name an old release, or pin the package, and were not edited.
 
     Args:
-        files: The tree's files.
+        files: The tree's files, edited.
         pins: The pins that moved, by package.
-        texts: The edited manifests, by path; their new text is read.
         locks: The files that a resolver renews, left out here.
     """
     found: dict[str, list[int]] = {}
@@ -44,7 +40,7 @@ def mentions(
         data = files.data(path) or b""
         if path in locks or b"\0" in data[:1024] or len(data) > _MOST_BYTES:
             continue
-        text = texts.get(path) or data.decode("utf-8", "replace")
+        text = data.decode("utf-8", "replace")
         if pattern.search(text):
             rows = enumerate(text.splitlines(), 1)
             lines = [

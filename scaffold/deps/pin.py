@@ -54,6 +54,7 @@ def name_pattern(name: str) -> str:
     return rf"(?i:(?<![\w.$/-]){'[-_.]+'.join(parts)})(?![\w-]|\.\w)"
 
 
-def line_of(text: str, at: int) -> int:
-    """Return the line of an offset, from 1."""
-    return text.count("\n", 0, at) + 1
+def pin_at(path: str, text: str, span: tuple[int, int], group: str = "", why: str = "") -> Pin:
+    """Return the pin between two offsets of a manifest's text."""
+    start, end = span
+    return Pin(path, text.count("\n", 0, start) + 1, start, end, text[start:end], group, why)

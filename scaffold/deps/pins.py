@@ -6,14 +6,15 @@ import ast
 import re
 import tomllib
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import replace
 from itertools import accumulate
 from pathlib import PurePosixPath
+from typing import NamedTuple
 
 from scaffold.analysis.files.files import Files
 from scaffold.analysis.project.project import normal_name
 from scaffold.deps.loose_pins import pins_in_commands
-from scaffold.deps.pin import DEFAULT_VARIANT, Pin, line_of, name_pattern, variant_of
+from scaffold.deps.pin import DEFAULT_VARIANT, Pin, name_pattern, pin_at, variant_of
 from scaffold.edit.toml_scan import brackets, read_value, statements
 from scaffold.syntax import parse
 
@@ -54,11 +55,10 @@ _LOCKS = {
 }
 
 
-@dataclass(frozen=True)
-class Lock:
+class Lock(NamedTuple):
     """A file that a resolver writes; it is named with the command that renews it."""
 
-    path: str
+    file: str
     command: str
 
 
@@ -145,17 +145,18 @@ def _pin(
     why = why or ("it is taken from an address" if rest.startswith("@") else "")
     start = base + found.start("spec")
     spec = found["spec"].rstrip()
+    pin = pin_at(path, text, (start, start + len(spec)), group, why)
     # A continued line was read with blanks in place of its break.
-    if text[start : start + len(spec)] != spec:
-        why = why or "it is written over two lines"
-    return Pin(path, line_of(text, start), start, start + len(spec), spec, group, why)
+    if pin.spec != spec:
+        pin = replace(pin, spec=spec, why_fixed=why or "it is written over two lines")
+    return pin
 
 
 def _unread(path: str, text: str, wanted: str, why: str) -> Iterator[Pin]:
     """Yield the place of a package's name in a manifest that cannot be read."""
     found = re.search(name_pattern(wanted), text)
     at = found.start() if found else 0
-    yield Pin(path, line_of(text, at), at, at, "", "", why)
+    yield pin_at(path, text, (at, at), "", why)
 
 
 # Dotted keys that hold lists of requirements; below, those that hold one version each.
@@ -204,21 +205,18 @@ def _last(dotted: str) -> str:
 
 def _in_table(path: str, text: str, span: tuple[int, int], dotted: str) -> Iterator[Pin]:
     start, end = span
-    source = text[start:end].rstrip()
+    source, group = text[start:end].rstrip(), dotted.rpartition(".")[0]
     version = _VERSION_KEY.search(source)
     if source[:1] in "\"'":
-        found, why = (start + 1, start + len(source) - 1), ""
+        found = start + 1, start + len(source) - 1
     elif version is None or source[:1] == "[":
-        is_list = source[:1] == "["
-        found, why = (
-            (start, start),
-            f"it {'has alternatives' if is_list else 'is taken from an address'}",
-        )
+        why = "it has alternatives" if source[:1] == "[" else "it is taken from an address"
+        yield pin_at(path, text, (start, start), group, why)
+        return
     else:
-        found, why = (start + version.start("spec"), start + version.end("spec")), ""
-    spec = text[found[0] : found[1]]
-    why = why or ("it has alternatives" if "|" in spec else "")
-    yield Pin(path, line_of(text, found[0]), *found, spec, dotted.rpartition(".")[0], why)
+        found = start + version.start("spec"), start + version.end("spec")
+    why = "it has alternatives" if "|" in text[slice(*found)] else ""
+    yield pin_at(path, text, found, group, why)
 
 
 def _in_requirements(path: str, text: str, wanted: str) -> Iterator[Pin]:
@@ -229,8 +227,7 @@ def _in_requirements(path: str, text: str, wanted: str) -> Iterator[Pin]:
         address = _EGG.match(line)
         if address and normal_name(address["name"]) == wanted:
             at = offset + address.start("name")
-            why = "it is taken from an address"
-            yield Pin(path, line_of(text, at), at, at, "", "", why)
+            yield pin_at(path, text, (at, at), "", "it is taken from an address")
         # Options such as -r and -e are no requirements of their own.
         elif not line.lstrip().startswith(("#", "-")):
             why = "it is compiled: its command renews it" if is_generated else ""

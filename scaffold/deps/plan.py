@@ -12,6 +12,7 @@ from packaging.version import Version
 
 from scaffold.analysis.files.files import Files, list_files
 from scaffold.deps.conflicts import Choice, choices_for
+from scaffold.deps.edited_files import EditedFiles
 from scaffold.deps.groups import groups_of
 from scaffold.deps.import_names import distribution_name
 from scaffold.deps.mentions import mentions
@@ -57,14 +58,19 @@ class Edited:
     """The manifests after the edit.
 
     Args:
-        texts: The new text of each manifest that changes.
-        pins: Every pin that moved.
+        files: The tree, edited.
+        moved: The pins that moved, or admit the release as they are, by package.
         unmoved: The pins that stay, and why.
     """
 
-    texts: Mapping[str, str]
-    pins: tuple[Pin, ...]
-    unmoved: tuple[tuple[Pin, str], ...]
+    files: EditedFiles
+    moved: Mapping[str, list[Pin]]
+    unmoved: list[tuple[Pin, str]]
+
+    @property
+    def pins(self) -> list[Pin]:
+        """Every pin that moved."""
+        return [pin for pins in self.moved.values() for pin in pins]
 
 
 def plan(root: Path, how: PlanOptions) -> Report:
@@ -85,23 +91,22 @@ def plan(root: Path, how: PlanOptions) -> Report:
     edited = edit_pins(files, releases, _chosen_variants(files, releases, variants, how.ask))
     report = Report(COMMAND, dry_run=not how.apply, warnings=warnings)
     changes = [
-        Change(path, "edited", files.data(path), text.encode("utf-8", "surrogateescape"))
-        for path, text in sorted(edited.texts.items())
+        Change(path, "edited", files.data(path), data) for path, data in edited.files.edits.items()
     ]
     report.changes = tuple(
         ReportedChange(each.path, each.action, unified_diff(each.path, each.before, each.after))
         for each in changes
     )
-    answers = _resolve(files, edited, releases, how) if how.resolve else []
+    answers = _resolve(edited, releases, how) if how.resolve else []
     left_out = dict.fromkeys(row for each in answers for row in each.left_out)
     report.warnings += tuple(f"{row}: not resolved, as it would be built" for row in left_out)
     choices = [
         choice
         for answer in answers
         if not answer.ok
-        for choice in choices_for(files, edited.texts, edited.pins, answer, releases, how.python)
+        for choice in choices_for(edited.files, edited.pins, answer, releases, how.python)
     ]
-    rows = _tell(report, files, edited, releases, answers, choices)
+    rows = _tell(report, edited, releases, answers, choices)
     if not all(each.ok for each in answers):
         report.dry_run = True  # nothing is written, whatever was asked
         report.fail_in_part([_conflict(choices, answers, releases)])
@@ -168,10 +173,9 @@ def edit_pins(
     Raises:
         TargetError: No manifest names one of them.
     """
-    texts: dict[str, str] = {}
-    done: list[Pin] = []
+    done: dict[str, list[Pin]] = {}
     unmoved: list[tuple[Pin, str]] = []
-    splices: dict[str, list[tuple[Pin, str]]] = {}
+    specs: list[tuple[Pin, str]] = []
     for name, version in releases.items():
         pins = find_pins(files, name)
         if not pins:
@@ -180,6 +184,7 @@ def edit_pins(
                 code="pins_missing",
                 hint="`scaffold deps catalog` shows where the package is used",
             )
+        done[name] = []
         variant = (variants or {}).get(name, ALL_VARIANTS)
         for pin in pins:
             if variant not in (ALL_VARIANTS, pin.variant):
@@ -193,19 +198,11 @@ def edit_pins(
                 why = "it is this release already" if str(version) in spec else "it admits it"
                 unmoved.append((pin, why))
                 # A pin that already admits the release still names the group to resolve.
-                done.append(pin)
+                done[name].append(pin)
             else:
-                splices.setdefault(pin.path, []).append((pin, spec))
-                done.append(pin)
-    for path, rows in splices.items():
-        # Offsets count in this decoding, which find_pins used as well.
-        text = (files.data(path) or b"").decode("utf-8", "surrogateescape")
-        places = {(pin.start, pin.end): spec for pin, spec in rows}
-        # From the end, so that earlier offsets stay right.
-        for (start, end), spec in sorted(places.items(), reverse=True):
-            text = f"{text[:start]}{spec}{text[end:]}"
-        texts[path] = text
-    return Edited(texts, tuple(done), tuple(unmoved))
+                specs.append((pin, spec))
+                done[name].append(pin)
+    return Edited(EditedFiles(files, specs), done, unmoved)
 
 
 def _releases(pins: Sequence[str]) -> tuple[dict[str, Version], dict[str, str]]:
@@ -244,23 +241,22 @@ def _no_pin(text: str) -> RequestError:
     )
 
 
-def _resolve(
-    files: Files, edited: Edited, releases: Mapping[str, Version], how: PlanOptions
-) -> list[Resolution]:
+def _resolve(edited: Edited, releases: Mapping[str, Version], how: PlanOptions) -> list[Resolution]:
     """Ask the project's own resolver, for each variant, or pip for each group that changes."""
+    files = edited.files
     answers: dict[str, Resolution] = {}
     manifests = {each.path for each in edited.pins if each.variant and "/" not in each.path}
     for path in sorted(manifests) or ["pyproject.toml"]:
-        text = edited.texts.get(path) or files.text(path) or ""
-        resolver = own_resolver([_plain(path, each) for each in sorted(files.paths)], text)
+        names = [_plain(path, each) for each in sorted(files.paths)]
+        resolver = own_resolver(names, files.text(path) or "")
         if resolver != "pip":
-            given = _project_files(files, edited, path, resolver)
+            given = _project_files(files, path, resolver)
             answer = resolve_with_lock(resolver, given, list(releases), path)
             # None means that the resolver is not installed; pip answers then.
             answers |= {path: answer} if answer is not None else {}
     # Beside a project's own lock its other requirements are not asked about.
     left = [each for each in edited.pins if each.path in manifests or not answers]
-    groups = groups_of(files, [each for each in left if each.path not in answers], edited.texts)
+    groups = groups_of(files, [each for each in left if each.path not in answers])
     return [*answers.values(), *(resolve_with_pip(each, how.python) for each in groups)]
 
 
@@ -274,12 +270,12 @@ def _plain(manifest: str, path: str) -> str:
     return path
 
 
-def _project_files(files: Files, edited: Edited, manifest: str, tool: str) -> dict[str, str]:
+def _project_files(files: Files, manifest: str, tool: str) -> dict[str, str]:
     """Return what a resolver reads, a variant's files under the names that it looks for."""
     names = ("pyproject.toml", "uv.lock", "uv.toml", "poetry.lock", "pdm.lock")
     paths = {each: each for each in files.paths if each.rpartition("/")[2] in names}
     paths |= {"pyproject.toml": manifest, f"{tool}.lock": lock_of(manifest, tool)}
-    texts = {name: edited.texts.get(path) or files.text(path) for name, path in paths.items()}
+    texts = {name: files.text(path) for name, path in paths.items()}
     return {name: text for name, text in texts.items() if text}
 
 
@@ -288,7 +284,7 @@ def _conflict(
 ) -> ConflictError:
     asked = ", ".join(f"{name}=={version}" for name, version in releases.items())
     groups = ", ".join(each.group for each in answers if not each.ok)
-    auto = [each for each in choices if each.is_auto]
+    auto = [each for each in choices if each.kind == "auto"]
     hint = "decide for each package that is named; nothing was written"
     # Only where all of them can move does the proposal resolve the conflict.
     if auto and len(auto) == len(choices):
@@ -299,13 +295,13 @@ def _conflict(
 
 def _tell(
     report: Report,
-    files: Files,
     edited: Edited,
     releases: Mapping[str, Version],
     answers: list[Resolution],
     choices: list[Choice],
 ) -> list[str]:
     """Fill the report with what was found out, and return it as lines."""
+    files = edited.files
     locks = [
         lock for name, version in releases.items() for lock in find_locks(files, name, str(version))
     ]
@@ -318,15 +314,13 @@ def _tell(
         rows.append(f"{state:<11}{each.group}  by {each.resolver}")
         rows += [f"           {want.by} wants {want.requirement}" for want in each.wants]
     for each in choices:
-        rows.append(f"{'proposal' if each.is_auto else 'yours':<11}{each.text}")
+        rows.append(f"{'proposal' if each.kind == 'auto' else 'yours':<11}{each.why}")
     for each in answers:
         rows += [f"changes    {name} {old} -> {new}" for name, old, new in each.changed]
-    names = {name: find_pins(files, name) for name in releases}
-    moved = {name: [each for each in pins if each in edited.pins] for name, pins in names.items()}
-    left = mentions(files, moved, edited.texts, frozenset(each.path for each in locks))
+    left = mentions(files, edited.moved, frozenset(each.file for each in locks))
     rows += [f"mentions   {path}:{', '.join(map(str, lines))}" for path, lines in left.items()]
-    rows += [f"lock       {each.path}  renew it: {each.command}" for each in locks]
-    report.next = tuple(Step(each.path, 1, f"renew it: {each.command}") for each in locks)
+    rows += [f"lock       {each.file}  renew it: {each.command}" for each in locks]
+    report.next = tuple(Step(each.file, 1, f"renew it: {each.command}") for each in locks)
     told: dict[str, Any] = {
         "pins": [_pin_row(each) for each in edited.pins],
         "unmoved": [{**_pin_row(pin), "why": why} for pin, why in edited.unmoved],
@@ -341,7 +335,7 @@ def _tell(
             for each in answers
             for name, old, new in each.changed
         ],
-        "locks": [{"file": each.path, "command": each.command} for each in locks],
+        "locks": [each._asdict() for each in locks],
     }
     report.extra = {"deps": told}
     return rows

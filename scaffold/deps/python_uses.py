@@ -7,8 +7,8 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
-from scaffold.analysis.python.scopes import Scope, read_scope
-from scaffold.deps.guards import (
+from scaffold.analysis.python.annotations import quoted
+from scaffold.analysis.python.guards import (
     NO_GUARD,
     Guard,
     guard_of_handler,
@@ -17,6 +17,7 @@ from scaffold.deps.guards import (
     guard_of_with,
     hides_absence,
 )
+from scaffold.analysis.python.scopes import Scope
 from scaffold.deps.source_code import Code, Tree
 from scaffold.deps.use import CALLED, Chain, Kind, Use
 
@@ -73,10 +74,10 @@ class _Walk:
                 self._class(node, scope, guard)
             case ast.FunctionDef() | ast.AsyncFunctionDef():
                 self._function(node, scope, guard)
-            case ast.Lambda():
+            case (
+                ast.Lambda() | ast.ListComp() | ast.SetComp() | ast.DictComp() | ast.GeneratorExp()
+            ):
                 self.body(node, self.code.scope(node, scope), guard)
-            case ast.ListComp() | ast.SetComp() | ast.DictComp() | ast.GeneratorExp():
-                self.body(node, read_scope(node, scope), guard)
             case ast.Try() | ast.TryStar():
                 self._try(node, scope, guard)
             case ast.If() | ast.IfExp():
@@ -260,15 +261,13 @@ class _Walk:
             chain = self.code.value(node, scope)
             self._add("annotation", chain, node, guard, detail=_short(node))
         elif isinstance(node, ast.Constant) and isinstance(node.value, str):
-            try:
-                inner = ast.parse(node.value, mode="eval").body
-            except (SyntaxError, ValueError, RecursionError):
-                return
-            for each in ast.walk(inner):
+            inner = quoted(node.value)
+            for each in ast.walk(inner) if inner is not None else ():
                 # A parsed annotation counts its lines from its own text.
                 if hasattr(each, "lineno"):
                     ast.copy_location(each, node)
-            self._annotation(inner, scope, guard)
+            if inner is not None:
+                self._annotation(inner, scope, guard)
         elif isinstance(node, ast.Call):
             self.visit(node, scope, guard)
         else:

@@ -9,6 +9,7 @@ from functools import cached_property
 from pathlib import Path
 
 from scaffold.analysis.files.files import Files, walk
+from scaffold.analysis.python.annotations import sides_of
 from scaffold.analysis.python.index import PythonIndex, Signature
 from scaffold.analysis.python.lookup_result import Found
 from scaffold.analysis.python.module_getattr import Branch, find_branch
@@ -61,12 +62,14 @@ class Meaning:
     """The meaning of a chain in one release.
 
     Args:
+        release: The release.
         found: The last thing that was found, or what is missing.
         ask: How it was asked for.
         lacking: Where it is not there: the name that is not.
         given: What the module's ``__getattr__`` does with it, or None.
     """
 
+    release: Release
     found: Found
     ask: Ask
     lacking: str = ""
@@ -81,6 +84,33 @@ class Meaning:
     def is_missing(self) -> bool:
         """Whether it certainly is not there."""
         return self.found.is_missing
+
+    @property
+    def definition(self) -> Defined | None:
+        """The ``def`` or ``class`` that was found, or None."""
+        return self.release.definition(self.found)
+
+    @property
+    def signature(self) -> Signature | None:
+        """What a call of it takes; None where that is not certain."""
+        return self.release.signature(self)
+
+    @property
+    def dotted(self) -> str:
+        """The absolute dotted name that was asked for; "" where it has none."""
+        if not self.ask.path:
+            return self.ask.name
+        names = self.release.index.dotted_names(self.ask.path)
+        return f"{names[0]}.{self.ask.name}" if names else ""
+
+    @property
+    def place(self) -> str:
+        """What the release has, as its signature or kind, with path and line."""
+        if not self.found.exists or not self.found.path:
+            return self.found.evidence
+        text = str(self.signature or self.found.kind)
+        text = text if len(text) <= 300 else f"{text[:297]}..."
+        return f"{self.found.path}:{self.found.line} {text}"
 
 
 class Release:
@@ -142,7 +172,7 @@ class Release:
     def _follow_ask(self, ask: Ask) -> Meaning:
         found = self._find(ask)
         if found.exists or found.kind == "third_party":
-            return Meaning(found, ask)
+            return Meaning(self, found, ask)
         parts = ask.name.split(".")
         # From the left, up to the first part that is not there.
         for count in range(1, len(parts) + 1):
@@ -151,7 +181,7 @@ class Release:
             if not outer.exists:
                 break
         else:
-            return Meaning(found, ask, parts[-1])
+            return Meaning(self, found, ask, parts[-1])
         lacking = parts[count - 1]
         given = None
         if outer.kind == "undecided" and outer.path:
@@ -163,12 +193,12 @@ class Release:
         if given is not None and given.target and count == len(parts):
             moved = self._find(Ask("", given.target))
             if moved.exists:
-                return Meaning(moved, Ask("", given.target), "", given)
+                return Meaning(self, moved, Ask("", given.target), "", given)
         if given is not None and given.is_refused:
             # A refusal of the hook is as certain as an absent name, and better worded.
             gone = outer._replace(kind="missing", evidence=given.text, line=given.line)
-            return Meaning(gone._replace(path=given.path), ask, lacking, given)
-        return Meaning(outer._replace(name=ask.name), ask, lacking, given)
+            return Meaning(self, gone._replace(path=given.path), ask, lacking, given)
+        return Meaning(self, outer._replace(name=ask.name), ask, lacking, given)
 
     def _stub(self, path: str, name: str) -> Given | None:
         source = self.source(path)
@@ -355,20 +385,11 @@ class Release:
 
     def _class_of(self, node: ast.expr, path: str, owner: Ask | None) -> Ask | None:
         """Return the class that an annotation names, without Optional and quotes."""
-        if isinstance(node, ast.Constant) and isinstance(node.value, str):
-            try:
-                return self._class_of(ast.parse(node.value, mode="eval").body, path, owner)
-            except (SyntaxError, ValueError, RecursionError):
-                return None
-        if isinstance(node, ast.BinOp):
-            # A union of two classes does not single one out.
-            sides = [each for each in (node.left, node.right) if ast.unparse(each) != "None"]
-            return self._class_of(sides[0], path, owner) if len(sides) == 1 else None
-        if isinstance(node, ast.Subscript):
-            if ast.unparse(node.value).rpartition(".")[2] != "Optional":
-                return None
-            return self._class_of(node.slice, path, owner)
-        name = ast.unparse(node)
+        # A union of two classes does not single one out.
+        sides = list(sides_of(node))
+        if len(sides) != 1:
+            return None
+        name = ast.unparse(sides[0])
         # One capital letter is by custom a TypeVar, bound to the receiver in a method.
         if name.rpartition(".")[2] == "Self" or (len(name) == 1 and owner is not None):
             return owner
@@ -426,14 +447,6 @@ def _given(branch: Branch, name: str) -> Given:
         return Given(True, refused, "", branch.path, branch.line)
     text = has_warning(branch.body) or (branch.target and f"it is given from {branch.target}")
     return Given(False, text, branch.target, branch.path, branch.line)
-
-
-def dotted_ask(release: Release, ask: Ask) -> str:
-    """Return the absolute dotted name that a question is about; "" where it has none."""
-    if not ask.path:
-        return ask.name
-    names = release.index.dotted_names(ask.path)
-    return f"{names[0]}.{ask.name}" if names else ""
 
 
 def _unsure(meaning: Meaning, reason: str) -> Meaning:

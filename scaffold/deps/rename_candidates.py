@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from difflib import SequenceMatcher, get_close_matches
 
 from scaffold.deps.deprecation_texts import deprecation_of, has_warning, names_in
-from scaffold.deps.release import Ask, Meaning, Release, dotted_ask
+from scaffold.deps.release import Ask, Meaning
 from scaffold.deps.renames import Renames
 
 # Ratios of difflib: of two names, and of the parameters of two functions.
@@ -31,39 +31,38 @@ class Likely:
     evidence: str = ""
 
 
-def likely_name(
-    old: Release, new: Release, before: Meaning, after: Meaning, renames: Renames
-) -> Likely:
+def likely_name(before: Meaning, after: Meaning, renames: Renames) -> Likely:
     """Return what became of a name: by the texts of the release, else by where one like it is."""
     word = after.lacking
     owner = _owner(after)
     # The package's own words outweigh its tables, and both outweigh any likeness.
-    told = list(_told(old, before, after))
-    for text, place in told:
+    for text, place in _told(before, after):
         for name in names_in(text):
-            if name != word and _stands(new, owner, name):
+            if name != word and _stands(after, owner, name):
                 return Likely("renamed", name, f"{place}: {text[:120]}")
-    listed = renames.of(word, owner.name if owner else "")
+    listed = renames.of(word, owner.ask.name if owner else "")
     if listed is not None:
         return Likely("renamed" if listed.new else "removed", listed.new, listed.evidence)
     if after.given is not None:
         guess = next(iter(names_in(after.given.text)), "")
         return Likely("moved" if guess else "removed", guess, after.given.text)
-    moved = _moved(new, before, after)
+    moved = _moved(before, after)
     if moved:
-        return Likely("moved", moved, f"{new.index.find(moved).path} has it")
-    return _alike(old, new, before, after) or Likely("removed")
+        return Likely("moved", moved, f"{after.release.index.find(moved).path} has it")
+    return _alike(before, after) or Likely("removed")
 
 
-def _owner(after: Meaning) -> Ask | None:
+def _owner(after: Meaning) -> Meaning | None:
+    """Return the thing of the new release that lacks the name."""
     parts = after.ask.name.split(".")
     if after.lacking not in parts[1:]:
         return None
-    return Ask(after.ask.path, ".".join(parts[: parts.index(after.lacking, 1)]))
+    ask = Ask(after.ask.path, ".".join(parts[: parts.index(after.lacking, 1)]))
+    return after.release.follow_ask(ask)
 
 
-def _told(old: Release, before: Meaning, after: Meaning) -> Iterator[tuple[str, str]]:
-    node = old.definition(before.found)
+def _told(before: Meaning, after: Meaning) -> Iterator[tuple[str, str]]:
+    node = before.definition
     if node is not None:
         text = deprecation_of(node)
         if isinstance(node, ast.ClassDef):
@@ -73,54 +72,46 @@ def _told(old: Release, before: Meaning, after: Meaning) -> Iterator[tuple[str, 
         yield after.given.text, f"{after.given.path}:{after.given.line}"
 
 
-def _stands(new: Release, owner: Ask | None, name: str) -> bool:
-    if owner is not None and "." not in name and new.follow_ask(owner.member(name)).found.exists:
-        return True
-    return "." in name and new.index.find(name).exists
+def _stands(after: Meaning, owner: Meaning | None, name: str) -> bool:
+    if "." in name:
+        return after.release.index.find(name).exists
+    return owner is not None and after.release.follow_ask(owner.ask.member(name)).found.exists
 
 
-def _moved(new: Release, before: Meaning, after: Meaning) -> str:
+def _moved(before: Meaning, after: Meaning) -> str:
     """Return where else a module's name is defined; a class's member does not move so."""
     # Other kinds have names too common for an equal one elsewhere to mean a move.
     if before.found.kind not in ("class", "function", "constant") or before.ask.path:
         return ""
-    thing = before.ask.name.rpartition(".")[0]
-    if after.ask.name.rpartition(".")[2] != after.lacking:
-        return _moved_module(new, before)
+    index, word = after.release.index, before.ask.name.rpartition(".")[2]
+    is_module = after.lacking != word
+    if is_module:
+        parts = before.ask.name.split(".")
+        for count in range(len(parts) - 2, 0, -1):
+            # The module that held it is gone, and a shorter path offers it.
+            shorter = ".".join([*parts[:count], word])
+            if index.find(shorter).exists:
+                return shorter
     found: list[str] = []
-    for path, line in new.index.defined(after.lacking)[:20]:
-        place = new.index.find_in(path, after.lacking)
-        names = new.index.dotted_names(path)
-        if place.exists and place.line == line and place.kind == before.found.kind and names:
-            found.append(f"{names[0]}.{after.lacking}")
-    shared = set(thing.split("."))
+    for path, line in index.defined(word)[:20]:
+        place = index.find_in(path, word)
+        names = index.dotted_names(path)
+        is_alike = is_module or place.kind == before.found.kind
+        if place.exists and place.line == line and is_alike and names:
+            found.append(f"{names[0]}.{word}")
+    shared = set(before.ask.name.split(".")[:-1])
     found.sort(key=lambda each: (_is_private(each), -len(shared & set(each.split("."))), len(each)))
     return found[0] if found and not _is_private(found[0]) else ""
-
-
-def _moved_module(new: Release, before: Meaning) -> str:
-    """Return the name where the module that held it is gone, and a shorter path offers it."""
-    parts = before.ask.name.split(".")
-    for count in range(len(parts) - 2, 0, -1):
-        shorter = ".".join([*parts[:count], parts[-1]])
-        if new.index.find(shorter).exists:
-            return shorter
-    for path, line in new.index.defined(parts[-1])[:20]:
-        found = new.index.find_in(path, parts[-1])
-        names = new.index.dotted_names(path)
-        if found.exists and found.line == line and names and not _is_private(names[0]):
-            return f"{names[0]}.{parts[-1]}"
-    return ""
 
 
 def _is_private(dotted: str) -> bool:
     return any(part.startswith("_") for part in dotted.split("."))
 
 
-def _alike(old: Release, new: Release, before: Meaning, after: Meaning) -> Likely | None:
+def _alike(before: Meaning, after: Meaning) -> Likely | None:
     """Return a sibling with nearly the same name that takes nearly the same."""
-    owner = _owner(after)
-    dotted = "" if owner is None else dotted_ask(new, owner)
+    owner, old, new = _owner(after), before.release, after.release
+    dotted = "" if owner is None else owner.dotted
     if not dotted:
         return None
     word = after.lacking
@@ -137,14 +128,14 @@ def _alike(old: Release, new: Release, before: Meaning, after: Meaning) -> Likel
             continue
         if old.follow_ask(Ask("", f"{dotted}.{name}")).found.exists and not mate:
             continue  # a neighbour that stood beside it before has not taken its place
-        if mate or _same_parameters(old, new, before, there):
+        if mate or _same_parameters(before, there):
             path, line = there.found.path, there.found.line
             return Likely("renamed", name, f"{path}:{line} has {name}")
     return None
 
 
-def _same_parameters(old: Release, new: Release, before: Meaning, there: Meaning) -> bool:
-    one, other = old.definition(before.found), new.definition(there.found)
+def _same_parameters(before: Meaning, there: Meaning) -> bool:
+    one, other = before.definition, there.definition
     if isinstance(one, ast.ClassDef) != isinstance(other, ast.ClassDef):
         return False
     # Classes have no parameters to compare, so the likeness of the names decides.

@@ -6,6 +6,7 @@ import ast
 import re
 from dataclasses import dataclass
 
+from scaffold.analysis.python.literal_tables import read_literal_tables
 from scaffold.deps.release import Release
 
 # `RENAMED_ATTRIBUTES`, `removed_in_v2`.
@@ -47,30 +48,16 @@ class Renames:
         for path in self._release.files.python:
             data = self._release.files.data(path) or b""
             source = self._release.source(path) if re.search(_WORDS, data) else None
-            for node in source.tree.body if source is not None else ():
-                targets = node.targets if isinstance(node, ast.Assign) else []
-                targets = [node.target] if isinstance(node, ast.AnnAssign) else targets
-                for target in targets:
-                    if isinstance(target, ast.Name) and _TABLE.search(target.id):
-                        value = getattr(node, "value", None)
-                        found |= _rows(value, f"{target.id} in {path}:{node.lineno}")
+            tables = read_literal_tables(source.tree) if source is not None else {}
+            for name, table in tables.items():
+                if _TABLE.search(name):
+                    for key, new in table.entries:
+                        line = getattr(new, "lineno", "")
+                        found[key] = Renamed(_text(new), f"{name} in {path}:{line}".rstrip(":"))
         return found
 
 
-def _rows(value: ast.expr | None, place: str) -> dict[str, Renamed]:
-    if isinstance(value, ast.Dict):
-        pairs = zip(value.keys, value.values, strict=True)
-        return {
-            key.value: Renamed(_text(new), place)
-            for key, new in pairs
-            if isinstance(key, ast.Constant) and isinstance(key.value, str)
-        }
-    rows = value.elts if isinstance(value, (ast.Set, ast.List, ast.Tuple)) else []
-    texts = [each.value for each in rows if isinstance(each, ast.Constant)]
-    return {each: Renamed("", place) for each in texts if isinstance(each, str)}
-
-
-def _text(node: ast.expr) -> str:
+def _text(node: ast.expr | None) -> str:
     value = node.value if isinstance(node, ast.Constant) else ""
     # A value with blanks is advice to the reader and no name.
     return value if isinstance(value, str) and value.isprintable() and " " not in value else ""

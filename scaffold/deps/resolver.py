@@ -11,7 +11,7 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import NamedTuple
 
 from packaging.utils import canonicalize_name
 
@@ -40,8 +40,7 @@ _SENTENCE = re.compile(
 _ABSENT = re.compile(r"(?:satisfies the requirement|No matching distribution found for) (\S+)")
 
 
-@dataclass(frozen=True)
-class Want:
+class Want(NamedTuple):
     """One side of a conflict: who asks, and for what."""
 
     by: str
@@ -96,7 +95,8 @@ def resolve_with_pip(group: Group, python: str | None) -> Resolution:
         said = f"{done.stdout}\n{done.stderr}"
         if done.returncode == 0:
             report = json.loads((folder / "report.json").read_text(encoding="utf-8"))
-            found = _installed(report)
+            rows = (each["metadata"] for each in report["install"])
+            found: dict[str, str] = {canonicalize_name(row["name"]): row["version"] for row in rows}
             return Resolution(group.name, "pip", True, found, left_out=group.left_out)
     if is_offline(said):
         raise unreachable(said)
@@ -111,11 +111,6 @@ def resolve_with_pip(group: Group, python: str | None) -> Resolution:
         )
     text = "\n".join(lines)
     return Resolution(group.name, "pip", False, {}, wants, text, group.left_out)
-
-
-def _installed(report: dict[str, Any]) -> dict[str, str]:
-    rows = (each["metadata"] for each in report["install"])
-    return {canonicalize_name(row["name"]): row["version"] for row in rows}
 
 
 def _pip_wants(said: str) -> list[Want]:

@@ -6,10 +6,11 @@ import difflib
 import re
 from collections.abc import Iterator
 from functools import cached_property
+from importlib.metadata import PathDistribution
 
 from scaffold.analysis.cli.commands import Command
 from scaffold.analysis.cli.programs import Programs
-from scaffold.deps.import_names import read_scripts
+from scaffold.deps.import_names import scripts_of
 from scaffold.deps.judgement import Judgement
 from scaffold.deps.release import Release
 from scaffold.deps.use import Use
@@ -38,8 +39,8 @@ class Server:
     def scripts(self) -> dict[str, str]:
         """The console scripts with the function that each one calls."""
         found: dict[str, str] = {}
-        for entries in self._release.root.glob("*.dist-info/entry_points.txt"):
-            found |= dict(read_scripts(entries))
+        for info in self._release.root.glob("*.dist-info"):
+            found |= {each.name: each.value for each in scripts_of(PathDistribution(info))}
         return found
 
     @cached_property
@@ -69,7 +70,7 @@ class Server:
             is_there = program is not None and not program.fault
         else:
             target = self.scripts.get(words[0], "")
-            module, _, function = target.partition(":")
+            module, _, function = target.partition("[")[0].strip().partition(":")
             rest, is_there, found = words[1:], bool(target), None
             place = self._release.index.find(module).path if target else None
             if place:

@@ -9,6 +9,7 @@ from functools import cached_property
 from typing import TypeGuard
 
 from scaffold.analysis.files.files import Files
+from scaffold.analysis.python.annotations import sides_of
 from scaffold.analysis.python.index import PythonIndex
 from scaffold.analysis.python.scopes import Bound, Function, Scope, read_scope
 from scaffold.analysis.python.sources import Source, Sources
@@ -243,31 +244,15 @@ class Code:
         return Chain(tuple(dotted.split(".")))
 
     def annotation(self, node: ast.expr, scope: Scope) -> Chain | None:
-        """Return the class that an annotation names, through quotes, Optional and ``| None``."""
-        if isinstance(node, ast.Constant) and isinstance(node.value, str):
-            try:
-                return self.annotation(ast.parse(node.value, mode="eval").body, scope)
-            except (SyntaxError, ValueError, RecursionError):
-                return None
-        if isinstance(node, ast.BinOp) and isinstance(node.op, ast.BitOr):
-            return self._one_side((node.left, node.right), scope)
-        if isinstance(node, ast.Subscript):
-            if _last(node.value) not in ("Optional", "Annotated", "Final", "ClassVar", "Union"):
-                return self.value(node, scope)
-            inner = node.slice
-            parts = inner.elts if isinstance(inner, ast.Tuple) and inner.elts else [inner]
-            is_union = _last(node.value) == "Union"
-            return self._one_side(parts if is_union else parts[:1], scope)
-        return self.value(node, scope) if isinstance(node, (ast.Name, ast.Attribute)) else None
-
-    def _one_side(self, sides: Iterable[ast.expr], scope: Scope) -> Chain | None:
-        """Return the class that alone of a union's sides is the package's.
+        """Return the class that alone of an annotation's sides is the package's.
 
         What is asked of such a value is asked of that class: ``str`` of ``Config | str`` has none
         of its members.
         """
-        found = [chain for each in sides if (chain := self.annotation(each, scope)) is not None]
-        return found[0] if len(set(found)) == 1 else None
+        kinds = (ast.Name, ast.Attribute, ast.Subscript)
+        found = {self.value(each, scope) for each in sides_of(node) if isinstance(each, kinds)}
+        chains = found - {None}
+        return chains.pop() if len(chains) == 1 else None
 
     def class_chain(self, node: ast.ClassDef) -> Chain | None:
         """Return the package's class that a class of the tree derives from."""

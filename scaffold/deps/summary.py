@@ -118,7 +118,7 @@ def _page(name: str, since: str, upgrades: list[Upgrade]) -> Iterator[str]:
         counts = [str(found.count(level)) if found else "" for level in _LEVELS]
         major = " (major)" if change.is_major else ""
         cells = [change.name + major, change.old or "-", change.new or "-", ", ".join(change.paths)]
-        yield "| " + " | ".join([*cells, *counts, _cell(each.why)]) + " |"
+        yield "| " + " | ".join([*cells, *counts, _plain(each.why).replace("|", "\\|")]) + " |"
     for each in sorted(upgrades, key=_weight):
         told = list(_details(each.audited)) if each.audited else []
         if told:
@@ -151,10 +151,6 @@ def _details(found: Audited) -> Iterator[str]:
 
 def _plain(text: str) -> str:
     return re.sub(r"([*_<>\[\]])", r"\\\1", " ".join(text.split()))
-
-
-def _cell(text: str) -> str:
-    return _plain(text).replace("|", "\\|")
 
 
 def _html(page: str) -> str:

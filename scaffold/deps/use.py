@@ -6,7 +6,7 @@ import ast
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from scaffold.deps.guards import NO_GUARD, Guard
+from scaffold.analysis.python.guards import NO_GUARD, Guard
 
 Kind = Literal[
     "import",

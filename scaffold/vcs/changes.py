@@ -6,10 +6,9 @@ import re
 from collections import deque
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
-if TYPE_CHECKING:
-    import git
+from scaffold.vcs.repository import Repository
 
 Status = Literal["A", "C", "D", "M", "R", "T", "U"]
 """Added, copied, deleted, modified, renamed, of another type, unmerged: the letters of git."""
@@ -97,56 +96,42 @@ class FileChange:
         return sum(len(hunk.removed) for hunk in self.hunks)
 
 
-def changes_between(repository: git.Repo, old: str, new: str) -> tuple[FileChange, ...]:
+def changes_between(repository: Repository, old: str, new: str) -> tuple[FileChange, ...]:
     """Return what changed from one commit or tree to another, in git's order of paths."""
-    return _read(repository, f"{old}", f"{new}")
+    return _read(repository, old, new)
 
 
-def changes_of(repository: git.Repo, commit: git.Commit) -> tuple[FileChange, ...]:
-    """Return what a commit changed; of a merge, what it brought to its first parent."""
-    old = commit.parents[0].hexsha if commit.parents else EMPTY_TREE
-    return changes_between(repository, old, commit.hexsha)
-
-
-def staged_changes(repository: git.Repo) -> tuple[FileChange, ...]:
+def staged_changes(repository: Repository) -> tuple[FileChange, ...]:
     """Return what the next commit would change."""
-    base = "HEAD" if repository.head.is_valid() else EMPTY_TREE
-    return _read(repository, "--cached", base)
+    return _read(repository, "--cached", "HEAD" if repository.head else EMPTY_TREE)
 
 
-def unstaged_changes(repository: git.Repo, base: str | None = None) -> tuple[FileChange, ...]:
+def unstaged_changes(repository: Repository, base: str | None = None) -> tuple[FileChange, ...]:
     """Return what differs on the disk from the index, or from a commit; new files apart."""
     return _read(repository, *([base] if base else []))
 
 
-def old_text(repository: git.Repo, change: FileChange) -> str | None:
+def old_text(repository: Repository, change: FileChange) -> str | None:
     """Return the text of a file before its change; None where it was no text."""
     return blob_text(repository, change.old_id, change.old_mode)
 
 
-def new_text(repository: git.Repo, change: FileChange) -> str | None:
+def new_text(repository: Repository, change: FileChange) -> str | None:
     """Return the text of a file after its change; None where it is none, or git has none of it."""
     return blob_text(repository, change.new_id, change.new_mode)
 
 
-def blob_text(repository: git.Repo, name: str, mode: str = "100644") -> str | None:
+def blob_text(repository: Repository, name: str, mode: str = "100644") -> str | None:
     """Return a stored content as text, odd bytes replaced; None for binary and missing ones."""
     # An id of zeros is a file that does not exist, or one on the disk that git has not stored.
     if mode in (LINK, SUBMODULE) or not name.strip("0"):
         return None
-    # One process of git answers for all blobs; one for each would take most of a command's time.
-    try:
-        data = repository.git.get_object_data(name)[3]
-    except ValueError:  # a partial clone lacks contents until they are asked for, which is not here
-        return None
-    return None if b"\0" in data[:8192] else data.decode("utf-8", "replace")
+    data = repository.object(name)
+    return None if data is None or b"\0" in data[:8192] else data.decode("utf-8", "replace")
 
 
-def _read(repository: git.Repo, *which: str) -> tuple[FileChange, ...]:
-    output: bytes = repository.git.diff(
-        *PATCH_OPTIONS, *which, "--", stdout_as_string=False, strip_newline_in_stdout=False
-    )
-    return parse_changes(output)
+def _read(repository: Repository, *which: str) -> tuple[FileChange, ...]:
+    return parse_changes(repository.read("diff", *PATCH_OPTIONS, *which, "--"))
 
 
 def parse_changes(output: bytes) -> tuple[FileChange, ...]:

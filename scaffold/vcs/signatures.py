@@ -3,87 +3,72 @@
 from __future__ import annotations
 
 import ast
-from typing import NamedTuple
 
+from scaffold.analysis.python.signatures import Signature, read_signature
 from scaffold.vcs.symbols import Symbol
 
 
-class _Parameters(NamedTuple):
-    by_place: tuple[str, ...]
-    by_name: frozenset[str]
-    required: frozenset[str]
-    takes_any_place: bool
-    takes_any_name: bool
-
-
 def why_calls_break(old: Symbol, new: Symbol) -> str | None:
-    """Return why callers break, where that is certain; None elsewhere.
-
-    Only heads of Python are compared by their parameters.
-    """
+    """Return why callers break, where that is certain; None elsewhere."""
     # What a class takes is the head of its constructor, which is compared by itself.
-    if old.kind == new.kind == "class" or old.kind in ("constant", "type"):
+    if old.kind == new.kind == "class" or old.kind == "constant":
         return None
     if old.kind != new.kind:
         return f"{new.name} is a {new.kind} and no {old.kind}"
     if old.head.startswith("async ") != new.head.startswith("async "):
         word = "a coroutine" if new.head.startswith("async ") else "no coroutine"
         return f"{new.name} is {word} now"
-    before, after = (_parameters(each.head, each.kind) for each in (old, new))
-    if before is None or after is None:
-        return None
-    return _why(new.name, before, after)
+    before, after = _signature(old), _signature(new)
+    return None if before is None or after is None else _why(new.name, before, after)
 
 
-def _why(name: str, old: _Parameters, new: _Parameters) -> str | None:
-    known = {*old.by_name, *old.by_place}
-    added = sorted(new.required - known)
+def _why(name: str, old: Signature, new: Signature) -> str | None:
+    places, known = _by_place(old), {*_by_place(old), *old.names}
+    added = sorted(_required(new) - known)
     if added:
         return f"{name} requires {_listed(added)}"
-    required = sorted((new.required - old.required) & known)
+    required = sorted((_required(new) - _required(old)) & known)
     if required:
         return f"{name} has no default for {_listed(required)} any more"
-    lost = sorted(old.by_name - new.by_name)
-    if lost and not new.takes_any_name:
+    lost = sorted({*old.names} - {*new.names})
+    if lost and not new.takes_any_keyword:
         return f"{name} takes no {_listed(lost)} any more"
     # Fewer places, or no `*args` any more.
-    if not new.takes_any_place and (len(old.by_place) > len(new.by_place) or old.takes_any_place):
+    here = _by_place(new)
+    if not _takes_any_place(new) and (len(places) > len(here) or _takes_any_place(old)):
         return f"{name} takes fewer arguments by their place"
     # A new parameter in front of an old one moves the old one's place, be it optional.
-    if new.by_place[: len(old.by_place)] != old.by_place and known >= set(old.by_place):
-        order = [each for each in new.by_place if each in old.by_place]
-        if tuple(order) == old.by_place or set(order) == set(old.by_place):
+    if here[: len(places)] != places:
+        order = [each for each in here if each in places]
+        if order == places or set(order) == set(places):
             return f"{name} takes its arguments in another order"
     return None
 
 
-def _parameters(head: str, kind: str) -> _Parameters | None:
+def _by_place(signature: Signature) -> list[str]:
+    return [each.name for each in signature.parameters if each.kind.startswith("positional")]
+
+
+def _takes_any_place(signature: Signature) -> bool:
+    return any(each.kind == "var_positional" for each in signature.parameters)
+
+
+def _required(signature: Signature) -> set[str]:
+    rows = (each for each in signature.parameters if not each.kind.startswith("var_"))
+    return {each.name for each in rows if not each.has_default}
+
+
+def _signature(symbol: Symbol) -> Signature | None:
     try:
         # A head is kept as text; put behind a name it parses again.
-        node = ast.parse(f"def f{head.removeprefix('async ')}: ...").body[0]
+        node = ast.parse(f"def f{symbol.head.removeprefix('async ')}: ...").body[0]
     except SyntaxError:
         return None
     assert isinstance(node, ast.FunctionDef)
-    given = node.args
-    placed = [*given.posonlyargs, *given.args]
-    defaults = len(given.defaults)
-    required = {each.arg for each in placed[: len(placed) - defaults]}
-    required |= {
-        each.arg
-        for each, default in zip(given.kwonlyargs, given.kw_defaults, strict=True)
-        if default is None
-    }
-    by_name = {each.arg for each in (*given.args, *given.kwonlyargs)}
+    signature = read_signature(node)
     # The receiver by its usual names: a static method has none.
-    first = {placed[0].arg} if kind == "method" and placed else set[str]()
-    first &= {"self", "cls"}
-    return _Parameters(
-        tuple(each.arg for each in placed if each.arg not in first),
-        frozenset(by_name - first),
-        frozenset(required - first),
-        given.vararg is not None,
-        given.kwarg is not None,
-    )
+    has_receiver = {each.name for each in signature.parameters[:1]} & {"self", "cls"}
+    return signature.bound() if symbol.kind == "method" and has_receiver else signature
 
 
 def _listed(names: list[str]) -> str:

@@ -10,7 +10,7 @@ from typing import Literal, NamedTuple
 from scaffold.analysis.python.statements import statements
 from scaffold.syntax import parse
 
-Kind = Literal["class", "constant", "function", "method", "type"]
+Kind = Literal["class", "constant", "function", "method"]
 
 
 class Symbol(NamedTuple):

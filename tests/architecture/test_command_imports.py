@@ -18,7 +18,7 @@ ROOT = Path(__file__).parents[2]
 MAIN = f"import sys; sys.path.insert(0, {str(ROOT)!r}); from scaffold.cli.main import main; main()"
 # What comes with one of the packages below, in this release of it or that.
 COMPANIONS = {
-    *("click", "cython_runtime", "gitdb", "markupsafe", "mdurl", "smmap", "typing_extensions"),
+    *("click", "cython_runtime", "markupsafe", "mdurl", "typing_extensions"),
 }
 
 # The packages that a command brings, by its arguments; in their order, the later ones find the
@@ -47,7 +47,7 @@ COMMANDS = {
     f"skills sync --check --target {ROOT}": "jinja2 pathspec tomli_w yaml",
     f"skills install --check --target {ROOT}": "",
     "deps catalog click": "pathspec yaml",
-    f"review HEAD..HEAD --target {ROOT}": "git pathspec",
+    f"review HEAD..HEAD --target {ROOT}": "pathspec yaml",
     f"docs plan docs/en/index.md --target {ROOT}": "markdown_it pathspec",
 }
 # The same for what ends in an error, with the exit status.
@@ -58,8 +58,8 @@ FAILING = {
     "deps audit click one two": (2, "packaging pathspec yaml"),
     "deps plan click": (2, "packaging"),
     "commit-msg --check no-such-file": (2, ""),
-    "commit-msg --target /": (1, "git pathspec"),
-    "pr --target /": (1, "git pathspec"),
+    "commit-msg --target /": (1, "pathspec"),
+    "pr --target /": (1, "pathspec"),
     "debug run -- no-such-program": (2, "psutil"),
     "debug compare a b": (1, ""),
     "debug env --mesh wrong": (2, "psutil"),

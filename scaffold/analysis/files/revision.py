@@ -11,6 +11,51 @@ from scaffold.analysis.files.git import git_command, git_environment, git_output
 from scaffold.errors import RequestError
 
 
+class Objects:
+    """The objects of a repository, read by one process of git: one for each would take too long.
+
+    Args:
+        root: The top folder of the repository.
+    """
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def read(self, name: str) -> bytes | None:
+        """Return the content of an object; None where it is missing."""
+        process = self._started()
+        assert process.stdin is not None, "it is a pipe"
+        assert process.stdout is not None, "it is a pipe"
+        process.stdin.write(f"{name}\n".encode())
+        process.stdin.flush()
+        # cat-file --batch answers "<id> <type> <size>" and then exactly size bytes and a line feed.
+        answer = process.stdout.readline().split()
+        if answer[-1:] in ([], [b"missing"]):  # a damaged repository, or one that has only a part
+            return None
+        return process.stdout.read(int(answer[-1]) + 1)[:-1]
+
+    def close(self) -> None:
+        """End the process."""
+        if self._process is not None:
+            with suppress(OSError):
+                # Closes its input, on which cat-file ends.
+                self._process.communicate()
+            self._process = None
+
+    def _started(self) -> subprocess.Popen[bytes]:
+        if self._process is None:
+            self._process = subprocess.Popen(
+                git_command("cat-file", "--batch"),
+                cwd=self._root,
+                env=git_environment(),
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
+            )
+        return self._process
+
+
 class RevisionFiles(Files):
     """The tree of a revision, read from git and never from the disk.
 
@@ -23,8 +68,8 @@ class RevisionFiles(Files):
     def __init__(self, root: Path, revision: str, objects: dict[str, str]) -> None:
         super().__init__(root, list(objects), has_git=True)
         self.revision = revision
-        self._objects = objects
-        self._process: subprocess.Popen[bytes] | None = None
+        self._names = objects
+        self._objects = Objects(root)
 
     def why_unreadable(self, path: str) -> str:
         """Return why `text` gives none for a path."""
@@ -32,42 +77,11 @@ class RevisionFiles(Files):
 
     def close(self) -> None:
         """End the process that reads."""
-        if self._process is not None:
-            with suppress(OSError):
-                # Closes its input, on which cat-file ends.
-                self._process.communicate()
-            self._process = None
+        self._objects.close()
 
     def _read_bytes(self, path: str) -> bytes | None:
-        name = self._objects.get(path)
-        if name is None:
-            return None
-        process = self._started()
-        assert process.stdin is not None, "it is a pipe"
-        assert process.stdout is not None, "it is a pipe"
-        process.stdin.write(f"{name}\n".encode())
-        process.stdin.flush()
-        # cat-file --batch answers "<id> <type> <size>" and then exactly size bytes and a line feed.
-        answer = process.stdout.readline().split()
-        if answer[-1:] in ([], [b"missing"]):  # a damaged repository, or one that has only a part
-            return None
-        size = int(answer[-1])
-        # A blob that is too long is read all the same: the stream would be out of step otherwise.
-        data = process.stdout.read(size)
-        process.stdout.read(1)  # the line feed behind it
-        return data if size <= MAX_BYTES else None
-
-    def _started(self) -> subprocess.Popen[bytes]:
-        if self._process is None:
-            self._process = subprocess.Popen(
-                git_command("cat-file", "--batch"),
-                cwd=self.root,
-                env=git_environment(),
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.DEVNULL,
-            )
-        return self._process
+        data = self._objects.read(self._names[path]) if path in self._names else None
+        return None if data is None or len(data) > MAX_BYTES else data
 
 
 def revision_files(root: Path, revision: str) -> RevisionFiles:
@@ -81,12 +95,21 @@ def revision_files(root: Path, revision: str) -> RevisionFiles:
     if name is None:
         raise RequestError(f"git has no revision {revision!r} in {root}", code="usage")
     commit = name.decode().strip()
-    listed = git_output(root, "ls-tree", "-r", "-z", "--full-tree", commit) or b""
-    objects: dict[str, str] = {}
+    return RevisionFiles(root, commit, tree_objects(root, commit))
+
+
+def tree_objects(root: Path, tree: str) -> dict[str, str]:
+    """Return the files of a commit or tree by path, each with the id of its content."""
+    return objects_of(git_output(root, "ls-tree", "-r", "-z", "--full-tree", tree) or b"", 2)
+
+
+def objects_of(listed: bytes, column: int) -> dict[str, str]:
+    """Return path and object of each row of git's lists, links and submodules apart."""
+    found: dict[str, str] = {}
     for row in listed.split(b"\0"):
         head, _, path = row.partition(b"\t")
         fields = head.split()
-        # Mode 120000 is a link, whose blob holds its target and no content; commits are submodules.
-        if len(fields) == 3 and fields[1] == b"blob" and fields[0] != b"120000":
-            objects[path.decode("utf-8", "surrogateescape")] = fields[2].decode()
-    return RevisionFiles(root, commit, objects)
+        # Mode 120000 is a link, whose blob holds its target and no content; 160000 a submodule.
+        if fields and fields[0] not in (b"120000", b"160000"):
+            found[path.decode("utf-8", "surrogateescape")] = fields[column].decode()
+    return found

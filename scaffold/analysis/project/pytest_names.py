@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+import shlex
 import tomllib
+from collections.abc import Iterator
 from functools import cached_property
 from typing import Any, cast
 
@@ -23,6 +25,9 @@ skip_browser only_browser skip_browser_type base_url browser_context_args nondes
 allure_label allure_link allure_display_name qt_no_exception_capture qt_log_ignore no_qt_log
 """
 KNOWN_MARKERS = frozenset(_MARKERS.split())
+
+_TOML_FILES = ("pyproject.toml", "pytest.toml", ".pytest.toml")
+_INI_FILES = ("pytest.ini", ".pytest.ini", "tox.ini", "setup.cfg")
 
 _MARK = lazy_re(rb"\bmark\.([A-Za-z_]\w*)")
 # `config.addinivalue_line("markers", "slow: ...")`; then all such calls, those with a computed name
@@ -61,15 +66,26 @@ class PytestNames:
     def in_settings(self) -> dict[str, str]:
         """The markers that settings register, each with the file that does."""
         found: dict[str, str] = {}
-        for name in ("pyproject.toml", "pytest.toml", ".pytest.toml"):
-            for path in self._files.by_name.get(name, ()):
-                for row in _toml_markers(self._files.text(path) or ""):
-                    found.setdefault(row, path)
-        for name in ("pytest.ini", ".pytest.ini", "tox.ini", "setup.cfg"):
-            for path in self._files.by_name.get(name, ()):
-                for row in _ini_markers(self._files.text(path) or ""):
-                    found.setdefault(row, path)
+        for path, value in self._setting("markers"):
+            rows = value.splitlines() if isinstance(value, str) else value
+            for name in filter(None, map(_marker_name, rows)):
+                found.setdefault(name, path)
         return found
+
+    @cached_property
+    def default_markers(self) -> str:
+        """The expression of markers that ``addopts`` gives every run from the root, or empty."""
+        for path, value in self._setting("addopts"):
+            if "/" not in path:
+                return marker_expression(value) or ""
+        return ""
+
+    def _setting(self, key: str) -> Iterator[tuple[str, str | list[str]]]:
+        """Yield the value of a setting of pytest in each file that has it."""
+        for names, read in ((_TOML_FILES, _toml_value), (_INI_FILES, _ini_value)):
+            for path in (path for name in names for path in self._files.by_name.get(name, ())):
+                if value := read(self._files.text(path) or "", key):
+                    yield path, value
 
     @cached_property
     def is_dynamic(self) -> str:
@@ -136,37 +152,50 @@ def _loaded_plugins(text: str) -> list[str]:
     return re.findall(r"[\"']([\w.]+)[\"']", found[1]) if found else []
 
 
-def _toml_markers(text: str) -> list[str]:
+def marker_expression(arguments: str | list[str]) -> str | None:
+    """Return the last expression of markers among the arguments of pytest: ``-m "not slow"``.
+
+    Args:
+        arguments: A command line, or its words.
+
+    Returns:
+        None without any; an empty one selects all tests.
+    """
+    words, found = arguments, None
+    if isinstance(words, str):
+        try:
+            words = shlex.split(words)
+        except ValueError:
+            words = words.split()
+    for index, word in enumerate(words):
+        if word.startswith("-m"):
+            found = word[2:].strip() or "".join(words[index + 1 : index + 2])
+    return found
+
+
+def _toml_value(text: str, key: str) -> str | list[str]:
     try:
         loaded: Any = tomllib.loads(text)
     except tomllib.TOMLDecodeError:
-        return []
+        return ""
     pytest = (
         # A pytest.toml has the table at its top, a pyproject.toml below `tool`.
         _table(_table(loaded, "tool"), "pytest") if "tool" in loaded else _table(loaded, "pytest")
     )
-    rows: list[Any] = []
-    for table in (pytest, _table(pytest, "ini_options")):
-        value: Any = table.get("markers", [])
-        rows += value if isinstance(value, list) else str(value).splitlines()
-    return [name for row in rows if (name := _marker_name(str(row)))]
+    value: Any = pytest.get(key) or _table(pytest, "ini_options").get(key, "")
+    return list(map(str, cast("list[Any]", value))) if isinstance(value, list) else str(value)
 
 
-def _ini_markers(text: str) -> list[str]:
+def _ini_value(text: str, key: str) -> str:
     from configparser import ConfigParser, Error  # few projects have such a file still
 
     parser = ConfigParser(strict=False, interpolation=None)
     try:
         parser.read_string(text)
     except Error:
-        return []
-    found: list[str] = []
+        return ""
     # setup.cfg has its sections for pytest below `tool:`.
-    for section in ("pytest", "tool:pytest"):
-        if parser.has_option(section, "markers"):
-            rows = parser.get(section, "markers").splitlines()
-            found += [name for row in rows if (name := _marker_name(row))]
-    return found
+    return parser.get("pytest", key, fallback="") or parser.get("tool:pytest", key, fallback="")
 
 
 def _marker_name(row: str) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
 from scaffold.errors import RequestError
 from scaffold.report import Report
@@ -12,13 +11,10 @@ from scaffold.vcs.commit.convention import Convention, learn_convention
 from scaffold.vcs.commit.draft import MAX_LISTED, draft_message
 from scaffold.vcs.commit.history import past_commits
 from scaffold.vcs.commit.issue_references import branch_references
-from scaffold.vcs.commit.key_changes import KeyChanges, key_changes
+from scaffold.vcs.commit.key_changes import KeyChanges, key_changes, symbol_json
 from scaffold.vcs.commit.settings import CommitSettings, read_commit_settings
 from scaffold.vcs.commit.type_evidence import Word, find_type, from_table
-from scaffold.vcs.repository import is_shallow, open_repository, root_of
-
-if TYPE_CHECKING:
-    import git
+from scaffold.vcs.repository import Repository, open_repository
 
 COMMAND = "commit-msg"
 # How many files a message names before it counts the rest.
@@ -31,19 +27,16 @@ def draft_commit_message(folder: Path) -> Report:
     Raises:
         RequestError: Nothing is staged, or files are in conflict.
     """
-    repository = open_repository(folder)
-    try:
-        root = root_of(repository)
+    with open_repository(folder) as repository:
+        root = repository.root
         settings = read_commit_settings(root)
         changes = staged_changes(repository)
         _confirm(changes)
         convention = learn_convention(root, settings)
         words = _words(root, changes, settings, convention)
         key = key_changes(repository, changes)
-        references = branch_references(branch_of(repository) or "")
+        references = branch_references(repository.branch or "")
         warnings = tuple(_warnings(repository, key))
-    finally:
-        repository.close()
     draft = draft_message(key, words[0].word, words[1].word, references, convention.rules)
     message = draft.text(convention.rules.max_body)
     extra = {
@@ -55,8 +48,8 @@ def draft_commit_message(folder: Path) -> Report:
             "evidence": list(convention.evidence),
             "unasked": sorted(convention.rules.unasked),
         },
-        "key_changes": key_changes_json(key),
-        "may_break": [each._asdict() for each in key.breaking],
+        "key_changes": key.to_json(),
+        "may_break": [symbol_json(each) for each in key.breaking],
         "references": list(draft.references),
         "files": [{"path": each.path, "status": each.status} for each in changes],
     }
@@ -91,21 +84,6 @@ def _comments(words: tuple[Word, Word], convention: Convention, key: KeyChanges)
     return "".join(f"# {label:<8} {line}\n" for label, line in rows)
 
 
-def branch_of(repository: git.Repo) -> str | None:
-    """Return the branch that is checked out; None where HEAD is detached."""
-    return None if repository.head.is_detached else repository.head.reference.name
-
-
-def key_changes_json(key: KeyChanges) -> dict[str, Any]:
-    """Return key changes as the JSON report has them."""
-    return {
-        "symbols": [each._asdict() for each in key.symbols],
-        "moved": [{"from": old, "to": new} for old, new in key.moved],
-        "dependencies": [each._asdict() for each in key.dependencies],
-        "unread": [each._asdict() for each in key.unread],
-    }
-
-
 def unread_warning(key: KeyChanges) -> str | None:
     """Return the warnings about sources whose definitions were not compared."""
     if not key.unread:
@@ -132,11 +110,11 @@ def _confirm(changes: tuple[FileChange, ...]) -> None:
         )
 
 
-def _warnings(repository: git.Repo, key: KeyChanges) -> list[str]:
+def _warnings(repository: Repository, key: KeyChanges) -> list[str]:
     found = [unread_warning(key)]
-    if is_shallow(repository):
+    if repository.is_shallow:
         found.append("this clone is shallow: the convention was learned from what it has")
-    if (Path(repository.git_dir) / "MERGE_HEAD").is_file():
+    if (repository.folder / "MERGE_HEAD").is_file():
         found.append(
             "a merge is in progress, for which git has a message already; `git commit --no-edit` "
             "takes it"

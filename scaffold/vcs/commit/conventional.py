@@ -212,17 +212,14 @@ def _first_line_problems(rows: list[Row], rules: Rules) -> Iterator[Problem]:
     elif rules.is_conventional:
         yield from _header_problems(row, rules)
     else:
-        yield from _subject_problems(row, _subject_start(row.text))
+        # The subject begins behind a label such as "area: " or "[area] ".
+        match = _LABEL.match(row.text)
+        start = match.end() if match and match.end() < len(row.text) else 0
+        yield from _subject_problems(row, start)
     length = len(_SUFFIX.sub("", row.text))
     if length > rules.max_subject:
         what = f"the first line has {length} characters; at most {rules.max_subject} are allowed"
         yield Problem(row.number, rules.max_subject + 1, "subject-length", what)
-
-
-def _subject_start(text: str) -> int:
-    """Return where the subject begins behind a label such as "area: " or "[area] "."""
-    match = _LABEL.match(text)
-    return match.end() if match and match.end() < len(text) else 0
 
 
 def _header_problems(row: Row, rules: Rules) -> Iterator[Problem]:
@@ -273,16 +270,13 @@ def _read_scope(text: str, start: int, rules: Rules) -> Part:
     word = _SCOPE_WORD.match(text, start + 1)
     at = start + 1 if word is None else word.end()
     if at == match.end() - 1:
-        return Part(match.end(), _unknown_scope(match["scope"], start + 1, rules.scopes))
+        scope, known = match["scope"], rules.scopes
+        if not known or scope in known:
+            return Part(match.end())
+        what = f"unknown scope {scope!r}{nearest(scope, known)}; known scopes: {', '.join(known)}"
+        return Part(match.end(), Fault(start + 1, "scope", what))
     what = f"{text[at]!r} is not allowed in a scope, which is one word of letters, digits"
     return Part(match.end(), Fault(at, "scope", f"{what} and - _ . / , @ +"))
-
-
-def _unknown_scope(scope: str, at: int, known: tuple[str, ...]) -> Fault | None:
-    if not known or scope in known:
-        return None
-    what = f"unknown scope {scope!r}{nearest(scope, known)}; known scopes: {', '.join(known)}"
-    return Fault(at, "scope", what)
 
 
 def _read_separator(text: str, start: int, _: Rules) -> Part:

@@ -7,14 +7,15 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from scaffold.vcs.commit.conventional import SUBJECT_GAP, TYPE_GAP, WHY, Rules
-from scaffold.vcs.commit.key_changes import KeyChanges, SymbolChange
+from scaffold.vcs.commit.key_changes import KeyChanges
+from scaffold.vcs.definitions import SymbolChange
 from scaffold.vcs.dependencies import DependencyChange
 
 # A body of more points is not read; a head of more characters does not fit a line.
 MAX_LISTED = 12
 MAX_HEAD = 100
 _VERBS = {
-    "added": "add", "removed": "remove", "moved": "move", "changed": "change",
+    "added": "add", "removed": "remove", "moved": "move", "head": "change",
 }  # fmt: skip
 
 
@@ -62,12 +63,12 @@ def point_lines(key: KeyChanges) -> Iterator[str]:
 
 
 def _point_lines(key: KeyChanges) -> Iterator[str]:
-    for action in ("added", "removed", "changed", "moved"):
-        rows = [each for each in key.symbols if each.action == action]
+    for how in ("added", "removed", "head", "moved"):
+        rows = [each for each in key.symbols if each.how == how]
         for row in rows[:MAX_LISTED]:
             yield _symbol_line(row)
         if len(rows) > MAX_LISTED:
-            yield f"{_VERBS[action]} {len(rows) - MAX_LISTED} more public definitions"
+            yield f"{_VERBS[how]} {len(rows) - MAX_LISTED} more public definitions"
     for old, new in key.moved[:MAX_LISTED]:
         yield f"move {old} to {new}"
     if len(key.moved) > MAX_LISTED:
@@ -85,20 +86,17 @@ def dependency_line(row: DependencyChange) -> str:
 
 
 def _symbol_line(row: SymbolChange) -> str:
-    if row.action == "moved":
-        return f"move {row.kind} {row.name} from {row.old_path} to {row.path}"
-    if row.action == "changed":
-        heads = [_head(row.name, each) for each in (row.old_head, row.new_head)]
-        return f"change {row.kind} {row.name}: {' -> '.join(heads)} ({row.path})"
-    return f"{_VERBS[row.action]} {row.kind} {row.name} ({row.path})"
+    thing = f"{_VERBS[row.how]} {row.symbol.kind} {row.name}"
+    if row.how == "moved":
+        return f"{thing} from {row.old_path} to {row.path}"
+    if row.how == "head":
+        heads = [_head(row.last_name, each.head) for each in (row.old, row.new) if each]
+        return f"{thing}: {' -> '.join(heads)} ({row.path})"
+    return f"{thing} ({row.path})"
 
 
-def _head(name: str, head: str | None) -> str:
-    """Return a head as people write it; other languages than Python have the name in it."""
-    # Python heads are parameters alone; those of other languages are whole lines.
-    own = name.rpartition(".")[2]
-    is_bare = not head or head.startswith(("(", ":", "async ("))
-    text = f"{own}{(head or '').removeprefix('async ')}" if is_bare else str(head)
+def _head(name: str, head: str) -> str:
+    text = f"{name}{head.removeprefix('async ')}"
     return text if len(text) <= MAX_HEAD else f"{text[: MAX_HEAD - 3]}..."
 
 

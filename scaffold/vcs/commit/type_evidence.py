@@ -16,7 +16,7 @@ from scaffold.vcs.changes import FileChange
 from scaffold.vcs.commit.conventional import Rules
 from scaffold.vcs.commit.history import Edit, Past, edits_of
 from scaffold.vcs.commit.settings import PathRule
-from scaffold.vcs.roles import role_of
+from scaffold.vcs.roles import kind_of
 
 ENOUGH = 12
 """Earlier commits of the same roles from which their type is the repository's custom."""
@@ -44,13 +44,13 @@ def find_type(
         return named
     edits = edits_of(changes)
     undone = frozenset(Edit(each.path, each.new, each.old) for each in edits)
-    roles = {role_of(each.path) for each in edits}
+    roles = {kind_of(each.path) for each in edits}
     shown = " and ".join(sorted(roles))
     seen: Counter[str] = Counter()
     for each in past:
         if each.edits == undone and "revert" in rules.types:
             return Word("revert", f"it takes back {each.name[:9]} {each.subject}")
-        if each.header and {role_of(edit.path) for edit in each.edits} == roles:
+        if each.header and {kind_of(edit.path) for edit in each.edits} == roles:
             seen[each.header.type] += 1
     word, count = seen.most_common(1)[0] if seen else ("", 0)
     told = f"{count} of {seen.total()} earlier commits to {shown} alone"

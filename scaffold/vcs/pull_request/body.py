@@ -13,9 +13,9 @@ from scaffold.vcs.commit.conventional import Rules
 from scaffold.vcs.commit.draft import point_lines
 from scaffold.vcs.commit.key_changes import KeyChanges
 from scaffold.vcs.pull_request.branch import BranchCommit, BranchState
-from scaffold.vcs.pull_request.risks import Risk, Surroundings, near_tests_run
+from scaffold.vcs.pull_request.risks import Surroundings, near_tests_run
 from scaffold.vcs.pull_request.template import NO_BREAKING, NO_REFERENCES, NO_RISKS
-from scaffold.vcs.roles import role_of
+from scaffold.vcs.roles import kind_of
 
 _RANK = ("feat", "fix", "perf", "refactor", "build", "ci", "docs", "test", "style", "chore")
 """Of commits with several types, the first of these names the whole."""
@@ -60,7 +60,8 @@ def title_of(material: Material) -> str:
 
 def breaking_lines(material: Material) -> list[str]:
     """Return what breaks, in the words of the commits; a diff does not prove who relies on it."""
-    said = [match["what"] for each in material.branch.commits for match in _breaking(each)]
+    lines = (line for each in material.branch.commits for line in each.message.splitlines())
+    said = [match["what"] for line in lines if (match := _BREAKING.fullmatch(line.strip()))]
     marked = [
         each.header.subject
         for each in material.branch.commits
@@ -74,6 +75,10 @@ def sections_of(material: Material) -> dict[str, str]:
     points = [f"- {line}" for line in point_lines(material.key)]
     subjects = [f"- {each.subject}" for each in material.branch.commits]
     changes = subjects + (["", "Key changes:", "", *points] if points else [])
+    risks = [
+        f"- {each.title} ({each.severity}): {_listed(each.paths)}. {each.look}"
+        for each in material.near.risks
+    ]
     breaking = [f"- {line}" for line in breaking_lines(material)]
     if not breaking and material.key.breaking:
         breaking = ["No commit names any. Callers outside of this change would notice:", ""]
@@ -82,15 +87,11 @@ def sections_of(material: Material) -> dict[str, str]:
         ]
     return {
         "changes": "\n".join(changes),
-        "risks": "\n".join(map(_risk_line, material.near.risks)) or NO_RISKS,
+        "risks": "\n".join(risks) or NO_RISKS,
         "tests": "\n".join(_test_lines(material)),
         "breaking": "\n".join(breaking) or NO_BREAKING,
         "references": "\n".join(f"- {each}" for each in all_references(material)) or NO_REFERENCES,
     }
-
-
-def _risk_line(risk: Risk) -> str:
-    return f"- {risk.title} ({risk.severity}): {_listed(risk.paths)}. {risk.look}"
 
 
 def _listed(paths: Sequence[str]) -> str:
@@ -101,15 +102,18 @@ def _listed(paths: Sequence[str]) -> str:
 
 def _test_lines(material: Material) -> list[str]:
     """Return which tests change, which were run, and which near to the change were not."""
-    changed = [each.path for each in material.changes if role_of(each.path) == "test"]
+    changed = [each.path for each in material.changes if kind_of(each.path) == "test"]
     rows = [f"- `{path}`" for path in changed[:MAX_TESTS]]
     rows += [f"- {len(changed) - MAX_TESTS} more files"] if len(changed) > MAX_TESTS else []
     rows = rows or ["No test file changes."]
     if not material.commands:
         return [*rows, "", "Run: not given (`--tested`)."]
-    left = near_tests_run(material.near.tests, material.commands).left
+    near = near_tests_run(material.near, material.commands)
     rows += ["", "Run:", "", *(f"- {each}" for each in material.commands)]
-    return [*rows, "", f"Not run, though near to the change: {_listed(left)}."] if left else rows
+    left = [f"Not run, though near to the change: {_listed(near.left)}."] if near.left else []
+    # A marker, such as that of addopts, leaves tests out of a file that a command names.
+    left += [f"Of `{path}` {part} of {whole} tests ran." for path, part, whole in near.partly]
+    return [*rows, "", *left] if left else rows
 
 
 def all_references(material: Material) -> tuple[str, ...]:
@@ -172,11 +176,6 @@ def is_untouched(body: str) -> bool:
         return False
     own = text[: match.start()].strip()
     return hashlib.sha256(own.encode()).hexdigest()[:12] == match["digest"]
-
-
-def _breaking(commit: BranchCommit) -> list[re.Match[str]]:
-    rows = (_BREAKING.fullmatch(line.strip()) for line in commit.message.splitlines())
-    return [match for match in rows if match is not None]
 
 
 def _trailers(commit: BranchCommit) -> list[tuple[str, str]]:

@@ -3,18 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from scaffold.errors import RequestError, nearest
 from scaffold.vcs.commit.conventional import Header, read_header
-from scaffold.vcs.repository import is_empty
+from scaffold.vcs.repository import USUAL_BRANCHES, Repository, default_branches
 
-if TYPE_CHECKING:
-    import git
-
-# Tried in this order where the remote names no default branch.
-_USUAL_BASES = ("main", "master", "trunk", "develop")
 # What git leaves in its folder during an operation, what that is, and how it ends.
 _UNFINISHED = {
     "MERGE_HEAD": ("a merge", "git merge --continue, or --abort"),
@@ -109,29 +103,32 @@ class BranchState:
     behind: int
 
 
-def find_branch(repository: git.Repo, base: Base) -> BranchState:
+def find_branch(repository: Repository, base: Base) -> BranchState:
     """Compare the branch that is checked out with a base.
 
     Raises:
         RequestError: No branch is checked out, or it has no commit.
     """
-    if repository.head.is_detached:
+    name, head = repository.branch, repository.head or ""
+    if name is None:
         raise RequestError(
-            f"no branch is checked out: HEAD is detached at {repository.head.commit.hexsha[:9]}",
+            f"no branch is checked out: HEAD is detached at {head[:9]}",
             code="branch_missing",
             hint="make one of it: git switch -c NAME",
         )
-    name, head = repository.head.reference.name, repository.head.commit.hexsha
-    bases: str = repository.git.merge_base(
-        base.commit, head, with_exceptions=False
-    )  # nothing for unrelated histories
-    names: str = repository.git.rev_list("--reverse", "--no-merges", f"{base.commit}..{head}", "--")
-    behind: str = repository.git.rev_list("--count", f"{head}..{base.commit}", "--")
-    commits = tuple(_commit_of(repository.commit(each)) for each in names.split())
-    return BranchState(name, head, base, bases.strip() or None, commits, int(behind))
+    # Nothing for unrelated histories.
+    merge_base = repository.look("merge-base", base.commit, head) or None
+    form = "--format=%H%n%an <%ae>%n%aI%n%B"
+    span = ("--reverse", "--no-merges", f"{base.commit}..{head}", "--")
+    rows = repository.read("log", "-z", "--no-show-signature", form, *span).split(b"\0")
+    commits = (each.decode("utf-8", "replace").split("\n", 3) for each in rows if each)
+    behind = repository.look("rev-list", "--count", f"{head}..{base.commit}", "--")
+    return BranchState(
+        name, head, base, merge_base, tuple(BranchCommit(*each) for each in commits), int(behind)
+    )
 
 
-def find_base(repository: git.Repo, name: str | None, remote: str | None) -> Base:
+def find_base(repository: Repository, name: str | None, remote: str | None) -> Base:
     """Return the branch that a pull request goes into, as it was last fetched.
 
     Args:
@@ -142,7 +139,7 @@ def find_base(repository: git.Repo, name: str | None, remote: str | None) -> Bas
     Raises:
         RequestError: There is no such branch, remote or commit.
     """
-    if is_empty(repository):
+    if repository.head is None:
         raise RequestError(
             "the repository has no commit yet",
             code="branch_missing",
@@ -152,24 +149,22 @@ def find_base(repository: git.Repo, name: str | None, remote: str | None) -> Bas
     # `--base origin/main` means the branch main of origin.
     if name is not None and chosen and name.startswith(f"{chosen}/"):
         name = name.removeprefix(f"{chosen}/")
-    for each in [name] if name is not None else _likely(repository, chosen):
+    for each in [name] if name is not None else default_branches(repository, chosen):
         refs = [f"refs/remotes/{chosen}/{each}"] if chosen else []
         for ref in (*refs, f"refs/heads/{each}"):
-            found: str = repository.git.rev_parse(
-                "--verify", "--quiet", f"{ref}^{{commit}}", with_exceptions=False
-            )
+            found = repository.commit_of(ref)
             if found:
                 return Base(each, chosen if "/remotes/" in ref else None, ref, found)
     raise _no_base(repository, name, chosen)
 
 
-def find_remote(repository: git.Repo, name: str | None) -> str | None:
+def find_remote(repository: Repository, name: str | None) -> str | None:
     """Return the remote that counts; None where there is none.
 
     Raises:
         RequestError: There is none of that name, or there are several and nothing chooses.
     """
-    known = [each.name for each in repository.remotes]
+    known = repository.remotes
     # `gh repo set-default` remembers its answer so.
     chosen = [each for each in known if _setting(repository, f"remote.{each}.gh-resolved")]
     if name is not None:
@@ -183,7 +178,7 @@ def find_remote(repository: git.Repo, name: str | None) -> str | None:
     if chosen:
         return chosen[0]
     if "origin" in known or len(known) < 2:
-        return "origin" if "origin" in known else (known or [None])[0]
+        return "origin" if "origin" in known else (*known, None)[0]
     raise RequestError(
         f"there are {len(known)} remotes, and none is called origin: {', '.join(known)}",
         code="remote_unknown",
@@ -191,56 +186,47 @@ def find_remote(repository: git.Repo, name: str | None) -> str | None:
     )
 
 
-def find_push_remote(repository: git.Repo, branch: str, base: Base) -> str | None:
+def find_push_remote(repository: Repository, branch: str, base: Base) -> str | None:
     """Return the remote that git pushes a branch to; None where there is no remote."""
     for key in (f"branch.{branch}.pushRemote", "remote.pushDefault", f"branch.{branch}.remote"):
         name = _setting(repository, key)
         # A dot is this repository itself.
         if name and name != ".":
             return name
-    known = [each.name for each in repository.remotes]
-    return "origin" if "origin" in known else base.remote or (known or [None])[0]
+    known = repository.remotes
+    return "origin" if "origin" in known else base.remote or (*known, None)[0]
 
 
-def merged_elsewhere(repository: git.Repo, branch: BranchState) -> tuple[str, int]:
+def merged_elsewhere(repository: Repository, branch: BranchState) -> tuple[str, int]:
     """Return another remote's default branch that has commits of a branch, and how many.
 
     A branch of a fork whose base is behind seems to hold what others committed upstream.
     """
     found = ("", 0)
     for remote in repository.remotes:
-        for name in _likely(repository, remote.name) if remote.name != branch.base.remote else ():
-            ref = f"refs/remotes/{remote.name}/{name}"
-            common: str = repository.git.merge_base(ref, branch.head, with_exceptions=False)
+        for name in default_branches(repository, remote) if remote != branch.base.remote else ():
+            common = repository.look("merge-base", f"refs/remotes/{remote}/{name}", branch.head)
             if common:
-                span = f"{branch.base.commit}..{common.strip()}"
-                count = int(repository.git.rev_list("--count", "--no-merges", span, "--"))
-                found = max(found, (f"{remote.name}/{name}", count), key=lambda each: each[1])
+                span = f"{branch.base.commit}..{common}"
+                count = int(repository.look("rev-list", "--count", "--no-merges", span, "--"))
+                found = max(found, (f"{remote}/{name}", count), key=lambda each: each[1])
     return found
 
 
-def _setting(repository: git.Repo, key: str) -> str:
-    found: str = repository.git.config("--get", key, with_exceptions=False)
-    return found.strip()
+def _setting(repository: Repository, key: str) -> str:
+    return repository.look("config", "--get", key)
 
 
-def find_uncommitted(repository: git.Repo) -> Uncommitted:
+def find_uncommitted(repository: Repository) -> Uncommitted:
     """Return the uncommitted files, and git's unfinished work; the index is not refreshed."""
     # Renames would add a second path to a record, which the reader below does not expect.
-    output: bytes = repository.git(c="status.renames=false").status(
-        "--porcelain=v2",
-        "-z",
-        "--untracked-files=all",
-        "--ignore-submodules=none",
-        stdout_as_string=False,
-        strip_newline_in_stdout=False,
-        env={"GIT_OPTIONAL_LOCKS": "0"},
-    )
+    options = ("--porcelain=v2", "-z", "--untracked-files=all", "--ignore-submodules=none")
+    output = repository.read("status", "--no-renames", *options)
     found: dict[str, list[str]] = {}
     for row in output.decode("utf-8", "surrogateescape").split("\0"):
         for kind, path in _status_of(row):
             found.setdefault(kind, []).append(path)
-    folder = Path(repository.git_dir)
+    folder = repository.folder
     begun = tuple(said for name, said in _UNFINISHED.items() if (folder / name).exists())
     return Uncommitted(
         **{kind: tuple(paths) for kind, paths in found.items()},
@@ -268,32 +254,16 @@ def _status_of(row: str) -> list[tuple[str, str]]:
     return found
 
 
-def _commit_of(commit: git.Commit) -> BranchCommit:
-    message = commit.message
-    text = message if isinstance(message, str) else message.decode("utf-8", "replace")
-    author = f"{commit.author.name} <{commit.author.email}>"
-    return BranchCommit(commit.hexsha, author, commit.authored_datetime.isoformat(), text)
-
-
-def _likely(repository: git.Repo, remote: str | None) -> list[str]:
-    head: str = repository.git.symbolic_ref(
-        "--quiet", f"refs/remotes/{remote}/HEAD", with_exceptions=False
-    )
-    # refs/remotes/<remote>/HEAD is set at cloning and may be missing.
-    own = head.removeprefix(f"refs/remotes/{remote}/")
-    return list(dict.fromkeys((own, *_USUAL_BASES))) if own else list(_USUAL_BASES)
-
-
-def _no_base(repository: git.Repo, name: str | None, remote: str | None) -> RequestError:
+def _no_base(repository: Repository, name: str | None, remote: str | None) -> RequestError:
     if name is None:
         return RequestError(
-            f"no branch to go into was found: none of {', '.join(_USUAL_BASES)} is there",
+            f"no branch to go into was found: none of {', '.join(USUAL_BRANCHES)} is there",
             code="base_unknown",
             hint="name it with --base",
         )
-    known = [head.name for head in repository.heads]
-    if remote:
-        known += [ref.remote_head for ref in repository.remote(remote).refs]
+    places = ["refs/heads/"] + ([f"refs/remotes/{remote}/"] if remote else [])
+    rows = repository.look("for-each-ref", "--format=%(refname)", *places).split("\n")
+    known = [row.removeprefix(place) for place in places for row in rows if row.startswith(place)]
     commit = f" of {remote}" if remote else ""
     return RequestError(
         f"there is no branch {name!r}{commit}{nearest(name, known)}",

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, cast
 
 from scaffold.analysis.process import run_text
 from scaffold.errors import ScaffoldError
-from scaffold.vcs.pull_request.signals import listening
+from scaffold.vcs.signals import listening
 
 TIMEOUT_S = 120.0
 _FIELDS = "number,url,isDraft,baseRefName,title,body,headRepositoryOwner"
@@ -68,7 +68,7 @@ def open_request(root: Path, branch: str, fork: Fork) -> Request | None:
     """Return the open pull request of a branch; None where there is none."""
     argv = ["pr", "list", "--head", branch, "--state", "open", "--json", _FIELDS]
     output = _call(root, *argv, *fork.options())
-    try:
+    with _reading("gh pr list", "a list", output):
         rows = cast("list[dict[str, Any]]", json.loads(output or "[]"))
         # gh finds branches by name alone, in every fork.
         if fork.owner:
@@ -83,12 +83,6 @@ def open_request(root: Path, branch: str, fork: Fork) -> Request | None:
             str(row.get("body", "")),
             str(row.get("baseRefName", "")),
         )
-    except (ValueError, KeyError, TypeError, IndexError, AttributeError) as error:
-        raise ScaffoldError(
-            f"gh pr list answered something else than a list: {output[:80]!r}",
-            code="gh_failed",
-            hint="see `gh --version`; a newer one may be needed",
-        ) from error
 
 
 class Wanted(NamedTuple):
@@ -106,12 +100,18 @@ def read_request(root: Path, number: int) -> Wanted:
         ScaffoldError: gh fails, or there is none of that number.
     """
     output = _call(root, "pr", "view", str(number), "--json", "url,baseRefName")
-    try:
+    with _reading("gh pr view", "a pull request", output):
         row = cast("dict[str, Any]", json.loads(output))
         return Wanted(str(row["url"]).partition("/pull/")[0], str(row["baseRefName"]))
-    except (ValueError, KeyError, TypeError) as error:
+
+
+@contextmanager
+def _reading(command: str, wanted: str, output: str) -> Generator[None]:
+    try:
+        yield
+    except (ValueError, KeyError, TypeError, IndexError, AttributeError) as error:
         raise ScaffoldError(
-            f"gh pr view answered something else than a pull request: {output[:80]!r}",
+            f"{command} answered something else than {wanted}: {output[:80]!r}",
             code="gh_failed",
             hint="see `gh --version`; a newer one may be needed",
         ) from error

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 from scaffold.vcs.commit.conventional import Rules, check_message
 from scaffold.vcs.pull_request.branch import (
@@ -13,10 +13,7 @@ from scaffold.vcs.pull_request.branch import (
     find_push_remote,
     merged_elsewhere,
 )
-from scaffold.vcs.repository import is_shallow
-
-if TYPE_CHECKING:
-    import git
+from scaffold.vcs.repository import Repository
 
 State = Literal["ok", "warning", "failed"]
 # How many paths or messages a line names before it counts the rest.
@@ -40,7 +37,11 @@ class Check(NamedTuple):
 
 
 def preflight(
-    repository: git.Repo, branch: BranchState, uncommitted: Uncommitted, rules: Rules, how: Actions
+    repository: Repository,
+    branch: BranchState,
+    uncommitted: Uncommitted,
+    rules: Rules,
+    how: Actions,
 ) -> tuple[Check, ...]:
     """Return all checks of a branch; nothing is asked of the network."""
     return (
@@ -95,12 +96,12 @@ def _uncommitted_files(uncommitted: Uncommitted) -> Iterator[Check]:
         yield Check("submodules", "warning", said, "commit and push them there first")
 
 
-def _base(repository: git.Repo, branch: BranchState) -> Iterator[Check]:
+def _base(repository: Repository, branch: BranchState) -> Iterator[Check]:
     base, ahead = branch.base, len(branch.commits)
     place = base.place
     if branch.merge_base is None:
         how = "name the branch that it came from with --base"
-        if is_shallow(repository):
+        if repository.is_shallow:
             how = f"this clone is shallow: git fetch --unshallow {base.remote or ''}".rstrip()
         yield Check("base", "failed", f"{place} and {branch.name} have no common commit", how)
         return
@@ -117,7 +118,7 @@ def _base(repository: git.Repo, branch: BranchState) -> Iterator[Check]:
         yield Check("base", "warning", f"no remote has {base.name}; the local branch counts")
 
 
-def _foreign(repository: git.Repo, branch: BranchState) -> Iterator[Check]:
+def _foreign(repository: Repository, branch: BranchState) -> Iterator[Check]:
     place, count = merged_elsewhere(repository, branch)
     if count:
         base = (
@@ -140,21 +141,19 @@ def _messages(branch: BranchState, rules: Rules, how: Actions) -> Check:
     return Check("messages", "warning", said, hint)
 
 
-def _remote(repository: git.Repo, branch: BranchState, how: Actions) -> Check:
+def _remote(repository: Repository, branch: BranchState, how: Actions) -> Check:
     if not repository.remotes:
         state: State = "failed" if how.push else "warning"
         return Check("remote", state, "there is no remote", "git remote add origin ADDRESS")
     remote = find_push_remote(repository, branch.name, branch.base)
     ref = f"refs/remotes/{remote}/{branch.name}"
-    known: str = repository.git.rev_parse("--verify", "--quiet", ref, with_exceptions=False)
+    known = repository.commit_of(ref)
     if not known:
         return Check("remote", "ok", f"{remote} has no {branch.name}, as of the last fetch")
     if known == branch.head:
         return Check("remote", "ok", f"{remote}/{branch.name} is the same")
-    counts: str = repository.git.rev_list(
-        "--left-right", "--count", f"{branch.head}...{known}", "--"
-    )
-    ahead, behind = map(int, counts.split())
+    options = ("--left-right", "--count", f"{branch.head}...{known}")
+    ahead, behind = map(int, repository.look("rev-list", *options, "--").split())
     # After a rewrite the remote's old commits are expected to be missing here.
     if behind and not how.rewrite:
         said = f"{remote}/{branch.name} has {behind} commits that are not here, and lacks {ahead}"

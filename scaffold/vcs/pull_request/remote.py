@@ -3,15 +3,10 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from scaffold.errors import ScaffoldError
-from scaffold.vcs.pull_request.git_process import call_git
-from scaffold.vcs.repository import root_of
-
-if TYPE_CHECKING:
-    import git
-
+from scaffold.vcs.repository import Repository
 
 PATIENCE_S = 20.0
 """How long a push may go on once the command is stopped; what it did is taken back then."""
@@ -37,23 +32,23 @@ class Push(NamedTuple):
     hooks: str | None = None
 
     @property
-    def is_forced(self) -> bool:
-        """Whether commits of the remote's branch are replaced."""
-        return bool(self.lost)
+    def place(self) -> str:
+        """The remote's branch as people call it."""
+        return f"{self.remote}/{self.branch}"
 
 
-def remote_commit(repository: git.Repo, remote: str, ref: str) -> str | None:
+def remote_commit(repository: Repository, remote: str, ref: str) -> str | None:
     """Return the commit of a ref of a remote; None where it has no such ref.
 
     Raises:
         ScaffoldError: It cannot be reached.
     """
     # ls-remote matches by the end of a ref, so other refs may come along.
-    rows = call_git(repository, "ls-remote", "--", remote, ref).splitlines()
+    rows = repository.call("ls-remote", "--", remote, ref).splitlines()
     return next((row.split("\t")[0] for row in rows if row.split("\t")[1] == ref), None)
 
 
-def fetch_branch(repository: git.Repo, remote: str, branch: str) -> str:
+def fetch_branch(repository: Repository, remote: str, branch: str) -> str:
     """Fetch a branch's commits and return the newest; no ref is moved.
 
     Raises:
@@ -62,7 +57,7 @@ def fetch_branch(repository: git.Repo, remote: str, branch: str) -> str:
     return fetch_commit(repository, remote, f"refs/heads/{branch}")
 
 
-def fetch_commit(repository: git.Repo, remote: str, ref: str) -> str:
+def fetch_commit(repository: Repository, remote: str, ref: str) -> str:
     """Fetch the commits of a ref of a remote, or of an address, and return the newest.
 
     Raises:
@@ -75,15 +70,14 @@ def fetch_commit(repository: git.Repo, remote: str, ref: str) -> str:
             code="base_unknown",
             hint="name another one with --base",
         )
-    call_git(
-        # Each option takes away a side effect; an empty --refmap keeps tracking refs.
-        repository, "fetch", "--no-tags", "--no-write-fetch-head", "--no-recurse-submodules",
-        "--no-auto-maintenance", "--no-prune", "--refmap=", "--", remote, ref,
-    )  # fmt: skip
+    # Each option takes away a side effect; an empty --refmap keeps tracking refs.
+    options = ("--no-tags", "--no-write-fetch-head", "--no-recurse-submodules", "--no-prune")
+    options += ("--no-auto-maintenance", "--refmap=")
+    repository.call("fetch", *options, "--", remote, ref)
     return found
 
 
-def plan_push(repository: git.Repo, remote: str, branch: str, new: str, seen: str | None) -> Push:
+def plan_push(repository: Repository, remote: str, branch: str, new: str, seen: str | None) -> Push:
     """Return what a push would do to the remote's branch as it is now.
 
     Args:
@@ -106,11 +100,11 @@ def plan_push(repository: git.Repo, remote: str, branch: str, new: str, seen: st
     # Nothing is lost where there is no branch, or where it has the commit already.
     if old is None or old == new:
         return Push(remote, branch, old, new, ())
-    lost = call_git(repository, "log", "--format=%h %s", f"{new}..{old}", "--").splitlines()
+    lost = repository.call("log", "--format=%h %s", f"{new}..{old}", "--").splitlines()
     return Push(remote, branch, old, new, tuple(lost))
 
 
-def push(repository: git.Repo, work: Push) -> None:
+def push(repository: Repository, work: Push) -> None:
     """Push; the remote takes it only while its branch is what was planned with.
 
     Raises:
@@ -119,7 +113,7 @@ def push(repository: git.Repo, work: Push) -> None:
     _push(repository, work, work.old, work.new, work.hooks)
 
 
-def take_back(repository: git.Repo, work: Push) -> bool:
+def take_back(repository: Repository, work: Push) -> bool:
     """Reset the remote's branch to its commit before a push; return whether that worked."""
     try:
         # A hook that refuses must not keep a push from being taken back.
@@ -129,16 +123,19 @@ def take_back(repository: git.Repo, work: Push) -> bool:
     return True
 
 
-def hooks_folder(repository: git.Repo) -> str:
+def hooks_folder(repository: Repository) -> str:
     """Return where git looks for the hooks of a repository."""
     # Not by asking git, whose every call here is given a folder without hooks.
-    own = str(repository.config_reader().get_value("core", "hooksPath", ""))
-    root = root_of(repository)
-    return str(root / Path(own).expanduser()) if own else str(Path(repository.common_dir) / "hooks")
+    rows = repository.look("config", "--show-scope", "--get-all", "core.hooksPath").split("\n")
+    pairs = (row.partition("\t") for row in rows)
+    own = [path for scope, _, path in pairs if path and scope != "command"]
+    if own:
+        return str(repository.root / Path(own[-1]).expanduser())
+    return str(repository.common / "hooks")
 
 
 def _push(
-    repository: git.Repo, work: Push, expected: str | None, new: str, hooks: str | None
+    repository: Repository, work: Push, expected: str | None, new: str, hooks: str | None
 ) -> None:
     ref = f"refs/heads/{work.branch}"
     # An empty expectation means that the ref must not exist yet.
@@ -147,4 +144,4 @@ def _push(
     argv = ["push", "--porcelain", "--no-follow-tags", "--recurse-submodules=check"]
     argv += ["--verify" if hooks else "--no-verify", lease, "--", work.remote, f"{new}:{ref}"]
     settings = [f"core.hooksPath={hooks}"] if hooks else []
-    call_git(repository, *argv, patience_s=PATIENCE_S, settings=settings)
+    repository.call(*argv, patience_s=PATIENCE_S, settings=settings)

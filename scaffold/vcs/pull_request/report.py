@@ -7,7 +7,7 @@ from typing import Any
 
 from scaffold.errors import ScaffoldError
 from scaffold.report import Report
-from scaffold.vcs.commit.command import key_changes_json, unread_warning
+from scaffold.vcs.commit.command import unread_warning
 from scaffold.vcs.pull_request.body import Material, all_references, breaking_lines
 from scaffold.vcs.pull_request.branch import BranchState
 from scaffold.vcs.pull_request.preflight import Check
@@ -116,7 +116,7 @@ def _extra(outcome: Outcome) -> dict[str, Any]:
         "body": outcome.body,
         "message": outcome.message,
         "template": outcome.template.path,
-        "key_changes": key_changes_json(material.key),
+        "key_changes": material.key.to_json(),
         "breaking": breaking_lines(material),
         "references": list(all_references(material)),
         "rewritten": outcome.rewritten,

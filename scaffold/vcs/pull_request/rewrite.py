@@ -6,16 +6,12 @@ import os
 import tempfile
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from scaffold.errors import ScaffoldError
 from scaffold.vcs.pull_request.file_copies import FileCopies
-from scaffold.vcs.pull_request.git_process import ask_git, call_git, failure
-from scaffold.vcs.pull_request.signals import undisturbed
-from scaffold.vcs.repository import root_of
-
-if TYPE_CHECKING:
-    import git
+from scaffold.vcs.repository import Repository, failure
+from scaffold.vcs.signals import undisturbed
 
 MAX_NAMED = 5
 
@@ -44,7 +40,7 @@ class TreeMove:
 
     def __init__(
         self,
-        repository: git.Repo,
+        repository: Repository,
         branch: str,
         old: str,
         new: str,
@@ -52,11 +48,11 @@ class TreeMove:
     ) -> None:
         self._repository = repository
         self._branch = branch
-        self._root = root_of(repository)
+        self._root = repository.root
         self._old, self._new = old, new
         self._paths = self._changed(env)
         self._going = {path for status, path in self._paths if status in "DT"}
-        self._index = Path(repository.git_dir) / "index"
+        self._index = repository.folder / "index"
         self._lock = self._index.with_name("index.lock")
         self.is_done = False
         self._confirm_free()
@@ -88,11 +84,11 @@ class TreeMove:
 
     def _move(self, refs: list[RefMove]) -> None:
         # Git compares times, which differ in a copied tree and where a file has a second link.
-        ask_git(self._repository, "update-index", "-q", "--refresh")
+        self._repository.ask("update-index", "-q", "--refresh")
         move = ["read-tree", "-m", "-u", "--no-recurse-submodules"]
         # A dry run first: a refusal then finds every file untouched.
-        call_git(self._repository, *move, "-n", self._old, self._new)
-        call_git(self._repository, *move, self._old, self._new)
+        self._repository.call(*move, "-n", self._old, self._new)
+        self._repository.call(*move, self._old, self._new)
         # Whether refs have moved must be known, so no signal ends this call.
         with undisturbed():
             move_refs(self._repository, refs)
@@ -107,8 +103,8 @@ class TreeMove:
             )
 
     def _confirm_branch(self) -> None:
-        answer = ask_git(self._repository, "symbolic-ref", "--quiet", "HEAD")
-        now = call_git(self._repository, "rev-parse", "--verify", "HEAD").strip()
+        answer = self._repository.ask("symbolic-ref", "--quiet", "HEAD")
+        now = self._repository.call("rev-parse", "--verify", "HEAD").strip()
         if answer.output.strip() != f"refs/heads/{self._branch}" or now != self._old:
             raise ScaffoldError(
                 f"{self._branch} at {self._old[:9]} is no longer what is checked out",
@@ -117,8 +113,7 @@ class TreeMove:
             )
 
     def _changed(self, env: dict[str, str] | None) -> list[tuple[str, str]]:
-        output = call_git(
-            self._repository, "diff-tree", "-r", "-z", "--no-renames", "--name-status",
+        output = self._repository.call("diff-tree", "-r", "-z", "--no-renames", "--name-status",
             self._old, self._new, env=env,
         )  # fmt: skip
         # With -z, status and path are fields of their own in turn.
@@ -134,7 +129,7 @@ class TreeMove:
                 code="file_exists",
                 hint="move them away; nothing was changed",
             )
-        flags = call_git(self._repository, "ls-files", "-v", "-z", "--full-name", ":/")
+        flags = self._repository.call("ls-files", "-v", "-z", "--full-name", ":/")
         # A small letter means --assume-unchanged, S --skip-worktree and sparse checkouts.
         hidden = {
             row[2:] for row in flags.split("\0") if row and (row[0].islower() or row[0] == "S")
@@ -206,7 +201,7 @@ class TreeMove:
         part.replace(self._index)
 
 
-def move_refs(repository: git.Repo, refs: list[RefMove]) -> None:
+def move_refs(repository: Repository, refs: list[RefMove]) -> None:
     """Move refs in one transaction: all of them, or none.
 
     Raises:
@@ -218,7 +213,7 @@ def move_refs(repository: git.Repo, refs: list[RefMove]) -> None:
     # `prepare` locks all refs and checks their old values before any of them moves.
     text = "\n".join([*lines, "prepare", "commit", ""])
     argv = ["update-ref", "-m", "scaffold pr", "--stdin"]
-    answer = ask_git(repository, *argv, given=text, is_apart=True)
+    answer = repository.ask(*argv, given=text, is_apart=True)
     if answer.status:
         raise failure("update-ref", answer)
 

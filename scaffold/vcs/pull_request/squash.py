@@ -6,15 +6,14 @@ import re
 import tempfile
 from collections.abc import Generator
 from contextlib import contextmanager
-from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from scaffold.errors import ScaffoldError
 from scaffold.vcs.pull_request.branch import Base, BranchState
-from scaffold.vcs.pull_request.git_process import ask_git, call_git, failure
+from scaffold.vcs.repository import Repository, failure
 
-if TYPE_CHECKING:
-    import git
+MIN_VERSION = (2, 38)
+"""The first git that merges trees without a work tree: `git merge-tree --write-tree`."""
 
 MAX_HUNK_LINES = 40
 # A path in conflict as `git merge-tree` lists it; stages 1 to 3 are base, ours and theirs.
@@ -55,16 +54,31 @@ class ConflictError(ScaffoldError):
         self.conflicts = conflicts
 
 
+def confirm_version(repository: Repository) -> None:
+    """Check that git can merge trees without a work tree.
+
+    Raises:
+        ScaffoldError: It is too old.
+    """
+    said = repository.look("version").split()[2]
+    if tuple(map(int, re.findall(r"\d+", said)[:2])) < MIN_VERSION:
+        raise ScaffoldError(
+            f"git {said} cannot merge without touching the work tree",
+            code="git_old",
+            hint=f"install git {'.'.join(map(str, MIN_VERSION))} or newer, or leave out --rewrite",
+        )
+
+
 @contextmanager
-def scratch_store(repository: git.Repo) -> Generator[dict[str, str]]:
+def scratch_store(repository: Repository) -> Generator[dict[str, str]]:
     """Yield an environment in which git reads the repository's objects and writes elsewhere."""
-    own = Path(repository.common_dir) / "objects"
+    own = (repository.common / "objects").resolve()
     with tempfile.TemporaryDirectory(prefix="scaffold-pr-") as store:
         yield {"GIT_OBJECT_DIRECTORY": store, "GIT_ALTERNATE_OBJECT_DIRECTORIES": str(own)}
 
 
 def squashed_tree(
-    repository: git.Repo, branch: BranchState, base: Base, env: dict[str, str] | None = None
+    repository: Repository, branch: BranchState, base: Base, env: dict[str, str] | None = None
 ) -> str:
     """Return the tree that the base has once the branch is merged into it.
 
@@ -80,7 +94,7 @@ def squashed_tree(
     """
     # merge-tree works on objects alone: neither index nor files are touched.
     argv = ["merge-tree", "--write-tree", "-z", "--messages", base.commit, branch.head]
-    answer = ask_git(repository, *argv, env=env)
+    answer = repository.ask(*argv, env=env)
     tree, _, rest = answer.output.partition("\0")
     if answer.status == 0:
         return tree
@@ -91,7 +105,7 @@ def squashed_tree(
 
 
 def _conflicts(
-    repository: git.Repo,
+    repository: Repository,
     branch: BranchState,
     base: Base,
     tree: str,
@@ -132,23 +146,19 @@ def _whys(messages: str) -> dict[str, str]:
     return found
 
 
-def _commits(repository: git.Repo, span: str, path: str) -> tuple[str, ...]:
-    output = call_git(repository, "log", "--format=%h %s", span, "--", f":(top,literal){path}")
+def _commits(repository: Repository, span: str, path: str) -> tuple[str, ...]:
+    output = repository.call("log", "--format=%h %s", span, "--", f":(top,literal){path}")
     return tuple(output.splitlines())
 
 
 def _hunks(
-    repository: git.Repo, tree: str, path: str, env: dict[str, str] | None
+    repository: Repository, tree: str, path: str, env: dict[str, str] | None
 ) -> tuple[str, ...]:
-    found = call_git(repository, "ls-tree", "-z", tree, "--", f":(top,literal){path}", env=env)
-    if not found.strip("\0"):
+    # A link has a path for its content, and a submodule none: neither has such marks.
+    answer = repository.ask("cat-file", "blob", f"{tree}:{path}", env=env)
+    if answer.status or "\0" in answer.output:
         return ()
-    mode, kind, name = found.partition("\t")[0].split(" ")
-    # The content of a link is the path that it leads to.
-    if kind != "blob" or not mode.startswith("100"):
-        return ()
-    text = call_git(repository, "cat-file", "blob", name, env=env)
-    return tuple(_cut(match[0]) for match in _HUNK.finditer(text)) if "\0" not in text else ()
+    return tuple(_cut(match[0]) for match in _HUNK.finditer(answer.output))
 
 
 def _cut(hunk: str) -> str:
@@ -161,21 +171,17 @@ def _cut(hunk: str) -> str:
 
 
 def write_commit(
-    repository: git.Repo, branch: BranchState, base: Base, tree: str, message: str
+    repository: Repository, branch: BranchState, base: Base, tree: str, message: str
 ) -> str:
     """Write the one commit, with author and date of the branch's first, and return it."""
-    first = repository.commit(branch.commits[0].name)
-    author = {
-        "GIT_AUTHOR_NAME": str(first.author.name),
-        "GIT_AUTHOR_EMAIL": str(first.author.email),
-        "GIT_AUTHOR_DATE": first.authored_datetime.isoformat(),
-    }
+    first = branch.commits[0]
+    name, _, email = first.author.rpartition(" ")
+    author = {"GIT_AUTHOR_NAME": name, "GIT_AUTHOR_EMAIL": email.strip("<>")}
+    author |= {"GIT_AUTHOR_DATE": first.date}
     argv = [tree, "-p", base.commit, "-F", "-"]
     # Unlike `git commit`, commit-tree does not look at this setting itself.
-    key = ("--type=bool", "--get", "commit.gpgSign")
-    signs: str = repository.git.config(*key, with_exceptions=False)
-    if signs.strip() == "true":
+    if repository.look("config", "--type=bool", "--get", "commit.gpgSign") == "true":
         argv.insert(0, "-S")
     # commit-tree stores the message as it is, without the clean-up of `git commit`.
     given = message.rstrip("\n") + "\n"
-    return call_git(repository, "commit-tree", *argv, env=author, given=given).strip()
+    return repository.call("commit-tree", *argv, env=author, given=given).strip()

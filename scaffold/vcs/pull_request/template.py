@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -77,6 +77,10 @@ _GAP = re.compile(
     r"#\s*(?:\([^)]*\)|<[^>]*>|\[[^\]]*\]|\{[^}]*\}|_+|x+|n+|issue\w*|number|\.\.\.)?\s*[.]?",
     re.I,
 )
+_QUOTE = re.compile(r" {0,3}>")
+_ALERT = re.compile(r" {0,3}>\s*\[!\w+\]")
+# "Delete all quotes before creating the pull request."
+_NO_QUOTES = re.compile(r"\b(?:delete|remove)\b[^.!]*\bquotes?\b", re.I)
 _BREAKING_WORD = re.compile(r"breaking", re.I)
 _KIND = re.compile(r"\b(type|kind)\b", re.I)
 
@@ -155,7 +159,9 @@ def fill_template(
 ) -> str:
     """Return a template with what is known below its headings, its own lines kept.
 
-    A line such as ``Fixes #(issue)`` names the issue of the branch, or goes.
+    A line such as ``Fixes #(issue)`` names the issue of the branch, or goes. A quote that stands
+    first below a heading says what to write there, and goes where that is written; below other
+    headings it is for the author still. All go where the template says so.
 
     Args:
         text: The template.
@@ -171,9 +177,12 @@ def fill_template(
     if references and filled != text:
         left.pop("references", None)  # they stand where the template wants them
     rows: list[str] = []
+    is_bare = _NO_QUOTES.search(text) is not None
     # The first heading that asks for a part gets it; a second one stays the author's.
     for title, lines in blocks:
         asks = _asked(title, left)
+        if asks is not None or is_bare:
+            lines = _without_quotes(lines, is_all=is_bare)
         rows += _ticked(title, lines, type_, is_breaking=is_breaking)
         if asks is not None:
             # Blank lines below a heading would pile up with those around the part.
@@ -193,27 +202,44 @@ def fill_template(
 
 def _without_gaps(text: str, references: Sequence[str]) -> str:
     rows: list[str] = []
-    is_comment = False
-    for line in text.split("\n"):
-        is_comment = is_comment or "<!--" in line
-        gap = None if is_comment else _GAP.fullmatch(line)
+    for line, is_hidden in _lines(text):
+        gap = None if is_hidden or "<!--" in line else _GAP.fullmatch(line)
         rows += [line] if gap is None else [f"{gap['lead']}{each}" for each in references]
-        # A comment that closes and opens again on one line is open at its end.
-        is_comment = is_comment and line.rfind("-->") <= line.rfind("<!--")
     return "\n".join(rows)
+
+
+def _without_quotes(lines: Sequence[str], *, is_all: bool) -> list[str]:
+    """Drop the quote that stands first below a heading, or all; ``> [!NOTE]`` is for readers."""
+    rows: list[str] = []
+    is_quote = is_dropped = False
+    for line, is_hidden in _lines("\n".join(lines)):
+        was_quote, is_quote = is_quote, not is_hidden and _QUOTE.match(line) is not None
+        if is_quote and not was_quote:
+            is_first = not any(row.strip() for row in rows[1:])
+            is_dropped = (is_all or is_first) and _ALERT.match(line) is None
+        # The blank line behind a quote goes with it.
+        is_behind = was_quote and not line.strip()
+        rows += [] if is_dropped and (is_quote or is_behind) else [line]
+    return rows
+
+
+def _lines(text: str) -> Iterator[tuple[str, bool]]:
+    """Yield each line, and whether it is code or part of a comment that began above it."""
+    is_code = is_comment = False
+    for line in text.split("\n"):
+        is_code ^= FENCE.match(line) is not None
+        yield line, is_code or is_comment
+        # A comment that closes and opens again on one line is open at its end.
+        is_comment = (is_comment or "<!--" in line) and line.rfind("-->") <= line.rfind("<!--")
 
 
 def _blocks(text: str) -> list[tuple[str, list[str]]]:
     """Split at headings: the title ("" before the first) and the lines, with the heading's own."""
     blocks: list[tuple[str, list[str]]] = [("", [])]
-    is_code, is_comment = False, False
-    for line in text.rstrip("\n").split("\n"):
-        is_code ^= FENCE.match(line) is not None
-        match = None if is_code or is_comment else _HEADING.fullmatch(line)
+    for line, is_hidden in _lines(text.rstrip("\n")):
+        match = None if is_hidden else _HEADING.fullmatch(line)
         if match is not None:
             blocks.append((match["title"], []))
-        # A comment that closes and opens again on one line is open at its end.
-        is_comment = (is_comment or "<!--" in line) and line.rfind("-->") <= line.rfind("<!--")
         blocks[-1][1].append(line)
     return blocks if blocks[0][1] else blocks[1:]
 

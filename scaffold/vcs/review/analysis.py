@@ -6,14 +6,17 @@ import os
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from scaffold.analysis.files.files import Files
+from scaffold.analysis.project.pytest_names import PytestNames
+from scaffold.analysis.project.test_marks import marks_of, selected
 from scaffold.analysis.python.index import PythonIndex
 from scaffold.findings import Finding
+from scaffold.vcs.definitions import SymbolChange, with_moves
 from scaffold.vcs.dependencies import DependencyChange, dependency_changes
 from scaffold.vcs.review.changed_defaults import ChangedDefault, changed_defaults
 from scaffold.vcs.review.changed_file import ChangedFile, read_changed_files
-from scaffold.vcs.review.definition_changes import SymbolChange, symbol_changes
 from scaffold.vcs.review.diagnostics import new_diagnostics
 from scaffold.vcs.review.domains import (
     SEVERITIES,
@@ -27,10 +30,10 @@ from scaffold.vcs.review.domains import (
 )
 from scaffold.vcs.review.findings import broken_calls, broken_syntax, lost_modules, lost_names
 from scaffold.vcs.review.revisions import Comparison
-from scaffold.vcs.review.roles import SOURCE, role_of
 from scaffold.vcs.review.settings import Settings
 from scaffold.vcs.review.uses import Use, Uses
 from scaffold.vcs.review.watched_definitions import Key, watched_definitions
+from scaffold.vcs.roles import SOURCE, role_of
 from scaffold.vcs.symbols import why_unread
 
 _SOUGHT = (SOURCE, "manifest", "config", "ci", "other", "guidance")
@@ -56,6 +59,22 @@ class Reading:
     why: str
 
 
+class Deselected(NamedTuple):
+    """A test file of which the markers that ``addopts`` names leave tests out.
+
+    Args:
+        path: The file.
+        runs: How many of its tests pytest runs where it is asked for nothing else.
+        tests: How many tests it has.
+        markers: The expression of ``addopts``.
+    """
+
+    path: str
+    runs: int
+    tests: int
+    markers: str
+
+
 @dataclass(frozen=True)
 class Analysis:
     """The whole analysis that a review begins with.
@@ -68,6 +87,7 @@ class Analysis:
         dependencies: What happened to dependencies.
         uses: Who uses the definitions that changed.
         tests: The test files that use each definition that changed, by the definition.
+        deselected: The tests near to the change that pytest leaves out unasked.
         findings: What is certainly broken.
         defaults: Defaults that changed.
         readings: The readings that the change wants, the gravest first.
@@ -81,6 +101,7 @@ class Analysis:
     dependencies: tuple[DependencyChange, ...]
     uses: tuple[Use, ...]
     tests: dict[Key, tuple[str, ...]]
+    deselected: tuple[Deselected, ...]
     findings: tuple[Finding, ...]
     defaults: tuple[ChangedDefault, ...]
     readings: tuple[Reading, ...]
@@ -116,14 +137,15 @@ def analyse(comparison: Comparison, settings: Settings, *, quick: bool = False) 
         quick: Whether pyright and ruff are left out.
     """
     files = read_changed_files(comparison, settings.roles)
-    symbols = symbol_changes(files)
+    symbols = with_moves([each for file in files for each in file.symbol_changes()])
     dependencies = tuple(
         change
         for each in files
         for change in dependency_changes(each.path, each.old_text, each.new_text)
     )
     users = Uses(comparison.new)
-    is_test = _test_teller(comparison.new, settings)
+    roles = ((path, role_of(path, None, settings.roles)) for path in comparison.new.paths)
+    is_test = {path for path, role in roles if role == "test"}.__contains__
     sought = [each for each in symbols if each.role in _SOUGHT]
     wanted = watched_definitions([each for each in sought if each.how != "added"])
     # `lost` are places that still name what is gone.
@@ -155,6 +177,14 @@ def analyse(comparison: Comparison, settings: Settings, *, quick: bool = False) 
         )
         for file in files
     }
+    tests = _tests(sought, uses, is_test)
+    unread = [
+        f"the definitions of {each.path}: {why_unread(each.path)}"
+        for each in files
+        if each.is_unread_source and not each.change.is_submodule
+    ]
+    readings = tuple(_readings(comparison, domains, settings, is_test))
+    near_tests = {path for rows in (*tests.values(), *(e.tests for e in readings)) for path in rows}
     return Analysis(
         comparison,
         files,
@@ -162,11 +192,12 @@ def analyse(comparison: Comparison, settings: Settings, *, quick: bool = False) 
         symbols,
         dependencies,
         tuple(uses),
-        _tests(sought, uses, is_test),
+        tests,
+        tuple(_deselected(comparison.new, sorted(near_tests))),
         tuple(sorted(own, key=lambda each: (each.path, each.line, each.rule, each.claim))),
         changed_defaults(files, uses, users.index),
-        tuple(_readings(comparison, domains, settings, is_test)),
-        tuple(dict.fromkeys([*users.notes, *notes, *_unread(files)])),
+        readings,
+        tuple(dict.fromkeys([*users.notes, *notes, *unread])),
     )
 
 
@@ -180,11 +211,6 @@ def _importers(files: Sequence[ChangedFile], new: Files) -> Iterator[str]:
             yield path
 
 
-def _test_teller(files: Files, settings: Settings) -> Callable[[str], bool]:
-    known = {path: role_of(path, None, settings.roles) == "test" for path in files.paths}
-    return lambda path: known.get(path, False)
-
-
 def _tests(
     symbols: Sequence[SymbolChange], uses: Sequence[Use], is_test: Callable[[str], bool]
 ) -> dict[Key, tuple[str, ...]]:
@@ -194,6 +220,16 @@ def _tests(
         if use.how != "import" and is_test(use.path):
             found.setdefault(use.key, set()).add(use.path)
     return {key: tuple(sorted(paths)) for key, paths in found.items()}
+
+
+def _deselected(files: Files, paths: Sequence[str]) -> Iterator[Deselected]:
+    """Yield the test files that a plain run of pytest does not run, or not whole."""
+    markers = PytestNames(files).default_markers
+    for path in paths if markers else ():
+        marks = marks_of(files.text(path) or "")
+        runs = len(selected(marks, markers))
+        if runs < len(marks):
+            yield Deselected(path, runs, len(marks), markers)
 
 
 def _readings(
@@ -212,9 +248,3 @@ def _readings(
         expert = expert_for(domain, agents, settings.agents or {})
         agent, why = expert or (None, "the repository has no subagent for it")
         yield Reading(domain, paths, tests_of(domain, paths, all_tests), agent, why)
-
-
-def _unread(files: Sequence[ChangedFile]) -> Iterator[str]:
-    for each in files:
-        if each.is_unread_source and not each.change.is_submodule:
-            yield f"the definitions of {each.path}: {why_unread(each.path)}"

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import ast
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from textwrap import dedent
 from typing import Literal, NamedTuple
 
+from scaffold.syntax import parse
 from scaffold.vcs.changes import FileChange
-from scaffold.vcs.review.languages import language_of
+from scaffold.vcs.definitions import SymbolChange, compare_symbols
 from scaffold.vcs.review.revisions import Comparison
-from scaffold.vcs.review.roles import Role, role_of
+from scaffold.vcs.roles import Role, is_program, role_of
 from scaffold.vcs.symbols import Symbol, read_symbols, symbol_at
 
 Side = Literal["old", "new"]
@@ -58,10 +61,6 @@ class ChangedFile:
             if lines:
                 yield Block(side, hunk.old_start if side == "old" else hunk.new_start, lines)
 
-    def symbols(self, side: Side) -> tuple[Symbol, ...] | None:
-        """Return the definitions of one side; None where they are not read."""
-        return self.old_symbols if side == "old" else self.new_symbols
-
     @cached_property
     def old_symbols(self) -> tuple[Symbol, ...] | None:
         """The definitions before; none of a new file, None where they are not read."""
@@ -77,11 +76,33 @@ class ChangedFile:
         """Whether it is a program whose definitions are not known on one side."""
         unread = self.old_symbols is None or self.new_symbols is None
         # A page or a picture has no definitions to read.
-        return unread and language_of(self.path) is not None
+        return unread and is_program(self.path)
 
-    def symbol_around(self, side: Side, number: int) -> Symbol | None:
-        """Return the innermost definition around a line."""
-        return symbol_at(self.symbols(side) or (), number)
+    def symbol_changes(self) -> Iterator[SymbolChange]:
+        """Yield what became of its definitions; nothing where one side is not read."""
+        old, new = self.old_symbols, self.new_symbols
+        if old is None or new is None:
+            return
+        touched = set(self._touched())
+        for each in compare_symbols(self.path, self.path_on("old"), old, new, self.role):
+            if each.how != "body" or (each.name in touched and self._does_otherwise(each)):
+                yield each
+
+    def _touched(self) -> Iterator[str]:
+        """Yield the innermost definitions of the lines of code that changed, on both sides."""
+        for side in ("old", "new"):
+            symbols = self.old_symbols if side == "old" else self.new_symbols
+            for block in self.blocks(side):
+                for number, line in enumerate(block.lines, block.start):
+                    symbol = symbol_at(symbols or (), number) if line.strip() else None
+                    if symbol is not None:
+                        yield symbol.name
+
+    def _does_otherwise(self, change: SymbolChange) -> bool:
+        """Return whether more changed than docstrings, on which no caller and no test depends."""
+        sides = ((self.old_text, change.old), (self.new_text, change.new))
+        old, new = (_code(text or "", symbol) for text, symbol in sides if symbol is not None)
+        return old != new
 
     def _read(self, side: Side, text: str | None) -> tuple[Symbol, ...] | None:
         if text is None:
@@ -91,6 +112,20 @@ class ChangedFile:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # invalid escapes in other people's strings
             return read_symbols(self.path_on(side), text)
+
+
+def _code(text: str, symbol: Symbol) -> str:
+    """Return a definition without its docstrings; as it is where a text in it is in the way."""
+    source = dedent("\n".join(text.split("\n")[symbol.start - 1 : symbol.end]))
+    try:
+        tree = parse(source)
+    except SyntaxError:
+        return source
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
+            # A string that is a statement is for readers, wherever it is.
+            node.value.value = None
+    return ast.dump(tree)
 
 
 def read_changed_files(comparison: Comparison, roles: tuple[Role, ...]) -> tuple[ChangedFile, ...]:

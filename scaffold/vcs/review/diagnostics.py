@@ -95,7 +95,12 @@ def new_diagnostics(
     renamed = {each.path_on("old"): each.path_on("new") for each in own if each.change.new_path}
     paths = [each.path for each in own if each.change.new_path]
     extra = [each for each in beside if each.endswith(".py") and each not in paths]
-    added = {each.path: _added_lines(each) for each in own}
+    added = {
+        each.path: {
+            block.start + at for block in each.blocks("new") for at in range(len(block.lines))
+        }
+        for each in own
+    }
     notes: list[str] = []
     if len(extra) > MOST_FILES:
         notes.append(f"pyright: {len(extra) - MOST_FILES} files that name what changed")
@@ -124,7 +129,10 @@ def new_diagnostics(
             fresh = _fresh(was, reports[1])
             if name == "pyright" and not _own_pyright(sides[1]):
                 fresh = (each for each in fresh if _is_certain(each, added.get(each.path, set())))
-            findings += [_finding(name, each) for each in fresh]
+            for each in fresh:
+                evidence = f"{name} reports {each.rule} of this line, and not of the old state"
+                message = each.message
+                findings.append(Finding(each.path, each.line, 1, name, message, message, evidence))
     return findings, notes
 
 
@@ -147,11 +155,6 @@ def _fresh(old: Sequence[Diagnostic], new: Sequence[Diagnostic]) -> Iterator[Dia
             yield each
 
 
-def _added_lines(file: ChangedFile) -> set[int]:
-    blocks = file.blocks("new")
-    return {block.start + offset for block in blocks for offset in range(len(block.lines))}
-
-
 def _is_certain(row: Diagnostic, added: set[int]) -> bool:
     """Return whether a report of pyright holds in code that was not written for it."""
     if row.line not in added:
@@ -159,11 +162,6 @@ def _is_certain(row: Diagnostic, added: set[int]) -> bool:
     match = _OF_MODULE.search(row.message)
     is_missing = match is not None and (match["module"] or "os") in sys.stdlib_module_names
     return row.rule in CERTAIN_WHEN_NEW or is_missing
-
-
-def _finding(checker: str, row: Diagnostic) -> Finding:
-    evidence = f"{checker} reports {row.rule} of this line, and not of the old state"
-    return Finding(row.path, row.line, 1, checker, row.message, row.message, evidence)
 
 
 def _program(name: str) -> str | None:

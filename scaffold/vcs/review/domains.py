@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Literal, NamedTuple, cast
 
 from scaffold.analysis.files.files import Files
+from scaffold.analysis.files.front_matter import read_front_matter
 
 Severity = Literal["HIGH", "MEDIUM", "LOW", "unknown"]
 SEVERITIES: tuple[Severity, ...] = ("HIGH", "MEDIUM", "unknown", "LOW")
@@ -20,7 +21,6 @@ TABLE = Path(__file__).with_name("domains.toml")
 _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[^\W\d_]+|\d+")
 # `.claude/agents/review/tests.md`; the folders of the other tools are named alike.
 _AGENT = re.compile(r"(?:^|/)\.(?:agents|claude|codex|opencode)/agents?/(?:[^/]+/)*([^/]+)\.md$")
-_FIELD = re.compile(r"^(name|description):[ \t]*(.+)$", re.MULTILINE)
 
 
 class Domain(NamedTuple):
@@ -147,10 +147,9 @@ def read_agents(files: Files) -> tuple[Agent, ...]:
         text = files.text(path) if match else None
         if match is None or text is None:
             continue
-        head = text.split("---", 2)[1] if text.startswith("---") else ""
-        fields = {key: value.strip().strip("\"'") for key, value in _FIELD.findall(head)}
-        name = fields.get("name", match[1])
-        found.setdefault(name, Agent(name, fields.get("description", ""), path))
+        fields = read_front_matter(text).fields
+        name = str(fields.get("name") or match[1])
+        found.setdefault(name, Agent(name, str(fields.get("description", "")), path))
     return tuple(found.values())
 
 

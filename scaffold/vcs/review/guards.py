@@ -6,11 +6,10 @@ import ast
 from collections.abc import Iterator, Sequence
 from functools import cached_property
 
+from scaffold.analysis.python.guards import Guard, guard_of_call, guard_of_try
 from scaffold.analysis.python.statements import dotted_name
 
-_ANY = frozenset({"Exception", "BaseException"})
-_LACKS = frozenset({"ImportError", "ModuleNotFoundError", "AttributeError"}) | _ANY
-_MISFITS = frozenset({"TypeError"})
+_LACKS = ("ModuleNotFoundError", "AttributeError")
 _RAISERS = ("raises", "assertRaises", "assertRaisesRegex", "suppress")
 _REPLACERS = ("patch", "setattr", "delattr")
 
@@ -29,11 +28,16 @@ class Guards:
 
     def expects_lack(self, line: int, word: str) -> bool:
         """Return whether a line expects that a name is not there."""
-        return _is_in(line, self._lacks) or _is_in(line, self._asked.get(word, ()))
+        guards = [guard for guard, span in self._guarded if _is_in(line, [span])]
+        is_caught = any(each.covers(kind, word) for each in guards for kind in _LACKS)
+        return is_caught or _is_in(line, self._asked.get(word, ()))
 
     def expects_misfit(self, line: int, word: str) -> bool:
         """Return whether a call may fail there by intent, or calls what the source put there."""
-        return word in self._replaced or _is_in(line, self._misfits)
+        guards = (guard for guard, span in self._guarded if _is_in(line, [span]))
+        # Whoever catches any error does not ask for this one.
+        is_caught = any(each.is_either or "TypeError" in each.catches for each in guards)
+        return word in self._replaced or is_caught
 
     def is_looked_up(self, text: ast.Constant) -> bool:
         """Return whether a text is surely looked up as a name, which then has to be there."""
@@ -45,28 +49,22 @@ class Guards:
         return [(each, _last(each.func)) for each in calls]
 
     @cached_property
-    def _lacks(self) -> list[Lines]:
-        return list(self._expecting(_LACKS, is_broad=True))
-
-    @cached_property
-    def _misfits(self) -> list[Lines]:
-        return list(self._expecting(_MISFITS, is_broad=False))
-
-    def _expecting(self, errors: frozenset[str], *, is_broad: bool) -> Iterator[Lines]:
-        """Yield the lines that expect an error; broad is to take a bare ``except`` for that."""
+    def _guarded(self) -> list[tuple[Guard, Lines]]:
+        """What is caught, with the lines in which it is."""
+        found: list[tuple[Guard, Lines]] = []
         for node in self._nodes:
             if isinstance(node, (ast.Try, ast.TryStar)):
-                bare = is_broad and any(each.type is None for each in node.handlers)
-                if bare or any(errors.intersection(_errors(each.type)) for each in node.handlers):
-                    # Only the body: handlers and `else` are not guarded by the try.
-                    yield node.body[0].lineno, node.body[-1].end_lineno or 0
+                # Only the body: handlers and `else` are not guarded by the try.
+                span = node.body[0].lineno, node.body[-1].end_lineno or 0
+                found.append((guard_of_try(node), span))
             elif isinstance(node, (ast.With, ast.AsyncWith)):
-                waits = (_raises(item.context_expr, errors, is_broad) for item in node.items)
-                yield from [(node.lineno, node.end_lineno or 0)] * any(waits)
+                span = node.lineno, node.end_lineno or 0
+                found += [(guard_of_call(item.context_expr, _RAISERS), span) for item in node.items]
         for call, _ in self._calls:
             # With a callable behind the error, assertRaises(Error, f, x) is no context manager.
-            if len(call.args) > 1 and _raises(call, errors, is_broad):
-                yield call.lineno, call.end_lineno or 0
+            if len(call.args) > 1:
+                found.append((guard_of_call(call, _RAISERS), (call.lineno, call.end_lineno or 0)))
+        return found
 
     @cached_property
     def _asked(self) -> dict[str, list[Lines]]:
@@ -120,22 +118,6 @@ class Guards:
 
 def _is_in(line: int, spans: Sequence[Lines]) -> bool:
     return any(first <= line <= last for first, last in spans)
-
-
-def _raises(node: ast.expr, errors: frozenset[str], is_broad: bool) -> bool:
-    """Return whether an expression waits for one of some errors, as ``pytest.raises`` does."""
-    if not isinstance(node, ast.Call) or _last(node.func) not in _RAISERS:
-        return False
-    named = {name for each in node.args for name in _errors(each)}
-    # An error that is not named here, as a variable, may be any.
-    return is_broad or bool(named & (errors | _ANY)) or not named
-
-
-def _errors(node: ast.expr | None) -> Iterator[str]:
-    for each in node.elts if isinstance(node, ast.Tuple) else [node]:
-        name = _last(each)
-        if name:
-            yield name
 
 
 def _last(node: ast.expr | None) -> str:

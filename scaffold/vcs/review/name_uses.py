@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
 
+from scaffold.analysis.python.annotations import sides_of
 from scaffold.analysis.python.index import PythonIndex
 from scaffold.analysis.python.lookup_result import Found
 from scaffold.analysis.python.scopes import (
@@ -306,17 +307,8 @@ def _holds(scope: Function | ast.ClassDef, line: int) -> bool:
 
 def _type_name(annotation: ast.expr | None) -> str | None:
     """Return the class that an annotation names, where it is one, or one or None."""
-    if isinstance(annotation, ast.Constant) and isinstance(annotation.value, str):
-        try:
-            annotation = ast.parse(annotation.value, mode="eval").body
-        except (SyntaxError, ValueError):
-            return None
-    if isinstance(annotation, ast.BinOp) and isinstance(annotation.op, ast.BitOr):
-        sides = [annotation.left, annotation.right]
-        # Only the constant None has a value that is None.
-        real = [each for each in sides if getattr(each, "value", "") is not None]
-        annotation = real[0] if len(real) == 1 else None
-    return dotted_name(annotation)
+    sides = list(sides_of(annotation))
+    return dotted_name(sides[0]) if len(sides) == 1 else None
 
 
 def _last_of_dotted(text: str) -> str | None:

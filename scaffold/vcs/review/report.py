@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
+from scaffold.vcs.definitions import SymbolChange
 from scaffold.vcs.review.analysis import Analysis
 from scaffold.vcs.review.changed_file import ChangedFile
-from scaffold.vcs.review.definition_changes import SymbolChange
 from scaffold.vcs.review.domains import SEVERITIES
 from scaffold.vcs.review.uses import Use
 from scaffold.vcs.review.watched_definitions import Key
@@ -56,91 +56,55 @@ def to_markdown(analysis: Analysis) -> str:
 def to_data(analysis: Analysis) -> dict[str, Any]:
     """Return the report as the JSON that its schema describes."""
     comparison = analysis.comparison
+    change = {"status": "change.status", "old_path": "change.old_path", "role": "role"}
+    counts = {"added": "change.added_count", "removed": "change.removed_count"}
+    heads = {"old_head": "old.head", "new_head": "new.head"}
+    domain = {each: f"domain.{each}" for each in ("title", "severity", "look")}
+    found = _rows(analysis.findings, "path", "line", "claim", "evidence", fact="rule")
+    files = _rows(analysis.files, "path", is_binary="change.is_binary", **change, **counts)
+    for each in files:
+        domains = analysis.domains[each["path"]]
+        each |= {"domains": [one.id for one in domains], "severity": domains[0].severity}
+    public = {"is_public": "symbol.is_public", "kind": "symbol.kind", "line": "symbol.start"}
+    symbols = _rows(analysis.symbols, "path", "name", "how", "old_path", **public, **heads)
+    for row, each in zip(symbols, analysis.symbols, strict=True):
+        row["breaks"] = each.breaks if each.how == "head" else None
+    callers = _rows(analysis.uses, "path", "line", "inside", "how")
+    for row, each in zip(callers, analysis.uses, strict=True):
+        row["of"] = {"path": each.key[0], "name": each.key[1]}
+    tests = sorted(analysis.tests.items())
     return {
         "old": comparison.old_name,
         "new": comparison.new_name,
         "why": comparison.why,
         "commits": list(comparison.subjects),
         "severity": analysis.severity,
-        "files": [_file_data(each, analysis) for each in analysis.files],
-        "findings": [
-            {
-                "fact": each.rule,
-                "path": each.path,
-                "line": each.line,
-                "claim": each.claim,
-                "evidence": each.evidence,
-            }
-            for each in analysis.findings
-        ],
-        "defaults": [
-            {**each._asdict(), "reliers": list(each.reliers)} for each in analysis.defaults
-        ],
-        "symbols": [_symbol_data(each) for each in analysis.symbols],
+        "files": files,
+        "findings": found,
+        "defaults": [each._asdict() for each in analysis.defaults],
+        "symbols": symbols,
         "dependencies": [each._asdict() for each in analysis.dependencies],
-        "callers": [
-            {
-                "of": {"path": each.key[0], "name": each.key[1]},
-                "path": each.path,
-                "line": each.line,
-                "inside": each.inside,
-                "how": each.how,
-            }
-            for each in analysis.uses
-        ],
-        "tests": [
-            {"path": path, "name": name, "files": list(files)}
-            for (path, name), files in sorted(analysis.tests.items())
-        ],
-        "untested": [
-            {"path": each.path, "line": each.symbol.start, "name": each.name}
-            for each in analysis.untested
-        ],
-        "readings": [
-            {
-                "domain": each.domain.id,
-                "title": each.domain.title,
-                "severity": each.domain.severity,
-                "look": each.domain.look,
-                "agent": each.agent,
-                "why": each.why,
-                "files": list(each.paths),
-                "tests": list(each.tests),
-            }
-            for each in analysis.readings
-        ],
+        "callers": callers,
+        "tests": [{"path": path, "name": name, "files": each} for (path, name), each in tests],
+        "deselected": [each._asdict() for each in analysis.deselected],
+        "untested": _rows(analysis.untested, "path", "name", line="symbol.start"),
+        "readings": _rows(
+            analysis.readings, "agent", "why", "tests", domain="domain.id", files="paths", **domain
+        ),
         "not_read": list(analysis.notes),
     }
 
 
-def _file_data(file: ChangedFile, analysis: Analysis) -> dict[str, Any]:
-    domains = analysis.domains[file.path]
-    return {
-        "path": file.path,
-        "old_path": file.change.old_path,
-        "status": file.change.status,
-        "role": file.role,
-        "added": file.change.added_count,
-        "removed": file.change.removed_count,
-        "is_binary": file.change.is_binary,
-        "domains": [each.id for each in domains],
-        "severity": domains[0].severity,
-    }
+def _rows(things: Iterable[object], *names: str, **paths: str) -> list[dict[str, Any]]:
+    """Return things as rows of some of their values, those of other things in them by a path."""
+    named = {**dict(zip(names, names, strict=True)), **paths}
+    return [{key: _value(each, path) for key, path in named.items()} for each in things]
 
 
-def _symbol_data(change: SymbolChange) -> dict[str, Any]:
-    return {
-        "path": change.path,
-        "line": change.symbol.start,
-        "name": change.name,
-        "kind": change.symbol.kind,
-        "how": change.how,
-        "is_public": change.symbol.is_public,
-        "breaks": change.breaks,
-        "old_path": change.old_path,
-        "old_head": change.old.head if change.old else None,
-        "new_head": change.new.head if change.new else None,
-    }
+def _value(thing: object, path: str) -> object:
+    for name in path.split("."):
+        thing = getattr(thing, name) if thing is not None else None
+    return thing
 
 
 def _section(heading: str, rows: Iterator[str] | Sequence[str]) -> str:
@@ -238,8 +202,8 @@ def _symbol_words(change: SymbolChange) -> str:
     words = f"({kind}) {_HOW.get(change.how, change.how)}"
     if change.how == "head" and change.old is not None and change.new is not None:
         words += f": {_code(change.old.head or '-')} is {_code(change.new.head or '-')} now"
-    if change.breaks:
-        words += f"; callers outside of this repository break: {_plain(change.breaks)}"
+        if change.breaks:
+            words += f"; callers outside of this repository break: {_plain(change.breaks)}"
     if change.how == "moved":
         words += f" from {_code(change.old_path or '')}"
     return words
@@ -276,6 +240,10 @@ def _tests(analysis: Analysis) -> Iterator[str]:
     for each in analysis.untested[:_MOST_ROWS]:
         yield f"- no test is seen to use {_code(each.name)} of {_code(each.path)}"
     yield from _rest(analysis.untested, _MOST_ROWS)
+    for each in analysis.deselected[:_MOST_ROWS]:
+        count = f"{each.runs} of {_count(each.tests, 'test')} of {_code(each.path)}"
+        yield f"- pytest runs {count} unless -m says otherwise: addopts has {_code(each.markers)}"
+    yield from _rest(analysis.deselected, _MOST_ROWS)
 
 
 def _readings(analysis: Analysis) -> Iterator[str]:

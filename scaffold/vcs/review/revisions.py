@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from scaffold.analysis.files.files import Files, list_files
 from scaffold.analysis.files.git import git_output
@@ -19,13 +19,8 @@ from scaffold.vcs.changes import (
 )
 from scaffold.vcs.pull_request import github
 from scaffold.vcs.pull_request.remote import fetch_commit
-from scaffold.vcs.repository import commit_at, is_empty, is_shallow, root_of
+from scaffold.vcs.repository import USUAL_BRANCHES, Repository, commit_at, default_branches
 from scaffold.vcs.review.trees import files_at, indexed_files
-
-if TYPE_CHECKING:
-    import git
-
-_USUAL = ("main", "master", "trunk", "develop")
 
 
 class Which(NamedTuple):
@@ -75,7 +70,7 @@ class Comparison:
                 each.close()
 
 
-def compare(repository: git.Repo, which: Which) -> Comparison:
+def compare(repository: Repository, which: Which) -> Comparison:
     """Return the two states that the command line names.
 
     Raises:
@@ -87,7 +82,7 @@ def compare(repository: git.Repo, which: Which) -> Comparison:
         return _request(repository, which.request)
     if which.staged:
         return _staged(repository)
-    if is_empty(repository):
+    if repository.head is None:
         if which.worktree:
             return _with_worktree(repository, None, "nothing", "the branch has no commit yet")
         raise RequestError(
@@ -102,7 +97,7 @@ def compare(repository: git.Repo, which: Which) -> Comparison:
     base_name, why = _base_name(repository, which, tip)
     base = _fork(repository, base_name, tip)
     if which.worktree:
-        return _with_worktree(repository, base, f"{base_name} ({base.hexsha[:12]})", why)
+        return _with_worktree(repository, base, f"{base_name} ({base[:12]})", why)
     return _between(repository, base, tip, why)
 
 
@@ -122,9 +117,9 @@ def _refuse_contradictions(which: Which) -> None:
         raise RequestError(f"--base and {given[0]} exclude each other", code="usage")
 
 
-def _request(repository: git.Repo, number: int) -> Comparison:
+def _request(repository: Repository, number: int) -> Comparison:
     """Fetch a pull request and return what it adds to its base; no ref is moved."""
-    root = root_of(repository)
+    root = repository.root
     wanted = github.read_request(root, number)
     base, head = (
         fetch_commit(repository, wanted.repository, ref)
@@ -136,7 +131,7 @@ def _request(repository: git.Repo, number: int) -> Comparison:
     )
 
 
-def _range(repository: git.Repo, text: str) -> Comparison:
+def _range(repository: Repository, text: str) -> Comparison:
     # The longer one first, as it contains the shorter.
     separator = "..." if "..." in text else ".."
     left, _, right = text.partition(separator)
@@ -146,39 +141,36 @@ def _range(repository: git.Repo, text: str) -> Comparison:
     return _between(repository, old, new, f"{text} was asked for")
 
 
-def _between(repository: git.Repo, old: git.Commit, new: git.Commit, why: str) -> Comparison:
+def _between(repository: Repository, old: str, new: str, why: str) -> Comparison:
     # log.showSignature in a person's configuration would mix lines of gpg into the subjects.
-    subjects = repository.git.log(
-        "--format=%s", "--reverse", "--no-show-signature", f"{old.hexsha}..{new.hexsha}", "--"
-    )
+    options = ("--format=%s", "--reverse", "--no-show-signature", f"{old}..{new}", "--")
+    subjects = repository.read("log", *options).decode("utf-8", "replace")
     return Comparison(
-        old.hexsha[:12],
-        new.hexsha[:12],
+        old[:12],
+        new[:12],
         why,
-        changes_between(repository, old.hexsha, new.hexsha),
-        files_at(repository, old.hexsha),
-        files_at(repository, new.hexsha),
+        changes_between(repository, old, new),
+        files_at(repository.root, old),
+        files_at(repository.root, new),
         tuple(each for each in subjects.split("\n") if each),
     )
 
 
-def _staged(repository: git.Repo) -> Comparison:
-    head = None if is_empty(repository) else repository.head.commit.hexsha
+def _staged(repository: Repository) -> Comparison:
+    head = repository.head
     return Comparison(
         "nothing" if head is None else head[:12],
         "the index",
         "--staged was asked for",
         staged_changes(repository),
-        files_at(repository, head or EMPTY_TREE),
-        indexed_files(repository),
+        files_at(repository.root, head or EMPTY_TREE),
+        indexed_files(repository.root),
     )
 
 
-def _with_worktree(
-    repository: git.Repo, base: git.Commit | None, name: str, why: str
-) -> Comparison:
-    old = base.hexsha if base is not None else EMPTY_TREE
-    files = list_files(root_of(repository))
+def _with_worktree(repository: Repository, base: str | None, name: str, why: str) -> Comparison:
+    old = base or EMPTY_TREE
+    files = list_files(repository.root)
     changes = unstaged_changes(repository, old)
     # git diff leaves out files that are not tracked; people expect a review of them all the same.
     known = {each.new_path for each in changes}
@@ -186,7 +178,9 @@ def _with_worktree(
     paths = (each.decode("utf-8", "surrogateescape") for each in listed.split(b"\0"))
     fresh = [_new_file(files, each) for each in sorted(paths) if each and each not in known]
     ordered = sorted((*changes, *fresh), key=lambda each: each.path)
-    return Comparison(name, "the work tree", why, tuple(ordered), files_at(repository, old), files)
+    return Comparison(
+        name, "the work tree", why, tuple(ordered), files_at(repository.root, old), files
+    )
 
 
 def _new_file(files: Files, path: str) -> FileChange:
@@ -203,61 +197,37 @@ def _new_file(files: Files, path: str) -> FileChange:
     return FileChange("A", None, path, "000000", mode, zeros, zeros, None, text is None, hunks)
 
 
-def _base_name(repository: git.Repo, which: Which, tip: git.Commit) -> tuple[str, str]:
+def _base_name(repository: Repository, which: Which, tip: str) -> tuple[str, str]:
     """Return the branch that the change is to go to, and why that one."""
     if which.base:
         return which.base, f"from where it left {which.base}, which --base names"
-    branch = None if repository.head.is_detached else repository.active_branch.name
-    upstream = _name_of(repository, "@{upstream}") if branch else None
-    default = _default_branch(repository)
-    for name, why in (
-        (default, "the default branch"),
-        (upstream, f"the upstream of {branch}"),
-    ):
+    branch = repository.branch
+    abbreviate = ("rev-parse", "--verify", "--quiet", "--abbrev-ref", "@{upstream}")
+    upstream = repository.look(*abbreviate) if branch else ""
+    known = [f"origin/{each}" for each in default_branches(repository, "origin")]
+    default = next((e for e in (*known, *USUAL_BRANCHES) if repository.commit_of(e)), "")
+    for name, why in ((default, "the default branch"), (upstream, f"the upstream of {branch}")):
         # Nothing is ahead of a branch that holds the commit already.
-        if name and not repository.is_ancestor(tip, commit_at(repository, name)):
+        if name and repository.look("rev-list", "--count", f"{name}..{tip}", "--") != "0":
             return name, f"from where it left {name}, {why}"
-    if default or upstream:
-        here = default or upstream
-        assert here is not None, "one of them is there"
+    if here := default or upstream:
         return here, f"{here} has all of it"
     raise RequestError(
         "it is unclear which branch this change is to go to: there is neither an upstream nor "
-        f"origin/HEAD nor a branch {', '.join(_USUAL)}",
+        f"origin/HEAD nor a branch {', '.join(USUAL_BRANCHES)}",
         code="revision_unknown",
         hint="name it with --base, or give a range such as HEAD~1..HEAD",
     )
 
 
-def _default_branch(repository: git.Repo) -> str | None:
-    """Return the branch that others build on: the remote's own word first, then usual names."""
-    if name := _name_of(repository, "origin/HEAD"):
-        return name
-    names = [f"origin/{each}" for each in _USUAL] + list(_USUAL)
-    return next((each for each in names if _name_of(repository, each)), None)
-
-
-def _name_of(repository: git.Repo, revision: str) -> str | None:
-    """Return the short name of a branch; None where there is none."""
-    import git
-
-    try:
-        found = repository.git.rev_parse("--verify", "--quiet", "--abbrev-ref", revision)
-    except git.GitCommandError:
-        return None
-    return found or None
-
-
-def _fork(repository: git.Repo, name: str, tip: git.Commit) -> git.Commit:
+def _fork(repository: Repository, name: str, tip: str) -> str:
     """Return where a commit's history left that of another one."""
     # What the target branch gained since the fork is no part of the change.
-    found = repository.merge_base(commit_at(repository, name), tip)
-    if found:
-        return found[0]
+    if found := repository.look("merge-base", commit_at(repository, name), tip):
+        return found
     cut = "; this clone is shallow, and `git fetch --unshallow` brings the rest"
     raise RequestError(
-        f"{name} and {tip.hexsha[:12]} have no commit in common"
-        + (cut if is_shallow(repository) else ""),
+        f"{name} and {tip[:12]} have no commit in common" + (cut if repository.is_shallow else ""),
         code="revision_unknown",
         hint="give both ends, such as A..B, to compare them all the same",
     )

@@ -21,7 +21,7 @@ from scaffold.vcs.review.domains import (
     read_domains,
     severity_of,
 )
-from scaffold.vcs.review.roles import Role, role_names
+from scaffold.vcs.roles import Role, role_names
 
 DESCRIBED = "docs/en/review.md lists the settings"
 

@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
+from scaffold.analysis.project.pytest_names import PytestNames
+from scaffold.analysis.project.test_marks import marks_of
 from scaffold.vcs.changes import FileChange
 from scaffold.vcs.commit.key_changes import KeyChanges
 from scaffold.vcs.pull_request.risks import Risk, Surroundings
+from scaffold.vcs.repository import Repository
 from scaffold.vcs.review.domains import SEVERITIES, UNKNOWN, Domain, domains_of, tests_of
-from scaffold.vcs.review.roles import role_of
 from scaffold.vcs.review.settings import read_settings
 from scaffold.vcs.review.trees import files_at
-
-if TYPE_CHECKING:
-    import git
+from scaffold.vcs.roles import role_of
 
 
 def surroundings_of(
-    repository: git.Repo, old: str, new: str, changes: Sequence[FileChange], key: KeyChanges
+    repository: Repository, old: str, new: str, changes: Sequence[FileChange], key: KeyChanges
 ) -> Surroundings:
     """Return the subjects of a change, the gravest first, and the test files near to it.
 
@@ -34,7 +33,7 @@ def surroundings_of(
     Raises:
         RequestError: The settings of reviews are wrong.
     """
-    settings = read_settings(files_at(repository, old))
+    settings = read_settings(files_at(repository.root, old))
     own: dict[str, Domain] = {}
     for each in changes:
         role = role_of(each.path, None, settings.roles)
@@ -52,12 +51,10 @@ def surroundings_of(
         for domain in ranked
         if domain.severity in ("HIGH", "MEDIUM")
     ]
-    tests = [
-        path
-        for path in files_at(repository, new).paths
-        if role_of(path, None, settings.roles) == "test"
-    ]
+    files = files_at(repository.root, new)
+    tests = [path for path in files.paths if role_of(path, None, settings.roles) == "test"]
     changed = {each.path for each in changes}
     named = tests_of(UNKNOWN, own, tests)
     near = tuple(path for path in tests if path in changed or path in named)
-    return Surroundings(tuple(risks), near)
+    marks = {path: marks_of(files.text(path) or "") for path in near}
+    return Surroundings(tuple(risks), near, marks, PytestNames(files).default_markers)

@@ -2,20 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from scaffold.analysis.files.files import Files
 from scaffold.analysis.files.git import git_output
-from scaffold.analysis.files.revision import RevisionFiles
-from scaffold.vcs.repository import root_of
-
-if TYPE_CHECKING:
-    import git
-
-# Modes of links and submodules, which have no text to read.
-_NO_FILES = (b"120000", b"160000")
+from scaffold.analysis.files.revision import RevisionFiles, objects_of, tree_objects
 
 
 class StateFiles(RevisionFiles):
@@ -40,16 +31,13 @@ class StateFiles(RevisionFiles):
         return super()._read_bytes(path)
 
 
-def files_at(repository: git.Repo, tree: str) -> RevisionFiles:
+def files_at(root: Path, tree: str) -> StateFiles:
     """Return the files of a commit or tree."""
-    root = root_of(repository)
-    listed = git_output(root, "ls-tree", "-r", "-z", "--full-tree", tree) or b""
-    return _state(root, tree, dict(_objects(listed, 2)))
+    return _state(root, tree, tree_objects(root, tree))
 
 
-def indexed_files(repository: git.Repo) -> RevisionFiles:
+def indexed_files(root: Path) -> StateFiles:
     """Return the files of the index; of an unmerged one, the last of its versions."""
-    root = root_of(repository)
     return _state(root, "index", _index(root))
 
 
@@ -65,13 +53,4 @@ def _state(root: Path, name: str, objects: dict[str, str]) -> StateFiles:
 
 
 def _index(root: Path) -> dict[str, str]:
-    return dict(_objects(git_output(root, "ls-files", "-z", "--stage", "--full-name") or b"", 1))
-
-
-def _objects(listed: bytes, column: int) -> Iterator[tuple[str, str]]:
-    """Yield path and object of each row of git's lists, links and submodules apart."""
-    for row in listed.split(b"\0"):
-        head, _, path = row.partition(b"\t")
-        fields = head.split()
-        if fields and fields[0] not in _NO_FILES:
-            yield path.decode("utf-8", "surrogateescape"), fields[column].decode()
+    return objects_of(git_output(root, "ls-files", "-z", "--stage", "--full-name") or b"", 1)

@@ -1,4 +1,4 @@
-"""Who uses a definition: resolved through imports in Python, by the word in other languages."""
+"""Who uses a definition of Python, resolved through imports."""
 
 from __future__ import annotations
 
@@ -13,12 +13,11 @@ from typing import Literal, NamedTuple
 from scaffold.analysis.files.files import Files
 from scaffold.analysis.python.index import PythonIndex
 from scaffold.analysis.python.lookup_result import Found
-from scaffold.vcs.review.languages import language_of
 from scaffold.vcs.review.name_uses import Mention, SourceView, read_view
 from scaffold.vcs.review.watched_definitions import Key, Watched
 from scaffold.vcs.symbols import Symbol, read_symbols, symbol_at
 
-How = Literal["call", "name", "import", "likely", "word"]
+How = Literal["call", "name", "import", "likely"]
 
 COMMON = 300
 """A name that is in more files is read only where its class or module is named too."""
@@ -44,8 +43,7 @@ class Use(NamedTuple):
         line: The line.
         inside: The dotted name of the definition around that line; empty at a module's top.
         how: ``call``, ``name`` (it is handed on) and ``import`` are resolved; ``likely`` is an
-            attribute of something unknown whose name only this definition has; ``word`` is a word
-            in a file of another language.
+            attribute of something unknown whose name only this definition has.
         call: The call, where it is one.
         found: What it was resolved to.
         is_expected: Whether the place expects that the call does not fit, or put another
@@ -97,14 +95,12 @@ class Uses:
             wanted: The definitions.
             is_asked: Which files count; None means all.
         """
-        # Only Python is resolved; other languages are searched by word.
-        python = [each for each in wanted if each.path.endswith((".py", ".pyi"))]
         uses: list[Use] = []
         lost: list[LostName] = []
         by_word: dict[str, list[Watched]] = defaultdict(list)
-        for word, each in [*((each.word, each) for each in python), *self._renamed(python)]:
+        for word, each in [*((each.word, each) for each in wanted), *self._renamed(wanted)]:
             by_word[word].append(each)
-        sought = frozenset(each.path for each in python)
+        sought = frozenset(each.path for each in wanted)
         for path, words in self._candidates(by_word, is_asked):
             if path not in self._views:
                 text = self.files.text(path)
@@ -114,9 +110,6 @@ class Uses:
                 view.sought = sought
                 for mention in view.mentions(words):
                     self._judge(view, mention, by_word[mention.word], uses, lost)
-        for each in wanted:
-            if each not in python:
-                uses += self._word_uses(each, is_asked)
         uses.sort(key=lambda each: (each.key, each.path, each.line, each.how))
         # Where an import fails, what follows it is not reached.
         failing = {each[:2] for each in lost if each.is_import}
@@ -252,23 +245,6 @@ class Uses:
             there = fresh.intersection(data.translate(_TABLE).split())
             if there:
                 self._words.setdefault(path, set()).update(map(os.fsdecode, there))
-
-    def _word_uses(self, wanted: Watched, is_asked: Callable[[str], bool] | None) -> Iterator[Use]:
-        """Yield the lines of other files of the same language that hold the word."""
-        language = language_of(wanted.path)
-        pattern = re.compile(rf"\b{re.escape(wanted.word)}\b")
-        for path in sorted(self.files.paths):
-            if language_of(path) != language or path == wanted.path:
-                continue
-            if is_asked is not None and not is_asked(path):
-                continue
-            data = self.files.data(path) or b""
-            if wanted.word.encode() not in data:
-                continue
-            for number, line in enumerate(data.decode("utf-8", "replace").split("\n"), 1):
-                if pattern.search(line):
-                    around = symbol_at(self.symbols(path), number)
-                    yield Use(wanted.key, path, number, around.name if around else "", "word")
 
 
 def _has_to_be_there(view: SourceView, mention: Mention) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from scaffold.vcs.review.definition_changes import SymbolChange
+from scaffold.vcs.definitions import SymbolChange
 
 _CONSTRUCTORS = ("__init__", "__new__")
 

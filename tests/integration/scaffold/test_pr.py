@@ -381,7 +381,7 @@ def test_edits_that_git_was_told_not_to_see_are_kept(place: Place) -> None:
 
 
 def test_a_git_that_is_too_old_is_told(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("scaffold.vcs.pull_request.git_process.MIN_VERSION", (99, 1))
+    monkeypatch.setattr("scaffold.vcs.pull_request.squash.MIN_VERSION", (99, 1))
     before = everything(place.here)
     status, report = place.pr(*REWRITE)
     assert (status, report["error"]["code"]) == (1, "git_old")

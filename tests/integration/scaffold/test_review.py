@@ -254,6 +254,23 @@ def test_a_public_function_that_no_test_reaches_is_named(repository: Repository)
     ]
 
 
+def test_tests_that_addopts_deselects_are_named(repository: Repository) -> None:
+    """Whoever runs the file that is named sees `1 deselected`, which reads like a pass."""
+    text = (
+        '"""Tests."""\n\nimport pytest\n\nfrom pkg import make\n\n\ndef test_make():\n    make(1)\n'
+    )
+    text += "\n\n@pytest.mark.slow\ndef test_many():\n    make(100)\n"
+    settings = "[tool.pytest.ini_options]\naddopts = \"-m 'not slow'\"\n"
+    files = {"tests/test_engine.py": text, "pyproject.toml": settings}
+    repository.commit({**files, "pkg/engine.py": ENGINE.replace("size < 0", "size < 1")})
+    assert repository.review()["deselected"] == [
+        {"path": "tests/test_engine.py", "runs": 1, "tests": 2, "markers": "not slow"}
+    ]
+    argv = ["review", "--quick", "--target", str(repository.folder)]
+    told = CliRunner().invoke(main, argv).output
+    assert "- pytest runs 1 of 2 tests of `tests/test_engine.py` unless -m says otherwise" in told
+
+
 # --- pyright and ruff -----------------------------------------------------------------------------
 
 UNTYPED = """import os

@@ -65,7 +65,7 @@ def edited(folder: Path, path: str, text: str) -> tuple[str, list[tuple[int, str
     write(folder, {path: text.encode()})
     found = edit_pins(Files(folder, [path], has_git=False), {"toolbox": VERSION})
     stays = [(pin.line, why) for pin, why in found.unmoved]
-    return found.texts.get(path, text), stays
+    return (found.files.data(path) or b"").decode(), stays
 
 
 @pytest.mark.parametrize("case", MOVES)

@@ -138,3 +138,17 @@ def test_a_class_of_another_source_leads_to_the_package(tmp_path: Path) -> None:
         ("call", "pkg.C().theirs", ""),
         ("call", "pkg.C.make", ""),
     ]
+
+
+def test_a_name_is_told_from_those_of_the_comprehensions_before_it(tmp_path: Path) -> None:
+    """What a name stands for is kept by its bindings, whose places in memory were used again."""
+    rows = "".join(
+        f"def f{number}(model: pkg.Model):\n    [each for each in model.rows]\n    model.name\n"
+        for number in range(200)
+    )
+    (tmp_path / "a.py").write_text(f"import pkg\n{rows}", encoding="utf-8")
+    tree = Tree(Files(tmp_path, ["a.py"], has_git=False), ["pkg"])
+    code = tree.code("a.py")
+    assert code is not None
+    found = [use.name for use in uses_in(code, tree)]
+    assert found.count("pkg.Model().name") == found.count("pkg.Model().rows") == 200

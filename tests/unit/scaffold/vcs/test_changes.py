@@ -5,20 +5,20 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-import git as gitpython
 import pytest
 
 from scaffold.vcs.changes import (
+    EMPTY_TREE,
     LINK,
     FileChange,
     Hunk,
-    changes_of,
+    changes_between,
     new_text,
     old_text,
     staged_changes,
     unstaged_changes,
 )
-from scaffold.vcs.repository import commit_at, open_repository
+from scaffold.vcs.repository import Repository, open_repository
 from tests.integration.scaffold.git_places import commit, git, make_repository
 
 LONG = "".join(f"line {number}\n" for number in range(30))
@@ -33,19 +33,20 @@ def folder(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def repository(folder: Path) -> Iterator[gitpython.Repo]:
+def repository(folder: Path) -> Iterator[Repository]:
     """Opens it."""
     opened = open_repository(folder)
     yield opened
     opened.close()
 
 
-def of_head(repository: gitpython.Repo) -> tuple[FileChange, ...]:
+def of_head(repository: Repository) -> tuple[FileChange, ...]:
     """Returns what the newest commit changed."""
-    return changes_of(repository, commit_at(repository, "HEAD"))
+    first = repository.commit_of("HEAD^1") or EMPTY_TREE
+    return changes_between(repository, first, "HEAD")
 
 
-def test_a_hunk_has_its_lines_and_their_numbers(folder: Path, repository: gitpython.Repo) -> None:
+def test_a_hunk_has_its_lines_and_their_numbers(folder: Path, repository: Repository) -> None:
     commit(folder, "fix: it", {"a.txt": "one\n2\nthree\nfour"})
     (change,) = of_head(repository)
     assert (change.status, change.path, change.is_binary) == ("M", "a.txt", False)
@@ -58,7 +59,7 @@ def test_a_hunk_has_its_lines_and_their_numbers(folder: Path, repository: gitpyt
     assert new_text(repository, change) == "one\n2\nthree\nfour"
 
 
-def test_a_rename_a_copy_and_a_deletion(folder: Path, repository: gitpython.Repo) -> None:
+def test_a_rename_a_copy_and_a_deletion(folder: Path, repository: Repository) -> None:
     (folder / "moved").mkdir()
     git(folder, "mv", "long.txt", "moved/long.txt")
     commit(folder, "refactor: move", {"moved/long.txt": LONG + "more\n", "a.txt": None})
@@ -70,7 +71,7 @@ def test_a_rename_a_copy_and_a_deletion(folder: Path, repository: gitpython.Repo
     assert moved.hunks[0].added == ("more",)
 
 
-def test_a_file_that_becomes_a_link_and_back(folder: Path, repository: gitpython.Repo) -> None:
+def test_a_file_that_becomes_a_link_and_back(folder: Path, repository: Repository) -> None:
     (folder / "a.txt").unlink()
     (folder / "a.txt").symlink_to("long.txt")
     commit(folder, "refactor: link", {})
@@ -88,12 +89,11 @@ def test_a_file_that_becomes_a_link_and_back(folder: Path, repository: gitpython
 
 
 def test_modes_binaries_and_submodules(
-    folder: Path, repository: gitpython.Repo, tmp_path: Path
+    folder: Path, repository: Repository, tmp_path: Path
 ) -> None:
     inner = make_repository(tmp_path / "inner")
     commit(inner, "feat: inner", {"x": "x"})
-    allow = {"GIT_ALLOW_PROTOCOL": "file"}
-    git(folder, "submodule", "add", "-q", str(inner), "sub", **allow)
+    git(folder, "submodule", "add", "-q", str(inner), "sub", GIT_ALLOW_PROTOCOL="file")
     (folder / "a.txt").chmod(0o755)
     commit(folder, "feat: many", {"bin": b"\0\2", "z.txt": "z\n"})
     found = {change.path: change for change in of_head(repository)}
@@ -110,30 +110,28 @@ NAMES = ["with space.txt", "new\nline.txt", "t\tab.txt", 'quo"te.txt', "\u00e4\u
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_names_are_as_they_are(name: str, folder: Path, repository: gitpython.Repo) -> None:
+def test_names_are_as_they_are(name: str, folder: Path, repository: Repository) -> None:
     commit(folder, "feat: odd", {name: "x\n"})
     (change,) = of_head(repository)
     assert change.path == name
     assert new_text(repository, change) == "x\n"
 
 
-def test_a_name_that_is_no_utf_8_is_kept(folder: Path, repository: gitpython.Repo) -> None:
+def test_a_name_that_is_no_utf_8_is_kept(folder: Path, repository: Repository) -> None:
     name = b"b\xe9.txt".decode("utf-8", "surrogateescape")
     commit(folder, "feat: odd", {name: "x\n"})
     assert [change.path for change in of_head(repository)] == [name]
 
 
 def test_contents_that_are_no_utf_8_are_shown_as_well_as_can_be(
-    folder: Path, repository: gitpython.Repo
+    folder: Path, repository: Repository
 ) -> None:
     commit(folder, "feat: odd", {"l.txt": b"caf\xe9\r\n@@ -1 +1 @@\n diff --git a b\n"})
     (change,) = of_head(repository)
     assert change.hunks[0].added == ("caf\ufffd", "@@ -1 +1 @@", " diff --git a b")
 
 
-def test_lines_that_look_like_a_patch_divide_nothing(
-    folder: Path, repository: gitpython.Repo
-) -> None:
+def test_lines_that_look_like_a_patch_divide_nothing(folder: Path, repository: Repository) -> None:
     patch = "diff --git a/x b/x\n--- a/x\n+++ b/x\n@@ -1 +1 @@\n-x\n+y\n"
     commit(folder, "feat: keep a patch", {"p.diff": patch, "z.txt": "z\n"})
     first, last = of_head(repository)
@@ -142,7 +140,7 @@ def test_lines_that_look_like_a_patch_divide_nothing(
 
 
 def test_a_merge_is_what_it_brought_to_its_first_parent(
-    folder: Path, repository: gitpython.Repo
+    folder: Path, repository: Repository
 ) -> None:
     git(folder, "switch", "-q", "-c", "side")
     commit(folder, "feat: side", {"side.txt": "s\n"})
@@ -152,7 +150,7 @@ def test_a_merge_is_what_it_brought_to_its_first_parent(
     assert [change.path for change in of_head(repository)] == ["side.txt"]
 
 
-def test_the_first_commit_adds_all(repository: gitpython.Repo) -> None:
+def test_the_first_commit_adds_all(repository: Repository) -> None:
     assert {change.status for change in of_head(repository)} == {"A"}
 
 
@@ -165,7 +163,7 @@ def test_what_is_staged_before_the_first_commit(tmp_path: Path) -> None:
     opened.close()
 
 
-def test_staged_and_unstaged_are_told_apart(folder: Path, repository: gitpython.Repo) -> None:
+def test_staged_and_unstaged_are_told_apart(folder: Path, repository: Repository) -> None:
     (folder / "a.txt").write_text("staged\n")
     git(folder, "add", "a.txt")
     (folder / "long.txt").write_text("not staged\n")
@@ -174,9 +172,7 @@ def test_staged_and_unstaged_are_told_apart(folder: Path, repository: gitpython.
     assert [change.path for change in unstaged_changes(repository)] == ["long.txt"]
 
 
-def test_files_in_conflict_do_not_shift_the_others(
-    folder: Path, repository: gitpython.Repo
-) -> None:
+def test_files_in_conflict_do_not_shift_the_others(folder: Path, repository: Repository) -> None:
     git(folder, "switch", "-q", "-c", "side")
     commit(folder, "feat: side", {"a.txt": "side\n", "z.txt": "z\n"})
     git(folder, "switch", "-q", "main")
@@ -191,9 +187,7 @@ def test_files_in_conflict_do_not_shift_the_others(
     assert on_disk["z.txt"].hunks[0].added == ("zz",)
 
 
-def test_programs_that_a_repository_names_are_not_run(
-    folder: Path, repository: gitpython.Repo
-) -> None:
+def test_programs_that_a_repository_names_are_not_run(folder: Path, repository: Repository) -> None:
     (folder / ".gitattributes").write_text("*.txt diff=own\n")
     for key in ("diff.external", "diff.own.command", "diff.own.textconv", "core.fsmonitor"):
         git(folder, "config", key, f"touch {folder}/ran; cat")

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from scaffold.errors import ScaffoldError
-from scaffold.vcs.repository import commit_at, is_empty, is_shallow, open_repository, root_of
+from scaffold.vcs.repository import commit_at, open_repository
 from tests.integration.scaffold.git_places import commit, git, make_repository
 
 
@@ -22,9 +22,9 @@ def test_a_folder_below_the_top_will_do(tmp_path: Path) -> None:
     folder = make_repository(tmp_path / "r")
     commit(folder, "feat: x", {"a/b/c.txt": "x"})
     repository = open_repository(folder / "a" / "b")
-    assert root_of(repository) == folder
-    assert (is_empty(repository), is_shallow(repository)) == (False, False)
-    assert commit_at(repository, "HEAD").summary == "feat: x"
+    assert repository.root == folder
+    assert (repository.head is None, repository.is_shallow) == (False, False)
+    assert commit_at(repository, "HEAD") == git(folder, "rev-parse", "HEAD")
     repository.close()
 
 
@@ -49,13 +49,13 @@ def test_a_broken_repository_is_told_in_gits_own_words(tmp_path: Path) -> None:
 def test_revisions_that_are_none(tmp_path: Path) -> None:
     folder = make_repository(tmp_path / "r")
     opened = open_repository(folder)
-    assert is_empty(opened)
+    assert opened.head is None
     opened.close()
     commit(folder, "feat: x", {"x": "1"})
     commit(folder, "feat: y", {"x": "2"})
     git(tmp_path, "clone", "-q", "--depth=1", f"file://{folder}", "shallow")
     shallow = open_repository(tmp_path / "shallow")
-    assert is_shallow(shallow)
+    assert shallow.is_shallow
     with pytest.raises(ScaffoldError, match="there is no commit 'HEAD~1'") as caught:
         commit_at(shallow, "HEAD~1")
     assert (caught.value.code, "unshallow" in caught.value.hint) == ("revision_unknown", True)
@@ -69,6 +69,6 @@ def test_a_work_tree_of_its_own_and_a_submodule(tmp_path: Path) -> None:
     git(folder, "submodule", "-q", "add", f"file://{folder}", "sub", GIT_ALLOW_PROTOCOL="file")
     for place in (tmp_path / "tree", folder / "sub"):
         repository = open_repository(place)
-        assert root_of(repository) == place
-        assert not is_empty(repository)
+        assert repository.root == place
+        assert repository.head is not None
         repository.close()

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from scaffold.vcs.changes import changes_of
+from scaffold.vcs.changes import changes_between
 from scaffold.vcs.commit.conventional import DEFAULT_RULES, SUBJECT_GAP, check_message
 from scaffold.vcs.commit.draft import draft_message, point_lines
 from scaffold.vcs.commit.key_changes import KeyChanges, key_changes
-from scaffold.vcs.repository import commit_at, open_repository
+from scaffold.vcs.repository import open_repository
 from scaffold.vcs.signatures import why_calls_break
 from scaffold.vcs.symbols import read_symbols
 from tests.integration.scaffold.git_places import commit, git, make_repository
@@ -24,7 +24,7 @@ def between(folder: Path, before: Files, after: Files) -> tuple[KeyChanges, list
     commit(folder, "feat: before", {"keep": "", **before})
     commit(folder, "feat: after", after)
     repository = open_repository(folder)
-    found = key_changes(repository, changes_of(repository, commit_at(repository, "HEAD")))
+    found = key_changes(repository, changes_between(repository, "HEAD^1", "HEAD"))
     repository.close()
     return found, list(point_lines(found))
 
@@ -93,7 +93,7 @@ def test_a_content_that_a_partial_clone_lacks_is_named(tmp_path: Path) -> None:
     blob = git(folder, "rev-parse", "HEAD:a.py")
     commit(folder, "feat: after", {"a.py": "def b(): ...\n"})
     repository = open_repository(folder)
-    changes = changes_of(repository, commit_at(repository, "HEAD"))
+    changes = changes_between(repository, "HEAD^1", "HEAD")
     (folder / ".git" / "objects" / blob[:2] / blob[2:]).unlink()
     found = key_changes(repository, changes)
     repository.close()

@@ -10,7 +10,7 @@ from scaffold.vcs.commit.history import Edit, Past
 from scaffold.vcs.commit.issue_references import branch_references
 from scaffold.vcs.commit.settings import PathRule
 from scaffold.vcs.commit.type_evidence import AGREED, ENOUGH, Word, find_type, from_table
-from scaffold.vcs.roles import role_of
+from scaffold.vcs.roles import kind_of
 
 OLD, NEW = "1" * 40, "2" * 40
 
@@ -120,4 +120,4 @@ ROLES = [
 
 @pytest.mark.parametrize(("path", "role"), ROLES)
 def test_roles(path: str, role: str) -> None:
-    assert role_of(path) == role
+    assert kind_of(path) == role

@@ -58,6 +58,17 @@ TEMPLATES: dict[str, tuple[str, str]] = {
         f"{TOP_CHANGES}{TOP_REST}# Type of change\n- [ ] Bug fix\n- [x] New feature\n"
         "- [x] Breaking change\n\n# Checklist\n- [ ] I fixed a bug\n",
     ),
+    "a quote that asks for what is written, and others": (
+        "# Summary\n\n> Please include a summary,\n> and why.\n\n> [!NOTE]\n> Short.\n\n"
+        "# Checks\n\n> If unsure, ask.\n\n- [ ] ok\n# Tests\nRun:\n> them\n",
+        f"{TOP_REST.removeprefix(TOP_TESTS)}# Summary\n\n> [!NOTE]\n> Short.\n\n- a\n\n"
+        "# Checks\n\n> If unsure, ask.\n\n- [ ] ok\n# Tests\nRun:\n> them\n\n- t\n",
+    ),
+    "quotes that the template wants gone": (
+        "> Template\n>\n> Delete all quotes before you open it.\n\n# Summary\n> say\n# Checks\n"
+        "> hint\n\n```\n> code\n```\n<!--\n> a comment\n-->\n",
+        f"{TOP_REST}# Summary\n\n- a\n\n# Checks\n```\n> code\n```\n<!--\n> a comment\n-->\n",
+    ),
     "line ends of Windows": ("# Summary\r\n\r\n# Tests\r\n# Breaking\r\n# Issue\r\n",
         "# Summary\n\n- a\n\n# Tests\n\n- t\n\n# Breaking\n\n- b\n\n# Issue\n\n- #1\n"),
 }  # fmt: skip
@@ -79,7 +90,7 @@ def test_a_template_is_filled_and_keeps_its_lines(case: str) -> None:
     ],
 )
 def test_tests_that_no_command_covers_are_left(commands: list[str], left: tuple[str, ...]) -> None:
-    found = near_tests_run(NEAR, commands)
+    found = near_tests_run(Surroundings(tests=NEAR), commands)
     assert found.left == left
     assert {*found.covered, *found.left} == set(NEAR)
 
@@ -250,7 +261,46 @@ def test_a_single_commit_keeps_its_message() -> None:
 )
 def test_a_selection_runs_what_it_names(command: str, left: tuple[str, ...]) -> None:
     near = ("tests/test_grpo_trainer.py", "tests/test_dpo_trainer.py")
-    assert near_tests_run(near, [command]).left == left
+    assert near_tests_run(Surroundings(tests=near), [command]).left == left
+
+
+SLOW, PLAIN = frozenset({"slow"}), frozenset[str]()
+MARKED = Surroundings(
+    tests=("tests/test_a.py", "tests/test_b.py", "tests/data.json"),
+    marks={"tests/test_a.py": (SLOW, SLOW), "tests/test_b.py": (PLAIN, SLOW, PLAIN)},
+    default="not slow",
+)
+
+
+@pytest.mark.parametrize(
+    ("commands", "left", "partly"),
+    [
+        (["pytest"], [0], [("tests/test_b.py", 2, 3)]),
+        (["pytest -q tests"], [0], [("tests/test_b.py", 2, 3)]),
+        (["python -m pytest -m slow: 3 passed"], [2], [("tests/test_b.py", 1, 3)]),
+        (["pytest tests", "pytest -m slow tests"], [], []),
+        (["pytest tests/test_a.py -m 'slow or gpu'"], [1, 2], []),
+        (["pytest -m ''"], [], []),
+        (["pytest -m 'slow or not slow'"], [], []),
+        (["pytest tests/other/test_c.py"], [0, 1, 2], []),
+        (["make test-all"], [], []),
+    ],
+)
+def test_markers_leave_tests_out(
+    commands: list[str], left: list[int], partly: list[tuple[str, int, int]]
+) -> None:
+    found = near_tests_run(MARKED, commands)
+    assert found.left == tuple(MARKED.tests[each] for each in left)
+    assert list(found.partly) == partly
+
+
+def test_a_body_tells_how_many_tests_of_a_file_ran() -> None:
+    made = material("fix: mean")._replace(near=MARKED, commands=("pytest tests: 2 passed",))
+    told = sections_of(made)["tests"]
+    assert told.endswith(
+        "Not run, though near to the change: `tests/test_a.py`.\n"
+        "Of `tests/test_b.py` 2 of 3 tests ran."
+    )
 
 
 def test_what_no_heading_asks_for_has_a_title_and_only_where_it_says_something() -> None:

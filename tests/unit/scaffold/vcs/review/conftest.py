@@ -6,7 +6,7 @@ from difflib import SequenceMatcher
 
 from scaffold.vcs.changes import FileChange, Hunk
 from scaffold.vcs.review.changed_file import ChangedFile
-from scaffold.vcs.review.roles import role_of
+from scaffold.vcs.roles import role_of
 
 ZEROS, NAME = "0" * 40, "1" * 40
 

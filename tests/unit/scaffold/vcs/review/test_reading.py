@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from scaffold.vcs.review.domains import UNKNOWN, built_in_domains, domains_of, worst
-from scaffold.vcs.review.roles import Role, role_names, role_of
+from scaffold.vcs.roles import Role, role_names, role_of
 
 ROLES = {
     "pkg/a.py": "source",

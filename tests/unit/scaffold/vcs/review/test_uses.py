@@ -171,16 +171,3 @@ def test_a_call_that_may_fail_or_was_replaced_is_expected(
     (tmp_path / "user.py").write_text(f"import core\n{code}\n", encoding="utf-8")
     found, _ = Uses(list_files(tmp_path)).find([Watched("core.py", "run", "core.py")])
     assert [each.is_expected for each in found if each.how == "call"] == [is_expected]
-
-
-def test_in_other_languages_a_word_is_a_use(tmp_path: Path) -> None:
-    texts = {
-        "a.go": "func Run() {}\n",
-        "b.go": "x()\nRun()\n",
-        "c.rs": "Run();\n",
-        "d.go": "Runs()\n",
-    }
-    for path, text in texts.items():
-        (tmp_path / path).write_text(text, encoding="utf-8")
-    found, _ = Uses(list_files(tmp_path)).find([Watched("a.go", "Run", "a.go")])
-    assert [(each.path, each.line, each.how) for each in found] == [("b.go", 2, "word")]

@@ -101,13 +101,25 @@ def guard_of_test(test: ast.expr) -> Guard:
 
 def guard_of_with(node: ast.With | ast.AsyncWith) -> Guard:
     """Return the ``suppress(...)`` around a block."""
-    for item in node.items:
-        call = item.context_expr
-        if isinstance(call, ast.Call) and ast.unparse(call.func).endswith("suppress"):
-            names = _last_names(call.args)
-            if any(_may_mean_absence(each) for each in names):
-                return Guard(ast.unparse(call), frozenset(names))
-    return NO_GUARD
+    suppressing = (guard_of_call(item.context_expr, ("suppress",)) for item in node.items)
+    found = (each for each in suppressing if any(map(_may_mean_absence, each.catches)))
+    return next(found, NO_GUARD)
+
+
+def guard_of_call(node: ast.expr, functions: Iterable[str]) -> Guard:
+    """Return what a call such as ``suppress(ImportError)`` or ``pytest.raises(...)`` catches.
+
+    Args:
+        node: The call; any other expression guards nothing.
+        functions: The last parts of the names of such functions.
+    """
+    if not isinstance(node, ast.Call) or not _last_names([node.func]) & {*functions}:
+        return NO_GUARD
+    lists = (each.elts if isinstance(each, ast.Tuple) else [each] for each in node.args)
+    names = _last_names(name for row in lists for name in row)
+    # An error of a name that is not Python's, such as that of a variable, may be any.
+    is_any = not any(hasattr(builtins, each) for each in names)
+    return Guard(ast.unparse(node), frozenset(names), is_either=is_any)
 
 
 def hides_absence(call: ast.Call) -> bool:

@@ -7,7 +7,7 @@ import signal
 
 import pytest
 
-from scaffold.vcs.pull_request.signals import Stopped, listening, stoppable
+from scaffold.vcs.signals import Stopped, listening, stoppable
 
 
 def test_a_stop_behind_the_last_wait_is_none_of_the_next_command() -> None:

@@ -1,0 +1,40 @@
+"""The types that an annotation names, through quotes, unions, ``Optional`` and the like."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+_FIRST = frozenset({"Optional", "Annotated", "Final", "ClassVar"})
+
+
+def sides_of(annotation: ast.expr | None) -> Iterator[ast.expr]:
+    """Yield the types that a value may be of; ``None`` is left out.
+
+    A generic type such as ``list[int]`` is given as it is.
+    """
+    match annotation:
+        case None | ast.Constant(value=None):
+            return
+        case ast.Constant(value=str(text)):
+            yield from sides_of(quoted(text))
+        case ast.BinOp(left=left, op=ast.BitOr(), right=right):
+            yield from (*sides_of(left), *sides_of(right))
+        case ast.Subscript(value=outer, slice=inner) if _last(outer) in (*_FIRST, "Union"):
+            parts = inner.elts if isinstance(inner, ast.Tuple) and inner.elts else [inner]
+            for each in parts if _last(outer) == "Union" else parts[:1]:
+                yield from sides_of(each)
+        case _:
+            yield annotation
+
+
+def quoted(text: str) -> ast.expr | None:
+    """Return the type that a text names; None where it is none."""
+    try:
+        return ast.parse(text, mode="eval").body
+    except (SyntaxError, ValueError, RecursionError):
+        return None
+
+
+def _last(node: ast.expr) -> str:
+    return node.attr if isinstance(node, ast.Attribute) else getattr(node, "id", "")
