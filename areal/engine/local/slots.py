@@ -11,6 +11,7 @@ T packed tokens.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Generic, Protocol, TypeVar
@@ -27,10 +28,13 @@ from areal.engine.model.attention import (
     masked_attention,
 )
 
-# Not a power of two: rows at such distances would compete for the same lines of a processor cache.
-FIRST_COLUMNS = 40
+# Columns that a cache has beyond those in use, at least and as a share of them. Few: a processor
+# reads memory ahead, and what stands between the rows is read for nothing.
+LEAST_SPARE = 8
+SPARE_SHARE = 0.125
 # The columns of the cache for the shortest rows, and how many times as many each further one has.
-FIRST_LIMIT = 4 * FIRST_COLUMNS
+# Not a power of two: rows at such distances would compete for the same lines of a processor cache.
+FIRST_LIMIT = 160
 LIMIT_FACTOR = 4
 
 
@@ -48,6 +52,9 @@ class SlotCache:
         self.device = device
         self.limit = limit
         self.data: Tensor | None = None
+        # The memory of ``data``, and that which it had before.
+        self._flat: Tensor | None = None
+        self._spare: Tensor | None = None
 
     @property
     def num_rows(self) -> int:
@@ -71,27 +78,52 @@ class SlotCache:
         Args:
             like_KTD: Keys of the model, which tell heads, size and dtype the first time.
         """
-        if self.data is None:
-            if like_KTD is None:
-                return
-            columns = self._limited(num_columns, num_columns + FIRST_COLUMNS)
-            shape = (2 * self.num_layers, num_rows, like_KTD.shape[0], columns, like_KTD.shape[2])
-            self.data = torch.zeros(shape, dtype=like_KTD.dtype, device=self.device)
+        if self.data is not None:
+            like_KTD = self.keys(0)[0] if self.num_rows else like_KTD
+        if like_KTD is None:
             return
         rows, columns = self.num_rows, self.num_columns
-        if num_rows <= rows and num_columns <= columns:
-            return
-        new_rows = rows if num_rows <= rows else max(num_rows, 2 * rows)
-        new_columns = columns
+        if num_rows > rows:
+            rows = max(num_rows, 2 * rows)
         if num_columns > columns:
-            new_columns = self._limited(num_columns, 2 * columns)
-        old = self.data
-        shape = (old.shape[0], new_rows, old.shape[2], new_columns, old.shape[4])
-        self.data = torch.zeros(shape, dtype=old.dtype, device=self.device)
-        self.data[:, :rows, :, :columns] = old
+            columns = self._spacious(num_columns)
+        if (rows, columns) != (self.num_rows, self.num_columns):
+            self._lay_out(rows, columns, like_KTD)
 
-    def _limited(self, needed: int, wanted: int) -> int:
-        return max(needed, wanted if self.limit is None else min(wanted, self.limit))
+    def tighten(self, num_columns: int) -> None:
+        """Give columns up where the cache has many more than are in use."""
+        columns = self._spacious(num_columns)
+        if 2 * self.num_columns > 3 * columns:
+            self._lay_out(self.num_rows, columns, self.keys(0)[0])
+
+    def start_over(self) -> None:
+        """Forget all rows, and how long they were, and keep the memory."""
+        if self.data is not None:
+            self.data = self.data[:, :0, :, :0]
+
+    def _spacious(self, num_columns: int) -> int:
+        """Return how many columns to have where so many are needed."""
+        columns = num_columns + max(LEAST_SPARE, int(num_columns * SPARE_SHARE))
+        return max(num_columns, columns if self.limit is None else min(columns, self.limit))
+
+    def _lay_out(self, rows: int, columns: int, like_KTD: Tensor) -> None:
+        """Copy what is cached to a tensor of so many rows and columns."""
+        shape = (2 * self.num_layers, rows, like_KTD.shape[0], columns, like_KTD.shape[2])
+        size = math.prod(shape)
+        # Between two pieces of memory in turn: to get it fresh takes longer than to copy.
+        if self._spare is None or len(self._spare) < size:
+            self._spare = torch.empty(size, dtype=like_KTD.dtype, device=self.device)
+        flat, self._spare = self._spare, self._flat
+        self._flat = flat
+        data, old = flat[:size].view(shape), self.data
+        if old is None or not old.numel():
+            data.zero_()
+        else:
+            old = old[:, :rows, :, :columns]
+            data[:, : old.shape[1], :, : old.shape[3]] = old
+            data[:, old.shape[1] :] = 0
+            data[:, : old.shape[1], :, old.shape[3] :] = 0
+        self.data = data
 
     def move_rows(self, sources: Sequence[int], targets: Sequence[int], num_columns: int) -> None:
         """Copy the first columns of some rows over others."""
@@ -101,6 +133,10 @@ class SlotCache:
         target = torch.tensor(targets, device=self.device)
         columns = self.data[:, :, :, :num_columns]
         columns[:, target] = columns[:, source]
+
+    def release(self) -> None:
+        """Give the memory back."""
+        self.data = self._flat = self._spare = None
 
     def copy_rows(self, sources: Sequence[int], other: SlotCache, first: int, columns: int) -> None:
         """Copy the first columns of some rows of another cache into the rows from ``first`` on."""
@@ -235,17 +271,19 @@ class PiecePlan:
 class DecodePlan:
     """Attends from one new token of each row to all that the row has cached, itself included.
 
+    All columns of the cache are read, those that no row has yet too: memory that is read from end
+    to end arrives ahead of its use, and with gaps between rows attention takes twice as long.
+
     Args:
         cache: What to read and extend; it has a column for each position.
         positions_R: Position of each row's new token, which is the column it is written to.
-        num_columns: One more than the largest position.
     """
 
-    def __init__(self, cache: SlotCache, positions_R: Tensor, num_columns: int) -> None:
+    def __init__(self, cache: SlotCache, positions_R: Tensor) -> None:
         self._cache = cache
         self._num_rows = len(positions_R)
         self._positions_R = positions_R
-        self._num_columns = num_columns
+        self._num_columns = cache.num_columns
         # Where the new tokens go, [R * K], of a layer's cache as [all its vectors, D].
         self._slots: Tensor | None = None
         self._masks: dict[int | None, Tensor] = {}
@@ -263,7 +301,7 @@ class DecodePlan:
         sinks: Tensor | None = None,
     ) -> Tensor:
         """Return the attention output of one layer as [R, H, D]."""
-        num_rows, columns = self._num_rows, self._num_columns
+        num_rows = self._num_rows
         keys, values = self._cache.keys(layer), self._cache.values(layer)
         if self._slots is None:
             self._slots = self._cache_slots(keys)
@@ -273,7 +311,7 @@ class DecodePlan:
         # The heads that share a key head stand where the query length would: no key is repeated in
         # memory.
         q = q_HTD.transpose(0, 1).reshape(num_rows, k_KTD.shape[0], -1, q_HTD.shape[2])
-        keys, values = keys[:num_rows, :, :columns], values[:num_rows, :, :columns]
+        keys, values = keys[:num_rows], values[:num_rows]
         mask = self._mask(window, q.dtype)
         if softcap is not None or sinks is not None:
             q = q.flatten(1, 2).unsqueeze(2)
@@ -379,8 +417,10 @@ class _Group(Generic[R]):
         for hole, mover in zip(holes, movers, strict=True):
             self.rows[hole] = self.rows[mover]
         del self.rows[stay:]
-        if not stay and self.cache.limit != FIRST_LIMIT:
-            self.cache.data = None
+        if not stay:
+            self.cache.start_over()
+            if self.cache.limit != FIRST_LIMIT:
+                self.cache.release()
 
 
 class SlotGroups(Generic[R]):
@@ -479,7 +519,8 @@ class SlotGroups(Generic[R]):
         ):
             columns = max(row.length for row in group.rows)
             group.cache.reserve(len(group.rows), columns)
-            plans.append(DecodePlan(group.cache, positions, columns))
+            group.cache.tighten(columns)
+            plans.append(DecodePlan(group.cache, positions))
             sizes.append(len(group.rows))
         return plans[0] if len(plans) == 1 else JoinedPlan(plans, sizes)
 
