@@ -448,8 +448,8 @@ class SlotGroups(Generic[R]):
         data = next((g.cache.data for g in self._groups if g.cache.data is not None), None)
         if data is None:
             return 0
-        cache = self._group(length).cache
-        return data[:, 0, :, 0].nbytes * max(length, cache.num_columns)
+        per_token = data.shape[0] * data.shape[2] * data.shape[4] * data.element_size()
+        return per_token * max(length, self._group(length).cache.num_columns)
 
     def add(self, rows: Iterable[R]) -> None:
         """Give rows a slot, with nothing in it."""
