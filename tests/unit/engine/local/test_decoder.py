@@ -264,6 +264,28 @@ def test_ended_rows_cost_nothing_more() -> None:
     assert calls[1:] == [3, 2, 2, 2, 1, 1, 1, 1]
 
 
+def test_a_cache_has_few_columns_that_no_row_uses() -> None:
+    model = served("llama", max_position_embeddings=256)
+    decoder = Decoder(model)
+    for _ in range(2):  # the second time in the memory of the first
+        rows = [
+            row(p, n, ignore_eos=True)
+            for p, n in zip(random_prompts([5, 80]), (99, 9), strict=True)
+        ]
+        done = decoder.admit(rows)
+        while decoder.rows:
+            # Of the last step, which ended when the longest row had left.
+            longest = max(r.length for r in decoder.rows)
+            done += decoder.advance()
+            (cache,) = [g.cache for g in decoder.slots._groups]
+            assert not decoder.rows or longest <= cache.num_columns <= 1.5 * (1.125 * longest + 8)
+        for found in done:
+            alone = finish(
+                Decoder(model), [row(found.row.prompt, found.row.limit, ignore_eos=True)]
+            )
+            assert found.tokens == alone[0].tokens
+
+
 # --- when a row ends --------------------------------------------------------------------------
 
 
