@@ -32,6 +32,8 @@ from areal.engine.model.attention import (
 # reads memory ahead, and what stands between the rows is read for nothing.
 LEAST_SPARE = 8
 SPARE_SHARE = 0.125
+# Memory that a cache keeps at most besides that which it has its rows in.
+MAX_SPARE_BYTES = 1 << 28
 # The columns of the cache for the shortest rows, and how many times as many each further one has.
 # Not a power of two: rows at such distances would compete for the same lines of a processor cache.
 FIRST_LIMIT = 160
@@ -76,6 +78,8 @@ class SlotCache:
         """Grow the cache to at least so many rows and columns; contents stay.
 
         Args:
+            num_rows: In use, and about to be; what others hold may be lost.
+            num_columns: The same of columns.
             like_KTD: Keys of the model, which tell heads, size and dtype the first time.
         """
         if self.data is not None:
@@ -86,15 +90,16 @@ class SlotCache:
         if num_rows > rows:
             rows = max(num_rows, 2 * rows)
         if num_columns > columns:
-            columns = self._spacious(num_columns)
+            rows, columns = min(rows, 2 * num_rows), self._spacious(num_columns)
         if (rows, columns) != (self.num_rows, self.num_columns):
-            self._lay_out(rows, columns, like_KTD)
+            self._lay_out(rows, columns, num_rows, like_KTD)
 
-    def tighten(self, num_columns: int) -> None:
+    def tighten(self, num_rows: int, num_columns: int) -> None:
         """Give columns up where the cache has many more than are in use."""
         columns = self._spacious(num_columns)
         if 2 * self.num_columns > 3 * columns:
-            self._lay_out(self.num_rows, columns, self.keys(0)[0])
+            rows = min(self.num_rows, 2 * num_rows)
+            self._lay_out(rows, columns, num_rows, self.keys(0)[0])
 
     def start_over(self) -> None:
         """Forget all rows, and how long they were, and keep the memory."""
@@ -106,20 +111,20 @@ class SlotCache:
         columns = num_columns + max(LEAST_SPARE, int(num_columns * SPARE_SHARE))
         return max(num_columns, columns if self.limit is None else min(columns, self.limit))
 
-    def _lay_out(self, rows: int, columns: int, like_KTD: Tensor) -> None:
-        """Copy what is cached to a tensor of so many rows and columns."""
+    def _lay_out(self, rows: int, columns: int, num_kept: int, like_KTD: Tensor) -> None:
+        """Copy the first rows of what is cached to a tensor of so many rows and columns."""
         shape = (2 * self.num_layers, rows, like_KTD.shape[0], columns, like_KTD.shape[2])
         size = math.prod(shape)
         # Between two pieces of memory in turn: to get it fresh takes longer than to copy.
         if self._spare is None or len(self._spare) < size:
             self._spare = torch.empty(size, dtype=like_KTD.dtype, device=self.device)
-        flat, self._spare = self._spare, self._flat
-        self._flat = flat
-        data, old = flat[:size].view(shape), self.data
+        is_small = self._flat is not None and self._flat.nbytes <= MAX_SPARE_BYTES
+        self._flat, self._spare = self._spare, self._flat if is_small else None
+        data, old = self._flat[:size].view(shape), self.data
         if old is None or not old.numel():
             data.zero_()
         else:
-            old = old[:, :rows, :, :columns]
+            old = old[:, :num_kept, :, :columns]
             data[:, : old.shape[1], :, : old.shape[3]] = old
             data[:, old.shape[1] :] = 0
             data[:, : old.shape[1], :, old.shape[3] :] = 0
@@ -519,7 +524,7 @@ class SlotGroups(Generic[R]):
         ):
             columns = max(row.length for row in group.rows)
             group.cache.reserve(len(group.rows), columns)
-            group.cache.tighten(columns)
+            group.cache.tighten(len(group.rows), columns)
             plans.append(DecodePlan(group.cache, positions))
             sizes.append(len(group.rows))
         return plans[0] if len(plans) == 1 else JoinedPlan(plans, sizes)
