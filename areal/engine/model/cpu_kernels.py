@@ -1,11 +1,10 @@
-"""Faster CPU arithmetic for what takes most of a small model's time.
+"""Faster CPU arithmetic for the two module kinds that take most of a small model's time.
 
 ``nn.Linear`` in fp32 goes to MKL, which uses no AVX-512 on processors that are not Intel's and then
 runs at half speed; oneDNN, which PyTorch ships too, does use it. In 16 bits, without instructions
 for them, it runs at a hundredth of fp32's speed; so such products are done in fp32 and rounded
 once. An RMS norm written in Python keeps six intermediate tensors for its backward; one autograd
-function keeps one. A rotary embedding written in Python reads and writes its input five times, and
-its gradient nine times; one autograd function does both in three.
+function keeps one.
 """
 
 from __future__ import annotations
@@ -13,15 +12,12 @@ from __future__ import annotations
 import functools
 import os
 import platform
-import types
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
-from torch.autograd.function import once_differentiable
 from torch.overrides import handle_torch_function, has_torch_function
 
 # Below this many multiply-adds oneDNN's call overhead costs more than its speed gains (measured,
@@ -231,94 +227,8 @@ def _is_plain_rms_norm(module: nn.Module) -> bool:
             weight.copy_(original)
 
 
-class _Rotary(torch.autograd.Function):
-    """x * cos + rotate_half(x) * sin, which turns the pairs (x[i], x[i + D / 2])."""
-
-    @staticmethod
-    def forward(ctx: Any, x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
-        ctx.save_for_backward(cos, sin)
-        first, second = sin.chunk(2, -1)
-        return _turned(x, cos, torch.cat([-first, second], -1))
-
-    @staticmethod
-    @once_differentiable
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-        cos, sin = ctx.saved_tensors
-        first, second = sin.chunk(2, -1)
-        return _turned(grad, cos, torch.cat([second, -first], -1)), None, None
-
-
-def _turned(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
-    """Return x * cos + (the halves of x in the other order) * sin."""
-    half = x.shape[-1] // 2
-    swapped = torch.empty_like(x)  # roll and cat would take twice as long
-    swapped[..., :half] = x[..., half:]
-    swapped[..., half:] = x[..., :half]
-    return swapped.mul_(sin).addcmul_(x, cos)
-
-
-# Under which name attention modules of transformers find it.
-_ROTARY = "apply_rotary_pos_emb"
-
-
-def _faster_rotary(own: Callable[..., tuple[Tensor, Tensor]]) -> Callable[..., Any]:
-    """Return what stands for a rotary embedding of the plain kind in training."""
-
-    def rotary(q: Tensor, k: Tensor, cos: Tensor, sin: Tensor, *args: Any, **kwargs: Any) -> Any:
-        is_plain = (
-            torch.is_grad_enabled()
-            and not (args or kwargs)
-            and all(type(x) is Tensor and x.dtype == torch.float32 for x in (q, k, cos, sin))
-            and q.device.type == "cpu"
-            and cos.ndim == 3
-            and cos.shape[-1] == q.shape[-1] == k.shape[-1]
-        )
-        if not is_plain:
-            return own(q, k, cos, sin, *args, **kwargs)
-        cos, sin = cos.unsqueeze(1), sin.unsqueeze(1)
-        return _Rotary.apply(q, cos, sin), _Rotary.apply(k, cos, sin)
-
-    return rotary
-
-
-@torch.inference_mode(False)
-@torch.enable_grad()
-def _is_plain_rotary(own: Any) -> bool:
-    """Return, by trying it on numbers, whether a function computes what ours does."""
-    generator = torch.Generator().manual_seed(0)
-    q, k, cos, sin = (
-        torch.randn(shape, generator=generator)
-        for shape in ((2, 4, 5, 8), (2, 2, 5, 8), (2, 5, 8), (2, 5, 8))
-    )
-    try:
-        pairs = list(zip(own(q, k, cos, sin), _faster_rotary(own)(q, k, cos, sin), strict=True))
-        return all(torch.allclose(a, b, rtol=1e-6, atol=1e-6) for a, b in pairs)
-    except (TypeError, ValueError, RuntimeError, IndexError):
-        return False  # it wants something else
-
-
-@functools.cache
-def _with_faster_rotary(kind: type[nn.Module]) -> type[nn.Module] | None:
-    """Return a subclass whose forward calls our rotary embedding, where it has the plain one."""
-    forward = kind.forward
-    names = getattr(forward, "__globals__", {})
-    if not isinstance(forward, types.FunctionType) or _ROTARY not in forward.__code__.co_names:
-        return None
-    if _ROTARY not in names or not _is_plain_rotary(names[_ROTARY]):
-        return None
-    own = types.FunctionType(
-        forward.__code__,
-        names | {_ROTARY: _faster_rotary(names[_ROTARY])},
-        forward.__name__,
-        forward.__defaults__,
-        forward.__closure__,
-    )
-    own.__kwdefaults__ = forward.__kwdefaults__
-    return type(kind.__name__, (kind,), {"forward": own, "__module__": kind.__module__})
-
-
 def use_cpu_kernels(model: nn.Module) -> None:
-    """Swap the classes of a CPU model's linear layers, RMS norms and attention; parameters stay.
+    """Swap the classes of a CPU model's linear layers and RMS norms; parameters stay.
 
     Which ones depends on the machine and the types alone.
     """
@@ -330,5 +240,3 @@ def use_cpu_kernels(model: nn.Module) -> None:
         elif kind.__name__.endswith("RMSNorm") and _is_plain_rms_norm(module):
             module.fused_eps = _epsilon(module)
             module.__class__ = FusedRmsNorm
-        elif faster := _with_faster_rotary(kind):
-            module.__class__ = faster

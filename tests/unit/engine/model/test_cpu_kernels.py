@@ -182,30 +182,6 @@ def test_a_norm_is_swapped_only_where_it_computes_the_same(
     assert all(torch.equal(value, before[name]) for name, value in model.state_dict().items())
 
 
-@pytest.mark.parametrize(
-    ("architecture", "is_swapped"),
-    # Of glm4 and cohere neighbours turn in the place of halves; phi3 turns a part of a head in its
-    # own function, gpt2 nothing.
-    [("qwen3", True), ("llama", True), ("glm4", False), ("cohere", False), ("gpt2", False)],
-)
-def test_a_rotary_embedding_is_swapped_only_where_it_computes_the_same(
-    architecture: str, is_swapped: bool
-) -> None:
-    plain, fast = tiny_model(architecture), tiny_model(architecture)
-    cpu_kernels._with_faster_rotary.cache_clear()
-    with torch.no_grad():
-        use_cpu_kernels(fast)
-    ids = torch.tensor(random_prompts([9, 9]))
-    counts = []
-    for model in (plain, fast):
-        with torch.profiler.profile() as profile:
-            model(input_ids=ids, use_cache=False).logits.sum().backward()
-        counts.append(sum(each.name == "_Rotary" for each in profile.events()))
-    assert counts == [0, 2 * model.config.num_hidden_layers * is_swapped]
-    for (name, a), (_, b) in zip(plain.named_parameters(), fast.named_parameters(), strict=True):
-        torch.testing.assert_close(b.grad, a.grad, rtol=1e-4, atol=1e-4, msg=name)
-
-
 # --- siblings that read one input ---------------------------------------------------------------
 
 
