@@ -151,7 +151,7 @@ class _Bench:
         rows = [Row(prompt, options, options.max_new_tokens) for prompt in prompts]
         finished = self.decoder.admit(rows)
         while self.decoder.rows:
-            finished += self.decoder.advance()
+            finished += self.decoder.advance() + self.decoder.admit()
         return finished
 
     @torch.inference_mode()

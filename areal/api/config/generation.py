@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable
+from copy import copy
 from dataclasses import asdict, dataclass, field, fields
 from typing import TYPE_CHECKING, Any
 
@@ -86,7 +87,9 @@ class GenerationHyperparameters:
         Raises:
             TypeError: A keyword is no field.
         """
-        return type(self)(**{**asdict(self), **kwargs})
+        # Each request has a copy. All but lists is immutable, and asdict takes ten times as long.
+        own = {name: copy(x) if isinstance(x, list) else x for name, x in vars(self).items()}
+        return type(self)(**own | kwargs)
 
     def new_with_stop_and_pad_token_ids(
         self, tokenizer: PreTrainedTokenizerBase

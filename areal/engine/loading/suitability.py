@@ -86,7 +86,7 @@ def planned_logits(lm: CausalLM) -> Tensor:
         torch.stack([ids[-1] for ids in trial]),
         positions,
         [1] * len(trial),
-        DecodePlan(cache, positions, columns),
+        DecodePlan(cache, positions),
     )
     pairs = zip(first.split(lengths), last, strict=True)
     return torch.cat([torch.cat([rows, row[None]]) for rows, row in pairs]).float()
@@ -173,7 +173,7 @@ def _planned_image_logits(lm: ImageTextLM, shown: VisionPrompt) -> Tensor:
         torch.stack([ids[-1] for ids in rows]),
         columns + torch.tensor([0, sight.shift], device=device),
         [1] * len(rows),
-        DecodePlan(cache, columns, max(lengths) + 1),
+        DecodePlan(cache, columns),
     )
     return torch.cat([first[lengths[0] :], last[1:]]).float()
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -19,7 +19,7 @@ from areal.api.cli_args import GenerationHyperparameters
 from areal.api.errors import TrainingError
 from areal.api.io_struct import StopReason
 from areal.engine.local.sampling import SamplingBatch, sample_tokens
-from areal.engine.local.slots import DecodePlan, PrefillPlan, SlotCache
+from areal.engine.local.slots import PiecePlan, SlotCache, SlotGroups
 from areal.engine.local.token_step import NotStraightError, TokenStep
 from areal.engine.model.causal_lm import CausalLM, HFCausalLM, PackedInputs
 from areal.engine.model.image_text import ImageTextLM, Sight
@@ -29,6 +29,11 @@ logger = logging.getLogger("Decoder")
 
 FIRST_WIDTH = 16
 UNIFORM_BLOCK = 64
+# Tokens that are prefilled between two decode steps, which wait for them: about as long as ten
+# steps of 64 rows. A prompt of more than a share of them is prefilled in pieces of that share, so
+# that shorter ones need not wait for it.
+MAX_PREFILL_TOKENS = 2048
+PIECE_SHARE = 4
 
 
 @dataclass(eq=False)
@@ -68,13 +73,18 @@ class Row:
     num_generated: int = 0
     _uniforms: list[float] = field(default_factory=list)
 
+    @property
+    def length(self) -> int:
+        """Tokens of prompt and answer so far."""
+        return len(self.prompt) + self.num_generated
+
     def next_uniform(self) -> float:
         """Return the number in [0, 1) of the row's own stream for its next token.
 
         Streams are indexed by the place in the whole sequence: an answer that is resumed elsewhere,
         with what it had as its prompt, goes on as it would have.
         """
-        block, offset = divmod(len(self.prompt) + self.num_generated, UNIFORM_BLOCK)
+        block, offset = divmod(self.length, UNIFORM_BLOCK)
         if not self._uniforms or not offset:
             assert self.stream_key is not None
             philox = np.random.Philox(key=stream_seed(self.stream_key), counter=block << 16)
@@ -94,26 +104,44 @@ class FinishedRow:
     stop_reason: StopReason
 
 
+@dataclass
+class _Begun:
+    """A sequence that is prefilled in pieces, of which the first tokens are cached."""
+
+    sequence: list[int]
+    cache: SlotCache
+    num_done: int = 0
+
+
 class Decoder:
-    """Generates with a model over a slot cache.
+    """Generates with a model over slots of keys and values.
 
     Args:
         model: How to run it, or a Hugging Face model whose attention follows plans.
         seed: Of the shared random stream.
-        max_prefill_tokens: Packed tokens of one prefill call.
+        max_prefill_tokens: That are prefilled between two decode steps; a prompt with images that
+            has more is prefilled at once.
+
+    Attributes:
+        rows: Those that decode, and behind them those that wait to be prefilled.
     """
 
     def __init__(
-        self, model: nn.Module | CausalLM, seed: int = 0, max_prefill_tokens: int = 16384
+        self,
+        model: nn.Module | CausalLM,
+        seed: int = 0,
+        max_prefill_tokens: int = MAX_PREFILL_TOKENS,
     ) -> None:
         self.lm = model if isinstance(model, CausalLM) else HFCausalLM(model)
         self.device = self.lm.device
         self.max_prefill_tokens = max_prefill_tokens
+        self._piece = max(1, max_prefill_tokens // PIECE_SHARE)
         self.rows: list[Row] = []
         self.version = 0  # what new tokens are labelled with
         self.num_updates = 0  # which weights these are; cached keys and values of others are stale
         self._cached_updates = 0
-        self.cache = SlotCache(self.lm.num_layers, self.device)
+        self.slots: SlotGroups[Row] = SlotGroups(self.lm.num_layers, self.device)
+        self._begun: _Begun | None = None
         self._random = torch.Generator(self.device).manual_seed(seed)
         self._tokens_RW = torch.zeros(0, FIRST_WIDTH, dtype=torch.long, device=self.device)
         self._logprobs_RW = torch.zeros(0, FIRST_WIDTH, device=self.device)
@@ -128,9 +156,14 @@ class Decoder:
 
     # --- the outside
 
+    @property
+    def waiting(self) -> list[Row]:
+        """The rows that are still to be prefilled."""
+        return self.rows[len(self.slots) :]
+
     @torch.inference_mode()
     def advance(self) -> list[FinishedRow]:
-        """Add one token to every running row.
+        """Add one token to every row that is prefilled; where none is, prefill the next ones.
 
         Rows that began under other weights are prefilled again first, so that every log-probability
         is that of one set of weights given all tokens before it. After an error ``abort`` is the
@@ -139,45 +172,48 @@ class Decoder:
         Returns:
             The rows that are complete now.
         """
-        if any(row.is_dropped for row in self.rows):
-            self._remove([i for i, row in enumerate(self.rows) if row.is_dropped])
+        if dropped := {row for row in self.rows if row.is_dropped}:
+            self._remove(dropped)
         if not self.rows:
             return []
         if self._cached_updates != self.num_updates:
-            self._prefill(0, [row.prompt + self._output(i) for i, row in enumerate(self.rows)])
             self._cached_updates = self.num_updates
-        else:
+            self._forget()
+        if len(self.slots):
             self._advance()
+        else:
+            self._prefill_next()
         return self._take_finished()
 
     @torch.inference_mode()
-    def admit(self, rows: Sequence[Row]) -> list[FinishedRow]:
-        """Take up rows and give each its first token; after an error it has taken none.
+    def admit(self, rows: Sequence[Row] = ()) -> list[FinishedRow]:
+        """Take up rows, and prefill the next of those that wait; each gets its first token.
 
-        Call it after ``advance`` where the weights may have changed.
+        Call it after ``advance``, whose step all rows that decode have then taken. After an error
+        it has taken none, and none waits any more.
 
         Returns:
             Those that are complete already.
         """
         fresh = [row for row in rows if not row.is_dropped]
-        if not fresh:
+        concerned = {*self.waiting, *fresh}
+        if not concerned:
             return []
         if not self.rows:
             self._cached_updates = self.num_updates
         assert self._cached_updates == self.num_updates
-        first = len(self.rows)
         try:
             self._append(fresh)
-            self._prefill(first, [row.prompt for row in fresh])
+            self._prefill_next()
             return self._take_finished()
         except BaseException:
-            self._remove([i for i, row in enumerate(self.rows) if row in fresh])
+            self._remove(concerned)
             raise
 
     def abort(self) -> list[Row]:
         """Drop all running rows and return them."""
-        dropped, self.rows = self.rows, []
-        self._resize_state([], 0)
+        dropped = self.rows
+        self._remove(set(dropped))
         return dropped
 
     @torch.inference_mode()
@@ -196,50 +232,94 @@ class Decoder:
 
     # --- model calls
 
-    def _prefill(self, first_row: int, sequences: list[list[int]]) -> None:
-        """Run the sequences of rows from ``first_row`` on, equal ones once, and samples."""
-        logits = []
-        for start, stop in _chunks(sequences, self.max_prefill_tokens):
-            rows = self.rows[first_row + start : first_row + stop]
-            distinct: dict[tuple[int | str, ...], int] = {}
-            prompts: list[list[int]] = []
-            sights: list[Sight | None] = []
-            row_prompts: list[int] = []
-            for sequence, row in zip(sequences[start:stop], rows, strict=True):
-                row_prompts.append(distinct.setdefault((*sequence, *row.look), len(distinct)))
-                if len(distinct) > len(prompts):
-                    prompts.append(sequence)
-                    sights.append(row.sight)
-            lengths = [len(s) for s in prompts]
-            plan = PrefillPlan(self.cache, lengths, row_prompts, first_row + start)
-            batch = PackedInputs(
-                torch.tensor([t for s in prompts for t in s], device=self.device),
-                torch.cat([torch.arange(n) for n in lengths]).to(self.device),
-                lengths,
-                torch.tensor(lengths).cumsum(0).to(self.device) - 1,
-                sights,
-            )
-            last = self.lm.packed_logits(batch, plan)
-            logits.append(last[torch.tensor(row_prompts, device=self.device)])
-        rows = slice(first_row, first_row + len(sequences))
-        self._position_R[rows] = torch.tensor([len(s) - 1 for s in sequences], device=self.device)
-        self._sample(rows, torch.cat(logits) if len(logits) > 1 else logits[0])
+    def _prefill_next(self) -> None:
+        """Prefill the next of those that wait: a piece of a long one, and short ones together."""
+        long = [row for row in self.waiting if self._is_long(row)]
+        short = [row for row in self.waiting if not self._is_long(row)]
+        room = self.max_prefill_tokens
+        if long:
+            room -= self._prefill_piece(long)
+        else:
+            self._begun = None
+        if short:
+            self._prefill_packed(short, room)
+
+    def _is_long(self, row: Row) -> bool:
+        return row.length > self._piece and row.sight is None and self.lm.prefills_in_pieces
+
+    def _prefill_piece(self, rows: list[Row]) -> int:
+        """Run the next piece of the first row's sequence, and samples after the last.
+
+        Returns:
+            Its tokens.
+        """
+        sequence = self._sequence(rows[0])
+        if self._begun is None or self._begun.sequence != sequence:
+            self._begun = _Begun(sequence, SlotCache(self.lm.num_layers, self.device))
+        begun = self._begun
+        tokens = sequence[begun.num_done : begun.num_done + self._piece]
+        size = len(tokens)
+        plan = PiecePlan(begun.cache, begun.num_done, size, len(sequence))
+        logits_1V = self.lm.logits(
+            torch.tensor(tokens, device=self.device),
+            torch.arange(begun.num_done, begun.num_done + size, device=self.device),
+            [size],
+            plan,
+            torch.tensor([size - 1], device=self.device),
+        )
+        begun.num_done += size
+        if begun.num_done == len(sequence):
+            self._begun = None
+            same = [row for row in rows if self._sequence(row) == sequence]
+            self.slots.add(same)
+            self.slots.copy_prompt(begun.cache, same)
+            self._sample_first(same, logits_1V.expand(len(same), -1))
+        return size
+
+    def _prefill_packed(self, rows: list[Row], room: int) -> None:
+        """Run the sequences of as many rows as there is room for, equal ones once, and samples."""
+        distinct: dict[tuple[int | str, ...], int] = {}
+        row_prompts: dict[Row, int] = {}
+        prompts: list[list[int]] = []
+        sights: list[Sight | None] = []
+        for row in rows:
+            sequence = self._sequence(row)
+            number = distinct.setdefault((*sequence, *row.look), len(prompts))
+            if number == len(prompts):
+                if prompts and len(sequence) > room:
+                    break
+                room -= len(sequence)
+                prompts.append(sequence)
+                sights.append(row.sight)
+            row_prompts[row] = number
+        self.slots.add(row_prompts)
+        lengths = [len(s) for s in prompts]
+        batch = PackedInputs(
+            torch.tensor([t for s in prompts for t in s], device=self.device),
+            torch.cat([torch.arange(n) for n in lengths]).to(self.device),
+            lengths,
+            torch.tensor(lengths).cumsum(0).to(self.device) - 1,
+            sights,
+        )
+        last = self.lm.packed_logits(batch, self.slots.prefill_plan(lengths, row_prompts))
+        index = torch.tensor(list(row_prompts.values()), device=self.device)
+        self._sample_first(list(row_prompts), last[index])
 
     def _advance(self) -> None:
         """Run the last token of every row against its cache and samples the next."""
-        num_rows = len(self.rows)
-        columns = max(len(row.prompt) + row.num_generated for row in self.rows)
-        self.cache.reserve(num_rows, columns)
+        if self.slots.fit():
+            self._arrange()
+        num_rows = len(self.slots)
         positions_R = self._position_R[:num_rows]
-        plan = DecodePlan(self.cache, positions_R, columns)
+        plan = self.slots.decode_plan(positions_R)
         if self._shift_R is not None:
-            positions_R = positions_R + self._shift_R
+            positions_R = positions_R + self._shift_R[:num_rows]
         last_R = self._last_R[:num_rows]
         if step := self._token_step():
             logits_RV = step.logits(last_R, positions_R, plan)
         else:
             logits_RV = self.lm.logits(last_R, positions_R, [1] * num_rows, plan)
-        self._sample(slice(0, num_rows), logits_RV)
+        self._sample(slice(0, num_rows), self.rows[:num_rows], logits_RV)
 
     def _token_step(self) -> TokenStep | None:
         """Return the model's decode step as code; None where it has to run by modules."""
@@ -255,17 +335,29 @@ class Decoder:
 
     # --- sampling and bookkeeping
 
-    def _sample(self, rows: slice, logits_RV: Tensor) -> None:
-        """Draw the next token of a range of rows and records it."""
-        running = self.rows[rows]
-        options = (
-            self._options if len(running) == len(self.rows) else self._sampling_options(running)
-        )
+    def _sample_first(self, rows: list[Row], logits_RV: Tensor) -> None:
+        """Draw a token for rows that have been prefilled."""
+        self._arrange()
+        place = {row: i for i, row in enumerate(self.rows)}
+        index = torch.tensor([place[row] for row in rows], device=self.device)
+        self._position_R[index] = torch.tensor([r.length - 1 for r in rows], device=self.device)
+        self._sample(index, rows, logits_RV)
+
+    def _sample(self, rows: slice | Tensor, running: list[Row], logits_RV: Tensor) -> None:
+        """Draw the next token of some rows and records it.
+
+        Args:
+            rows: Where they are.
+            running: They themselves.
+            logits_RV: What the model says.
+        """
         adjusted_RV = self._adjust(rows, running, logits_RV)
         tokens_R, logprobs_R = sample_tokens(
-            logits_RV, options, self._uniforms(running), adjusted_RV
+            logits_RV, self._options.of_rows(rows), self._uniforms(running), adjusted_RV
         )
-        index = torch.arange(rows.start, rows.stop, device=self.device)
+        index = rows
+        if isinstance(rows, slice):
+            index = torch.arange(rows.start, rows.stop, device=self.device)
         count_R = self._count_R[rows]
         self._widen(max(row.num_generated for row in running) + 1)
         self._tokens_RW[index, count_R] = tokens_R
@@ -280,9 +372,6 @@ class Decoder:
                 row.version_marks.append((row.num_generated, self.version))
             row.num_generated += 1
 
-    def _sampling_options(self, rows: list[Row]) -> SamplingBatch:
-        return SamplingBatch.of([row.gconfig for row in rows], self.lm.vocab_size, self.device)
-
     def _uniforms(self, rows: list[Row]) -> Tensor:
         shared = torch.rand(len(rows), generator=self._random, device=self.device)
         for i, row in enumerate(rows):
@@ -290,7 +379,7 @@ class Decoder:
                 shared[i] = row.next_uniform()
         return shared
 
-    def _adjust(self, rows: slice, running: list[Row], logits_RV: Tensor) -> Tensor | None:
+    def _adjust(self, rows: slice | Tensor, running: list[Row], logits_RV: Tensor) -> Tensor | None:
         """Return logits to draw from: no early stop tokens or images, penalties; None for all."""
         wanted = [
             (i, row)
@@ -303,7 +392,7 @@ class Decoder:
         adjusted_RV[:, self._banned] = float("-inf")
         for i, row in wanted:
             if row.gconfig.frequency_penalty:
-                seen = self._tokens_RW[rows.start + i, : row.num_generated]
+                seen = self._tokens_RW[rows][i, : row.num_generated]
                 counts = torch.bincount(seen, minlength=adjusted_RV.shape[1])
                 adjusted_RV[i] -= row.gconfig.frequency_penalty * counts
             if row.num_generated < row.gconfig.min_new_tokens:
@@ -317,13 +406,18 @@ class Decoder:
         Raises:
             TrainingError: One has NaN for a log-probability; none is removed.
         """
-        num_rows = len(self.rows)
+        num_rows = len(self.slots)
         if not num_rows:
             return []
-        is_stop_R = (self._last_R[:num_rows, None] == self._stop_ids_RS).any(-1)
-        is_done_R = is_stop_R | (self._count_R[:num_rows] >= self._limit_R)
+        stop_ids_RS, limit_R = self._stop_ids_RS[:num_rows], self._limit_R[:num_rows]
+        is_stop_R = (self._last_R[:num_rows, None] == stop_ids_RS).any(-1)
+        is_done_R = is_stop_R | (self._count_R[:num_rows] >= limit_R)
         done = set(is_done_R.nonzero().flatten().tolist()) if bool(is_done_R.any()) else set()
-        by_string = {i for i in self._string_rows if i not in done and self._hits_stop_string(i)}
+        by_string = {
+            i
+            for i in self._string_rows
+            if i < num_rows and i not in done and self._hits_stop_string(i)
+        }
         if not done and not by_string:
             return []
         order = sorted(done | by_string)
@@ -355,7 +449,7 @@ class Decoder:
             finished.append(
                 FinishedRow(row, tokens[k][:n], logprobs[k][:n], _versions(row), reasons[k])
             )
-        self._remove(order)
+        self._remove({self.rows[i] for i in order})
         return finished
 
     def _hits_stop_string(self, i: int) -> bool:
@@ -368,25 +462,33 @@ class Decoder:
     def _output(self, i: int) -> list[int]:
         return self._tokens_RW[i, : self.rows[i].num_generated].tolist()
 
-    def _append(self, rows: Sequence[Row]) -> None:
-        keep = list(range(len(self.rows)))
-        self.rows.extend(rows)
-        self._resize_state(keep, len(self.rows))
+    def _sequence(self, row: Row) -> list[int]:
+        return row.prompt + (self._output(self.rows.index(row)) if row.num_generated else [])
 
-    def _remove(self, order: Sequence[int]) -> None:
-        """Take rows out; the last rows that stay move into the holes."""
-        gone = set(order)
-        stay = len(self.rows) - len(gone)
-        holes = [i for i in order if i < stay]
-        movers = [i for i in range(stay, len(self.rows)) if i not in gone]
-        if movers:
-            columns = max(len(self.rows[i].prompt) + self.rows[i].num_generated for i in movers)
-            self.cache.move_rows(movers, holes, min(columns, self.cache.num_columns))
-        keep = list(range(stay))
-        for hole, mover in zip(holes, movers, strict=True):
-            keep[hole] = mover
-        self.rows = [self.rows[i] for i in keep]
-        self._resize_state(keep, stay)
+    def _append(self, rows: Sequence[Row]) -> None:
+        if rows:
+            keep = list(range(len(self.rows)))
+            self.rows.extend(rows)
+            self._resize_state(keep, len(self.rows))
+
+    def _remove(self, gone: Collection[Row]) -> None:
+        self.slots.remove(gone)
+        self._arrange(gone)
+
+    def _forget(self) -> None:
+        """Let all rows wait to be prefilled again."""
+        self.slots.remove(set(self.rows))
+        self._begun = None
+
+    def _arrange(self, gone: Collection[Row] = ()) -> None:
+        """Put the rows that stay into the order of their slots, and those that wait behind them."""
+        place = {row: i for i, row in enumerate(self.rows)}
+        keep = [place[row] for row in self.slots]
+        slotted = set(keep)
+        keep += [i for row, i in place.items() if i not in slotted and row not in gone]
+        if keep != list(place.values()):
+            self.rows = [self.rows[i] for i in keep]
+            self._resize_state(keep, len(keep))
 
     def _resize_state(self, keep: list[int], num_rows: int) -> None:
         """Rebuild the state tensors: kept rows first, zeros for new ones."""
@@ -398,7 +500,9 @@ class Decoder:
             setattr(self, name, new)
         if not self.rows:
             return
-        self._options = self._sampling_options(self.rows)
+        self._options = SamplingBatch.of(
+            [row.gconfig for row in self.rows], self.lm.vocab_size, self.device
+        )
         stop_ids = [
             [] if row.gconfig.ignore_eos else row.gconfig.stop_token_ids for row in self.rows
         ]
@@ -420,19 +524,10 @@ class Decoder:
 
 def _versions(row: Row) -> list[int]:
     """Return the weight version of each output token."""
+    if not row.num_generated:
+        return []
     versions: list[int] = []
     ends = [start for start, _ in row.version_marks[1:]] + [row.num_generated]
     for (start, version), end in zip(row.version_marks, ends, strict=True):
         versions.extend([version] * (end - start))
     return versions
-
-
-def _chunks(sequences: list[list[int]], max_tokens: int) -> Iterator[tuple[int, int]]:
-    """Yield ranges of at most so many tokens; a longer sequence stands alone."""
-    start = total = 0
-    for i, sequence in enumerate(sequences):
-        if i > start and total + len(sequence) > max_tokens:
-            yield start, i
-            start, total = i, 0
-        total += len(sequence)
-    yield start, len(sequences)

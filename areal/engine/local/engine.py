@@ -391,10 +391,11 @@ class LocalInferenceEngine(InferenceEngine):
                 finished += decoder.advance()
             except Exception as error:
                 self._fail(decoder.abort(), _fault(error))
+            concerned = [*decoder.waiting, *admitted]
             try:
                 finished += decoder.admit(admitted)
             except Exception as error:
-                self._fail(admitted, _fault(error))
+                self._fail(concerned, _fault(error))
         self._deliver(finished)
 
     def _can_step(self) -> bool:
@@ -409,17 +410,19 @@ class LocalInferenceEngine(InferenceEngine):
 
     def _admit(self) -> list[Row]:
         """Take as many waiting rows as there is room for."""
-        cache = self._decoder.cache
-        room = MAX_RUNNING_ROWS - len(self._decoder.rows)
-        if cache.data is not None and cache.num_rows:
-            bytes_per_row = cache.data.nbytes // cache.num_rows
-            room = min(room, MAX_CACHE_BYTES // bytes_per_row - len(self._decoder.rows))
-        if not self._decoder.rows:
-            room = max(room, 1)
-        room = max(room, 0)
+        if not self._waiting:
+            return []
         if self.config.deterministic_sampling:
             self._waiting.sort(key=lambda row: row.stream_key or ())
-        admitted, self._waiting = self._waiting[:room], self._waiting[room:]
+        decoder = self._decoder
+        num_bytes = sum(decoder.slots.bytes_of(row.length) for row in decoder.rows)
+        count, room = 0, MAX_RUNNING_ROWS - len(decoder.rows)
+        for row in self._waiting[:room]:
+            num_bytes += decoder.slots.bytes_of(row.length)
+            if num_bytes > MAX_CACHE_BYTES and (count or decoder.rows):
+                break
+            count += 1
+        admitted, self._waiting = self._waiting[:count], self._waiting[count:]
         return admitted
 
     def _deliver(self, finished: Sequence[FinishedRow]) -> None:

@@ -106,6 +106,10 @@ class SamplingBatch:
             top_p_R1=column([float(g.top_p) for g in gconfigs], 1.0),
         )
 
+    def of_rows(self, rows: slice | Tensor) -> SamplingBatch:
+        """Return the options of some rows."""
+        return SamplingBatch(*(x if x is None else x[rows] for x in vars(self).values()))
+
 
 def sample_tokens(
     logits_RV: Tensor, options: SamplingBatch, uniforms_R: Tensor, adjusted_RV: Tensor | None = None

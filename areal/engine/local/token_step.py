@@ -122,7 +122,7 @@ class _Trial:
         self.cache.reserve(num_rows, max(lengths) + 1)
         self.tokens_R = ids[:num_rows]
         self.positions_R = torch.tensor(lengths, device=lm.device)
-        self.plan = DecodePlan(self.cache, self.positions_R, max(lengths) + 1)
+        self.plan = DecodePlan(self.cache, self.positions_R)
 
     def run(self, lm: CausalLM, plan: AttentionPlan | None = None) -> Tensor:
         """Return the logits [R, V] by the model's own forward pass."""

@@ -174,7 +174,7 @@ def attention_with_sinks(
     return (weights @ v[:, :, None].float()).flatten(1, 2).to(dtype)
 
 
-def _causal(
+def causal_attention(
     q: Tensor,
     k: Tensor,
     v: Tensor,
@@ -183,6 +183,7 @@ def _causal(
     softcap: float | None,
     sinks: Tensor | None,
 ) -> Tensor:
+    """Return causal attention of queries [B, H, L, D] and keys [B, K, L, D] of any kind."""
     if softcap is not None:
         rows = (x.float() for x in (q, k, v))
         return softcap_attention(*rows, scale, softcap, window, sinks).to(q.dtype)
@@ -208,7 +209,7 @@ def _tree_masks(
     return masks
 
 
-def _masked(
+def masked_attention(
     q: Tensor,
     k: Tensor,
     v: Tensor,
@@ -217,6 +218,7 @@ def _masked(
     softcap: float | None,
     sinks: Tensor | None,
 ) -> Tensor:
+    """Return attention [B, H, L, D] of any kind, with a mask [B or 1, 1, L, C] on the scores."""
     if softcap is not None or sinks is not None:
         return attention_with_sinks(q, k, v, mask[:, None], scale, softcap, sinks)
     is_grouped = q.shape[1] != k.shape[1]
@@ -275,13 +277,15 @@ class PackedPlan:
         rows = self._rows[longest_shared]
         parts = zip(*(rows.split(x) for x in (q_HTD, k_KTD, v_KTD)), strict=True)
         if self._distances_UC is None:
-            return rows.join([_causal(q, k, v, scale, window, softcap, sinks) for q, k, v in parts])
+            return rows.join(
+                [causal_attention(q, k, v, scale, window, softcap, sinks) for q, k, v in parts]
+            )
         key = longest_shared, window
         if key not in self._masks:
             self._masks[key] = _tree_masks(rows, self._distances_UC, window, q_HTD.dtype)
         seen = zip(parts, self._masks[key], strict=True)
         return rows.join(
-            [_masked(q, k, v, mask, scale, softcap, sinks) for (q, k, v), mask in seen]
+            [masked_attention(q, k, v, mask, scale, softcap, sinks) for (q, k, v), mask in seen]
         )
 
 

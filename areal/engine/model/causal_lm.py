@@ -121,6 +121,11 @@ class CausalLM(ABC):
         return False
 
     @property
+    def prefills_in_pieces(self) -> bool:
+        """Whether what it makes of a token is the same where later ones are not known yet."""
+        return True
+
+    @property
     def device(self) -> torch.device:
         """Where the parameters are."""
         return next(self.module.parameters()).device
@@ -303,6 +308,10 @@ class HFCausalLM(CausalLM):
     def shares_tokens(self) -> bool:
         return self.dims is None and not self.takes_images
 
+    @property
+    def prefills_in_pieces(self) -> bool:
+        return _length_dependent_rope(self.module) is None
+
     def packed_logits(self, batch: PackedInputs, plan: AttentionPlan | None = None) -> Tensor:
         if plan is None and self.shares_tokens:
             plan = PackedPlan(
@@ -426,10 +435,15 @@ def _check_context(model: Any, dims: ArchonParallelDims) -> None:
             f"num_key_value_heads={kv_heads} over t{dims.tp} is {local}, and c{dims.cp} neither "
             "divides it nor is a multiple of it"
         )
-    rope = getattr(config, "rope_parameters", None) or {}
-    kinds = {str(v.get("rope_type")) for v in (rope, *rope.values()) if isinstance(v, dict)}
-    if found := kinds & set(_LENGTH_DEPENDENT):
+    if kind := _length_dependent_rope(model):
         raise ConfigError(
-            f"{type(model).__name__} has rope of type {found.pop()!r}, whose angles depend on all "
+            f"{type(model).__name__} has rope of type {kind!r}, whose angles depend on all "
             "positions of a row, and c spreads them over processes; use c1"
         )
+
+
+def _length_dependent_rope(model: Any) -> str | None:
+    """Return the kind of rope whose angles change with the longest position of a call, if any."""
+    rope = getattr(model.config.get_text_config(), "rope_parameters", None) or {}
+    kinds = {str(v.get("rope_type")) for v in (rope, *rope.values()) if isinstance(v, dict)}
+    return next(iter(kinds & set(_LENGTH_DEPENDENT)), None)

@@ -39,7 +39,7 @@ def inputs(lm: CausalLM, num_rows: int) -> tuple[Tensor, Tensor, DecodePlan]:
     columns_R = torch.tensor(lengths)
     cache.reserve(num_rows, max(lengths) + 1)
     last_R = torch.tensor([prompt[0] for prompt in prompts])
-    return last_R, columns_R, DecodePlan(cache, columns_R, max(lengths) + 1)
+    return last_R, columns_R, DecodePlan(cache, columns_R)
 
 
 @torch.no_grad()
