@@ -12,6 +12,7 @@ from tests.unit.scaffold.archon.codegen import designs
 TREES = Path(__file__).parent / "trees" / "archon"
 DESIGNS = {
     "gemma2": designs.gemma2(),
+    "modernbert": designs.modernbert(),
     "every_thing": designs.everything(),
 }
 

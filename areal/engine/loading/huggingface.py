@@ -299,15 +299,27 @@ def _auto_class(config: Any, is_critic: bool) -> Any:
     """Return the class of transformers that makes a causal language model or a critic.
 
     Raises:
-        ConfigError: transformers has no critic of the model's type.
+        ConfigError: transformers has no critic of the model's type, or it is an encoder.
     """
     from transformers import (
         AutoModelForCausalLM,
         AutoModelForImageTextToText,
         AutoModelForTokenClassification,
     )
-    from transformers.models.auto import MODEL_FOR_TOKEN_CLASSIFICATION_MAPPING
+    from transformers.models.auto import (
+        MODEL_FOR_MASKED_LM_MAPPING,
+        MODEL_FOR_SEQ_TO_SEQ_CAUSAL_LM_MAPPING,
+        MODEL_FOR_TOKEN_CLASSIFICATION_MAPPING,
+    )
 
+    kind = type(config)
+    has_decoder = kind in MODEL_FOR_SEQ_TO_SEQ_CAUSAL_LM_MAPPING
+    has_decoder |= bool(getattr(config, "is_decoder", False))
+    if kind in MODEL_FOR_MASKED_LM_MAPPING and not has_decoder:
+        raise ConfigError(
+            f"{config.model_type} is an encoder, whose tokens see later ones, and the attention of "
+            "this backend hides them; the backend archon:d1 trains encoders as reward models"
+        )
     if not is_critic:
         return AutoModelForImageTextToText if _sees(config) else AutoModelForCausalLM
     if _sees(config):

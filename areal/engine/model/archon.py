@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import torch
 import torch.distributed as dist
@@ -81,6 +81,7 @@ class ArchonCausalLM(CausalLM):
         self._try_plans = try_plans
         self._pipeline: Pipeline | None = None
         self.args: Any = module.model_args
+        self.is_causal = module.is_causal
         self.hf_config = hf_config
         self.spec = spec
         self.options = options
@@ -269,7 +270,10 @@ class ArchonCausalLM(CausalLM):
             self._write_beside(folder, tokenizer)
 
     def _write_beside(self, folder: Path, tokenizer: Any) -> None:
-        write_config(self.hf_config, self.dtype, folder, self.source, self.args.is_critic)
+        task = None
+        if self.args.is_critic:
+            task = "token" if self.is_causal else "sequence"
+        write_config(self.hf_config, self.dtype, folder, self.source, task)
         if tokenizer is not None:
             tokenizer.save_pretrained(folder)
 
@@ -298,22 +302,42 @@ def _max_length(config: Any, args: Any) -> int:
 
 
 def write_config(
-    hf_config: Any, dtype: torch.dtype, folder: Path, source: str | None, is_critic: bool = False
+    hf_config: Any,
+    dtype: torch.dtype,
+    folder: Path,
+    source: str | None,
+    scores: Literal["token", "sequence"] | None = None,
 ) -> None:
-    """Write ``config.json``, and ``generation_config.json`` where the source has one."""
+    """Write ``config.json``, and ``generation_config.json`` where the source has one.
+
+    Args:
+        hf_config: What is written.
+        dtype: Of the parameters.
+        folder: Where.
+        source: Folder that the model came from, or None.
+        scores: What a critic gives a score; None for a language model.
+    """
     from transformers import GenerationConfig
     from transformers.models.auto.modeling_auto import (
         MODEL_FOR_CAUSAL_LM_MAPPING_NAMES,
+        MODEL_FOR_SEQUENCE_CLASSIFICATION_MAPPING_NAMES,
         MODEL_FOR_TOKEN_CLASSIFICATION_MAPPING_NAMES,
     )
 
-    if is_critic:
+    if scores is not None:
+        known = MODEL_FOR_TOKEN_CLASSIFICATION_MAPPING_NAMES
+        if scores == "sequence":
+            known = MODEL_FOR_SEQUENCE_CLASSIFICATION_MAPPING_NAMES
         # Of some types there is none in transformers, and then this package alone reads the folder.
-        name = MODEL_FOR_TOKEN_CLASSIFICATION_MAPPING_NAMES.get(hf_config.model_type)
+        name = known.get(hf_config.model_type)
         hf_config.architectures = None if name is None else [name]
     elif not hf_config.architectures:
         hf_config.architectures = [MODEL_FOR_CAUSAL_LM_MAPPING_NAMES[hf_config.model_type]]
     hf_config.dtype = dtype
     hf_config.save_pretrained(folder)
-    if source is not None and not is_critic and (Path(source) / "generation_config.json").is_file():
+    if (
+        source is not None
+        and scores is None
+        and (Path(source) / "generation_config.json").is_file()
+    ):
         GenerationConfig.from_pretrained(source).save_pretrained(folder)

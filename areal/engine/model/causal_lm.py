@@ -103,6 +103,7 @@ class CausalLM(ABC):
         max_length: Tokens of a sequence, at most.
         dims: How several processes share the model; None before ``split``, and for one process.
         takes_images: Whether it is an ``ImageTextLM``.
+        is_causal: Whether what a token gets depends on earlier tokens alone.
         shares_tokens: Whether sequences of a packed batch may have tokens in common.
     """
 
@@ -112,6 +113,7 @@ class CausalLM(ABC):
     max_length: int
     dims: ArchonParallelDims | None = None
     takes_images: ClassVar[bool] = False
+    is_causal: bool = True
 
     def __init__(self, module: nn.Module) -> None:
         self.module = module

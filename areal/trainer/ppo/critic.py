@@ -29,7 +29,7 @@ class PPOCritic:
         engine: Trains it; its configuration has ``is_critic``.
 
     Raises:
-        ConfigError: The engine has no values.
+        ConfigError: The engine has no values, or they depend on later tokens.
     """
 
     def __init__(self, config: PPOCriticConfig, engine: PackedTrainEngine) -> None:
@@ -37,6 +37,11 @@ class PPOCritic:
             raise ConfigError(
                 "critic.is_critic is false: the engine has log-probabilities and no values; set it "
                 "to true"
+            )
+        if not engine.lm.is_causal:
+            raise ConfigError(
+                "critic.path names an encoder, whose score of a token depends on those behind it: "
+                "a value must not know the answer; name a decoder"
             )
         self.config = config
         self.engine = engine

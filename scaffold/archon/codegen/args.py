@@ -43,7 +43,7 @@ def args_file(design: Json, names: ModelNames) -> str:
     source.use(names.shared("base"), "BaseModelArgs")
     fields = all_fields(design)
     parts = [
-        _fields_text(fields, field_docs(design), source, names),
+        _fields_text(design, fields, source, names),
         _from_hf(design, fields, source, names),
     ]
     doc = f"What {names.prefix} is built from, in the words of its configuration."
@@ -105,15 +105,20 @@ def _head_dim(design: Json) -> int:
     return int(next(found, None) or 64)
 
 
-def _fields_text(
-    fields: Sequence[Json], docs: Mapping[str, str], source: Source, names: ModelNames
-) -> str:
+def _fields_text(design: Json, fields: Sequence[Json], source: Source, names: ModelNames) -> str:
     rows: list[str] = []
+    docs = field_docs(design)
     for each in fields:
         name = str(each["name"])
         doc = STANDARD.get(name) or docs.get(name) or each.get("doc")
-        rows += _commented(_field_text(each, source, names), str(doc or ""))
+        text = str(doc or "")
+        text = text.replace("decoder", "encoder") if design.get("encoder") else text
+        rows += _commented(_field_text(each, source, names), text)
     # Fields that no configuration gives: the trainer chooses them.
+    if design.get("encoder"):
+        rows += _commented("is_critic: bool = True", "Always: an encoder has no logits.")
+        rows += _commented("num_labels: int = 1", "Number of scores that a sequence gets.")
+        return "\n".join(rows)
     rows += _commented("is_critic: bool = False", "Whether `score` replaces `output`.")
     rows += _commented("num_labels: int = 1", "Number of scores that a critic gives each token.")
     return "\n".join(rows)
@@ -144,7 +149,9 @@ def _field_text(field: Json, source: Source, names: ModelNames) -> str:
 def _from_hf(design: Json, fields: Sequence[Json], source: Source, names: ModelNames) -> str:
     # The trainer hands over the whole configuration of a model with several senses.
     body = ["hf_config = hf_config.get_text_config()"] if design.get("composite") else []
-    body.append("cls.require_decoder(hf_config)")
+    is_encoder = bool(design.get("encoder"))
+    required = "encoder(hf_config, is_critic)" if is_encoder else "decoder(hf_config)"
+    body.append(f"cls.require_{required}")
     body += [f"{_REFUSE}(hf_config)"] if design.get("refusals") else []
     expressions = {str(field["name"]): _by_kind(spelled(str(field["expr"]))) for field in fields}
     shared = _locals(expressions)

@@ -223,6 +223,7 @@ class _AttentionWriter:
         options = [f"scale={value_text(part['scale'])}"]
         names = [name for name in ("window", "chunk", "softcap") if given(part.get(name))]
         options += [f"{name}={value_text(part[name])}" for name in names]
+        options += ["causal=False"] if part.get("causal") is False else []
         layer = "core_id" if attention_count(self.design) > 1 else "layer_id"
         call = f"AttentionCore({layer}, args.attn_type, {', '.join(options)})"
         extras: list[str] = []

@@ -10,15 +10,18 @@ part that a model has only under some configs has ``"when": VALUE``; what it nev
                                Python over hf_config, n_layers and {fields} named in braces
     refusals                   conditions over hf_config that raise, each with its message
     ropes                      name of a field to expr, default, pairing, reverse and layer_type
-    embedding                  multiplier, norm, positions, padding_idx, tokens_dim, order
+    embedding                  multiplier, norm, token_types, positions, padding_idx, tokens_dim,
+                               projection, order
     block                      modules (name, kind, norm, when) and variants, each a list of steps
     attention                  kind gqa: sizes, biases, clip_qkv, norms, rope, scale, softcap,
-                               window, chunk, sinks, alibi, gate, temperature, out_norm; kind
-                               mla: ranks
+                               window, chunk, causal, sinks, alibi, gate, temperature, out_norm;
+                               kind mla: ranks
     mixer                      class of transformers that mixes tokens where attention does not,
                                and whether it is built from the number of the layer
     mlp, moe                   the feed-forward; the experts and how tokens choose among them
-    head                       norm, bias, multiplier or divisor, softcap, transform
+    encoder                    true where a sequence gets a score; then tokens see later ones
+    head                       norm, bias, multiplier or divisor, softcap, transform; pooling of
+                               an encoder
     weights                    rules from names on the Hub to names of parameters
     unknown                    what could not be decided; it is named in the written files
 

@@ -26,6 +26,9 @@ STANDARD: Mapping[str, str] = {
 _DOCS: Mapping[str, str] = {
     "embedding.multiplier": "What embeddings are multiplied by.",
     "embedding.padding_idx": "Token id used for padding in the vocabulary.",
+    "embedding.projection.when": "Whether embeddings are mapped to the hidden representations.",
+    "embedding.projection.dim": "Dimension of the embeddings.",
+    "embedding.token_types.size": "Number of types of tokens; all have the first one.",
     "embedding.positions.size": "Number of positions that have an embedding.",
     "embedding.positions.when": "Whether positions have embeddings.",
     "embedding.norm.when": "Whether embeddings are normed.",
@@ -68,6 +71,7 @@ _DOCS: Mapping[str, str] = {
     "mlp.down_bias": "Whether to use a bias in the last MLP layer.",
     "mlp.hidden_dim": "Dimension of the MLP representations.",
     "moe.hidden_dim": "Intermediate size of the routed expert MLPs.",
+    "head.pooling": "What is scored: the first state (cls), the mean (mean), or each (late).",
     "head.bias": "Whether to use a bias in the output layer.",
     "head.multiplier": "What logits are multiplied by.",
     "head.divisor": "What logits are divided by.",

@@ -23,9 +23,17 @@ def head_setup(part: Json, source: Source, names: ModelNames) -> list[str]:
         lines += [
             f"self.head_dense = nn.Linear(args.dim, args.dim, bias={bias})",
             f"self.head_act = get_activation({value_text(transform['activation'])})",
-            f"self.head_norm = {norm_text(transform['norm'], source, names)}",
         ]
+        if has(transform["norm"]):
+            lines.append(f"self.head_norm = {norm_text(transform['norm'], source, names)}")
     bias = value_text(part.get("bias", False))
+    if "pooling" in part:
+        return [
+            *lines,
+            f"self.pooling = {value_text(part['pooling'])}",
+            "self.output = None",
+            f"self.score = nn.Linear(args.dim, args.num_labels, bias={bias})",
+        ]
     return [
         *lines,
         # A critic scores each token and has no vocabulary.
@@ -37,6 +45,15 @@ def head_setup(part: Json, source: Source, names: ModelNames) -> list[str]:
         "    self.score = None",
         "self.tie_weights()",
     ]
+
+
+def scores_steps(part: Json) -> list[str]:
+    """Return the body of ``scores``; none where the score alone makes them."""
+    if not has(part.get("transform")):
+        return []
+    h = "self.head_act(self.head_dense(h))"
+    h = f"self.head_norm({h})" if has(part["transform"]["norm"]) else h
+    return [f"return self.score({h})"]
 
 
 def logits_steps(part: Json, source: Source) -> list[str]:

@@ -9,7 +9,7 @@ from scaffold.archon.codegen.attention import attention_class, takes_rope
 from scaffold.archon.codegen.block import block_class
 from scaffold.archon.codegen.class_body import model_value
 from scaffold.archon.codegen.embedding import embedding_setup, embedding_steps
-from scaffold.archon.codegen.head import head_setup, logits_steps
+from scaffold.archon.codegen.head import head_setup, logits_steps, scores_steps
 from scaffold.archon.codegen.mixer import mixer_class
 from scaffold.archon.codegen.mla import mla_class
 from scaffold.archon.codegen.names import ModelNames
@@ -42,7 +42,8 @@ def _file_doc(design: Json, names: ModelNames) -> str:
     queries = f"{heads} queries and"
     if design.get("mixer"):
         queries = f"{heads} queries, transformers' {mixer_class(design)} in other layers, and"
-    lines = [f"{names.prefix}: a decoder with {queries} {branch}."]
+    what = "an encoder" if design.get("encoder") else "a decoder"
+    lines = [f"{names.prefix}: {what} with {queries} {branch}."]
     rows: Sequence[Json] = design.get("unknown") or []
     # What a variation of the config asks for is refused, so the model is right without it.
     unknown = [each for each in rows if not each.get("variation")]
@@ -58,7 +59,9 @@ def _file_doc(design: Json, names: ModelNames) -> str:
 def _model_class(design: Json, source: Source, names: ModelNames) -> str:
     embedding = cast("Json", design.get("embedding") or {})
     head = cast("Json", design.get("head") or {})
-    source.use(names.shared("decoder"), "BaseDecoder")
+    is_encoder = bool(design.get("encoder"))
+    base = "BaseEncoder" if is_encoder else "BaseDecoder"
+    source.use(names.shared(base.removeprefix("Base").lower()), base)
     setup = [
         "super().__init__()",
         "self.model_args = args",
@@ -71,14 +74,18 @@ def _model_class(design: Json, source: Source, names: ModelNames) -> str:
     steps = {
         "embed(self, tokens: Tensor, packing: Packing)": embedding_steps(embedding, source),
         "run_layers(self, h: Tensor, packing: Packing)": _layer_loop(design),
-        "logits(self, h: Tensor)": logits_steps(head, source),
     }
+    if is_encoder:
+        steps["scores(self, h: Tensor)"] = scores_steps(head)
+    else:
+        steps["logits(self, h: Tensor)"] = logits_steps(head, source)
     methods = [function_text(f"def __init__(self, args: {names.args}) -> None", setup)]
     methods += [
         function_text(f"def {name} -> Tensor", body) for name, body in steps.items() if body
     ]
     doc = f"{names.prefix} for causal language modelling, or as a critic."
-    return class_text(names.model, "BaseDecoder", doc, methods)
+    doc = f"{names.prefix} as a reward model: one score for each sequence." if is_encoder else doc
+    return class_text(names.model, base, doc, methods)
 
 
 def _ropes_setup(design: Json, source: Source, names: ModelNames) -> list[str]:

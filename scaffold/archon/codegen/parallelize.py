@@ -38,7 +38,7 @@ def parallelize_file(design: Json, names: ModelNames) -> str:
 def tensor_parallel_plan(design: Json) -> dict[str, str]:
     """Return the styles of a block's modules, by name, in the order of the computation."""
     plan: dict[str, str] = {}
-    if design.get("mixer"):
+    if design.get("mixer") or design.get("encoder"):
         return plan  # such a model is not split by matrices
     for module in design["block"]["modules"]:
         if guard_of(module) == "False":

@@ -26,14 +26,65 @@ class Pair(NamedTuple):
 def pair(tmp_path: Path) -> Pair:
     torch.manual_seed(0)
     config = $config(**TINY)
-    config._attn_implementation = "eager"
+    config._attn_implementation = "eager"$one_label
     theirs = $hf_model(config).eval()
     theirs.save_pretrained(tmp_path)
     weights = load_file(tmp_path / "model.safetensors")
     batch = PackedBatch.draw(config.vocab_size, LENGTHS)
-    return Pair(theirs, build_model($spec, config, weights), weights, batch)
+    return Pair(theirs, build_model($spec, config, weights$critic), weights, batch)
 
 
+$by_task
+
+
+def test_weights_come_back_bit_by_bit(pair: Pair) -> None:
+    adapter = $spec.state_dict_adapter_class(pair.theirs.config)
+    back = adapter.to_hf(pair.ours.state_dict())
+    assert back.keys() == pair.weights.keys()$unused
+    assert all(torch.equal(back[name], pair.weights[name]) for name in $names)
+
+
+def test_logits_are_those_of_transformers(pair: Pair) -> None:
+    ours, theirs = logits_of(pair)
+    assert (ours - theirs).abs().max() < 1e-5 * theirs.std()
+
+
+def test_gradients_are_those_of_transformers(pair: Pair) -> None:
+    for logits in logits_of(pair):
+        loss_of(logits).backward()
+    ours = pair.ours.tok_embeddings.weight.grad
+    theirs = pair.theirs.get_input_embeddings().weight.grad
+    # Both sum over the batch, in another order, so single numbers may cancel.
+    assert (ours - theirs).abs().max() < 1e-4 * theirs.abs().max()
+
+
+def test_two_ranks_compute_what_one_does(pair: Pair) -> None:
+    logits = pair.ours(*pair.batch)
+    loss_of(logits).backward()
+    split = run_split($spec, pair.theirs.config, pair.weights, pair.batch$critic, $dims)
+    assert (split.logits - logits).abs().max() < 1e-5 * logits.std()
+    gradients = {n: p.grad for n, p in pair.ours.named_parameters() if p.grad is not None}
+    largest = max(gradient.norm() for gradient in gradients.values())
+    assert split.gradients.keys() == gradients.keys()
+    for name, gradient in gradients.items():
+        # What is zero but for rounding is held to the largest gradient.
+        allowed = 1e-4 * (gradient.norm() + 1e-2 * largest)
+        assert (split.gradients[name] - gradient).norm() < allowed, name
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="its kernels run on GPUs only")
+def test_varlen_attention_on_a_gpu_is_near_the_eager_path(pair: Pair) -> None:
+    config = pair.theirs.config
+    models = [
+        build_model($spec, config, pair.weights, torch.bfloat16, attn_type=kind$critic)
+        for kind in ("varlen", "eager")
+    ]
+    found, wanted = (model.cuda()(*pair.batch.to("cuda")).float() for model in models)
+    # bf16 has 8 bits, of which a few layers lose one or two; experts may be other ones for a token.
+    distance = (found - wanted).abs().amax(-1) / wanted.std()
+    assert distance.median() < 0.1
+''')
+OF_DECODER = Template('''\
 def logits_of(pair: Pair) -> tuple[Tensor, Tensor]:
     """Returns the logits of a packed batch by both models."""
     # Alone is the truth: transformers' own packing is wrong for some families.
@@ -63,54 +114,36 @@ def test_a_checkpoint_has_every_parameter(pair: Pair, is_critic: bool) -> None:
     # The head of a critic is trained from nothing.
     assert wanted.keys() - found.keys() == ({"score.weight"} if is_critic else set())
     assert all(found[name].shape == shape for name, shape in wanted.items() if name in found)
+''')
+OF_ENCODER = Template('''\
+def logits_of(pair: Pair) -> tuple[Tensor, Tensor]:
+    """Returns the scores of a packed batch by both models, for each token that of its sequence."""
+    rows = pair.batch.tokens.split(LENGTHS, dim=1)
+    theirs = [pair.theirs(row).logits.expand(1, row.shape[1], -1) for row in rows]
+    return pair.ours(*pair.batch), torch.cat(theirs, dim=1)
 
 
-def test_weights_come_back_bit_by_bit(pair: Pair) -> None:
-    adapter = $spec.state_dict_adapter_class(pair.theirs.config)
-    back = adapter.to_hf(pair.ours.state_dict())
-    assert back.keys() == pair.weights.keys()$unused
-    assert all(torch.equal(back[name], pair.weights[name]) for name in $names)
+def test_arguments_are_those_of_the_configuration_and_of_the_trainer() -> None:
+    config = $config(**TINY)
+    chosen = {"is_critic": True, "attn_type": "sdpa", "router_dtype": torch.float32}
+    args = $spec.model_args_class.from_hf_config(config, **chosen)
+    assert (args.vocab_size, args.n_layers) == (config.vocab_size, config.num_hidden_layers)
+    assert (args.is_critic, args.attn_type) == (True, "sdpa")
+    with pytest.raises(ValueError, match="is_critic=True"):
+        $spec.model_args_class.from_hf_config(config)
+    config.is_decoder = True
+    with pytest.raises(ValueError, match="is_decoder"):
+        $spec.model_args_class.from_hf_config(config, is_critic=True)
 
 
-def test_logits_are_those_of_transformers(pair: Pair) -> None:
-    ours, theirs = logits_of(pair)
-    assert (ours - theirs).abs().max() < 1e-5 * theirs.std()
-
-
-def test_gradients_are_those_of_transformers(pair: Pair) -> None:
-    for logits in logits_of(pair):
-        loss_of(logits).backward()
-    ours = pair.ours.tok_embeddings.weight.grad
-    theirs = pair.theirs.get_input_embeddings().weight.grad
-    # Both sum over the batch, in another order, so single numbers may cancel.
-    assert (ours - theirs).abs().max() < 1e-4 * theirs.abs().max()
-
-
-def test_two_ranks_compute_what_one_does(pair: Pair) -> None:
-    logits = pair.ours(*pair.batch)
-    loss_of(logits).backward()
-    split = run_split($spec, pair.theirs.config, pair.weights, pair.batch, $dims)
-    assert (split.logits - logits).abs().max() < 1e-5 * logits.std()
-    gradients = {n: p.grad for n, p in pair.ours.named_parameters() if p.grad is not None}
-    largest = max(gradient.norm() for gradient in gradients.values())
-    assert split.gradients.keys() == gradients.keys()
-    for name, gradient in gradients.items():
-        # What is zero but for rounding is held to the largest gradient.
-        allowed = 1e-4 * (gradient.norm() + 1e-2 * largest)
-        assert (split.gradients[name] - gradient).norm() < allowed, name
-
-
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="its kernels run on GPUs only")
-def test_varlen_attention_on_a_gpu_is_near_the_eager_path(pair: Pair) -> None:
-    config = pair.theirs.config
-    models = [
-        build_model($spec, config, pair.weights, torch.bfloat16, attn_type=kind)
-        for kind in ("varlen", "eager")
-    ]
-    found, wanted = (model.cuda()(*pair.batch.to("cuda")).float() for model in models)
-    # bf16 has 8 bits, of which a few layers lose one or two; experts may be other ones for a token.
-    distance = (found - wanted).abs().amax(-1) / wanted.std()
-    assert distance.median() < 0.1
+def test_a_checkpoint_has_every_parameter(pair: Pair) -> None:
+    args = $spec.model_args_class.from_hf_config(pair.theirs.config, is_critic=True)
+    with torch.device("meta"):
+        model = $spec.model_class(args)
+    found = $spec.state_dict_adapter_class(pair.theirs.config).from_hf(pair.weights)
+    wanted = {name: tensor.shape for name, tensor in model.state_dict().items()}
+    assert {name: tensor.shape for name, tensor in found.items()} == wanted
+    assert model.score is not None
 ''')
 UNUSED = """
     # Nothing computes with these tensors of a checkpoint; they come back as zeros.
@@ -147,7 +180,12 @@ def tests_file(design: Json, names: ModelNames) -> str:
     has_unused = any(rule["rule"] == "Unused" for rule in weights)
     # A model of which nothing can be split by matrices is sharded.
     dims = "tp=2" if tensor_parallel_plan(design) else "dp_shard=2"
+    is_encoder = bool(design.get("encoder"))
+    of_task = OF_ENCODER if is_encoder else OF_DECODER
     filled = {
+        "by_task": of_task.substitute(spec=names.spec, config=config).rstrip(),
+        "one_label": "\n    config.num_labels = 1" if is_encoder else "",
+        "critic": ", is_critic=True" if is_encoder else "",
         "dims": dims,
         "names": "used" if has_unused else "back",
         "unused": UNUSED if has_unused else "",

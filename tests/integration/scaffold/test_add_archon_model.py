@@ -180,3 +180,20 @@ def test_a_model_of_a_project_is_proven_there_and_trained_by_its_configuration(
             check=False,
         )
         assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
+
+
+@pytest.mark.slow
+def test_an_encoder_is_measured_written_and_proven_as_a_reward_model(
+    tmp_path: Path, scaffold: Run
+) -> None:
+    root = tmp_path / "areal-checkout"
+    shutil.copytree(LAYOUT, root)
+    added = scaffold(root, "add-archon-model", "roberta", *PYTHON, "--json")
+    proof = added.report["proof"]
+    assert (added.status, proof["ok"]) == (0, True), added.text
+    assert proof["counts"] == {"proven": len(proof["variations"]), "refused": 0, "failed": 0}
+    assert {"hidden_act", "pad_token_id", "type_vocab_size"} <= set(proof["varied"])
+    for rounding in proof["rounding"].values():
+        assert rounding["equal"] == rounding["layers"] > 0
+    assert proof["test"]["failures"] == []
+    assert (root / ARCHON / "common/encoder.py").is_file()

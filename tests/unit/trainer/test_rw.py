@@ -9,13 +9,14 @@ from typing import Any
 
 import pytest
 import torch
-from transformers import AutoModelForTokenClassification
+from transformers import AutoModelForSequenceClassification, AutoModelForTokenClassification
 
 from areal.api.cli_args import RWConfig, load_expr_config
 from areal.trainer.runtime import load_rows, make_tokenizer
 from areal.trainer.rw import RWTrainer, compute_rw_loss, rw_modeling_collate_fn
 from areal.utils import stats_tracker
 from tests.tiny_archon import BACKENDS
+from tests.tiny_encoder import registered_encoder
 from tests.tiny_runs import pairs_yaml, train_stats
 
 pytestmark = pytest.mark.usefixtures("short_runs")
@@ -92,6 +93,26 @@ def test_a_reward_model_learns_and_transformers_reads_it(tmp_path: Path, backend
         margins.append(chosen - rejected)
     losses = [math.log1p(math.exp(-margin)) for margin in margins]
     assert found["loss"] == pytest.approx(sum(losses) / len(losses), rel=1e-5)
+    assert found["margin"] == pytest.approx(sum(margins) / len(margins), rel=1e-5)
+
+
+def test_an_encoder_learns_which_answers_are_preferred(tmp_path: Path) -> None:
+    path = pairs_yaml(tmp_path, "rw", total_train_steps=20, valid_dataset=VALID)
+    with registered_encoder():
+        trainer = trained(path, "actor.backend=archon:d1", "run.model.architecture=modernbert")
+        found = trainer._evaluate()
+    assert found["accuracy"] > 0.95
+    folder = tmp_path / "e" / "t" / "model"
+    model: Any = AutoModelForSequenceClassification.from_pretrained(folder).eval()
+    assert model.config.num_labels == 1
+    margins = []
+    for row in trainer.valid_dataset:
+        with torch.no_grad():
+            chosen, rejected = (
+                float(model(input_ids=torch.tensor([row[side]])).logits)
+                for side in ("chosen_ids", "rejected_ids")
+            )
+        margins.append(chosen - rejected)
     assert found["margin"] == pytest.approx(sum(margins) / len(margins), rel=1e-5)
 
 

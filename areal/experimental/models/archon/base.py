@@ -7,7 +7,7 @@ import json
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import torch
 from torch import Tensor, nn
@@ -64,11 +64,26 @@ class BaseModelArgs(ABC):
             raise ConfigError(
                 "is_causal=False lets tokens see later ones, and Archon models are decoders"
             )
-        if getattr(hf_config, "is_heterogeneous", False):
+        _refuse_layer_config(hf_config)
+
+    @staticmethod
+    def require_encoder(hf_config: Any, is_critic: bool) -> None:
+        """Refuse what a configuration or a caller may ask of any encoder and none has here.
+
+        Raises:
+            ConfigError: Logits are asked for, tokens see earlier ones alone, or layers have fields
+                of their own.
+        """
+        if not is_critic:
             raise ConfigError(
-                "per_layer_config gives layers fields of their own, which Archon models do not "
-                "have; remove it"
+                f"{hf_config.model_type} is an encoder, which gives scores and no logits; it is "
+                "built with is_critic=True, to train a reward model"
             )
+        if getattr(hf_config, "is_decoder", False):
+            raise ConfigError(
+                "is_decoder=True hides later tokens, and this Archon model is an encoder"
+            )
+        _refuse_layer_config(hf_config)
 
     @classmethod
     def from_values(
@@ -103,8 +118,22 @@ class BaseModelArgs(ABC):
         return default if theta is None else float(theta)
 
 
+def _refuse_layer_config(hf_config: Any) -> None:
+    if getattr(hf_config, "is_heterogeneous", False):
+        raise ConfigError(
+            "per_layer_config gives layers fields of their own, which Archon models do not have; "
+            "remove it"
+        )
+
+
 class BaseArchonModel(nn.Module, ABC):
-    """A decoder that takes one packed row of tokens."""
+    """A model that takes one packed row of tokens.
+
+    Class attributes:
+        is_causal: Whether what a token gets depends on earlier tokens alone.
+    """
+
+    is_causal: ClassVar[bool] = True
 
     @abstractmethod
     def forward(

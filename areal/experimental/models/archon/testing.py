@@ -97,7 +97,12 @@ class SplitRun(NamedTuple):
 
 
 def run_split(
-    spec: Any, hf_config: Any, weights: Mapping[str, Tensor], batch: PackedBatch, **dims: int
+    spec: Any,
+    hf_config: Any,
+    weights: Mapping[str, Tensor],
+    batch: PackedBatch,
+    is_critic: bool = False,
+    **dims: int,
 ) -> SplitRun:
     """Split a model over processes of this machine, and run it forward and backward.
 
@@ -108,6 +113,7 @@ def run_split(
         hf_config: The checkpoint's configuration.
         weights: Its tensors, by their names on the Hub.
         batch: What is run; the loss is ``loss_of``.
+        is_critic: Whether the model has scores and no logits.
         dims: Axes of ``ArchonParallelDims``, such as ``tp=2``.
 
     Raises:
@@ -121,7 +127,7 @@ def run_split(
     with tempfile.TemporaryDirectory() as folder:
         asked = Path(folder) / "asked.pt"
         torch.save({"weights": dict(weights), "batch": tuple(batch)}, asked)
-        row = (folder, size, pickle.dumps((spec, hf_config)), dims)
+        row = (folder, size, pickle.dumps((spec, hf_config, is_critic)), dims)
         processes = [context.Process(target=_run_rank, args=(rank, *row)) for rank in range(size)]
         for process in processes:
             process.start()
@@ -148,7 +154,13 @@ def _run_rank(rank: int, folder: str, size: int, subject: bytes, dims: dict[str,
 
 
 def _run(
-    rank: int, folder: Path, size: int, spec: Any, hf_config: Any, split: dict[str, int]
+    rank: int,
+    folder: Path,
+    size: int,
+    spec: Any,
+    hf_config: Any,
+    is_critic: bool,
+    split: dict[str, int],
 ) -> None:
     store = dist.FileStore(str(folder / "store"), size)
     timeout = timedelta(seconds=TIMEOUT_S)
@@ -156,7 +168,7 @@ def _run(
     asked = torch.load(folder / "asked.pt")
     batch = PackedBatch(*asked["batch"])
     dims = ArchonParallelDims(**split, world_size=size, device_type="cpu")
-    model = build_model(spec, hf_config, asked["weights"])
+    model = build_model(spec, hf_config, asked["weights"], is_critic=is_critic)
     model = spec.parallelize_fn(
         model,
         dims,

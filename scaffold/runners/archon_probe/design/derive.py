@@ -26,18 +26,19 @@ from archon_probe.errors import ProbeError
 from archon_probe.measure.mixer_reach import describe_mixers
 from archon_probe.measure.model import observe
 from archon_probe.measure.observation import Observation
-from archon_probe.measure.random_weights import random_model
+from archon_probe.measure.random_weights import names_beside, random_model
 from archon_probe.measure.roles import UnknownStructureError
 from archon_probe.measure.rotation_dtype import rotation_in_fp32
+from archon_probe.measure.tasks import is_encoder
 from archon_probe.measure.tiny import tiny_config
-from archon_probe.measure.variations import variations
+from archon_probe.measure.variations import error_text, variations
 from archon_probe.stages import stage
 from archon_probe.weight_rules.find import find_rules
 from archon_probe.weight_rules.merge import merge_rules
 
 SCHEMA = 1
 # What transformers appends to the family's name: `Qwen3ForCausalLM`, `GPT2LMHeadModel`.
-PREFIX_ENDS = r"(ForCausalLM|LMHeadModel|ForConditionalGeneration)$"
+PREFIX_ENDS = r"(ForCausalLM|LMHeadModel|ForConditionalGeneration|ForSequenceClassification)$"
 
 Measured = list[tuple[Case, Observation]]
 
@@ -49,19 +50,21 @@ def derive(real: Any) -> dict[str, Any]:
         ProbeError: The tiny default cannot be measured: nothing can be written then.
     """
     stage("measuring the tiny default")
-    small = tiny_config(real)
+    small, model = tiny_model(real)
     base = _text(small)
-    model = random_model(small, 0)
     try:
         first = observe(model)
     except UnknownStructureError as error:
         # Of what is unknown, a state or a convolution is told by what it does.
         mixers = describe_mixers(model, base.vocab_size)
         beside = f"; tokens are mixed without attention by {mixers}" if mixers else ""
+        hint = "train it with the backend fsdp, which runs transformers' own model"
+        if is_encoder(base):  # no other backend has attention to later tokens
+            hint = "train another encoder, or a decoder as a reward model"
         raise ProbeError(
             f"{type(model).__name__} has a part that no probe recognises: {error}{beside}",
             code="model_unsuited",
-            hint="train it with the backend fsdp, which runs transformers' own model",
+            hint=hint,
         ) from error
     measured: Measured = [(Case("default", base, len(first.layers)), first)]
     unknown: list[dict[str, Any]] = []
@@ -123,12 +126,32 @@ def derive(real: Any) -> dict[str, Any]:
     # Of several refusals under one condition the first stays, in its place.
     design["refusals"] = list({r["condition"]: r for r in reversed(refusals)}.values())[::-1]
     rules, conflicts = merge_rules([(r, arguments.at(case)) for case, r, _ in found_rules])
+    if is_encoder(text):
+        rules += [{"rule": "Ignored", "hub": name} for name in sorted(names_beside(model))]
     problems = [p for _, _, found in found_rules for p in found] + list(conflicts)
     design["weights"] = rules
     design["unknown"] = [{k: v for k, v in u.items() if k != "values"} for u in unknown]
     design["unknown"] += [{"module": "weights", "what": str(p), "lines": ""} for p in problems]
     design["evidence"] = arguments.evidence
     return design
+
+
+def tiny_model(real: Any) -> tuple[Any, Any]:
+    """Return a tiny configuration of a model, and a random instance of it.
+
+    Raises:
+        ProbeError: transformers refuses all small sizes that were tried, or does not run with them.
+    """
+    try:
+        small = tiny_config(real)
+        return small, random_model(small, 0)
+    # Whatever the code of a model raises where sizes do not fit together.
+    except Exception as error:
+        raise ProbeError(
+            f"no small {real.model_type} can be measured: {error_text(error)}",
+            code="model_unsuited",
+            hint="give a config.json of it, if this is for want of a field",
+        ) from error
 
 
 def _text(config: Any) -> Any:

@@ -454,6 +454,10 @@ def _layer_candidates(
             continue
         for number in numbers[1:]:
             yield f"{number} if {condition} else None"
+    # A field may count the keys on one side of a token or on both, and the token is one of neither.
+    for condition, number in itertools.product(conditions, numbers[1:]) if not is_text else ():
+        yield f"{number} + 1 if {condition} else None"
+        yield f"{number} // 2 + 1 if {condition} else None"
 
 
 def _layer_numbers(fields: Fields) -> Iterator[str]:
@@ -469,6 +473,18 @@ def _layer_numbers(fields: Fields) -> Iterator[str]:
             yield f"{number}**-0.5 / ({shift})"
 
 
+def _by_count(text: str) -> list[str]:
+    """Return the conditions that a field counts layers in the model, or in each period of it."""
+    return [
+        f"i >= {text}",
+        f"i < {text}",
+        f"(i + 1) % {text} == 0",
+        f"(i + 1) % {text} != 0",
+        f"i % {text} == 0",
+        f"i % {text} != 0",
+    ]
+
+
 def layer_conditions(fields: Fields, deep: bool = True) -> Iterator[str]:
     """Yield conditions on a layer's number ``i``, the simplest first."""
     lists = fields.of(list, tuple)
@@ -480,10 +496,20 @@ def layer_conditions(fields: Fields, deep: bool = True) -> Iterator[str]:
         if any(isinstance(v, (bool, int)) for row in rows for v in row) or any(not r for r in rows):
             simple += [f"bool({text}[i])", f"not {text}[i]"]
             simple += [f"i in {text}", f"i not in {text}"]
-    for text in fields.of(int):
-        simple += [f"i >= {text}", f"i < {text}"]
-        simple += [f"(i + 1) % {text} == 0", f"(i + 1) % {text} != 0"]
-        simple += [f"i % {text} == 0", f"i % {text} != 0"]
+    # In a tiny model a period may be longer than all layers, so that only its name tells it.
+    for period in (text for text in fields.of(int) if text.endswith("_period")):
+        offset = f"{period.removesuffix('_period')}_offset"
+        if offset in fields.values:
+            simple += [f"i % {period} == {offset}", f"i % {period} != {offset}"]
+    # Where a width would do, or the number of all layers, the first layer is what is meant.
+    totals = [c.n_layers for c in fields.cases]
+    counts = [
+        text
+        for text in fields.of(int)
+        if (fields.values[text][0] or 0) <= totals[0] and fields.values[text] != totals
+    ]
+    for text in counts:
+        simple += _by_count(text)
     simple += [
         "i == n_layers - 1",
         "i != n_layers - 1",
@@ -492,6 +518,8 @@ def layer_conditions(fields: Fields, deep: bool = True) -> Iterator[str]:
         "i % 2 == 0",
         "i % 2 == 1",
     ]
+    for text in fields.of(int):
+        simple += [] if text in counts else _by_count(text)
     yield from simple
     ends = list(_ends(fields))
     yield from itertools.chain.from_iterable(ends)

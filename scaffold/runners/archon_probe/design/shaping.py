@@ -34,8 +34,14 @@ def shape_design(arguments: Arguments, measured: Measured) -> dict[str, Any]:
         if of_kind:
             design[kind] = shape(shaper, of_kind[0])
     design["ropes"] = shape_ropes(shaper, design)
-    design["head"] = _head(shaper)
+    if _is_encoder(measured):
+        design["encoder"] = True
+    design["head"] = _scoring(shaper) if _is_encoder(measured) else _head(shaper)
     return design
+
+
+def _is_encoder(measured: Measured) -> bool:
+    return "pooling" in measured[0][1].head
 
 
 def _module_names(measured: Measured) -> list[str]:
@@ -68,7 +74,7 @@ def _first(observation: Observation, kind: str) -> dict[str, Any]:
 
 def _standard(shaper: Shaper) -> None:
     a = shaper.arguments
-    a.standard("dim", shaper.whole(lambda o: o.tensors["tok_embeddings.weight"].shape[1]), "dim")
+    a.standard("dim", shaper.whole(lambda o: o.embedding["dim"]), "dim")
     a.standard("n_layers", [c.n_layers for c, _ in shaper.measured], "n_layers")
     for name in ("n_heads", "n_kv_heads", "head_dim"):
         is_of_some = any(
@@ -90,6 +96,8 @@ def _standard(shaper: Shaper) -> None:
     a.standard("norm_eps", eps, "norm.eps")
     length = "getattr(hf_config, 'max_position_embeddings', 2048)"
     a.add("max_seq_len", "int", Fitted(length), "Positions the configuration states.", True)
+    if _is_encoder(shaper.measured):
+        return  # without a vocabulary to predict there is no tie and no end of a text
     a.standard("enable_weight_tying", shaper.whole(lambda o: o.head["tied"]), "head.tied")
     a.add(
         "eos_id",
@@ -126,10 +134,31 @@ def _embedding(shaper: Shaper) -> dict[str, Any]:
                 path = f"embedding.positions.{key}"
                 fitted = a.layout_value if key == "kind" else a.layer_value
                 found["positions"][key] = fitted(path, [[v] for v in values])
-        if found["positions"]["kind"] == "learned":
-            rows = [read(p, lambda p: p["rows"] - p["offset"]) for p in used]
+        if found["positions"]["kind"] in ("learned", "beside_padding"):
+            rows = [read(p, lambda p: p["rows"] - p.get("offset", 0)) for p in used]
             found["positions"]["size"] = a.value("embedding.positions.size", rows, is_size=True)
+    _projection(shaper, found)
+    types = shaper.whole(lambda o: o.embedding.get("token_types", {"when": False}))
+    if any(t["when"] for t in types):
+        rows = [read(t, "rows") for t in types]
+        size = a.value("embedding.token_types.size", rows, name="n_token_types", is_size=True)
+        found["token_types"] = {"when": True, "size": size}
     return found
+
+
+def _projection(shaper: Shaper, found: dict[str, Any]) -> None:
+    """Add the linear map from embeddings to the stream to a model that has one."""
+    parts = shaper.whole(lambda o: o.embedding.get("projection", {"when": False}))
+    if not any(p["when"] for p in parts):
+        return
+    a = shaper.arguments
+    widths = shaper.whole(lambda o: o.embedding["tokens_dim"])
+    biases = [p["bias"] if p["when"] else ABSENT for p in parts]
+    found["projection"] = {
+        "when": a.value("embedding.projection.when", [p["when"] for p in parts]),
+        "dim": a.value("embedding.projection.dim", widths, name="embedding_dim", is_size=True),
+        "bias": a.value("embedding.projection.bias", biases),
+    }
 
 
 def _module(shaper: Shaper, name: str) -> dict[str, Any]:
@@ -281,6 +310,9 @@ def _attention(shaper: Shaper, name: str) -> dict[str, Any]:
         value = a.layer_value(f"attention.{key}", each(rows, key), name=LAYER_NAMES.get(key))
         if value is not None:
             found[key] = value
+    causal = each(rows, lambda m: m.get("causal", True))
+    if any(value is False for row in causal for value in row):
+        found["causal"] = a.layout_value("attention.causal", causal)
     found["sinks"] = {"when": a.layer_value("attention.sinks.when", each(rows, "sinks", "when"))}
     _alibi(shaper, rows, found)
     _gate(shaper, rows, found)
@@ -389,6 +421,18 @@ def _moe(shaper: Shaper, name: str) -> dict[str, Any]:
             each(rows, key),
             is_size=key in sizes,
         )
+    return found
+
+
+def _scoring(shaper: Shaper) -> dict[str, Any]:
+    """Return the head of an encoder."""
+    a = shaper.arguments
+    found: dict[str, Any] = {
+        "norm": shaper.norm("head.norm", [[n] for n in shaper.whole(lambda o: o.head["norm"])]),
+        "pooling": a.value("head.pooling", shaper.whole(lambda o: o.head["pooling"])),
+        "bias": a.value("head.bias", shaper.whole(lambda o: o.head["bias"])),
+    }
+    _transform(shaper, found)
     return found
 
 

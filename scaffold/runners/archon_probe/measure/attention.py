@@ -5,6 +5,7 @@ Shape letters: T tokens, H query heads, K key-value heads, D size of a head.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -82,19 +83,22 @@ def _heads(x: Tensor, length: int, path: str) -> Tensor:
     return x.reshape(-1, *x.shape[-2:])
 
 
-def observe_attention(trace: Trace, call: Call, config: Any) -> Observed:
+def observe_attention(
+    trace: Trace, call: Call, config: Any, beside: Sequence[Call] = ()
+) -> Observed:
     """Describe an attention module whose queries, keys and values are projected from its input.
 
     Args:
         trace: The run.
         call: Of the module.
         config: The model's configuration.
+        beside: Of its output projection, where that is no part of the module.
 
     Raises:
         UnknownStructureError: Something of it cannot be explained.
     """
     products = products_of(trace, call.path)
-    leaves = [c for c in trace.under(call.path) if not any(c.module.children())]
+    leaves = [c for c in trace.under(call.path) if not any(c.module.children())] + [*beside]
     x = call.x.reshape(-1, call.x.shape[-1])
     linears = [c for c in leaves if linear_weight(c.module) is not None]
     projections = [c for c in linears if is_close(_rows(c.x), x)]

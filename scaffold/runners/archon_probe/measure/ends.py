@@ -15,6 +15,7 @@ from archon_probe.measure.norm import observe_norm
 from archon_probe.measure.observation import Observation
 from archon_probe.measure.roles import Skeleton, UnknownStructureError
 from archon_probe.measure.scores import config_numbers
+from archon_probe.measure.tasks import call as run
 
 
 def observe_embedding(
@@ -39,11 +40,12 @@ def observe_embedding(
         "positions": {"when": False},
         "padding_idx": embedding.padding_idx,
         "vocab_size": embedding.weight.shape[0],
-        "dim": embedding.weight.shape[1],
+        "dim": target.shape[1],
     }
     observation.embedding = features
     before = [c for c in trace.calls if c.order < trace.of(skeleton.layers[0])[0].order]
     before = [c for c in before if not c.path.startswith(f"{skeleton.layers[0]}.")]
+    target = _before_projection(before, target, observation)
     for call in before:
         kind = observe_norm(call.module, call.x) if call.inputs else None
         if kind is not None and is_close(_rows(call.y), target):
@@ -56,7 +58,9 @@ def observe_embedding(
     known = {"tokens": plain}
     tables: dict[str, Call] = {}
     for call in before:
-        if call.path == skeleton.embed or not call.outputs:
+        # What holds the embedding returns a sum, and is no table of its own.
+        is_around = call.path == skeleton.embed or skeleton.embed.startswith(f"{call.path}.")
+        if is_around or not call.outputs:
             continue
         y = call.y.reshape(-1, call.y.shape[-1])
         # Dropout passes on what somebody else made.
@@ -75,12 +79,77 @@ def observe_embedding(
         return
     features["multiplier"] = dict(terms).get("tokens", 0.0)
     others = [t for t in terms if t[0] != "tokens"]
+    kinds = [name for name, _ in others if _is_one_row(tables[name])]
+    if len(kinds) == 1:
+        _token_types(tables[kinds[0]], features, observation)
+        others = [t for t in others if t[0] not in kinds or t[1] != 1.0]
     if not others:
         return
     if len(others) > 1 or others[0][1] != 1.0:
         raise UnknownStructureError("embedding", f"the sum {terms}")
     call = tables[others[0][0]]
     _positions(call, length, features, observation)
+    if features["positions"]["kind"] == "learned" and _counts_text(model, trace, call):
+        features["positions"] = {
+            "when": True,
+            "kind": "beside_padding",
+            "rows": call.module.weight.shape[0],
+        }
+
+
+def _before_projection(before: list[Call], target: Tensor, observation: Observation) -> Tensor:
+    """Describe a linear map from narrower embeddings to the stream; return what it maps."""
+    for call in before:
+        if isinstance(call.module, nn.Linear) and is_close(_rows(call.y), target):
+            bias = linear_bias(call.module) is not None
+            observation.embedding["projection"] = {"when": True, "bias": bias}
+            for name, parameter in call.module.named_parameters():
+                observation.tensors[f"embedding_proj.{name}"] = parameter.detach()
+            observation.paths["embedding_proj"] = call.path
+            target = _rows(call.x)
+            break
+    observation.embedding["tokens_dim"] = target.shape[1]
+    return target
+
+
+def _counts_text(model: Any, trace: Trace, call: Call) -> bool:
+    """Return whether positions count tokens that are no padding, from the row after its own.
+
+    Raises:
+        UnknownStructureError: Padding changes them in another way.
+    """
+    padding = getattr(call.module, "padding_idx", None)
+    if padding is None:
+        return False
+    tokens = trace.tokens.clone()
+    tokens[0, ::3] = padding
+    rows: list[Tensor] = []
+    handle = call.module.register_forward_hook(lambda _, args, out: rows.append(args[0]))
+    try:
+        run(model, tokens)
+    finally:
+        handle.remove()
+    found = rows[0].flatten()
+    is_text = (tokens[0] != padding).long()
+    if torch.equal(found, is_text.cumsum(0) * is_text + padding):
+        return True
+    if bool((found.diff() == 1).all()):
+        return False
+    raise UnknownStructureError(call.path, "positions that depend on padding")
+
+
+def _is_one_row(call: Call) -> bool:
+    """Return whether a table gives every token its first row, as that of the types of tokens."""
+    y, weight = _rows(call.y), getattr(call.module, "weight", None)
+    return isinstance(weight, nn.Parameter) and is_close(y, weight[:1].expand_as(y), 0.0)
+
+
+def _token_types(call: Call, features: dict[str, Any], observation: Observation) -> None:
+    """Describe what is added for the type of a token, which is 0 where a caller gives none."""
+    weight = call.module.weight
+    features["token_types"] = {"when": True, "rows": len(weight)}
+    observation.tensors["type_embeddings.weight"] = weight.detach()
+    observation.paths["type_embeddings"] = call.path
 
 
 def _positions(call: Call, length: int, features: dict[str, Any], observation: Observation) -> None:

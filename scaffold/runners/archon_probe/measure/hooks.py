@@ -14,6 +14,8 @@ import torch
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode, resolve_name
 
+from archon_probe.measure.tasks import call
+
 # Attention in eager mode is made of these; fused kernels would hide the scores.
 PRODUCTS = {"matmul", "bmm", "baddbmm", "__matmul__", "einsum"}
 """The functions that scores and attention outputs are products of."""
@@ -191,7 +193,7 @@ def record(model: Any, tokens: Tensor) -> Trace:
     trace = Trace(tokens)
     recorder = _Recorder(trace)
     with _hooks(model, recorder), recorder:
-        out = model(input_ids=tokens, use_cache=False)
+        out = call(model, tokens)
     # The model's own call ends last; its result is an object and no tensor.
     root = trace.calls[-1]
     root.outputs.insert(0, out.logits.detach().clone())

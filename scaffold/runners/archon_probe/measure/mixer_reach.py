@@ -14,6 +14,8 @@ import torch
 from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from archon_probe.measure.tasks import call
+
 LENGTH = 23
 """Tokens: more than a tiny model has experts, so that no softmax over these is taken for one."""
 
@@ -77,7 +79,7 @@ def token_mixers(model: nn.Module, vocab_size: int) -> list[Mixer]:
         if _IN_A_LAYER.fullmatch(name)
     ]
     try:
-        model(input_ids=torch.arange(3, 3 + LENGTH)[None] % vocab_size, use_cache=False)
+        call(model, torch.arange(3, 3 + LENGTH)[None] % vocab_size)
     finally:
         for handle in handles:
             handle.remove()

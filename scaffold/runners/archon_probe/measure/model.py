@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter, defaultdict
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -24,6 +25,8 @@ from archon_probe.measure.roles import (
     direct_calls,
     find_skeleton,
 )
+from archon_probe.measure.scoring import observe_scoring
+from archon_probe.measure.tasks import is_encoder
 from archon_probe.measure.wiring import Wiring, wire
 
 LENGTH = 37
@@ -58,7 +61,8 @@ def observe(model: Any) -> Observation:
     for i, path in enumerate(skeleton.layers):
         layer = observe_layer(trace, path, config, observation, f"layers.{i}.")
         observation.layers.append(layer)
-    observe_head(model, trace, skeleton, observation)
+    head = observe_scoring if is_encoder(model.config) else observe_head
+    head(model, trace, skeleton, observation)
     return observation
 
 
@@ -68,7 +72,7 @@ def observe_layer(
     """Describe one decoder layer, its modules under their Archon names."""
     attentions = attention_paths(trace, path)
     calls = direct_calls(trace, path, attentions)
-    wiring = wire(trace.of(path)[0], calls)
+    wiring = wire(trace.of(path)[0], calls, attentions)
     kinds = {n: _kind(trace, n, group, attentions) for n, group in wiring.calls.items()}
     names = _names(wiring, kinds)
     modules: dict[str, Any] = {}
@@ -115,8 +119,10 @@ def _has_experts(group: list[Call]) -> bool:
 def _observe_module(trace: Trace, kind: str, group: list[Call], config: Any) -> Observed:
     call = group[0]
     if kind == "attention":
+        if len(group) > 1:
+            call = replace(call, outputs=group[-1].outputs)
         try:
-            return observe_attention(trace, call, config)
+            return observe_attention(trace, call, config, beside=group[1:])
         # Latent attention is tried where plain projections do not explain queries, keys and values.
         except UnknownStructureError:
             latent = observe_mla(trace, call, config)
@@ -134,7 +140,11 @@ def _observe_module(trace: Trace, kind: str, group: list[Call], config: Any) -> 
         # The group itself may be linear maps that the layer calls one by one.
         inner = [c for g in group for c in [*trace.under(g.path), g]]
         return observe_mlp(group, inner, config)
-    found = observe_moe(call.module, call.x.reshape(1, -1, call.x.shape[-1]), config)
+    try:
+        found = observe_moe(call.module, call.x.reshape(1, -1, call.x.shape[-1]), config)
+    except TypeError as error:
+        what = f"a {type(call.module).__name__} that asks for more than the stream: {error}"
+        raise UnknownStructureError(call.path, what) from error
     if found["unknown"]:
         raise UnknownStructureError(call.path, "; ".join(found["unknown"]))
     return Observed({"hidden_dim": found["hidden_dim"], **found["args"]}, found["tensors"])
@@ -163,7 +173,8 @@ def _names(wiring: Wiring, kinds: dict[str, str]) -> dict[str, str]:
         elif source is not None and kinds[source] in {"mlp", "moe"}:
             names[module] = "ffn_post_norm"
         else:
-            names[module] = module.rpartition(".")[2]
+            own = module.rpartition(".")[2]
+            names[module] = own if own.islower() else "output_norm"
     return _unique(names)
 
 

@@ -18,6 +18,7 @@ from transformers.models.auto.configuration_auto import (
 )
 
 from archon_probe.errors import ProbeError
+from archon_probe.measure.tasks import is_encoder
 
 ROPE_FIELDS = ("rope_parameters", "rope_scaling")
 MODALITIES = ("vision", "visual", "audio", "speech", "image", "video")
@@ -39,9 +40,12 @@ def resolve(request: dict[str, Any]) -> Any:
     """
     model_type, given = request["model_type"], request.get("config")
     _check_own_code(model_type, given, bool(request.get("trust_remote_code")))
-    _check_decoder(model_type)
+    if not is_encoder(model_type):
+        _check_decoder(model_type)
     _check_rope(given)
     config = _build(model_type, given, request.get("checkpoint"))
+    if is_encoder(model_type) and getattr(config, "is_decoder", False):
+        raise _no_decoder(model_type, "an encoder, and is_decoder=True makes a decoder of it")
     text = config.get_text_config(decoder=True)
     _check_heads(text, model_type)
     # A configuration of several parts: its checkpoint may hold an encoder of images that would be
@@ -95,7 +99,7 @@ def _check_decoder(model_type: str) -> None:
     if model_type in modeling_auto.MODEL_FOR_SEQ_TO_SEQ_CAUSAL_LM_MAPPING_NAMES:
         raise _no_decoder(model_type, "an encoder-decoder model")
     if model_type in modeling_auto.MODEL_FOR_MASKED_LM_MAPPING_NAMES:
-        raise _no_decoder(model_type, "an encoder")
+        raise _no_decoder(model_type, "an encoder without a model that scores sequences")
     if model_type in modeling_auto.MODEL_FOR_CAUSAL_LM_MAPPING_NAMES:
         return
     # Only for the message: there is one mapping for each task.

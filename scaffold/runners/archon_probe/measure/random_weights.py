@@ -11,7 +11,16 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
-from transformers import AutoModelForCausalLM, PretrainedConfig
+from transformers import (
+    AutoModel,
+    AutoModelForCausalLM,
+    AutoModelForMaskedLM,
+    AutoModelForPreTraining,
+    AutoModelForSequenceClassification,
+    PretrainedConfig,
+)
+
+from archon_probe.measure.tasks import LABELS, call, is_encoder
 
 GAIN = 1.2  # of linear layers: scores of queries and keys then spread by more than one
 EMBEDDING_STD = 0.15
@@ -21,19 +30,42 @@ EXPERTS_SCALE = 0.5  # the same for stacked experts, all of whose projections ar
 
 
 def build_model(config: PretrainedConfig, attention: str = "eager") -> Any:
-    """Return a fresh float32 causal language model, also of a composite config's text part."""
+    """Return a fresh float32 causal language model, also of a composite config's text part.
+
+    Of an encoder it is the model that gives a sequence one score.
+    """
     torch.manual_seed(0)
     config = copy.deepcopy(config)  # transformers notes the dtype and the attention in it
+    task: Any = AutoModelForCausalLM
+    if is_encoder(config):
+        task, config.num_labels = AutoModelForSequenceClassification, LABELS
     try:
-        return AutoModelForCausalLM.from_config(
-            config, attn_implementation=attention, dtype=torch.float32
-        )
+        return task.from_config(config, attn_implementation=attention, dtype=torch.float32)
     except ValueError as error:
         if "Unrecognized configuration class" not in str(error):
             raise
     return _own_class(config)._from_config(
         config, attn_implementation=attention, dtype=torch.float32
     )
+
+
+def names_beside(model: Any) -> set[str]:
+    """Return the names that checkpoints of an encoder may have and its scoring model has not.
+
+    They are those of the heads that it was pretrained with, of a pooling that the score does not
+    use, and of numbers of positions, which were saved once.
+    """
+    found = {name for name, table in model.named_buffers() if not table.is_floating_point()}
+    config = copy.deepcopy(model.config)
+    for task in (AutoModelForMaskedLM, AutoModelForPreTraining, AutoModel):
+        try:
+            with torch.device("meta"):
+                other = task.from_config(config)
+        except ValueError:
+            continue  # transformers has no model of the type for this task
+        prefix = f"{model.base_model_prefix}." if task is AutoModel else ""
+        found |= {prefix + name for name in other.state_dict()}
+    return found - model.state_dict().keys()
 
 
 def _own_class(config: PretrainedConfig) -> Any:
@@ -107,7 +139,7 @@ def _shrink_before_norms(model: nn.Module) -> None:
     """Scale down what goes into norms: straight, or by way of the stream that layers add to."""
     tokens = torch.arange(6)[None] % model.config.get_text_config().vocab_size
     with _Writers(model) as writers:
-        model(input_ids=tokens, use_cache=False)
+        call(model, tokens)
     for module in writers.found.values():
         for parameter in module.parameters(recurse=False):
             parameter.mul_(NORMED_SCALE if parameter.dim() < 3 else EXPERTS_SCALE)

@@ -7,9 +7,10 @@ from itertools import pairwise
 from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from archon_probe.measure.hooks import Call, Trace
+from archon_probe.measure.tasks import is_encoder
 
 
 class UnknownStructureError(Exception):
@@ -49,7 +50,10 @@ def find_skeleton(model: Any, trace: Trace) -> Skeleton:
     """
     paths = {id(m): p for p, m in model.named_modules()}
     embed = paths.get(id(model.get_input_embeddings()))
-    head = paths.get(id(model.get_output_embeddings()))
+    if is_encoder(model.config):
+        head = _scoring_path(trace)
+    else:
+        head = paths.get(id(model.get_output_embeddings()))
     if embed is None or head is None:
         raise UnknownStructureError("", "no token embedding or no output projection")
     # Names of attributes differ between models; that members run one after another does not.
@@ -63,6 +67,15 @@ def find_skeleton(model: Any, trace: Trace) -> Skeleton:
     # The outermost list: a layer may hold one that runs in sequence, too.
     path, layers = min(lists, key=lambda item: item[0].count("."))
     return Skeleton(embed, [f"{path}.{i}" for i in range(len(layers))], head)
+
+
+def _scoring_path(trace: Trace) -> str | None:
+    """Return the linear map whose output is the score of the sequence, or of all its tokens."""
+    scores = trace.of("")[-1].y
+    maps = [c for c in reversed(trace.under("")) if isinstance(c.module, nn.Linear) and c.outputs]
+    rows = ((c.path, c.y.reshape(-1, c.y.shape[-1])) for c in maps)
+    fits = (path for path, y in rows if torch.allclose(y.mean(0, keepdim=True), scores))
+    return next(fits, None)
 
 
 def _runs_in_sequence(path: str, count: int, trace: Trace) -> bool:
@@ -115,6 +128,7 @@ def direct_calls(trace: Trace, layer: str, attentions: list[str]) -> list[Call]:
             if parent == layer or not parent.startswith(f"{layer}."):
                 break
             opened.add(parent)
+    opened |= {c.path for c in trace.under(layer) if _adds_inside(trace, c)}
     called = {c.path for c in trace.under(layer)} | {layer}
     calls: list[Call] = []
     for call in trace.under(layer):
@@ -124,6 +138,22 @@ def direct_calls(trace: Trace, layer: str, attentions: list[str]) -> list[Call]:
         if parent in opened and call.path not in opened and call.outputs:
             calls.append(without_additions(trace, call))
     return sorted(calls, key=lambda c: c.order)
+
+
+def _adds_inside(trace: Trace, call: Call) -> bool:
+    """Return whether a module gets the stream beside its input, and norms the sum of both.
+
+    Such a module is a piece of its layer: a map, the residual and a norm behind it.
+    """
+    inner = trace.under(call.path)
+    if not call.outputs or not inner or not inner[-1].outputs or not inner[-1].inputs:
+        return False
+    last = inner[-1]
+    others = [x for x in call.inputs.values() if x.shape == call.y.shape and x is not call.x]
+    made = [c.y for c in inner[:-1] if c.outputs and c.y.shape == call.y.shape]
+    return torch.equal(last.y, call.y) and any(
+        torch.equal(last.x, y + other) for y in made for other in others
+    )
 
 
 def without_additions(trace: Trace, call: Call) -> Call:
@@ -141,5 +171,13 @@ def without_additions(trace: Trace, call: Call) -> Call:
             continue
         for other in others:
             if torch.allclose(inner.y + other, y, rtol=1e-5, atol=1e-6):
-                return replace(call, outputs=[inner.y])
+                return _sole_map(trace, call, inner.y) or replace(call, outputs=[inner.y])
     return call
+
+
+def _sole_map(trace: Trace, call: Call, y: Tensor) -> Call | None:
+    """Return the linear map that a module is, apart from an addition and from dropout."""
+    maps = [c for c in trace.under(call.path) if isinstance(c.module, nn.Linear)]
+    if len(maps) == 1 and torch.equal(maps[0].x, call.x) and torch.equal(maps[0].y, y):
+        return maps[0]
+    return None

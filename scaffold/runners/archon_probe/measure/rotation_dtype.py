@@ -10,6 +10,7 @@ from torch.overrides import TorchFunctionMode
 from transformers import PretrainedConfig
 
 from archon_probe.measure.random_weights import build_model
+from archon_probe.measure.tasks import call
 
 LENGTH = 6
 
@@ -25,7 +26,7 @@ def rotation_in_fp32(config: PretrainedConfig) -> str:
         parameter.data = parameter.data.to(torch.bfloat16)
     with _Products(model) as seen:
         try:
-            model(input_ids=torch.arange(LENGTH)[None], use_cache=False)
+            call(model, torch.arange(LENGTH)[None])
         except RuntimeError:
             return ""  # some part of it runs in fp32 only
     if seen.has_wide_tables:

@@ -46,7 +46,8 @@ def observe_scores(products: Products, config: Any) -> dict[str, Any]:
         config: Its numbers are tried as caps.
 
     Returns:
-        ``scale``, ``softcap``, ``window`` and ``chunk`` (None without), ``sinks``, ``alibi``.
+        ``scale``, ``softcap``, ``window`` and ``chunk`` (None without), ``sinks``, ``alibi``, and
+        ``causal`` where tokens see later ones.
 
     Raises:
         UnknownStructureError: No combination of them gives the scores.
@@ -109,6 +110,8 @@ def _mask(visible: Tensor) -> dict[str, Any]:
     key = torch.arange(length)[None, :]
     if bool((seen == (key <= query)).all()):
         return {"window": None, "chunk": None}
+    if bool(seen[0, 1:].any()):
+        return {"window": _reach(seen), "chunk": None, "causal": False}
     width = int(seen[-1].sum())
     if bool((seen == ((key <= query) & (query - key < width))).all()):
         return {"window": width, "chunk": None}
@@ -116,6 +119,21 @@ def _mask(visible: Tensor) -> dict[str, Any]:
         if bool((seen == ((key <= query) & (query // chunk == key // chunk))).all()):
             return {"window": None, "chunk": chunk}
     raise UnknownStructureError("attention", "tokens see neither all before, a window nor a chunk")
+
+
+def _reach(seen: Tensor) -> int | None:
+    """Return how many keys of one side, its own included, a token sees that looks both ways.
+
+    Raises:
+        UnknownStructureError: It is not the same for all tokens, or not on both sides.
+    """
+    if bool(seen.all()):
+        return None
+    token = torch.arange(len(seen))
+    width = int(seen[0].sum())
+    if bool((seen == ((token[:, None] - token[None, :]).abs() < width)).all()):
+        return width
+    raise UnknownStructureError("attention", "tokens see neither all others nor a window of them")
 
 
 def _position_bias(raw: Tensor, scores: Tensor, visible: Tensor) -> dict[str, Any] | None:

@@ -15,7 +15,7 @@ import types
 import typing
 from typing import Any
 
-from transformers import CONFIG_MAPPING, PretrainedConfig
+from transformers import CONFIG_MAPPING, PretrainedConfig, configuration_utils
 
 # Sizes of tiny models; the proof's longest sequence passes trained lengths of 32 positions.
 HIDDEN, HEADS, KV_HEADS, HEAD_DIM, VOCAB = 64, 4, 2, 16, 96
@@ -26,6 +26,7 @@ EXPERTS, TOP_K, LAYERS, MOST_LAYERS = 8, 3, 4, 8
 # smaller, except for the counts in FILLED. Sizes that could be mixed up differ from each other.
 SIZES: tuple[tuple[str, int], ...] = (
     (r"hidden_size|d_model|n_embd|word_embed_proj_dim", HIDDEN),
+    (r"(input_)?embedding_size", 48),
     (r"num_attention_heads|num_heads|n_heads?", HEADS),
     (r"vocab_size", VOCAB),
     (r"q_lora_rank", 24),
@@ -89,8 +90,13 @@ def _shrink(source: PretrainedConfig, seed: int) -> PretrainedConfig:
     canonical_count = getattr(source, "num_hidden_layers", count)
     fewest = LAYERS if canonical_count == count else max(2, LAYERS * count // canonical_count)
     for layers in range(fewest, MOST_LAYERS + 1):
-        made = _build(source, values | {name: layers} | _layer_numbers(source, layers))
-        if _layer_kinds(made) >= kinds:
+        numbers = {name: layers} | _layer_numbers(source, layers) | _stated_kinds(source, layers)
+        try:
+            made = _build(source, values | numbers)
+        # A class may derive lists for its usual number of layers alone, and refuse others.
+        except Exception:
+            continue
+        if getattr(made, name) == layers and _layer_kinds(made) >= kinds:
             return made  # the fewest layers that show every kind
     lists = _chosen_layers(source, LAYERS)
     return _build(source, values | {name: LAYERS} | _layer_numbers(source, LAYERS) | lists)
@@ -179,8 +185,9 @@ def matches(pattern: str, config: PretrainedConfig, name: str) -> bool:
 
 
 def layer_count_field(config: PretrainedConfig) -> str:
-    """Return the field that holds the number of layers."""
-    return next(f for f in field_names(config) if matches(LAYER_COUNTS, config, f))
+    """Return the field that holds the number of layers, or the property that counts them."""
+    found = (f for f in field_names(config) if matches(LAYER_COUNTS, config, f))
+    return next(found, "num_hidden_layers")
 
 
 def class_default(config: PretrainedConfig, name: str) -> Any:
@@ -383,7 +390,7 @@ def _layer_numbers(source: PretrainedConfig, layers: int) -> dict[str, Any]:
             continue
         is_number = isinstance(value, int) and not isinstance(value, bool) and value > 1
         # A period, such as every fourth layer, stays as it is.
-        is_period = re.search(r"step|interval|every|pattern", name)
+        is_period = re.search(r"step|interval|every|pattern|period|offset", name)
         is_of_layers = re.search(r"(^|_)layers?(_|$)|first_k_dense", name) and not is_period
         if is_number and is_of_layers and class_default(source, name) is not None:
             last = re.search(r"end_index", name) is not None
@@ -391,6 +398,19 @@ def _layer_numbers(source: PretrainedConfig, layers: int) -> dict[str, Any]:
         if is_counted_pattern(value):
             made[name] = [[kinds, layers // len(kinds)] for kinds, _ in value]
     return made
+
+
+def _stated_kinds(source: PretrainedConfig, layers: int) -> dict[str, Any]:
+    """Return a list of the kinds of layers where a model reads one that its class leaves out."""
+    if getattr(source, "layer_types", "") is not None:
+        return {}
+    text = modeling_source(source)
+    if "config.layer_types[" not in text:
+        return {}
+    # transformers before 5.4 has no such list.
+    known = getattr(configuration_utils, "ALLOWED_ATTN_LAYER_TYPES", ())
+    kinds = [kind for kind in known if f'"{kind}"' in text]
+    return {"layer_types": [kinds[n % len(kinds)] for n in range(layers)]} if kinds else {}
 
 
 def is_counted_pattern(value: Any) -> bool:
@@ -413,10 +433,19 @@ def layer_lists(config: PretrainedConfig) -> dict[str, list[Any]]:
 def _layer_kinds(config: PretrainedConfig) -> set[tuple[Any, ...]]:
     """Return the different kinds of layers: the values that lists give one layer, together."""
     lists = {f: v for f, v in layer_lists(config).items() if not _is_size_list(v)}
+    lists |= _derived_kinds(config)
     if not lists:
         return set()
     rows = zip(*(lists[f] for f in sorted(lists)), strict=True)
     return {tuple(map(str, row)) for row in rows}
+
+
+def _derived_kinds(config: PretrainedConfig) -> dict[str, list[str]]:
+    """Return the lists of kinds, one for each layer, that a class computes from periods."""
+    count = getattr(config, layer_count_field(config))
+    names = [n for n in ("layer_types", "layers_block_type") if hasattr(type(config), n)]
+    lists = {n: getattr(config, n) for n in names if isinstance(getattr(type(config), n), property)}
+    return {n: v for n, v in lists.items() if isinstance(v, list) and len(v) == count > 0}
 
 
 def _is_size_list(values: list[Any]) -> bool:

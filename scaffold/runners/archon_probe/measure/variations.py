@@ -15,6 +15,7 @@ from transformers import PretrainedConfig, configuration_utils
 from archon_probe.measure import tiny
 from archon_probe.measure.random_weights import build_model
 from archon_probe.measure.reads import Reads, reading, stated_default
+from archon_probe.measure.tasks import call, is_encoder
 
 LONGEST = 40  # more tokens than any window, chunk or trained length of a tiny config
 
@@ -24,8 +25,10 @@ UNREAD = (
     r"use_cache|output_.*|initializer.*|init_(std|device)|embedding_initializer.*|.*dropout.*"
     r"|.*(pdrop|layerdrop).*|summary_.*|classifier.*|.*(aux|z|moe)_loss.*|pretraining_tp"
     r"|(bos|eos|sep|cls|eod|decoder_start|image|boi|eoi)_token_(id|index)|problem_type|is_decoder"
-    r"|chunk_size_feed_forward|vocabulary_map|pooling|model_type|transformers_version"
+    r"|chunk_size_feed_forward|num_labels|vocabulary_map|pooling|model_type|transformers_version"
 )
+HEADS = r"classifier_(?!dropout).*|summary_(?!.*dropout).*|pooling"
+"""Of those, what encoders read that score sequences."""
 ACTIVATIONS = ("gelu", "relu", "silu", "gelu_pytorch_tanh")
 GUARDS = 1e-5  # smaller floats only keep a divisor from zero
 LAYER_TYPES = ("full_attention", "sliding_attention", "chunked_attention")
@@ -40,6 +43,7 @@ NUMBERS: tuple[tuple[str, tuple[Any, ...]], ...] = (
     (r"num_hidden_layers|num_layers|n_layers?", (3,)),
     (r"hidden_size|d_model|n_embd", (48,)),
     (r"word_embed_proj_dim", (48,)),
+    (r"(input_)?embedding_size", (40, tiny.HIDDEN)),
     (r"vocab_size", (88,)),
     (r"head_dim", (8, 24)),
     (r"qk_rope_head_dim", (4,)),
@@ -166,7 +170,7 @@ def why_not_run(config: PretrainedConfig, reads: Reads) -> str | None:
             if not all(parameter.numel() for parameter in model.parameters()):
                 return "a matrix without numbers"
             tokens = torch.arange(LONGEST)[None] % config.vocab_size
-            logits = model(input_ids=tokens, use_cache=False).logits
+            logits = call(model, tokens).logits
         return None if bool(logits.isfinite().all()) else "logits that are not finite"
     except Exception as error:
         # Whatever its own code raises means that this option cannot be chosen.
@@ -253,7 +257,7 @@ class _Trial:
                 found[name] = "never read while the model is built and run"
             elif re.fullmatch(tiny.DROPOUTS, name):
                 found[name] = "dropout, which is off when a policy is trained"
-            elif re.fullmatch(UNREAD, name):
+            elif _is_unread(self.config, name):
                 found[name] = "read, and it changes caches, initialisation or losses"
             else:
                 found[name] = self.reasons.get(name, "no other value is known for its type")
@@ -316,7 +320,7 @@ def _flips(config: PretrainedConfig, prefix: str = "") -> Iterator[tuple[str, An
     undeclared = tiny.undeclared_fields(config)
     for name in tiny.field_names(config):
         value = getattr(config, name, None)
-        if re.fullmatch(UNREAD, name):
+        if _is_unread(config, name):
             continue
         if name in undeclared and not prefix:
             yield name, LEFT_OUT
@@ -328,13 +332,20 @@ def _flips(config: PretrainedConfig, prefix: str = "") -> Iterator[tuple[str, An
                 yield prefix + name, other
 
 
+def _is_unread(config: PretrainedConfig, name: str) -> bool:
+    """Return whether no forward in training reads a field, whatever the model."""
+    is_of_head = is_encoder(config) and re.fullmatch(HEADS, name)
+    return not is_of_head and re.fullmatch(UNREAD, name) is not None
+
+
 def _others(config: PretrainedConfig, name: str, value: Any) -> list[Any]:
     """Return other values of a field: by its value, else by what its annotation allows."""
     allowed = tiny.allowed_types(config, name)
     if name == "rope_parameters":
         return list(_ropes(config, value)) if isinstance(value, dict) else []
     if name == "pad_token_id":
-        return [5, None] if value is None else [None]
+        others = [(value + 4) % config.vocab_size] if value is not None else [5]
+        return [*others, None] if value is None or is_encoder(config) else [None]
     options = _strings(config, name)
     none = [None] if type(None) in allowed and value is not None else []
     if isinstance(value, bool):

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import Any
 
-from torch import Tensor
+from torch import Tensor, nn
 
 from archon_probe.measure.algebra import explain, is_close
 from archon_probe.measure.hooks import Call
@@ -26,20 +27,21 @@ class Wiring:
     calls: dict[str, list[Call]] = field(default_factory=dict)
 
 
-def wire(layer: Call, calls: list[Call]) -> Wiring:
+def wire(layer: Call, calls: list[Call], attentions: Collection[str] = ()) -> Wiring:
     """Explain every module's input, and the layer's output, by what was computed before it.
 
     Args:
         layer: The call of the layer.
         calls: Of what it is made of, in order; several calls of one module may be one block, as
             two linear maps with an activation between them.
+        attentions: Paths of what mixes tokens; a linear map of the result may follow outside.
 
     Raises:
         UnknownStructureError: An input is no sum of what is known.
     """
     wiring = Wiring()
     known: dict[str, Tensor] = {"x": layer.x.reshape(-1, layer.x.shape[-1])}
-    for group in _blocks(calls):
+    for group in _blocks(calls, attentions):
         source = _rows(group[0].x)
         name = group[0].path
         step_in = _step(wiring, known, source, name)
@@ -58,7 +60,7 @@ def _rows(x: Tensor) -> Tensor:
     return x.reshape(-1, x.shape[-1])
 
 
-def _blocks(calls: list[Call]) -> list[list[Call]]:
+def _blocks(calls: list[Call], attentions: Collection[str]) -> list[list[Call]]:
     """Leave out what changes nothing, and join linear maps with an activation between them."""
     blocks: list[list[Call]] = []
     for call in calls:
@@ -73,6 +75,11 @@ def _blocks(calls: list[Call]) -> list[list[Call]]:
     for block in blocks:
         call = block[0]
         width = call.x.shape[-1] if width is None else width
+        before = joined[-1] if joined else []
+        # The output projection of an attention may stand beside it.
+        if [c.path for c in before] in [[path] for path in attentions] and _projects(call, before):
+            before.append(call)
+            continue
         # Between two maps the width is not that of the stream: what follows belongs to the block
         # before.
         if joined and (
@@ -82,6 +89,11 @@ def _blocks(calls: list[Call]) -> list[list[Call]]:
         else:
             joined.append(block)
     return joined
+
+
+def _projects(call: Call, before: list[Call]) -> bool:
+    """Return whether a call is a linear map of just what came out of the one before."""
+    return isinstance(call.module, nn.Linear) and is_close(_rows(call.x), _rows(before[0].y), 0.0)
 
 
 def _step(wiring: Wiring, known: dict[str, Tensor], target: Tensor, what: str) -> str:

@@ -19,6 +19,7 @@ from transformers import PretrainedConfig
 from transformers.core_model_loading import revert_weight_conversion
 
 from archon_probe.measure.random_weights import random_model
+from archon_probe.measure.tasks import head_width, token_logits
 from archon_probe.proof.build import build, forward_packed, read_args
 from archon_probe.proof.reference import Batch, fresh_state, make_batch, save_and_load
 
@@ -66,7 +67,7 @@ def bisect(spec: Any, config: PretrainedConfig, variation: str) -> dict[str, Any
         # What is wrong is then in the constructor or the adapter, and the error names it.
         return _unknown(variation, f"the weights do not load: {type(error).__name__}: {error}")
     pairs = pair_modules(hf_model, built)
-    batch = make_batch(config.vocab_size)
+    batch = make_batch(config.vocab_size, width=head_width(config))
     truth = _capture_alone(hf_model, [h for h, _ in pairs], batch)
     try:
         with _Capture(built.model, [a for _, a in pairs]) as capture:
@@ -207,7 +208,7 @@ def _capture_alone(model: Any, names: list[str], batch: Batch) -> Traced:
     # Alone, since a packed batch is what may be wrong: transformers gives the truth without one.
     for start, end in batch.spans:
         with _Capture(model, names) as capture, fresh_state(model):
-            logits = model(input_ids=batch.tokens[None, start:end], use_cache=False).logits[0]
+            logits = token_logits(model, batch.tokens[None, start:end])
             (logits * batch.cotangent[start:end]).sum().backward()
         runs.append(capture)
     return _traced(runs, batch.lengths)

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 from transformers import PretrainedConfig
 
+from archon_probe.measure.tasks import is_encoder
 from archon_probe.proof.reference import Batch, Run
 
 
@@ -31,6 +32,8 @@ def load_spec(path: str) -> Any:
 
 def read_args(spec: Any, config: PretrainedConfig, **chosen: Any) -> tuple[Any, str | None]:
     """Return the model's arguments, or why the model refuses the config."""
+    if is_encoder(config):
+        chosen["is_critic"] = True
     try:
         return spec.model_args_class.from_hf_config(config, **chosen), None
     except refusal_class(spec.model_args_class) as error:

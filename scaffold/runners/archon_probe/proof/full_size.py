@@ -38,14 +38,14 @@ def compare_sizes(spec: Any, real: PretrainedConfig, tiny: PretrainedConfig) -> 
             as heads of other tasks, shows there.
     """
     text = real.get_text_config(decoder=True)
-    args, refusal = read_args(spec, text)
-    if refusal is not None:
-        return Sizes(False, f"not counted: {refusal}")
     try:
         wanted = _count(build_model, text)
     except Exception as error:
         # The defaults of some classes are no model's: whatever their code raises.
         return Sizes(False, f"not counted: transformers does not build it: {error_text(error)}")
+    args, refusal = read_args(spec, text)
+    if refusal is not None:
+        return Sizes(False, f"not counted: {refusal}")
     found = _count(spec.model_class, args)
     if found == wanted:
         return Sizes(False, f"{found:,} parameters, as in transformers")

@@ -20,6 +20,7 @@ from transformers.utils import logging as hf_logging
 
 from archon_probe.design.refusals import field_text, refusal
 from archon_probe.measure.random_weights import random_model
+from archon_probe.measure.tasks import head_width
 from archon_probe.measure.tiny import tiny_config
 from archon_probe.measure.variations import Variation, variations, vary
 from archon_probe.proof.bisect import bisect
@@ -220,7 +221,7 @@ def _prove_into(outcome: Outcome, spec: Any, config: PretrainedConfig, is_defaul
     with tempfile.TemporaryDirectory() as folder:
         hf_model = random_model(config)
         saved = save_and_load(hf_model, Path(folder))
-        batch = make_batch(config.vocab_size)
+        batch = make_batch(config.vocab_size, width=head_width(config))
         truth = reference(hf_model, batch)
         built = build(spec, args, config, saved)
         run = run_packed(built, batch)

@@ -19,6 +19,8 @@ from safetensors.torch import load_file
 from torch import Tensor, nn
 from transformers.core_model_loading import revert_weight_conversion
 
+from archon_probe.measure.tasks import token_logits
+
 LENGTHS = (13, 40, 1, 7)
 """Tokens of each sequence: one longer than any tiny window or trained length, and one of 1."""
 
@@ -40,7 +42,7 @@ class Batch:
     Attributes:
         tokens: [T] int64.
         lengths: Tokens of each sequence; their sum is T.
-        cotangent: [T, vocab] gradient of the loss.
+        cotangent: [T, width] gradient of the loss; the width is the vocabulary's, or a score's.
     """
 
     tokens: Tensor
@@ -127,15 +129,24 @@ class Reference(Run):
         return min(ALLOWANCE_FACTOR * off, most) / float(gradient.norm().clamp_min(1e-30))
 
 
-def make_batch(vocab: int, lengths: tuple[int, ...] = LENGTHS, seed: int = 0) -> Batch:
-    """Return a random batch; every seed gives the same one each time."""
+def make_batch(
+    vocab: int, lengths: tuple[int, ...] = LENGTHS, seed: int = 0, width: int | None = None
+) -> Batch:
+    """Return a random batch; every seed gives the same one each time.
+
+    Args:
+        vocab: Tokens to draw from.
+        lengths: Of the sequences.
+        seed: Of the generator.
+        width: Numbers that the model gives each token; None for one of each token to draw from.
+    """
     generator = torch.Generator().manual_seed(seed)
     total = sum(lengths)
     tokens = torch.randint(0, vocab, (total,), generator=generator)
     # Special tokens have small numbers, and a model may treat one of them apart: all are there.
     tokens[torch.arange(8) * 5] = torch.arange(8)
     # A random gradient of the logits weighs every one of them, as no single loss would.
-    cotangent = torch.randn(total, vocab, generator=generator) / total
+    cotangent = torch.randn(total, width or vocab, generator=generator) / total
     return Batch(tokens, lengths, cotangent)
 
 
@@ -199,7 +210,7 @@ def run_alone(model: Any, batch: Batch) -> Run:
     logits: list[Tensor] = []
     for start, end in batch.spans:
         with fresh_state(model):  # a longer sequence changes the frequencies of the next one
-            row = model(input_ids=batch.tokens[None, start:end], use_cache=False).logits[0]
+            row = token_logits(model, batch.tokens[None, start:end])
         (row * batch.cotangent[start:end].to(row.dtype)).sum().backward()
         logits.append(row.detach())
     return Run(torch.cat(logits), hub_gradients(model))

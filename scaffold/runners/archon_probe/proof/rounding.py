@@ -20,6 +20,7 @@ from torch import Tensor, nn
 from transformers import PretrainedConfig
 
 from archon_probe.measure.random_weights import random_model
+from archon_probe.measure.tasks import call
 from archon_probe.proof.bisect import pair_modules
 from archon_probe.proof.build import Built, read_args
 from archon_probe.proof.reference import save_and_load
@@ -87,7 +88,7 @@ def _measure(spec: Any, config: PretrainedConfig, dtype: torch.dtype) -> Roundin
     pairs = pair_modules(theirs, built)
     layers = [(h, a) for h, a in pairs if a.rpartition(".")[0] == "layers"]
     with _captured(theirs, [h for h, _ in pairs]) as truth:
-        theirs(input_ids=tokens, use_cache=False)
+        call(theirs, tokens)
     found = Rounding(layers=len(layers))
     errors = _errors(built.model, layers, truth, tokens)
     for name, error in errors.items():

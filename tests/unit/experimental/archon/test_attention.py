@@ -39,6 +39,12 @@ FEATURES = {
     "wide_values_softcap": {"value_dim": 11, "softcap": 0.7},
     "sinks_narrow_values": {"sinks": True, "value_dim": 5},
     "not_causal": {"causal": False},
+    "not_causal_window": {"causal": False, "window": 5},
+    "not_causal_window_of_one": {"causal": False, "window": 1},
+    "not_causal_window_past_the_end": {"causal": False, "window": 100},
+    "not_causal_chunk": {"causal": False, "chunk": 16},
+    "not_causal_softcap_window": {"causal": False, "softcap": 0.7, "window": 5},
+    "not_causal_wide_values": {"causal": False, "value_dim": 11},
 }
 
 
@@ -71,6 +77,7 @@ def defined(q, k, v, lengths, *, scale, window=None, chunk=None, softcap=None, c
             seen &= i[:, None] >= i
         if window:
             seen &= i[:, None] - i < window
+            seen &= i - i[:, None] < window
         if chunk:
             seen &= i[:, None] // chunk == i // chunk
         if slopes is not None:
@@ -271,7 +278,7 @@ def test_what_a_plan_does_not_have_is_refused(options, extra, named):
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs CUDA")
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32])
 @pytest.mark.parametrize("attn_type", ["varlen", "flex"])
-@pytest.mark.parametrize("name", [n for n in FEATURES if n != "not_causal"])
+@pytest.mark.parametrize("name", FEATURES)
 def test_cuda_follows_the_cpu_without_waiting_for_the_device(name, attn_type, dtype):
     options = dict(FEATURES[name])
     extra = {}

@@ -45,7 +45,8 @@ class AttentionCore(nn.Module):
         layer_id: Number of the layer, for plans that keep its keys and values.
         attn_type: Backend, a key of ``ATTENTION_BACKENDS``.
         scale: Factor on the scores.
-        window: Number of keys that a query sees, itself included; None for all before it.
+        window: Number of keys that a query sees, itself included, on each side where it is not
+            causal; None for all.
         chunk: Tokens of a block outside of which nothing is seen; None for no blocks.
         softcap: Bound that ``tanh`` puts on the scores; None for none.
         causal: Whether a query sees only keys up to itself.

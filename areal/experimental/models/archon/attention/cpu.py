@@ -30,11 +30,10 @@ def cpu_attention(
     q: Tensor, k: Tensor, v: Tensor, *, scale: float, packing: Packing, features: AttentionFeatures
 ) -> Tensor:
     """Return attention inside each sequence, [1, H, T, Dv]."""
-    if not features.causal:
-        # Right padding is seen by queries that look ahead, so rows would need masks of their own.
-        return masked_attention(q, k, v, scale=scale, packing=packing, features=features)
     if features.chunk is not None:
         packing = packing.in_chunks(features.chunk)
+    if not features.causal:
+        return _attend_both_ways(q, k, v, scale, packing, features)
     value_dim, dtype = v.shape[-1], q.dtype
     # Capped scores are written out, and must not be rounded between the steps.
     if not _is_fast(dtype) or (features.softcap is not None and dtype != torch.float64):
@@ -50,6 +49,39 @@ def cpu_attention(
     ]
     joined = rows.join(outputs)[..., :value_dim]
     return joined.transpose(0, 1).unsqueeze(0).to(dtype)
+
+
+def _attend_both_ways(
+    q: Tensor, k: Tensor, v: Tensor, scale: float, packing: Packing, features: AttentionFeatures
+) -> Tensor:
+    """Return attention of queries that also look ahead, sequence by sequence.
+
+    They would see the padding of rows, so sequences are not batched.
+    """
+    extras = (features.softcap, features.sinks, features.key_bias)
+    if any(extra is not None for extra in extras):
+        return masked_attention(q, k, v, scale=scale, packing=packing, features=features)
+    dtype, value_dim = q.dtype, v.shape[-1]
+    if not _is_fast(dtype):
+        q, k, v = q.float(), k.float(), v.float()
+    q, k, v = pad_heads(1, q, k, v)
+    lengths = [length for length in packing.lengths if length]
+    parts = zip(*(x.split(lengths, dim=2) for x in (q, k, v)), strict=True)
+    outputs = [_attend_both(*part, scale, packing, features.window) for part in parts]
+    return torch.cat(outputs, dim=2)[..., :value_dim].to(dtype)
+
+
+def _attend_both(
+    q: Tensor, k: Tensor, v: Tensor, scale: float, packing: Packing, window: int | None
+) -> Tensor:
+    length, mask = q.shape[2], None
+    if window is not None and window < length:
+        key = ("both", length, window, q.dtype)
+        mask = packing.once(key, lambda: _window_mask(length, window, q.dtype, is_causal=False))
+    is_grouped = q.shape[1] != k.shape[1]
+    return F.scaled_dot_product_attention(
+        q, k, v, attn_mask=mask, scale=scale, enable_gqa=is_grouped
+    )
 
 
 @functools.cache
@@ -85,10 +117,11 @@ def _attend_rows(
     return _sdpa(q, k, v, scale, mask, features.sinks)
 
 
-def _window_mask(length: int, window: int, dtype: torch.dtype) -> Tensor:
+def _window_mask(length: int, window: int, dtype: torch.dtype, is_causal: bool = True) -> Tensor:
     """Return [L, L], 0 where a key is seen and -inf where not: the kernel's own form of a mask."""
     token = torch.arange(length)
-    return _as_bias(token[:, None] - token[None, :], window, dtype)
+    distance = token[:, None] - token[None, :]
+    return _as_bias(distance if is_causal else distance.abs(), window, dtype)
 
 
 def _block_mask(block: int, window: int, dtype: torch.dtype) -> Tensor:

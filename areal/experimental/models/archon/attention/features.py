@@ -15,7 +15,8 @@ class AttentionFeatures:
     """The options of one attention call.
 
     Attributes:
-        window: Number of keys that a query sees, itself included.
+        window: Number of keys that a query sees, itself included; of those on each side where
+            it also sees later ones.
         chunk: Tokens of a block outside of which nothing is seen.
         softcap: Bound that tanh puts on the scaled scores.
         causal: Whether a query sees only keys up to itself.

@@ -38,7 +38,7 @@ def cuda_attention(
         q, k, v = with_key_bias(q, k, v, features.key_bias.of(packing.positions), scale)
     q, k, v = pad_heads(_MULTIPLE, q, k, v)
     left = -1 if features.window is None else features.window - 1
-    window = [left, 0 if features.causal else -1]
+    window = [left, 0 if features.causal else left]
     q_THD, k_TKD, v_TKD = (x[0].transpose(0, 1) for x in (q, k, v))
     if features.sinks is None:
         out = _flash(q_THD, k_TKD, v_TKD, packing, scale, window)[0]

@@ -65,6 +65,8 @@ def _block_mask(packing: Packing, features: AttentionFeatures) -> Any:
             keep = keep & (query >= key)
         if window is not None:
             keep = keep & (query - key < window)
+            if not causal:
+                keep = keep & (key - query < window)
         return keep
 
     total = sequence.shape[0]

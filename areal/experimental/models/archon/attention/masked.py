@@ -16,7 +16,7 @@ from areal.experimental.models.archon.layers.packing import Packing
 def masked_attention(
     q: Tensor, k: Tensor, v: Tensor, *, scale: float, packing: Packing, features: AttentionFeatures
 ) -> Tensor:
-    """Return attention under a block-causal mask [T, T]; costs T squared whatever the lengths."""
+    """Return attention under one mask [T, T]; costs T squared whatever the lengths."""
     if features.chunk is not None:
         packing = packing.in_chunks(features.chunk)
     key = ("mask", features.causal, features.window)
@@ -66,7 +66,8 @@ def packed_mask(packing: Packing, features: AttentionFeatures) -> Tensor:
     if features.causal:
         seen &= distance >= 0
     if features.window is not None:
-        seen &= distance < features.window
+        reach = distance if features.causal else distance.abs()
+        seen &= reach < features.window
     return seen
 
 

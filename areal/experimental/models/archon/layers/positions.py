@@ -43,6 +43,45 @@ class LearnedPositions(nn.Embedding):
         return super().forward(packing.positions + self.offset).unsqueeze(0)
 
 
+class PositionsBesidePadding(nn.Embedding):
+    """Looks up one learned vector for each token, and counts only those that are no padding.
+
+    Args:
+        rows: Of the table; the first position has the row after that of padding.
+        dim: Size of a vector.
+        padding_idx: Token used for padding, and the row that such tokens have.
+
+    Raises:
+        ConfigError: There is no padding.
+
+    Source: ``make_positions`` of fairseq, as RoBERTa (arXiv:1907.11692) has it.
+    """
+
+    padding_idx: int
+
+    def __init__(self, rows: int, dim: int, padding_idx: int | None) -> None:
+        if padding_idx is None:
+            raise ConfigError("pad_token_id is None, and positions are counted from it")
+        super().__init__(rows, dim, padding_idx)
+
+    def forward(self, tokens: Tensor, packing: Packing) -> Tensor:
+        """Return [1, T, dim] of tokens [1, T].
+
+        Raises:
+            ConfigError: A sequence is longer than the table.
+        """
+        size = self.num_embeddings - self.padding_idx - 1
+        if packing.max_seqlen > size:
+            raise ConfigError(
+                f"a sequence of {packing.max_seqlen} tokens, and learned positions for {size}"
+            )
+        is_text = (tokens[0] != self.padding_idx).long()
+        count = is_text.cumsum(0)
+        first = packing.cu_seqlens[:-1].long().clamp(max=len(count) - 1)
+        before = (count - is_text)[first][packing.sequence_ids]
+        return super().forward((count - before) * is_text + self.padding_idx).unsqueeze(0)
+
+
 class SinusoidalPositions(nn.Module):
     """Computes one fixed vector of sines and cosines for each position.
 

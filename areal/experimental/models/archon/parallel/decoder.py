@@ -9,6 +9,7 @@ import torch
 from torch import nn
 from torch.distributed.tensor.parallel import ParallelStyle
 
+from areal.api.errors import ConfigError
 from areal.experimental.models.archon.activation_checkpoint import (
     ActivationCheckpointConfig,
     apply_ac,
@@ -56,10 +57,11 @@ def parallelize_decoder(
 
     Raises:
         ConfigError: A size of the model does not divide over an axis, or the model has mixers of
-            transformers and an axis splits sequences.
+            transformers or is an encoder, and an axis splits sequences.
     """
     validate_parallelism(model.model_args, parallel_dims)
     refuse_split_mixers(model, parallel_dims)
+    _refuse_split_encoders(model, parallel_dims)
     if parallel_dims.tp_enabled:
         apply_tp(model, parallel_dims.get_mesh("tp"), tp_plan, loss_parallel=loss_parallel)
     apply_moe_ep_tp(model, *expert_meshes(parallel_dims))
@@ -80,3 +82,12 @@ def parallelize_decoder(
         reshard_after_forward_policy=reshard_after_forward_policy,
     )
     return model
+
+
+def _refuse_split_encoders(model: Any, parallel_dims: ArchonParallelDims) -> None:
+    """Refuse to split the sequences of a model that pools them."""
+    if not model.is_causal and (parallel_dims.tp_enabled or parallel_dims.cp_enabled):
+        raise ConfigError(
+            f"{type(model).__name__} scores whole sequences, so tensor and context parallelism are "
+            "not available; use data or pipeline parallelism"
+        )

@@ -15,7 +15,12 @@ from areal.api.errors import ConfigError
 from areal.experimental.models.archon.base import BaseModelArgs, BaseStateDictAdapter
 from areal.experimental.models.archon.state_dict.copying import copy_in, gather
 from areal.experimental.models.archon.state_dict.packed_experts import with_packed_experts
-from areal.experimental.models.archon.state_dict.plan import CheckpointPlan, listed, make_plan
+from areal.experimental.models.archon.state_dict.plan import (
+    CheckpointPlan,
+    current_name,
+    listed,
+    make_plan,
+)
 from areal.experimental.models.archon.state_dict.rules import (
     AnyRule,
     Ignored,
@@ -28,6 +33,8 @@ from areal.experimental.models.archon.state_dict.rules import (
 SCORE = "score.weight"
 # A critic's head is the only thing that a language model's checkpoint cannot give it.
 _SCORE_RULES = (Rename(SCORE, SCORE), Rename("score.bias", "score.bias"))
+# Before a score an encoder may have a linear map; a decoder's map is before its logits.
+_HEADS = ("score", "head_dense")
 _WRAPPERS = ("._checkpoint_wrapped_module", "._orig_mod")
 
 
@@ -60,7 +67,8 @@ class RuleAdapter(BaseStateDictAdapter):
         num_labels: int = 1,
     ) -> None:
         super().__init__(model_config, hf_assets_path)
-        self.is_critic = is_critic
+        # An encoder has nothing but a score.
+        self.is_critic = True if self.scores_sequences else is_critic
         self.num_labels = num_labels
         rules = [r for r in self.rules() if isinstance(r, Rule) and not isinstance(r, Unused)]
         self.from_hf_map = {r.hub: r.archon for r in rules}
@@ -69,9 +77,16 @@ class RuleAdapter(BaseStateDictAdapter):
         self._waiting: dict[str, dict[str, Tensor]] = {}
         self._critics: dict[int, Self] = {}
 
+    @cached_property
+    def scores_sequences(self) -> bool:
+        """Whether the model is an encoder, whose rules say where its score is on the Hub."""
+        rules = (rule for rule in self.RULES if isinstance(rule, Rule))
+        return any(part == SCORE for rule in rules for part in rule.parts)
+
     def rules(self) -> tuple[AnyRule, ...]:
         """Return the rules, with those of a critic's head where the model may be one."""
-        return self.RULES if self.is_critic is False else (*self.RULES, *_SCORE_RULES)
+        has_own = self.is_critic is False or self.scores_sequences
+        return self.RULES if has_own else (*self.RULES, *_SCORE_RULES)
 
     def for_state(self, state: Mapping[str, Any]) -> Self:
         """Return the adapter of a critic where that was left open and a state has a score.
@@ -155,23 +170,35 @@ class RuleAdapter(BaseStateDictAdapter):
         """
         if (own := self.for_state(hf_state_dict)) is not self:
             return own.from_hf(hf_state_dict, partial=partial)
-        given = {n: t for n, t in hf_state_dict.items() if not self._is_dropped(n)}
+        named = {current_name(n): t for n, t in hf_state_dict.items()}
+        given = {n: t for n, t in named.items() if not self._is_dropped(n)}
         shapes = {name: tuple(tensor.shape) for name, tensor in given.items()}
-        fresh = self.fresh_names(shapes)
-        expected = {n: s for n, s in self.plan.parameters.items() if n in fresh}
-        given |= {name: fresh_head(shape) for name, shape in expected.items()}
-        shapes |= expected
+        fresh = {n: self.plan.tensors[n].shape for n in self.fresh_names(shapes).values()}
+        given |= {name: fresh_head(shape) for name, shape in fresh.items()}
+        shapes |= fresh
         plan = self.plan_of(shapes)
         if problems := plan.mismatches(shapes, partial=partial):
             raise ConfigError("the state dict does not fit the model: " + "; ".join(problems))
         found = {n: _parameter(n, plan, given, partial) for n in plan.parameters}
         return {name: tensor for name, tensor in found.items() if tensor is not None}
 
-    def fresh_names(self, found: Mapping[str, Any]) -> set[str]:
-        """Return the parts of a critic's head that a language model's checkpoint lacks."""
-        if SCORE not in self.plan.tensors or SCORE in found:
-            return set()
-        return {name for name in ("score.weight", "score.bias") if name in self.plan.tensors}
+    def fresh_names(self, found: Mapping[str, Any]) -> dict[str, str]:
+        """Return the parameters of a critic's head that a language model's checkpoint lacks.
+
+        An encoder may also lack the linear map before its score.
+
+        Returns:
+            The name on the Hub of each.
+        """
+        fresh: dict[str, str] = {}
+        for head in _HEADS if self.scores_sequences else _HEADS[:1]:
+            parts = [
+                name for name in (f"{head}.weight", f"{head}.bias") if name in self.plan.holders
+            ]
+            names = {part: self.plan.holders[part][0].name for part in parts}
+            if names and names[parts[0]] not in found:
+                fresh |= names
+        return fresh
 
     def _is_dropped(self, name: str) -> bool:
         return name not in self.plan.tensors and name in self.head_names

@@ -104,6 +104,21 @@ class CheckpointPlan:
         return [f"{len(names)} {kind}: {listed(names)}" for kind, names in kinds.items() if names]
 
 
+_RENAMED = {"LayerNorm.gamma": "LayerNorm.weight", "LayerNorm.beta": "LayerNorm.bias"}
+
+
+def current_name(name: str) -> str:
+    """Return a name on the Hub as transformers writes it today.
+
+    Checkpoints converted from TensorFlow, such as those of BERT, name the parameters of their norms
+    otherwise.
+    """
+    for old, new in _RENAMED.items():
+        if name.endswith(old):
+            return name.removesuffix(old) + new
+    return name
+
+
 def listed(names: Iterable[str]) -> str:
     """Return names for a message, in order, the last ones only counted."""
     names = sorted(names)

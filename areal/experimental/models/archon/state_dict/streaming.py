@@ -20,7 +20,11 @@ from areal.experimental.models.archon.state_dict.adapter import (
 )
 from areal.experimental.models.archon.state_dict.composite import language_names, refusal
 from areal.experimental.models.archon.state_dict.copying import copy_in, gather
-from areal.experimental.models.archon.state_dict.plan import CheckpointPlan, listed
+from areal.experimental.models.archon.state_dict.plan import (
+    CheckpointPlan,
+    current_name,
+    listed,
+)
 from areal.experimental.models.archon.state_dict.rules import HubTensor
 from areal.experimental.models.archon.state_dict.sharded import LocalPart
 from areal.experimental.models.archon.state_dict.shards import (
@@ -81,7 +85,7 @@ def load_checkpoint(
     if dtype is not None:
         _convert(model, dtype)
         state = _state(model, plan)
-    fresh = sorted(adapter.fresh_names(files.entries) & state.keys())
+    fresh = sorted(adapter.fresh_names(files.entries).keys() & state.keys())
     for name in fresh:
         _fill(state[name], fresh_head(plan.parameters[name]))
     num_tensors = _read_into(state, files, places, plan)
@@ -96,9 +100,12 @@ def _places(
     files: CheckpointFiles, adapter: RuleAdapter, plan: CheckpointPlan, text_only: bool
 ) -> tuple[dict[str, str], list[str]]:
     """Return each tensor's name in the files by its plain name, and the names not read."""
-    needed = replace(plan, tensors=_without(plan.tensors, adapter.fresh_names(files.entries)))
+    fresh = set(adapter.fresh_names(files.entries).values())
+    needed = replace(plan, tensors=_without(plan.tensors, fresh))
     names = language_names(needed, files.entries)
-    places = names or {name: name for name in files.entries if name in needed.tensors}
+    places = names or {
+        plain: name for name in files.entries if (plain := current_name(name)) in needed.tensors
+    }
     taken = set(places.values())
     spare = adapter.head_names - plan.tensors.keys()
     others = [n for n in files.entries if n not in taken]

@@ -8,6 +8,7 @@ from transformers.models.ctrl.modeling_ctrl import positional_encoding
 from transformers.models.falcon.modeling_falcon import build_alibi_tensor as falcon_alibi
 from transformers.models.mpt.modeling_mpt import build_mpt_alibi_tensor
 from transformers.models.opt.modeling_opt import OPTLearnedPositionalEmbedding
+from transformers.models.roberta.modeling_roberta import RobertaEmbeddings
 from transformers.models.xglm.modeling_xglm import XGLMSinusoidalPositionalEmbedding
 
 from areal.api.errors import ConfigError
@@ -16,6 +17,7 @@ from areal.experimental.models.archon.layers.positions import (
     AlibiSlopes,
     KeyBias,
     LearnedPositions,
+    PositionsBesidePadding,
     SinusoidalPositions,
     alibi_slopes,
     log_temperature,
@@ -40,6 +42,31 @@ def test_learned_positions_equal_opt():
     ours.load_state_dict(theirs.state_dict())
     rows = theirs(torch.ones(1, 7, dtype=torch.long), 0)[0]
     assert torch.equal(ours(packing()), packed(rows))
+
+
+def test_positions_beside_padding_equal_roberta():
+    padding, dim = 3, 6
+    tokens = torch.tensor([[3, 5, 3, 3, 8, 9, 3, 4, 5, 6, 3]])
+    ours = PositionsBesidePadding(12, dim, padding)
+    torch.nn.init.normal_(ours.weight)
+    numbers = [
+        RobertaEmbeddings.create_position_ids_from_input_ids(row, padding)
+        for row in tokens.split(LENGTHS, dim=1)
+    ]
+    assert torch.equal(ours(tokens, packing()), ours.weight[torch.cat(numbers, dim=1)])
+    empty = Packing.of(packing().positions, torch.tensor([0, 4, 4, 11, 11]), 7)
+    assert torch.equal(ours(tokens, empty), ours(tokens, packing()))
+    ours(tokens, packing()).sum().backward()
+    assert not ours.weight.grad[padding].any()
+
+
+@pytest.mark.parametrize(
+    ("rows", "padding", "named"),
+    [(10, 3, "7 tokens, and learned positions for 6"), (10, None, "pad_token_id is None")],
+)
+def test_positions_that_padding_leaves_no_room_for_are_refused(rows, padding, named):
+    with pytest.raises(ConfigError, match=named):
+        PositionsBesidePadding(rows, 4, padding)(torch.ones(1, 11, dtype=torch.long), packing())
 
 
 def test_a_sequence_past_the_learned_positions_is_refused():

@@ -253,6 +253,139 @@ def lfm2() -> Json:
     }
 
 
+def modernbert() -> Json:
+    """An encoder: windows on both sides, a rope for each, and one score for a sequence."""
+    flags = "tuple[bool, ...]"
+    kinds = "tuple(hf_config.layer_types[i] for i in range(n_layers))"
+    windows = (
+        "tuple(hf_config.local_attention // 2 + 1 if hf_config.layer_types[i] != 'full_attention'"
+        " else None for i in range(n_layers))"
+    )
+    norm = layer_norm(bias=arg("norm_bias"))
+    bias = arg("attention_bias")
+    steps = {step["out"]: step for step in LLAMA_STEPS}
+    first = [{**steps["a"], "in": "x"}, *(steps[name] for name in "hmfy")]
+    by_type = {
+        f"rope_{kind}": {
+            "expr": f"RopeArgs.from_hf(hf_config, layer_type='{kind}', dim={{head_dim}})",
+            "layer_type": kind,
+            "in_fp32": "products",
+        }
+        for kind in ("full_attention", "sliding_attention")
+    }
+    names = {
+        "tok_embeddings.weight": "model.embeddings.tok_embeddings.weight",
+        "embedding_norm.weight": "model.embeddings.norm.weight",
+        "layers.{}.attention_norm.weight": "model.layers.{}.attn_norm.weight",
+        "layers.{}.attention.wo.weight": "model.layers.{}.attn.Wo.weight",
+        "layers.{}.ffn_norm.weight": "model.layers.{}.mlp_norm.weight",
+        "layers.{}.feed_forward.w2.weight": "model.layers.{}.mlp.Wo.weight",
+        "norm.weight": "model.final_norm.weight",
+        "head_dense.weight": "head.dense.weight",
+        "head_norm.weight": "head.norm.weight",
+        "score.weight": "classifier.weight",
+        "score.bias": "classifier.bias",
+    }
+    fused = {
+        "attn.Wqkv": [f"layers.{{}}.attention.w{n}.weight" for n in "qkv"],
+        "mlp.Wi": [f"layers.{{}}.feed_forward.w{n}.weight" for n in (1, 3)],
+    }
+    return {
+        "model_type": "modernbert",
+        "class_prefix": "ModernBert",
+        "encoder": True,
+        "source": {
+            **source_of("modernbert", "ModernBert"),
+            "model_class": "ModernBertForSequenceClassification",
+        },
+        "args": [
+            *(
+                each
+                for each in common_args(
+                    eps="norm_eps",
+                    kv_heads="hf_config.num_attention_heads",
+                    head_dim="hf_config.hidden_size // hf_config.num_attention_heads",
+                )
+                if each["name"] not in ("enable_weight_tying", "eos_id")
+            ),
+            field("norm_bias", "bool", False, "hf_config.norm_bias", "Bias of norms."),
+            field("pad_token_id", "int | None", None, "hf_config.pad_token_id", "Padding."),
+            field(
+                "is_first", flags, [True, False, False, False],
+                "tuple(i == 0 for i in range(n_layers))", "Has no norm before attention.",
+            ),
+            field(
+                "has_attention_norm", flags, [False, True, True, True],
+                "tuple(i != 0 for i in range(n_layers))", "Norms.",
+            ),
+            field("attention_bias", "bool", False, "hf_config.attention_bias", "Biases."),
+            field("windows", "tuple[int | None, ...]", [None, 65, 65, None], windows, "Windows."),
+            field("hidden_activation", "str", "gelu", "hf_config.hidden_activation", "Activation."),
+            field("mlp_bias", "bool", False, "hf_config.mlp_bias", "Biases."),
+            field(
+                "layer_types", "tuple[str, ...]",
+                ["full_attention", "sliding_attention", "sliding_attention", "full_attention"],
+                kinds, "Kinds.",
+            ),
+            field("classifier_pooling", "str", "cls", "hf_config.classifier_pooling", "Pooling."),
+            field(
+                "classifier_activation", "str", "gelu", "hf_config.classifier_activation",
+                "The non-linear activation function before the score.",
+            ),
+            field(
+                "classifier_bias", "bool", False, "hf_config.classifier_bias",
+                "Whether to use a bias in the layer before the score.",
+            ),
+        ],
+        "embedding": {"norm": norm, "padding_idx": arg("pad_token_id")},
+        "block": {
+            "modules": [
+                {"name": "attention_norm", "kind": "norm", "norm": norm,
+                 "when": layer_arg("has_attention_norm")},
+                {"name": "attention", "kind": "attention"},
+                norm_module("ffn_norm", norm),
+                {"name": "feed_forward", "kind": "mlp"},
+            ],
+            "variants": [
+                {"when": layer_arg("is_first"), "steps": first},
+                {"steps": LLAMA_STEPS},
+            ],
+        },
+        "attention": gqa(
+            q_bias=bias, k_bias=bias, v_bias=bias, o_bias=bias,
+            rope={"when": True, "key": layer_arg("layer_types")},
+            window=layer_arg("windows"), causal=False,
+        ),
+        "mlp": {
+            "gated": True, "activation": arg("hidden_activation"), "hidden_dim": arg("hidden_dim"),
+            "gate_bias": arg("mlp_bias"), "up_bias": arg("mlp_bias"), "down_bias": arg("mlp_bias"),
+        },
+        "ropes": by_type,
+        "head": {
+            "norm": norm,
+            "pooling": arg("classifier_pooling"),
+            "bias": True,
+            "transform": {
+                "when": True, "activation": arg("classifier_activation"),
+                "bias": arg("classifier_bias"), "norm": norm,
+            },
+        },
+        "weights": [
+            *renames(names),
+            *({"rule": "Fused", "hub": f"model.layers.{{}}.{hub}.weight", "archon": parts}
+              for hub, parts in fused.items()),
+            {"rule": "Ignored", "hub": "decoder.bias"},
+            {"rule": "Ignored", "hub": "decoder.weight"},
+        ],
+        "tiny": {
+            "vocab_size": 96, "hidden_size": 64, "intermediate_size": 80, "num_hidden_layers": 4,
+            "num_attention_heads": 4, "max_position_embeddings": 32, "local_attention": 8,
+            "pad_token_id": 88, "eos_token_id": 87, "bos_token_id": 86, "cls_token_id": 85,
+            "sep_token_id": 84,
+        },
+    }  # fmt: skip
+
+
 def gemma2() -> Json:
     """Softcaps, norms before and after, windows, a factor on the embedding, offsets of norms."""
 

@@ -22,6 +22,7 @@ ROOT = Path(__file__).parents[5]
 DESIGNS = {
     "qwen3": designs.qwen3(),
     "lfm2": designs.lfm2(),
+    "modernbert": designs.modernbert(),
     "gemma2": designs.gemma2(),
     "gpt_neox": designs.gpt_neox(),
     "mixtral": designs.mixtral(),
@@ -352,3 +353,45 @@ def test_tensors_that_nothing_computes_with_need_not_come_back() -> None:
     text = write_model(design)["test.py"]
     assert "used = back.keys() - adapter.unused_names" in text
     assert "for name in used)\n" in text
+
+
+def test_an_encoder_scores_what_it_pools() -> None:
+    model = write_model(DESIGNS["modernbert"])["model/model.py"]
+    assert "class ModernBertModel(BaseEncoder):" in model
+    assert "causal=False" in model
+    assert "self.pooling = args.classifier_pooling" in model
+    assert "return self.score(self.head_norm(self.head_act(self.head_dense(h))))" in model
+    assert "self.output = None" in model
+    args = write_model(DESIGNS["modernbert"])["model/args.py"]
+    assert "cls.require_encoder(hf_config, is_critic)" in args
+    assert "is_critic: bool = True" in args
+    assert "decoder" not in args
+    assert "TP_PLAN" not in write_model(DESIGNS["modernbert"])["infra/parallelize.py"]
+
+
+def test_an_encoder_embeds_types_and_positions_and_maps_them() -> None:
+    design = designs.modernbert()
+    width = {"expr": "args.embedding_size"}
+    field = designs.field("embedding_size", "int", 48, "hf_config.embedding_size", "Width.")
+    design["args"].append(field)
+    design["embedding"] |= {
+        "norm": designs.layer_norm(width),
+        "token_types": {"when": True, "size": 2},
+        "positions": {"when": True, "kind": "beside_padding", "size": 64},
+        "projection": {"when": {"expr": "args.embedding_size != args.dim"}, "dim": width,
+                       "bias": True},
+    }  # fmt: skip
+    design["head"]["transform"]["norm"] = {"when": False}
+    model = write_model(design)["model/model.py"]
+    for line in (
+        "self.tok_embeddings = nn.Embedding(",
+        "self.type_embeddings = nn.Embedding(2, args.embedding_size)",
+        "64, args.embedding_size, self.tok_embeddings.padding_idx",
+        "nn.Linear(args.embedding_size, args.dim, bias=True)",
+        "h = h + self.type_embeddings.weight[0]",
+        "h = h + self.pos_embeddings(tokens, packing)",
+        "return self.embedding_proj(h)",
+        "return self.score(self.head_act(self.head_dense(h)))",
+    ):
+        assert line in model
+    assert "head_norm" not in model

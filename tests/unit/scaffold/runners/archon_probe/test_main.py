@@ -42,7 +42,7 @@ YARN = {"rope_type": "yran", "factor": 2.0}
     ("request_", "code", "message"),
     [
         (ask("qwen33"), "model_unknown", "did you mean 'qwen3'"),
-        (ask("bert"), "model_unsuited", "'bert' is an encoder"),
+        (ask("bert", {"is_decoder": True}), "model_unsuited", "'bert' is an encoder"),
         (ask("t5"), "model_unsuited", "an encoder-decoder model"),
         (ask("qwen2_vl"), "model_unsuited", "multimodal"),
         (ask("clip"), "model_unsuited", "not a language model"),

@@ -227,3 +227,34 @@ def test_a_field_that_only_some_configurations_have_is_read_with_a_default() -> 
 def test_a_switch_that_only_some_configurations_have_is_off_in_the_others() -> None:
     fitted = fit([False, True, False], Fields(cases({"own_bias": True}, {"heads": 2})))
     assert (fitted.text, fitted.missed) == ("getattr(hf_config, 'own_bias', False)", [])
+
+
+@pytest.mark.parametrize("text", ["hf_config.window // 2 + 1", "hf_config.window + 1"])
+def test_a_window_may_leave_out_the_token_itself(text: str) -> None:
+    flips: list[Json] = [{"window": 9}, {"layer_types": ["near", "full", "near", "full"]}]
+    found = cases(*flips)
+    windows = [
+        [evaluate(text, c) if kind == "near" else None for kind in c.config.layer_types]
+        for c in found
+    ]
+    fitted = fit_layers(windows, Fields(found))
+    assert not fitted.missed
+    assert fitted.text is not None
+    assert fitted.text.startswith(f"{text} if ")
+
+
+def test_the_first_layer_is_not_counted_by_a_width() -> None:
+    """A model has fewer layers than features, so that a width would do as a period too."""
+    found = cases({"hidden_size": 48})
+    fitted = fit_layers([[True, False, False, False]] * 2, Fields(found))
+    assert (fitted.text, fitted.missed) == ("i == 0", [])
+    period = cases({"every": 3})
+    rows = [[i % c.config.every == 0 for i in range(4)] for c in period]
+    assert fit_layers(rows, Fields(period)).text == "i % hf_config.every == 0"
+
+
+def test_a_period_is_told_by_its_name_where_it_is_longer_than_the_model() -> None:
+    base = {**BASE, "attn_layer_period": 8, "attn_layer_offset": 2}
+    found = [Case("default", Config(**base), 4)]
+    fitted = fit_layers([[False, False, True, False]], Fields(found))
+    assert fitted.text == "i % hf_config.attn_layer_period == hf_config.attn_layer_offset"

@@ -309,3 +309,28 @@ def test_fields_are_declared_by_constructors_in_older_releases() -> None:
     assert found == {"dropout": 0.1, "hidden_size": 64, "head_dim": None}
     llama = declared_fields(LlamaConfig)
     assert (llama["hidden_size"], llama["rope_parameters"]) == (4096, None)
+
+
+def test_periods_of_layers_stay_as_they_are() -> None:
+    """Scaled to fewer layers they would not fit the offsets that are counted in them."""
+    small = tiny_config("jamba")
+    assert (small.attn_layer_period, small.attn_layer_offset, small.expert_layer_period) == (
+        8,
+        4,
+        2,
+    )
+    assert set(small.layer_types) == {"linear_attention", "full_attention"}
+
+
+def test_kinds_of_layers_that_a_class_leaves_out_are_those_that_its_model_reads() -> None:
+    assert CONFIG_MAPPING["lfm2_moe"]().layer_types is None
+    small = tiny_config("lfm2_moe")
+    assert len(small.layer_types) == small.num_hidden_layers
+    assert {"conv", "full_attention"} <= set(small.layer_types)
+    assert runs(small)
+
+
+def test_layers_may_be_counted_by_a_list() -> None:
+    usual = CONFIG_MAPPING["nemotron_h"]()
+    longer = type(usual)(layers_block_type=usual.layers_block_type * 5)
+    assert tiny_config(longer).num_hidden_layers == 4

@@ -64,3 +64,14 @@ def test_defaults_that_transformers_does_not_build_are_not_counted() -> None:
     found = compare_sizes(spec, CONFIG_MAPPING["nemotron"](), tiny_config("nemotron"))
     assert not found.differ
     assert found.text.startswith("not counted: transformers does not build it: TypeError")
+
+
+def test_arguments_are_not_read_of_defaults_that_are_no_models() -> None:
+    """LFM2-MoE's class states no kinds of layers, which arguments are read from."""
+
+    def read(config: Any, **chosen: Any) -> Any:
+        return tuple(kind == "conv" for kind in config.layer_types)
+
+    spec = SimpleNamespace(model_class=None, model_args_class=SimpleNamespace(from_hf_config=read))
+    found = compare_sizes(spec, CONFIG_MAPPING["lfm2_moe"](), tiny_config("lfm2_moe"))
+    assert found.text.startswith("not counted: transformers does not build it: TypeError")

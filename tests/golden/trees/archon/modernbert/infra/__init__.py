@@ -1,0 +1,1 @@
+"""ModernBert across processes."""

@@ -1,0 +1,1 @@
+"""ModernBert: arguments, modules and the mapping of its weights."""
