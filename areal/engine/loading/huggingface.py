@@ -287,8 +287,8 @@ def make_scalar(config: Any) -> None:
     A head without a bias, and without a dropout that nobody asked for, is what Archon's critics
     have; a checkpoint of a critic keeps its own.
     """
-    is_language_model = not any("Classification" in n for n in config.architectures or ())
-    if is_language_model:
+    # The head of a classifier of sequences has no bias either.
+    if not any("TokenClassification" in each for each in config.architectures or ()):
         config.token_classification_bias = False
         config.classifier_dropout = 0.0
     config.num_labels = 1

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor
-from transformers import AutoModelForTokenClassification
+from transformers import AutoModelForSequenceClassification, AutoModelForTokenClassification
 
 from areal.api.cli_args import OptimizerConfig, TrainEngineConfig
 from areal.api.errors import ConfigError
@@ -127,6 +127,21 @@ def test_values_learn_their_targets(language_model: str, backend: str) -> None:
     losses = learn(critic(language_model, backend), steps=40)
     assert losses[0] > 0.3
     assert losses[-1] < 0.05
+
+
+def test_a_sequence_classifier_has_a_head_without_a_bias(tmp_path: Path) -> None:
+    tiny_model().save_pretrained(tmp_path / "lm")
+    model: Any = AutoModelForSequenceClassification.from_pretrained(tmp_path / "lm", num_labels=1)
+    model.config.pad_token_id = 0
+    model.save_pretrained(tmp_path / "scores")
+    engine = critic(str(tmp_path / "scores"), "fsdp:d1")
+    learn(engine, steps=3)
+    engine.save(SaveLoadMeta(path=str(tmp_path / "out"), weight_format="hf", with_optim=False))
+    again: Any = AutoModelForSequenceClassification.from_pretrained(tmp_path / "out").eval()
+    data, values = batch(), values_of(engine)
+    for row, length in enumerate(LENGTHS):
+        score = again(input_ids=data["input_ids"][row : row + 1, :length]).logits[0, 0]
+        torch.testing.assert_close(values[row, length - 1], score, rtol=1e-4, atol=1e-5)
 
 
 def test_a_head_with_a_bias_is_kept(tmp_path: Path) -> None:
