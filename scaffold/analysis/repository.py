@@ -22,6 +22,7 @@ from scaffold.analysis.project.images import Images
 from scaffold.analysis.project.project import Project
 from scaffold.analysis.project.pytest_names import PytestNames
 from scaffold.analysis.python.index import PythonIndex
+from scaffold.analysis.typescript import TypeScript
 
 if TYPE_CHECKING:
     from scaffold.analysis.cli.programs import Programs
@@ -79,6 +80,11 @@ class Repository:
     def near_names(self) -> NearNames:
         """All names that sources define, for the one that a name which is missing stands for."""
         return NearNames({*self.python.names(), *defined_names(self.files)})
+
+    @cached_property
+    def typescript(self) -> TypeScript:
+        """Its types of TypeScript."""
+        return TypeScript(self.files)
 
     @cached_property
     def labels(self) -> Labels:

@@ -15,6 +15,7 @@ from scaffold.skills.check.references.python import find_python
 from scaffold.skills.check.references.shell import find_shell
 from scaffold.skills.check.references.spans import find_shown, find_spans
 from scaffold.skills.check.references.trees import find_trees
+from scaffold.skills.check.references.typescript import find_types
 from scaffold.skills.check.resolve.calls import resolve_call, resolve_import, resolve_python
 from scaffold.skills.check.resolve.commands import resolve_command, resolve_option
 from scaffold.skills.check.resolve.data import resolve_data, resolve_key, resolve_shell
@@ -43,6 +44,7 @@ FINDERS: tuple[Callable[[Document], Iterable[Reference]], ...] = (
     find_trees,
     find_lists,
     find_python,
+    find_types,
     find_data,
     find_shell,
     find_numbers,

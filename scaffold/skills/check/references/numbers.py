@@ -12,6 +12,7 @@ from scaffold.skills.check.read.markdown import Block, Span
 from scaffold.skills.check.reference import Reference
 from scaffold.skills.check.references.placeholders import is_placeholder
 from scaffold.skills.check.references.shell import shell_of
+from scaffold.skills.check.references.trees import find_trees
 
 _WORDS = [
     "two",
@@ -50,6 +51,7 @@ _LENGTH = lazy_re(
     r"|approximately|currently)\s+)?(?P<number>\d{1,3}(?:,\d{3})+|\d{2,6})\s+(?:lines|LOC)\b(?!\s+or)",
     re.IGNORECASE,
 )
+_CELL = lazy_re(r"[~≈]?(?P<number>\d{1,3}(?:,\d{3})+|\d{2,6}) (?:lines|LOC)", re.IGNORECASE)
 _BOUND = lazy_re(
     r"\b(?:under|below|up to|at most|max|more|less|fewer|over|first|last|keep|limit)", re.I
 )
@@ -128,6 +130,7 @@ def find_numbers(document: Document) -> Iterator[Reference]:
         elif (found := _IMAGE.fullmatch(span.text)) and not is_placeholder(span.text):
             data = Given("image", found["name"], found["tag"])
             yield Reference("image", span.text, span.line, span.column, data, span=span)
+    yield from _drawn_lengths(document)
     for block in document.markdown.blocks:
         if block.kind in ("heading", "paragraph", "item", "cell"):
             yield from _floors(block)
@@ -167,6 +170,8 @@ def _count(span: Span) -> Iterator[Reference]:
         lines, held = _LENGTH.match(span.after), _HELD.search(span.before[-80:])
         if lines and not _BOUND.search(lines.group()):
             yield _of_file(span, lines["number"], "lines")
+        elif number := _row_length(span):
+            yield _of_file(span, number, "lines")
         elif held:
             yield _of_file(span, held["number"], "held")
     found = _BEHIND.match(span.after) or _AHEAD.search(span.before[-60:])
@@ -180,6 +185,29 @@ def _count(span: Span) -> Iterator[Reference]:
     text = f"{span.text}: {written} {found['files'] or found['entries']}"
     data = Count(number, written, span.text, "files" if is_folder else "entries")
     yield Reference("count", text, span.line, span.column, data, span=span)
+
+
+def _row_length(span: Span) -> str:
+    """Return the size that another cell gives the file which begins a row, or nothing."""
+    block = span.block
+    if block.kind != "cell" or block.row[:1] != (block.text,):
+        return ""
+    return next((found["number"] for each in block.row[1:] if (found := _CELL.fullmatch(each))), "")
+
+
+def _drawn_lengths(document: Document) -> Iterator[Reference]:
+    """Yield the sizes that a drawing gives its files: `trace.ts  (183 lines)`."""
+    for each in find_trees(document):
+        if each.kind != "tree" or each.block is None:
+            continue
+        row = each.block.text.split("\n")[each.line - each.block.line]
+        found = _LENGTH.match(row.rpartition(each.data.path.rpartition("/")[2])[2])
+        if found and not _BOUND.search(found.group()):
+            of = f"{each.data.root}/{each.data.path}".strip("/")
+            written = found["number"]
+            count = Count(int(written.replace(",", "")), written, of, "lines")
+            text = f"{each.text}: {written} lines"
+            yield Reference("count", text, each.line, each.column, count, each.block)
 
 
 def _of_file(span: Span, written: str, unit: str) -> Reference:

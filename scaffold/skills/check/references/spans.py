@@ -25,6 +25,7 @@ _PATH = lazy_re(
 )
 _HAS_EXTENSION = lazy_re(rf"[\w>}}\])*-]\.(?:{_EXTENSIONS})$")
 _NO_PATH = lazy_re(r"^(?:https?:|[a-z]+://|~|/|@|\$|-|\d+/\d+$|[\w-]+\.(?:com|org|io|dev|ai)\b)")
+_HOME = lazy_re(r"/(?:home|Users)/[\w.-]+/(?=[\w.-]+/)")
 # A path of two parts and the end of a file's name, between blanks or brackets.
 _WORDS = lazy_re(
     rf"(?<![\w./@:~$#<>{{}}*-])(?P<path>\.?[\w-]+(?:/[\w.-]+)*/[\w.-]+\.(?:{_EXTENSIONS}))(?![\w/*<{{-]|\.\w)"
@@ -286,6 +287,9 @@ def place_of(span: Span) -> Place | None:
 
 def is_path(text: str) -> bool:
     """Return whether a word has the form of a path: a slash in it, or the end of a file's name."""
+    # A path on its author's machine may be one of the repository.
+    if _HOME.match(text) and _HAS_EXTENSION.search(text):
+        return True
     if _NO_PATH.match(text) or " " in text or not re.search(r"[a-z_]", text, re.IGNORECASE):
         return False
     return "/" in text or bool(_HAS_EXTENSION.search(text))

@@ -33,6 +33,8 @@ def resolve_path(reference: Reference, scope: Scope) -> Verdict:
     """Resolve a path; one with placeholders holds where anything fits it."""
     named: Named = reference.data
     path = named.path.removeprefix("./")
+    if path.startswith("/"):
+        return _on_a_machine(path, named, scope)
     if is_placeholder(path):
         return _pattern(path, named, scope)
     found = scope.locate(path)
@@ -50,6 +52,19 @@ def resolve_path(reference: Reference, scope: Scope) -> Verdict:
             return Verdict.unknown(f"{folder} is not listed here", "another namespace")
         return missing(f"{base}/{path}", named.rule, scope, before=path)
     return missing(path, named.rule, scope)
+
+
+def _on_a_machine(path: str, named: Named, scope: Scope) -> Verdict:
+    """Resolve `/home/name/code/project/src/a.py` by its part from a folder of the root on."""
+    parts = path.strip("/").split("/")
+    tops = {each.partition("/")[0] for each in scope.files.folders if each}
+    starts = [at for at in range(2, len(parts) - 1) if parts[at] in tops]
+    inner = "/".join(parts[starts[0] :]) if starts else ""
+    if not inner:
+        return Verdict.unknown("it is a place on a machine", "another namespace")
+    if inner in scope.files.paths:
+        return Verdict.holds(f"git lists {inner}", inner)
+    return missing(inner, named.rule, scope, before=path)
 
 
 def _shown_below(reference: Reference, path: str, named: Named, scope: Scope) -> Verdict:

@@ -11,6 +11,7 @@ from scaffold.analysis.python.lookup_result import Found
 from scaffold.analysis.python.signatures import Signature, read_signature
 from scaffold.skills.check.reference import Reference, Verdict
 from scaffold.skills.check.references.python import Shown, imported_names
+from scaffold.skills.check.references.typescript import ShownType
 from scaffold.skills.check.resolve.calls import TELLING
 from scaffold.skills.check.resolve.scope import Scope
 
@@ -28,6 +29,8 @@ def resolve_definition(reference: Reference, scope: Scope) -> Verdict:
     A sketch leaves things out, so only what it has and the code has not is wrong, and what it
     leaves out of a signature that cannot be called without it.
     """
+    if isinstance(reference.data, ShownType):
+        return _of_type(reference.data, scope)
     shown: Shown = reference.data
     owner, node, name = shown
     index = scope.repository.python
@@ -52,6 +55,32 @@ def resolve_definition(reference: Reference, scope: Scope) -> Verdict:
         return told if is_called else holds
     signature = made if name == "__init__" else index.signature_of(found)
     return (signature is not None and _compared(node, signature)) or holds
+
+
+def _of_type(shown: ShownType, scope: Scope) -> Verdict:
+    """Resolve a member of a type of TypeScript by the one declaration that has its name."""
+    declared = scope.repository.typescript.declared.get(shown.owner, [])
+    if len(declared) > 1:
+        # Of several, as of versions of a format, the one whose source the page names is meant.
+        named = [each for each in declared if _ending(each[0]) in scope.document.text]
+        declared = named or declared
+    if len(declared) != 1:
+        return Verdict.unknown("no one source declares it")
+    path, there = declared[0]
+    held = sum(each in there.members for each in shown.every)
+    if held < _LEAST + 1 or held < _HALF * len(shown.every):
+        return Verdict.unknown("it may be a type of another kind")
+    if shown.name in there.members:
+        return Verdict.holds(f"{path}:{there.members[shown.name]} declares it", path)
+    if not there.is_whole:
+        return Verdict.unknown(f"{path} declares it with members of another type")
+    message = f"{shown.owner!r} has no {shown.name!r}"
+    evidence = f"{path} declares it with {', '.join(there.members)}"
+    return Verdict("contradicts", evidence, "method-missing", message, is_sure=False, place=path)
+
+
+def _ending(path: str) -> str:
+    return "/".join(path.split("/")[-2:])
 
 
 def _home(owner: ast.ClassDef, scope: Scope) -> str:

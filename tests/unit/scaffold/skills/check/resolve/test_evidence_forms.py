@@ -297,3 +297,73 @@ def test_a_field_of_a_skills_own_script_is_no_function_of_a_like_name(checked: C
     script = 'def _content_fingerprint():\n    return {"content_fingerprint": 1}\n'
     files = {**FILES, f"{place}/SKILL.md": skill, f"{place}/scripts/state.py": script}
     assert told(checked(HERE, files)) == []
+
+
+TRACE = (
+    "// One event of a recording.\nexport type FrameEvent = {\n  type: 'frame', // not a: name\n"
+    "  pageId: string,\n  file: string,\n  size: { width: number, height: number },\n};\n\n"
+    "export interface Entry<T = any> {\n  time: number;\n  request: T;\n  [key: string]: T;\n}\n\n"
+    "export type Wide = FrameEvent & {\n  more: string,\n};\n\n"
+    "export class Loader {\n  constructor(private readonly folder: string) {}\n"
+    "  load(progress: () => void): void {\n    const inner = { state: 1 };\n  }\n}\n"
+)
+TYPED = {
+    **FILES,
+    "src/trace.ts": TRACE,
+    "src/versions/trace1.ts": TRACE.replace("file: string", "sha1: string"),
+    "long.ts": "let x = 1;\n" * 90,
+}
+
+
+def _typescript(text: str) -> str:
+    return f"See `src/trace.ts` and `long.ts`.\n\n```typescript\n{text}\n```\n"
+
+
+@pytest.mark.parametrize(
+    ("page", "expected"),
+    [
+        (
+            _typescript(
+                "type FrameEvent = {\n  type: 'frame',\n  pageId: string,\n  sha1: string,\n};"
+            ),
+            ("method-missing", "contradicts", 9),
+        ),
+        (
+            "```\npkg/\n├── steps/\n└── config.py   (40 lines) - all of it\n```",
+            ("count-differs", "contradicts", 6),
+        ),
+        (
+            "| File | Size |\n|---|---|\n| `long.ts` | 40 lines |",
+            ("count-differs", "contradicts", 5),
+        ),
+        (
+            "Located: `/home/jo/code/site/pkg/none/loader.py`.",
+            ("path-missing", "never here", 3),
+        ),
+    ],
+)
+def test_types_sizes_and_paths_of_a_machine_are_compared(
+    checked: Checked, page: str, expected: tuple[str, str, int]
+) -> None:
+    assert told(checked(HERE + page, TYPED)) == [expected]
+
+
+@pytest.mark.parametrize(
+    "page",
+    [
+        _typescript("type FrameEvent = {\n  type: 'frame',\n  pageId: string,\n  size: Size,\n};"),
+        _typescript("type FrameEvent = {\n  kind: string,\n  words: string,\n  more: number,\n};"),
+        _typescript("interface Entry {\n  time: number;\n  request: any;\n  other: string;\n}"),
+        _typescript("type Wide = {\n  more: string,\n  pageId: string,\n};"),
+        _typescript(
+            "class Loader {\n  folder: string;\n  load(progress): void;\n  other(): void;\n}"
+        ),
+        "```\npkg/\n├── steps/\n└── config.py   (keep under 40 lines)\n```",
+        "| File | Size |\n|---|---|\n| `long.ts` | 95 lines |",
+        "Located: `/home/jo/code/site/pkg/loader.py`, and `/home/jo/other/thing.py`.",
+    ],
+)
+def test_types_sizes_and_paths_that_may_be_right_are_left_alone(
+    checked: Checked, page: str
+) -> None:
+    assert told(checked(HERE + page, TYPED)) == []
