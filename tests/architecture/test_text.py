@@ -50,7 +50,9 @@ def test_no_path_of_a_machine():
     home = (
         r"(?<![\w.])/(root|home/(?!user\b|you\b)\w+|Users/(?!you\b)\w+|work|mnt/\w+|data\d*/\w+)/"
     )
-    assert lines_that_match(home + r"|\b[A-Z]:\\Users\\") == []
+    found = lines_that_match(home + r"|\b[A-Z]:\\Users\\")
+    # What public pages claim is kept as they write it.
+    assert [each for each in found if not each.startswith("benchmarks/skills/judged/")] == []
 
 
 def test_no_registry_address():

@@ -337,7 +337,7 @@ def _typescript(text: str) -> str:
             ("count-differs", "contradicts", 5),
         ),
         (
-            "Located: `/home/jo/code/site/pkg/none/loader.py`.",
+            "Located: `/home/user/code/site/pkg/none/loader.py`.",
             ("path-missing", "never here", 3),
         ),
     ],
@@ -360,7 +360,7 @@ def test_types_sizes_and_paths_of_a_machine_are_compared(
         ),
         "```\npkg/\n├── steps/\n└── config.py   (keep under 40 lines)\n```",
         "| File | Size |\n|---|---|\n| `long.ts` | 95 lines |",
-        "Located: `/home/jo/code/site/pkg/loader.py`, and `/home/jo/other/thing.py`.",
+        "Located: `/home/user/code/site/pkg/loader.py`, and `/home/user/other/thing.py`.",
     ],
 )
 def test_types_sizes_and_paths_that_may_be_right_are_left_alone(
