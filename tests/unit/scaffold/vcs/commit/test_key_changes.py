@@ -135,6 +135,32 @@ def test_a_coroutine_is_another_thing() -> None:
     assert why_calls_break(old[0], new[0]) == "f is a coroutine now"
 
 
+def test_a_property_is_no_method() -> None:
+    body = "    def size(self): ...\n"
+    mark = "class A:\n    @{}\n" + body
+    bare, own, cached = (
+        (read_symbols("x.py", text) or ())[-1]
+        for text in (
+            f"class A:\n{body}",
+            mark.format("property"),
+            mark.format("ft.cached_property"),
+        )
+    )
+    # `a.size` is a bound method then, which is true whatever the size.
+    assert why_calls_break(own, bare) == "A.size is a method and no property"
+    assert why_calls_break(bare, cached) == "A.size is a property and no method"
+    assert why_calls_break(own, cached) is None
+    # Nobody names the argument of a setter.
+    setters = [
+        (
+            read_symbols("x.py", f"class A:\n    @size.setter\n    def size(self, {each}): ...\n")
+            or ()
+        )[-1]
+        for each in ("a", "b")
+    ]
+    assert why_calls_break(*setters) is None
+
+
 def test_a_draft_keeps_the_rules_but_for_what_its_author_writes(tmp_path: Path) -> None:
     many = "".join(f"def a_function_with_a_long_name_number_{n}(): ...\n" for n in range(40))
     folder = tmp_path / "r"
