@@ -12,7 +12,7 @@ def why_calls_break(old: Symbol, new: Symbol) -> str | None:
     """Return why callers break, where that is certain; None elsewhere."""
     # What a class takes is the head of its constructor, which is compared by itself.
     # A property is not called.
-    if old.kind == new.kind and old.kind in ("class", "property") or old.kind == "constant":
+    if old.kind == "constant" or (old.kind == new.kind and old.kind in ("class", "property")):
         return None
     if old.kind != new.kind:
         return f"{new.name} is a {new.kind} and no {old.kind}"
