@@ -328,7 +328,9 @@ def _wanted(snapshot: Snapshot, found: dict[int, Wait], wanted: tuple[int, ...])
         return Verdict("absent", (rank,), text, call.group, notes, _HINTS["absent"])
     if rank in gone:
         text = f"{ranks_text([rank])} {end_text(process)}, and {who}"
-        hint = _HINTS["exited"] if process.failure or process.status else _HINTS["ended"]
+        has_left = process.ended_s is not None and process.status == TERMINATED
+        is_fault = process.failure or (process.status and not has_left)
+        hint = _HINTS["exited"] if is_fault else _HINTS["ended"]
         return Verdict("exited", (rank,), text, call.group, notes, hint)
     if call.op in POINT_TO_POINT:
         text = f"{ranks_text([rank])} does not answer{_doing(snapshot, process)}; {who}"
@@ -343,8 +345,10 @@ def _wanted(snapshot: Snapshot, found: dict[int, Wait], wanted: tuple[int, ...])
 
 def _has_gone(snapshot: Snapshot, rank: int) -> bool:
     """Return whether a rank ended; one that a launcher ended, because others failed, was there."""
-    was_ended = snapshot.job.ranks[rank].status == TERMINATED and bool(failing_ranks(snapshot))
-    return rank not in snapshot.alive and not was_ended
+    process = snapshot.job.ranks[rank]
+    # Whoever had come to its end before was on its way out.
+    was_ended = process.status == TERMINATED and process.ended_s is None
+    return rank not in snapshot.alive and not (was_ended and failing_ranks(snapshot))
 
 
 def _ring(snapshot: Snapshot, found: dict[int, Wait], ring: tuple[int, ...]) -> Verdict:

@@ -92,8 +92,11 @@ def cut(text: str, width: int) -> str:
 
 def status_text(status: int | None, orderly: bool) -> str:
     """Return an exit status in words; negative ones are signals."""
+    # A launcher's SIGTERM may reach a process that is on its way out already.
+    if orderly and status in (None, -signal.SIGTERM):
+        return "came to its end"
     if status is None:
-        return "came to its end" if orderly else "ended without a message, killed or by os._exit"
+        return "ended without a message, killed or by os._exit"
     if status < 0:
         try:
             return f"was killed by {signal.Signals(-status).name}"

@@ -15,6 +15,9 @@ from scaffold.transaction.change import Change
 
 COMMAND = "deps apply"
 
+# A new argument has no value yet; what a dropped one did, such as to name a proxy, is undone.
+_HALF_DONE = frozenset({"parameter-removed", "parameter-required"})
+
 
 def apply(
     root: Path, package: str, old: str, new: str, *, write: bool, python: str | None = None
@@ -57,7 +60,7 @@ def apply(
         ReportedChange(each.path, each.action, unified_diff(each.path, each.before, each.after))
         for each in changes
     )
-    yours = [each for each in broken if each not in done or each.verdict == "parameter-required"]
+    yours = [each for each in broken if each not in done or each.verdict in _HALF_DONE]
     report.next = tuple(
         Step(each.use.path, each.use.line, f"{each.verdict}: {each.use.name}: {each.why}")
         for each in yours

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ast
+import builtins
+import re
 from collections.abc import Callable, Container, Iterator
 from dataclasses import dataclass
 
@@ -177,8 +179,11 @@ def _renamed_to(before: _Side, after: _Side, name: str) -> str:
         # `max_tokens` and `maxTokens`, or `tokens` and `max_tokens`.
         if other == folded or other.endswith(folded) or folded.endswith(other):
             return each
-    # One parameter went and one came, both of one type.
+    # One parameter came, of the type of the one that went; flags and texts are all of one type.
     if old is not None and old.annotation is not None and len(fresh) == 1:
+        words = set(re.findall(r"\w+", old.annotation))
+        if words <= {*dir(builtins), "Any", "Optional", "Union"}:
+            return ""
         new = _parameter(after.signature, fresh[0])
         if new is not None and new.annotation == old.annotation:
             return fresh[0]

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from difflib import SequenceMatcher, get_close_matches
 
-from scaffold.deps.deprecation_texts import deprecation_of, has_warning, names_in
+from scaffold.deps.deprecation_texts import deprecation_of, names_in
 from scaffold.deps.release import Ask, Meaning
 from scaffold.deps.renames import Renames
 
@@ -39,6 +39,9 @@ def likely_name(before: Meaning, after: Meaning, renames: Renames) -> Likely:
     for text, place in _told(before, after):
         for name in names_in(text):
             if name != word and _stands(after, owner, name):
+                place_of, _, last = name.rpartition(".")
+                # `pkg.new` for `pkg.old` is a new name and no other place.
+                name = last if owner is not None and place_of == owner.ask.name else name
                 return Likely("renamed", name, f"{place}: {text[:120]}")
     listed = renames.of(word, owner.ask.name if owner else "")
     if listed is not None:
@@ -64,10 +67,8 @@ def _owner(after: Meaning) -> Meaning | None:
 def _told(before: Meaning, after: Meaning) -> Iterator[tuple[str, str]]:
     node = before.definition
     if node is not None:
-        text = deprecation_of(node)
-        if isinstance(node, ast.ClassDef):
-            text = text or has_warning(node.body)
-        yield text, f"{before.found.path}:{before.found.line}"
+        # What a method warns of, such as one of its arguments, says nothing of its class.
+        yield deprecation_of(node), f"{before.found.path}:{before.found.line}"
     if after.given is not None:
         yield after.given.text, f"{after.given.path}:{after.given.line}"
 

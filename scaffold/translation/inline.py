@@ -19,6 +19,8 @@ _ATTRIBUTE = re.compile(
 _CODE_SIGN = " \N{OBJECT REPLACEMENT CHARACTER} "
 """Stands in prose for code, so that words around it are not joined."""
 
+# A tag, and of a style or a script what stands in it too.
+_MARKUP = re.compile(r"<(style|script)\b.*?</\1\s*>|<[^>]*>", re.DOTALL | re.IGNORECASE)
 _COMMENT = re.compile(r"<!--.*?-->", re.DOTALL)
 # MyST writes roles in front of code: {ref}`text <target>`, of which the target is compared.
 _ROLE = re.compile(r"\{(?:ref|doc|term|numref|eq|any|abbr|download|(?:[\w-]+:)+[\w-]+)\}$")
@@ -56,7 +58,7 @@ class Html:
         bare = _COMMENT.sub(lambda found: "\n" * found.group().count("\n"), html)
         for found in _TAG.finditer(bare):
             self._tag(found, line + bare.count("\n", 0, found.start()), into)
-        words = re.sub(r"<[^>]*>", " ", bare).strip()
+        words = _MARKUP.sub(" ", bare).strip()
         into.prose += f" {words}"
         into.plain += words
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from scaffold.analysis.files.front_matter import FrontMatter
@@ -72,6 +72,7 @@ class Passage:
         images: Where its images are.
         tags: Its HTML tags, by name and attributes.
         paragraphs: How many paragraphs with words it has.
+        parts: What it was joined from; empty where it is of one piece.
     """
 
     slot: Slot
@@ -83,9 +84,11 @@ class Passage:
     images: list[Piece] = field(default_factory=list[Piece])
     tags: list[Piece] = field(default_factory=list[Piece])
     paragraphs: int = 0
+    parts: list[Passage] = field(default_factory=list["Passage"])
 
     def join(self, other: Passage) -> None:
         """Take in what follows in the same place."""
+        self.parts = [*(self.parts or [replace(self)]), *(other.parts or [other])]
         self.prose += f"\n{other.prose}"
         self.plain += f"\n{other.plain}"
         self.paragraphs += other.paragraphs

@@ -37,17 +37,25 @@ def check_passage(
         yield at.finding("html", passage.line, "none", f"<{tag}>", source.line)
     for tag in sorted(pieces - wanted):
         yield at.finding("html", passage.line, f"<{tag}>", "none", source.line)
+    same = {tuple(each.prose.split()) for each in source.parts or [source]}
+    for part in passage.parts or [passage]:
+        # Other languages share their letters with English, so only the same words show it.
+        is_same = tuple(part.prose.split()) in same
+        if _is_sentence(part.prose) and (
+            not _CHINESE.search(part.prose) if language == "zh" else is_same
+        ):
+            said = " ".join(part.plain.split())
+            shown = said if len(said) <= 60 else f"{said[:57]}..."
+            wanted = _NAMES.get(language, language)
+            yield at.finding("untranslated", part.line, f"{shown!r}", wanted, source.line)
+
+
+def _is_sentence(prose: str) -> bool:
+    """Return whether a text holds a sentence in Latin letters."""
     # Of an address and of a template's tag the parts are words, and nobody translates them.
-    words = _ADDRESS.sub(" ", passage.prose)
+    words = _ADDRESS.sub(" ", prose)
     # Names and acronyms have capitals, so only words in lower case speak for a sentence.
-    is_sentence = len(_WORD.findall(words)) >= _MIN_WORDS
-    # Other languages share their letters with English, so only the same words show it.
-    is_same = passage.prose.split() == source.prose.split()
-    if is_sentence and (not _CHINESE.search(passage.prose) if language == "zh" else is_same):
-        said = " ".join(passage.plain.split())
-        shown = said if len(said) <= 60 else f"{said[:57]}..."
-        wanted = _NAMES.get(language, language)
-        yield at.finding("untranslated", passage.line, f"{shown!r}", wanted, source.line)
+    return len(_WORD.findall(words)) >= _MIN_WORDS
 
 
 def check_links(

@@ -11,7 +11,8 @@ from scaffold.vcs.symbols import Symbol
 def why_calls_break(old: Symbol, new: Symbol) -> str | None:
     """Return why callers break, where that is certain; None elsewhere."""
     # What a class takes is the head of its constructor, which is compared by itself.
-    if old.kind == new.kind == "class" or old.kind == "constant":
+    # A property is not called.
+    if old.kind == "constant" or (old.kind == new.kind and old.kind in ("class", "property")):
         return None
     if old.kind != new.kind:
         return f"{new.name} is a {new.kind} and no {old.kind}"

@@ -7,10 +7,14 @@ import hashlib
 from collections.abc import Iterator
 from typing import Literal, NamedTuple
 
+from scaffold.analysis.python.decorators import PROPERTIES, last_part
 from scaffold.analysis.python.statements import statements
 from scaffold.syntax import parse
 
-Kind = Literal["class", "constant", "function", "method"]
+Kind = Literal["class", "constant", "function", "method", "property"]
+
+
+_PROPERTY_MARKS = PROPERTIES | {"setter", "deleter"}
 
 
 class Symbol(NamedTuple):
@@ -102,7 +106,9 @@ def _python_name(node: ast.stmt, *, in_class: bool) -> tuple[str, Kind, str] | N
         returns = f" -> {ast.unparse(node.returns)}" if node.returns else ""
         word = "async " if isinstance(node, ast.AsyncFunctionDef) else ""
         head = f"{word}({ast.unparse(node.args)}){returns}"
-        return node.name, "method" if in_class else "function", head
+        marks = {last_part(ast.unparse(each)) for each in node.decorator_list}
+        inside = "property" if marks & _PROPERTY_MARKS else "method"
+        return node.name, inside if in_class else "function", head
     if isinstance(node, ast.ClassDef):
         given = [*node.bases, *node.keywords]
         return node.name, "class", f"({', '.join(map(ast.unparse, given))})"

@@ -68,8 +68,9 @@ def learn_convention(root: Path, settings: CommitSettings, start: str = "HEAD") 
         rules = written.rules if written else DEFAULT_RULES
         where = written.path if written else asked if page else "the default: Conventional Commits"
         return Convention(rules, (where,), examples)
-    headers = [read_header(each.partition("\n")[0]) for each in messages]
-    used = Counter(each.type for each in headers if each is not None)
+    headers = [(each, read_header(each.partition("\n")[0])) for each in messages]
+    # A word in capitals before a colon is a label, such as the name of a product.
+    used = Counter(h.type for each, h in headers if h is not None and each.startswith(h.type))
     count = f"{used.total()} of the newest {len(messages)} subjects are Conventional Commits"
     if written:
         rules, evidence = written.rules, [written.path]
@@ -84,13 +85,19 @@ def learn_convention(root: Path, settings: CommitSettings, start: str = "HEAD") 
         if used.total() < (0.5 if page else KEPT) * len(messages):
             rules = rules._replace(is_conventional=False)
             evidence.append("so the form is not asked for")
-    return _kept(rules, messages, evidence, examples)
+    # Areas of the code may stand where a type does: a history full of new ones has no list of them.
+    asked_always = HEADER_RULES if written else HEADER_RULES - {"type"}
+    return _kept(rules, messages, evidence, examples, _NEVER_UNASKED | asked_always)
 
 
 def _kept(
-    rules: Rules, messages: Sequence[str], evidence: list[str], examples: tuple[str, ...]
+    rules: Rules,
+    messages: Sequence[str],
+    evidence: list[str],
+    examples: tuple[str, ...],
+    asked_always: frozenset[str],
 ) -> Convention:
-    """Leave out the rules that the history does not keep; those of a header are kept or not."""
+    """Leave out the rules that the history does not keep, but for those that are asked always."""
     broken = Counter(
         rule
         for message in messages
@@ -98,7 +105,7 @@ def _kept(
     )
     limit = (1 - KEPT) * len(messages)
     unasked = {rule for rule in PROBLEMS if broken[rule] > limit}
-    unasked -= _NEVER_UNASKED | HEADER_RULES
+    unasked -= asked_always
     if unasked:
         counts = ", ".join(f"{rule} ({broken[rule]} break it)" for rule in sorted(unasked))
         evidence = [*evidence, f"not asked for: {counts}"]

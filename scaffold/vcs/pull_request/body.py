@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Sequence
+from itertools import takewhile
 from textwrap import indent
 from typing import NamedTuple
 
@@ -153,11 +154,7 @@ def _reason(commit: BranchCommit) -> str:
     parts = re.split(r"\n\s*\n", commit.message.strip())[1:]
     if parts:
         rows = parts[-1].splitlines()
-        parts[-1] = "\n".join(
-            row
-            for row in rows
-            if not (_TRAILER.fullmatch(row.strip()) or _BREAKING.fullmatch(row.strip()))
-        )
+        parts[-1] = "\n".join(rows[: len(rows) - len(_footer_rows(parts[-1]))])
     return "\n\n".join(part for part in parts if part.strip()).rstrip()
 
 
@@ -184,5 +181,17 @@ def _trailers(commit: BranchCommit) -> list[tuple[str, str]]:
     # A subject such as "fix: x" looks like a trailer itself.
     if len(parts) < 2:
         return []
-    rows = [_TRAILER.fullmatch(line.strip()) for line in parts[-1].splitlines()]
+    rows = [_TRAILER.fullmatch(line.strip()) for line in _footer_rows(parts[-1])]
     return [(match["key"], match["value"]) for match in rows if match is not None]
+
+
+def _footer_rows(paragraph: str) -> list[str]:
+    """Return the lines at the end of a paragraph that are trailers.
+
+    A line in front of others that are none is part of a sentence, be there a colon in it.
+    """
+
+    def is_footer(row: str) -> bool:
+        return bool(_TRAILER.fullmatch(row.strip()) or _BREAKING.fullmatch(row.strip()))
+
+    return [*takewhile(is_footer, reversed(paragraph.splitlines()))][::-1]

@@ -188,7 +188,11 @@ def find_remote(repository: Repository, name: str | None) -> str | None:
 
 def find_push_remote(repository: Repository, branch: str, base: Base) -> str | None:
     """Return the remote that git pushes a branch to; None where there is no remote."""
-    for key in (f"branch.{branch}.pushRemote", "remote.pushDefault", f"branch.{branch}.remote"):
+    keys = [f"branch.{branch}.pushRemote", "remote.pushDefault"]
+    # A branch that began at another one, such as upstream/main, is not pushed there.
+    if _setting(repository, f"branch.{branch}.merge") == f"refs/heads/{branch}":
+        keys.append(f"branch.{branch}.remote")
+    for key in keys:
         name = _setting(repository, key)
         # A dot is this repository itself.
         if name and name != ".":

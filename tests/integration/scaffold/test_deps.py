@@ -263,6 +263,20 @@ def test_uses_are_rewritten_after_a_diff(index: Path, tree: Path) -> None:
     assert "encoding=YOURS" in (tree / "app/main.py").read_text(encoding="utf-8")
 
 
+def test_an_argument_that_is_dropped_is_left_to_look_at(index: Path, tmp_path: Path) -> None:
+    for version, head in (("5.0", "url, proxies=None"), ("6.0", "url")):
+        make_wheel(index, "toolbox", version, {"toolbox/__init__.py": f"def get({head}): ...\n"})
+    text = 'import toolbox\n\ntoolbox.get("x", proxies="http://inner")\n'
+    write(tmp_path / "own", {"app.py": text})
+    argv = ["deps", "apply", "toolbox", "5.0", "6.0", "--target", str(tmp_path / "own")]
+    done = CliRunner().invoke(main, argv)
+    assert '+toolbox.get("x")' in done.stdout
+    # What the argument did is not done any more: traffic goes out directly.
+    assert "YOURS      app.py:3  parameter-removed: toolbox.get: " in done.stdout
+    assert "1 of 1 places that break are rewritten, 1 left" in done.stdout
+    assert done.exit_code == 1
+
+
 def test_a_default_that_the_body_fills_in_is_no_change(index: Path, tree: Path) -> None:
     report = deps(tree, "audit", "toolbox", "1.0", "2.0", status=1)
     assert not [row for row in report["findings"] if "charset" in row["why"]]

@@ -730,6 +730,16 @@ def test_a_fork_is_pushed_to_and_the_request_goes_upstream(place: Place) -> None
     assert parents[0] == parents[1]
 
 
+def test_a_branch_that_began_at_the_upstream_goes_to_the_fork(place: Place) -> None:
+    make_fork(place)
+    # What `git switch -c 12-add-two upstream/main` leaves behind; git would not push it there.
+    git(place.here, "branch", "-q", "--set-upstream-to", "upstream/main")
+    status, report = place.pr(*PUSH, "--remote", "upstream")
+    assert status == 0, report["error"]
+    assert report["pull_request"]["pushed"]["remote"] == "origin"
+    assert "12-add-two" not in git(place.bare.with_name("up.git"), "for-each-ref")
+
+
 def test_gh_is_told_whose_branch_goes_where() -> None:
     fork = fork_of("git@github.com:them/tool.git", "https://github.com/me/tool")
     assert fork == Fork("them/tool", "me")

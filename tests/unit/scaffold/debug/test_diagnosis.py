@@ -69,6 +69,17 @@ def test_a_rank_outside_of_communication_is_shown_with_its_line() -> None:
     assert "call 2 of the default group (ranks 0-1)" in found.text
 
 
+def test_a_rank_that_left_is_the_cause_though_its_launcher_ended_it() -> None:
+    """A slow end after `sys.exit`: others fail meanwhile, and SIGTERM reaches it on its way out."""
+    left = job([waiting(number=2)], [call()])
+    left.ranks[0].failure = failure("RuntimeError", "Connection closed by peer")
+    left.ranks[1].ended_s, left.ranks[1].status = 3.0, -15
+    found = diagnose(snapshot(left, alive=(), status=1))
+    assert found is not None
+    assert (found.kind, found.ranks) == ("exited", (1,))
+    assert found.text.startswith("rank 1 came to its end, and rank 0 waits for it in all_reduce")
+
+
 def test_a_rank_that_ended_while_others_wait() -> None:
     ended = job([waiting(number=2)], [call()])
     ended.ranks[1].ended_s, ended.ranks[1].status = 3.0, 0

@@ -14,7 +14,23 @@ OLD = {
         def load(path, mode='r', encoding='utf-8'): ...
         def run(argv, timeout=10, shell=False): ...
         def get_item(key, default=None): ...
+        def item_filter(f):
+            '''Mark a filter.
+
+            .. deprecated:: 1.0
+               Use :func:`pkg.pass_item` instead.
+            '''
+        class Runner:
+            def __init__(self, env: str = '', mix: bool = True): ...
         """,
+    "pkg/manager.py": """
+        import warnings
+        class Manager:
+            def __init__(self, prefix=None):
+                if prefix:
+                    warnings.warn("prefix is deprecated, use Marker", DeprecationWarning)
+        """,
+    "pkg/hook_caller.py": "class Hook: ...\n",
     "pkg/shapes.py": "class Circle: ...\nclass Square: ...\n",
     "pkg/geometry.py": "",
     "pkg/v1/__init__.py": "",
@@ -24,7 +40,13 @@ NEW = {
         def load(path, *, encoding, mode='r'): ...
         def run(argv, time_out=10): ...
         def get_items(key, default=None): ...
+        def pass_item(f): ...
+        class Marker: ...
+        class Runner:
+            def __init__(self, env: str = '', catch: bool = True): ...
         """,
+    "pkg/_manager.py": "class Manager: ...\n",
+    "pkg/hookcaller.py": "class Hook: ...\n",
     "pkg/geometry.py": "class Circle: ...\n",
     "pkg/shapes.py": "",
     "pkg/v1/__init__.py": "",
@@ -47,6 +69,18 @@ CASES = {
         "from pkg import get_item\nget_item('a', default=1)\n",
         "from pkg import get_items\nget_items('a', default=1)\n",
     ),
+    "a name that the package sends on with its module": (
+        "from pkg import item_filter\n\n\n@item_filter\ndef f(): ...\n",
+        "from pkg import pass_item\n\n\n@pass_item\ndef f(): ...\n",
+    ),
+    "a module that is spelt otherwise": (
+        "from pkg.hook_caller import Hook\n",
+        "from pkg.hookcaller import Hook\n",
+    ),
+    "an argument that shares only a common type with a new one": (
+        "import pkg\npkg.Runner(mix=False)\n",
+        "import pkg\npkg.Runner()\n",
+    ),
     "an attribute": ("import pkg\npkg.get_item(1)\n", "import pkg\npkg.get_items(1)\n"),
     "an import that moved": (
         "from pkg.shapes import Circle as C\nC()\n",
@@ -54,6 +88,7 @@ CASES = {
     ),
 }
 LEFT = {
+    "a class that only warns of one of its arguments": "from pkg.manager import Manager\n",
     "a name that stands there twice": "import pkg\nget_item = pkg.get_item(1)\n",
     "a copy of the older self": "from pkg.shapes import Square\n",
     "two names of one import": "from pkg.shapes import Circle, Square\n",

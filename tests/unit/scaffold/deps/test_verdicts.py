@@ -550,6 +550,16 @@ def test_what_no_text_shows_is_told_between_the_releases_alone(tmp_path: Path) -
     assert meanings("click", "7.1", "8.1.8", files, ()) == []
 
 
+def test_a_validator_that_the_new_release_refuses_is_named(tmp_path: Path) -> None:
+    text = "from pydantic import BaseModel, root_validator\n\n\nclass A(BaseModel):\n"
+    for mark in ("root_validator", "root_validator()", "root_validator(pre=True)"):
+        text += f"    @{mark}\n    def f(cls, values): ...\n\n"
+    files = Files(write(tmp_path, {"m.py": text}), ["m.py"], has_git=False)
+    told = meanings("pydantic", "1.10.13", "2.5.0", files, ())
+    (row,) = (each for each in told if "skip_on_failure" in each["says"])
+    assert [each["line"] for each in row["sites"]] == [5, 8]
+
+
 def test_the_lines_that_a_meaning_may_concern_are_named(tmp_path: Path) -> None:
     source = (
         "from typing import Optional\nimport pydantic\n"

@@ -243,6 +243,21 @@ def test_an_untranslated_list_of_names_is_no_finding(tmp_path: Path) -> None:
     assert findings(tmp_path, text, text.replace("# A", "# 甲")) == []
 
 
+def test_a_paragraph_in_english_among_chinese_ones_is_one(tmp_path: Path) -> None:
+    one, left = "This is the first.", "And this one was passed over by everybody."
+    english, chinese = f"# A\n\n{one}\n\n{left}\n", f"# 甲\n\n这是第一段。\n\n{left}\n"
+    (finding,) = findings(tmp_path, english, chinese)
+    assert (finding.rule, finding.line) == ("untranslated", 5)
+    assert (
+        findings(tmp_path, english, chinese.replace(left, "这一段 and this is left 漏了。")) == []
+    )
+
+
+def test_a_style_is_no_sentence(tmp_path: Path) -> None:
+    text = "# A\n\n<style>\n.content .heading { display: none; color: red; }\n</style>\n"
+    assert findings(tmp_path, text, text.replace("# A", "# 甲")) == []
+
+
 def test_an_address_is_no_sentence(tmp_path: Path) -> None:
     """FastAPI's pages list addresses whose parts are words of lower case."""
     text = "# A\n\n- <https://example.org/full-stack-of-many-words>\n"

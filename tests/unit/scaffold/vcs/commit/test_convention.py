@@ -56,6 +56,25 @@ def test_a_history_with_types_asks_for_them_and_has_its_own(tmp_path: Path) -> N
     assert rules_broken(folder, "Bump the rest") == {"form"}
 
 
+def test_a_label_in_capitals_is_no_type(tmp_path: Path) -> None:
+    # As in sqlfluff: dialects before a colon among Conventional Commits that a page asks for.
+    lines = [f"{('Snowflake', 'MariaDB', 'fix', 'feat')[n % 4]}: parse {n}" for n in range(ENOUGH)]
+    folder = history(tmp_path / "r", *lines, "Mend", "Sort")
+    (folder / "AGENTS.md").write_text("Use conventional commit style when appropriate.\n")
+    assert "10 of the newest 22 subjects are Conventional Commits" in learn(folder).evidence
+    assert rules_broken(folder, "Snowflake: accept the name") == set()
+    capitals = history(tmp_path / "c", *[f"Fix: mend {n}" for n in range(ENOUGH)])
+    assert rules_broken(capitals, "Fix: sort the rows") == set()
+
+
+def test_areas_before_the_colon_are_no_closed_list(tmp_path: Path) -> None:
+    # Every fourth subject is of an area that has only one.
+    lines = [f"{'net' if n % 4 else 'x' * (n + 1)}: sort {n}" for n in range(ENOUGH)]
+    folder = history(tmp_path / "r", *lines)
+    assert rules_broken(folder, "usb: sort the rows") == set()
+    assert rules_broken(folder, "Sort the rows") == {"form"}
+
+
 def test_a_rule_that_the_history_breaks_is_not_asked_for(tmp_path: Path) -> None:
     folder = history(tmp_path / "r", *[f"fix: {'x' * 90} {n}" for n in range(ENOUGH)])
     assert learn(folder).rules.unasked == {"subject-length"}

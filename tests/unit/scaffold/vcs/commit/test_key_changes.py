@@ -12,7 +12,7 @@ from scaffold.vcs.commit.draft import draft_message, point_lines
 from scaffold.vcs.commit.key_changes import KeyChanges, key_changes
 from scaffold.vcs.repository import open_repository
 from scaffold.vcs.signatures import why_calls_break
-from scaffold.vcs.symbols import read_symbols
+from scaffold.vcs.symbols import Symbol, read_symbols
 from tests.integration.scaffold.git_places import commit, git, make_repository
 
 Files = dict[str, str | bytes | None]
@@ -133,6 +133,26 @@ def test_a_coroutine_is_another_thing() -> None:
     assert old
     assert new
     assert why_calls_break(old[0], new[0]) == "f is a coroutine now"
+
+
+def in_class(*rows: str) -> Symbol:
+    """Return the last definition of a class with these lines."""
+    found = read_symbols("x.py", "\n    ".join(("class A:", *rows)))
+    assert found
+    return found[-1]
+
+
+def test_a_property_is_no_method() -> None:
+    head = "def size(self): ..."
+    bare = in_class(head)
+    own, cached = (in_class(mark, head) for mark in ("@property", "@ft.cached_property"))
+    # `a.size` is a bound method then, which is true whatever the size.
+    assert why_calls_break(own, bare) == "A.size is a method and no property"
+    assert why_calls_break(bare, cached) == "A.size is a property and no method"
+    assert why_calls_break(own, cached) is None
+    # Nobody names the argument of a setter.
+    a, b = (in_class("@size.setter", f"def size(self, {each}): ...") for each in ("a", "b"))
+    assert why_calls_break(a, b) is None
 
 
 def test_a_draft_keeps_the_rules_but_for_what_its_author_writes(tmp_path: Path) -> None:
