@@ -19,6 +19,9 @@ SEVERITIES: tuple[Severity, ...] = ("HIGH", "MEDIUM", "unknown", "LOW")
 TABLE = Path(__file__).with_name("domains.toml")
 # `KVCache` and `kvCache2` are `kv cache`.
 _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[^\W\d_]+|\d+")
+_MANIFEST = re.compile(
+    r"(?:^|/)(?:pyproject.*\.toml|setup\.(?:py|cfg)|[\w-]*requirements[\w-]*\.txt)$"
+)
 # `.claude/agents/review/tests.md`; the folders of the other tools are named alike.
 _AGENT = re.compile(r"(?:^|/)\.(?:agents|claude|codex|opencode)/agents?/(?:[^/]+/)*([^/]+)\.md$")
 
@@ -36,6 +39,8 @@ class Domain(NamedTuple):
     tests: tuple[str, ...] = ()
     is_general: bool = False
     """Whether any other domain is a file's own before this one."""
+    of_training: bool = False
+    """Whether it holds in repositories alone that train or run models."""
 
 
 UNKNOWN = Domain("unknown", "Unknown", "unknown", "Nothing is known of this place: read it.")
@@ -64,6 +69,7 @@ def read_domains(text: str) -> tuple[Domain, ...]:
             expert=tuple(row.get("expert", ())),
             tests=tuple(row.get("tests", ())),
             is_general=bool(row.get("is_general", False)),
+            of_training=bool(row.get("of_training", False)),
         )
         for row in rows
     ]
@@ -86,6 +92,17 @@ def severity_of(value: object) -> Severity:
 def built_in_domains() -> tuple[Domain, ...]:
     """Return the table that comes with the tool."""
     return read_domains(TABLE.read_text(encoding="utf-8"))
+
+
+def uses_models(files: Files) -> bool:
+    """Return whether a source imports, or a manifest names, a framework of the table."""
+    names = "|".join(tomllib.loads(TABLE.read_text(encoding="utf-8"))["frameworks"])
+    imported = re.compile(rf"^[ \t]*(?:import|from)[ \t]+(?:{names})\b".encode(), re.MULTILINE)
+    named = re.compile(rf"(?<![\w/.-])(?:{names})(?![\w/-])".encode())
+    manifests = [each for each in files.sorted_paths if _MANIFEST.search(each)]
+    return any(named.search(files.data(each) or b"") for each in manifests) or any(
+        imported.search(files.data(each) or b"") for each in files.python
+    )
 
 
 def domains_of(

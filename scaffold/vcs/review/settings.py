@@ -20,6 +20,7 @@ from scaffold.vcs.review.domains import (
     built_in_domains,
     read_domains,
     severity_of,
+    uses_models,
 )
 from scaffold.vcs.roles import Role, role_names
 
@@ -57,6 +58,10 @@ def read_settings(files: Files) -> Settings:
         names = {each.id for each in own}
         rows = [*own, *(each for each in built_in_domains() if each.id not in names)]
         _confirm_known(severities, {each.id for each in rows}, f"{given.where}: unknown domain")
+        if not uses_models(files):
+            # "backend", "worker" and "cache" mean other things there; rows of its own stay.
+            kept = names | {*severities}
+            rows = [each for each in rows if not each.of_training or each.id in kept]
         roles = table.fields("roles")
         _confirm_known(roles.names(), role_names(), f"{roles.where}: unknown role")
         agents = {name: str(value) for name, value in table.table("agents").items()}

@@ -52,6 +52,7 @@ def old_way(size: int) -> Engine:
     return make(size)
 '''
 FILES = {
+    "requirements-train.txt": "torch\n",
     "pkg/__init__.py": "from pkg.engine import Engine as Engine, make as make\n",
     "pkg/engine.py": ENGINE,
     "pkg/use.py": (
@@ -652,6 +653,20 @@ def test_a_change_cannot_lower_its_own_severity(repository: Repository) -> None:
     repository.commit({"pyproject.toml": table, "pkg/engine.py": ENGINE + "x = 1\n"})
     rows = {each["path"]: each["severity"] for each in repository.review()["files"]}
     assert rows["pkg/engine.py"] == "HIGH"
+
+
+def test_words_of_training_mean_other_things_elsewhere(repository: Repository) -> None:
+    (repository.folder / "requirements-train.txt").unlink()
+    repository.commit({"pkg/plain.py": "x = 1\n"})
+    repository.git("branch", "-f", "main")
+    repository.commit({"pkg/backends/smtp.py": "x = 1\n", "pkg/worker_cache.py": "x = 1\n"})
+    rows = {each["path"]: each["severity"] for each in repository.review()["files"]}
+    assert rows == {"pkg/backends/smtp.py": "unknown", "pkg/worker_cache.py": "unknown"}
+    repository.commit({"pkg/plain.py": "import torch.nn\n"})
+    repository.git("branch", "-f", "main")
+    repository.commit({"pkg/backends/smtp.py": "x = 2\n"})
+    (reading,) = repository.review()["readings"]
+    assert reading["domain"] == "engine"
 
 
 def test_a_subagent_is_chosen_by_its_name_or_description(repository: Repository) -> None:

@@ -55,7 +55,7 @@ def resolve_path(reference: Reference, scope: Scope) -> Verdict:
 
 
 def _on_a_machine(path: str, named: Named, scope: Scope) -> Verdict:
-    """Resolve `/home/name/code/project/src/a.py` by its part from a folder of the root on."""
+    """Resolve `/home/user/project/src/a.py` by its part from a folder of the root on."""
     parts = path.strip("/").split("/")
     tops = {each.partition("/")[0] for each in scope.files.folders if each}
     starts = [at for at in range(2, len(parts) - 1) if parts[at] in tops]
