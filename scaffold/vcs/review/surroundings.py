@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import closing
 
 from scaffold.analysis.project.pytest_names import PytestNames
 from scaffold.analysis.project.test_marks import marks_of
@@ -33,7 +34,8 @@ def surroundings_of(
     Raises:
         RequestError: The settings of reviews are wrong.
     """
-    settings = read_settings(files_at(repository.root, old))
+    with closing(files_at(repository.root, old)) as before:
+        settings = read_settings(before)
     own: dict[str, Domain] = {}
     for each in changes:
         role = role_of(each.path, None, settings.roles)
@@ -51,10 +53,10 @@ def surroundings_of(
         for domain in ranked
         if domain.severity in ("HIGH", "MEDIUM")
     ]
-    files = files_at(repository.root, new)
-    tests = [path for path in files.paths if role_of(path, None, settings.roles) == "test"]
-    changed = {each.path for each in changes}
-    named = tests_of(UNKNOWN, own, tests)
-    near = tuple(path for path in tests if path in changed or path in named)
-    marks = {path: marks_of(files.text(path) or "") for path in near}
-    return Surroundings(tuple(risks), near, marks, PytestNames(files).default_markers)
+    with closing(files_at(repository.root, new)) as files:
+        tests = [path for path in files.paths if role_of(path, None, settings.roles) == "test"]
+        changed = {each.path for each in changes}
+        named = tests_of(UNKNOWN, own, tests)
+        near = tuple(path for path in tests if path in changed or path in named)
+        marks = {path: marks_of(files.text(path) or "") for path in near}
+        return Surroundings(tuple(risks), near, marks, PytestNames(files).default_markers)

@@ -161,13 +161,13 @@ def test_the_template_of_the_repository_is_filled(place: Place) -> None:
 
 
 def test_a_body_tells_apart_which_tests_were_run(place: Place) -> None:
-    files = {"pkg/ppo_loss.py": "def loss():\n    return 1\n", "tests/test_ppo_loss.py": "x = 1\n"}
-    commit(place.here, "feat(pkg): add a loss", files)
+    files = {"pkg/server.py": "def serve():\n    return 1\n", "tests/test_server.py": "x = 1\n"}
+    commit(place.here, "feat(pkg): add a server", files)
     _, report = place.pr("--tested", "pytest tests/test_two.py: 1 passed")
     body = report["pull_request"]["body"]
-    assert "Losses and the learning algorithm (HIGH): `pkg/ppo_loss.py`. " in body
+    assert "Serving and interfaces to other programs (HIGH): `pkg/server.py`. " in body
     assert "- pytest tests/test_two.py: 1 passed\n" in body
-    assert "Not run, though near to the change: `tests/test_ppo_loss.py`." in body
+    assert "Not run, though near to the change: `tests/test_server.py`." in body
 
 
 def make_detached(place: Place) -> None:
