@@ -75,3 +75,20 @@ def test_arguments_are_not_read_of_defaults_that_are_no_models() -> None:
     spec = SimpleNamespace(model_class=None, model_args_class=SimpleNamespace(from_hf_config=read))
     found = compare_sizes(spec, CONFIG_MAPPING["lfm2_moe"](), tiny_config("lfm2_moe"))
     assert found.text.startswith("not counted: transformers does not build it: TypeError")
+
+
+class Unset(QWEN2_SPEC.model_args_class):
+    """Arguments that ask for a field which the configuration leaves open."""
+
+    @classmethod
+    def from_hf_config(cls, hf_config: Any, **chosen: Any) -> Any:
+        return 2 * hf_config.num_experts_per_tok
+
+
+def test_a_field_without_a_value_is_named_and_ends_no_proof() -> None:
+    """Such is `num_experts_per_tok` in the defaults of DeepSeek-V2."""
+    real = CONFIG_MAPPING["qwen2"](num_experts_per_tok=None)
+    spec = SimpleNamespace(model_class=QWEN2_SPEC.model_class, model_args_class=Unset)
+    found = compare_sizes(spec, real, tiny_config(real))
+    assert not found.differ
+    assert found.text.startswith("not counted: a field has no value: ")
