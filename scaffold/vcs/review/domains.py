@@ -100,9 +100,9 @@ def uses_models(files: Files) -> bool:
     imported = re.compile(rf"^[ \t]*(?:import|from)[ \t]+(?:{names})\b".encode(), re.MULTILINE)
     named = re.compile(rf"(?<![\w/.-])(?:{names})(?![\w/-])".encode())
     manifests = [each for each in files.sorted_paths if _MANIFEST.search(each)]
-    return any(named.search(files.data(each) or b"") for each in manifests) or any(
-        imported.search(files.data(each) or b"") for each in files.python
-    )
+    # The manifests first: they are few, and mostly enough.
+    sought = [(named, each) for each in manifests] + [(imported, each) for each in files.python]
+    return any(pattern.search(files.data(path) or b"") for pattern, path in sought)
 
 
 def domains_of(

@@ -58,13 +58,12 @@ def _on_a_machine(path: str, named: Named, scope: Scope) -> Verdict:
     """Resolve `/home/user/project/src/a.py` by its part from a folder of the root on."""
     parts = path.strip("/").split("/")
     tops = {each.partition("/")[0] for each in scope.files.folders if each}
-    starts = [at for at in range(2, len(parts) - 1) if parts[at] in tops]
-    inner = "/".join(parts[starts[0] :]) if starts else ""
-    if not inner:
+    inner = ["/".join(parts[at:]) for at in range(2, len(parts) - 1) if parts[at] in tops]
+    if found := next((each for each in inner if each in scope.files.paths), ""):
+        return Verdict.holds(f"git lists {found}", found)
+    if len(inner) != 1:  # where the checkout begins is not certain
         return Verdict.unknown("it is a place on a machine", "another namespace")
-    if inner in scope.files.paths:
-        return Verdict.holds(f"git lists {inner}", inner)
-    return missing(inner, named.rule, scope, before=path)
+    return missing(inner[0], named.rule, scope, before=path)
 
 
 def _shown_below(reference: Reference, path: str, named: Named, scope: Scope) -> Verdict:
