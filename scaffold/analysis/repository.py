@@ -22,12 +22,12 @@ from scaffold.analysis.project.images import Images
 from scaffold.analysis.project.project import Project
 from scaffold.analysis.project.pytest_names import PytestNames
 from scaffold.analysis.python.index import PythonIndex
-from scaffold.analysis.typescript import TypeScript
 
 if TYPE_CHECKING:
     from scaffold.analysis.cli.programs import Programs
     from scaffold.analysis.project.config_classes import ConfigClasses
     from scaffold.analysis.python.index import PythonIndex
+    from scaffold.analysis.typescript import TypeScript
 
 _PACKAGE_FILES = frozenset(
     {"pyproject.toml", "setup.py", "setup.cfg", "package.json", "Cargo.toml", "go.mod", "pom.xml"}
@@ -84,6 +84,9 @@ class Repository:
     @cached_property
     def typescript(self) -> TypeScript:
         """Its types of TypeScript."""
+        # Its grammar takes as long to load as the rest of this module; few repositories need it.
+        from scaffold.analysis.typescript import TypeScript
+
         return TypeScript(self.files)
 
     @cached_property

@@ -1,38 +1,35 @@
-"""The members of the types that TypeScript declares, as far as they are written out in one place.
-
-A parser of the language would be a dependency of many megabytes for one question; what a reader
-of a declaration needs are its braces, its comments and the names before a colon.
-"""
+"""The members of the types that TypeScript declares, where they are written out in one place."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping
-from functools import cached_property
+from functools import cache, cached_property
 from typing import NamedTuple
+
+import tree_sitter_typescript
+from tree_sitter import Language, Node, Parser
 
 from scaffold.analysis.files.files import Files
 from scaffold.analysis.files.history import is_test
-from scaffold.analysis.lazy_re import lazy_re
 
 MAX_BYTES = 400_000
 _ENDS = (".ts", ".tsx", ".mts")
-_HEAD = lazy_re(
-    r"^[ \t]*(?:(?:export|default|declare|abstract)[ \t]+)*(?P<kind>interface|type|class)[ \t]+"
-    r"(?P<name>[A-Za-z_$][\w$]*)(?P<rest>[^{};]*)\{",
-    re.MULTILINE,
+# Each kind of declaration, with the field that has its members and the form that field must have:
+# a type that is a union or the result of another one has no members of its own.
+_DECLARATIONS = {
+    "interface_declaration": ("body", "interface_body"),
+    "class_declaration": ("body", "class_body"),
+    "abstract_class_declaration": ("body", "class_body"),
+    "type_alias_declaration": ("value", "object_type"),
+}
+_AROUND = frozenset(
+    {"program", "export_statement", "ambient_declaration", "expression_statement"}
+    | {"internal_module", "module", "statement_block"}
 )
-_MEMBER = lazy_re(
-    r"[ \t]*(?:(?:public|private|protected|static|readonly|abstract|override|async|get|set)[ \t]+)*"
-    r"(?P<name>[A-Za-z_$][\w$]*)[ \t]*[?!]?[ \t]*[:(<=;,]"
-)
-# Comments and texts, whose braces and colons count for nothing; they keep their length.
-_ASIDE = lazy_re(
-    r"//[^\n]*|/\*.*?\*/|'(?:\\.|[^'\\\n])*'|\"(?:\\.|[^\"\\\n])*\"|`(?:\\.|[^`\\])*`", re.DOTALL
-)
-# `constructor(private readonly page: Page)` declares members, too.
-_GIVEN = lazy_re(r"\bconstructor\s*\([^)]*\b(?:public|private|protected|readonly)\b")
-_PAIRS = {"{": 1, "(": 1, "[": 1, "}": -1, ")": -1, "]": -1}
+_BASES = frozenset({"extends_type_clause", "class_heritage"})
+_NAMES = frozenset({"property_identifier", "private_property_identifier"})
+# Members whose names cannot be listed: `[key: string]: T`, `[KEY]: T`.
+_OPEN = frozenset({"index_signature", "computed_property_name"})
 
 
 class Declaration(NamedTuple):
@@ -41,7 +38,8 @@ class Declaration(NamedTuple):
     Args:
         name: The type.
         members: Its members, each with its line in the text, from 1.
-        is_whole: Whether it has no others: nothing is added to it from another type.
+        is_whole: Whether it has no others: nothing is added to it from elsewhere, and all of it
+            could be parsed.
     """
 
     name: str
@@ -49,24 +47,17 @@ class Declaration(NamedTuple):
     is_whole: bool
 
 
-def read_declarations(text: str) -> Iterator[Declaration]:
-    """Yield the interfaces, object types and classes that a text declares."""
-    plain = _ASIDE.sub(lambda found: _blank(found.group()), text)
-    for head in _HEAD.finditer(plain):
-        rest = head["rest"].strip()
-        is_type = head["kind"] == "type"
-        if is_type and rest.rpartition("=")[2].strip():
-            continue  # a union, a mapping or the result of another type
-        end = _end(plain, head.end())
-        if end < 0:
-            continue
-        members = dict(_members(plain, head.end(), end))
-        behind = plain[end + 1 :].lstrip()[:1]
-        is_added = (is_type and behind in ("&", "|")) or "extends" in rest
-        is_open = is_added or None in members or _GIVEN.search(plain, head.end(), end) is not None
-        yield Declaration(
-            head["name"], {name: line for name, line in members.items() if name}, not is_open
-        )
+def read_declarations(text: str, *, is_tsx: bool = False) -> Iterator[Declaration]:
+    """Yield the interfaces, object types and classes that a text declares outside of functions."""
+    open_nodes = [_parser(is_tsx).parse(text.encode("utf-8", "replace")).root_node]
+    while open_nodes:
+        node = open_nodes.pop()
+        if node.type in _AROUND:
+            open_nodes += reversed(node.named_children)
+        field, form = _DECLARATIONS.get(node.type, ("", ""))
+        name, body = node.child_by_field_name("name"), node.child_by_field_name(field or "body")
+        if field and name is not None and body is not None and body.type == form:
+            yield _declaration(node, _text(name), body)
 
 
 class TypeScript:
@@ -87,40 +78,36 @@ class TypeScript:
             data = (self._files.data(path) or b"") if path.endswith(_ENDS) else b""
             if not 0 < len(data) <= MAX_BYTES or is_test(path):
                 continue
-            for each in read_declarations(data.decode("utf-8", "replace")):
+            text = data.decode("utf-8", "replace")
+            for each in read_declarations(text, is_tsx=path.endswith(".tsx")):
                 found.setdefault(each.name, []).append((path, each))
         return found
 
 
-def _members(text: str, start: int, end: int) -> Iterator[tuple[str | None, int]]:
-    """Yield the members between braces with their lines; None for what may be any name."""
-    depth, is_first = 0, True
-    line = text.count("\n", 0, start) + 1
-    at = start
-    while at < end:
-        sign = text[at]
-        if depth == 0 and is_first and not sign.isspace():
-            found = _MEMBER.match(text, at)
-            if found:
-                yield found["name"], line
-            elif sign == "[" or text.startswith("...", at):
-                yield None, line
-            is_first = False
-        line += sign == "\n"
-        depth += _PAIRS.get(sign, 0)
-        if depth == 0 and sign in "\n;,":
-            is_first = True
-        at += 1
+@cache
+def _parser(is_tsx: bool) -> Parser:
+    grammar = tree_sitter_typescript
+    return Parser(Language(grammar.language_tsx() if is_tsx else grammar.language_typescript()))
 
 
-def _end(text: str, start: int) -> int:
-    depth = 1
-    for at in range(start, len(text)):
-        depth += {"{": 1, "}": -1}.get(text[at], 0)
-        if depth == 0:
-            return at
-    return -1
+def _declaration(node: Node, name: str, body: Node) -> Declaration:
+    members: dict[str, int] = {}
+    is_open = node.has_error or any(each.type in _BASES for each in node.named_children)
+    for each in body.named_children:
+        called = each.child_by_field_name("name")
+        if each.type in _OPEN or (called is not None and called.type in _OPEN):
+            is_open = True
+        elif called is not None and called.type in _NAMES:
+            members.setdefault(_text(called), called.start_point.row + 1)
+        elif called is not None and called.type == "string":
+            members.setdefault(_text(called).strip("'\""), called.start_point.row + 1)
+        given = each.child_by_field_name("parameters")
+        if given is not None and called is not None and _text(called) == "constructor":
+            # `constructor(private readonly page: Page)` declares a member, too.
+            marks = (one.type for row in given.named_children for one in row.children)
+            is_open |= not {"accessibility_modifier", "readonly"}.isdisjoint(marks)
+    return Declaration(name, members, not is_open)
 
 
-def _blank(text: str) -> str:
-    return "".join(each if each == "\n" else " " for each in text)
+def _text(node: Node) -> str:
+    return (node.text or b"").decode("utf-8", "replace")

@@ -57,7 +57,12 @@ def test_no_module_of_the_toolkit_needs_the_training_package():
 
 
 # The name under which a distribution is imported, where it is another one.
-IMPORT_NAMES = {"pillow": "PIL", "math-verify": "math_verify"}
+IMPORT_NAMES = {
+    "tree-sitter": "tree_sitter",
+    "tree-sitter-typescript": "tree_sitter_typescript",
+    "pillow": "PIL",
+    "math-verify": "math_verify",
+}
 IMPORT_NAMES |= {"markdown-it-py": "markdown_it", "pyyaml": "yaml", "tomli-w": "tomli_w"}
 # Comes with torch, transformers or aiohttp and is imported beside them.
 COMES_WITH = {"tokenizers", "huggingface_hub", "triton", "yaml", "yarl"}

@@ -259,7 +259,7 @@ RULES: dict[str, Rule] = {
     ),
     "method-missing": Rule(
         "error",
-        "A method or attribute that a text names with its class exists.",
+        "A method, attribute or member that a text names with its class or type exists.",
         "The agent overrides or calls a method that does not exist.",
     ),
     "module-missing": Rule(

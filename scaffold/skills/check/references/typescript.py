@@ -33,7 +33,8 @@ def find_types(document: Document) -> Iterator[Reference]:
     for fence in document.markdown.fences:
         if fence.info.split()[:1] and fence.info.split()[0].lower() in _LANGUAGES:
             rows = fence.text.split("\n")
-            for each in read_declarations(fence.text):
+            is_tsx = fence.info.split()[0].lower() == "tsx"
+            for each in read_declarations(fence.text, is_tsx=is_tsx):
                 for name, line in each.members.items():
                     at = rows[line - 1].find(name)
                     if at >= 0 and _FIELD.match(rows[line - 1], at + len(name)):

@@ -361,6 +361,10 @@ def test_types_sizes_and_paths_of_a_machine_are_compared(
         "```\npkg/\n├── steps/\n└── config.py   (keep under 40 lines)\n```",
         "| File | Size |\n|---|---|\n| `long.ts` | 95 lines |",
         "Located: `/home/user/code/site/pkg/loader.py`, and `/home/user/other/thing.py`.",
+        "`/home/user/src/site/pkg/loader.py`, `/home/user/src/site/pkg/none.py`: a name twice.",
+        _typescript(
+            "type FrameEvent = {\n  type: 'frame',\n  pageId: string,\n  sha1: `${'`'}`,\n"
+        ),
     ],
 )
 def test_types_sizes_and_paths_that_may_be_right_are_left_alone(
