@@ -61,9 +61,11 @@ def _on_a_machine(path: str, named: Named, scope: Scope) -> Verdict:
     inner = ["/".join(parts[at:]) for at in range(2, len(parts) - 1) if parts[at] in tops]
     if found := next((each for each in inner if each in scope.files.paths), ""):
         return Verdict.holds(f"git lists {found}", found)
-    if len(inner) != 1:  # where the checkout begins is not certain
+    # The checkout begins where most of the folders below are here.
+    depths = [sum(one in scope.files.folders for one in prefixes(each)) for each in inner]
+    if not inner or depths.count(max(depths)) > 1:
         return Verdict.unknown("it is a place on a machine", "another namespace")
-    return missing(inner[0], named.rule, scope, before=path)
+    return missing(inner[depths.index(max(depths))], named.rule, scope, before=path)
 
 
 def _shown_below(reference: Reference, path: str, named: Named, scope: Scope) -> Verdict:

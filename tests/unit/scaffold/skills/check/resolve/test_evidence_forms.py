@@ -340,6 +340,10 @@ def _typescript(text: str) -> str:
             "Located: `/home/user/code/site/pkg/none/loader.py`.",
             ("path-missing", "never here", 3),
         ),
+        (
+            "Located: `/home/user/site/pkg/steps/src/loader.py`.",
+            ("path-missing", "never here", 3),
+        ),
     ],
 )
 def test_types_sizes_and_paths_of_a_machine_are_compared(
