@@ -41,7 +41,7 @@ LIMIT_FACTOR = 4
 
 
 class SlotCache:
-    """Keys and values of rows: a tensor [2 * layers, R, K, C, D] that doubles at need.
+    """Keys and values of rows: a tensor [2 * layers, R, K, C, D] that grows at need.
 
     Args:
         num_layers: Attention layers of the model.
