@@ -12,7 +12,7 @@ import re
 import subprocess
 import tempfile
 import time
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import cached_property
@@ -21,6 +21,7 @@ from typing import IO, Any, NamedTuple
 
 from scaffold.analysis.files.files import Files
 from scaffold.analysis.files.git import git_command, git_environment, git_output, run_git
+from scaffold.analysis.files.line_moves import Move, Spot, moved_lines
 from scaffold.analysis.lazy_re import lazy_re
 from scaffold.errors import ScaffoldError
 
@@ -121,7 +122,7 @@ class History:
 
     @cached_property
     def _known(self) -> dict[str, dict[str, Any]]:
-        empty: dict[str, dict[str, Any]] = {"paths": {}, "bases": {}, "names": {}}
+        empty: dict[str, dict[str, Any]] = {"paths": {}, "bases": {}, "names": {}, "lines": {}}
         try:
             assert self._place is not None, "without a place nothing is kept"
             content: Any = json.loads(self._place.read_text(encoding="utf-8"))
@@ -299,6 +300,22 @@ class History:
             known.update(dict.fromkeys(fresh))
             known.update((name, list(each)) for name, each in found.items())
         return {each: Removal(*row) for each in wanted if (row := known.get(each))}
+
+    def moved_lines(self, spots: Mapping[Spot, str]) -> dict[Spot, Move]:
+        """Return where lines that pages name are now, where their files changed since.
+
+        Args:
+            spots: The lines, each with the text of the page's line, which may be edited.
+        """
+        if self.why_not:
+            return {}
+        known = self._known["lines"]
+        keys = {spot: "\0".join(map(str, (*spot, row))) for spot, row in spots.items()}
+        fresh = [spot for spot, key in keys.items() if key not in known]
+        if fresh:
+            found = moved_lines(fresh, self._run)
+            known.update({keys[each]: list(found.get(each, ())) for each in fresh})
+        return {spot: Move(*row) for spot, key in keys.items() if (row := known.get(key))}
 
     def _search(self, names: set[str]) -> dict[str, Removal]:
         text, _ = self._run(("rev-list", "--first-parent", "HEAD"), PATHS_S)

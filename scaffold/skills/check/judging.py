@@ -59,8 +59,7 @@ def judge_document(document: Document, repository: Repository) -> list[Judged]:
 
 def _judged(reference: Reference, verdict: Verdict) -> Judged:
     group = _group(reference)
-    is_open = verdict.asked is None and verdict.reason not in REFUTED
-    if verdict.reason == "true" or is_open:  # nothing of it is told, whatever the text means
+    if verdict.asked is None and verdict.reason not in REFUTED:  # nothing of it is told, whatever the text means
         return Judged(reference, verdict, group=group)
     near, wide = intent(reference)
     if verdict.reason in ("contradicts", "moved") and reference.kind in _RUN:

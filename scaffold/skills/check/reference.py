@@ -78,6 +78,9 @@ class Asked(NamedTuple):
         otherwise: The class of the reason where the history knows neither.
         is_bare: Whether the name alone is named: then any place that holds the word holds it.
         file: The name of a file that is named without its folder.
+        lines_of: A file of which lines are named.
+        line: The first of them.
+        end: The last of them.
     """
 
     paths: tuple[str, ...] = ()
@@ -85,6 +88,9 @@ class Asked(NamedTuple):
     otherwise: Reason = "never here"
     is_bare: bool = False
     file: str = ""
+    lines_of: str = ""
+    line: int = 0
+    end: int = 0
 
 
 class Verdict(NamedTuple):

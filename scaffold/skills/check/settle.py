@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from scaffold.analysis.files.history import History, Removal, is_code, is_test
+from scaffold.analysis.files.line_moves import Move, Spot
 from scaffold.analysis.files.words import files_with
 from scaffold.analysis.lazy_re import lazy_re
 from scaffold.analysis.repository import Repository
@@ -33,6 +35,8 @@ _MOST = 0.8
 _SEVERAL = 5
 _CLASS = lazy_re(r"_*[A-Z][a-z0-9]+(?:[A-Z][A-Za-z0-9]*)+")
 _FAMILY = 3
+_NEAR = 2
+"""Lines that moved by no more are nearly where they are said to be."""
 _LONG = 5
 _HOLDS = "holds the word"
 _GENERAL = frozenset({"path-case", "path-missing", "symbol-missing"})
@@ -102,6 +106,12 @@ def settle(
     files = {each.file for each in asked if each} | bare - held.keys() - {""}
     lost = bare - strong - {""}
     near = {each: repository.near_names.of(each) for each in lost}
+    spots = {
+        spot: documents[spot.page].lines[spot.page_line - 1]
+        for path, every in rows.items()
+        for each in every
+        if (spot := _spot(each, path))
+    }
     gone = _Gone(
         kept(history.removed_paths(paths - ignored)),
         removed,
@@ -111,6 +121,7 @@ def settle(
         scripts,
         own,
         ignored,
+        history.moved_lines(spots),
     )
     return {path: _document(every, documents[path], gone) for path, every in rows.items()}
 
@@ -127,6 +138,7 @@ class _Gone(NamedTuple):
         scripts: The same for names that were removed elsewhere: scripts of clients hold them.
         own: The names of the repository's projects, in small letters.
         ignored: The paths that git ignores.
+        moves: Where lines are now.
     """
 
     paths: Mapping[str, Removal]
@@ -137,6 +149,7 @@ class _Gone(NamedTuple):
     scripts: Mapping[str, str]
     own: frozenset[str]
     ignored: set[str]
+    moves: Mapping[Spot, Move]
 
 
 def _is_open(judged: Judged) -> bool:
@@ -146,7 +159,9 @@ def _is_open(judged: Judged) -> bool:
 def _document(rows: Sequence[Judged], document: Document, gone: _Gone) -> Settled:
     inside = f"{document.folder}/" if document.kind in ("skill", "reference") else "\0"
     settled = [
-        each._replace(verdict=_verdict(each, gone, inside)) if _is_open(each) else each
+        each._replace(verdict=_of_lines(each, spot, gone) if spot else _verdict(each, gone, inside))
+        if (spot := _spot(each, document.path)) or _is_open(each)
+        else each
         for each in rows
     ]
     share = _share(settled, inside)
@@ -221,6 +236,30 @@ def _verdict(judged: Judged, gone: _Gone, inside: str) -> Verdict:
         now = f"it is {removal.successor}"
         return verdict._replace(reason="moved", evidence=evidence, now=now, fix=fix)
     return verdict._replace(reason="removed", evidence=evidence)
+
+
+def _spot(judged: Judged, page: str) -> Spot | None:
+    asked, line = judged.verdict.asked, judged.reference.line
+    if asked is None or not asked.lines_of:
+        return None
+    return Spot(page, line, asked.lines_of, asked.line, asked.end)
+
+
+def _of_lines(judged: Judged, spot: Spot, gone: _Gone) -> Verdict:
+    """Return the verdict of lines once it is known where those of the page's day are now."""
+    verdict, move = judged.verdict, gone.moves.get(spot)
+    pairs = {spot.line: move.line, spot.end: move.end} if move is not None else {}
+    moved = {was: now for was, now in pairs.items() if now and abs(now - was) > _NEAR}
+    if move is None or not moved:
+        return verdict._replace(asked=None)
+    said = " and ".join(f"line {was} is line {now} now" for was, now in moved.items())
+    evidence = f"{spot.path} changed since commit {move.commit[:10]} of {move.date}: {said}"
+    after = text = judged.reference.text
+    for was, now in pairs.items():
+        after = re.sub(rf"(?<!\d){was}(?!\d)", str(now), after)
+    is_whole = all(pairs.values()) and after != text
+    fix = Fix(judged.reference.line, text, after, is_safe=False) if is_whole else None
+    return verdict._replace(reason="wrong line", evidence=evidence, now=said, fix=fix, asked=None)
 
 
 def _fix(judged: Judged, removal: Removal) -> Fix | None:

@@ -27,6 +27,7 @@ class Anchor(NamedTuple):
         symbol: What the text says is there, or empty.
         shown: The code that the text shows of it, or empty.
         around: What else its sentence names.
+        is_rough: Whether the numbers are given as near ones.
     """
 
     path: str
@@ -35,6 +36,7 @@ class Anchor(NamedTuple):
     symbol: str
     shown: str
     around: tuple[str, ...] = ()
+    is_rough: bool = False
 
 
 class Symbol(NamedTuple):

@@ -52,6 +52,7 @@ _MARK = lazy_re(r"@?pytest\.mark\.(?P<name>\w+)")
 _NUMBERS = r"(?:lines?|L)\.?\s*~?(?P<line>\d+)(?:\s*(?:-|–|to|and)\s*L?(?P<end>\d+))?"
 _BEHIND = lazy_re(rf"^[\s,(]{{0,3}}(?:(?:at|on|near|around)\s+)?{_NUMBERS}\b", re.IGNORECASE)
 _AHEAD = lazy_re(rf"\b{_NUMBERS}\s+(?:of|in)\s+(?:the\s+)?$", re.IGNORECASE)
+_ROUGH = lazy_re(r"[~≈]|\b(?:near|around|about|approx)", re.IGNORECASE)
 # Between a name and its file: "`NAME` in `FILE`", "`FILE`: `NAME`", "`FILE` (`NAME`, lines 1-2)".
 _NAME_FILE = lazy_re(
     r"^\s*(?:\(|,?\s*(?:is |are )?(?:defined |declared |found |lives |located )?(?:in|from|inside)"
@@ -255,7 +256,8 @@ def _of_place(
     if place.line:
         symbol = _symbol_beside(spans, places, index)
         around = () if symbol else tuple(_names_around(spans, index))
-        anchor = Anchor(place.path, place.line, place.end or place.line, symbol, "", around)
+        end = place.end or place.line
+        anchor = Anchor(place.path, place.line, end, symbol, "", around, _is_rough(place))
         yield Reference("line", text, line, column, anchor, span=span)
         for more in _MORE.finditer(place.more):
             first, end = int(more[1]), int(more[2] or more[1])
@@ -293,6 +295,12 @@ def is_path(text: str) -> bool:
     if _NO_PATH.match(text) or " " in text or not re.search(r"[a-z_]", text, re.IGNORECASE):
         return False
     return "/" in text or bool(_HAS_EXTENSION.search(text))
+
+
+def _is_rough(place: Place) -> bool:
+    """Return whether the text says that lines are near ones: "~120", "around line 120"."""
+    span = place.span
+    return _ROUGH.search(f"{span.before[-12:]}\0{span.after[:20]}") is not None
 
 
 def _symbol_beside(spans: Sequence[Span], places: Sequence[Place | None], index: int) -> str:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 from scaffold.findings import Fix
-from scaffold.skills.check.reference import Reference, Verdict
+from scaffold.skills.check.reference import Asked, Reference, Verdict
 from scaffold.skills.check.references.named import Anchor
 from scaffold.skills.check.references.placeholders import is_placeholder
 from scaffold.skills.check.resolve.paths import missing
@@ -26,7 +27,10 @@ def resolve_line(reference: Reference, scope: Scope) -> Verdict:
     if place is None:
         return missing(path, "path-missing", scope)
     text = scope.text(place)
-    if text is None or ("/" not in path and len(scope.files.by_name.get(path, ())) > 1):
+    if "/" not in path and len(every := scope.files.by_name.get(path, ())) > 1:
+        place = _meant(anchor, every, scope)
+        text = scope.text(place)
+    if text is None:
         return Verdict.unknown(f"which lines of {path} are meant is open")
     rows = text.split("\n")
     count = len(rows) - (not rows[-1])
@@ -34,21 +38,38 @@ def resolve_line(reference: Reference, scope: Scope) -> Verdict:
         return _shown(reference, anchor, place, rows)
     if anchor.symbol:
         return _symbol(reference, anchor, place, rows)
-    if anchor.end <= count and anchor.around:
-        return _around(reference, anchor, place, rows)
     if anchor.end <= count:
-        return Verdict.unknown(f"{place} has {count} lines; what is at these is not said")
+        evidence = f"{place} has {count} lines; what is at these is not said"
+        told = _around(reference, anchor, place, rows) or Verdict.unknown(evidence)
+        if told.reason == "wrong line" or anchor.is_rough:
+            return told
+        # Where its file changed since, the history knows where the lines are now.
+        asked = Asked(lines_of=place, line=anchor.line, end=anchor.end)
+        message = f"{reference.text!r} names lines that have moved"
+        return told._replace(rule=_RULE, message=message, asked=asked)
     message = f"{reference.text!r} names a line that does not exist"
     return Verdict("wrong line", f"{place} has {count} lines", _RULE, message, place=place)
 
 
-def _around(reference: Reference, anchor: Anchor, place: str, rows: list[str]) -> Verdict:
+def _meant(anchor: Anchor, paths: Sequence[str], scope: Scope) -> str:
+    """Return the one of several files of a name that defines what the sentence names, or ""."""
+    for name in filter(None, (anchor.symbol.rpartition(".")[2], *anchor.around)):
+        defining = {path for path, _ in scope.repository.python.defined(name)}
+        if len(found := [each for each in paths if each in defining]) == 1:
+            return found[0]
+    return ""
+
+
+def _around(
+    reference: Reference, anchor: Anchor, place: str, rows: list[str]
+) -> Verdict | None:
     """Return whether lines are of anything that their sentence names.
 
     They are wrong where a name is defined once in the file, and neither its body nor any line that
     holds one of the names is near.
     """
-    plain = Verdict.unknown(f"{place} has {len(rows)} lines; what is at these is not said")
+    if not anchor.around:
+        return None
     words = re.compile(rf"(?<!\w)(?:{'|'.join(map(re.escape, anchor.around))})(?!\w)")
     low, high = max(anchor.line - _NEAR, 1), anchor.end + _NEAR
     if any(words.search(row) for row in rows[low - 1 : high]):
@@ -63,7 +84,7 @@ def _around(reference: Reference, anchor: Anchor, place: str, rows: list[str]) -
         if len(there) == 1:
             told = _symbol(reference, anchor._replace(symbol=name), place, rows)
             return told._replace(fix=None)  # the line that is meant is inside of it
-    return plain
+    return None
 
 
 def _symbol(reference: Reference, anchor: Anchor, place: str, rows: list[str]) -> Verdict:

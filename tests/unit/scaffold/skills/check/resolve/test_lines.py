@@ -58,3 +58,39 @@ def test_a_line_behind_the_end_is_wrong(checked: Checked) -> None:
 def test_a_path_with_a_number_is_not_true_because_the_path_is_there(checked: Checked) -> None:
     outcome = checked("See `pkg/loop.py:7`.", FILES)
     assert [each.verdict.reason for each in outcome.judged["AGENTS.md"]] == ["open"]
+
+
+PAGE = "Read `pkg/loop.py`. Settings are read in `pkg/loop.py` lines 3-9, the rest around line 9.\n"
+
+
+def test_lines_that_moved_since_the_page_was_written_are_wrong(checked: Checked) -> None:
+    inner = LOOP.replace("import os\n", "import os\nimport re\nimport sys\nimport time\n")
+    outcome = checked(PAGE, {**FILES, "pkg/loop.py": inner}, {**FILES, "AGENTS.md": PAGE})
+    assert told(outcome) == [("line-number", "wrong line", 1)]
+    assert outcome.findings[0].now == "line 3 is line 6 now and line 9 is line 12 now"
+
+
+@pytest.mark.parametrize(
+    "now",
+    [
+        LOOP,
+        LOOP.replace("import os\n", "import os\nimport re\n"),  # nearly where they were
+        LOOP.replace("\n\nclass", "\n\nN = 1\n\n\nclass").replace("LIMIT = 3\n", "K = 2\n"),
+    ],
+)
+def test_lines_that_stand_or_were_written_anew_are_left_alone(checked: Checked, now: str) -> None:
+    page = "Read `pkg/loop.py`. Settings are read in `pkg/loop.py` line 9.\n"
+    assert told(checked(page, {**FILES, "pkg/loop.py": now}, {**FILES, "AGENTS.md": page})) == []
+
+
+def test_a_page_that_was_edited_since_is_not_asked_of_the_history(checked: Checked) -> None:
+    inner = LOOP.replace("import os\n", "import os\nimport re\nimport sys\nimport time\n")
+    before = {**FILES, "AGENTS.md": PAGE.replace("3-9", "1-2")}
+    assert told(checked(PAGE, {**FILES, "pkg/loop.py": inner}, before)) == []
+
+
+def test_of_several_files_of_a_name_the_one_with_the_symbol_is_meant(checked: Checked) -> None:
+    files = {**FILES, "pkg/inner/loop.py": "x = 1\n" * 9, "pkg/other/steps.py": "def run_all(): pass\n"}
+    files["pkg/loop.py"] = LOOP + "\n\ndef load_rows(path):\n    return path\n"
+    page = "Read `pkg/loop.py`. `load_rows()` opens it (`loop.py:2`).\n"
+    assert told(checked(page, files)) == [("line-number", "wrong line", 1)]
