@@ -99,23 +99,30 @@ def _size(node: ast.stmt) -> int | None:
 
 def _members(node: ast.ClassDef) -> int | None:
     """Return how many members an enum has; None for another class."""
-    bases = [each.attr if isinstance(each, ast.Attribute) else getattr(each, "id", "")
-             for each in node.bases]  # fmt: skip
-    if not _ENUMS & set(bases):
+    values = enum_values(node)
+    if not values:
         return None
-    values = {
-        each.targets[0].id: each.value
-        for each in node.body
-        if isinstance(each, ast.Assign)
-        and isinstance(each.targets[0], ast.Name)
-        and not each.targets[0].id.startswith("_")
-    }
     # `B = 1` after `A = 1`, or `B = A`, is another name of one member; auto() gives each its own.
     texts = {
         f"{name} = auto()" if isinstance(value, ast.Call) else ast.unparse(value)
         for name, value in values.items()
     }
     return len(texts - values.keys())
+
+
+def enum_values(node: ast.ClassDef) -> dict[str, ast.expr]:
+    """Return the members of an enum with their values; nothing for another class."""
+    bases = [each.attr if isinstance(each, ast.Attribute) else getattr(each, "id", "")
+             for each in node.bases]  # fmt: skip
+    if not _ENUMS & set(bases):
+        return {}
+    return {
+        each.targets[0].id: each.value
+        for each in node.body
+        if isinstance(each, ast.Assign)
+        and isinstance(each.targets[0], ast.Name)
+        and not each.targets[0].id.startswith("_")
+    }
 
 
 def _length(value: ast.expr) -> int | None:

@@ -26,6 +26,7 @@ from scaffold.analysis.python.index import PythonIndex
 if TYPE_CHECKING:
     from scaffold.analysis.cli.programs import Programs
     from scaffold.analysis.project.config_classes import ConfigClasses
+    from scaffold.analysis.python.families import Families
     from scaffold.analysis.python.index import PythonIndex
     from scaffold.analysis.typescript import TypeScript
 
@@ -75,6 +76,13 @@ class Repository:
     def python(self) -> PythonIndex:
         """The Python names."""
         return PythonIndex(self.files)
+
+    @cached_property
+    def families(self) -> Families:
+        """Its classes by what they derive from, and its enums."""
+        from scaffold.analysis.python.families import Families  # it counts with this module
+
+        return Families(self.files, self.python)
 
     @cached_property
     def near_names(self) -> NearNames:

@@ -438,7 +438,7 @@ def defines(name: str, row: str) -> bool:
             rf"\b(?:def|class|fn|func|function|struct|enum|trait|interface|type|const|let|var"
             rf"|macro_rules!|#define)\s+(?:\([^()]*\)\s*)?{word}\b"
             rf"|^(?:export\s+)?{word}\s*(?::[^=]+)?=(?!=)"
-            rf"|^\s*(?:(?:self|cls|this)\.){word}\s*(?::[^=]+)?=(?!=)"
+            rf"|^\s*(?:\w+\.)+{word}\s*(?::[^=]+)?=(?!=)"
             rf"|^\s+{word}\s*:(?!:)[^=:]*[^=,:\s]\s*$|^\s+{word}\s*:[^=:]+=(?!=).*[^,\s]\s*$"
             rf"|^\s*pub\s+{word}\s*:"
             rf"|\b(?:environ(?:\.get)?|getenv|env::var)\s*[(\[]\s*[\"']{word}[\"']"

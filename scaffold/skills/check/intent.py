@@ -85,6 +85,8 @@ _CELL = lazy_re(
 _SENTENCE = lazy_re(r"(?<=[.!?;:])\s+(?=\S)|\n\s*\n|(?<=\|)\s")
 _CODE = lazy_re(r"`[^`]*`|<!--.*?-->|</?\w[^<>]*>|\]\([^()]*\)", re.DOTALL)
 _COMMENT = lazy_re(r"(?:^|\s)(?:#|//|--)\s*(?P<text>.*)$")
+_TITLE = lazy_re(r"^.*\*\*[^*`]*`[^*]*\*\*\s*[:—–-]\s")
+_INNER = lazy_re(r"\([^()]*$")
 _CLAUSE = 48
 """So many characters before a reference govern it; a longer way has other things in between."""
 _SIDE = 80
@@ -108,9 +110,14 @@ def intent(reference: Reference) -> Stand:
         after = _SENTENCE.split(_CODE.sub("`", span.after))[0]
         # "introduces cycles (e.g. `x`)": what opens the brackets is nearer than the words before.
         opened = before.rpartition("(")[2] if "(" in before else ""
+        # A title is of what it names itself: "**`a.py` not found** — copy `b.py`".
+        said = _TITLE.sub("", before)[-_CLAUSE:]
+        is_place = reference.kind == "line" and before.rstrip(" ,;")[-1:] == "("
+        if is_place or _INNER.search(span.text):
+            before = said = ""  # the words are of what is there, or of what it should be
         near = (
             (_of(opened) if ")" not in opened else None)
-            or _of(before[-_CLAUSE:])
+            or _of(said)
             or _behind(after)
             or _in_row(span.block)
         )

@@ -20,6 +20,7 @@ from scaffold.skills.check.settings import Settings
 
 _RUN = frozenset({"call", "command", "option", "skill"})
 """What takes other words than it is given is there, whatever the text makes by it."""
+_FILES = frozenset({"line", "node", "path", "task", "tree"})
 
 
 def check_document(
@@ -59,7 +60,8 @@ def judge_document(document: Document, repository: Repository) -> list[Judged]:
 
 def _judged(reference: Reference, verdict: Verdict) -> Judged:
     group = _group(reference)
-    if verdict.asked is None and verdict.reason not in REFUTED:  # nothing of it is told, whatever the text means
+    # Nothing of it is told, whatever the text means.
+    if verdict.asked is None and verdict.reason not in REFUTED:
         return Judged(reference, verdict, group=group)
     near, wide = intent(reference)
     if verdict.reason in ("contradicts", "moved") and reference.kind in _RUN:
@@ -77,8 +79,10 @@ def _names(reference: Reference, right: str) -> bool:
     if span is None:
         return False
     beside = "\0".join([span.before, span.after, *(each for each in span.block.row)])
-    last = right if "/" in right else right.rpartition(".")[2]
-    return f"`{right}`" in beside or f".{last}`" in beside
+    # A name may stand with what it is a member of; behind the dot of a file is how it ends.
+    is_file = reference.kind in _FILES or "/" in right
+    is_member = not is_file and f".{right.rpartition('.')[2]}`" in beside
+    return f"`{right}`" in beside or is_member
 
 
 def _group(reference: Reference) -> int:

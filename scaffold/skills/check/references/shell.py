@@ -151,7 +151,7 @@ def _given_files(line: Invocation) -> Iterator[Reference]:
     is_behind = False
     for index, word in enumerate(line.words[1:], 1):
         is_behind = is_behind or word.text == "--"
-        if word.is_sure and _FILE.fullmatch(word.text) and not is_invented(word.text):
+        if word.is_sure and _FILE.fullmatch(word.text):
             task = Task("argument" if is_behind else "maybe", word, word.text)
             yield _reference("task", word.text, line, index, Asked(task, line))
 

@@ -80,6 +80,7 @@ _TITLED = lazy_re(
 # A job, a hook, a class of a style sheet: of two parts at least, in small letters.
 _KEBAB = lazy_re(r"\.?[a-z][a-z0-9]*(?:-[a-z0-9]+)+")
 _ONE_CODE = lazy_re(r"\**`(?P<name>(?:--)?[A-Za-z_][\w-]*)`\**")
+_ONE_FILE = lazy_re(r"`[\w./-]+\.\w+`")
 _MOST_NAMES = 12
 _MORE = lazy_re(r"(\d{1,7})(?:[-–](\d{1,7}))?")
 _END = lazy_re(r"(?<!e\.g)(?<!i\.e)[.!?]\s")
@@ -229,7 +230,7 @@ def _of_block(spans: Sequence[Span]) -> Iterator[Reference]:
         # "`FILE`: `NAME`, `OTHER`": the others of a list are in it, too.
         is_next = index > 0 and _NEXT.match(_gap(spans[index - 1], span)) is not None
         file = _file_of(spans, places, index) or (file if is_next else "")
-        file = file or ("" if index else _file_above(span))
+        file = file or ("" if index else _file_above(span) or _file_of_row(span))
         if "." in name or call or _TELLING.fullmatch(name) or (file and len(name) > 3):
             data = Symbol(name, call, file)
             yield Reference("name", span.text, span.line, span.column, data, span=span)
@@ -359,6 +360,15 @@ def _file_above(span: Span) -> str:
     found = _IN_FILE.search(intro)
     is_first = found is not None and not span.before.strip("*_ ")
     return found["path"] if found is not None and is_first and is_path(found["path"]) else ""
+
+
+def _file_of_row(span: Span) -> str:
+    """Return the one file that another cell gives what a row begins with, or nothing."""
+    block = span.block
+    if block.kind != "cell" or block.row[:1] != (block.text,):
+        return ""
+    found = [each.strip("` ") for each in block.row[1:] if _ONE_FILE.fullmatch(each.strip())]
+    return found[0] if len(found) == 1 and is_path(found[0]) else ""
 
 
 def _neighbours(spans: Sequence[Span], index: int) -> Iterator[tuple[int, str]]:

@@ -1,7 +1,8 @@
-"""The types that blocks of TypeScript write out."""
+"""The types that blocks of TypeScript write out, and what they take from files of here."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
@@ -11,6 +12,13 @@ from scaffold.skills.check.read.documents import Document
 from scaffold.skills.check.reference import Reference
 
 _LANGUAGES = frozenset({"ts", "tsx", "typescript"})
+_SCRIPTS = frozenset({*_LANGUAGES, "js", "jsx", "javascript"})
+# From a file beside it, or from the root that `@/` stands for; a package is not of here.
+_TAKEN = lazy_re(
+    r"^import\s+(?:type\s+)?(?:\w+\s*,\s*)?\{(?P<names>[^{}]*)\}\s*from\s*[\"'](?P<path>[.@]*/[^\"']+)",
+    re.MULTILINE,
+)
+_NAME = lazy_re(r"(?:^|,)\s*(?:type\s+)?([A-Za-z_$][\w$]*)")
 _FIELD = lazy_re(r"[?!]?\s*[:(]")
 
 
@@ -28,13 +36,27 @@ class ShownType(NamedTuple):
     every: tuple[str, ...]
 
 
+class Taken(NamedTuple):
+    """A name that a block takes from a file of TypeScript."""
+
+    name: str
+    path: str
+
+
 def find_types(document: Document) -> Iterator[Reference]:
     """Yield the members of the types that blocks of TypeScript declare."""
     for fence in document.markdown.fences:
-        if fence.info.split()[:1] and fence.info.split()[0].lower() in _LANGUAGES:
+        language = next(iter(fence.info.lower().split()), "")
+        for found in _TAKEN.finditer(fence.text) if language in _SCRIPTS else ():
+            for name in _NAME.finditer(found["names"]):
+                at = found.start("names") + name.start(1)
+                line = fence.line + fence.text.count("\n", 0, at)
+                column = at - fence.text.rfind("\n", 0, at)
+                text = f"{name[1]} from {found['path']}"
+                yield Reference("import", text, line, column, Taken(name[1], found["path"]), fence)
+        if language in _LANGUAGES:
             rows = fence.text.split("\n")
-            is_tsx = fence.info.split()[0].lower() == "tsx"
-            for each in read_declarations(fence.text, is_tsx=is_tsx):
+            for each in read_declarations(fence.text, is_tsx=language == "tsx"):
                 for name, line in each.members.items():
                     at = rows[line - 1].find(name)
                     if at >= 0 and _FIELD.match(rows[line - 1], at + len(name)):

@@ -21,7 +21,9 @@ from scaffold.skills.check.references.python import (
     imported_names,
     written_names,
 )
+from scaffold.skills.check.references.typescript import Taken
 from scaffold.skills.check.resolve.scope import Scope
+from scaffold.skills.check.resolve.typescript import resolve_taken
 
 # So long, or of several parts: a word that no prose holds by chance.
 TELLING = lazy_re(
@@ -63,7 +65,9 @@ def resolve_python(reference: Reference, scope: Scope) -> Verdict:
 
 def resolve_import(reference: Reference, scope: Scope) -> Verdict:
     """Resolve an import: is the module there, and the name in it?"""
-    given: Imported = reference.data
+    given: Imported | Taken = reference.data
+    if isinstance(given, Taken):
+        return resolve_taken(given, scope)
     module, name = given
     repository = scope.repository
     if module == "__future__" and name in __future__.all_feature_names:

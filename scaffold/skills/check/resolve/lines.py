@@ -60,9 +60,7 @@ def _meant(anchor: Anchor, paths: Sequence[str], scope: Scope) -> str:
     return ""
 
 
-def _around(
-    reference: Reference, anchor: Anchor, place: str, rows: list[str]
-) -> Verdict | None:
+def _around(reference: Reference, anchor: Anchor, place: str, rows: list[str]) -> Verdict | None:
     """Return whether lines are of anything that their sentence names.
 
     They are wrong where a name is defined once in the file, and neither its body nor any line that

@@ -7,6 +7,7 @@ import re
 from functools import lru_cache
 
 from scaffold.analysis.files.front_matter import read_front_matter
+from scaffold.analysis.files.sites import find_page, may_be_generated, site_of
 from scaffold.analysis.lazy_re import lazy_re
 from scaffold.findings import Fix
 from scaffold.skills.check.read.markdown import parse_markdown
@@ -14,7 +15,6 @@ from scaffold.skills.check.reference import Asked, Reference, Verdict
 from scaffold.skills.check.references.links import unquoted
 from scaffold.skills.check.references.placeholders import is_placeholder
 from scaffold.skills.check.resolve.scope import Scope
-from scaffold.skills.check.resolve.sites import find_page, may_be_generated, site_of
 
 _HTML_ANCHOR = lazy_re(r"<\w+[^>]*\s(?:id|name)=[\"']([^\"']+)[\"']")
 _OWN_ID = lazy_re(r"\{#([\w:.-]+)[^}]*\}|^\(([\w:. -]+)\)=\s*$", re.MULTILINE)

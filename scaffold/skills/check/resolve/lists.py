@@ -2,21 +2,28 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
+from collections.abc import Set as Names
 
 from scaffold.analysis.counts import ASIDE
-from scaffold.skills.check.reference import Reference, Verdict
+from scaffold.analysis.files.history import is_test
+from scaffold.skills.check.reference import Asked, Reference, Verdict
 from scaffold.skills.check.references.lists import LEAST, Listing
 from scaffold.skills.check.resolve.scope import Scope
 
 _SEVERAL = 12
 _MOST = 0.75
 """A list of which more is missing is a choice."""
+_SAME = 0.6
+"""The same where the text says what the list is of."""
 
 
 def resolve_list(reference: Reference, scope: Scope) -> Verdict:
     """Resolve a list: its names are those of one folder, and it lacks some."""
     listing: Listing = reference.data
+    if listing.what != "folder":
+        return _NAMED[listing.what](reference, listing, scope)
     names = {each.strip("/").removeprefix("./") for each in listing.names}
     found: dict[str, tuple[set[str], set[str]]] = {}
     for folder in dict.fromkeys(_folders(min(names), scope)):
@@ -37,6 +44,9 @@ def resolve_list(reference: Reference, scope: Scope) -> Verdict:
 
 
 def _told(reference: Reference, own: set[str], there: set[str], folder: str) -> Verdict:
+    # A drawing shows more than what it says is there: what it has made, what it leaves open.
+    drawn = reference.block.text if reference.block is not None else ""
+    own = own | {each for each in there if each in drawn}
     lacking = sorted(each for each in there - own if each not in ASIDE)
     if not lacking:
         return Verdict.holds(f"it has all of {folder} that counts", folder)
@@ -48,6 +58,85 @@ def _told(reference: Reference, own: set[str], there: set[str], folder: str) -> 
     return Verdict(
         "contradicts", evidence, "list-incomplete", message, now, is_sure=False, place=folder
     )
+
+
+def _of_classes(reference: Reference, listing: Listing, scope: Scope) -> Verdict:
+    """Resolve a list of what derives from a class; a drawing is judged as a whole."""
+    families = scope.repository.families
+    there = {name for each in listing.of for name in families.children.get(each, ())}
+    own = set(listing.names)
+    if not own & there or not own <= there | {*listing.of}:
+        return Verdict.unknown("it is no list of what derives from a class")
+    if not listing.every:
+        return _lacks(listing, there, own, there, scope)
+    below = families.below(listing.every[0])
+    return _lacks(listing, there, below.intersection(listing.every), below, scope)
+
+
+def _of_enum(reference: Reference, listing: Listing, scope: Scope) -> Verdict:
+    """Resolve the members of an enum that the sentence names."""
+    own = set(listing.names)
+    every = map(scope.repository.families.values, listing.of)
+    if len(found := [each for each in every if own <= each]) != 1:
+        return Verdict.unknown("they are of no enum that the text names")
+    return _lacks(listing, found[0], own, found[0], scope)
+
+
+def _of_members(reference: Reference, listing: Listing, scope: Scope) -> Verdict:
+    """Resolve one of the names of a list of which the others are members of a class."""
+    index, (name,) = scope.repository.python, listing.every
+    words = {each for word in listing.of for each in (word, word.removesuffix("s"))}
+    owners = [
+        (path, f"{owner}.")
+        for owner in sorted(words)
+        for path, _ in index.defined(owner)[:_SEVERAL]
+        if not is_test(path)
+        and sum(index.find_in(path, f"{owner}.{each}").exists for each in listing.names)
+        >= max(LEAST, _MOST * len(listing.names))
+    ]
+    if len(owners) != 1:
+        return Verdict.unknown("it is no list of the members of one class")
+    (place, owner), *_ = owners
+    found = index.find_in(place, f"{owner}{name}")
+    if not found.is_missing:
+        return Verdict.holds(found.evidence, place)
+    asked = Asked(name=name, otherwise="contradicts")
+    message = f"{owner[:-1]!r} has no {name!r}"
+    return Verdict("absent", found.evidence, "method-missing", message, asked=asked, place=place)
+
+
+def _lacks(listing: Listing, there: Names, named: Names, every: Names, scope: Scope) -> Verdict:
+    """Return what a list lacks of what is there, where it has most of all that counts."""
+    # What the page names elsewhere was left out on purpose.
+    words = set(re.findall(r"\w+", scope.document.text))
+    lacking = sorted(each for each in there if each not in words and each[:1] != "_")
+    of = listing.of[0]
+    if not lacking:
+        return Verdict.holds(f"it has all of {of}")
+    if len(named) < _SAME * len(named | (every - words)):
+        return Verdict.unknown(f"it is a choice of what {of} has")
+    message = f"the list of {of} lacks {lacking[0]!r}"
+    now = f"there is {', '.join(lacking)}, too"
+    evidence = f"{of} has {', '.join(sorted(there))}"
+    return Verdict("contradicts", evidence, "list-incomplete", message, now, is_sure=False)
+
+
+def _of_file(reference: Reference, listing: Listing, scope: Scope) -> Verdict:
+    """Resolve what a file is said to have, by its definitions: all but one are there."""
+    place, index = scope.only(listing.of[0]), scope.repository.python
+    if not place:
+        return Verdict.unknown("no one file of this name is here")
+    found = {name: index.find_in(place, name) for name in listing.names}
+    missing = [name for name, each in found.items() if each.is_missing]
+    if len(missing) != 1 or not all(each.exists or each.is_missing for each in found.values()):
+        return Verdict.unknown("it is no list of what the file defines")
+    message = f"{missing[0]!r} is not in {listing.of[0]}"
+    asked = Asked(name=missing[0], otherwise="contradicts")
+    evidence = found[missing[0]].evidence
+    return Verdict("absent", evidence, "symbol-missing", message, asked=asked, place=place)
+
+
+_NAMED = {"classes": _of_classes, "enum": _of_enum, "file": _of_file, "members": _of_members}
 
 
 def _folders(name: str, scope: Scope) -> Iterator[str]:

@@ -87,12 +87,8 @@ def test_node(path: str, parts: list[str], text: str, scope: Scope) -> Verdict:
 
 def _in_file(symbol: Symbol, scope: Scope) -> Verdict | None:
     """Return the verdict of a name that is given with its file, by the words of the file."""
-    place = scope.locate(symbol.file)
-    text = scope.text(place) if place else None
-    clean = symbol.file.removeprefix("./")
-    own = scope.document.path.rpartition("/")[0]
-    sure = {clean, f"{own}/{clean}"}
-    if place is None or text is None or (len(scope.ending_in(clean)) > 1 and place not in sure):
+    place = scope.only(symbol.file)
+    if not place or (text := scope.text(place)) is None:
         return None
     last = symbol.name.rpartition(".")[2]
     if re.search(rf"(?<!\w){re.escape(last)}(?!\w)", text):

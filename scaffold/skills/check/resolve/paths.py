@@ -238,6 +238,7 @@ def _other_spelling(places: list[str], scope: Scope) -> str:
         others = {
             name.replace("-", "_"),
             name.replace("_", "-"),
+            name.replace(".", "_"),
             f"{name}s",
             name.removesuffix("s"),
         }

@@ -112,6 +112,13 @@ class Scope:
                     return f"{whole}.py"
         return next(iter(self.ending_in(clean)), None)
 
+    def only(self, path: str) -> str:
+        """Return the file that a path means, or nothing where it may be one of several."""
+        clean, place = path.removeprefix("./"), self.locate(path)
+        sure = {clean, f"{self.document.path.rpartition('/')[0]}/{clean}"}
+        is_one = place in sure or len(self.ending_in(clean)) < 2
+        return place if place in self.files.paths and place is not None and is_one else ""
+
     def ending_in(self, path: str) -> list[str]:
         """Return the files and folders whose path ends in these parts."""
         name = path.rpartition("/")[2]

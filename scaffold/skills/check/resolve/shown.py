@@ -14,6 +14,7 @@ from scaffold.skills.check.references.python import Shown, imported_names
 from scaffold.skills.check.references.typescript import ShownType
 from scaffold.skills.check.resolve.calls import TELLING
 from scaffold.skills.check.resolve.scope import Scope
+from scaffold.skills.check.resolve.typescript import resolve_type
 
 _HALF = 0.5
 _LEAST = 1
@@ -30,7 +31,7 @@ def resolve_definition(reference: Reference, scope: Scope) -> Verdict:
     leaves out of a signature that cannot be called without it.
     """
     if isinstance(reference.data, ShownType):
-        return _of_type(reference.data, scope)
+        return resolve_type(reference.data, scope)
     shown: Shown = reference.data
     owner, node, name = shown
     index = scope.repository.python
@@ -57,42 +58,17 @@ def resolve_definition(reference: Reference, scope: Scope) -> Verdict:
     return (signature is not None and _compared(node, signature)) or holds
 
 
-def _of_type(shown: ShownType, scope: Scope) -> Verdict:
-    """Resolve a member of a type of TypeScript by the one declaration that has its name."""
-    declared = scope.repository.typescript.declared.get(shown.owner, [])
-    if len(declared) > 1:
-        # Of several, as of versions of a format, the one whose source the page names is meant.
-        named = [each for each in declared if _ending(each[0]) in scope.document.text]
-        declared = named or declared
-    if len(declared) != 1:
-        return Verdict.unknown("no one source declares it")
-    path, there = declared[0]
-    held = sum(each in there.members for each in shown.every)
-    if held < _LEAST + 1 or held < _HALF * len(shown.every):
-        return Verdict.unknown("it may be a type of another kind")
-    if shown.name in there.members:
-        return Verdict.holds(f"{path}:{there.members[shown.name]} declares it", path)
-    if not there.is_whole:
-        return Verdict.unknown(f"{path} declares it with members of another type")
-    message = f"{shown.owner!r} has no {shown.name!r}"
-    evidence = f"{path} declares it with {', '.join(there.members)}"
-    return Verdict("contradicts", evidence, "method-missing", message, is_sure=False, place=path)
-
-
-def _ending(path: str) -> str:
-    return "/".join(path.split("/")[-2:])
-
-
 def _home(owner: ast.ClassDef, scope: Scope) -> str:
     """Return the one file whose class a block shows, or nothing.
 
     A class of another kind may have the name: it has the same bases, and half of the members.
     """
     index = scope.repository.python
-    paths = sorted({path for path, _ in index.defined(owner.name) if not is_test(path)})
-    found = index.find_in(paths[0], owner.name) if len(paths) == 1 else None
-    if found is None or found.kind != "class":
+    every = sorted({path for path, _ in index.defined(owner.name) if not is_test(path)})
+    paths = [each for each in every if index.find_in(each, owner.name).kind == "class"]
+    if len(paths) != 1:
         return ""
+    found = index.find_in(paths[0], owner.name)
     own = {_last(each) for each in found.thing.binding.bases}
     if own != {_last(ast.unparse(each)) for each in owner.bases}:
         return ""

@@ -13,6 +13,7 @@ from scaffold.analysis.project.pytest_names import KNOWN_MARKERS
 from scaffold.analysis.project.tasks import Tasks
 from scaffold.findings import Fix
 from scaffold.skills.check.reference import Reference, Verdict
+from scaffold.skills.check.references.placeholders import is_invented
 from scaffold.skills.check.references.shell import Asked
 from scaffold.skills.check.references.tasks import TEST, Task
 from scaffold.skills.check.resolve.folders import find_file, has_left, run_folders
@@ -51,6 +52,8 @@ def resolve_task(reference: Reference, scope: Scope) -> Verdict:
 def _argument(asked: Asked, scope: Scope) -> Verdict:
     """Resolve a file that any command is given: one that was never here may be written by it."""
     verdict = find_file(asked.task.word, asked.line, scope, "path-missing")
+    if is_invented(asked.task.name) and verdict.reason not in ("true", "other spelling"):
+        return Verdict.unknown("it is a name for others", "placeholder")
     if asked.task.family == "argument" or verdict.asked is None:
         return verdict
     return verdict._replace(asked=verdict.asked._replace(otherwise="open"))

@@ -35,6 +35,8 @@ def stand(page: str, word: str) -> tuple[str, str]:
         ("When a step fails, open the lines of `a.py` that it names.", "asserts", "template"),
         ("# Adding a step\n\nThe steps are in `a.py`.", "asserts", "makes"),
         ("# Adding a step\n\nSee the existing `a.py` for the pattern.", "asserts", "asserts"),
+        ("**`b.py` not found** — copy `a.py` to `b.py`.", "asserts", "denies"),
+        ("**Not here** — `a.py` is another thing.", "denies", "denies"),
         ("| Old | New |\n|---|---|\n| `a.py` | renamed to `b.py` |", "denies", "denies"),
         ("| Old | New |\n|---|---|\n| `a.py` | **removed** – unused |", "denies", "denies"),
         ("| File | Use |\n|---|---|\n| `a.py` | removes stale locks |", "asserts", "asserts"),

@@ -90,7 +90,17 @@ def test_a_page_that_was_edited_since_is_not_asked_of_the_history(checked: Check
 
 
 def test_of_several_files_of_a_name_the_one_with_the_symbol_is_meant(checked: Checked) -> None:
-    files = {**FILES, "pkg/inner/loop.py": "x = 1\n" * 9, "pkg/other/steps.py": "def run_all(): pass\n"}
+    files = {
+        **FILES,
+        "pkg/inner/loop.py": "x = 1\n" * 9,
+        "pkg/other/steps.py": "def run_all(): pass\n",
+    }
     files["pkg/loop.py"] = LOOP + "\n\ndef load_rows(path):\n    return path\n"
     page = "Read `pkg/loop.py`. `load_rows()` opens it (`loop.py:2`).\n"
+    assert told(checked(page, files)) == [("line-number", "wrong line", 1)]
+
+
+def test_where_it_is_is_not_denied_with_what_is_there(checked: Checked) -> None:
+    files = {**FILES, "pkg/loop.py": LOOP + "\n\ndef load_rows(path):\n    return path\n"}
+    page = "Read `pkg/loop.py`. Rows are not kept, `load_rows` runs instead (`pkg/loop.py:2`).\n"
     assert told(checked(page, files)) == [("line-number", "wrong line", 1)]

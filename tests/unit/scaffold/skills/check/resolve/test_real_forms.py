@@ -184,3 +184,29 @@ def test_fixtures_and_forms_of_skills_are_not_compared(checked: Checked) -> None
 def test_a_name_differs_in_one_part(name: str, near: str) -> None:
     names = ["materialize_module", "RayActorPoolExecutor", "EmptyTask", "never_ran_pipline"]
     assert NearNames([*names, "_keep_rows_alive", "get_all_columns"]).of(name) == near
+
+
+def test_a_file_that_is_copied_is_known_by_its_signs(checked: Checked) -> None:
+    files = {"app/config_example.py": "x = 1\n", "app/main.py": ""}
+    page = (
+        "- **`config.py` not found** — copy `config.example.py` to `config.py`; run `app/main.py`.\n\n"
+        "```bash\ncp app/config.example.py app/config.py\ncp app/my_example.py app/config.py\n```\n"
+    )
+    assert told(checked(page, files)) == [
+        ("path-missing", "other spelling", 1),
+        ("path-missing", "other spelling", 4),
+    ]
+
+
+def test_what_the_brackets_ask_for_is_not_what_is_wrong(checked: Checked) -> None:
+    page = "Open `pkg/tasks.py`.\n\n1. **No match** - wrong Python version (need 3.10-3.12)\n"
+    assert told(checked(page, FILES)) == [("version-differs", "contradicts", 3)]
+
+
+def test_an_attribute_that_code_set_on_another_object_was_here(checked: Checked) -> None:
+    before = {"pkg/parse.py": "def run(result):\n    result._rs_node = 1\n"}
+    page = (
+        "Read `pkg/tasks.py`, `pkg/stages/one.py`, `pkg/models/base.py`, `tests/conftest.py` and\n"
+        "`tests/inner/conftest.py`. The node tree (`_rs_node`) is built.\n"
+    )
+    assert told(checked(page, FILES, before)) == [("symbol-missing", "removed", 2)]
