@@ -27,7 +27,9 @@ class Defaults:
         """Return the defaults of all that has a name, each with a place."""
         word, option = name.encode(), name.replace("_", "-").encode()
         given = re.compile(
-            rb"(?<![\w.])%b[ \t]*:[^=\n(){}]*?=[ \t]*([^,)\n#]+)"
+            # An annotation ends at a comma that is in no brackets.
+            rb"(?<![\w.])%b[ \t]*:(?:\[(?:[^\[\]\n]|\[[^\[\]\n]*\])*\]|[^=\n(){},\[])*"
+            rb"=[ \t]*([^,)\n#]+)"
             rb"|[\"']--(?:%b|%b)[\"'][^()]*?(?:\([^()]*\)[^()]*?)*\bdefault[ \t]*=[ \t]*([^,)\n#]+)"
             % (re.escape(word), re.escape(word), re.escape(option))
         )
@@ -40,4 +42,17 @@ class Defaults:
                     default = _FIELD.sub("", text)
                     line = source.count(b"\n", 0, each.start()) + 1
                     found.setdefault(default, f"{path}:{line}")
-        return found
+        return {self._constant(default) or default: place for default, place in found.items()}
+
+    def _constant(self, name: str) -> str:
+        """Return the literal that all sources give a constant, or nothing."""
+        if not name.isupper() or not name.isidentifier():
+            return ""
+        given = re.compile(
+            rb"^%b[ \t]*(?::[^=\n]+)?=[ \t]*(\"[^\"\n]*\"|'[^'\n]*'|[\d.]+)[ \t]*(?:#.*)?$"
+            % name.encode(),
+            re.MULTILINE,
+        )
+        sources = (self._files.data(path) or b"" for path in self._files.python)
+        found = {each for source in sources for each in given.findall(source)}
+        return found.pop().decode("utf-8", "replace") if len(found) == 1 else ""

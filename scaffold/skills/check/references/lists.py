@@ -130,7 +130,8 @@ def _drawn_classes(fence: Block) -> Iterator[Reference]:
             branches[name] = (number, branches.get(name, (0, []))[1])
     root = next(iter(branches), "")
     for name, (number, below) in branches.items():
-        if below and len(branches) > LEAST:
+        # Which branches a drawing has is its choice.
+        if below and name != root and len(branches) > LEAST:
             listing = Listing(tuple(below), "classes", (name,), (root, *branches))
             yield Reference("list", name, number, 1, listing, fence)
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import re
-import textwrap
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -12,27 +11,25 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from scaffold.analysis.lazy_re import lazy_re
+from scaffold.analysis.python.fragments import (
+    parse_fragment,
+    parse_or_none,
+    parts_of,
+    problem_of,
+    undoctested,
+)
 from scaffold.analysis.python.scopes import bound_names, imported
 from scaffold.analysis.python.statements import nodes_of
 from scaffold.skills.check.read.documents import Document
 from scaffold.skills.check.read.markdown import Block
 from scaffold.skills.check.reference import Reference
-from scaffold.syntax import parse
 
 LANGUAGES = frozenset({"python", "py", "python3", "pycon"})
 
-_PLACEHOLDER = lazy_re(r"<([A-Za-z][\w /.-]*)>|\{\{\s*([\w.]+)[^{}]*\}\}")
 _ELIDED = lazy_re(
     r"…|\.\.\.|\{\{|\{%|<[A-Za-z][^<>\n]*>|^\s*[$%!?]|^[+-] ?\S|\{[A-Za-z_]+\}\w|\{[a-z_]+\}"
     r"|=[ \t]*#|\b[A-Z]{2,}_NAME\b",
     re.MULTILINE,
-)
-# What begins a block of statements; a sketch leaves its body out, or writes a comment for it.
-_HEADER = lazy_re(
-    r"^(?P<lead>\s*)(?:(?:async\s+)?(?:def|for|with)|class|if|elif|else|try|except|finally|while)\b"
-)
-_SIGNATURE = lazy_re(
-    r"^(?P<lead>\s*)(?P<name>[A-Za-z_][\w.]*)(?P<rest>\(.*\)(?:\s*->\s*.+?)?)\s*:?$"
 )
 _STATEMENT = lazy_re(
     r"^\s*(?:from\s+[\w.]+\s+import|import\s+\w|(?:async\s+)?def\s+\w+\(|@\w)", re.M
@@ -127,8 +124,8 @@ def find_python(document: Document) -> Iterator[Reference]:
                 yield Reference("marker", node.attr, source.line(node), 1, node.attr, source.block)
         yield from _Finder(source, source.tree, shared).references()
     for span in document.markdown.codes:
-        if span.text.startswith(("import ", "from ")) and (tree := _parse(span.text)) is not None:
-            for node in tree.body:
+        if span.text.startswith(("import ", "from ")):
+            for node in getattr(parse_or_none(span.text), "body", ()):
                 for each in _imports(node, span.line, None):
                     yield each._replace(column=span.column, span=span)
 
@@ -162,16 +159,16 @@ def _imports(node: ast.AST, line: int, block: Block | None) -> Iterator[Referenc
 def _is_python(fence: Block) -> bool:
     words = fence.info.replace(",", " ").replace("{", " ").replace("}", " ").split()
     if not words:
-        return _STATEMENT.search(fence.text) is not None and _parse(fence.text) is not None
+        return _STATEMENT.search(fence.text) is not None and parse_or_none(fence.text) is not None
     return words[0].lower().lstrip(".") in LANGUAGES
 
 
 def _source(fence: Block) -> Source:
-    text = _undoctest(fence.text)
+    text = undoctested(fence.text)
     tree = parse_fragment(text)
     if tree is not None:
         return Source(fence, tree)
-    parts = list(_parts(text))
+    parts = list(parts_of(text))
     good = [each for _, part in parts if (each := parse_fragment(part)) is not None and each.body]
     body = [node for each in good for node in each.body]
     whole = ast.Module(body, []) if body else None
@@ -179,97 +176,10 @@ def _source(fence: Block) -> Source:
     # One part alone, or several that are wrong, are notes and no program.
     if is_sketch or whole is None or len(good) < len(parts) - 1:
         return Source(fence, whole)
-    problem, line = _problem(text)
+    problem, line = problem_of(text)
     if "indent" in problem:
         return Source(fence, whole)
     return Source(fence, whole, problem, fence.line + line - 1)
-
-
-def _parts(text: str) -> Iterator[tuple[int, str]]:
-    """Yield the parts of a text between empty lines at the margin, each below its empty lines.
-
-    Lines stay where they are, so that those of the nodes are those of the text.
-    """
-    rows = text.split("\n")
-    start = 0
-    for index in range(1, len(rows) + 1):
-        is_end = index == len(rows) or (
-            not rows[index - 1].strip() and rows[index][:1].strip() != ""
-        )
-        if is_end:
-            part = rows[start:index]
-            if any(row.strip() for row in part):
-                yield start, "\n" * start + "\n".join(part)
-            start = index
-
-
-def parse_fragment(text: str) -> ast.Module | None:
-    """Parse Python that may hold placeholders, or be a part cut out of something larger.
-
-    Lines stay where they are, so that those of the nodes are those of the text.
-    """
-    completed = _PLACEHOLDER.sub(lambda found: _identifier(found[1] or found[2]), text)
-    for candidate in dict.fromkeys((text, completed)):
-        for form in (candidate, textwrap.dedent(candidate), _with_bodies(candidate)):
-            if (tree := _parse(form)) is not None:
-                return tree
-    dedented = textwrap.dedent(completed)
-    for before, after in (("_ = {", "\n}"), ("_(", "\n)"), ("_ = [", "\n]")):
-        if (tree := _parse(before + dedented + after)) is not None:
-            return tree
-    return None
-
-
-def _parse(text: str) -> ast.Module | None:
-    try:
-        return parse(text)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return None
-
-
-def _problem(text: str) -> tuple[str, int]:
-    try:
-        parse(textwrap.dedent(text))
-    except SyntaxError as error:
-        return error.msg, error.lineno or 1
-    except (ValueError, RecursionError, MemoryError):
-        return "it is nested too deeply", 1
-    return "it cannot be parsed", 1
-
-
-def _identifier(words: str) -> str:
-    return "placeholder_" + re.sub(r"\W+", "_", words).strip("_")
-
-
-def _undoctest(text: str) -> str:
-    """Return a doctest's commands with the output blanked out, line by line."""
-    if not re.search(r"^\s*>>> ", text, re.MULTILINE):
-        return text
-    rows = (re.match(r"\s*(?:>>>|\.\.\.)(?: (?P<code>.*))?$", line) for line in text.split("\n"))
-    return "\n".join((row["code"] or "") if row else "" for row in rows)
-
-
-def _with_bodies(text: str) -> str:
-    """Return a sketch with what it leaves out: bodies, ``def`` of a signature, a decorated one."""
-    lines = textwrap.dedent(text).split("\n")
-    for index, line in enumerate(lines):
-        code = re.sub(r"\s+#.*$", "", line).rstrip()
-        found = _HEADER.match(code)
-        if found is None and (alone := _SIGNATURE.match(code)) and "->" in code + ":":
-            name = alone["name"].rpartition(".")[2]
-            lines[index] = f"{alone['lead']}def {name}{alone['rest']}: ..." if ":" in code else code
-            continue
-        if found is None or not (code.endswith(":") or code.count("(") == code.count(")")):
-            continue
-        rest = (each for each in lines[index + 1 :] if each.strip())
-        following = next((each for each in rest if not each.lstrip().startswith("#")), "")
-        is_opened = code.endswith(":") or re.match(r"\s*(?:async\s+)?(?:def|class)\b", code)
-        if is_opened and len(following) - len(following.lstrip()) <= len(found["lead"]):
-            lines[index] = code.removesuffix(":") + ": ..."
-    last = next((each for each in reversed(lines) if each.strip()), "")
-    if last.startswith("@"):
-        lines.append("def _(): ...")
-    return "\n".join(lines)
 
 
 @lru_cache(maxsize=16)

@@ -68,6 +68,11 @@ _DEFAULT = lazy_re(
     r"defaults?(?:\s+(?:to|is))?[:=]?\s*(?:`(?P<value>[^`]+)`|(?P<plain>true|false|\d+(?:\.\d+)?)\b)",
     re.IGNORECASE,
 )
+# "`Client(temp_dir=...)`; the default is `/tmp`": a call that shows nothing but one argument.
+_ONE_ARGUMENT = lazy_re(r"`?[\w.]*\((?P<name>[a-z_]\w*)=(?:\.\.\.|…|[A-Z_]+)\)`?")
+_ITS_DEFAULT = lazy_re(
+    r"^[;,]?\s*(?:(?:the|its|whose)\s+)?defaults?\s+(?:is|to)\s+`(?P<value>[^`]+)`", re.IGNORECASE
+)
 # "the `gpu` extra", "the `docs` dependency group"; a column may have it as its title.
 _EXTRA = lazy_re(r"\[?[a-z][a-z0-9]*(?:[-_][a-z0-9]+)*\]?")
 _CALLED = lazy_re(
@@ -80,6 +85,7 @@ _TITLED = lazy_re(
 # A job, a hook, a class of a style sheet: of two parts at least, in small letters.
 _KEBAB = lazy_re(r"\.?[a-z][a-z0-9]*(?:-[a-z0-9]+)+")
 _ONE_CODE = lazy_re(r"\**`(?P<name>(?:--)?[A-Za-z_][\w-]*)`\**")
+_DEFAULTS = lazy_re(r"\W*default(?: value)?\W*(?:$|/)", re.IGNORECASE)
 _ONE_FILE = lazy_re(r"`[\w./-]+\.\w+`")
 _MOST_NAMES = 12
 _MORE = lazy_re(r"(\d{1,7})(?:[-–](\d{1,7}))?")
@@ -117,7 +123,7 @@ def find_spans(document: Document) -> Iterator[Reference]:
     for block in document.markdown.blocks:
         if block.kind == "item" and (bold := _BOLD.match(block.text)):
             yield from _bold(block, bold["name"])
-        if block.kind == "cell" and block.info.strip("*` ").lower() in ("default", "default value"):
+        if block.kind == "cell" and _DEFAULTS.match(block.info):
             yield from _default(block)
         if "/" in block.text and block.kind in ("paragraph", "item", "cell"):
             yield from _in_words(block)
@@ -139,7 +145,9 @@ def _bold(block: Block, name: str) -> Iterator[Reference]:
 
 def _default(cell: Block) -> Iterator[Reference]:
     """Yield the default that a table gives what its row begins with."""
-    named, value = _ONE_CODE.fullmatch(cell.row[0].strip()), cell.text.strip().strip("`")
+    argument = next(filter(None, map(_ONE_ARGUMENT.search, cell.row)), None)
+    named = _ONE_CODE.fullmatch(cell.row[0].strip()) or argument
+    value = cell.text.strip().strip("`")
     if named is not None and value and " " not in value:
         name = named["name"].lstrip("-").replace("-", "_")
         text = f"{name} (default: {value})"
@@ -226,6 +234,12 @@ def _of_block(spans: Sequence[Span]) -> Iterator[Reference]:
             value = given["value"] or given["plain"]
             text = f"{name} (default: {value})"
             data = (name, value)
+            yield Reference("default", text, span.line, span.column, data, span=span)
+        elif (one := _ONE_ARGUMENT.fullmatch(span.text)) and (
+            given := _ITS_DEFAULT.match(span.after)
+        ):
+            text = f"{one['name']} (default: {given['value']})"
+            data = (one["name"], given["value"])
             yield Reference("default", text, span.line, span.column, data, span=span)
         # "`FILE`: `NAME`, `OTHER`": the others of a list are in it, too.
         is_next = index > 0 and _NEXT.match(_gap(spans[index - 1], span)) is not None

@@ -8,8 +8,10 @@ import re
 from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
+from scaffold.analysis.files.history import is_test
 from scaffold.analysis.lazy_re import lazy_re
 from scaffold.analysis.near_names import NearNames
+from scaffold.analysis.python.fragments import without_prose
 from scaffold.analysis.python.lookup_result import Found
 from scaffold.analysis.python.signatures import Signature
 from scaffold.findings import Fix
@@ -92,7 +94,8 @@ def _in_file(symbol: Symbol, scope: Scope) -> Verdict | None:
         return None
     last = symbol.name.rpartition(".")[2]
     if re.search(rf"(?<!\w){re.escape(last)}(?!\w)", text):
-        return None if symbol.call.strip("()") else Verdict.holds(f"{place} holds {last}", place)
+        holds = Verdict.holds(f"{place} holds {last}", place)
+        return None if symbol.call.strip("()") else _only_said(symbol, place, text, scope) or holds
     if not TELLING.fullmatch(last) or is_invented(last):
         return Verdict.unknown(f"{place} does not hold {last}")
     if last in written_names(scope.document) or last in defined_names(scope.document):
@@ -108,6 +111,28 @@ def _in_file(symbol: Symbol, scope: Scope) -> Verdict | None:
     otherwise = "never here" if not homes else "open"
     asked = Asked(name=last, otherwise=otherwise, is_bare=True)
     return Verdict("absent", evidence, "symbol-missing", message, asked=asked, place=place)
+
+
+def _only_said(symbol: Symbol, place: str, text: str, scope: Scope) -> Verdict | None:
+    """Return the verdict of a variable that only comments and docstrings of its file name.
+
+    It is that of the one other source whose code has it as a text, as what is read from the
+    environment has.
+    """
+    name = symbol.name
+    if not (name.isupper() and TELLING.fullmatch(name) and place.endswith(".py")):
+        return None
+    if re.search(rf"(?<!\w){name}(?!\w)", without_prose(text)):
+        return None
+    word, given = name.encode(), re.compile(rf"[\"']{name}[\"']")
+    files = scope.files
+    holding = (path for path in files.python if word in (files.data(path) or b""))
+    homes = [path for path in holding if given.search(without_prose(scope.text(path) or ""))]
+    if len(homes := [each for each in homes if not is_test(each)]) != 1:
+        return None
+    evidence = f"only comments and docstrings of {place} name {name}"
+    message, now = f"{name!r} is not in the code of {symbol.file}", f"{homes[0]} has it"
+    return Verdict("moved", evidence, "symbol-missing", message, now, place=place)
 
 
 def _bare(symbol: Symbol, scope: Scope) -> Verdict:

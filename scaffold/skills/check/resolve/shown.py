@@ -162,7 +162,9 @@ def _by_name(name: str, value: str, scope: Scope) -> Verdict:
     for default, place in known.items():
         if _same(default, value):
             return Verdict.holds(f"{place} has it", place.partition(":")[0])
-    if "None" in known or not all(map(_is_literal, [*known, _as_python(value)])):
+    # A path has no quotes in a text.
+    plain = repr(value) if "/" in value else _as_python(value)
+    if "None" in known or not all(map(_is_literal, [*known, plain])):
         return Verdict.unknown("the default is computed")
     default, place = next(iter(known.items()))
     message = f"the default of {name!r} is not {value}"

@@ -165,6 +165,18 @@ def test_names_and_their_files_in_a_table_belong_together(checked: Checked) -> N
     assert told(checked(page, files)) == [("symbol-missing", "moved", 4)]
 
 
+def test_what_only_a_docstring_says_is_not_in_the_code(checked: Checked) -> None:
+    files = {
+        "pkg/trace.py": '"""Set TRACE_DUMP=1 to see TRACE_ROOT."""\nROOT = env("TRACE_ROOT")\n',
+        "pkg/dump.py": 'import os\n\nDUMP = os.environ.get("TRACE_DUMP")\n',
+    }
+    page = (
+        "| Variable | Read in |\n|---|---|\n| `TRACE_DUMP` | `pkg/trace.py` |\n"
+        "| `TRACE_ROOT` | `pkg/trace.py` |\n| `TRACE_DUMP` | `pkg/dump.py` |\n"
+    )
+    assert told(checked(page, files)) == [("symbol-missing", "moved", 3)]
+
+
 @pytest.mark.parametrize(
     ("taken", "found"),
     [

@@ -210,3 +210,42 @@ def test_an_attribute_that_code_set_on_another_object_was_here(checked: Checked)
         "`tests/inner/conftest.py`. The node tree (`_rs_node`) is built.\n"
     )
     assert told(checked(page, FILES, before)) == [("symbol-missing", "removed", 2)]
+
+
+CLIENT = """from dataclasses import dataclass
+
+from pkg.constants import DEFAULT_TEMP_DIR
+
+
+@dataclass
+class Client:
+    temp_dir: str = DEFAULT_TEMP_DIR
+    log_depth: int = 1
+
+
+def add_metrics(temp_dir: str, metrics_dir: str | None = None):
+    return temp_dir
+"""
+
+
+@pytest.mark.parametrize(
+    ("page", "found"),
+    [
+        ("Set it by `Client(temp_dir=...)`; the default is `~/.ray`.", [3]),
+        ("Set it by `Client(temp_dir=...)`; the default is `/tmp/ray`.", []),
+        (
+            "| Goal | By | Default / scope |\n|---|---|---|\n| Logs | `Client(temp_dir=PATH)` | `~/.ray` |"
+            "\n| Rows | `Client(temp_dir=PATH)` | `/tmp/ray` |\n",
+            [5],
+        ),
+    ],
+)
+def test_a_default_is_that_of_the_one_argument_of_a_call(
+    checked: Checked, page: str, found: list[int]
+) -> None:
+    constants = 'DEFAULT_TEMP_DIR = "/tmp/ray"  # where logs are\n'
+    files = {**FILES, "pkg/client.py": CLIENT, "pkg/constants.py": constants}
+    outcome = checked(f"Read `pkg/client.py`.\n\n{page}\n", files)
+    assert [(rule, line) for rule, _, line in told(outcome)] == [
+        ("default-differs", line) for line in found
+    ]
