@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator
 from typing import NamedTuple
 
@@ -14,20 +15,9 @@ from scaffold.skills.check.references.placeholders import is_placeholder
 from scaffold.skills.check.references.shell import shell_of
 from scaffold.skills.check.references.trees import find_trees
 
-_WORDS = [
-    "two",
-    "three",
-    "four",
-    "five",
-    "six",
-    "seven",
-    "eight",
-    "nine",
-    "ten",
-    "eleven",
-    "twelve",
-]
-_NUMBER = rf"(?P<number>\d{{1,4}}|{'|'.join(_WORDS)})"
+_SPELLED = "two|three|four|five|six|seven|eight|nine|ten|eleven|twelve"
+_WORDS = _SPELLED.split("|")
+_NUMBER = rf"(?P<number>\d{{1,4}}|{_SPELLED})"
 _ENTRIES = r"(?:entries|items|elements|keys|members|options|choices|rows|values|variants)"
 _FILES = (
     r"(?:\w+\s+)?(?:files|modules|skills|folders|subfolders|directories|packages|tests|scripts"
@@ -59,6 +49,12 @@ _BOUND = lazy_re(
 _HELD = lazy_re(
     r"(?<![\w.])(?P<number>\d{2,6})\b[^.;|`\d]{0,40}\(?(?:configured|set|defined|specified|declared"
     r"|enforced)\s+(?:in|by)\s+(?:the\s+)?\Z",
+    re.IGNORECASE,
+)
+# "There are three layers:" above a list counts its items.
+_INTRODUCED = lazy_re(
+    rf"(?:^|(?<!least)(?<!most)(?<!than)(?<!up to)[\s(*]){_NUMBER}\**\s+"
+    r"(?:[\w/-]+\s+){0,3}[\w-]+s\**\s*(?:\([^()]*\))?\s*:\s*\Z",
     re.IGNORECASE,
 )
 _VARIABLE = lazy_re(r"(?:[A-Za-z_]\w*\.)*_*[A-Z][A-Za-z0-9_]+")
@@ -103,7 +99,8 @@ class Count(NamedTuple):
         number: The number.
         written: The words for it.
         of: The variable or the path.
-        unit: "entries", "files" or "lines"; "held" for a number that a file is said to hold.
+        unit: "entries", "files" or "lines"; "held" for a number that a file is said to hold;
+            "items" for those of the list below it, with their number as what it is of.
     """
 
     number: int
@@ -131,6 +128,7 @@ def find_numbers(document: Document) -> Iterator[Reference]:
             data = Given("image", found["name"], found["tag"])
             yield Reference("image", span.text, span.line, span.column, data, span=span)
     yield from _drawn_lengths(document)
+    yield from _introduced(document)
     for block in document.markdown.blocks:
         if block.kind in ("heading", "paragraph", "item", "cell"):
             yield from _floors(block)
@@ -208,6 +206,24 @@ def _drawn_lengths(document: Document) -> Iterator[Reference]:
             count = Count(int(written.replace(",", "")), written, of, "lines")
             text = f"{each.text}: {written} lines"
             yield Reference("count", text, each.line, each.column, count, each.block)
+
+
+def _introduced(document: Document) -> Iterator[Reference]:
+    """Yield the numbers that introduce a list: "three layers:"."""
+    blocks = document.markdown.blocks
+    items = Counter(each.intros for each in blocks if each.kind == "item" and each.intros)
+    written = Counter(each.text for each in blocks)
+    for block in blocks:
+        found = _INTRODUCED.search(block.text) if block.text[-1:] == ":" else None
+        sizes = [size for intros, size in items.items() if intros[-1] == block.text]
+        if found and len(sizes) == 1 and written[block.text] == 1:
+            number = found["number"]
+            value = int(number) if number.isdigit() else _WORDS.index(number.lower()) + 2
+            line = block.line + block.text.count("\n", 0, found.start("number"))
+            text = " ".join(block.text[found.start("number") :].split())
+            span = Span(text, line, 1, block, block.text[: found.start("number")], "")
+            count = Count(value, number, str(sizes[0]), "items")
+            yield Reference("count", text, line, 1, count, span=span)
 
 
 def _of_file(span: Span, written: str, unit: str) -> Reference:

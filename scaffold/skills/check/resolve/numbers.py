@@ -21,7 +21,8 @@ def resolve_count(reference: Reference, scope: Scope) -> Verdict:
     count: Count = reference.data
     if count.unit in ("lines", "held"):
         return _of_file(reference, count, scope)
-    counted = _counted(count, scope)
+    items = Counted((int(count.of),), "the list below") if count.unit == "items" else None
+    counted = items or _counted(count, scope)
     if counted is None:
         return Verdict.unknown("nothing of this name can be counted")
     if count.number in counted.numbers:

@@ -192,3 +192,24 @@ def test_what_an_example_takes_from_a_file_of_typescript_is_in_it(
     files = {"web/e2e/fixtures/index.ts": "export const test = 1;\nexport type Page = {};\n"}
     outcome = checked(f"Tests are so:\n\n```typescript\n{taken}\n```\n", files)
     assert [(rule, line) for rule, _, line in told(outcome)] == found
+
+
+@pytest.mark.parametrize(
+    ("page", "found"),
+    [
+        ("Include three sub-tables:\n\n1. **Bases** — `A`\n   - `A`: one\n2. **Others**\n", [1]),
+        ("Include two sub-tables:\n\n1. **Bases** — `A`\n   - `A`: one\n2. **Others**\n", []),
+        ("There are 3 ways (all tested):\n\n- one\n- two\n\nOr this:\n\n- three\n", [1]),
+        ("Of the three tables, take these rows:\n\n- one\n- two\n", []),
+        ("Two rules:\n\n- one\n\nTwo rules:\n\n- one\n- two\n", []),
+        ("It takes at least two names:\n\n- one\n- two\n- three\n", []),
+        ("For example two names:\n\n- one\n- two\n- three\n", []),
+    ],
+)
+def test_a_number_above_a_list_is_that_of_its_items(
+    checked: Checked, page: str, found: list[int]
+) -> None:
+    outcome = checked(f"{page}\nRead `pkg/loaders.py`.\n", FILES)
+    assert [(rule, line) for rule, _, line in told(outcome)] == [
+        ("count-differs", line) for line in found
+    ]
