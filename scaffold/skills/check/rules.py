@@ -128,7 +128,7 @@ RULES: dict[str, Rule] = {
     ),
     "count-differs": Rule(
         "error",
-        "The number that a text gives for entries, files, lines or a setting is right.",
+        "The number that a text gives for entries, files, lines, items or a setting is right.",
         "The agent looks for items that do not exist, or stops before the last one.",
     ),
     "default-differs": Rule(
@@ -244,7 +244,7 @@ RULES: dict[str, Rule] = {
     ),
     "list-incomplete": Rule(
         "warning",
-        "A list that enumerates a folder has all of it.",
+        "A list that enumerates a folder, an enum or what derives from a class has all of it.",
         "What the list lacks is not looked at, or is written a second time.",
     ),
     "make-target-missing": Rule(

@@ -35,8 +35,7 @@ _MOST = 0.8
 _SEVERAL = 5
 _CLASS = lazy_re(r"_*[A-Z][a-z0-9]+(?:[A-Z][A-Za-z0-9]*)+")
 _FAMILY = 3
-_NEAR = 2
-"""Lines that moved by no more are nearly where they are said to be."""
+_NEAR = 2  # lines that moved by no more are nearly where they are said to be
 _LONG = 5
 _HOLDS = "holds the word"
 _GENERAL = frozenset({"path-case", "path-missing", "symbol-missing"})

@@ -103,7 +103,9 @@ def _drawn(document: Document) -> Iterator[Reference]:
             parent = f"{each.data.root}/{each.data.path}".rpartition("/")[0]
             rows.setdefault((id(each.block), parent), []).append(each)
     for (_, parent), entries in rows.items():
-        names = tuple(f"{parent}/{each.text.rpartition('/')[2]}" for each in entries)
+        data = entries[0].data
+        every = (f"{data.root}/{each}" for each in data.drawn)
+        names = tuple(each for each in every if each.rpartition("/")[0] == parent)
         folders = [each for each in names if "." not in each.rpartition("/")[2]]
         if len(folders) >= LEAST:
             last = entries[-1]
@@ -130,7 +132,6 @@ def _drawn_classes(fence: Block) -> Iterator[Reference]:
             branches[name] = (number, branches.get(name, (0, []))[1])
     root = next(iter(branches), "")
     for name, (number, below) in branches.items():
-        # Which branches a drawing has is its choice.
         if below and name != root and len(branches) > LEAST:
             listing = Listing(tuple(below), "classes", (name,), (root, *branches))
             yield Reference("list", name, number, 1, listing, fence)

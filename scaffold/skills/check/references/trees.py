@@ -26,12 +26,14 @@ class Entry(NamedTuple):
     Args:
         path: From the root of the drawing.
         root: What the drawing begins with, or empty.
-        every: All entries of the drawing.
+        every: All entries of the drawing that are said to be there.
+        drawn: Those that are made, optional or for others as well.
     """
 
     path: str
     root: str
     every: tuple[str, ...]
+    drawn: tuple[str, ...]
 
 
 def find_trees(document: Document) -> Iterator[Reference]:
@@ -44,15 +46,15 @@ def _entries(fence: Block) -> Iterator[Reference]:
     lines = fence.text.split("\n")
     if sum(_ENTRY.match(line) is not None for line in lines) < 2:
         return
-    root, stack = "", list[tuple[int, str]]()
+    root, stack, drawn = "", list[tuple[int, str]](), list[str]()
     found: list[tuple[int, str, str]] = []
     for number, line in enumerate(lines, fence.line):
         entry = _ENTRY.match(line)
         if entry is None:
             start = _ROOT.match(line)
             if start:  # of several drawings in a block each has its own root
-                yield from _told(found, root, fence)
-                root, stack, found = start["name"].strip("/"), [], []
+                yield from _told(found, root, drawn, fence)
+                root, stack, found, drawn = start["name"].strip("/"), [], [], []
             continue
         depth = len(entry["lead"])
         stack = [each for each in stack if each[0] < depth]
@@ -61,6 +63,7 @@ def _entries(fence: Block) -> Iterator[Reference]:
         if name[:1] in "├└│|":
             continue
         stack.append((depth, name))
+        drawn.append(path)
         is_open = (
             is_placeholder(path)
             or name[:1] in "[<"
@@ -72,12 +75,14 @@ def _entries(fence: Block) -> Iterator[Reference]:
         if linked := _LINKED.search(entry["rest"]):
             data = (f"{root}/{path}" if root else path, linked["to"])
             yield Reference("symlink", path, number, line.find(name) + 1, data, fence)
-    yield from _told(found, root, fence)
+    yield from _told(found, root, drawn, fence)
 
 
-def _told(found: list[tuple[int, str, str]], root: str, fence: Block) -> Iterator[Reference]:
+def _told(
+    found: list[tuple[int, str, str]], root: str, drawn: list[str], fence: Block
+) -> Iterator[Reference]:
     lines = fence.text.split("\n")
     every = tuple(path for _, path, _ in found)
     for number, path, name in found:
         column = lines[number - fence.line].find(name) + 1
-        yield Reference("tree", path, number, column, Entry(path, root, every), fence)
+        yield Reference("tree", path, number, column, Entry(path, root, every, tuple(drawn)), fence)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from collections.abc import Set as Names
+from collections.abc import Set as AbstractSet
 
 from scaffold.analysis.counts import ASIDE
 from scaffold.analysis.files.history import is_test
@@ -12,6 +12,7 @@ from scaffold.skills.check.reference import Asked, Reference, Verdict
 from scaffold.skills.check.references.lists import LEAST, Listing
 from scaffold.skills.check.resolve.scope import Scope
 
+Names = AbstractSet[str]
 _SEVERAL = 12
 _MOST = 0.75
 """A list of which more is missing is a choice."""
@@ -44,9 +45,6 @@ def resolve_list(reference: Reference, scope: Scope) -> Verdict:
 
 
 def _told(reference: Reference, own: set[str], there: set[str], folder: str) -> Verdict:
-    # A drawing shows more than what it says is there: what it has made, what it leaves open.
-    drawn = reference.block.text if reference.block is not None else ""
-    own = own | {each for each in there if each in drawn}
     lacking = sorted(each for each in there - own if each not in ASIDE)
     if not lacking:
         return Verdict.holds(f"it has all of {folder} that counts", folder)
@@ -96,7 +94,7 @@ def _of_members(reference: Reference, listing: Listing, scope: Scope) -> Verdict
     ]
     if len(owners) != 1:
         return Verdict.unknown("it is no list of the members of one class")
-    (place, owner), *_ = owners
+    place, owner = owners[0]
     found = index.find_in(place, f"{owner}{name}")
     if not found.is_missing:
         return Verdict.holds(found.evidence, place)

@@ -117,7 +117,7 @@ class Scope:
         clean, place = path.removeprefix("./"), self.locate(path)
         sure = {clean, f"{self.document.path.rpartition('/')[0]}/{clean}"}
         is_one = place in sure or len(self.ending_in(clean)) < 2
-        return place if place in self.files.paths and place is not None and is_one else ""
+        return place if place is not None and place in self.files.paths and is_one else ""
 
     def ending_in(self, path: str) -> list[str]:
         """Return the files and folders whose path ends in these parts."""

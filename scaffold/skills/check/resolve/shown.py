@@ -50,7 +50,9 @@ def resolve_definition(reference: Reference, scope: Scope) -> Verdict:
     if isinstance(node, ast.AnnAssign):
         return _field(shown, made, _row(found, scope), evidence) or holds
     if found.kind not in ("function", "method"):
-        is_called = found.kind in ("variable", "attribute")
+        # A property is one that a function gives.
+        is_made = _row(found, scope).lstrip().startswith(("@", "async ", "def "))
+        is_called = found.kind in ("variable", "attribute") and not is_made
         message = f"{name!r} of {owner.name!r} is an attribute of the class, and no method"
         told = Verdict("contradicts", evidence, "method-missing", message, is_sure=False)
         return told if is_called else holds

@@ -10,8 +10,6 @@ from scaffold.skills.check.references.typescript import ShownType, Taken
 from scaffold.skills.check.resolve.scope import Scope
 
 _ENDS = (".ts", ".tsx", ".js", ".jsx", "/index.ts", "/index.tsx", "/index.js")
-_HALF = 0.5
-_LEAST = 1
 
 
 def resolve_type(shown: ShownType, scope: Scope) -> Verdict:
@@ -25,7 +23,7 @@ def resolve_type(shown: ShownType, scope: Scope) -> Verdict:
         return Verdict.unknown("no one source declares it")
     path, there = declared[0]
     held = sum(each in there.members for each in shown.every)
-    if held < _LEAST + 1 or held < _HALF * len(shown.every):
+    if held < 2 or 2 * held < len(shown.every):
         return Verdict.unknown("it may be a type of another kind")
     if shown.name in there.members:
         return Verdict.holds(f"{path}:{there.members[shown.name]} declares it", path)
@@ -48,7 +46,8 @@ def resolve_taken(taken: Taken, scope: Scope) -> Verdict:
     end = re.sub(r"^(?:\.{1,2}/|@/)+|\.[jt]sx?$", "", taken.path)
     found = [each for one in _ENDS for each in scope.ending_in(f"{end}{one}")]
     bases = [f"{each}/" if each else "" for each in scope.wider_bases]
-    near = next((own for base in bases if (own := [e for e in found if e.startswith(base)])), [])
+    groups = ([each for each in found if each.startswith(base)] for base in bases)
+    near = next(filter(None, groups), found)
     text = scope.text(near[0]) if len(near) == 1 else None
     if text is None:
         return Verdict.unknown("no one source here is meant by this path")

@@ -52,6 +52,10 @@ class Record:
     rows: list
     depth: int = 0
 
+    @property
+    @abstractmethod
+    def num_rows(self) -> int: ...
+
 
 def read_rows(path):
     return path
@@ -91,13 +95,15 @@ DEEP = "\n│       ├── LongCsvLoader"
             [],  # one is of another class: no list of these
         ),
         (
-            "Handle these subclasses of `BaseLoader`/`CsvLoader`:\n\n- `CsvLoader`\n- `JsonLoader`\n"
+            "Handle these subclasses of `BaseLoader`/`CsvLoader`:\n\n- `CsvLoader`\n"
+            "- `JsonLoader`\n"
             "- `ArrowLoader`\n- `WideCsvLoader`\n",
             [("list-incomplete", 3)],
         ),
         (
             "Handle these subclasses of `BaseLoader`/`CsvLoader`, never `TextLoader` or"
-            " `LongCsvLoader`:\n\n- `CsvLoader`\n- `JsonLoader`\n- `ArrowLoader`\n- `WideCsvLoader`\n",
+            " `LongCsvLoader`:\n\n- `CsvLoader`\n- `JsonLoader`\n- `ArrowLoader`\n"
+            "- `WideCsvLoader`\n",
             [],
         ),
         (DRAWN.format("", ""), [("list-incomplete", 5)]),
@@ -115,14 +121,21 @@ DEEP = "\n│       ├── LongCsvLoader"
         ),
         ("- `pkg/loaders.py` — what it does (`read_rows`, `write_rows`, `Record`)\n", []),
         (
-            "## Record attributes\n\nRecords have:\n\n- `record_id`: its name\n- `source`: from where\n"
+            "## Record attributes\n\nRecords have:\n\n- `record_id`: its name\n"
+            "- `source`: from where\n"
             "- `rows`: the data\n- `depth`: how deep\n- `_uuid`: made\n",
             [("method-missing", 9)],
         ),
         (
-            "## Record attributes\n\nRecords have:\n\n- `record_id`: its name\n- `source`: from where\n"
+            "## Record attributes\n\nRecords have:\n\n- `record_id`: its name\n"
+            "- `source`: from where\n"
             "- `_key`: no\n- `_uuid`: made\n",
             [],  # half of it is of something else
+        ),
+        (
+            "```python\n@dataclass\nclass Record:\n    source: str\n    rows: list\n\n"
+            "    @property\n    @abstractmethod\n    def num_rows(self) -> int: ...\n```\n",
+            [],
         ),
         (
             "```python\n@dataclass\nclass Record:\n    uuid: str\n    source: str\n    rows: list\n"

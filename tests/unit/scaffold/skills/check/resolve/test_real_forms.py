@@ -189,7 +189,8 @@ def test_a_name_differs_in_one_part(name: str, near: str) -> None:
 def test_a_file_that_is_copied_is_known_by_its_signs(checked: Checked) -> None:
     files = {"app/config_example.py": "x = 1\n", "app/main.py": ""}
     page = (
-        "- **`config.py` not found** — copy `config.example.py` to `config.py`; run `app/main.py`.\n\n"
+        "- **`config.py` not found** — copy `config.example.py` to `config.py`; run"
+        " `app/main.py`.\n\n"
         "```bash\ncp app/config.example.py app/config.py\ncp app/my_example.py app/config.py\n```\n"
     )
     assert told(checked(page, files)) == [
@@ -234,8 +235,9 @@ def add_metrics(temp_dir: str, metrics_dir: str | None = None):
         ("Set it by `Client(temp_dir=...)`; the default is `~/.ray`.", [3]),
         ("Set it by `Client(temp_dir=...)`; the default is `/tmp/ray`.", []),
         (
-            "| Goal | By | Default / scope |\n|---|---|---|\n| Logs | `Client(temp_dir=PATH)` | `~/.ray` |"
-            "\n| Rows | `Client(temp_dir=PATH)` | `/tmp/ray` |\n",
+            "| Goal | By | Default / scope |\n|---|---|---|\n"
+            "| Logs | `Client(temp_dir=PATH)` | `~/.ray` |\n"
+            "| Rows | `Client(temp_dir=PATH)` | `/tmp/ray` |\n",
             [5],
         ),
     ],
