@@ -15,8 +15,8 @@ from scaffold.skills.check.references.placeholders import is_placeholder
 from scaffold.skills.check.references.shell import shell_of
 from scaffold.skills.check.references.trees import find_trees
 
-_SPELLED = "two|three|four|five|six|seven|eight|nine|ten|eleven|twelve"
-_WORDS = _SPELLED.split("|")
+_SPELLED: str = "two|three|four|five|six|seven|eight|nine|ten|eleven|twelve"
+_WORDS: list[str] = _SPELLED.split("|")
 _NUMBER = rf"(?P<number>\d{{1,4}}|{_SPELLED})"
 _ENTRIES = r"(?:entries|items|elements|keys|members|options|choices|rows|values|variants)"
 _FILES = (
