@@ -49,6 +49,13 @@ SIZES: tuple[tuple[str, int], ...] = (
     (r"n_group|num_expert_groups?", 4),
     (r"topk_group|num_limited_groups?", 2),
     (r"floor_scale", 6),
+    # Of state spaces and linear attention; a chunk is shorter than the sequences of the proof.
+    (r"(mamba|linear)_(n|num)_(value_)?heads", 8),
+    (r"linear_num_key_heads", 4),
+    (r"(mamba|linear)_(key_|value_)?head_dim", HEAD_DIM),
+    (r"mamba_d_ssm", 2 * HIDDEN),
+    (r"((mamba|ssm)_)?(d_state|state_size)", 12),
+    (r"(mamba_)?chunk_size", 8),
 )
 WINDOWS = r"sliding_window|window_size|attention_chunk_size"
 HALVED_WINDOWS = r"local_attention"
