@@ -78,9 +78,9 @@ def _chosen(asked: Sequence[str], types: Mapping[str, str]) -> list[str]:
     unknown = next((name for name in asked if name not in types), None)
     if unknown is not None:
         raise RequestError(
-            f"no decoder has the model_type {unknown!r}{nearest(unknown, types)}"[:400],
+            f"no decoder or encoder has the model_type {unknown!r}{nearest(unknown, types)}"[:400],
             code="model_unknown",
-            hint="give model_types of decoders, separated by commas",
+            hint="give model_types, separated by commas",
         )
     return sorted(set(asked)) or sorted(types)
 
