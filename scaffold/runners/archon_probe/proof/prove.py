@@ -245,6 +245,7 @@ def compare_logits(run: Run, truth: Reference) -> Verdict:
     error = float(difference.max() / truth.logits.std().clamp_min(1e-30))
     # The allowance costs a second run of the reference, so it is computed only where it decides.
     limit = TOLERANCE if error <= TOLERANCE else TOLERANCE + truth.logits_allowance
+    limit = limit if error <= limit else max(limit, truth.logits_rounding)
     if error <= limit:
         return Verdict(True, error, "logits", "")
     rows = (difference > limit * truth.logits.std()).any(dim=-1)

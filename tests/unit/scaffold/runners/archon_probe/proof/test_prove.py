@@ -217,6 +217,26 @@ def test_a_gradient_that_cancels_may_be_off_by_its_own_rounding_only() -> None:
     assert not gradient_is_right(3e-5, noise=1.0, size=1.0)
 
 
+def test_a_recurrence_may_be_off_by_what_transformers_is_off() -> None:
+    # Both as shares of the norm, which is 2.
+    assert gradient_is_right(1.2e-4, noise=5e-5, size=1.0)
+    assert not gradient_is_right(1.2e-4, noise=2e-5, size=1.0)
+    assert not gradient_is_right(6e-4, noise=3e-4, size=1.0)  # nothing is that inexact
+
+
+@pytest.mark.parametrize(
+    ("off", "own", "expected"),
+    [(9e-6, 0.0, True), (3e-5, 1.5e-5, True), (3e-5, 5e-6, False), (2e-4, 1e-4, False)],
+)
+def test_logits_may_be_off_by_the_rounding_of_transformers(
+    off: float, own: float, expected: bool
+) -> None:
+    logits = torch.tensor([[-1.0, 0.0, 1.0]])
+    exact = Run(logits.double() + own, {})
+    truth = Reference(logits, {}, 1.0, lambda: None, lambda: exact)
+    assert proofs.compare_logits(Run(logits + off, {}), truth).ok is expected
+
+
 def test_double_precision_tells_what_rounding_does() -> None:
     """One expert whose output is normed: the norm takes the router's gradient away again."""
     with proofs._quiet():
