@@ -345,3 +345,10 @@ def test_state_spaces_are_small_and_run_over_several_chunks(model_type: str) -> 
     width = sizes.get("mamba_d_head") or sizes["mamba_head_dim"]
     assert heads * width == 2 * sizes["hidden_size"]
     assert chunk < 13  # tokens of the proof's first sequence
+
+
+@pytest.mark.parametrize(("numbers", "expected"), [([9, 18, 27], [1, 2, 3]), (None, [1])])
+def test_numbers_of_layers_keep_both_kinds(numbers: list[int] | None, expected: list[int]) -> None:
+    config = tiny_config(CONFIG_MAPPING["bamba"](attn_layer_indices=numbers))
+    assert config.attn_layer_indices == expected
+    assert {*config.layer_types} == {"linear_attention", "full_attention"}
