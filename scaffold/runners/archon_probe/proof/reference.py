@@ -103,8 +103,8 @@ class Reference(Run):
     @cached_property
     def logits_rounding(self) -> float:
         """How many standard deviations logits may be off for being rounded in float32."""
-        own = MOST_ALLOWANCE if self.exact is None else self._noise(self.exact)
-        return ALLOWANCE_FACTOR * own if own < MOST_ALLOWANCE / ALLOWANCE_FACTOR else 0.0
+        own = 0.0 if self.exact is None else self._noise(self.exact)
+        return min(ALLOWANCE_FACTOR * own, MOST_ALLOWANCE) if own <= MOST_ALLOWANCE else 0.0
 
     @cached_property
     def logits_allowance(self) -> float:
@@ -131,12 +131,11 @@ class Reference(Run):
             return 0.0
         gradient = self.gradients[name]
         norm = float(gradient.norm().clamp_min(1e-30))
-        off = ALLOWANCE_FACTOR * float((self.exact.gradients[name] - gradient.double()).norm())
-        # A recurrence amplifies what each step rounds; where transformers itself is that exact,
-        # nothing cancels.
-        if off <= MOST_ALLOWANCE * norm:
-            return off / norm
-        return min(off, MOST_ROUNDING * self.average * gradient.numel() ** 0.5) / norm
+        own = float((self.exact.gradients[name] - gradient.double()).norm()) / norm
+        # A recurrence amplifies what each step rounds. Beyond that, terms cancel.
+        most = MOST_ROUNDING * self.average * gradient.numel() ** 0.5 / norm
+        most = most if own > MOST_ALLOWANCE else max(most, MOST_ALLOWANCE)
+        return min(ALLOWANCE_FACTOR * own, most)
 
 
 def make_batch(
