@@ -125,13 +125,27 @@ class Reference(Run):
         """The same in double precision, as far as the model lets it."""
         return self.refine()
 
-    def rounding(self, name: str) -> float:
-        """Return what share of its norm a gradient may be off for being rounded in float32."""
+    @property
+    def is_rounded_away(self) -> bool:
+        """Whether a gradient that counts has more error of its own than is ever allowed."""
+        return any(
+            self._own_error(name) > MOST_ALLOWANCE
+            for name, gradient in self.gradients.items()
+            if float(gradient.norm()) > NEGLIGIBLE * self.average * gradient.numel() ** 0.5
+        )
+
+    def _own_error(self, name: str) -> float:
+        """Return by what share of its norm a gradient differs from double precision."""
         if self.exact is None:
             return 0.0
         gradient = self.gradients[name]
+        off = float((self.exact.gradients[name] - gradient.double()).norm())
+        return off / float(gradient.norm().clamp_min(1e-30))
+
+    def rounding(self, name: str) -> float:
+        """Return what share of its norm a gradient may be off for being rounded in float32."""
+        gradient, own = self.gradients[name], self._own_error(name)
         norm = float(gradient.norm().clamp_min(1e-30))
-        own = float((self.exact.gradients[name] - gradient.double()).norm()) / norm
         # A recurrence amplifies what each step rounds. Beyond that, terms cancel.
         most = MOST_ROUNDING * self.average * gradient.numel() ** 0.5 / norm
         most = most if own > MOST_ALLOWANCE else max(most, MOST_ALLOWANCE)

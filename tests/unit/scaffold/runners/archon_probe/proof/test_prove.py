@@ -237,6 +237,32 @@ def test_logits_may_be_off_by_the_rounding_of_transformers(
     assert proofs.compare_logits(Run(logits + off, {}), truth).ok is expected
 
 
+@pytest.mark.parametrize(("own", "expected"), [(3e-4, True), (5e-5, False)])
+def test_a_model_without_exact_gradients_of_its_own_is_drawn_again(
+    own: float, expected: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wanted = {"w": torch.ones(4), "bias": torch.full((4,), 1e-6)}  # a bias that cancels
+    exact = Run(torch.zeros(1), {n: g.double() * (1 + own) for n, g in wanted.items()})
+    exact.gradients["bias"] += 1.0
+    truth = Reference(torch.zeros(1), wanted, 1.0, lambda: None, lambda: exact)
+    seeds: list[int] = []
+
+    def compare(outcome: proofs.Outcome, *rest: Any) -> Reference:
+        seeds.append(rest[-2])
+        outcome.forward.ok = outcome.weights.ok = True
+        outcome.backward.ok = rest[-2] == 2
+        return truth
+
+    monkeypatch.setattr(proofs, "_compare_into", compare)
+    config = tiny_config("qwen3")
+    outcome = proofs.prove_one(
+        proofs.load_spec("areal.experimental.models.archon.qwen3.spec:QWEN3_SPEC"),
+        Variation("default", "", None, config),
+    )
+    assert truth.is_rounded_away is expected
+    assert (seeds, outcome.status) == (([0, 1, 2], "proven") if expected else ([0], "failed"))
+
+
 def test_double_precision_tells_what_rounding_does() -> None:
     """One expert whose output is normed: the norm takes the router's gradient away again."""
     with proofs._quiet():
