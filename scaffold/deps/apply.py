@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from scaffold.analysis.files.files import list_files
-from scaffold.deps.audit import fetch, judge_tree
+from scaffold.deps.audit import audit_tree
 from scaffold.deps.collect import require_unpinned
 from scaffold.deps.judgement import Judgement
 from scaffold.deps.rewrite import PLACE, rewrite
@@ -38,11 +38,10 @@ def apply(
     if write:
         settle(root, COMMAND)
     files = list_files(root)
-    names, releases = fetch(files, package, (old, new), python)
-    uses, findings, _ = judge_tree(files, names, *releases)
-    if not uses:
-        require_unpinned(files, names)
-    broken = [each for each in findings if each.level == "breaks"]
+    found = audit_tree(files, package, old, new, python)
+    if not found.uses:
+        require_unpinned(files, found.names)
+    broken = [each for each in found.findings if each.level == "breaks"]
     changes: list[Change] = []
     done: list[Judgement] = []
     for path in sorted({each.use.path for each in broken if each.use.path.endswith(".py")}):

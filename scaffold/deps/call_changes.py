@@ -17,7 +17,7 @@ from scaffold.deps.deprecation_texts import (
     renamed_parameter,
     taken_by_decorator,
 )
-from scaffold.deps.forwarding import place_of, takes
+from scaffold.deps.forwarding import takes
 from scaffold.deps.judgement import Change
 from scaffold.deps.keywords import taken_by_kwargs
 from scaffold.deps.release import Meaning, Release
@@ -45,11 +45,8 @@ def call_changes(old: Meaning, new: Meaning, call: ast.Call) -> Iterator[Change]
     if on_class and given.problem(before.signature):
         given.positional -= 1  # Class.method(instance, ...)
     if given.problem(before.signature, taken_by_decorator(before.node)):
-        yield Change(
-            "undecided",
-            "undecided",
-            f"the call does not fit {old.release.version} as its text reads",
-        )
+        why = f"the call does not fit {old.release.version} as its text reads"
+        yield Change("undecided", "undecided", why)
         return
     broken = list(_unbound(before, after, given))
     yield from broken
@@ -116,11 +113,8 @@ def _unbound(before: _Side, after: _Side, given: _Given) -> Iterator[Change]:
     slots = [each for each in signature.parameters if each.kind.startswith("positional")]
     takes_more = any(each.kind == "var_positional" for each in signature.parameters)
     if given.positional > len(slots) and not takes_more:
-        yield Change(
-            "too-many-arguments",
-            "breaks",
-            f"it takes {len(slots)} by position and gets {given.positional}",
-        )
+        why = f"it takes {len(slots)} by position and gets {given.positional}"
+        yield Change("too-many-arguments", "breaks", why)
     if given.is_open:
         yield from _unseen(before, after, given)
         return
@@ -245,7 +239,7 @@ def _takes(side: _Side, name: str) -> bool | None:
     source = side.release.source(side.signature.path)
     if side.node is None or source is None:
         return None
-    return takes(side.release, place_of(source, side.node), name)
+    return takes(side.release, (source, side.node), name)
 
 
 def _reordered(
@@ -311,11 +305,8 @@ def _literal(side: _Side, text: str | None) -> tuple[object] | None:
     if not all(part.isidentifier() for part in text.split(".")):
         return None
     found = side.release.index.find_in(side.signature.path, text)
-    source = side.release.source(found.path) if found.kind == "constant" and found.path else None
-    for node in source.tree.body if source is not None else ():
-        if isinstance(node, ast.Assign) and node.lineno == found.line:
-            try:
-                return (ast.literal_eval(node.value),)
-            except (ValueError, TypeError):
-                return None
-    return None
+    node = side.release.assigned(found) if found.kind == "constant" else None
+    try:
+        return (ast.literal_eval(node.value),) if isinstance(node, ast.Assign) else None
+    except (ValueError, TypeError):
+        return None

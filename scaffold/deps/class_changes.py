@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from scaffold.analysis.python.index import Signature
 from scaffold.analysis.python.signatures import read_signature
+from scaffold.analysis.python.statements import dotted_name
 from scaffold.deps.deprecation_texts import Function
 from scaffold.deps.judgement import Change
 from scaffold.deps.release import Ask, Meaning
@@ -21,9 +22,7 @@ def subclass_changes(before: Meaning, after: Meaning, derived: ast.ClassDef) -> 
         now = ", ".join(sorted(_base_names(after))) or "nothing"
         why = f"it derived from {', '.join(sorted(lost))} and derives from {now}"
         yield Change("base-changed", "check", why)
-    own = set(own_names(derived))
-    added = _abstract(after) - _abstract(before) - own
-    for name in sorted(added):
+    for name in sorted(_abstract(after) - _abstract(before) - own_names(derived)):
         yield Change("abstract-added", "breaks", f"{name!r} is abstract now and not defined here")
 
 
@@ -91,9 +90,7 @@ def _base_names(meaning: Meaning) -> set[str]:
 
 def _last(node: ast.expr) -> str:
     node = node.value if isinstance(node, ast.Subscript) else node
-    if isinstance(node, ast.Attribute):
-        return node.attr
-    return node.id if isinstance(node, ast.Name) else "?"
+    return (dotted_name(node) or "?").rpartition(".")[2]
 
 
 def _abstract(meaning: Meaning) -> set[str]:

@@ -13,6 +13,7 @@ import yaml
 from scaffold.analysis.cli.shell_words import commands_of, read_shell
 from scaffold.analysis.files.files import Files
 from scaffold.deps.import_names import Names
+from scaffold.deps.pin import logical_lines
 from scaffold.deps.source_code import Code
 from scaffold.deps.use import Use
 
@@ -48,16 +49,17 @@ def commands_in_python(code: Code, names: Names) -> list[Use]:
     found: list[Use] = []
     for node in ast.walk(code.source.tree):
         if isinstance(node, (ast.List, ast.Tuple)) and len(node.elts) > 1:
-            words = [_text(each) for each in node.elts]
+            words = [text_of(each) for each in node.elts]
             found += _uses(words, names, code.source.path, node.lineno)
         elif isinstance(node, ast.Call) and node.args and _runs_shell(node):
-            text = _text(node.args[0]) or ""
+            text = text_of(node.args[0]) or ""
             for _, words in _in_shell(text):
                 found += _uses(words, names, code.source.path, node.lineno)
     return found
 
 
-def _text(node: ast.expr) -> str | None:
+def text_of(node: ast.expr) -> str | None:
+    """Return the text that an expression writes out; None where it writes out none."""
     value = node.value if isinstance(node, ast.Constant) else None
     if isinstance(node, ast.JoinedStr):
         # `{}` is in the place of what an f-string computes.
@@ -78,10 +80,11 @@ def _in_script(path: str, text: str) -> Iterator[tuple[int, Words]]:
     if not _DOCKER.search(path):
         yield from _in_shell(text)
         return
-    for number, row in _joined(text):
+    for offset, row in logical_lines(text):
         instruction = _INSTRUCTION.match(row)
         if instruction is None:
             continue
+        number = text.count("\n", 0, offset) + 1
         body = instruction[1].strip()
         try:
             # The exec form is JSON; a list with single quotes falls back to the shell form.
@@ -92,19 +95,6 @@ def _in_script(path: str, text: str) -> Iterator[tuple[int, Words]]:
             yield number, [str(each) for each in cast("list[Any]", words)]
         else:
             yield from ((number, words) for _, words in _in_shell(body))
-
-
-def _joined(text: str) -> Iterator[tuple[int, str]]:
-    """Yield the logical lines of a Dockerfile with the number of each one's first line."""
-    begun, rows = 0, list[str]()
-    for number, row in enumerate(text.splitlines(), 1):
-        begun = begun or number
-        rows.append(row.rstrip().removesuffix("\\"))
-        if not row.rstrip().endswith("\\"):
-            yield begun, " ".join(rows)
-            begun, rows = 0, []
-    if rows:
-        yield begun, " ".join(rows)
 
 
 def _in_shell(text: str) -> Iterator[tuple[int, Words]]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from scaffold.analysis.python.sources import Source
 from scaffold.deps.deprecation_texts import Function
@@ -14,21 +13,8 @@ from scaffold.deps.release import Release
 _DEEPEST = 6
 
 
-@dataclass(frozen=True)
-class Place:
-    """A function with its source and the class that it is a method of."""
-
-    source: Source
-    node: Function
-    owner: ast.ClassDef | None = None
-
-
-def place_of(source: Source, node: Function) -> Place:
-    """Return a function with its class."""
-    for each in ast.walk(source.tree):
-        if isinstance(each, ast.ClassDef) and node in each.body:
-            return Place(source, node, each)
-    return Place(source, node)
+Place = tuple[Source, Function]
+"""A function with its source."""
 
 
 def takes(release: Release, place: Place, name: str, depth: int = 0) -> bool | None:
@@ -37,13 +23,14 @@ def takes(release: Release, place: Place, name: str, depth: int = 0) -> bool | N
     Returns:
         None where that does not show: a callee is not known, or the keyword is kept in a dict.
     """
-    arguments = place.node.args
+    node = place[1]
+    arguments = node.args
     named = [*arguments.args, *arguments.kwonlyargs]
     if any(each.arg == name for each in named):
         return True
     if arguments.kwarg is None:
         return False
-    how = taken_by_kwargs(place.node, name).how
+    how = taken_by_kwargs(node, name).how
     if how in ("read", "deprecated", "refused"):
         return True
     # Unread here does not mean refused: the dict may be kept and read later.
@@ -61,8 +48,8 @@ def takes(release: Release, place: Place, name: str, depth: int = 0) -> bool | N
 
 def _callees(release: Release, place: Place, kwargs: str) -> Iterator[Place | None]:
     """Yield the functions that are called with ``**kwargs``; None for one that is not known."""
-    spread = _copies(place.node, kwargs)
-    for each in ast.walk(place.node):
+    spread = _copies(place[1], kwargs)
+    for each in ast.walk(place[1]):
         if not isinstance(each, ast.Call):
             continue
         handed = [word.value for word in each.keywords if word.arg is None]
@@ -82,14 +69,16 @@ def _copies(node: Function, kwargs: str) -> set[str]:
 
 
 def _callee(release: Release, place: Place, function: ast.expr) -> Place | None:
-    text = ast.unparse(function)
-    # Of several bases the first is the next in the order of resolution, as far as the text shows.
-    if text == "super().__init__" and place.owner is not None and place.owner.bases:
-        return _constructor(release, place.source.path, ast.unparse(place.owner.bases[0]))
-    names = {text}
-    if isinstance(function, ast.Name):
-        names = set(_assigned(place.node, function.id)) or names
-    found = [_constructor(release, place.source.path, name) for name in sorted(names)]
+    source, node = place
+    names = {ast.unparse(function)}
+    if names == {"super().__init__"}:
+        classes = (each for each in ast.walk(source.tree) if isinstance(each, ast.ClassDef))
+        owner = next((each for each in classes if node in each.body), None)
+        # Of several bases the first is the next in the order of resolution, as far as it shows.
+        names = {ast.unparse(each) for each in owner.bases[:1]} if owner else names
+    elif isinstance(function, ast.Name):
+        names = set(_assigned(node, function.id)) or names
+    found = [_constructor(release, source.path, name) for name in sorted(names)]
     known = [each for each in found if each is not None]
     return known[0] if len(known) == 1 else None
 
@@ -121,10 +110,10 @@ def _constructor(release: Release, path: str, name: str, depth: int = 0) -> Plac
     if source is None or node is None or depth > _DEEPEST:
         return None
     if not isinstance(node, ast.ClassDef):
-        return place_of(source, node)
+        return source, node
     for each in node.body:
         if isinstance(each, ast.FunctionDef) and each.name == "__init__":
-            return Place(source, each, node)
+            return source, each
     if not node.bases:
         return None
     return _constructor(release, source.path, ast.unparse(node.bases[0]), depth + 1)

@@ -19,12 +19,10 @@ class Taken:
         how: ``refused`` (it raises), ``deprecated`` (it warns), ``read``, ``passed`` on to
             something else, or ``unread``.
         text: The words of the warning or error.
-        line: Where it is read, or 0.
     """
 
     how: Treatment
     text: str = ""
-    line: int = 0
 
 
 def taken_by_kwargs(node: Function, name: str) -> Taken:
@@ -32,36 +30,28 @@ def taken_by_kwargs(node: Function, name: str) -> Taken:
     kwargs = node.args.kwarg
     if kwargs is None:
         return Taken("unread")
-    held, line = _variables(node, kwargs.arg, name)
-    for each in ast.walk(node):
+    nodes = list(ast.walk(node))
+    reading = [each for each in nodes if _reads(each, kwargs.arg, name)]
+    assigned = [each for each in nodes if isinstance(each, ast.Assign) and each.value in reading]
+    targets = [target for each in assigned for target in each.targets]
+    held = {target.id for target in targets if isinstance(target, ast.Name)}
+    is_read = bool(reading)
+    for each in nodes:
         if isinstance(each, ast.If) and _is_about(each.test, held, kwargs.arg, name):
             refused = raised_text(each.body)
-            # `if "x" in kwargs: raise` refuses the keyword, `if "x" not in kwargs: raise` asks for
-            # it.
+            # `if "x" in kwargs: raise` refuses it, `if "x" not in kwargs: raise` asks for it.
             if refused is not None and _means_given(each.test):
-                return Taken("refused", refused, each.lineno)
+                return Taken("refused", refused)
             warned = has_warning(each.body)
             if warned:
-                return Taken("deprecated", warned, each.lineno)
-            line = line or each.lineno
-    if line:
-        return Taken("read", "", line)
-    return Taken("passed" if _passes_on(node, kwargs.arg) else "unread")
+                return Taken("deprecated", warned)
+            is_read = True
+    if is_read:
+        return Taken("read")
+    return Taken("passed" if _passes_on(nodes, kwargs.arg) else "unread")
 
 
-def _variables(node: Function, kwargs: str, name: str) -> tuple[set[str], int]:
-    """Return the variables that hold the keyword, and the line where it is first read."""
-    held: set[str] = set()
-    line = 0
-    for each in ast.walk(node):
-        if isinstance(each, ast.Assign) and _reads(each.value, kwargs, name):
-            held |= {target.id for target in each.targets if isinstance(target, ast.Name)}
-        if isinstance(each, ast.expr) and _reads(each, kwargs, name):
-            line = line or each.lineno
-    return held, line
-
-
-def _reads(node: ast.expr, kwargs: str, name: str) -> bool:
+def _reads(node: ast.AST, kwargs: str, name: str) -> bool:
     """Return whether an expression is ``kwargs.pop("name")``, ``.get("name")`` or ``["name"]``."""
     key: ast.expr | None = None
     if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.args:
@@ -88,8 +78,8 @@ def _means_given(test: ast.expr) -> bool:
     return isinstance(test, (ast.Name, ast.NamedExpr))
 
 
-def _passes_on(node: Function, kwargs: str) -> bool:
-    for each in ast.walk(node):
+def _passes_on(nodes: list[ast.AST], kwargs: str) -> bool:
+    for each in nodes:
         if isinstance(each, ast.Call):
             handed = [word.value for word in each.keywords if word.arg is None]
             if any(_is(value, kwargs) for value in [*each.args, *handed]):

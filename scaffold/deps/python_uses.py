@@ -81,7 +81,8 @@ class _Walk:
             case ast.Try() | ast.TryStar():
                 self._try(node, scope, guard)
             case ast.If() | ast.IfExp():
-                self._if(node, scope, guard)
+                # Both branches count: one is for the old release and one for the new.
+                self.body(node, scope, guard | guard_of_test(node.test))
             case ast.With() | ast.AsyncWith():
                 self.body(node, scope, guard | guard_of_with(node))
             case ast.Call():
@@ -187,14 +188,8 @@ class _Walk:
         for each in node.decorator_list:
             self._decorator(each, scope, guard)
         inner = self.code.scope(node, scope)
-        for each in [*node.args.defaults, *node.args.kw_defaults]:
-            # Defaults are evaluated where the function is defined, not in its scope.
-            if each is not None:
-                self.visit(each, scope, guard)
-        arguments = [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs]
-        arguments += [each for each in (node.args.vararg, node.args.kwarg) if each is not None]
-        for each in arguments:
-            self._annotated(each, scope, guard)
+        # Defaults are evaluated where the function is defined, not in its scope.
+        self.body(node.args, scope, guard)
         if node.returns is not None:
             self._annotation(node.returns, scope, guard)
         for each in node.body:
@@ -225,17 +220,6 @@ class _Walk:
         # An error in `else` or `finally` is not caught by the handlers above.
         for each in [*node.orelse, *node.finalbody]:
             self.visit(each, scope, guard)
-
-    def _if(self, node: ast.If | ast.IfExp, scope: Scope, guard: Guard) -> None:
-        asked = guard_of_test(node.test)
-        self.visit(node.test, scope, guard | asked)
-        if isinstance(node, ast.IfExp):
-            self.visit(node.body, scope, guard | asked)
-            self.visit(node.orelse, scope, guard | asked)
-            return
-        # Both branches count: one is for the old release and one for the new.
-        for each in [*node.body, *node.orelse]:
-            self.visit(each, scope, guard | asked)
 
     def _raise(self, node: ast.Raise, scope: Scope, guard: Guard) -> None:
         raised = node.exc

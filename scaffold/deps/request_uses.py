@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 
+from scaffold.deps.command_uses import text_of
 from scaffold.deps.source_code import Code
 from scaffold.deps.use import Use
 
@@ -39,16 +40,9 @@ def requests_in(code: Code) -> list[Use]:
 
 def _path(node: ast.expr) -> str:
     """Return the path in a text or f-string, with ``{}`` for what is filled in; "" for none."""
-    text = ""
-    if isinstance(node, ast.Constant) and isinstance(node.value, str):
-        text = node.value
-    elif isinstance(node, ast.JoinedStr):
-        parts = [each.value if isinstance(each, ast.Constant) else "{}" for each in node.values]
-        text = "".join(str(each) for each in parts)
-    elif isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add):
-        # In `base + "/v1/models"` the path is the right side.
-        right = node.right
-        text = str(right.value) if isinstance(right, ast.Constant) else ""
+    # In `base + "/v1/models"` the path is the right side.
+    is_sum = isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add)
+    text = text_of(node.right if is_sum else node) or ""
     # A computed host becomes one placeholder, as _PATH allows only one before the path.
     text = re.sub(r"^https?://\{\}(?::\{\}|:\d+)?", "{}", text)
     found = _PATH.match(text)

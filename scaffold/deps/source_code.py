@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import replace
 from functools import cached_property
 from typing import TypeGuard
 
 from scaffold.analysis.files.files import Files
 from scaffold.analysis.python.annotations import sides_of
+from scaffold.analysis.python.attributes import instance_names
 from scaffold.analysis.python.index import PythonIndex
 from scaffold.analysis.python.scopes import Bound, Function, Scope, read_scope
 from scaffold.analysis.python.sources import Source, Sources
@@ -267,7 +268,7 @@ class Code:
         known = [each for each in bases if each is not None]
         if not known:
             return None
-        own = set(own_names(node)).union(*(each.own for each in known))
+        own = own_names(node).union(*(each.own for each in known))
         for base, expression in zip(bases, node.bases, strict=True):
             if base is None:
                 # What a mixin brings is no override of the package's member.
@@ -279,26 +280,17 @@ class Code:
         found = scope.find(base.id) if isinstance(base, ast.Name) else None
         for each in found[0] if found else ():
             if isinstance(each.node, ast.ClassDef):
-                return set(own_names(each.node))
+                return own_names(each.node)
         return set(self._tree.index.members(self.source.dotted(base) or "?") or {})
 
     def receiver(self, name: str, scope: Scope) -> Chain | None:
         """Return what ``self`` or ``cls`` of a method is; None for any other name."""
-        inner: Scope | None = scope
-        while inner is not None and (inner.owner is None or name not in inner.names):
-            if name in inner.names:
-                return None
-            inner = inner.parent
-        if inner is None or inner.owner is None:
+        found = _method_of(name, scope)
+        marks = {_last(each) for each in found[0].decorator_list} if found is not None else set()
+        if found is None or "staticmethod" in marks:
             return None
-        method = inner.node
-        if not isinstance(method, (ast.FunctionDef, ast.AsyncFunctionDef)):
-            return None
-        first = [*method.args.posonlyargs, *method.args.args][:1]
-        marks = {_last(each) for each in method.decorator_list}
-        if not first or first[0].arg != name or "staticmethod" in marks:
-            return None
-        chain = self.class_chain(inner.owner[0])
+        method, owner, _ = found
+        chain = self.class_chain(owner)
         is_class = "classmethod" in marks or method.name in ("__new__", "__init_subclass__")
         # pydantic's validators are class methods without saying so.
         return chain if chain is None or is_class or "validator" in marks else chain.called()
@@ -319,16 +311,10 @@ class Code:
 
     def _instance_value(self, node: ast.Attribute, scope: Scope) -> Chain | None:
         """Return what ``self.x`` holds where the methods of its class set it once."""
-        inner: Scope | None = scope
-        while inner is not None and inner.owner is None:
-            inner = inner.parent
-        if inner is None or inner.owner is None or not isinstance(node.value, ast.Name):
+        found = _method_of(node.value.id, scope) if isinstance(node.value, ast.Name) else None
+        if found is None:
             return None
-        method, (owner, around) = inner.node, inner.owner
-        if not isinstance(method, (ast.FunctionDef, ast.AsyncFunctionDef)) or not method.args.args:
-            return None
-        if method.args.args[0].arg != node.value.id:
-            return None
+        _, owner, around = found
         if id(owner) not in self._set_on_self:
             self._set_on_self[id(owner)] = _set_on_self(owner)
         values = self._set_on_self[id(owner)].get(node.attr, [])
@@ -339,18 +325,19 @@ class Code:
         return self.value(value, self.scope(function, self.scope(owner, around.parent or around)))
 
 
-def own_names(node: ast.ClassDef) -> Iterator[str]:
-    """Yield the members that a class's own text brings."""
-    for each in node.body:
-        if isinstance(each, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
-            yield each.name
-        elif isinstance(each, ast.Assign):
-            yield from (target.id for target in each.targets if isinstance(target, ast.Name))
-        elif isinstance(each, ast.AnnAssign) and isinstance(each.target, ast.Name):
-            yield each.target.id
-    for each in ast.walk(node):
-        if _is_of_self(each) and isinstance(each.ctx, ast.Store):
-            yield each.attr
+def own_names(node: ast.ClassDef) -> set[str]:
+    """Return the members that a class's own text brings."""
+    return {*read_scope(node, None).names, *instance_names(node.body, may_set_by_name=False)}
+
+
+def _method_of(receiver: str, scope: Scope) -> tuple[Function, ast.ClassDef, Scope] | None:
+    """Return the method that has a name as its first parameter, and its class with its scope."""
+    found = scope.find(receiver)
+    inner = found[1] if found is not None else scope
+    if inner.owner is None or not isinstance(inner.node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+        return None
+    first = [each.arg for each in (*inner.node.args.posonlyargs, *inner.node.args.args)][:1]
+    return (inner.node, *inner.owner) if first == [receiver] else None
 
 
 def _set_on_self(owner: ast.ClassDef) -> dict[str, list[tuple[Function, ast.expr]]]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from typing import NamedTuple
 
 from scaffold.analysis.python.literal_tables import read_literal_tables
 from scaffold.analysis.python.sources import Source
@@ -14,20 +13,11 @@ from scaffold.deps.deprecation_texts import raised_text
 _NAMESPACES = ("globals", "locals", "vars")
 
 
-class Stub(NamedTuple):
-    """What stands in the place of a name.
+def stub_of(source: Source, name: str) -> tuple[str, int] | None:
+    """Return what the use of a name raises that stands for a stub, and the line that binds it.
 
-    Args:
-        text: What its use raises.
-        line: Where it is bound.
+    Such a name is bound by ``for x in TABLE: globals()[x] = Stub(x)``.
     """
-
-    text: str
-    line: int
-
-
-def stub_of(source: Source, name: str) -> Stub | None:
-    """Return the stub that ``for x in TABLE: globals()[x] = Stub(x)`` binds a name to."""
     tables = read_literal_tables(source.tree)
     spaces = {
         target.id
@@ -45,7 +35,7 @@ def stub_of(source: Source, name: str) -> Stub | None:
         for call, line in _bound(loop, spaces):
             text = _raises(source.tree, dotted_name(call.func) or "")
             if text is not None:
-                return Stub(text, line)
+                return text, line
     return None
 
 

@@ -121,8 +121,8 @@ class Judge:
             why = after.given.text or why
         if isinstance(use.node, ast.Call) and hides_absence(use.node):
             why = f"{ast.unparse(use.node.func)}() no longer finds it: {why}"
-            return Change("absence-hidden", "check", why, likely.name)
-        return Change(likely.verdict, "breaks", why, likely.name, evidence=likely.evidence or why)
+            return Change("absence-hidden", "check", why, likely.likely)
+        return likely._replace(why=why, evidence=likely.evidence or why)
 
     def _override(self, use: Use, before: Meaning, after: Meaning) -> Iterator[Change]:
         if not before.found.exists or before.found.path is None:

@@ -301,9 +301,9 @@ def judged(folder: Path, case: Case, use: Sources) -> tuple[list[Use], list[Judg
     tree = _files(use, "use.py")
     files = Files(write(folder / "tree", tree), list(tree), has_git=False)
     names = Names("pkg", ("pkg",), ("pkg", "old"), "the test")
-    uses, findings, unread = judge_tree(files, names, *releases)
-    assert unread == []
-    return uses, findings
+    found = judge_tree(files, names, *releases)
+    assert found.unread == []
+    return found.uses, found.findings
 
 
 def _files(sources: Sources, path: str) -> dict[str, str]:
