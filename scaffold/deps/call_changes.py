@@ -85,8 +85,7 @@ class _Given:
 
     def fills(self, signature: Signature) -> set[str]:
         """Return the parameters that the call gives, by position or by name."""
-        slots = [each.name for each in signature.parameters if each.kind.startswith("positional")]
-        return {*slots[: self.positional], *self.keywords}
+        return {*signature.slots[: self.positional], *self.keywords}
 
 
 def _side(meaning: Meaning) -> _Side | None:
@@ -110,10 +109,9 @@ def _unbound(before: _Side, after: _Side, given: _Given) -> Iterator[Change]:
                 likely = _renamed_to(before, after, name)
                 verdict = "parameter-renamed" if likely else "parameter-removed"
                 yield Change(verdict, "breaks", f"{signature.name}() has no {name!r}", likely, name)
-    slots = [each for each in signature.parameters if each.kind.startswith("positional")]
-    takes_more = any(each.kind == "var_positional" for each in signature.parameters)
-    if given.positional > len(slots) and not takes_more:
-        why = f"it takes {len(slots)} by position and gets {given.positional}"
+    count = len(signature.slots)
+    if given.positional > count and not signature.takes_any_place:
+        why = f"it takes {count} by position and gets {given.positional}"
         yield Change("too-many-arguments", "breaks", why)
     if given.is_open:
         yield from _unseen(before, after, given)
@@ -248,8 +246,7 @@ def _reordered(
     # The places of what `*args` alone gives are unknown.
     if given.is_open and not given.positional:
         return
-    old = [each.name for each in before.parameters if each.kind.startswith("positional")]
-    new = [each.name for each in after.parameters if each.kind.startswith("positional")]
+    old, new = before.slots, after.slots
     for index, name in enumerate(old[: given.positional]):
         other = new[index] if index < len(new) else ""
         likely = name if name in after.names else renamed(name)

@@ -41,7 +41,6 @@ VERDICTS: dict[str, str] = {
     "keyword-unread": "The keyword falls into **kwargs, and nothing reads it.",
     "absence-hidden": "The name is gone, and getattr() or hasattr() hides it.",
     "default-changed": "The call omits a parameter whose default changed.",
-    "base-changed": "The class derives from other classes.",
     "override-gone": "The member that a subclass overrides is gone: nothing calls it.",
     "override-signature": "The member that a subclass replaces takes other parameters.",
     "abstract-added": "A subclass lacks a member that is abstract now.",

@@ -193,18 +193,6 @@ CASES: dict[str, Case] = {
         (("pkg.f", "check", ""),),
         ("import pkg\npkg.f(1, 'r')\n", "import pkg\npkg.f(1, mode='rb')\n"),
     ),
-    "base-changed": Case(
-        "class A:\n    def x(self): ...\nclass C(A): ...\nclass D(A): ...\nclass E(A): ...\n",
-        "class A:\n    def x(self): ...\nclass B: ...\n"
-        "class C(B): ...\nclass D(A, B): ...\nclass E:\n    x = A.x\n",
-        "from pkg import C\nclass Mine(C): ...\n",
-        (("pkg.C", "check", ""),),
-        (
-            "from pkg import D\nclass Mine(D): ...\n",
-            "from pkg import C\nC()\n",
-            "from pkg import E\nclass Mine(E): ...\n",
-        ),
-    ),
     "override-gone": Case(
         "class C:\n    def setup(self): ...\n    def close(self): ...\n",
         "class C:\n    def close(self): ...\n",
