@@ -147,6 +147,8 @@ def judge_tree(files: Files, names: Names, old: Release, new: Release) -> Audite
     losses = HiddenLosses(old, new, {each.parts[-1] for each in asked})
     findings = [losses.of_class(each) for each in findings]
     hidden = [each for use in found.by_name for each in losses.anywhere(use)]
+    lost = (each for use in found.unknown for each in losses.of_unknown(use))
+    hidden += [each for each in lost if not found.defines(each.use.parts[-1])]
     findings += hidden
     uses += dict.fromkeys(each.use for each in hidden)
     # Several uses of one line may come to the same finding, which is shown once.

@@ -6,16 +6,20 @@ import ast
 import re
 from collections.abc import Iterator
 
+from packaging.version import Version
+
 Defined = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 _WARNING = re.compile(r"(Pending)?Deprecat\w*|FutureWarning")
-# `.. deprecated:: 2.0` with its indented lines, or a line that begins with `Deprecated:`.
+# `.. deprecated:: 2.0` with its indented lines, or a line that begins with `Deprecated:`; what is
+# said of an argument stands further in.
 _DIRECTIVE = re.compile(
-    r"^[ \t]*(?:\.\. deprecated::[^\n]*(?:\n[ \t]+\S[^\n]*)*|DEPRECATED\b[^\n]*"
-    r"|Deprecated[:. ][^\n]*)",
+    r"^(?:\.\. deprecated::[ \t]*(?P<version>[\d.]*\d)?[ \t]*\**(?P<first>\w*)[^\n]*"
+    r"(?:\n[ \t]+\S[^\n]*)*|DEPRECATED\b[^\n]*|Deprecated[:. ][^\n]*)",
     re.MULTILINE,
 )
+_CHANGED = re.compile(r"^\.\. version(?:added|changed)::[ \t]*([\d.]*\d)", re.MULTILINE)
 # "use `x` instead", "renamed to :func:`~pkg.x`", "in favour of the `x` argument".
 _SENDS = re.compile(
     r"(?:\b[Uu]se|[Ii]n favou?r of|[Rr]eplaced (?:by|with)|[Rr]enamed to|[Mm]oved to|[Rr]eplace "
@@ -37,9 +41,10 @@ def deprecation_of(node: Defined) -> str:
         is_of_parameter = "kwarg" in name or "param" in name or "arg" in name.rpartition("_")[2]
         if "deprecat" in name.lower() and not is_of_parameter:
             return _texts(each) or f"@{name}"
-    written = _DIRECTIVE.search(ast.get_docstring(node) or "")
-    if written:
-        return " ".join(written[0].split())
+    text = ast.get_docstring(node) or ""
+    for written in _DIRECTIVE.finditer(text):
+        if not _is_of_part(node, written, text):
+            return " ".join(written[0].split())
     body: list[ast.stmt] = node.body
     if isinstance(node, ast.ClassDef):
         # A class warns when it is instantiated, that is in its __init__.
@@ -50,6 +55,15 @@ def deprecation_of(node: Defined) -> str:
         if warned:
             return warned
     return ""
+
+
+def _is_of_part(node: Defined, written: re.Match[str], text: str) -> bool:
+    """Return whether a directive is about a parameter, or a way of use, of what went on since."""
+    arguments = ast.walk(node.args) if not isinstance(node, ast.ClassDef) else ()
+    if written["first"] in {each.arg for each in arguments if isinstance(each, ast.arg)}:
+        return True
+    since = Version(written["version"]) if written["version"] else None
+    return since is not None and any(since < Version(each) for each in _CHANGED.findall(text))
 
 
 def parameter_deprecation(node: Function, name: str) -> str:

@@ -31,7 +31,7 @@ VERDICTS: dict[str, str] = {
     "removed": "The name is gone.",
     "moved": "The name is gone from there, and is in another module.",
     "renamed": "The name is gone, and another one does its work.",
-    "kind-changed": "A method became a property, or the other way round.",
+    "kind-changed": "A method became a property or a coroutine, or the other way round.",
     "parameter-removed": "The call gives a keyword that is no longer taken.",
     "parameter-renamed": "The call gives a keyword that has another name now.",
     "parameter-required": "The call omits an argument that is now required.",

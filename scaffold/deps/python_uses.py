@@ -59,6 +59,11 @@ class _Walk:
     code: Code
     tree: Tree
     found: list[Use] = field(default_factory=list[Use])
+    awaited: set[int] = field(default_factory=set[int])
+
+    def __post_init__(self) -> None:
+        imports = self.code.source.imports.values()
+        self.takes_package = any(self.tree.may_belong(each) for each in imports)
 
     def body(self, node: ast.AST, scope: Scope, guard: Guard) -> None:
         """Visit the nodes below a node."""
@@ -85,6 +90,9 @@ class _Walk:
                 self.body(node, scope, guard | guard_of_test(node.test))
             case ast.With() | ast.AsyncWith():
                 self.body(node, scope, guard | guard_of_with(node))
+            case ast.Await(value=ast.Call()):
+                self.awaited.add(id(node.value))
+                self.body(node, scope, guard)
             case ast.Call():
                 self._call(node, scope, guard)
             case ast.Attribute() | ast.Name():
@@ -127,8 +135,15 @@ class _Walk:
                 call if isinstance(call, ast.Call) else None,
                 inner,
                 chain.local,
+                is_awaited=id(call) in self.awaited,
             )
         )
+
+    def _add_unknown(self, node: ast.expr, guard: Guard) -> None:
+        """Add an attribute of what does not show, where the source takes the package in."""
+        if isinstance(node, ast.Attribute) and self.takes_package:
+            name, path = (node.attr,), self.code.source.path
+            self.found.append(Use("attribute", name, path, node.lineno, guard=guard, node=node))
 
     def _import(self, node: ast.Import | ast.ImportFrom, guard: Guard) -> None:
         if isinstance(node, ast.ImportFrom) and node.level:
@@ -263,6 +278,8 @@ class _Walk:
         chain = self.code.value(node.func, scope)
         sign = "@" if kind == "decorator" else ""
         self._add(kind, chain, node, guard, detail=f"{sign}{_short(node)}", call=node)
+        if chain is None:
+            self._add_unknown(node.func, guard)
         self._below(node.func, scope, guard)
         rest = [*node.args, *(word.value for word in node.keywords)]
         name = _dotted(node.func)
@@ -312,6 +329,8 @@ class _Walk:
         # The bare name of the package is no use: the import of it is listed already.
         elif chain is not None and not (is_name and len(chain.parts) < 2):
             self._add("reference", chain, node, guard, detail=_short(node))
+        elif chain is None:
+            self._add_unknown(node, guard)
         self._below(node, scope, guard)
 
     def _below(self, node: ast.expr, scope: Scope, guard: Guard) -> None:

@@ -312,12 +312,13 @@ class Release:
         return None
 
     def _class_of(self, node: ast.expr, path: str, owner: Ask | None) -> Ask | None:
-        """Return the class that an annotation names, without Optional and quotes."""
+        """Return the class that an annotation names, without Optional, quotes and parameters."""
         # A union of two classes does not single one out.
         sides = list(sides_of(node))
         if len(sides) != 1:
             return None
-        name = ast.unparse(sides[0])
+        side = sides[0].value if isinstance(sides[0], ast.Subscript) else sides[0]
+        name = ast.unparse(side)
         # One capital letter is by custom a TypeVar, bound to the receiver in a method.
         if name.rpartition(".")[2] == "Self" or (len(name) == 1 and owner is not None):
             return owner

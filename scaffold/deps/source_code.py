@@ -11,10 +11,11 @@ from typing import TypeGuard
 from scaffold.analysis.files.files import Files
 from scaffold.analysis.python.annotations import sides_of
 from scaffold.analysis.python.attributes import instance_names
+from scaffold.analysis.python.decorators import PROPERTIES
 from scaffold.analysis.python.index import PythonIndex
-from scaffold.analysis.python.scopes import Bound, Function, Scope, read_scope
+from scaffold.analysis.python.scopes import Bound, Function, Scope, own_nodes, read_scope
 from scaffold.analysis.python.sources import Source, Sources
-from scaffold.deps.use import Chain
+from scaffold.deps.use import ELEMENT, Chain
 
 _DEEPEST = 30
 _MOST_BINDINGS = 40
@@ -171,14 +172,18 @@ class Code:
                     bounds = [each.value for each in node.keywords if each.arg == "bound"]
                     return self.annotation(bounds[0], scope) if bounds else None
                 inner = self.value(node.func, scope)
+                if inner is None and isinstance(node.func, ast.Attribute):
+                    return self._instance_value(node.func, scope, "()")
                 return None if inner is None else inner.called()
             case ast.Await() | ast.NamedExpr():
                 return self.value(node.value, scope)
             case ast.Subscript():
                 inner = self.value(node.value, scope)
                 # Class[...] is a parametrised class; a subscript of anything else is an element.
-                is_class = inner is not None and inner.parts[-1][:1].isupper()
-                return inner if is_class else None
+                if inner is None or inner.parts[-1][:1].isupper():
+                    return inner
+                element = inner.member(ELEMENT)
+                return None if element is None else element.called()
             case _:
                 return None
 
@@ -309,15 +314,15 @@ class Code:
                 return chain.called()
         return None
 
-    def _instance_value(self, node: ast.Attribute, scope: Scope) -> Chain | None:
-        """Return what ``self.x`` holds where the methods of its class set it once."""
+    def _instance_value(self, node: ast.Attribute, scope: Scope, call: str = "") -> Chain | None:
+        """Return what ``self.x``, or with a call ``self.x()``, gives by one line of its class."""
         found = _method_of(node.value.id, scope) if isinstance(node.value, ast.Name) else None
         if found is None:
             return None
         _, owner, around = found
         if id(owner) not in self._set_on_self:
             self._set_on_self[id(owner)] = _set_on_self(owner)
-        values = self._set_on_self[id(owner)].get(node.attr, [])
+        values = self._set_on_self[id(owner)].get(f"{node.attr}{call}", [])
         # Two assignments may hold two types.
         if len(values) != 1:
             return None
@@ -341,11 +346,16 @@ def _method_of(receiver: str, scope: Scope) -> tuple[Function, ast.ClassDef, Sco
 
 
 def _set_on_self(owner: ast.ClassDef) -> dict[str, list[tuple[Function, ast.expr]]]:
-    """Return the values that the methods of a class give the attributes of ``self``."""
+    """Return what the attributes of ``self`` are set to, and what properties and methods give."""
     found: dict[str, list[tuple[Function, ast.expr]]] = {}
     for method in owner.body:
         if not isinstance(method, (ast.FunctionDef, ast.AsyncFunctionDef)):
             continue
+        marks = {_last(each) for each in method.decorator_list}
+        name = method.name if marks & PROPERTIES else f"{method.name}()"
+        for each in own_nodes(method):
+            if isinstance(each, ast.Return) and each.value is not None:
+                found.setdefault(name, []).append((method, each.value))
         for each in ast.walk(method):
             for target in each.targets if isinstance(each, ast.Assign) else ():
                 if _is_of_self(target) and isinstance(each, ast.Assign):

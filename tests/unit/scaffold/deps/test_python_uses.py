@@ -14,7 +14,10 @@ from tests.deps_places import write
 
 
 def names(folder: Path, files: Mapping[str, str], path: str = "a.py") -> list[tuple[str, str, str]]:
-    """Returns kind, name and guard of each use in one source of a tree, imports left out."""
+    """Returns kind, name and guard of each use in one source of a tree.
+
+    Imports are left out, and attributes of what does not show.
+    """
     write(folder, files)
     tree = Tree(Files(folder, list(files), has_git=False), ["pkg"])
     code = tree.code(path)
@@ -22,7 +25,7 @@ def names(folder: Path, files: Mapping[str, str], path: str = "a.py") -> list[tu
     return [
         (each.kind, each.name, each.guard.text)
         for each in uses_in(code, tree)
-        if each.kind != "import"
+        if each.kind != "import" and not (each.kind == "attribute" and each.node)
     ]
 
 

@@ -280,6 +280,104 @@ CASES: dict[str, Case] = {
 }
 
 
+STORE = """
+    class Client:
+        def __getitem__(self, name):
+            return Base(self)
+    class Base:
+        def __getitem__(self, name):
+            return Rows(self)
+        def ensure_index(self, key): ...
+        def update(self, row): ...
+    class Rows:
+        def __getattr__(self, name): ...
+        def find(self): ...
+        def insert(self, row): ...
+    """
+CHANNEL = """
+    from pkg import Client
+    class Channel:
+        def _open(self):
+            base = Client()["a"]
+            return base
+        @property
+        def client(self):
+            return self._open()
+        @cached_property
+        def rows(self):
+            return self.client["rows"]
+        def put(self):
+            self.rows.find()
+            self.rows.insert(1)
+    """
+MIGRATIONS = {
+    "a method that is a coroutine now, as of fastmcp 3": Case(
+        "class C:\n    def get(self): ...\n    def rows(self): ...\n"
+        "    def soon(self) -> Future: ...\n",
+        "class C:\n    async def get(self): ...\n    async def rows(self):\n        yield 1\n"
+        "    async def soon(self): ...\n",
+        "from pkg import C\ndef f(c: C):\n    c.get()\n",
+        (("pkg.C().get", "breaks", ""),),
+        (
+            "from pkg import C\nasync def f(c: C):\n    await c.get()\n",
+            "from pkg import C\nasync def f(c: C):\n    async for x in c.rows(): ...\n",
+            "from pkg import C\ndef f(c: C):\n    run(c.soon())\n",
+        ),
+    ),
+    "elements, and what the tree's own members give, as of pymongo 4": Case(
+        STORE,
+        STORE.replace("def insert", "def insert_one").replace(
+            "class Client:\n        def __getitem__(self, name):",
+            "class Client:\n        def __getitem__(self, name) -> 'Base[int]':",
+        ),
+        CHANNEL,
+        (("pkg.Client()[][].insert", "breaks", "insert_one"),),
+        (CHANNEL.replace("insert", "find"), CHANNEL.replace("return base", "return other(base)")),
+    ),
+    "a method that no class has any more, of what does not show": Case(
+        STORE,
+        STORE.replace("def ensure_index", "def create_index").replace("def update", "def change"),
+        "import pkg\ndef f(base):\n    base.ensure_index('a')\n    {}.update(a=1)\n",
+        (("ensure_index", "check", ""),),
+        (
+            "def f(base):\n    base.ensure_index('a')\n",
+            "import pkg\nclass Own:\n    def ensure_index(self, key): ...\n"
+            "def f(base):\n    base.ensure_index('a')\n",
+            "import pkg\ndef f(base):\n    base.update(a=1)\n",
+        ),
+    ),
+    "a deprecation of a part, as attrs and fastmcp write them": Case(
+        "def f(a, old=1): ...\ndef g(a): ...\ndef h(a): ...\n",
+        "def f(a, old=1):\n    '''Do.\n\n    .. versionadded:: 1.1 *a*\n"
+        "    .. deprecated:: 1.2 *old* is deprecated in favor of *a*.\n    '''\n"
+        "def g(a):\n    '''Do.\n\n    .. deprecated:: 1.3\n       Comparing them warns.\n"
+        "    .. versionchanged:: 1.10 It compares again.\n    '''\n"
+        "def h(a):\n    '''Do.\n\n    Args:\n        a: What it is.\n"
+        "            Deprecated: Use `b` instead.\n    '''\n",
+        "",
+        (),
+        ("from pkg import f, g, h\nf(1)\ng(1)\nh(1)\n",),
+    ),
+    "a deprecation beside an earlier change": Case(
+        "def f(a): ...\n",
+        "def f(a):\n    '''Do.\n\n    .. deprecated:: 2.0\n       Use `good` instead.\n\n"
+        "    .. versionchanged:: 1.9 It is faster.\n    '''\n",
+        "from pkg import f\n",
+        (("pkg.f", "deprecated", "good"),),
+        (),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", MIGRATIONS)
+def test_what_real_migrations_met_is_told_and_no_more(tmp_path: Path, name: str) -> None:
+    case = MIGRATIONS[name]
+    _, findings = judged(tmp_path, case, case.use)
+    assert tuple((each.use.name, each.level, each.likely) for each in findings) == case.said
+    for number, source in enumerate(case.silent):
+        assert judged(tmp_path / str(number), case, source)[1] == []
+
+
 def judged(folder: Path, case: Case, use: Sources) -> tuple[list[Use], list[Judgement]]:
     """Returns the uses in a tree, and what there is to say of them."""
     releases = [
