@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
-from scaffold.analysis.files.files import list_files
+from scaffold.analysis.files.files import Files, list_files
 from scaffold.deps.audit import audit_tree
 from scaffold.deps.collect import require_unpinned
 from scaffold.deps.judgement import Judgement
@@ -46,9 +47,8 @@ def apply(
     done: list[Judgement] = []
     for path in sorted({each.use.path for each in broken if each.use.path.endswith(".py")}):
         before = files.data(path) or b""
-        text, finished = rewrite(
-            before.decode("utf-8"), [each for each in broken if each.use.path == path]
-        )
+        own = [each for each in broken if each.use.path == path]
+        text, finished = rewrite(before.decode("utf-8"), own, taken_elsewhere(files, path))
         done += finished
         if text.encode() != before:
             changes.append(Change(path, "edited", before, text.encode()))
@@ -73,3 +73,20 @@ def apply(
     report.text = "".join(rows)
     report.extra = {"deps": {"rewritten": len(done), "left": len(yours)}}
     return report
+
+
+def taken_elsewhere(files: Files, path: str) -> set[str]:
+    """Return the names that the other sources of a tree import from one; by its last name alone."""
+    folder, _, file = path.rpartition("/")
+    module = folder.rpartition("/")[2] if file == "__init__.py" else file.partition(".")[0]
+    pattern = re.compile(
+        rf"^[ \t]*from[ \t]+(?:[\w.]*\.)?{re.escape(module)}[ \t]+import[ \t]+(\([^)]*\)|[^\n]*)",
+        re.MULTILINE,
+    )
+    found = (
+        each[1]
+        for other in files.python
+        if other != path and module in (text := files.text(other) or "")
+        for each in pattern.finditer(text)
+    )
+    return {name for names in found for name in re.findall(r"\w+", names)}

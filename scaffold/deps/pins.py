@@ -73,7 +73,7 @@ def find_pins(files: Files, name: str) -> list[Pin]:
     found: list[Pin] = []
     for path in sorted(files.paths):
         if not _COPIES.search(path.rpartition("/")[0]):
-            reader = _reader(path)
+            reader = _reader(files, path)
             # Not Files.text: this is written back, and every byte has to survive.
             text = (files.data(path) or b"").decode("utf-8", "surrogateescape") if reader else ""
             # `ARG TORCH_VERSION` and `org/torch-cpu:2.1` have the name inside of a longer word.
@@ -89,7 +89,7 @@ def find_locks(files: Files, name: str, version: str) -> list[Lock]:
     found: list[Lock] = []
     for path in sorted(files.paths):
         command = _LOCKS.get(PurePosixPath(path).name) or _of_variant(files, path)
-        if _REQUIREMENTS.search(path):
+        if is_requirements(files, path):
             text = files.text(path) or ""
             head = "\n".join(text.splitlines()[:12])
             if _GENERATED.search(head) and re.search(name_pattern(name), text):
@@ -121,12 +121,19 @@ def _of_variant(files: Files, path: str) -> str | None:
     return None
 
 
-def is_requirements(path: str) -> bool:
-    """Return whether a path is that of a requirements or constraints file."""
-    return bool(_REQUIREMENTS.search(path))
+def is_requirements(files: Files, path: str) -> bool:
+    """Return whether a file holds requirements or constraints, by its path or by every line."""
+    if _REQUIREMENTS.search(path) or not path.endswith((".txt", ".in", ".pip")):
+        return bool(_REQUIREMENTS.search(path))
+    rows = [row for _, row in logical_lines(files.text(path) or "") if row.strip(" \t")]
+    rows = [row for row in rows if not row.lstrip().startswith("#")]
+    found = [_REQUIREMENT.match(row) for row in rows if not row.lstrip().startswith("-")]
+    signs = [each["spec"][:1] if each else "?" for each in found]
+    # Bare words alone may be any list.
+    return any(signs) and all(each in ("", *"<>=!~") for each in signs)
 
 
-def _reader(path: str) -> Callable[[str, str, str], Iterator[Pin]] | None:
+def _reader(files: Files, path: str) -> Callable[[str, str, str], Iterator[Pin]] | None:
     name = path.rpartition("/")[2]
     if variant_of(path) or name == "Pipfile":
         return _in_toml
@@ -134,8 +141,10 @@ def _reader(path: str) -> Callable[[str, str, str], Iterator[Pin]] | None:
         return _in_setup_cfg
     if name == "setup.py":
         return _in_setup_py
-    if _REQUIREMENTS.search(path):
+    if is_requirements(files, path):
         return _in_requirements
+    if name.endswith(".py") and b"# /// script" in (files.data(path) or b""):
+        return _in_script
     return pins_in_commands if _LOOSE.search(path) else None
 
 
@@ -236,6 +245,18 @@ def _in_requirements(path: str, text: str, wanted: str) -> Iterator[Pin]:
             why = "it is compiled: its command renews it" if is_generated else ""
             why = why or ("it has hashes: renew it with its tool" if "--hash=" in line else "")
             pin = _pin(path, text, offset, line, wanted, "", why)
+            yield from [pin] if pin is not None else []
+
+
+# The block of PEP 723, by its own pattern.
+_SCRIPT = re.compile(r"(?m)^# /// script$\s(?P<content>(^#(| .*)$\s)+)^# ///$")
+
+
+def _in_script(path: str, text: str, wanted: str) -> Iterator[Pin]:
+    for block in _SCRIPT.finditer(text):
+        for each in re.finditer(r"[\"']([^\"'\n]+)[\"']", block["content"]):
+            base = block.start("content") + each.start(1)
+            pin = _pin(path, text, base, each[1], wanted, "script")
             yield from [pin] if pin is not None else []
 
 

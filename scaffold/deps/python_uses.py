@@ -220,16 +220,18 @@ class _Walk:
             self.visit(node, scope, guard)
 
     def _try(self, node: ast.Try | ast.TryStar, scope: Scope, guard: Guard) -> None:
-        forgiven = guard_of_try(node)
+        forgiven, before = guard_of_try(node), len(self.found)
         for each in node.body:
             self.visit(each, scope, guard | forgiven)
+        is_asked = any(each.kind != "attribute" for each in self.found[before:])
         for handler in node.handlers:
             kinds = handler.type
             rows = kinds.elts if isinstance(kinds, ast.Tuple) else [kinds] if kinds else []
             for each in rows:
                 chain = self.code.value(each, scope)
                 self._add("exception", chain, each, guard, detail=f"except {_short(each)}")
-            fallback = guard_of_handler(handler)
+            # What is done without another package is no way of another release of this one.
+            fallback = guard_of_handler(handler) if is_asked else NO_GUARD
             for each in handler.body:
                 self.visit(each, scope, guard | fallback)
         # An error in `else` or `finally` is not caught by the handlers above.

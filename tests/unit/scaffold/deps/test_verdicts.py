@@ -578,6 +578,10 @@ GUARDS = {
         "import pkg\nif hasattr(pkg, 'gone'):\n    pkg.gone()\n",
         ["guarded"],
     ),
+    "the way without another package": (
+        "try:\n    import other\nexcept ImportError:\n    from pkg import gone\n",
+        ["breaks"],
+    ),
     "the way of the other release": (
         "import pkg\ntry:\n    pkg.f(new=1)\nexcept TypeError:\n    pkg.f(old=1)\n",
         ["guarded"],
@@ -660,3 +664,46 @@ def test_the_lines_that_a_meaning_may_concern_are_named(tmp_path: Path) -> None:
     told = meanings("pydantic", "1.10.13", "2.5.0", files, uses_in(code, tree))
     sites = [(each["file"], each["line"]) for row in told for each in row["sites"]]
     assert sites == [("a.py", 4), ("a.py", 6)]
+
+
+def test_a_line_that_does_as_before_is_not_named(tmp_path: Path) -> None:
+    """Of what OpenRLHF changed for transformers 5 one call stands on several lines."""
+    source = (
+        "tokenizer.batch_decode(\n    rows[0].unsqueeze(0),\n    skip_special_tokens=True,\n)\n"
+        "AutoTokenizer.from_pretrained(a)\n"
+        "AutoModel.from_pretrained(\n    a, torch_dtype='auto'\n)\n"
+        "AutoModel.from_pretrained(a)\n"
+        "def apply_chat_template(rows): ...\n"
+        "t.apply_chat_template(rows, tokenize=False)\n"
+        "t.apply_chat_template(rows)\n"
+    )
+    files = Files(write(tmp_path, {"a.py": source}), ["a.py"], has_git=False)
+    told = meanings("transformers", "4.57.6", "5.0.0", files, ())
+    assert sorted(each["line"] for row in told for each in row["sites"]) == [1, 9, 12]
+
+
+@pytest.mark.parametrize(
+    ("package", "old", "new", "source"),
+    [
+        (
+            "pydantic",
+            "1.10.13",
+            "2.5.0",
+            "class A(pydantic.BaseModel):\n    @validator('x')\n"
+            "    def f(\n        cls, v, values, field\n    ): ...\n"
+            "    @validator('x')\n    def g(cls, v, values): ...\n",
+        ),
+        ("packaging", "21.3", "24.2", "\nversion.parse(a)\nparse(b)\njson.parse(c)\n"),
+    ],
+)
+def test_a_call_that_raises_now_is_named(
+    tmp_path: Path, package: str, old: str, new: str, source: str
+) -> None:
+    source = f"import pydantic\nfrom packaging.version import parse\n{source}"
+    files = Files(write(tmp_path, {"a.py": source}), ["a.py"], has_git=False)
+    tree = Tree(files, [package])
+    code = tree.code("a.py")
+    assert code is not None
+    told = meanings(package, old, new, files, uses_in(code, tree))
+    found = [each["line"] for row in told if "raises" in row["says"] for each in row["sites"]]
+    assert found == ([5] if package == "pydantic" else [4, 5])
