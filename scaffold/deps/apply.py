@@ -10,7 +10,7 @@ from scaffold.deps.audit import audit_tree
 from scaffold.deps.collect import require_unpinned
 from scaffold.deps.judgement import Judgement
 from scaffold.deps.rewrite import PLACE, rewrite
-from scaffold.report import Report, ReportedChange, Step, unified_diff
+from scaffold.report import Report, ReportedChange, unified_diff
 from scaffold.transaction.apply import apply_changes, settle
 from scaffold.transaction.change import Change
 
@@ -60,10 +60,7 @@ def apply(
         for each in changes
     )
     yours = [each for each in broken if each not in done or each.verdict in _HALF_DONE]
-    report.next = tuple(
-        Step(each.use.path, each.use.line, f"{each.verdict}: {each.use.name}: {each.why}")
-        for each in yours
-    )
+    report.next = tuple(each.step for each in yours)
     report.ok = not yours
     rows = [each.diff for each in report.changes]
     rows += [f"{PLACE:<11}{each.file}:{each.line}  {each.why}\n" for each in report.next]

@@ -56,11 +56,7 @@ def audit(
     report = Report("deps audit")
     report.warnings = tuple(f"{path} does not parse and is left out" for path in found.unread)
     report.ok = not found.count("breaks")
-    report.next = tuple(
-        Step(e.use.path, e.use.line, f"{e.verdict}: {e.use.name}: {e.why}{_instead(e)}")
-        for e in found.findings
-        if e.level == "breaks"
-    )
+    report.next = found.steps
     told = told_of(found)
     report.extra = {"deps": told}
     shown = [each for each in found.findings if show_undecided or each.level != "undecided"]
@@ -88,6 +84,11 @@ class Audited:
     findings: list[Judgement]
     unread: list[str]
     meanings: list[dict[str, Any]]
+
+    @property
+    def steps(self) -> tuple[Step, ...]:
+        """What breaks, as what is left to do."""
+        return tuple(each.step for each in self.findings if each.level == "breaks")
 
     def count(self, level: str) -> int:
         """Return how many findings have a level."""

@@ -17,9 +17,8 @@ from scaffold.deps.deprecation_texts import (
     renamed_parameter,
     taken_by_decorator,
 )
-from scaffold.deps.forwarding import takes
 from scaffold.deps.judgement import Change
-from scaffold.deps.keywords import taken_by_kwargs
+from scaffold.deps.keywords import taken_by_kwargs, takes
 from scaffold.deps.release import Meaning, Release
 
 

@@ -7,12 +7,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from scaffold.analysis.files.files import Files
-from scaffold.deps.command_uses import commands_in_files, commands_in_python
+from scaffold.deps.command_uses import commands_in_files, commands_in_python, requests_in, text_uses
 from scaffold.deps.import_names import Names
 from scaffold.deps.python_uses import uses_in
-from scaffold.deps.request_uses import requests_in
 from scaffold.deps.source_code import Tree
-from scaffold.deps.text_uses import text_uses
 from scaffold.deps.use import KINDS, Use
 from scaffold.errors import TargetError
 

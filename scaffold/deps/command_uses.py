@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, cast
 
 import yaml
@@ -183,3 +183,77 @@ def _options(program: str, words: Words, path: str, line: int) -> Iterator[Use]:
     for each in words:
         if each is not None and re.match(r"--[A-Za-z]", each):
             yield Use("flag", (name, each.partition("=")[0]), path, line, detail)
+
+
+_SUFFIXES = (".toml", ".cfg", ".ini", ".yaml", ".yml", ".json", ".jsonc")
+_FILES = frozenset({"py", "toml", "cfg", "txt", "json", "yaml", "yml", "md", "rst", "com", "org"})
+_LOCKS = re.compile(
+    r"\.lock$|(^|/)(package-lock|poetry|uv|pdm|Pipfile|conda-lock)[^/]*\.(json|ya?ml)$"
+)
+_LONGEST_LINE = 2_000
+
+
+def text_uses(files: Files, imports: Iterable[str]) -> list[Use]:
+    """Return the places where a configuration names something of the package."""
+    names = "|".join(sorted(re.escape(each) for each in imports))
+    pattern = re.compile(
+        rf"(?:^|[\s\"'=:,\[(])((?:{names})(?:\.[A-Za-z_]\w*)+(?::[A-Za-z_][\w.]*)?"
+        rf"|(?:{names}):[A-Za-z_][\w.]*)(?=$|[\s\"',\])#])"
+    )
+    found: list[Use] = []
+    for path in sorted(files.paths):
+        if path.endswith(_SUFFIXES) and not _LOCKS.search(path):
+            found += _in_file(path, files.text(path) or "", pattern)
+    return found
+
+
+def _in_file(path: str, text: str, pattern: re.Pattern[str]) -> Iterator[Use]:
+    for number, row in enumerate(text.splitlines(), 1):
+        # Headers of tables name tools, and very long lines are data.
+        if len(row) > _LONGEST_LINE or row.lstrip().startswith(("#", "[")):
+            continue
+        for each in pattern.finditer(row):
+            parts = tuple(each[1].replace(":", ".").split("."))
+            # "package.py" or "package.com" is a file or a host, not a dotted name.
+            if parts[-1] not in _FILES:
+                yield Use("string", parts, path, number, row.strip()[:110])
+
+
+_METHODS = frozenset({"get", "post", "put", "delete", "patch", "head", "options"})
+_OTHERS = frozenset({"request", "stream", "urlopen", "Request", "send", "fetch", "urljoin"})
+# `https://host/v1/models?limit=1`, `{}/v1/models/{}`, or the path alone.
+_PATH = re.compile(r"^(?:https?://[^/\s]+|\{\})?(/[A-Za-z][\w\-./{}:]*)(?:\?\S*)?$")
+
+
+def requests_in(code: Code) -> list[Use]:
+    """Return the paths of requests, with their method where it is the call's name."""
+    found: list[Use] = []
+    nodes = list(ast.walk(code.source.tree))
+    # `@app.get("/x")` serves a route of the tree's own and asks for none.
+    served = {id(mark) for each in nodes for mark in getattr(each, "decorator_list", ())}
+    for node in nodes:
+        if not isinstance(node, ast.Call) or not node.args or id(node) in served:
+            continue
+        name = node.func.attr if isinstance(node.func, ast.Attribute) else ""
+        name = node.func.id if isinstance(node.func, ast.Name) else name
+        if name not in _METHODS and name not in _OTHERS:
+            continue
+        method = name.upper() if name in _METHODS else "ANY"
+        # request("GET", url) has the path second.
+        for each in node.args[:2]:
+            path = _path(each)
+            if path:
+                detail = f"{name}({ast.unparse(each)})"[:110]
+                found.append(Use("endpoint", (method, path), code.source.path, each.lineno, detail))
+    return found
+
+
+def _path(node: ast.expr) -> str:
+    """Return the path in a text or f-string, with ``{}`` for what is filled in; "" for none."""
+    # In `base + "/v1/models"` the path is the right side.
+    is_sum = isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add)
+    text = text_of(node.right if is_sum else node) or ""
+    # A computed host becomes one placeholder, as _PATH allows only one before the path.
+    text = re.sub(r"^https?://\{\}(?::\{\}|:\d+)?", "{}", text)
+    found = _PATH.match(text)
+    return found[1].rstrip("/") if found else ""

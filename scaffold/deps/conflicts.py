@@ -10,9 +10,8 @@ from packaging.utils import canonicalize_name
 from packaging.version import Version
 
 from scaffold.analysis.files.files import Files
-from scaffold.deps.edited_files import EditedFiles
 from scaffold.deps.groups import groups_of
-from scaffold.deps.pin import Pin
+from scaffold.deps.pin import EditedFiles, Pin
 from scaffold.deps.pins import find_pins
 from scaffold.deps.resolver import Resolution, Want, resolve_with_pip
 from scaffold.deps.specifiers import admits

@@ -7,6 +7,7 @@ from typing import Any, Literal, NamedTuple
 
 from scaffold.deps.use import Use
 from scaffold.findings import Finding, Severity
+from scaffold.report import Step
 
 Level = Literal["breaks", "check", "deprecated", "guarded", "undecided"]
 
@@ -135,6 +136,13 @@ class Judgement:
     def is_unsure(self) -> bool:
         """Whether the text of the releases does not decide it."""
         return self.verdict in ("unclear", "undecided")
+
+    @property
+    def step(self) -> Step:
+        """The judgement as what is left to do."""
+        instead = f"; likely {self.likely}" if self.likely else ""
+        text = f"{self.verdict}: {self.use.name}: {self.why}{instead}"
+        return Step(self.use.path, self.use.line, text)
 
     @property
     def finding(self) -> Finding:

@@ -12,11 +12,10 @@ from packaging.version import Version
 
 from scaffold.analysis.files.files import Files, list_files
 from scaffold.deps.conflicts import Choice, choices_for
-from scaffold.deps.edited_files import EditedFiles
 from scaffold.deps.groups import groups_of
 from scaffold.deps.import_names import distribution_name
 from scaffold.deps.mentions import mentions
-from scaffold.deps.pin import Pin
+from scaffold.deps.pin import EditedFiles, Pin
 from scaffold.deps.pins import find_locks, find_pins, lock_of
 from scaffold.deps.resolver import (
     Resolution,

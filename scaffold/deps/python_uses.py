@@ -113,7 +113,8 @@ class _Walk:
         node: ast.expr | ast.stmt | ast.arg,
         guard: Guard,
         detail: str = "",
-        **more: ast.AST,
+        call: ast.Call | None = None,
+        about: ast.AST | None = None,
     ) -> None:
         if chain is None or not self.tree.belongs(_plain(chain.parts)):
             return
@@ -123,21 +124,9 @@ class _Walk:
         is_made = kind in ("call", "decorator") and "__init__" not in chain.own
         if chain.is_local and kind != "subclass" and not is_made:
             return  # a class of the tree stands here for itself
-        call, inner = more.get("call"), more.get("about")
-        self.found.append(
-            Use(
-                kind,
-                chain.parts,
-                self.code.source.path,
-                node.lineno,
-                detail,
-                guard,
-                call if isinstance(call, ast.Call) else None,
-                inner,
-                chain.local,
-                is_awaited=id(call) in self.awaited,
-            )
-        )
+        place, awaited = (self.code.source.path, node.lineno), id(call) in self.awaited
+        use = Use(kind, chain.parts, *place, detail, guard, call, about, chain.local)
+        self.found.append(replace(use, is_awaited=awaited) if awaited else use)
 
     def _add_unknown(self, node: ast.expr, guard: Guard) -> None:
         """Add an attribute of what does not show, where the source takes the package in."""

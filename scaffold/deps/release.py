@@ -14,8 +14,7 @@ from scaffold.analysis.python.index import PythonIndex, Signature
 from scaffold.analysis.python.lookup_result import Found
 from scaffold.analysis.python.module_getattr import Branch, find_branch
 from scaffold.analysis.python.sources import Source, Sources
-from scaffold.deps.deprecation_texts import Defined, has_warning, raised_text
-from scaffold.deps.stubs import stub_of
+from scaffold.deps.deprecation_texts import Defined, has_warning, raised_text, stub_of
 from scaffold.deps.use import CALLED
 
 _TRUSTED = re.compile(

@@ -16,8 +16,7 @@ from scaffold.deps.class_changes import override_changes, subclass_changes
 from scaffold.deps.deprecation_texts import deprecation_of, names_in
 from scaffold.deps.judgement import Change, Judgement
 from scaffold.deps.release import Meaning, Release
-from scaffold.deps.rename_candidates import likely_name
-from scaffold.deps.renames import Renames
+from scaffold.deps.rename_candidates import Renames, likely_name
 from scaffold.deps.use import CALLED, ELEMENT, Use
 
 _ELSEWHERE = re.compile(r"is not known here|shows only while|is not written down|only a stub")
