@@ -251,8 +251,9 @@ def requests_in(code: Code) -> list[Use]:
 def _path(node: ast.expr) -> str:
     """Return the path in a text or f-string, with ``{}`` for what is filled in; "" for none."""
     # In `base + "/v1/models"` the path is the right side.
-    is_sum = isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add)
-    text = text_of(node.right if is_sum else node) or ""
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add):
+        node = node.right
+    text = text_of(node) or ""
     # A computed host becomes one placeholder, as _PATH allows only one before the path.
     text = re.sub(r"^https?://\{\}(?::\{\}|:\d+)?", "{}", text)
     found = _PATH.match(text)

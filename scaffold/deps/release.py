@@ -322,8 +322,8 @@ class Release:
         if name.rpartition(".")[2] == "Self" or (len(name) == 1 and owner is not None):
             return owner
         found = self.index.find_in(path, name)
-        node = self.assigned(found) if found.kind == "constant" else None
-        value = node.value if node is not None else None
+        assigned = self.assigned(found) if found.kind == "constant" else None
+        value = assigned.value if assigned is not None else None
         if isinstance(value, ast.Call) and ast.unparse(value.func).endswith("TypeVar"):
             return owner  # of a method, it stands for the receiver
         return Ask(path, name) if found.kind == "class" and found.path else None

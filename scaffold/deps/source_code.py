@@ -13,8 +13,16 @@ from scaffold.analysis.python.annotations import sides_of
 from scaffold.analysis.python.attributes import instance_names
 from scaffold.analysis.python.decorators import PROPERTIES
 from scaffold.analysis.python.index import PythonIndex
-from scaffold.analysis.python.scopes import Bound, Function, Scope, own_nodes, read_scope
+from scaffold.analysis.python.scopes import (
+    Bound,
+    Function,
+    Scope,
+    bindings_of,
+    own_nodes,
+    read_scope,
+)
 from scaffold.analysis.python.sources import Source, Sources
+from scaffold.analysis.python.statements import FOR_TYPES, statements
 from scaffold.deps.use import ELEMENT, Chain
 
 _DEEPEST = 30
@@ -291,10 +299,12 @@ class Code:
     def receiver(self, name: str, scope: Scope) -> Chain | None:
         """Return what ``self`` or ``cls`` of a method is; None for any other name."""
         found = _method_of(name, scope)
-        marks = {_last(each) for each in found[0].decorator_list} if found is not None else set()
-        if found is None or "staticmethod" in marks:
+        if found is None:
             return None
         method, owner, _ = found
+        marks = {_last(each) for each in method.decorator_list}
+        if "staticmethod" in marks:
+            return None
         chain = self.class_chain(owner)
         is_class = "classmethod" in marks or method.name in ("__new__", "__init_subclass__")
         # pydantic's validators are class methods without saying so.
@@ -332,7 +342,10 @@ class Code:
 
 def own_names(node: ast.ClassDef) -> set[str]:
     """Return the members that a class's own text brings."""
-    return {*read_scope(node, None).names, *instance_names(node.body, may_set_by_name=False)}
+    # What only type checkers see is the package's while the code runs.
+    rows = (each for each, when in statements(node.body) if when != FOR_TYPES)
+    bound = {each.name for row in rows for each in bindings_of(row)}
+    return bound.union(instance_names(node.body, may_set_by_name=False))
 
 
 def _method_of(receiver: str, scope: Scope) -> tuple[Function, ast.ClassDef, Scope] | None:

@@ -41,6 +41,11 @@ CASES = {
             ("call", "pkg.C.make", ""),
         ],
     ),
+    "an __init__ that type checkers alone see": (
+        "from pkg import C\nclass D(C):\n    if TYPE_CHECKING:\n        def __init__(self): ...\n"
+        "D(1)\n",
+        [("subclass", "pkg.C", ""), ("call", "pkg.C", "")],
+    ),
     "a parameter shadows the module": ("import pkg\ndef f(pkg):\n    pkg.x()\n", []),
     "a loop variable shadows it": ("import pkg\n[pkg.x for pkg in rows]\n", []),
     "an import in a function is the function's": (
