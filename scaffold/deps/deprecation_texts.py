@@ -54,6 +54,10 @@ def deprecation_of(node: Defined) -> str:
         # A class warns when it is instantiated, that is in its __init__.
         makers = [each for each in node.body if isinstance(each, ast.FunctionDef)]
         body = [row for each in makers if each.name == "__init__" for row in each.body]
+        # "The class `X` is deprecated" may be what any of its methods warns of.
+        told = (has_warning(each.body) for each in makers)
+        if own := next((text for text in told if f"class `{node.name}`" in text), ""):
+            return own
     for row in body:
         warned = _warning(row.value) if isinstance(row, ast.Expr) else ""
         if warned:
