@@ -54,7 +54,7 @@ _BY_GIT = re.compile(
 )
 # `# ------------------------ >8 ------------------------`, with 24 dashes on either side.
 _SCISSORS = re.compile(r"\S+ -{24} >8 -{24}\s*")
-_TYPE = re.compile(r"[A-Za-z]+")
+_TYPE = re.compile(r"[A-Za-z][A-Za-z0-9-]*")
 _SCOPE = re.compile(r"\((?P<scope>[^()]*)\)")
 _SCOPE_WORD = re.compile(r"[^\W_][\w./,@+-]*")
 # The colon with what may wrongly be around it: spaces or several `!` before, none or more spaces
@@ -66,7 +66,7 @@ _MARK = "\N{ZERO WIDTH NO-BREAK SPACE}"
 _SUFFIX = re.compile(r" \(#\d+\)$")
 # `feat(api)!: add x`.
 _HEADER = re.compile(
-    r"(?P<type>[A-Za-z]+)(?:\((?P<scope>[^()]*)\))?(?P<mark>!?): +(?P<subject>\S.*)"
+    rf"(?P<type>{_TYPE.pattern})(?:\((?P<scope>[^()]*)\))?(?P<mark>!?): +(?P<subject>\S.*)"
 )
 # `core: `, `[Feature] `, `feat(api): `.
 _LABEL = re.compile(r"(\[[^\]]+\]\s*)+:?\s*|[\w./-]+(\([^()]*\))?!?: +")
@@ -116,6 +116,11 @@ def read_header(line: str) -> Header | None:
         return None
     scope = (match["scope"] or "").strip() or None
     return Header(match["type"].lower(), scope, bool(match["mark"]), match["subject"])
+
+
+def subject_length(line: str) -> int:
+    """Return how many characters a first line has, those that the button of a forge adds apart."""
+    return len(_SUFFIX.sub("", line))
 
 
 class Problem(NamedTuple):
@@ -216,7 +221,7 @@ def _first_line_problems(rows: list[Row], rules: Rules) -> Iterator[Problem]:
         match = _LABEL.match(row.text)
         start = match.end() if match and match.end() < len(row.text) else 0
         yield from _subject_problems(row, start)
-    length = len(_SUFFIX.sub("", row.text))
+    length = subject_length(row.text)
     if length > rules.max_subject:
         what = f"the first line has {length} characters; at most {rules.max_subject} are allowed"
         yield Problem(row.number, rules.max_subject + 1, "subject-length", what)
