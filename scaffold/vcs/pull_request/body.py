@@ -86,7 +86,13 @@ def sections_of(material: Material) -> dict[str, str]:
         breaking += [
             f"- {each.breaks} (`{each.path}`)" for each in material.key.breaking[:MAX_TESTS]
         ]
+    told = [(each.subject, _reason(each)) for each in material.branch.commits]
+    # The only commit's subject is the title already.
+    reasons = [
+        reason if len(told) == 1 else f"{subject}\n\n{reason}" for subject, reason in told if reason
+    ]
     return {
+        "why": "\n\n".join(reasons),
         "changes": "\n".join(changes),
         "risks": "\n".join(risks) or NO_RISKS,
         "tests": "\n".join(_test_lines(material)),

@@ -70,7 +70,7 @@ def report_of(
     return Report(
         COMMAND,
         ok=error is None,
-        text=_text(outcome, conflicts, is_rewrite=is_rewrite),
+        text=_text(outcome, conflicts, is_refused=error is not None, is_rewrite=is_rewrite),
         warnings=tuple(each for each in warnings if each),
         extra={"pull_request": extra},
         error=error,
@@ -78,7 +78,9 @@ def report_of(
     )
 
 
-def _text(outcome: Outcome, conflicts: tuple[Any, ...], *, is_rewrite: bool) -> str:
+def _text(
+    outcome: Outcome, conflicts: tuple[Any, ...], *, is_refused: bool, is_rewrite: bool
+) -> str:
     rows: list[str] = []
     for each in outcome.checks:
         # Once something is done, only what was not in order is of interest.
@@ -93,7 +95,8 @@ def _text(outcome: Outcome, conflicts: tuple[Any, ...], *, is_rewrite: bool) -> 
         rows += [f"  {line}" for hunk in each.hunks for line in hunk.split("\n")]
     if outcome.done:
         rows += [*([""] if rows else []), *outcome.done]
-    elif not conflicts and outcome.title:
+    # A text below which a refusal stands would hide it.
+    elif not is_refused and outcome.title:
         rows += ["", outcome.title, "", outcome.body.rstrip("\n")]
         if is_rewrite and outcome.message:
             rows += ["", "The one commit:", "", outcome.message.rstrip("\n")]
