@@ -119,16 +119,12 @@ def _refuse_contradictions(which: Which) -> None:
 
 def _request(repository: Repository, number: int) -> Comparison:
     """Fetch a pull request and return what it adds to its base; no ref is moved."""
-    root = repository.root
-    wanted = github.read_request(root, number)
-    base, head = (
-        fetch_commit(repository, wanted.repository, ref)
-        for ref in (f"refs/heads/{wanted.base}", f"refs/pull/{number}/head")
-    )
+    address, name = github.read_request(repository.root, number)
+    refs = (f"refs/heads/{name}", f"refs/pull/{number}/head")
+    base, head = (fetch_commit(repository, address, ref) for ref in refs)
     tip = commit_at(repository, head)
-    return _between(
-        repository, _fork(repository, base, tip), tip, f"pull request {number} into {wanted.base}"
-    )
+    why = f"pull request {number} into {name}"
+    return _between(repository, _fork(repository, base, tip), tip, why)
 
 
 def _range(repository: Repository, text: str) -> Comparison:
@@ -193,7 +189,7 @@ def _new_file(files: Files, path: str) -> FileChange:
         mode = "100755"
     lines = tuple((text or "").removesuffix("\n").split("\n")) if text else ()
     # As git shows an added file: nothing at line 0 became all of it at line 1.
-    hunks = (Hunk(0, (), 1, tuple(each.removesuffix("\r") for each in lines), ""),) if lines else ()
+    hunks = (Hunk(0, (), 1, tuple(each.removesuffix("\r") for each in lines)),) if lines else ()
     return FileChange("A", None, path, "000000", mode, zeros, zeros, None, text is None, hunks)
 
 
