@@ -42,7 +42,8 @@ def surroundings_of(
         if role != "test":
             names = [one.name for one in key.symbols if one.path == each.path]
             own[each.path] = domains_of(each.path, role, names, settings.domains)[0]
-    ranked = sorted(set(own.values()), key=lambda each: SEVERITIES.index(each.severity))
+    # A set has another order in each process.
+    ranked = sorted(dict.fromkeys(own.values()), key=lambda each: SEVERITIES.index(each.severity))
     risks = [
         Risk(
             domain.title,
