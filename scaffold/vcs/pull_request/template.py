@@ -57,7 +57,7 @@ _TITLES = {
 SECTIONS: dict[str, re.Pattern[str]] = {
     "breaking": re.compile(r"breaking|compatib|migration", re.I),
     "risks": re.compile(r"\brisk|\bimpact|\baffected\b", re.I),
-    "tests": re.compile(r"\btest", re.I),
+    "tests": re.compile(r"\b(test|validat|verif)", re.I),
     "references": re.compile(r"\b(issue|reference|related|link|ticket|closes|fixes)", re.I),
     "why": re.compile(
         r"^\W*why\b|motivation|rationale|purpose|(?<!additional )\b(context|background)", re.I

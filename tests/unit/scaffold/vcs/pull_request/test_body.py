@@ -59,6 +59,11 @@ TEMPLATES: dict[str, tuple[str, str]] = {
         f"{OWN_CHANGES}{OWN_REST}\n# Type of change\n- [ ] Bug fix\n- [x] New feature\n"
         "- [x] Breaking change\n\n# Checklist\n- [ ] I fixed a bug\n",
     ),
+    "a section on validation": (
+        "## Summary\n\n## Validation summary\n\n## How was this verified?\n",
+        f"## Summary\n\n- a\n\n{OWN_LAST}\n## Validation summary\n\n- t\n\n"
+        "## How was this verified?\n",
+    ),
     "what stands above the first heading, which asks for nothing": (
         "<!-- Say what changes. -->\n\n- [ ] I read it.\n\n### Checklist\n- [ ] ok\n",
         "<!-- Say what changes. -->\n\n- [ ] I read it.\n\n"
