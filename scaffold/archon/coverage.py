@@ -10,6 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple, cast
 
+from scaffold.analysis.process import end_all, end_like_ctrl_c
 from scaffold.archon.coverage_page import coverage_page, coverage_row
 from scaffold.archon.digest import shared_digest
 from scaffold.archon.pipeline import KIND, ModelOptions, ModelWork, model_request
@@ -23,7 +24,6 @@ from scaffold.transaction.change import Change
 from scaffold.transaction.digest import digest
 from scaffold.transaction.state import COVERAGE, state_folders
 from scaffold.units.context import Options, reported_changes
-from scaffold.verify.process import end_all, end_like_ctrl_c
 
 PAGE = "docs/en/archon-coverage.md"
 
