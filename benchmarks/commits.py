@@ -45,7 +45,5 @@ def run(settings: Settings) -> list[Result]:
 
 
 def _changes(past: Past) -> list[FileChange]:
-    return [
-        FileChange("M", each.path, each.path, "100644", "100644", each.old, each.new)
-        for each in past.edits
-    ]
+    zeros = "0" * 40
+    return [FileChange("M", path, path, "100644", "100644", zeros, zeros) for path in past.paths]

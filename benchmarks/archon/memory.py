@@ -9,7 +9,7 @@ from pathlib import Path
 
 import torch
 
-from benchmarks.archon.sides import SIDES, Sizes, make_batch
+from benchmarks.archon.sides import OPTIONS, SIDES, Sizes, make_batch
 from benchmarks.clock import peak_memory_mb, use_one_thread
 
 
@@ -17,14 +17,14 @@ def main(argv: Sequence[str] | None = None) -> None:
     """Write by how many MB the process grew while the model was trained."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("result", type=Path)
-    parser.add_argument("side", choices=sorted(SIDES))
+    parser.add_argument("side", choices=sorted(SIDES | OPTIONS))
     parser.add_argument("dtype", choices=["float32", "bfloat16"])
     parser.add_argument("fill", type=float)
     parser.add_argument("sizes", help="JSON of the fields of Sizes")
     options = parser.parse_args(argv)
     use_one_thread()
     sizes, cpu = Sizes(**json.loads(options.sizes)), torch.device("cpu")
-    step = SIDES[options.side](sizes, getattr(torch, options.dtype), cpu)
+    step = (SIDES | OPTIONS)[options.side](sizes, getattr(torch, options.dtype), cpu)
     # A short sequence first: what libraries allocate once is no activation.
     short = make_batch(Sizes(**{**vars(sizes), "num_sequences": 2, "padded_length": 8}), 1, 0, cpu)
     step(short)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import torch
@@ -64,17 +65,38 @@ def make_hf(sizes: Sizes, dtype: torch.dtype, device: torch.device, attention: s
     return model.to(device).train()
 
 
-def archon_step(sizes: Sizes, dtype: torch.dtype, device: torch.device) -> Step:
-    """Return a pass of the Archon model in its train engine."""
+def archon_step(
+    sizes: Sizes,
+    dtype: torch.dtype,
+    device: torch.device,
+    options: ArchonEngineConfig | None = None,
+    *,
+    is_recomputed: bool = False,
+) -> Step:
+    """Return a pass of the Archon model in its train engine.
+
+    Args:
+        sizes: Of the model.
+        dtype: Of its parameters.
+        device: Where it is.
+        options: Of the engine.
+        is_recomputed: Whether activations are computed again, as the options name.
+    """
+    options = options or ArchonEngineConfig()
     theirs = make_hf(sizes, dtype, device, "sdpa")
     config = copy.deepcopy(theirs.config)
-    lm = build_archon_model(config, dtype, device, ArchonEngineConfig(), "the benchmark")
+    lm = build_archon_model(config, dtype, device, options, "the benchmark")
     state = lm.module.state_dict()
     with torch.no_grad():
         for name, tensor in lm.adapter.from_hf(dict(theirs.state_dict())).items():
             state[name].copy_(tensor)
     weights = SharedWeights(prepare_archon_model(lm))
-    return _engine_step(ArchonTrainEngine(TrainEngineConfig(backend="archon:d1"), weights))
+    engine_config = TrainEngineConfig(
+        backend="archon:d1", archon=options, gradient_checkpointing=is_recomputed
+    )
+    engine = ArchonTrainEngine(engine_config, weights)
+    engine.initialize()
+    return _engine_step(engine)
 
 
 def hf_packed_step(sizes: Sizes, dtype: torch.dtype, device: torch.device) -> Step:
@@ -149,6 +171,18 @@ def hf_padded_step(
 
     return step
 
+
+def _option_step(**fields: Any) -> Callable[..., Step]:
+    options = ArchonEngineConfig(**fields)
+    return partial(archon_step, options=options, is_recomputed=not options.enable_compile)
+
+
+OPTIONS: dict[str, Callable[..., Step]] = {
+    "ac_full": _option_step(ac_mode="full"),
+    "ac_selective": _option_step(ac_mode="selective"),
+    "compile": _option_step(enable_compile=True),
+}
+"""The Archon model with an option of its engine, each beside the model without."""
 
 SIDES: dict[str, Callable[..., Step]] = {
     "archon": archon_step,

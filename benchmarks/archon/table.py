@@ -16,6 +16,7 @@ from areal.engine.model.cpu_kernels import multiplies_slowly
 from benchmarks.archon import cuda
 from benchmarks.archon.sides import (
     LABELS,
+    OPTIONS,
     SIDES,
     Batch,
     Sizes,
@@ -46,6 +47,8 @@ def run(settings: Settings) -> list[Result]:
         results += _speed(name, dtype, sizes, settings)
         if not (settings.is_quick and name == "bf16"):
             results += _memory(name, dtype, sizes, settings)
+        if name == "fp32" and not settings.is_quick:
+            results += _options(name, dtype, sizes, settings)
     if importlib.util.find_spec(_ADAPTER) is not None:
         results += importlib.import_module(_ADAPTER).run(settings)
     return results + cuda.run(settings)
@@ -113,6 +116,44 @@ def _memory(name: str, dtype: torch.dtype, sizes: Sizes, settings: Settings) -> 
             )
             for side, label in LABELS.items()
             if side in peak
+        ]
+    return results
+
+
+def _options(name: str, dtype: torch.dtype, sizes: Sizes, settings: Settings) -> list[Result]:
+    """Measure what recomputing and compiling cost and save, beside the model without."""
+    cpu, fill = torch.device("cpu"), FILLS["fill_100"]
+    makers = {"archon": SIDES["archon"], **OPTIONS}
+    steps = {side: make(sizes, dtype, cpu) for side, make in makers.items()}
+    # One shape: each new one is compiled anew.
+    batches = [make_batch(sizes, fill, 0, cpu)]
+    check_same_loss({side: warm_up(step, batches) for side, step in steps.items()}, dtype)
+    rates = interleaved_rates(_works(steps, batches), settings.repetitions)
+    plain = _peak_mb("archon", dtype, fill, sizes)
+    results = []
+    for side in OPTIONS:
+        what = f"{name}, {side.replace('_', ' ')}, {fill:.0%} real"
+        speed = statistics.median(rates[side])
+        peak = _peak_mb(side, dtype, fill, sizes)
+        results += [
+            Result(
+                f"archon.{name}.{side}",
+                what,
+                speed,
+                "tok/CPU-s",
+                statistics.median(rates["archon"]),
+                "without",
+                note=ratio_spread(rates[side], rates["archon"]),
+            ),
+            Result(
+                f"archon.{name}.{side}.memory",
+                f"peak memory, {what}",
+                peak,
+                "MB",
+                plain,
+                "without",
+                is_higher_better=False,
+            ),
         ]
     return results
 

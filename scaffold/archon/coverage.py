@@ -10,6 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple, cast
 
+from scaffold.analysis.process import end_all, end_like_ctrl_c
 from scaffold.archon.coverage_page import coverage_page, coverage_row
 from scaffold.archon.digest import shared_digest
 from scaffold.archon.pipeline import KIND, ModelOptions, ModelWork, model_request
@@ -23,7 +24,6 @@ from scaffold.transaction.change import Change
 from scaffold.transaction.digest import digest
 from scaffold.transaction.state import COVERAGE, state_folders
 from scaffold.units.context import Options, reported_changes
-from scaffold.verify.process import end_all, end_like_ctrl_c
 
 PAGE = "docs/en/archon-coverage.md"
 
@@ -78,9 +78,9 @@ def _chosen(asked: Sequence[str], types: Mapping[str, str]) -> list[str]:
     unknown = next((name for name in asked if name not in types), None)
     if unknown is not None:
         raise RequestError(
-            f"no decoder has the model_type {unknown!r}{nearest(unknown, types)}"[:400],
+            f"no decoder or encoder has the model_type {unknown!r}{nearest(unknown, types)}"[:400],
             code="model_unknown",
-            hint="give model_types of decoders, separated by commas",
+            hint="give model_types, separated by commas",
         )
     return sorted(set(asked)) or sorted(types)
 

@@ -19,6 +19,8 @@ MOST_NAMED = 40
 WAYS = ("fsdp", "tp", "cp", "pp", "ep")
 PARTS = ("forward", "backward", "weights")
 GROUPS = (
+    ("encoder", "Encoders, as reward models"),
+    ("token mixers", "Hybrids: convolutions, linear attention and state spaces"),
     ("latent attention", "Multi-head latent attention"),
     ("experts", "Mixtures of experts"),
     ("ALiBi", "Positions as biases: ALiBi"),
@@ -36,12 +38,12 @@ HEAD = """\
 # Coverage of Archon models
 
 Each model_type was measured, generated and proven as `scaffold add-archon-model` does it, without
-edits by hand: logits and every gradient agree with transformers in fp32, one sequence at a time, on
-a tiny random model of the default configuration and of variations of it, and its weights convert to
-the names on the Hub and back, bit by bit. A configuration that a model does not implement is
-refused when the model is built. Columns for parallelism, if any, show the tiny model split
-over two processes (FSDP2, tensor, Ulysses, pipeline and expert parallelism) and compared with one
-process; `refused` means that its sizes cannot be divided.
+edits by hand: logits, or an encoder's scores, and every gradient agree with transformers in fp32,
+one sequence at a time, on a tiny random model of the default configuration and of variations of it,
+and its weights convert to the names on the Hub and back, bit by bit. A configuration that a model
+does not implement is refused when the model is built. Columns for parallelism, if any, show the
+tiny model split over two processes (FSDP2, tensor, Ulysses, pipeline and expert parallelism) and
+compared with one process; `refused` means that its sizes cannot be divided.
 
 `undeclared` counts the fields that the modeling code reads and no class declares: varied, of all.
 `bf16` and `fp16` compare each layer with transformers' eager path on a CPU: `equal` if all layers
@@ -58,6 +60,7 @@ ROUNDING = """\
 Each module got the same input as the module of transformers; `before` a module is what computes its
 input. Differences are in standard deviations of the output.
 """
+REFUSED_HEAD = "| model_type | reason |\n|---|---|"
 ROUNDING_HEAD = "| model_type | dtype | layers, and what differs |\n|---|---|---|"
 
 
@@ -132,8 +135,10 @@ def coverage_page(rows: Sequence[Row], versions: Mapping[str, str], *, is_fast: 
     proven = [row for row in rows if row["state"] == "proven"]
     used = ", ".join(f"{name} {version}" for name, version in sorted(versions.items()))
     short = " Of the variations every few were run (`--fast`)." if is_fast else ""
-    parts = [HEAD, f"{len(proven)} of {len(rows)} model_types are proven, with {used}.{short}\n"]
     left = [row for row in rows if row["state"] != "unwritten"]
+    refused = f" {len(rows) - len(left)} more are refused." if len(left) < len(rows) else ""
+    count = f"{len(proven)} of {len(left)} model_types are proven, with {used}.{refused}{short}\n"
+    parts = [HEAD, count]
     for feature, title in GROUPS:
         group = [row for row in left if not feature or feature in row["features"]]
         # Each model is listed once, under the first feature that it has.
@@ -205,14 +210,22 @@ def _rounding_part(rows: Iterable[Row]) -> list[str]:
 def _open_parts(rows: Iterable[Row]) -> list[str]:
     """Return the sections on what is not proven: the first difference of each."""
     ordered = sorted(rows, key=lambda each: str(each["model_type"]))
-    open_ = [row for row in ordered if row["state"] != "proven"]
+    open_ = [row for row in ordered if row["state"] == "unproven"]
+    refused = [row for row in ordered if row["state"] == "unwritten"]
     split = [row for row in ordered if row["split"]]
     parts = ["## What is not proven, and why\n"] if open_ else []
     for row in open_:
         shown = "\n".join(f"    {line}" for line in row["findings"]) or "    unknown"
         parts.append(f"`{row['model_type']}` ({row['state']}):\n\n{shown}\n")
+    if refused:
+        lines = [f"| `{row['model_type']}` | {_cell(row['finding'])} |" for row in refused]
+        parts += ["## Refused, and why\n", "\n".join([REFUSED_HEAD, *lines]) + "\n"]
     parts += ["## Differences between one and two processes\n"] if split else []
     for row in split:
         shown = "\n".join(f"    {line}" for line in row["split"])
         parts.append(f"`{row['model_type']}`:\n\n{shown}\n")
     return parts
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|")

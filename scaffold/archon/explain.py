@@ -48,6 +48,8 @@ def features(design: Design) -> tuple[str, ...]:
     mlp = cast("dict[str, Any]", design.get("mlp") or {})
     kinds = {row.get("kind") for row in cast("list[dict[str, Any]]", block.get("modules", []))}
     tests: dict[str, Any] = {
+        "encoder": design.get("encoder"),
+        "token mixers": design.get("mixer"),
         "experts": design.get("moe") or "moe" in kinds,
         "latent attention": attention.get("kind") == "mla",
         "ALiBi": _is_there(attention.get("alibi")),

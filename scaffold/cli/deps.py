@@ -137,16 +137,13 @@ def deps_plan(pins: tuple[str, ...], apply: bool, no_resolve: bool, **values: An
     @VARIANT updates only the pins of pyproject.VARIANT.toml, @default those of pyproject.toml, @all
     those of every variant.
     """
-    from scaffold.deps.plan import PlanOptions, plan
+    from scaffold.deps.plan import plan
 
-    how = PlanOptions(
-        pins,
-        apply=apply,
-        resolve=not no_resolve,
-        python=values["python"],
-        ask=_ask_variant if may_ask(no_input=False, as_json=values["as_json"]) else None,
-    )
-    return plan(start_folder(values["target"]), how)
+    root, ask = start_folder(values["target"]), None
+    if may_ask(no_input=False, as_json=values["as_json"]):
+        ask = _ask_variant
+    resolve, python = not no_resolve, values["python"]
+    return plan(root, pins, apply=apply, resolve=resolve, python=python, ask=ask)
 
 
 def _ask_variant(found: str, known: Sequence[str]) -> str:

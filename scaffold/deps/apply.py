@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
-from scaffold.analysis.files.files import list_files
-from scaffold.deps.audit import fetch, judge_tree
+from scaffold.analysis.files.files import Files, list_files
+from scaffold.deps.audit import audit_tree
 from scaffold.deps.collect import require_unpinned
 from scaffold.deps.judgement import Judgement
 from scaffold.deps.rewrite import PLACE, rewrite
-from scaffold.report import Report, ReportedChange, Step, unified_diff
+from scaffold.report import Report, ReportedChange, unified_diff
 from scaffold.transaction.apply import apply_changes, settle
 from scaffold.transaction.change import Change
 
@@ -38,18 +39,16 @@ def apply(
     if write:
         settle(root, COMMAND)
     files = list_files(root)
-    names, releases = fetch(files, package, (old, new), python)
-    uses, findings, _ = judge_tree(files, names, *releases)
-    if not uses:
-        require_unpinned(files, names)
-    broken = [each for each in findings if each.level == "breaks"]
+    found = audit_tree(files, package, old, new, python)
+    if not found.uses:
+        require_unpinned(files, found.names)
+    broken = [each for each in found.findings if each.level == "breaks"]
     changes: list[Change] = []
     done: list[Judgement] = []
     for path in sorted({each.use.path for each in broken if each.use.path.endswith(".py")}):
         before = files.data(path) or b""
-        text, finished = rewrite(
-            before.decode("utf-8"), [each for each in broken if each.use.path == path]
-        )
+        own = [each for each in broken if each.use.path == path]
+        text, finished = rewrite(before.decode("utf-8"), own, taken_elsewhere(files, path))
         done += finished
         if text.encode() != before:
             changes.append(Change(path, "edited", before, text.encode()))
@@ -61,10 +60,7 @@ def apply(
         for each in changes
     )
     yours = [each for each in broken if each not in done or each.verdict in _HALF_DONE]
-    report.next = tuple(
-        Step(each.use.path, each.use.line, f"{each.verdict}: {each.use.name}: {each.why}")
-        for each in yours
-    )
+    report.next = tuple(each.step for each in yours)
     report.ok = not yours
     rows = [each.diff for each in report.changes]
     rows += [f"{PLACE:<11}{each.file}:{each.line}  {each.why}\n" for each in report.next]
@@ -74,3 +70,20 @@ def apply(
     report.text = "".join(rows)
     report.extra = {"deps": {"rewritten": len(done), "left": len(yours)}}
     return report
+
+
+def taken_elsewhere(files: Files, path: str) -> set[str]:
+    """Return the names that the other sources of a tree import from one; by its last name alone."""
+    folder, _, file = path.rpartition("/")
+    module = folder.rpartition("/")[2] if file == "__init__.py" else file.partition(".")[0]
+    pattern = re.compile(
+        rf"^[ \t]*from[ \t]+(?:[\w.]*\.)?{re.escape(module)}[ \t]+import[ \t]+(\([^)]*\)|[^\n]*)",
+        re.MULTILINE,
+    )
+    found = (
+        each[1]
+        for other in files.python
+        if other != path and module in (text := files.text(other) or "")
+        for each in pattern.finditer(text)
+    )
+    return {name for names in found for name in re.findall(r"\w+", names)}

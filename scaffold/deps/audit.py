@@ -56,11 +56,7 @@ def audit(
     report = Report("deps audit")
     report.warnings = tuple(f"{path} does not parse and is left out" for path in found.unread)
     report.ok = not found.count("breaks")
-    report.next = tuple(
-        Step(e.use.path, e.use.line, f"{e.verdict}: {e.use.name}: {e.why}{_instead(e)}")
-        for e in found.findings
-        if e.level == "breaks"
-    )
+    report.next = found.steps
     told = told_of(found)
     report.extra = {"deps": told}
     shown = [each for each in found.findings if show_undecided or each.level != "undecided"]
@@ -89,6 +85,11 @@ class Audited:
     unread: list[str]
     meanings: list[dict[str, Any]]
 
+    @property
+    def steps(self) -> tuple[Step, ...]:
+        """What breaks, as what is left to do."""
+        return tuple(each.step for each in self.findings if each.level == "breaks")
+
     def count(self, level: str) -> int:
         """Return how many findings have a level."""
         return sum(each.level == level for each in self.findings)
@@ -100,11 +101,12 @@ def audit_tree(files: Files, package: str, old: str, new: str, python: str | Non
     Raises:
         ScaffoldError: A version or name is wrong, the index lacks a release or does not answer.
     """
-    names, releases = fetch(files, package, (old, new), python)
-    versions = (releases[0].version, releases[1].version)
-    uses, findings, unread = judge_tree(files, names, *releases)
-    told = meanings(names.distribution, *versions, files, uses)
-    return Audited(names, versions, uses, findings, unread, told)
+    named = names_of(files, package)
+    versions = [parse_version(each) for each in (old, new)]
+    places = [fetch_release(named.distribution, each, python) for each in versions]
+    names = _all_names(named, [read_names(named.distribution, each) for each in places])
+    old_release, new_release = map(Release, map(str, versions), places)
+    return judge_tree(files, names, old_release, new_release)
 
 
 def told_of(found: Audited) -> dict[str, Any]:
@@ -126,29 +128,11 @@ def told_of(found: Audited) -> dict[str, Any]:
     }
 
 
-def fetch(
-    files: Files, package: str, versions: tuple[str, str], python: str | None
-) -> tuple[Names, tuple[Release, Release]]:
-    """Return two releases of a package, fetched, and the names that a tree uses it by.
-
-    Raises:
-        ScaffoldError: A version or name is wrong, the index lacks a release or does not answer.
-    """
-    named = names_of(files, package)
-    old, new = (parse_version(each) for each in versions)
-    places = [fetch_release(named.distribution, each, python) for each in (old, new)]
-    names = _all_names(named, [read_names(named.distribution, each) for each in places])
-    return names, (Release(str(old), places[0]), Release(str(new), places[1]))
-
-
-def judge_tree(
-    files: Files, names: Names, old: Release, new: Release
-) -> tuple[list[Use], list[Judgement], list[str]]:
-    """Return a tree's uses of a package, the findings on them, and what did not parse."""
+def judge_tree(files: Files, names: Names, old: Release, new: Release) -> Audited:
+    """Judge a tree's uses of a package by two releases of it."""
     found = collect(files, names)
     judge = Judge(old, new)
-    servers = Server(old), Server(new)
-    server = ServerJudge(*servers, (old.version, new.version))
+    server = ServerJudge(Server(old), Server(new))
     uses = list(found.uses)
     # A request counts only where a release has that route: most paths are other servers'.
     uses += [each for each in found.requests if server.is_served(each)] if found.requests else []
@@ -164,12 +148,15 @@ def judge_tree(
     losses = HiddenLosses(old, new, {each.parts[-1] for each in asked})
     findings = [losses.of_class(each) for each in findings]
     hidden = [each for use in found.by_name for each in losses.anywhere(use)]
+    lost = (each for use in found.unknown for each in losses.of_unknown(use))
+    hidden += [each for each in lost if not found.defines(each.use.parts[-1])]
     findings += hidden
-    uses += list(dict.fromkeys(each.use for each in hidden))
+    uses += dict.fromkeys(each.use for each in hidden)
     # Several uses of one line may come to the same finding, which is shown once.
     unique = dict.fromkeys(findings)
     ordered = sorted(unique, key=lambda each: (_ORDER[each.level], each.use.path, each.use.line))
-    return uses, ordered, found.unread
+    told = meanings(names.distribution, old.version, new.version, files, uses)
+    return Audited(names, (old.version, new.version), uses, ordered, found.unread, told)
 
 
 def _all_names(named: Names, read: Iterable[Names]) -> Names:

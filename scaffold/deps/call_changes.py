@@ -17,9 +17,8 @@ from scaffold.deps.deprecation_texts import (
     renamed_parameter,
     taken_by_decorator,
 )
-from scaffold.deps.forwarding import place_of, takes
 from scaffold.deps.judgement import Change
-from scaffold.deps.keywords import taken_by_kwargs
+from scaffold.deps.keywords import taken_by_kwargs, takes
 from scaffold.deps.release import Meaning, Release
 
 
@@ -45,11 +44,8 @@ def call_changes(old: Meaning, new: Meaning, call: ast.Call) -> Iterator[Change]
     if on_class and given.problem(before.signature):
         given.positional -= 1  # Class.method(instance, ...)
     if given.problem(before.signature, taken_by_decorator(before.node)):
-        yield Change(
-            "undecided",
-            "undecided",
-            f"the call does not fit {old.release.version} as its text reads",
-        )
+        why = f"the call does not fit {old.release.version} as its text reads"
+        yield Change("undecided", "undecided", why)
         return
     broken = list(_unbound(before, after, given))
     yield from broken
@@ -88,8 +84,7 @@ class _Given:
 
     def fills(self, signature: Signature) -> set[str]:
         """Return the parameters that the call gives, by position or by name."""
-        slots = [each.name for each in signature.parameters if each.kind.startswith("positional")]
-        return {*slots[: self.positional], *self.keywords}
+        return {*signature.slots[: self.positional], *self.keywords}
 
 
 def _side(meaning: Meaning) -> _Side | None:
@@ -113,14 +108,10 @@ def _unbound(before: _Side, after: _Side, given: _Given) -> Iterator[Change]:
                 likely = _renamed_to(before, after, name)
                 verdict = "parameter-renamed" if likely else "parameter-removed"
                 yield Change(verdict, "breaks", f"{signature.name}() has no {name!r}", likely, name)
-    slots = [each for each in signature.parameters if each.kind.startswith("positional")]
-    takes_more = any(each.kind == "var_positional" for each in signature.parameters)
-    if given.positional > len(slots) and not takes_more:
-        yield Change(
-            "too-many-arguments",
-            "breaks",
-            f"it takes {len(slots)} by position and gets {given.positional}",
-        )
+    count = len(signature.slots)
+    if given.positional > count and not signature.takes_any_place:
+        why = f"it takes {count} by position and gets {given.positional}"
+        yield Change("too-many-arguments", "breaks", why)
     if given.is_open:
         yield from _unseen(before, after, given)
         return
@@ -245,7 +236,7 @@ def _takes(side: _Side, name: str) -> bool | None:
     source = side.release.source(side.signature.path)
     if side.node is None or source is None:
         return None
-    return takes(side.release, place_of(source, side.node), name)
+    return takes(side.release, (source, side.node), name)
 
 
 def _reordered(
@@ -254,8 +245,7 @@ def _reordered(
     # The places of what `*args` alone gives are unknown.
     if given.is_open and not given.positional:
         return
-    old = [each.name for each in before.parameters if each.kind.startswith("positional")]
-    new = [each.name for each in after.parameters if each.kind.startswith("positional")]
+    old, new = before.slots, after.slots
     for index, name in enumerate(old[: given.positional]):
         other = new[index] if index < len(new) else ""
         likely = name if name in after.names else renamed(name)
@@ -311,11 +301,8 @@ def _literal(side: _Side, text: str | None) -> tuple[object] | None:
     if not all(part.isidentifier() for part in text.split(".")):
         return None
     found = side.release.index.find_in(side.signature.path, text)
-    source = side.release.source(found.path) if found.kind == "constant" and found.path else None
-    for node in source.tree.body if source is not None else ():
-        if isinstance(node, ast.Assign) and node.lineno == found.line:
-            try:
-                return (ast.literal_eval(node.value),)
-            except (ValueError, TypeError):
-                return None
-    return None
+    node = side.release.assigned(found) if found.kind == "constant" else None
+    try:
+        return (ast.literal_eval(node.value),) if isinstance(node, ast.Assign) else None
+    except (ValueError, TypeError):
+        return None

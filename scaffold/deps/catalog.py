@@ -6,7 +6,7 @@ from collections import Counter
 from pathlib import Path
 
 from scaffold.analysis.files.files import list_files
-from scaffold.deps.collect import Collected, collect, require_unpinned
+from scaffold.deps.collect import collect, require_unpinned
 from scaffold.deps.import_names import Names, names_of
 from scaffold.deps.use import KINDS, Use
 from scaffold.report import Report
@@ -26,7 +26,10 @@ def catalog(root: Path, package: str) -> Report:
     files = list_files(root)
     names = names_of(files, package)
     found = collect(files, names)
-    uses = with_requests(found, runs_server(found.uses))
+    # Where the tree runs a program of the package, it may ask it over HTTP.
+    has_server = any(each.kind == "flag" for each in found.uses)
+    uses = [*found.uses, *(found.requests if has_server else ())]
+    uses.sort(key=lambda each: (each.path, each.line))  # the order in a line stays
     if not uses:
         require_unpinned(files, names)
     report = Report("deps catalog")
@@ -43,17 +46,6 @@ def catalog(root: Path, package: str) -> Report:
     }
     report.extra = {"deps": told}
     return report
-
-
-def runs_server(uses: list[Use]) -> bool:
-    """Return whether a tree runs a program of the package, so that it may ask it over HTTP."""
-    return any(each.kind == "flag" for each in uses)
-
-
-def with_requests(found: Collected, has_server: bool) -> list[Use]:
-    """Return the uses, with the paths asked for over HTTP where the tree runs the server."""
-    uses = [*found.uses, *(found.requests if has_server else ())]
-    return sorted(uses, key=lambda each: (each.path, each.line))  # the order in a line stays
 
 
 def page(names: Names, uses: list[Use]) -> str:

@@ -9,21 +9,14 @@ from scaffold.analysis.python.index import Signature
 from scaffold.analysis.python.signatures import read_signature
 from scaffold.deps.deprecation_texts import Function
 from scaffold.deps.judgement import Change
-from scaffold.deps.release import Ask, Meaning
+from scaffold.deps.release import Meaning
 from scaffold.deps.source_code import own_names
 from scaffold.deps.use import CALLED
 
 
 def subclass_changes(before: Meaning, after: Meaning, derived: ast.ClassDef) -> Iterator[Change]:
     """Yield what a class of the tree meets in the new release of its base."""
-    lost = _base_names(before) - _base_names(after) - {"object", "?"}
-    if lost and _loses_members(before, after, lost):
-        now = ", ".join(sorted(_base_names(after))) or "nothing"
-        why = f"it derived from {', '.join(sorted(lost))} and derives from {now}"
-        yield Change("base-changed", "check", why)
-    own = set(own_names(derived))
-    added = _abstract(after) - _abstract(before) - own
-    for name in sorted(added):
+    for name in sorted(_abstract(after) - _abstract(before) - own_names(derived)):
         yield Change("abstract-added", "breaks", f"{name!r} is abstract now and not defined here")
 
 
@@ -52,48 +45,9 @@ def override_changes(old: Meaning, new: Meaning, method: Function) -> Iterator[C
 
 def _has_room(own: Signature, before: Signature, after: Signature, name: str) -> bool:
     """Return whether the parameter took the place of one that only has another name."""
-    old = [each.name for each in before.parameters if each.kind.startswith("positional")]
-    new = [each.name for each in after.parameters if each.kind.startswith("positional")]
-    mine = [each.name for each in own.parameters if each.kind.startswith("positional")]
-    return name in new and len(new) <= len(old) and new.index(name) < len(mine)
-
-
-def _loses_members(before: Meaning, after: Meaning, lost: set[str]) -> bool:
-    """Return whether a class lacks anything that it had from bases which are gone."""
-    node, has = before.definition, _members(after)
-    if not isinstance(node, ast.ClassDef) or has is None:
-        return True
-    for base in node.bases:
-        # The members of a base from elsewhere are not known.
-        ask = Ask(before.found.path or "", ast.unparse(base))
-        had = _members(before.release.follow_ask(ask))
-        if _last(base) in lost and (had is None or had - has):
-            return True
-    return False
-
-
-def _members(meaning: Meaning) -> set[str] | None:
-    """Return the members of a class of the release; None where it is none."""
-    if meaning.found.kind != "class" or not meaning.dotted:
-        return None
-    members = meaning.release.index.members(meaning.dotted)
-    return None if members is None else set(members)
-
-
-def _base_names(meaning: Meaning) -> set[str]:
-    node = meaning.definition
-    if not isinstance(node, ast.ClassDef):
-        return set()
-    found = {_last(each) for each in node.bases}
-    # These change what type checkers see, and nothing that instances inherit.
-    return found - {"Generic", "Protocol", "ABC"}
-
-
-def _last(node: ast.expr) -> str:
-    node = node.value if isinstance(node, ast.Subscript) else node
-    if isinstance(node, ast.Attribute):
-        return node.attr
-    return node.id if isinstance(node, ast.Name) else "?"
+    new = after.slots
+    is_no_more = name in new and len(new) <= len(before.slots)
+    return is_no_more and new.index(name) < len(own.slots)
 
 
 def _abstract(meaning: Meaning) -> set[str]:

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from scaffold.analysis.files.files import Files
-from scaffold.deps.command_uses import commands_in_files, commands_in_python
+from scaffold.deps.command_uses import commands_in_files, commands_in_python, requests_in, text_uses
 from scaffold.deps.import_names import Names
 from scaffold.deps.python_uses import uses_in
-from scaffold.deps.request_uses import requests_in
 from scaffold.deps.source_code import Tree
-from scaffold.deps.text_uses import text_uses
 from scaffold.deps.use import KINDS, Use
 from scaffold.errors import TargetError
 
@@ -28,13 +27,17 @@ class Collected:
         uses: The uses, sorted by file and line.
         requests: The HTTP paths that the tree asks for, whoever serves them.
         by_name: The attributes of what is not known that are asked for with a fallback.
+        unknown: The other attributes of what is not known, in sources that take the package in.
         unread: The Python sources that do not parse.
+        defines: Gives the places where the tree itself defines a name.
     """
 
     uses: list[Use] = field(default_factory=list[Use])
     requests: list[Use] = field(default_factory=list[Use])
     by_name: list[Use] = field(default_factory=list[Use])
+    unknown: list[Use] = field(default_factory=list[Use])
     unread: list[str] = field(default_factory=list[str])
+    defines: Callable[[str], tuple[tuple[str, int], ...]] = field(default=lambda name: ())
 
 
 def collect(files: Files, names: Names) -> Collected:
@@ -44,7 +47,7 @@ def collect(files: Files, names: Names) -> Collected:
     derive from it.
     """
     tree = Tree(files, names.imports)
-    found = Collected()
+    found = Collected(defines=tree.index.defined)
     tops = "|".join(sorted({re.escape(each.partition(".")[0]) for each in names.imports}))
     pattern = re.compile(rf"\b(?:{tops})\b".encode())
     pending = {path for path in files.python if _mentions(files, path, pattern)}
@@ -72,8 +75,10 @@ def collect(files: Files, names: Names) -> Collected:
             code = tree.code(path)
             found.uses += commands_in_python(code, names) if code is not None else []
     # One line can be found by several readers; the set has no order of its own.
-    found.by_name = sorted({each for each in found.uses if each.kind == "attribute"}, key=_place)
-    found.uses = sorted(set(found.uses) - set(found.by_name), key=_place)
+    attributes = sorted({each for each in found.uses if each.kind == "attribute"}, key=_place)
+    found.by_name = [each for each in attributes if each.node is None]
+    found.unknown = [each for each in attributes if each.node is not None]
+    found.uses = sorted(set(found.uses) - set(attributes), key=_place)
     return found
 
 

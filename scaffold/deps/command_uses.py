@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, cast
 
 import yaml
@@ -13,6 +13,7 @@ import yaml
 from scaffold.analysis.cli.shell_words import commands_of, read_shell
 from scaffold.analysis.files.files import Files
 from scaffold.deps.import_names import Names
+from scaffold.deps.pin import logical_lines
 from scaffold.deps.source_code import Code
 from scaffold.deps.use import Use
 
@@ -48,16 +49,17 @@ def commands_in_python(code: Code, names: Names) -> list[Use]:
     found: list[Use] = []
     for node in ast.walk(code.source.tree):
         if isinstance(node, (ast.List, ast.Tuple)) and len(node.elts) > 1:
-            words = [_text(each) for each in node.elts]
+            words = [text_of(each) for each in node.elts]
             found += _uses(words, names, code.source.path, node.lineno)
         elif isinstance(node, ast.Call) and node.args and _runs_shell(node):
-            text = _text(node.args[0]) or ""
+            text = text_of(node.args[0]) or ""
             for _, words in _in_shell(text):
                 found += _uses(words, names, code.source.path, node.lineno)
     return found
 
 
-def _text(node: ast.expr) -> str | None:
+def text_of(node: ast.expr) -> str | None:
+    """Return the text that an expression writes out; None where it writes out none."""
     value = node.value if isinstance(node, ast.Constant) else None
     if isinstance(node, ast.JoinedStr):
         # `{}` is in the place of what an f-string computes.
@@ -78,10 +80,11 @@ def _in_script(path: str, text: str) -> Iterator[tuple[int, Words]]:
     if not _DOCKER.search(path):
         yield from _in_shell(text)
         return
-    for number, row in _joined(text):
+    for offset, row in logical_lines(text):
         instruction = _INSTRUCTION.match(row)
         if instruction is None:
             continue
+        number = text.count("\n", 0, offset) + 1
         body = instruction[1].strip()
         try:
             # The exec form is JSON; a list with single quotes falls back to the shell form.
@@ -92,19 +95,6 @@ def _in_script(path: str, text: str) -> Iterator[tuple[int, Words]]:
             yield number, [str(each) for each in cast("list[Any]", words)]
         else:
             yield from ((number, words) for _, words in _in_shell(body))
-
-
-def _joined(text: str) -> Iterator[tuple[int, str]]:
-    """Yield the logical lines of a Dockerfile with the number of each one's first line."""
-    begun, rows = 0, list[str]()
-    for number, row in enumerate(text.splitlines(), 1):
-        begun = begun or number
-        rows.append(row.rstrip().removesuffix("\\"))
-        if not row.rstrip().endswith("\\"):
-            yield begun, " ".join(rows)
-            begun, rows = 0, []
-    if rows:
-        yield begun, " ".join(rows)
 
 
 def _in_shell(text: str) -> Iterator[tuple[int, Words]]:
@@ -193,3 +183,78 @@ def _options(program: str, words: Words, path: str, line: int) -> Iterator[Use]:
     for each in words:
         if each is not None and re.match(r"--[A-Za-z]", each):
             yield Use("flag", (name, each.partition("=")[0]), path, line, detail)
+
+
+_SUFFIXES = (".toml", ".cfg", ".ini", ".yaml", ".yml", ".json", ".jsonc")
+_FILES = frozenset({"py", "toml", "cfg", "txt", "json", "yaml", "yml", "md", "rst", "com", "org"})
+_LOCKS = re.compile(
+    r"\.lock$|(^|/)(package-lock|poetry|uv|pdm|Pipfile|conda-lock)[^/]*\.(json|ya?ml)$"
+)
+_LONGEST_LINE = 2_000
+
+
+def text_uses(files: Files, imports: Iterable[str]) -> list[Use]:
+    """Return the places where a configuration names something of the package."""
+    names = "|".join(sorted(re.escape(each) for each in imports))
+    pattern = re.compile(
+        rf"(?:^|[\s\"'=:,\[(])((?:{names})(?:\.[A-Za-z_]\w*)+(?::[A-Za-z_][\w.]*)?"
+        rf"|(?:{names}):[A-Za-z_][\w.]*)(?=$|[\s\"',\])#])"
+    )
+    found: list[Use] = []
+    for path in sorted(files.paths):
+        if path.endswith(_SUFFIXES) and not _LOCKS.search(path):
+            found += _in_file(path, files.text(path) or "", pattern)
+    return found
+
+
+def _in_file(path: str, text: str, pattern: re.Pattern[str]) -> Iterator[Use]:
+    for number, row in enumerate(text.splitlines(), 1):
+        # Headers of tables name tools, and very long lines are data.
+        if len(row) > _LONGEST_LINE or row.lstrip().startswith(("#", "[")):
+            continue
+        for each in pattern.finditer(row):
+            parts = tuple(each[1].replace(":", ".").split("."))
+            # "package.py" or "package.com" is a file or a host, not a dotted name.
+            if parts[-1] not in _FILES:
+                yield Use("string", parts, path, number, row.strip()[:110])
+
+
+_METHODS = frozenset({"get", "post", "put", "delete", "patch", "head", "options"})
+_OTHERS = frozenset({"request", "stream", "urlopen", "Request", "send", "fetch", "urljoin"})
+# `https://host/v1/models?limit=1`, `{}/v1/models/{}`, or the path alone.
+_PATH = re.compile(r"^(?:https?://[^/\s]+|\{\})?(/[A-Za-z][\w\-./{}:]*)(?:\?\S*)?$")
+
+
+def requests_in(code: Code) -> list[Use]:
+    """Return the paths of requests, with their method where it is the call's name."""
+    found: list[Use] = []
+    nodes = list(ast.walk(code.source.tree))
+    # `@app.get("/x")` serves a route of the tree's own and asks for none.
+    served = {id(mark) for each in nodes for mark in getattr(each, "decorator_list", ())}
+    for node in nodes:
+        if not isinstance(node, ast.Call) or not node.args or id(node) in served:
+            continue
+        name = node.func.attr if isinstance(node.func, ast.Attribute) else ""
+        name = node.func.id if isinstance(node.func, ast.Name) else name
+        if name not in _METHODS and name not in _OTHERS:
+            continue
+        method = name.upper() if name in _METHODS else "ANY"
+        # request("GET", url) has the path second.
+        for each in node.args[:2]:
+            path = _path(each)
+            if path:
+                detail = f"{name}({ast.unparse(each)})"[:110]
+                found.append(Use("endpoint", (method, path), code.source.path, each.lineno, detail))
+    return found
+
+
+def _path(node: ast.expr) -> str:
+    """Return the path in a text or f-string, with ``{}`` for what is filled in; "" for none."""
+    # In `base + "/v1/models"` the path is the right side.
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add):
+        node = node.right
+    text = text_of(node) or ""
+    # A computed host becomes one placeholder, as _PATH allows only one before the path.
+    text = re.sub(r"^https?://\{\}(?::\{\}|:\d+)?", "{}", text)
+    found = _PATH.match(text)
+    return found[1].rstrip("/") if found else ""

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Container, Sequence
+from collections.abc import Callable, Container, Sequence
 from typing import Any, Literal, NamedTuple
 
 from packaging.utils import canonicalize_name
 from packaging.version import Version
 
 from scaffold.analysis.files.files import Files
-from scaffold.deps.edited_files import EditedFiles
 from scaffold.deps.groups import groups_of
-from scaffold.deps.pin import Pin
+from scaffold.deps.pin import EditedFiles, Pin
 from scaffold.deps.pins import find_pins
 from scaffold.deps.resolver import Resolution, Want, resolve_with_pip
 from scaffold.deps.specifiers import admits
@@ -62,13 +61,26 @@ def choices_for(
         releases: Their packages.
         python: The interpreter whose pip is asked; None for the one that runs this.
     """
+
+    def version_within(name: str, loosened: Sequence[Pin], spec: str) -> str:
+        """Return the release that pip finds with some pins of a package replaced by a range."""
+        loose = EditedFiles(files, ((pin, spec) for pin in loosened))
+        for group in groups_of(loose, pins):
+            # pip names the group that failed; the others answer for all groups at once.
+            if group.name == answer.group or answer.resolver != "pip":
+                tried = resolve_with_pip(group, python)
+                version = tried.versions.get(name, "") if tried.ok else ""
+                if version and (not spec or admits(spec, Version(version))):
+                    return version
+        return ""
+
     found: list[Choice] = []
     for want in answer.wants:
         by = _RELEASES.match(want.by)
         name = canonicalize_name(by["name"]) if by else ""
         if not name or name in releases or any(each.package == name for each in found):
             continue
-        found.append(_choice(files, pins, answer, name, python))
+        found.append(_choice(files, answer, name, version_within))
     if not found:
         text = next((row for row in answer.text.splitlines() if row), "no releases go together")
         found.append(Choice("", "person", "", text[:300], tuple(answer.wants)))
@@ -76,7 +88,10 @@ def choices_for(
 
 
 def _choice(
-    files: Files, pins: Sequence[Pin], answer: Resolution, name: str, python: str | None
+    files: Files,
+    answer: Resolution,
+    name: str,
+    version_within: Callable[[str, Sequence[Pin], str], str],
 ) -> Choice:
     # Version 0 only asks whether the specifier can be read at all.
     own = [each for each in find_pins(files, name) if admits(each.spec, Version("0")) is not None]
@@ -87,35 +102,15 @@ def _choice(
     if not own:
         return Choice(name, "person", "", f"{name} comes with another package: {told}", wants)
     spec = ",".join(sorted({each.spec for each in ranges}))
-    version = _version_within(files, pins, answer, name, (exact, spec), python)
+    version = version_within(name, exact, spec)
     if version and exact and ranges:
         places = ", ".join(f"{each.path}:{each.line}" for each in exact)
         text = f"{name}=={version} lies within {spec!r} and agrees: move {places}"
         return Choice(name, "auto", f"{name}=={version}", text, wants)
     # Asked without any range at last, to name the release that a person would have to allow.
-    free = version or _version_within(files, pins, answer, name, (own, ""), python)
+    free = version or version_within(name, own, "")
     if free:
         declared = ", ".join(f"{each.spec} in {each.path}:{each.line}" for each in own)
         text = f"{name}=={free} would agree, outside of what is declared: {declared}"
         return Choice(name, "person", f"{name}=={free}", text, wants)
     return Choice(name, "person", "", f"no release of {name} agrees: {told}", wants)
-
-
-def _version_within(
-    files: Files,
-    pins: Sequence[Pin],
-    answer: Resolution,
-    name: str,
-    relaxed: tuple[list[Pin], str],
-    python: str | None,
-) -> str:
-    """Return the release that pip finds with some pins of a package replaced by a range."""
-    loose, spec = EditedFiles(files, ((pin, relaxed[1]) for pin in relaxed[0])), relaxed[1]
-    for group in groups_of(loose, pins):
-        # pip names the group that failed; the others answer for all groups at once.
-        if group.name == answer.group or answer.resolver != "pip":
-            tried = resolve_with_pip(group, python)
-            version = tried.versions.get(name, "") if tried.ok else ""
-            if version and (not spec or admits(spec, Version(version))):
-                return version
-    return ""

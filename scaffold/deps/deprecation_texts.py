@@ -6,16 +6,24 @@ import ast
 import re
 from collections.abc import Iterator
 
+from packaging.version import Version
+
+from scaffold.analysis.python.literal_tables import read_literal_tables
+from scaffold.analysis.python.sources import Source
+from scaffold.analysis.python.statements import dotted_name
+
 Defined = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 _WARNING = re.compile(r"(Pending)?Deprecat\w*|FutureWarning")
-# `.. deprecated:: 2.0` with its indented lines, or a line that begins with `Deprecated:`.
+# `.. deprecated:: 2.0` with its indented lines, or a line that begins with `Deprecated:`; what is
+# said of an argument stands further in.
 _DIRECTIVE = re.compile(
-    r"^[ \t]*(?:\.\. deprecated::[^\n]*(?:\n[ \t]+\S[^\n]*)*|DEPRECATED\b[^\n]*"
-    r"|Deprecated[:. ][^\n]*)",
+    r"^(?:\.\. deprecated::[ \t]*(?P<version>[\d.]*\d)?[ \t]*\**(?P<first>\w*)[^\n]*"
+    r"(?:\n[ \t]+\S[^\n]*)*|DEPRECATED\b[^\n]*|Deprecated[:. ][^\n]*)",
     re.MULTILINE,
 )
+_CHANGED = re.compile(r"^\.\. version(?:added|changed)::[ \t]*([\d.]*\d)", re.MULTILINE)
 # "use `x` instead", "renamed to :func:`~pkg.x`", "in favour of the `x` argument".
 _SENDS = re.compile(
     r"(?:\b[Uu]se|[Ii]n favou?r of|[Rr]eplaced (?:by|with)|[Rr]enamed to|[Mm]oved to|[Rr]eplace "
@@ -37,19 +45,33 @@ def deprecation_of(node: Defined) -> str:
         is_of_parameter = "kwarg" in name or "param" in name or "arg" in name.rpartition("_")[2]
         if "deprecat" in name.lower() and not is_of_parameter:
             return _texts(each) or f"@{name}"
-    written = _DIRECTIVE.search(ast.get_docstring(node) or "")
-    if written:
-        return " ".join(written[0].split())
+    text = ast.get_docstring(node) or ""
+    for written in _DIRECTIVE.finditer(text):
+        if not _is_of_part(node, written, text):
+            return " ".join(written[0].split())
     body: list[ast.stmt] = node.body
     if isinstance(node, ast.ClassDef):
         # A class warns when it is instantiated, that is in its __init__.
         makers = [each for each in node.body if isinstance(each, ast.FunctionDef)]
         body = [row for each in makers if each.name == "__init__" for row in each.body]
+        # "The class `X` is deprecated" may be what any of its methods warns of.
+        told = (has_warning(each.body) for each in makers)
+        if own := next((text for text in told if f"class `{node.name}`" in text), ""):
+            return own
     for row in body:
         warned = _warning(row.value) if isinstance(row, ast.Expr) else ""
         if warned:
             return warned
     return ""
+
+
+def _is_of_part(node: Defined, written: re.Match[str], text: str) -> bool:
+    """Return whether a directive is about a parameter, or a way of use, of what went on since."""
+    arguments = ast.walk(node.args) if not isinstance(node, ast.ClassDef) else ()
+    if written["first"] in {each.arg for each in arguments if isinstance(each, ast.arg)}:
+        return True
+    since = Version(written["version"]) if written["version"] else None
+    return since is not None and any(since < Version(each) for each in _CHANGED.findall(text))
 
 
 def parameter_deprecation(node: Function, name: str) -> str:
@@ -148,3 +170,58 @@ def _asks_for(test: ast.expr, name: str) -> bool:
     if name in words:
         return True
     return bool(names) and names[0] == name and not isinstance(first, ast.Call)
+
+
+_NAMESPACES = ("globals", "locals", "vars")
+
+
+def stub_of(source: Source, name: str) -> tuple[str, int] | None:
+    """Return what the use of a name raises that stands for a stub, and the line that binds it.
+
+    Such a name is bound by ``for x in TABLE: globals()[x] = Stub(x)``.
+    """
+    tables = read_literal_tables(source.tree)
+    spaces = {
+        target.id
+        for each in source.tree.body
+        if isinstance(each, ast.Assign) and _is_namespace(each.value)
+        for target in each.targets
+        if isinstance(target, ast.Name)
+    }
+    for loop in source.tree.body:
+        if not isinstance(loop, ast.For):
+            continue
+        table = tables.get(dotted_name(loop.iter) or "")
+        if table is None or name not in {key for key, _ in table.entries}:
+            continue
+        for call, line in _bound(loop, spaces):
+            text = _raises(source.tree, dotted_name(call.func) or "")
+            if text is not None:
+                return text, line
+    return None
+
+
+def _is_namespace(node: ast.expr) -> bool:
+    return isinstance(node, ast.Call) and dotted_name(node.func) in _NAMESPACES
+
+
+def _bound(loop: ast.For, spaces: set[str]) -> Iterator[tuple[ast.Call, int]]:
+    """Yield the calls whose results a loop puts under its own variable into the namespace."""
+    for each in loop.body:
+        target = each.targets[0] if isinstance(each, ast.Assign) else None
+        if not isinstance(each, ast.Assign) or not isinstance(target, ast.Subscript):
+            continue
+        is_module = _is_namespace(target.value) or dotted_name(target.value) in spaces
+        is_own = ast.unparse(target.slice) == ast.unparse(loop.target)
+        if is_module and is_own and isinstance(each.value, ast.Call):
+            yield each.value, each.lineno
+
+
+def _raises(tree: ast.Module, name: str) -> str | None:
+    """Return what a method of a class raises, whatever it is called with."""
+    for each in tree.body:
+        if isinstance(each, ast.ClassDef) and each.name == name:
+            methods = [row for row in each.body if isinstance(row, ast.FunctionDef)]
+            found = (raised_text(row.body) for row in methods if len(row.body) == 1)
+            return next((text for text in found if text is not None), None)
+    return None

@@ -12,7 +12,8 @@ import re
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
@@ -109,22 +110,24 @@ def run_pip(python: str, words: Sequence[str], folder: Path) -> subprocess.Compl
         ScaffoldError: The interpreter has no pip, or it does not end.
     """
     command = [python, "-m", "pip", "--disable-pip-version-check", "--no-input", *words]
+    error = partial(
+        ScaffoldError, code="interpreter_lacks", hint="name a Python that has pip with --python EXE"
+    )
     # Without PYTHONSAFEPATH `-m pip` would import a pip.py of the folder it runs in.
-    try:
-        done = run_text(command, folder, LIMIT_S, PIP_NO_COLOR="1", PYTHONSAFEPATH="1")
-    except (OSError, subprocess.TimeoutExpired) as error:
-        raise ScaffoldError(
-            f"pip of {python} does not answer: {error}",
-            code="interpreter_lacks",
-            hint="name a Python that has pip with --python EXE",
-        ) from error
+    done = run_tool(command, folder, error, PIP_NO_COLOR="1", PYTHONSAFEPATH="1")
     if "No module named pip" in done.stderr:
-        raise ScaffoldError(
-            f"{python} has no pip",
-            code="interpreter_lacks",
-            hint="name a Python that has pip with --python EXE",
-        )
+        raise error(f"{python} has no pip")
     return done
+
+
+def run_tool(
+    command: list[str], folder: Path, error: Callable[[str], ScaffoldError], **settings: str
+) -> subprocess.CompletedProcess[str]:
+    """Run a program that asks an index; the error is what a caller sees where it does not end."""
+    try:
+        return run_text(command, folder, LIMIT_S, **settings)
+    except (OSError, subprocess.TimeoutExpired) as reason:
+        raise error(f"{command[0]} does not answer: {reason}") from reason
 
 
 def _is_release(link: str, name: str, version: Version) -> bool:

@@ -43,7 +43,7 @@ def groups_of(files: Files, pins: Iterable[Pin]) -> list[Group]:
         if pin.variant:
             group = _of_pyproject(pin, files.text(pin.path) or "")
             found.setdefault(group.name, group)
-        elif is_requirements(pin.path) and not pin.why_fixed:
+        elif is_requirements(files, pin.path) and not pin.why_fixed:
             for path in _roots(files, pin.path):
                 found.setdefault(path, _of_requirements(files, path))
         elif pin.path.endswith(("setup.cfg", "setup.py")):
@@ -80,7 +80,7 @@ def _roots(files: Files, path: str) -> list[str]:
     """Return the requirements files that take this one in, and that none takes in in turn."""
     takers: dict[str, list[str]] = {}
     for each in files.paths:
-        if is_requirements(each):
+        if is_requirements(files, each):
             for inner in _included(each, files.text(each) or ""):
                 takers.setdefault(inner, []).append(each)
     found, pending, seen = list[str](), [path], set[str]()

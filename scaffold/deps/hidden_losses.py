@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import ast
+import builtins
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 from scaffold.deps.judgement import Judgement
 from scaffold.deps.release import Release
@@ -40,7 +42,7 @@ class HiddenLosses:
     """
 
     def __init__(self, old: Release, new: Release, names: set[str]) -> None:
-        self._versions = old.version, new.version
+        self._old, self._new = old, new
         self._before, self._after = (_classes(each, names) if names else {} for each in (old, new))
         self._losses: dict[str, str] = {}
 
@@ -53,8 +55,33 @@ class HiddenLosses:
         if name not in self._losses:
             self._losses[name] = _loss(name, self._before, self._after)
         if self._losses[name]:
-            why = f"{self._losses[name]} in {self._versions[1]}"
+            why = f"{self._losses[name]} in {self._new.version}"
             yield Judgement(use, "absence-hidden", "check", why)
+
+    @cached_property
+    def _gone(self) -> set[str]:
+        """The public names that the old release defines, and no builtin type or new source has."""
+        builtin = {name for kind in vars(builtins).values() for name in dir(kind)}
+        gone = {*self._old.index.names()} - {*self._new.index.names()} - builtin
+        return {each for each in gone if not each.startswith("_")}
+
+    def of_unknown(self, use: Use) -> Iterator[Judgement]:
+        """Yield the finding on ``x.name`` where what ``x`` is does not show.
+
+        A method of the old release whose name is in no source of the new one is lost, be it of
+        whichever class; what the tree itself defines, the caller leaves out.
+        """
+        name = use.parts[-1]
+        if name not in self._gone or self._new.defines(name):
+            return
+        for path, line in self._old.index.defined(name):
+            source = self._old.source(path)
+            node = source.definitions.get(line) if source is not None else None
+            if source is not None and node is not None and node not in source.tree.body:
+                why = f"no class of {self._new.version} has {name!r} any more, as one had in"
+                place = f"{path}:{line}"
+                yield Judgement(use, "removed", "check", f"{why} {place}", place)
+                return
 
     def of_class(self, found: Judgement) -> Judgement:
         """Return an undecided finding decided, where its class has plainly lost the attribute."""
@@ -66,7 +93,7 @@ class HiddenLosses:
             return found
         node = found.use.node
         verdict = "absence-hidden" if isinstance(node, ast.Call) else "removed"
-        why = f"no text of {self._versions[1]} sets {name!r} of {owner} any more"
+        why = f"no text of {self._new.version} sets {name!r} of {owner} any more"
         return replace(found, verdict=verdict, level="check", why=why)
 
 

@@ -7,6 +7,7 @@ from typing import Any, Literal, NamedTuple
 
 from scaffold.deps.use import Use
 from scaffold.findings import Finding, Severity
+from scaffold.report import Step
 
 Level = Literal["breaks", "check", "deprecated", "guarded", "undecided"]
 
@@ -31,7 +32,7 @@ VERDICTS: dict[str, str] = {
     "removed": "The name is gone.",
     "moved": "The name is gone from there, and is in another module.",
     "renamed": "The name is gone, and another one does its work.",
-    "kind-changed": "A method became a property, or the other way round.",
+    "kind-changed": "A method became a property or a coroutine, or the other way round.",
     "parameter-removed": "The call gives a keyword that is no longer taken.",
     "parameter-renamed": "The call gives a keyword that has another name now.",
     "parameter-required": "The call omits an argument that is now required.",
@@ -41,7 +42,6 @@ VERDICTS: dict[str, str] = {
     "keyword-unread": "The keyword falls into **kwargs, and nothing reads it.",
     "absence-hidden": "The name is gone, and getattr() or hasattr() hides it.",
     "default-changed": "The call omits a parameter whose default changed.",
-    "base-changed": "The class derives from other classes.",
     "override-gone": "The member that a subclass overrides is gone: nothing calls it.",
     "override-signature": "The member that a subclass replaces takes other parameters.",
     "abstract-added": "A subclass lacks a member that is abstract now.",
@@ -136,6 +136,13 @@ class Judgement:
     def is_unsure(self) -> bool:
         """Whether the text of the releases does not decide it."""
         return self.verdict in ("unclear", "undecided")
+
+    @property
+    def step(self) -> Step:
+        """The judgement as what is left to do."""
+        instead = f"; likely {self.likely}" if self.likely else ""
+        text = f"{self.verdict}: {self.use.name}: {self.why}{instead}"
+        return Step(self.use.path, self.use.line, text)
 
     @property
     def finding(self) -> Finding:

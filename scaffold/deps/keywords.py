@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
+from scaffold.analysis.python.sources import Source
 from scaffold.deps.deprecation_texts import Function, has_warning, raised_text
+from scaffold.deps.release import Release
 
 Treatment = Literal["refused", "deprecated", "read", "passed", "unread"]
 
@@ -19,12 +22,10 @@ class Taken:
         how: ``refused`` (it raises), ``deprecated`` (it warns), ``read``, ``passed`` on to
             something else, or ``unread``.
         text: The words of the warning or error.
-        line: Where it is read, or 0.
     """
 
     how: Treatment
     text: str = ""
-    line: int = 0
 
 
 def taken_by_kwargs(node: Function, name: str) -> Taken:
@@ -32,36 +33,28 @@ def taken_by_kwargs(node: Function, name: str) -> Taken:
     kwargs = node.args.kwarg
     if kwargs is None:
         return Taken("unread")
-    held, line = _variables(node, kwargs.arg, name)
-    for each in ast.walk(node):
+    nodes = list(ast.walk(node))
+    reading = [each for each in nodes if _reads(each, kwargs.arg, name)]
+    assigned = [each for each in nodes if isinstance(each, ast.Assign) and each.value in reading]
+    targets = [target for each in assigned for target in each.targets]
+    held = {target.id for target in targets if isinstance(target, ast.Name)}
+    is_read = bool(reading)
+    for each in nodes:
         if isinstance(each, ast.If) and _is_about(each.test, held, kwargs.arg, name):
             refused = raised_text(each.body)
-            # `if "x" in kwargs: raise` refuses the keyword, `if "x" not in kwargs: raise` asks for
-            # it.
+            # `if "x" in kwargs: raise` refuses it, `if "x" not in kwargs: raise` asks for it.
             if refused is not None and _means_given(each.test):
-                return Taken("refused", refused, each.lineno)
+                return Taken("refused", refused)
             warned = has_warning(each.body)
             if warned:
-                return Taken("deprecated", warned, each.lineno)
-            line = line or each.lineno
-    if line:
-        return Taken("read", "", line)
-    return Taken("passed" if _passes_on(node, kwargs.arg) else "unread")
+                return Taken("deprecated", warned)
+            is_read = True
+    if is_read:
+        return Taken("read")
+    return Taken("passed" if _passes_on(nodes, kwargs.arg) else "unread")
 
 
-def _variables(node: Function, kwargs: str, name: str) -> tuple[set[str], int]:
-    """Return the variables that hold the keyword, and the line where it is first read."""
-    held: set[str] = set()
-    line = 0
-    for each in ast.walk(node):
-        if isinstance(each, ast.Assign) and _reads(each.value, kwargs, name):
-            held |= {target.id for target in each.targets if isinstance(target, ast.Name)}
-        if isinstance(each, ast.expr) and _reads(each, kwargs, name):
-            line = line or each.lineno
-    return held, line
-
-
-def _reads(node: ast.expr, kwargs: str, name: str) -> bool:
+def _reads(node: ast.AST, kwargs: str, name: str) -> bool:
     """Return whether an expression is ``kwargs.pop("name")``, ``.get("name")`` or ``["name"]``."""
     key: ast.expr | None = None
     if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.args:
@@ -88,8 +81,8 @@ def _means_given(test: ast.expr) -> bool:
     return isinstance(test, (ast.Name, ast.NamedExpr))
 
 
-def _passes_on(node: Function, kwargs: str) -> bool:
-    for each in ast.walk(node):
+def _passes_on(nodes: list[ast.AST], kwargs: str) -> bool:
+    for each in nodes:
         if isinstance(each, ast.Call):
             handed = [word.value for word in each.keywords if word.arg is None]
             if any(_is(value, kwargs) for value in [*each.args, *handed]):
@@ -112,3 +105,112 @@ def _stored(node: ast.AST) -> list[ast.AST]:
 
 def _is(node: ast.AST, name: str) -> bool:
     return isinstance(node, ast.Name) and node.id == name
+
+
+_DEEPEST = 6
+
+
+Place = tuple[Source, Function]
+"""A function with its source."""
+
+
+def takes(release: Release, place: Place, name: str, depth: int = 0) -> bool | None:
+    """Return whether a keyword is taken, followed through what is called with ``**kwargs``.
+
+    Returns:
+        None where that does not show: a callee is not known, or the keyword is kept in a dict.
+    """
+    node = place[1]
+    arguments = node.args
+    named = [*arguments.args, *arguments.kwonlyargs]
+    if any(each.arg == name for each in named):
+        return True
+    if arguments.kwarg is None:
+        return False
+    how = taken_by_kwargs(node, name).how
+    if how in ("read", "deprecated", "refused"):
+        return True
+    # Unread here does not mean refused: the dict may be kept and read later.
+    if how == "unread" or depth > _DEEPEST:
+        return None
+    answers = [
+        takes(release, each, name, depth + 1) if each is not None else None
+        for each in _callees(release, place, arguments.kwarg.arg)
+    ]
+    # One callee that takes it is proof; one that is unknown leaves the rest open.
+    if not answers or None in answers:
+        return True if True in answers else None
+    return any(answers)
+
+
+def _callees(release: Release, place: Place, kwargs: str) -> Iterator[Place | None]:
+    """Yield the functions that are called with ``**kwargs``; None for one that is not known."""
+    spread = _copies(place[1], kwargs)
+    for each in ast.walk(place[1]):
+        if not isinstance(each, ast.Call):
+            continue
+        handed = [word.value for word in each.keywords if word.arg is None]
+        if any(isinstance(value, ast.Name) and value.id in spread for value in handed):
+            yield _callee(release, place, each.func)
+
+
+def _copies(node: Function, kwargs: str) -> set[str]:
+    found = {kwargs}
+    for each in ast.walk(node):
+        # A copy that loses or gains keys on the way is none of these forms, and stays unknown.
+        if isinstance(each, ast.Assign) and ast.unparse(each.value) in (
+            *(kwargs, f"{kwargs}.copy()", f"dict({kwargs})"),
+        ):
+            found |= {target.id for target in each.targets if isinstance(target, ast.Name)}
+    return found
+
+
+def _callee(release: Release, place: Place, function: ast.expr) -> Place | None:
+    source, node = place
+    names = {ast.unparse(function)}
+    if names == {"super().__init__"}:
+        classes = (each for each in ast.walk(source.tree) if isinstance(each, ast.ClassDef))
+        owner = next((each for each in classes if node in each.body), None)
+        # Of several bases the first is the next in the order of resolution, as far as it shows.
+        names = {ast.unparse(each) for each in owner.bases[:1]} if owner else names
+    elif isinstance(function, ast.Name):
+        names = set(_assigned(node, function.id)) or names
+    found = [_constructor(release, source.path, name) for name in sorted(names)]
+    known = [each for each in found if each is not None]
+    return known[0] if len(known) == 1 else None
+
+
+def _assigned(node: Function, name: str) -> Iterator[str]:
+    """Yield the names that a variable of a function is set to, alone or behind an ``or``."""
+    for each in ast.walk(node):
+        if not isinstance(each, ast.Assign):
+            continue
+        if any(isinstance(target, ast.Name) and target.id == name for target in each.targets):
+            values = each.value.values if isinstance(each.value, ast.BoolOp) else [each.value]
+            values = [part for value in values for part in _cast(value)]
+            yield from (ast.unparse(value) for value in values if isinstance(value, ast.Name))
+
+
+def _cast(value: ast.expr) -> list[ast.expr]:
+    """Return what ``cast(kind, value)`` or ``d.pop(key, value)`` may give; else the value."""
+    if not isinstance(value, ast.Call) or len(value.args) != 2:
+        return [value]
+    is_either = ast.unparse(value.func).rpartition(".")[2] in ("cast", "pop", "get")
+    return value.args[1:] if is_either else [value]
+
+
+def _constructor(release: Release, path: str, name: str, depth: int = 0) -> Place | None:
+    """Return the function behind a name: itself, or the ``__init__`` of a class or its base."""
+    found = release.index.find_in(path, name)
+    node = release.definition(found)
+    source = release.source(found.path) if found.path else None
+    if source is None or node is None or depth > _DEEPEST:
+        return None
+    if not isinstance(node, ast.ClassDef):
+        return source, node
+    for each in node.body:
+        if isinstance(each, ast.FunctionDef) and each.name == "__init__":
+            return source, each
+    if not node.bases:
+        return None
+    return _constructor(release, source.path, ast.unparse(node.bases[0]), depth + 1)

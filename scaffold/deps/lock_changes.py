@@ -72,7 +72,7 @@ def lock_changes(files: Files, since: str) -> list[LockChange]:
     listed = git_output(files.root, "ls-tree", "-r", "--name-only", "-z", since) or b""
     before = set(listed.decode("utf-8", "surrogateescape").split("\0"))
     for path in sorted(before | set(files.paths)):
-        if not (_LOCK.search(path) or _PINNING.search(path) or is_requirements(path)):
+        if not (_LOCK.search(path) or _PINNING.search(path) or is_requirements(files, path)):
             continue
         # With a lock that went or came, everything would be new.
         if path not in before or path not in files.paths:

@@ -41,9 +41,9 @@ def meanings(
 
 def _sites(told: dict[str, str], files: Files, uses: list[Use]) -> list[dict[str, Any]]:
     """Return the lines with the pattern of a meaning; what they mean is for a person to say."""
-    pattern = re.compile(told["pattern"]) if "pattern" in told else None
-    if pattern is None:
+    if "pattern" not in told:
         return []
+    pattern = re.compile(told["pattern"], re.MULTILINE)
     if told.get("within") == "subclasses":
         spans: dict[str, set[int]] = {}
         for use in uses:
@@ -53,9 +53,11 @@ def _sites(told: dict[str, str], files: Files, uses: list[Use]) -> list[dict[str
     else:
         # What a name without a type holds does not show, so every source counts.
         spans = {path: set() for path in files.python}
-    return [
-        {"file": path, "line": number}
-        for path in sorted(spans)
-        for number, row in enumerate((files.text(path) or "").splitlines(), 1)
-        if (not spans[path] or number in spans[path]) and pattern.search(row)
-    ]
+    found: dict[tuple[str, int], None] = {}
+    for path in sorted(spans):
+        text = files.text(path) or ""
+        for each in pattern.finditer(text):
+            begin = each.end() - len(each[0].lstrip())
+            found[path, text.count("\n", 0, begin) + 1] = None
+    rows = [each for each in found if not spans[each[0]] or each[1] in spans[each[0]]]
+    return [{"file": path, "line": line} for path, line in rows]

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
+from scaffold.analysis.files.files import Files
 from scaffold.analysis.project.project import normal_name
 
 
@@ -54,7 +56,51 @@ def name_pattern(name: str) -> str:
     return rf"(?i:(?<![\w.$/-]){'[-_.]+'.join(parts)})(?![\w-]|\.\w)"
 
 
+# A row that ends in a backslash, unless it is a comment.
+_GOES_ON = re.compile(r"^(?![ \t]*#)(.*)(\\\r?\n)", re.MULTILINE)
+
+
+def logical_lines(text: str) -> Iterator[tuple[int, str]]:
+    """Yield the lines of a text with their offsets; one that goes on is joined by blanks.
+
+    Source:
+        pip's requirements file format: a comment does not go on.
+    """
+    joined = _GOES_ON.sub(lambda found: found[1] + " " * len(found[2]), text)
+    for each in re.finditer(r"[^\r\n]+", joined):
+        yield each.start(), each[0]
+
+
 def pin_at(path: str, text: str, span: tuple[int, int], group: str = "", why: str = "") -> Pin:
     """Return the pin between two offsets of a manifest's text."""
     start, end = span
     return Pin(path, text.count("\n", 0, start) + 1, start, end, text[start:end], group, why)
+
+
+class EditedFiles(Files):
+    """A tree whose pins have moved.
+
+    Args:
+        files: The tree.
+        specs: The pins that move, each with its new specifier.
+    """
+
+    def __init__(self, files: Files, specs: Iterable[tuple[Pin, str]]) -> None:
+        super().__init__(files.root, list(files.paths), has_git=files.has_git)
+        self._files = files
+        places: dict[str, dict[tuple[int, int], str]] = {}
+        for pin, spec in specs:
+            places.setdefault(pin.path, {})[pin.start, pin.end] = spec
+        self.edits = {path: self._edited(path, each) for path, each in sorted(places.items())}
+        """The new bytes of each file that changes."""
+
+    def _edited(self, path: str, places: dict[tuple[int, int], str]) -> bytes:
+        # Offsets count in this decoding, which find_pins uses as well.
+        text = (self._files.data(path) or b"").decode("utf-8", "surrogateescape")
+        # From the end, so that earlier offsets stay right.
+        for (start, end), spec in sorted(places.items(), reverse=True):
+            text = f"{text[:start]}{spec}{text[end:]}"
+        return text.encode("utf-8", "surrogateescape")
+
+    def _read_bytes(self, path: str) -> bytes | None:
+        return self.edits[path] if path in self.edits else self._files.data(path)

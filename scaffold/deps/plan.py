@@ -12,11 +12,10 @@ from packaging.version import Version
 
 from scaffold.analysis.files.files import Files, list_files
 from scaffold.deps.conflicts import Choice, choices_for
-from scaffold.deps.edited_files import EditedFiles
 from scaffold.deps.groups import groups_of
 from scaffold.deps.import_names import distribution_name
 from scaffold.deps.mentions import mentions
-from scaffold.deps.pin import Pin
+from scaffold.deps.pin import EditedFiles, Pin
 from scaffold.deps.pins import find_locks, find_pins, lock_of
 from scaffold.deps.resolver import (
     Resolution,
@@ -34,23 +33,8 @@ from scaffold.transaction.journal import describe_leftover
 COMMAND = "deps plan"
 
 
-@dataclass(frozen=True)
-class PlanOptions:
-    """The options of the command.
-
-    Args:
-        pins: The releases, each as ``name==version`` or ``name==version@variant``.
-        apply: Whether to write.
-        resolve: Whether to ask a resolver.
-        python: The interpreter whose pip is asked; None for the one that runs this.
-        ask: Asks which of several variants is meant; None where nobody can be asked.
-    """
-
-    pins: tuple[str, ...]
-    apply: bool = False
-    resolve: bool = True
-    python: str | None = None
-    ask: Callable[[str, Sequence[str]], str] | None = None
+Asking = Callable[[str, Sequence[str]], str]
+"""Asks a person which of some variants is meant, after a sentence on how they differ."""
 
 
 @dataclass(frozen=True)
@@ -73,23 +57,35 @@ class Edited:
         return [pin for pins in self.moved.values() for pin in pins]
 
 
-def plan(root: Path, how: PlanOptions) -> Report:
+def plan(
+    root: Path,
+    pins: Sequence[str],
+    *,
+    apply: bool = False,
+    resolve: bool = True,
+    python: str | None = None,
+    ask: Asking | None = None,
+) -> Report:
     """Plan the pins of some packages; write them with ``apply``, all or none.
 
     Args:
         root: The tree.
-        how: What is asked for.
+        pins: The releases, each as ``name==version`` or ``name==version@variant``.
+        apply: Whether to write.
+        resolve: Whether to ask a resolver.
+        python: The interpreter whose pip is asked; None for the one that runs this.
+        ask: Asks which of several variants is meant; None where nobody can be asked.
 
     Raises:
         ScaffoldError: A pin is none, nothing pins the package, or the resolver does not answer.
         ConflictError: With ``apply``, the pins do not go together with others.
     """
-    releases, variants = _releases(how.pins)
+    releases, variants = _releases(pins)
     # Before the files are listed, as settling may change them.
-    warnings = _leftovers(root, may_settle=how.apply)
+    warnings = _leftovers(root, may_settle=apply)
     files = list_files(root)
-    edited = edit_pins(files, releases, _chosen_variants(files, releases, variants, how.ask))
-    report = Report(COMMAND, dry_run=not how.apply, warnings=warnings)
+    edited = edit_pins(files, releases, _chosen_variants(files, releases, variants, ask))
+    report = Report(COMMAND, dry_run=not apply, warnings=warnings)
     changes = [
         Change(path, "edited", files.data(path), data) for path, data in edited.files.edits.items()
     ]
@@ -97,20 +93,20 @@ def plan(root: Path, how: PlanOptions) -> Report:
         ReportedChange(each.path, each.action, unified_diff(each.path, each.before, each.after))
         for each in changes
     )
-    answers = _resolve(edited, releases, how) if how.resolve else []
+    answers = _resolve(edited, releases, python) if resolve else []
     left_out = dict.fromkeys(row for each in answers for row in each.left_out)
     report.warnings += tuple(f"{row}: not resolved, as it would be built" for row in left_out)
     choices = [
         choice
         for answer in answers
         if not answer.ok
-        for choice in choices_for(edited.files, edited.pins, answer, releases, how.python)
+        for choice in choices_for(edited.files, edited.pins, answer, releases, python)
     ]
     rows = _tell(report, edited, releases, answers, choices)
     if not all(each.ok for each in answers):
         report.dry_run = True  # nothing is written, whatever was asked
         report.fail_in_part([_conflict(choices, answers, releases)])
-    elif how.apply and changes:
+    elif apply and changes:
         apply_changes(root, changes, COMMAND)
     diffs = [each.diff for each in report.changes] if report.dry_run else []
     written = [] if report.dry_run else [f"edited     {each.path}" for each in report.changes]
@@ -137,7 +133,7 @@ def _chosen_variants(
     files: Files,
     releases: Mapping[str, Version],
     named: Mapping[str, str],
-    ask: Callable[[str, Sequence[str]], str] | None,
+    ask: Asking | None,
 ) -> dict[str, str]:
     """Return the variant of each package that is to move, asked for where they differ.
 
@@ -241,7 +237,9 @@ def _no_pin(text: str) -> RequestError:
     )
 
 
-def _resolve(edited: Edited, releases: Mapping[str, Version], how: PlanOptions) -> list[Resolution]:
+def _resolve(
+    edited: Edited, releases: Mapping[str, Version], python: str | None
+) -> list[Resolution]:
     """Ask the project's own resolver, for each variant, or pip for each group that changes."""
     files = edited.files
     answers: dict[str, Resolution] = {}
@@ -257,7 +255,7 @@ def _resolve(edited: Edited, releases: Mapping[str, Version], how: PlanOptions) 
     # Beside a project's own lock its other requirements are not asked about.
     left = [each for each in edited.pins if each.path in manifests or not answers]
     groups = groups_of(files, [each for each in left if each.path not in answers])
-    return [*answers.values(), *(resolve_with_pip(each, how.python) for each in groups)]
+    return [*answers.values(), *(resolve_with_pip(each, python) for each in groups)]
 
 
 def _plain(manifest: str, path: str) -> str:

@@ -59,6 +59,11 @@ class _Walk:
     code: Code
     tree: Tree
     found: list[Use] = field(default_factory=list[Use])
+    awaited: set[int] = field(default_factory=set[int])
+
+    def __post_init__(self) -> None:
+        imports = self.code.source.imports.values()
+        self.takes_package = any(self.tree.may_belong(each) for each in imports)
 
     def body(self, node: ast.AST, scope: Scope, guard: Guard) -> None:
         """Visit the nodes below a node."""
@@ -81,9 +86,13 @@ class _Walk:
             case ast.Try() | ast.TryStar():
                 self._try(node, scope, guard)
             case ast.If() | ast.IfExp():
-                self._if(node, scope, guard)
+                # Both branches count: one is for the old release and one for the new.
+                self.body(node, scope, guard | guard_of_test(node.test))
             case ast.With() | ast.AsyncWith():
                 self.body(node, scope, guard | guard_of_with(node))
+            case ast.Await(value=ast.Call()):
+                self.awaited.add(id(node.value))
+                self.body(node, scope, guard)
             case ast.Call():
                 self._call(node, scope, guard)
             case ast.Attribute() | ast.Name():
@@ -104,7 +113,8 @@ class _Walk:
         node: ast.expr | ast.stmt | ast.arg,
         guard: Guard,
         detail: str = "",
-        **more: ast.AST,
+        call: ast.Call | None = None,
+        about: ast.AST | None = None,
     ) -> None:
         if chain is None or not self.tree.belongs(_plain(chain.parts)):
             return
@@ -114,20 +124,15 @@ class _Walk:
         is_made = kind in ("call", "decorator") and "__init__" not in chain.own
         if chain.is_local and kind != "subclass" and not is_made:
             return  # a class of the tree stands here for itself
-        call, inner = more.get("call"), more.get("about")
-        self.found.append(
-            Use(
-                kind,
-                chain.parts,
-                self.code.source.path,
-                node.lineno,
-                detail,
-                guard,
-                call if isinstance(call, ast.Call) else None,
-                inner,
-                chain.local,
-            )
-        )
+        place, awaited = (self.code.source.path, node.lineno), id(call) in self.awaited
+        use = Use(kind, chain.parts, *place, detail, guard, call, about, chain.local)
+        self.found.append(replace(use, is_awaited=awaited) if awaited else use)
+
+    def _add_unknown(self, node: ast.expr, guard: Guard) -> None:
+        """Add an attribute of what does not show, where the source takes the package in."""
+        if isinstance(node, ast.Attribute) and self.takes_package:
+            name, path = (node.attr,), self.code.source.path
+            self.found.append(Use("attribute", name, path, node.lineno, guard=guard, node=node))
 
     def _import(self, node: ast.Import | ast.ImportFrom, guard: Guard) -> None:
         if isinstance(node, ast.ImportFrom) and node.level:
@@ -187,14 +192,8 @@ class _Walk:
         for each in node.decorator_list:
             self._decorator(each, scope, guard)
         inner = self.code.scope(node, scope)
-        for each in [*node.args.defaults, *node.args.kw_defaults]:
-            # Defaults are evaluated where the function is defined, not in its scope.
-            if each is not None:
-                self.visit(each, scope, guard)
-        arguments = [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs]
-        arguments += [each for each in (node.args.vararg, node.args.kwarg) if each is not None]
-        for each in arguments:
-            self._annotated(each, scope, guard)
+        # Defaults are evaluated where the function is defined, not in its scope.
+        self.body(node.args, scope, guard)
         if node.returns is not None:
             self._annotation(node.returns, scope, guard)
         for each in node.body:
@@ -210,32 +209,23 @@ class _Walk:
             self.visit(node, scope, guard)
 
     def _try(self, node: ast.Try | ast.TryStar, scope: Scope, guard: Guard) -> None:
-        forgiven = guard_of_try(node)
+        forgiven, before = guard_of_try(node), len(self.found)
         for each in node.body:
             self.visit(each, scope, guard | forgiven)
+        is_asked = any(each.kind != "attribute" for each in self.found[before:])
         for handler in node.handlers:
             kinds = handler.type
             rows = kinds.elts if isinstance(kinds, ast.Tuple) else [kinds] if kinds else []
             for each in rows:
                 chain = self.code.value(each, scope)
                 self._add("exception", chain, each, guard, detail=f"except {_short(each)}")
-            fallback = guard_of_handler(handler)
+            # What is done without another package is no way of another release of this one.
+            fallback = guard_of_handler(handler) if is_asked else NO_GUARD
             for each in handler.body:
                 self.visit(each, scope, guard | fallback)
         # An error in `else` or `finally` is not caught by the handlers above.
         for each in [*node.orelse, *node.finalbody]:
             self.visit(each, scope, guard)
-
-    def _if(self, node: ast.If | ast.IfExp, scope: Scope, guard: Guard) -> None:
-        asked = guard_of_test(node.test)
-        self.visit(node.test, scope, guard | asked)
-        if isinstance(node, ast.IfExp):
-            self.visit(node.body, scope, guard | asked)
-            self.visit(node.orelse, scope, guard | asked)
-            return
-        # Both branches count: one is for the old release and one for the new.
-        for each in [*node.body, *node.orelse]:
-            self.visit(each, scope, guard | asked)
 
     def _raise(self, node: ast.Raise, scope: Scope, guard: Guard) -> None:
         raised = node.exc
@@ -279,6 +269,8 @@ class _Walk:
         chain = self.code.value(node.func, scope)
         sign = "@" if kind == "decorator" else ""
         self._add(kind, chain, node, guard, detail=f"{sign}{_short(node)}", call=node)
+        if chain is None:
+            self._add_unknown(node.func, guard)
         self._below(node.func, scope, guard)
         rest = [*node.args, *(word.value for word in node.keywords)]
         name = _dotted(node.func)
@@ -328,6 +320,8 @@ class _Walk:
         # The bare name of the package is no use: the import of it is listed already.
         elif chain is not None and not (is_name and len(chain.parts) < 2):
             self._add("reference", chain, node, guard, detail=_short(node))
+        elif chain is None:
+            self._add_unknown(node, guard)
         self._below(node, scope, guard)
 
     def _below(self, node: ast.expr, scope: Scope, guard: Guard) -> None:

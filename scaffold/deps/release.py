@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 
 from scaffold.analysis.files.files import Files, walk
@@ -13,10 +13,8 @@ from scaffold.analysis.python.annotations import sides_of
 from scaffold.analysis.python.index import PythonIndex, Signature
 from scaffold.analysis.python.lookup_result import Found
 from scaffold.analysis.python.module_getattr import Branch, find_branch
-from scaffold.analysis.python.signatures import read_signature
 from scaffold.analysis.python.sources import Source, Sources
-from scaffold.deps.deprecation_texts import Defined, Function, has_warning, raised_text
-from scaffold.deps.stubs import stub_of
+from scaffold.deps.deprecation_texts import Defined, has_warning, raised_text, stub_of
 from scaffold.deps.use import CALLED
 
 _TRUSTED = re.compile(
@@ -93,7 +91,7 @@ class Meaning:
     @property
     def signature(self) -> Signature | None:
         """What a call of it takes; None where that is not certain."""
-        return self.release.signature(self)
+        return self.release.index.signature_of(self.found)
 
     @property
     def dotted(self) -> str:
@@ -125,23 +123,17 @@ class Release:
         self.version = version
         self.root = root
         self.files = Files(root, list(walk(root)), has_git=False)
-        self.index = PythonIndex(self.files)
+        self.index = PythonIndex(self.files, _TRUSTED)
         self._sources = Sources(self.files)
         # A release does not change, and an audit asks for the same names often.
-        self._meanings: dict[tuple[str, ...], Meaning] = {}
-        self._found: dict[Ask, Found] = {}
-        self._asked: dict[Ask, Meaning] = {}
-        self._signatures: dict[Ask, Signature | None] = {}
-        self._statements: dict[str, dict[int, ast.stmt]] = {}
-        self._defined: dict[str, bool] = {}
-
-    def follow(self, parts: tuple[str, ...]) -> Meaning:
-        """Return what a chain means, through calls by what is annotated or plain to see."""
-        if parts not in self._meanings:
-            self._meanings[parts] = self._follow(parts)
-        return self._meanings[parts]
+        self.follow = cache(self._follow)
+        self.follow_ask = cache(self._follow_ask)
+        self.defines = cache(self._defines)
+        self._find = cache(self._look_up)
+        self._assignments = cache(self._statements)
 
     def _follow(self, parts: tuple[str, ...]) -> Meaning:
+        """Return what a chain means, through calls by what is annotated or plain to see."""
         # Up to the first call a chain is one dotted name; behind it each part is asked of a result.
         end = parts.index(CALLED) if CALLED in parts else len(parts)
         meaning = self.follow_ask(Ask("", ".".join(parts[:end])))
@@ -163,13 +155,8 @@ class Release:
             receiver, meaning = meaning.ask, member
         return meaning
 
-    def follow_ask(self, ask: Ask) -> Meaning:
-        """Return what a name means, asked for in a file or dotted."""
-        if ask not in self._asked:
-            self._asked[ask] = self._follow_ask(ask)
-        return self._asked[ask]
-
     def _follow_ask(self, ask: Ask) -> Meaning:
+        """Return what a name means, asked for in a file or dotted."""
         found = self._find(ask)
         if found.exists or found.kind == "third_party":
             return Meaning(self, found, ask)
@@ -188,7 +175,11 @@ class Release:
             names = self.index.dotted_names(outer.path)
             branch = find_branch(self.source, self.index.find_in, outer.path, names, lacking)
             given = None if branch is None else _given(branch, lacking)
-            given = given or self._stub(outer.path, lacking)
+            source = self.source(outer.path)
+            stub = stub_of(source, lacking) if source is not None and given is None else None
+            if stub is not None:
+                text = f"what stands for it raises {stub[0]}"
+                given = Given(True, text, "", outer.path, stub[1])
         # The hook sends the name on, so it means what is there.
         if given is not None and given.target and count == len(parts):
             moved = self._find(Ask("", given.target))
@@ -199,18 +190,6 @@ class Release:
             gone = outer._replace(kind="missing", evidence=given.text, line=given.line)
             return Meaning(self, gone._replace(path=given.path), ask, lacking, given)
         return Meaning(self, outer._replace(name=ask.name), ask, lacking, given)
-
-    def _stub(self, path: str, name: str) -> Given | None:
-        source = self.source(path)
-        stub = None if source is None else stub_of(source, name)
-        if stub is None:
-            return None
-        return Given(True, f"what stands for it raises {stub.text}", "", path, stub.line)
-
-    def _find(self, ask: Ask) -> Found:
-        if ask not in self._found:
-            self._found[ask] = self._look_up(ask)
-        return self._found[ask]
 
     def _in_class(self, ask: Ask) -> Ask:
         """Return the question inside of the class's own file, without the way that led there."""
@@ -241,11 +220,10 @@ class Release:
 
     def _rebound(self, outer: Found, owner: str, name: str) -> Found | None:
         """Find a member through ``Name = make(Name)`` and through ``Name = Other``."""
-        source = self.source(outer.path or "")
-        if source is None or outer.kind not in ("constant", "attribute"):
+        source, node = self.source(outer.path or ""), self.assigned(outer)
+        if source is None or node is None or outer.kind not in ("constant", "attribute"):
             return None
-        node = self._statement_at(source, outer.line or 0)
-        value = node.value if isinstance(node, (ast.Assign, ast.AnnAssign)) else None
+        value = node.value
         bases: list[str] = []
         if isinstance(value, (ast.Name, ast.Attribute)):
             # `Config = _v2.Config`.
@@ -266,14 +244,15 @@ class Release:
                 return found
         return None
 
-    def _statement_at(self, source: Source, line: int) -> ast.stmt | None:
-        if source.path not in self._statements:
-            self._statements[source.path] = {
-                each.lineno: each
-                for each in ast.walk(source.tree)
-                if isinstance(each, (ast.Assign, ast.AnnAssign))
-            }
-        return self._statements[source.path].get(line)
+    def assigned(self, found: Found) -> ast.Assign | ast.AnnAssign | None:
+        """Return the assignment that was found, or None."""
+        return self._assignments(found.path or "").get(found.line or 0)
+
+    def _statements(self, path: str) -> dict[int, ast.Assign | ast.AnnAssign]:
+        source = self.source(path)
+        nodes = ast.walk(source.tree) if source is not None else ()
+        kinds = (ast.Assign, ast.AnnAssign)
+        return {each.lineno: each for each in nodes if isinstance(each, kinds)}
 
     def source(self, path: str) -> Source | None:
         """Return a source of the release; None where it does not parse."""
@@ -288,57 +267,6 @@ class Release:
         if node is not None and found.kind == "attribute":
             return node if node.name == found.name.rpartition(".")[2] else None
         return node
-
-    def signature(self, meaning: Meaning) -> Signature | None:
-        """Return what a call takes; decorators known to leave parameters alone are passed by."""
-        if meaning.ask not in self._signatures:
-            self._signatures[meaning.ask] = self._signature(meaning)
-        return self._signatures[meaning.ask]
-
-    def _signature(self, meaning: Meaning) -> Signature | None:
-        found = meaning.found
-        if not found.exists:
-            return None
-        signature = self.index.signature_of(found)
-        if signature is not None:
-            return signature
-        node = self.definition(found)
-        if isinstance(node, ast.ClassDef):
-            return self._constructor(node, found, 0)
-        if node is None or not found.is_certain or not _is_plain(node):
-            return None
-        return self._read(node, found, is_method="." in meaning.ask.name)
-
-    def _constructor(self, node: ast.ClassDef, found: Found, depth: int) -> Signature | None:
-        # A metaclass may change what a call takes; bases that go deeper are a circle.
-        if node.keywords or depth > 8:
-            return None
-        for each in node.body:
-            if isinstance(each, ast.FunctionDef) and each.name in ("__init__", "__new__"):
-                # A __new__ decides by itself what __init__ gets, if anything.
-                if each.name == "__new__" or not _is_plain(each):
-                    return None
-                signature = self._read(each, found, is_method=True)
-                return signature._replace(name=node.name, receiver=None)
-        # With several bases the constructor depends on the MRO.
-        if len(node.bases) != 1 or not all(_is_trusted(each) for each in node.decorator_list):
-            return None
-        base = self.index.find_in(found.path or "", ast.unparse(node.bases[0]))
-        inner = self.definition(base)
-        if not base.is_certain or not isinstance(inner, ast.ClassDef):
-            return None
-        made = self.index.signature_of(base) or self._constructor(inner, base, depth + 1)
-        return None if made is None else made._replace(name=node.name)
-
-    def _read(self, node: Function, found: Found, *, is_method: bool) -> Signature:
-        signature = read_signature(node)._replace(path=found.path or "")
-        marks = {ast.unparse(each) for each in node.decorator_list}
-        source = self.source(found.path or "")
-        # A function at the top of a module has no receiver, even when it is reached through a dot.
-        is_inner = source is not None and node not in source.tree.body
-        if not is_method or not is_inner or "staticmethod" in marks:
-            return signature
-        return signature.bound()
 
     def _result(self, meaning: Meaning, receiver: Ask) -> Ask | None:
         """Return the class of which a call gives an instance; None where it does not show."""
@@ -377,48 +305,40 @@ class Release:
         node = self.definition(found)
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
             return node.returns and self._class_of(node.returns, found.path or "", owner)
-        source = self.source(found.path or "")
-        statement = None if source is None else self._statement_at(source, found.line or 0)
+        statement = self.assigned(found)
         if isinstance(statement, ast.AnnAssign):
             return self._class_of(statement.annotation, found.path or "", owner)
         return None
 
     def _class_of(self, node: ast.expr, path: str, owner: Ask | None) -> Ask | None:
-        """Return the class that an annotation names, without Optional and quotes."""
+        """Return the class that an annotation names, without Optional, quotes and parameters."""
         # A union of two classes does not single one out.
         sides = list(sides_of(node))
         if len(sides) != 1:
             return None
-        name = ast.unparse(sides[0])
+        side = sides[0].value if isinstance(sides[0], ast.Subscript) else sides[0]
+        name = ast.unparse(side)
         # One capital letter is by custom a TypeVar, bound to the receiver in a method.
         if name.rpartition(".")[2] == "Self" or (len(name) == 1 and owner is not None):
             return owner
         found = self.index.find_in(path, name)
-        if found.kind == "constant" and self._is_variable(found):
-            return owner
+        assigned = self.assigned(found) if found.kind == "constant" else None
+        value = assigned.value if assigned is not None else None
+        if isinstance(value, ast.Call) and ast.unparse(value.func).endswith("TypeVar"):
+            return owner  # of a method, it stands for the receiver
         return Ask(path, name) if found.kind == "class" and found.path else None
-
-    def _is_variable(self, found: Found) -> bool:
-        """Return whether a name is a ``TypeVar``: of a method, it stands for the receiver."""
-        source = self.source(found.path) if found.path else None
-        node = None if source is None else self._statement_at(source, found.line or 0)
-        value = node.value if isinstance(node, ast.Assign) else None
-        return isinstance(value, ast.Call) and ast.unparse(value.func).endswith("TypeVar")
 
     @cached_property
     def _blob(self) -> bytes:
         rows = (self.files.data(path) or b"" for path in self.files.python)
         return b"\n".join(rows)
 
-    def defines(self, name: str) -> bool:
-        """Return whether any source may bring a name: by definition, import, or as a string."""
-        if name not in self._defined:
-            word = name.encode()
-            self._defined[name] = word in self._blob and self._may_bring(word)
-        return self._defined[name]
+    def _defines(self, text: str) -> bool:
+        """Return whether any source may bring a name: by definition, import, or as a string.
 
-    def _may_bring(self, word: bytes) -> bool:
-        """Look at each line with the word: a pattern over all sources would take seconds."""
+        Each line with the word is looked at: a pattern over all sources would take seconds.
+        """
+        word = text.encode()
         name = re.escape(word)
         brings = re.compile(
             rb"(?:class|def)[ \t]+%s\b|^[ \t]*(?:\w+\.)*%s[ \t]*[:=]|[\"']%s[\"']"
@@ -453,12 +373,3 @@ def _unsure(meaning: Meaning, reason: str) -> Meaning:
     evidence = f"{meaning.found.evidence}: {reason}"
     found = meaning.found._replace(kind="undecided", evidence=evidence)
     return replace(meaning, found=found)
-
-
-def _is_plain(node: Function) -> bool:
-    return all(_is_trusted(each) for each in node.decorator_list)
-
-
-def _is_trusted(decorator: ast.expr) -> bool:
-    name = ast.unparse(decorator.func if isinstance(decorator, ast.Call) else decorator)
-    return _TRUSTED.search(name.rpartition(".")[2].lower()) is not None

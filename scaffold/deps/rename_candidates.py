@@ -3,35 +3,76 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from difflib import SequenceMatcher, get_close_matches
 
+from scaffold.analysis.python.literal_tables import read_literal_tables
 from scaffold.deps.deprecation_texts import deprecation_of, names_in
-from scaffold.deps.release import Ask, Meaning
-from scaffold.deps.renames import Renames
+from scaffold.deps.judgement import Change
+from scaffold.deps.release import Ask, Meaning, Release
+
+# `RENAMED_ATTRIBUTES`, `removed_in_v2`.
+_TABLE = re.compile(
+    r"(?:RENAMED|REMOVED|REPLACED|MOVED|OBSOLETE)|(?:renamed|removed|replaced|moved)_", re.ASCII
+)
+_WORDS = rb"RENAMED|REMOVED|REPLACED|MOVED|OBSOLETE|renamed_|removed_|replaced_|moved_"
+
+
+@dataclass(frozen=True)
+class Renamed:
+    """One row: the new name, or "" where the table lists what was removed."""
+
+    new: str
+    evidence: str
+
+
+class Renames:
+    """The literal tables of a release that list renames and removals.
+
+    Args:
+        release: The new release.
+    """
+
+    def __init__(self, release: Release) -> None:
+        self._release = release
+        self._rows: dict[str, Renamed] | None = None
+
+    def of(self, name: str, owner: str) -> Renamed | None:
+        """Return the row for a name, bare or with its module or class in front of it."""
+        if self._rows is None:
+            self._rows = self._read()
+        # The fuller spelling first: a bare name may be listed for another owner.
+        spellings = [f"{owner}:{name}", f"{owner}.{name}", name]
+        return next((self._rows[each] for each in spellings if each in self._rows), None)
+
+    def _read(self) -> dict[str, Renamed]:
+        found: dict[str, Renamed] = {}
+        for path in self._release.files.python:
+            data = self._release.files.data(path) or b""
+            source = self._release.source(path) if re.search(_WORDS, data) else None
+            tables = read_literal_tables(source.tree) if source is not None else {}
+            for name, table in tables.items():
+                if _TABLE.search(name):
+                    for key, new in table.entries:
+                        line = getattr(new, "lineno", "")
+                        found[key] = Renamed(_text(new), f"{name} in {path}:{line}".rstrip(":"))
+        return found
+
+
+def _text(node: ast.expr | None) -> str:
+    value = node.value if isinstance(node, ast.Constant) else ""
+    # A value with blanks is advice to the reader and no name.
+    return value if isinstance(value, str) and value.isprintable() and " " not in value else ""
+
 
 # Ratios of difflib: of two names, and of the parameters of two functions.
 _NEAR = 0.8
 _SAME_PARAMETERS = 0.5
 
 
-@dataclass(frozen=True)
-class Likely:
-    """A guess at what a name became.
-
-    Args:
-        verdict: "moved", "renamed" or "removed".
-        name: The name to take, dotted where it is elsewhere; "" where there is no guess.
-        evidence: What speaks for it.
-    """
-
-    verdict: str
-    name: str = ""
-    evidence: str = ""
-
-
-def likely_name(before: Meaning, after: Meaning, renames: Renames) -> Likely:
+def likely_name(before: Meaning, after: Meaning, renames: Renames) -> Change:
     """Return what became of a name: by the texts of the release, else by where one like it is."""
     word = after.lacking
     owner = _owner(after)
@@ -42,17 +83,22 @@ def likely_name(before: Meaning, after: Meaning, renames: Renames) -> Likely:
                 place_of, _, last = name.rpartition(".")
                 # `pkg.new` for `pkg.old` is a new name and no other place.
                 name = last if owner is not None and place_of == owner.ask.name else name
-                return Likely("renamed", name, f"{place}: {text[:120]}")
+                return _likely("renamed", name, f"{place}: {text[:120]}")
     listed = renames.of(word, owner.ask.name if owner else "")
     if listed is not None:
-        return Likely("renamed" if listed.new else "removed", listed.new, listed.evidence)
+        return _likely("renamed" if listed.new else "removed", listed.new, listed.evidence)
     if after.given is not None:
         guess = next(iter(names_in(after.given.text)), "")
-        return Likely("moved" if guess else "removed", guess, after.given.text)
+        return _likely("moved" if guess else "removed", guess, after.given.text)
     moved = _moved(before, after)
     if moved:
-        return Likely("moved", moved, f"{after.release.index.find(moved).path} has it")
-    return _alike(before, after) or Likely("removed")
+        return _likely("moved", moved, f"{after.release.index.find(moved).path} has it")
+    return _alike(before, after) or _likely("removed")
+
+
+def _likely(verdict: str, name: str = "", evidence: str = "") -> Change:
+    """Return a guess, with what speaks for it; why the name is gone is for the caller to say."""
+    return Change(verdict, "breaks", "", name, evidence=evidence)
 
 
 def _owner(after: Meaning) -> Meaning | None:
@@ -109,7 +155,7 @@ def _is_private(dotted: str) -> bool:
     return any(part.startswith("_") for part in dotted.split("."))
 
 
-def _alike(before: Meaning, after: Meaning) -> Likely | None:
+def _alike(before: Meaning, after: Meaning) -> Change | None:
     """Return a sibling with nearly the same name that takes nearly the same."""
     owner, old, new = _owner(after), before.release, after.release
     dotted = "" if owner is None else owner.dotted
@@ -131,7 +177,7 @@ def _alike(before: Meaning, after: Meaning) -> Likely | None:
             continue  # a neighbour that stood beside it before has not taken its place
         if mate or _same_parameters(before, there):
             path, line = there.found.path, there.found.line
-            return Likely("renamed", name, f"{path}:{line} has {name}")
+            return _likely("renamed", name, f"{path}:{line} has {name}")
     return None
 
 

@@ -5,18 +5,17 @@ from __future__ import annotations
 import json
 import re
 import shutil
-import subprocess
 import sys
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
 from packaging.utils import canonicalize_name
 
-from scaffold.analysis.process import run_text
-from scaffold.deps.download import LIMIT_S, is_offline, run_pip, unreachable
+from scaffold.deps.download import is_offline, run_pip, run_tool, unreachable
 from scaffold.deps.groups import Group
 from scaffold.deps.lock_changes import locked
 from scaffold.errors import ScaffoldError
@@ -80,18 +79,14 @@ def resolve_with_pip(group: Group, python: str | None) -> Resolution:
     """
     with tempfile.TemporaryDirectory(prefix="scaffold-deps-") as scratch:
         folder = Path(scratch)
-        for path, text in group.files.items():
-            # The layout of the tree is kept, as -r and -c are relative to the file that has them.
-            place = folder / "tree" / path
-            place.parent.mkdir(parents=True, exist_ok=True)
-            place.write_text(text, encoding="utf-8", errors="surrogateescape")
-        asked = folder / "tree" / "asked-requirements.txt"
-        asked.parent.mkdir(exist_ok=True)
-        asked.write_text("\n".join(group.lines) + "\n", encoding="utf-8")
+        # The layout of the tree is kept, as -r and -c are relative to the file that has them.
+        asked = "asked-requirements.txt"
+        _write(folder / "tree", {**group.files, asked: "\n".join(group.lines) + "\n"})
         # --ignore-installed: the running environment must not satisfy anything.
         options = ["--dry-run", "--ignore-installed", "--only-binary", ":all:", "--retries", "1"]
         options += ["--progress-bar", "off", "--report", str(folder / "report.json")]
-        done = run_pip(python or sys.executable, ["install", *options, "-r", str(asked)], folder)
+        words = ["install", *options, "-r", str(folder / "tree" / asked)]
+        done = run_pip(python or sys.executable, words, folder)
         said = f"{done.stdout}\n{done.stderr}"
         if done.returncode == 0:
             report = json.loads((folder / "report.json").read_text(encoding="utf-8"))
@@ -113,13 +108,19 @@ def resolve_with_pip(group: Group, python: str | None) -> Resolution:
     return Resolution(group.name, "pip", False, {}, wants, text, group.left_out)
 
 
+def _write(folder: Path, texts: Mapping[str, str]) -> None:
+    for path, text in texts.items():
+        place = folder / path
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.write_text(text, encoding="utf-8", errors="surrogateescape", newline="")
+
+
 def _pip_wants(said: str) -> list[Want]:
     found: list[Want] = []
     for each in _WANTS.finditer(said):
         by = each["by"].removesuffix(" depends on")
-        found.append(
-            Want("the manifest" if by.startswith("The user") else by, each["what"].strip())
-        )
+        by = "the manifest" if by.startswith("The user") else by
+        found.append(Want(by, each["what"].strip()))
     if not found:
         found = [Want("the manifest", each) for each in dict.fromkeys(_ABSENT.findall(said))]
     return list(dict.fromkeys(found))
@@ -151,11 +152,14 @@ def resolve_with_lock(
         return None
     with tempfile.TemporaryDirectory(prefix="scaffold-deps-") as scratch:
         folder = Path(scratch)
-        for path, text in manifests.items():
-            place = folder / path
-            place.parent.mkdir(parents=True, exist_ok=True)
-            place.write_text(text, encoding="utf-8", errors="surrogateescape", newline="")
-        done = _run([program, *_words(resolver, names)], folder)
+        _write(folder, manifests)
+        error = partial(
+            ScaffoldError,
+            code="resolver_failed",
+            hint="run it by hand, or plan with --no-resolve",
+        )
+        command = [program, *_words(resolver, names)]
+        done = run_tool(command, folder, error, NO_COLOR="1", UV_NO_PROGRESS="1")
         place = folder / f"{resolver}.lock"
         lock = place.read_text(encoding="utf-8") if place.is_file() else ""
     said = f"{done.stdout}\n{done.stderr}"
@@ -172,18 +176,16 @@ def resolve_with_lock(
         raise unreachable(said)
     # uv wraps its sentences to the width of a terminal.
     flat = " ".join(said.split())
-    wants = [
-        Want(
-            each["by"] + _specifier(each["version"] or ""), each["what"] + _specifier(each["spec"])
-        )
+    wants = dict.fromkeys(
+        Want(each["by"] + _specifier(each["version"]), each["what"] + _specifier(each["spec"]))
         for each in _SENTENCE.finditer(flat)
-    ]
-    return Resolution(group, resolver, False, {}, list(dict.fromkeys(wants)), _last_lines(said))
+    )
+    return Resolution(group, resolver, False, {}, list(wants), _last_lines(said))
 
 
-def _specifier(written: str) -> str:
+def _specifier(written: str | None) -> str:
     """Return a specifier without brackets; Poetry writes an exact release without operator."""
-    bare = written.replace(" ", "").strip("()")
+    bare = (written or "").replace(" ", "").strip("()")
     return f"=={bare}" if bare[:1].isdigit() else bare.removeprefix("*")
 
 
@@ -195,17 +197,6 @@ def _words(resolver: str, names: Sequence[str]) -> list[str]:
     if resolver == "poetry":
         return ["update", "--lock", "--no-interaction", "--no-ansi", *names]
     return ["lock", "--no-isolation", "--update-reuse"]
-
-
-def _run(command: list[str], folder: Path) -> subprocess.CompletedProcess[str]:
-    try:
-        return run_text(command, folder, LIMIT_S, NO_COLOR="1", UV_NO_PROGRESS="1")
-    except (OSError, subprocess.TimeoutExpired) as error:
-        raise ScaffoldError(
-            f"{command[0]} does not answer: {error}",
-            code="resolver_failed",
-            hint="run it by hand, or plan with --no-resolve",
-        ) from error
 
 
 def _last_lines(said: str) -> str:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterable, Sequence
 
 import libcst as cst
 from libcst.metadata import CodeRange, MetadataWrapper, PositionProvider
@@ -13,19 +14,24 @@ PLACE = "YOURS"
 """Stands for a value that only a person knows: a name that is not defined, so that every check
 shows it."""
 
+_RENAMED_IMPORT = ("renamed", "import")
 _CALLS = frozenset({"parameter-removed", "parameter-renamed", "parameter-required"})
 
 
-def rewrite(text: str, findings: Iterable[Judgement]) -> tuple[str, list[Judgement]]:
+def rewrite(
+    text: str, findings: Iterable[Judgement], taken: Collection[str] = ()
+) -> tuple[str, list[Judgement]]:
     """Return a source with the changes that its findings ask for, and the findings done.
 
     Keywords are renamed and dropped in the very calls that were judged. A name is renamed on its
     line where it stands there as often as it was judged; a name that moved is imported from where
-    it is now. Anything else is left to a person.
+    it is now. An imported name that is bound otherwise, too, or that others take from here, stays
+    bound. Anything else is left to a person.
 
     Args:
         text: The source.
         findings: Findings of level "breaks" on this source.
+        taken: The names that other sources import from this one.
     """
     rows = list(findings)
     wrapper = MetadataWrapper(cst.parse_module(text), unsafe_skip_copy=True)
@@ -33,7 +39,17 @@ def rewrite(text: str, findings: Iterable[Judgement]) -> tuple[str, list[Judgeme
     wrapper.visit(counting)
     # A line with more of a name than was judged is not touched: which one is meant is not known.
     safe = [each for each in rows if not counting.is_ambiguous(each)]
-    writing = _Rewriter(text, safe)
+    judged = Counter(each.use.parts[-1] for each in safe if each.verdict == "renamed")
+    imports = {each.use.parts for each in safe if (each.verdict, each.use.kind) == _RENAMED_IMPORT}
+    kept = {
+        parts
+        for parts in imports
+        if parts[-1] in taken or counting.count(parts[-1]) > judged[parts[-1]]
+    }
+    bound = [each for each in rows if each.use.parts in kept and each.use.kind != "import"]
+    bound = [each for each in bound if each.use.imported == len(each.use.parts)]
+    names = {parts[-1] for parts in kept}
+    writing = _Rewriter(text, [each for each in safe if each not in bound], names)
     done = wrapper.visit(writing)
     imported = {each.use.parts for each in writing.done if each.verdict == "moved"}
     # What stands behind an import is there again with it.
@@ -42,7 +58,7 @@ def rewrite(text: str, findings: Iterable[Judgement]) -> tuple[str, list[Judgeme
         for each in rows
         if each.verdict == "moved" and each not in writing.done and each.use.parts in imported
     ]
-    return done.code, [*writing.done, *follow]
+    return done.code, [*writing.done, *bound, *follow]
 
 
 class _Rewriter(cst.CSTTransformer):
@@ -51,12 +67,16 @@ class _Rewriter(cst.CSTTransformer):
     Args:
         text: The source.
         findings: What to rewrite.
+        kept: The imported names that stay bound.
     """
 
     METADATA_DEPENDENCIES = (PositionProvider,)
 
-    def __init__(self, text: str, findings: Sequence[Judgement]) -> None:
+    def __init__(
+        self, text: str, findings: Sequence[Judgement], kept: Collection[str] = ()
+    ) -> None:
         super().__init__()
+        self._kept = kept
         self._lines = text.splitlines()
         self._calls: dict[tuple[int, int, int, int], list[Judgement]] = {}
         self._names: dict[tuple[int, str], list[Judgement]] = {}
@@ -77,6 +97,25 @@ class _Rewriter(cst.CSTTransformer):
         """Return whether a line has the name of a finding more often than it was judged."""
         key = finding.use.line, finding.use.parts[-1]
         return key in self._names and self._met.get(key, 0) != len(self._names[key])
+
+    def count(self, name: str) -> int:
+        """Return how often a name stands in the source."""
+        return sum(count for (_, each), count in self._met.items() if each == name)
+
+    def visit_AsName(self, node: cst.AsName) -> bool:  # noqa: N802 - the name that libcst calls
+        """Leave what a name is bound as."""
+        return False
+
+    def leave_ImportAlias(  # noqa: N802 - the name that libcst calls
+        self, original_node: cst.ImportAlias, updated_node: cst.ImportAlias
+    ) -> cst.ImportAlias:
+        """Bind a renamed import under its old name where that is still asked for."""
+        name = original_node.evaluated_name
+        is_renamed = updated_node.evaluated_name != name
+        if not is_renamed or name not in self._kept or original_node.asname is not None:
+            return updated_node
+        blank = cst.SimpleWhitespace(" ")
+        return updated_node.with_changes(asname=cst.AsName(cst.Name(name), blank, blank))
 
     def _range(self, node: cst.CSTNode) -> CodeRange:
         found = self.get_metadata(PositionProvider, node)

@@ -33,6 +33,7 @@ class Server:
 
     def __init__(self, release: Release) -> None:
         self._release = release
+        self.version = release.version
         self._programs = Programs(release.files, release.index)
 
     @cached_property
@@ -95,13 +96,11 @@ class ServerJudge:
     Args:
         old: The old release's programs and routes.
         new: The new release's.
-        versions: How the two are called.
     """
 
-    def __init__(self, old: Server, new: Server, versions: tuple[str, str]) -> None:
+    def __init__(self, old: Server, new: Server) -> None:
         self._old = old
         self._new = new
-        self._versions = versions
 
     def flag(self, use: Use) -> Iterator[Judgement]:
         """Yield the findings on a program or on an option given to it."""
@@ -112,16 +111,16 @@ class ServerJudge:
             return
         if not is_there:
             if not option:
-                why = f"{self._versions[1]} has no {name}"
+                why = f"{self._new.version} has no {name}"
                 yield Judgement(use, "program-removed", "breaks", why, "", why)
             return
         # An option that the old release did not know either is not lost.
         if not option or (before is not None and before.option(option) is None):
             return
         if after is None or before is None or after.is_open:
-            side = self._versions[1] if after is None or after.is_open else self._versions[0]
+            side = self._new if after is None or after.is_open else self._old
             told = (after.why_open if after is not None else "") or "its parser cannot be followed"
-            yield Judgement(use, "undecided", "undecided", f"{side}: {told}")
+            yield Judgement(use, "undecided", "undecided", f"{side.version}: {told}")
             return
         if after.option(option) is None:
             known = list(after.option_names())
@@ -137,7 +136,7 @@ class ServerJudge:
         if path not in self._old.routes or path in self._new.routes:
             return
         near = difflib.get_close_matches(path, list(self._new.routes), 1, 0.75)
-        why = f"{self._versions[1]} serves no {path}"
+        why = f"{self._new.version} serves no {path}"
         old = " ".join(self._old.routes[path][::-1])
         verdict, likely = "endpoint-removed", near[0] if near else ""
         yield Judgement(use, verdict, "breaks", why, old, why, likely)

@@ -3,17 +3,27 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import replace
 from functools import cached_property
 from typing import TypeGuard
 
 from scaffold.analysis.files.files import Files
 from scaffold.analysis.python.annotations import sides_of
+from scaffold.analysis.python.attributes import instance_names
+from scaffold.analysis.python.decorators import PROPERTIES
 from scaffold.analysis.python.index import PythonIndex
-from scaffold.analysis.python.scopes import Bound, Function, Scope, read_scope
+from scaffold.analysis.python.scopes import (
+    Bound,
+    Function,
+    Scope,
+    bindings_of,
+    own_nodes,
+    read_scope,
+)
 from scaffold.analysis.python.sources import Source, Sources
-from scaffold.deps.use import Chain
+from scaffold.analysis.python.statements import FOR_TYPES, statements
+from scaffold.deps.use import ELEMENT, Chain
 
 _DEEPEST = 30
 _MOST_BINDINGS = 40
@@ -170,14 +180,18 @@ class Code:
                     bounds = [each.value for each in node.keywords if each.arg == "bound"]
                     return self.annotation(bounds[0], scope) if bounds else None
                 inner = self.value(node.func, scope)
+                if inner is None and isinstance(node.func, ast.Attribute):
+                    return self._instance_value(node.func, scope, "()")
                 return None if inner is None else inner.called()
             case ast.Await() | ast.NamedExpr():
                 return self.value(node.value, scope)
             case ast.Subscript():
                 inner = self.value(node.value, scope)
                 # Class[...] is a parametrised class; a subscript of anything else is an element.
-                is_class = inner is not None and inner.parts[-1][:1].isupper()
-                return inner if is_class else None
+                if inner is None or inner.parts[-1][:1].isupper():
+                    return inner
+                element = inner.member(ELEMENT)
+                return None if element is None else element.called()
             case _:
                 return None
 
@@ -267,7 +281,7 @@ class Code:
         known = [each for each in bases if each is not None]
         if not known:
             return None
-        own = set(own_names(node)).union(*(each.own for each in known))
+        own = own_names(node).union(*(each.own for each in known))
         for base, expression in zip(bases, node.bases, strict=True):
             if base is None:
                 # What a mixin brings is no override of the package's member.
@@ -279,26 +293,19 @@ class Code:
         found = scope.find(base.id) if isinstance(base, ast.Name) else None
         for each in found[0] if found else ():
             if isinstance(each.node, ast.ClassDef):
-                return set(own_names(each.node))
+                return own_names(each.node)
         return set(self._tree.index.members(self.source.dotted(base) or "?") or {})
 
     def receiver(self, name: str, scope: Scope) -> Chain | None:
         """Return what ``self`` or ``cls`` of a method is; None for any other name."""
-        inner: Scope | None = scope
-        while inner is not None and (inner.owner is None or name not in inner.names):
-            if name in inner.names:
-                return None
-            inner = inner.parent
-        if inner is None or inner.owner is None:
+        found = _method_of(name, scope)
+        if found is None:
             return None
-        method = inner.node
-        if not isinstance(method, (ast.FunctionDef, ast.AsyncFunctionDef)):
-            return None
-        first = [*method.args.posonlyargs, *method.args.args][:1]
+        method, owner, _ = found
         marks = {_last(each) for each in method.decorator_list}
-        if not first or first[0].arg != name or "staticmethod" in marks:
+        if "staticmethod" in marks:
             return None
-        chain = self.class_chain(inner.owner[0])
+        chain = self.class_chain(owner)
         is_class = "classmethod" in marks or method.name in ("__new__", "__init_subclass__")
         # pydantic's validators are class methods without saying so.
         return chain if chain is None or is_class or "validator" in marks else chain.called()
@@ -317,21 +324,15 @@ class Code:
                 return chain.called()
         return None
 
-    def _instance_value(self, node: ast.Attribute, scope: Scope) -> Chain | None:
-        """Return what ``self.x`` holds where the methods of its class set it once."""
-        inner: Scope | None = scope
-        while inner is not None and inner.owner is None:
-            inner = inner.parent
-        if inner is None or inner.owner is None or not isinstance(node.value, ast.Name):
+    def _instance_value(self, node: ast.Attribute, scope: Scope, call: str = "") -> Chain | None:
+        """Return what ``self.x``, or with a call ``self.x()``, gives by one line of its class."""
+        found = _method_of(node.value.id, scope) if isinstance(node.value, ast.Name) else None
+        if found is None:
             return None
-        method, (owner, around) = inner.node, inner.owner
-        if not isinstance(method, (ast.FunctionDef, ast.AsyncFunctionDef)) or not method.args.args:
-            return None
-        if method.args.args[0].arg != node.value.id:
-            return None
+        _, owner, around = found
         if id(owner) not in self._set_on_self:
             self._set_on_self[id(owner)] = _set_on_self(owner)
-        values = self._set_on_self[id(owner)].get(node.attr, [])
+        values = self._set_on_self[id(owner)].get(f"{node.attr}{call}", [])
         # Two assignments may hold two types.
         if len(values) != 1:
             return None
@@ -339,26 +340,35 @@ class Code:
         return self.value(value, self.scope(function, self.scope(owner, around.parent or around)))
 
 
-def own_names(node: ast.ClassDef) -> Iterator[str]:
-    """Yield the members that a class's own text brings."""
-    for each in node.body:
-        if isinstance(each, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
-            yield each.name
-        elif isinstance(each, ast.Assign):
-            yield from (target.id for target in each.targets if isinstance(target, ast.Name))
-        elif isinstance(each, ast.AnnAssign) and isinstance(each.target, ast.Name):
-            yield each.target.id
-    for each in ast.walk(node):
-        if _is_of_self(each) and isinstance(each.ctx, ast.Store):
-            yield each.attr
+def own_names(node: ast.ClassDef) -> set[str]:
+    """Return the members that a class's own text brings."""
+    # What only type checkers see is the package's while the code runs.
+    rows = (each for each, when in statements(node.body) if when != FOR_TYPES)
+    bound = {each.name for row in rows for each in bindings_of(row)}
+    return bound.union(instance_names(node.body, may_set_by_name=False))
+
+
+def _method_of(receiver: str, scope: Scope) -> tuple[Function, ast.ClassDef, Scope] | None:
+    """Return the method that has a name as its first parameter, and its class with its scope."""
+    found = scope.find(receiver)
+    inner = found[1] if found is not None else scope
+    if inner.owner is None or not isinstance(inner.node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+        return None
+    first = [each.arg for each in (*inner.node.args.posonlyargs, *inner.node.args.args)][:1]
+    return (inner.node, *inner.owner) if first == [receiver] else None
 
 
 def _set_on_self(owner: ast.ClassDef) -> dict[str, list[tuple[Function, ast.expr]]]:
-    """Return the values that the methods of a class give the attributes of ``self``."""
+    """Return what the attributes of ``self`` are set to, and what properties and methods give."""
     found: dict[str, list[tuple[Function, ast.expr]]] = {}
     for method in owner.body:
         if not isinstance(method, (ast.FunctionDef, ast.AsyncFunctionDef)):
             continue
+        marks = {_last(each) for each in method.decorator_list}
+        name = method.name if marks & PROPERTIES else f"{method.name}()"
+        for each in own_nodes(method):
+            if isinstance(each, ast.Return) and each.value is not None:
+                found.setdefault(name, []).append((method, each.value))
         for each in ast.walk(method):
             for target in each.targets if isinstance(each, ast.Assign) else ():
                 if _is_of_self(target) and isinstance(each, ast.Assign):

@@ -13,7 +13,7 @@ from scaffold.deps.audit import Audited, audit_tree, places, told_of
 from scaffold.deps.import_names import OWN_NAME, names_of
 from scaffold.deps.lock_changes import LockChange, lock_changes
 from scaffold.errors import RequestError, ScaffoldError
-from scaffold.report import Report, Step
+from scaffold.report import Report
 
 Form = Literal["markdown", "html"]
 _LEVELS = ("breaks", "check", "deprecated", "guarded")
@@ -62,13 +62,7 @@ def summary(
     broken = [each for each in upgrades if each.audited and each.audited.count("breaks")]
     report.ok = not broken
     report.extra = {"deps": {"upgrades": [_row(each) for each in upgrades]}}
-    report.next = tuple(
-        Step(finding.use.path, finding.use.line, f"{finding.verdict}: {finding.use.name}")
-        for each in broken
-        if each.audited
-        for finding in each.audited.findings
-        if finding.level == "breaks"
-    )
+    report.next = tuple(step for each in broken if each.audited for step in each.audited.steps)
     report.text = text
     if output is not None:
         try:

@@ -45,6 +45,8 @@ KINDS: dict[str, str] = {
 
 CALLED = "()"
 """The part of a chain that stands for a call: what follows is asked of its result."""
+ELEMENT = "__getitem__"
+"""The method whose call gives an element."""
 
 
 @dataclass(frozen=True)
@@ -77,8 +79,8 @@ class Chain:
 
 
 def dotted(parts: tuple[str, ...]) -> str:
-    """Return a chain as text: ``click.Context().exit``."""
-    return ".".join(parts).replace(".()", "()")
+    """Return a chain as text: ``click.Context().exit``, ``pkg.rows()[].name``."""
+    return ".".join(parts).replace(".()", "()").replace(f".{ELEMENT}()", "[]")
 
 
 @dataclass(frozen=True)
@@ -97,6 +99,7 @@ class Use:
         node: The class or method of the tree, for what compares it.
         local: The class of this tree through which it is reached, or "".
         imported: How many of its first parts the source has by an import.
+        is_awaited: Whether the call is awaited.
     """
 
     kind: Kind
@@ -109,6 +112,7 @@ class Use:
     node: ast.AST | None = field(default=None, compare=False, repr=False)
     local: str = ""
     imported: int = field(default=0, compare=False, repr=False)
+    is_awaited: bool = field(default=False, compare=False, repr=False)
 
     @property
     def name(self) -> str:

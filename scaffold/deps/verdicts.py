@@ -10,14 +10,14 @@ from dataclasses import replace
 
 from scaffold.analysis.python.decorators import PROPERTIES
 from scaffold.analysis.python.guards import hides_absence
+from scaffold.analysis.python.scopes import own_nodes
 from scaffold.deps.call_changes import call_changes
 from scaffold.deps.class_changes import override_changes, subclass_changes
 from scaffold.deps.deprecation_texts import deprecation_of, names_in
 from scaffold.deps.judgement import Change, Judgement
 from scaffold.deps.release import Meaning, Release
-from scaffold.deps.rename_candidates import likely_name
-from scaffold.deps.renames import Renames
-from scaffold.deps.use import CALLED, Use
+from scaffold.deps.rename_candidates import Renames, likely_name
+from scaffold.deps.use import CALLED, ELEMENT, Use
 
 _ELSEWHERE = re.compile(r"is not known here|shows only while|is not written down|only a stub")
 _DYNAMIC = re.compile(
@@ -93,7 +93,9 @@ class Judge:
         for count in range(2, len(parts)):
             meaning = self._old.follow(parts[: count + 1])
             is_there = meaning.is_there
-            if not is_there and _ELSEWHERE.search(meaning.found.evidence):
+            # An element of what is no class of the package is some other package's as well.
+            is_element = ELEMENT in parts[: count + 1]
+            if not is_there and (is_element or _ELSEWHERE.search(meaning.found.evidence)):
                 if CALLED in (parts[count - 1], parts[count]):
                     return None
                 return replace(use, kind="reference", parts=parts[:count], call=None, node=None)
@@ -121,8 +123,8 @@ class Judge:
             why = after.given.text or why
         if isinstance(use.node, ast.Call) and hides_absence(use.node):
             why = f"{ast.unparse(use.node.func)}() no longer finds it: {why}"
-            return Change("absence-hidden", "check", why, likely.name)
-        return Change(likely.verdict, "breaks", why, likely.name, evidence=likely.evidence or why)
+            return Change("absence-hidden", "check", why, likely.likely)
+        return likely._replace(why=why, evidence=likely.evidence or why)
 
     def _override(self, use: Use, before: Meaning, after: Meaning) -> Iterator[Change]:
         if not before.found.exists or before.found.path is None:
@@ -226,7 +228,18 @@ def _compare(use: Use, before: Meaning, after: Meaning) -> Iterator[Change]:
     yield from _deprecated(use, before, after)
 
 
+_AWAITABLE = re.compile(r"Awaitable|Coroutine|Future|Task")
+
+
 def _kind_change(use: Use, before: Meaning, after: Meaning) -> Change | None:
+    old, new = before.definition, after.definition
+    is_call = use.call is not None and not use.is_awaited
+    if is_call and isinstance(old, ast.FunctionDef) and isinstance(new, ast.AsyncFunctionDef):
+        nodes = own_nodes(new)
+        gives_rows = any(isinstance(each, (ast.Yield, ast.YieldFrom)) for each in nodes)
+        is_as_before = old.returns is not None and _AWAITABLE.search(ast.unparse(old.returns))
+        if not gives_rows and not is_as_before:
+            return Change("kind-changed", "breaks", "it is a coroutine: its call is to be awaited")
     kinds = [_is_property(each) for each in (before, after)]
     # Importing or patching a member works for a method and a property alike.
     if None in kinds or kinds[0] == kinds[1] or use.kind in ("import", "string", "patch"):

@@ -65,8 +65,9 @@ def _check_front(page: Page, other: Page) -> Iterator[Finding]:
             yield disagreement(
                 other.path, 1, "front-matter", "none", f"the key {key}", f"{page.path}:1"
             )
-    # Keys alone are compared: their values are text, which is translated.
-    for key in other.front.fields:
+    # Keys alone are compared: their values are text, which is translated. Where the page has none,
+    # those of the translation are settings of its site.
+    for key in other.front.fields if page.front.fields else ():
         if key not in page.front.fields:
             yield disagreement(
                 other.path, 1, "front-matter", f"the key {key}", "none", f"{page.path}:1"

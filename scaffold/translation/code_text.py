@@ -34,6 +34,9 @@ _LINE_MARKS = {
     **dict.fromkeys(PERCENT, r"(?<!\\)%[^\n]*"),
     **dict.fromkeys(["clojure", "lisp", "scheme", "asm"], r";[^\n]*"),
 }
+PLAIN = ("", "plain", "plaintext", "text", "txt")
+_NUMBER = re.compile(r"\d+(?:\.\d+)*")
+_GAP = re.compile(r"<[^<>\n]+>")
 DIAGRAMS = ("mermaid", "plantuml", "puml", "dot", "graphviz")
 _CAPTIONED = ("figure", "image")
 # Of a diagram: what is in quotes, brackets or bars, and what follows a colon.
@@ -61,17 +64,31 @@ def without_words(text: str, info: str) -> str:
         info: What its fence names.
     """
     language = language_of(info)
+    text = _WORDED_OPTION.sub(r"\g<name> <words>", text)
     if info.startswith("{"):
         directive = info[1:].partition("}")[0]
         if directive in _CAPTIONED:
             # Options, then the words below the picture.
             rows = text.split("\n")
             text = "\n".join(row for row in rows if row.lstrip().startswith(":"))
-        text = _WORDED_OPTION.sub(r"\g<name> <words>", text)
         language = directive if directive in DIAGRAMS else language
     if language in DIAGRAMS:
         return _LABEL.sub("<words>", text)
     return without_comments(text, language)
+
+
+def lines_agree(source: str, translation: str, info: str) -> bool:
+    """Return whether two lines of a block are the same, but for words that only readers need.
+
+    Those are in ``<angle brackets>``, or anywhere in a block of no language. They count where the
+    translation has them in another script.
+    """
+    source, translation = source.rstrip(), translation.rstrip()
+    if source == translation or not any(each > "\u024f" for each in translation):
+        return source == translation
+    if language_of(info) in PLAIN:
+        return _NUMBER.findall(source) == _NUMBER.findall(translation)
+    return _GAP.sub("<>", source) == _GAP.sub("<>", translation)
 
 
 def language_of(info: str) -> str:

@@ -12,7 +12,7 @@ from scaffold.translation.page import Piece
 
 # MkDocs: `!!! note "Title"`, `??? tip`, and the tabs `=== "Linux"`.
 _INDENTED = re.compile(
-    r"^(?P<gap> *)(?:!!!|\?\?\?\+?)[ \t]+(?P<sort>[\w-]+)|^(?P<tab> *)===[+!]*[ \t]+\""
+    r"^(?P<gap> *)(?:!!!|\?\?\?\+?)[ \t]*(?P<sort>[\w-]+)|^(?P<tab> *)===[+!]*[ \t]+\""
 )
 # `::: tip` and MyST's `:::{note}`; then `/// note | Title`, of pymdownx.
 _COLONS = re.compile(r"^ *(?P<mark>:{3,})[ \t]*\{?(?P<sort>[A-Za-z][\w:-]*)\}?")

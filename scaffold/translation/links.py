@@ -46,6 +46,9 @@ class Links:
         self._documents = documents
         self._page = page
         self._other = documents.layout.pages[page]
+        # A site that shows what a language lacks in its own one, as mkdocs-static-i18n does.
+        site = documents.files.text("mkdocs.yml") or ""
+        self._falls_back = re.search(r"^\s*docs_structure:\s*folder\b", site, re.M) is not None
 
     def found(self, href: str) -> LinkTarget:
         """Return where a link of the translation leads."""
@@ -59,6 +62,9 @@ class Links:
             own = leads._replace(path=_HOST.sub(r"\g<0>/*", leads.path))
             return Expected(href, frozenset({leads, own}))
         leads = _resolved(href, self._page)
+        if leads.path == self._other:  # the switch of languages
+            text = posixpath.relpath(self._page, _folder(self._other))
+            return Expected(text, frozenset({leads, leads._replace(path=self._page)}))
         target, extension = self._page_at(leads.path)
         # Without a translation of the target the reader is better served by the original.
         if target is None or not (target == self._page or self._has_translation(target)):
@@ -80,16 +86,17 @@ class Links:
     def _same(self, href: str, leads: LinkTarget) -> Expected:
         """Return a link to the same place, or to its like among the translations."""
         layout, files = self._documents.layout, self._documents.files
-        if not (files.has(leads.path) or leads.path in files.folders):
-            # A label or the name of an object, which the site resolves; it is no path.
-            return Expected(href, frozenset({leads, _resolved(href, self._other)}))
-        text = posixpath.relpath(leads.path or ".", _folder(self._other))
-        text += "/" if href.partition("#")[0].endswith("/") else ""
+        is_there = files.has(leads.path) or leads.path in files.folders
         agreeing = {leads}
         if layout.source and leads.path.startswith(f"{layout.source}/"):
             twin = f"{layout.translation}/{leads.path[len(layout.source) + 1 :]}"
-            if self._documents.files.has(twin):
+            if files.has(twin) or self._falls_back or not is_there:
                 agreeing.add(LinkTarget(twin, leads.anchor))
+        if not is_there:
+            # A label or the name of an object, which the site resolves; it is no path.
+            return Expected(href, frozenset({*agreeing, _resolved(href, self._other)}))
+        text = posixpath.relpath(leads.path or ".", _folder(self._other))
+        text += "/" if href.partition("#")[0].endswith("/") else ""
         return Expected(_joined(text, leads.anchor), frozenset(agreeing))
 
     def _page_at(self, path: str) -> tuple[str | None, str]:
@@ -113,7 +120,8 @@ class Links:
             if pair.source is not None and pair.source.key == section.key and pair.translation:
                 found = (pair.translation.slug, pair.translation.mkdocs_slug)
                 # GitHub and MkDocs make different anchors of a Chinese heading.
-                return found[::-1] if self._documents.has("mkdocs.yml") else found
+                found = found[::-1] if self._documents.has("mkdocs.yml") else found
+                return (*(each.text for each in pair.translation.anchors), *found)
         return (f"<the anchor of your heading for {section.title!r}>",)
 
 

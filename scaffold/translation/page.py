@@ -131,6 +131,11 @@ class Section:
     anchors: list[Piece] = field(default_factory=list[Piece])
 
     @property
+    def has_content(self) -> bool:
+        """Whether it has more than front matter and comments."""
+        return bool(self.level or self.passages or self.blocks or self.markers)
+
+    @property
     def wanted(self) -> Marker:
         """The marker that a translation of this state carries; its line means nothing."""
         return Marker(self.key, self.hash, self.line)

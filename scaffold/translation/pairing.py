@@ -140,7 +140,8 @@ class _Matching:
 
     def orphans(self) -> Iterable[Pair]:
         """Yield the sections of the translation that have no source."""
-        return [Pair(None, section, "orphan") for _, section in self._open()]
+        # Front matter alone is a setting of the translation's site.
+        return [Pair(None, section, "orphan") for _, section in self._open() if section.has_content]
 
     def _open(self) -> Iterator[tuple[int, Section]]:
         for at, section in enumerate(self._translations):

@@ -194,9 +194,11 @@ class _Reader:
         passage = read_inline(token, slot, line, Html(section.anchors, section.comments))
         if self._in_heading:
             own = _OWN_ID.search(passage.plain)
-            section.title = _OWN_ID.sub("", passage.plain).strip()
             if own:
                 section.anchors.append(Piece(own["id"], line))
+                passage.plain = _OWN_ID.sub("", passage.plain)
+                passage.prose = _OWN_ID.sub("", passage.prose)
+            section.title = passage.plain.strip()
         self._passage(passage)
 
     def _passage(self, passage: Passage) -> Passage:

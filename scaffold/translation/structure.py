@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from difflib import SequenceMatcher
 
 from scaffold.findings import Finding
-from scaffold.translation.code_text import without_words
+from scaffold.translation.code_text import lines_agree, without_words
 from scaffold.translation.comparison import Comparison
 from scaffold.translation.finding import disagreement
 from scaffold.translation.page import Block, Page
@@ -82,14 +82,14 @@ def _check_block(at: Comparison, source: Block, block: Block) -> Iterator[Findin
 
 
 def _check_code(at: Comparison, source: Block, block: Block) -> Iterator[Finding]:
-    ours = without_words(source.text, source.info).split("\n")
-    theirs = without_words(block.text, source.info).split("\n")
+    ours = without_words(source.text, source.info).rstrip().split("\n")
+    theirs = without_words(block.text, source.info).rstrip().split("\n")
     # Fenced code begins below its fence, indented code on its own first line.
     first = 1 if block.kind == "code block" else 0
     for number in range(max(len(ours), len(theirs))):
         wanted = ours[number] if number < len(ours) else None
         found = theirs[number] if number < len(theirs) else None
-        if wanted != found:
+        if None in (wanted, found) or not lines_agree(wanted or "", found or "", source.info):
             line = block.line + first + number
             place = source.line + first + number
             yield at.finding("code", line, _quoted(found), _quoted(wanted), place)

@@ -14,11 +14,21 @@ from scaffold.translation.page import Passage, Piece
 
 # Punctuation of East Asia, ideographs, and full-width forms.
 _CHINESE = re.compile(r"[\u3000-\u303f\u3400-\u9fff\uff00-\uffef]")
-_WORD = re.compile(r"(?<![\w.])[a-z]{2,}(?![\w.])")
+# No part of a file's name or of another compound; a period behind it ends the sentence.
+_WORD = re.compile(r"(?<![\w./=-])[a-z]{2,}(?!\w|[./=]\w)")
 _ADDRESS = re.compile(r"[a-z][a-z+.-]*://\S+|\{[%{].*?[%}]\}", re.DOTALL)
 _NAMES = {"zh": "Chinese"}
+_CAPITAL = re.compile(r"(?<![\w.])[A-Z][\w-]+")
+_ENDED = re.compile(r"\w[)\]'\"*_]*[.!?:]+\s*\Z")
 _MIN_WORDS = 4
 """So many words of lower case are a sentence, and no list of names."""
+
+_LINKING = re.compile(
+    r"\b(?:an?|are|by|do|does|for|from|how|if|in|is|its?|no|not|on|or|that|the|this|to|was|what"
+    r"|when|where|which|who|why|with|your?)\b",
+    re.IGNORECASE,
+)
+"""Words that join others to a phrase; names and lists of them have no such words."""
 
 
 def check_passage(
@@ -51,11 +61,20 @@ def check_passage(
 
 
 def _is_sentence(prose: str) -> bool:
-    """Return whether a text holds a sentence in Latin letters."""
+    """Return whether a text holds a sentence in Latin letters, be it a short one."""
     # Of an address and of a template's tag the parts are words, and nobody translates them.
-    words = _ADDRESS.sub(" ", prose)
-    # Names and acronyms have capitals, so only words in lower case speak for a sentence.
-    return len(_WORD.findall(words)) >= _MIN_WORDS
+    text = _ADDRESS.sub(" ", prose)
+    lower = [len(_WORD.findall(each)) for each in text.split(",")]
+    count, capitals = sum(lower), len(_CAPITAL.findall(text))
+    # Names, acronyms and titles of works have capitals; a sentence may begin with one.
+    if not count or count < capitals - 1:
+        return False
+    if count >= _MIN_WORDS:
+        # Between commas, settings and names stand alone.
+        return max(lower) > 2 or _ENDED.search(text) is not None
+    if _ENDED.search(text):
+        return count + capitals > 1
+    return count + capitals > 2 and _LINKING.search(text) is not None
 
 
 def check_links(

@@ -20,7 +20,7 @@ EMPTY_TREE = "4b825dc642cb6eb9a060e54bf8d69288fbee4904"
 LINK, SUBMODULE = "120000", "160000"
 
 # `@@ -12,3 +14 @@ def f():`, and where the patch of the next file begins, one in conflict included.
-_HUNK = re.compile(r"@@ -(\d+)(?:,\d+)? \+(\d+)(?:,\d+)? @@ ?(.*)")
+_HUNK = re.compile(r"@@ -(\d+)(?:,\d+)? \+(\d+)(?:,\d+)? @@")
 _SECTION = re.compile(r"^(diff --git |diff --(?:cc|combined) |\* Unmerged path )", re.MULTILINE)
 PATCH_OPTIONS = (
     "--raw", "-z", "--patch", "--unified=0", "--find-renames", "--full-index", "--abbrev=40",
@@ -41,8 +41,6 @@ class Hunk(NamedTuple):
     removed: tuple[str, ...]
     new_start: int
     added: tuple[str, ...]
-    heading: str
-    """The line that git shows for the place: mostly the head of the function around it."""
 
 
 @dataclass(frozen=True)
@@ -204,7 +202,7 @@ def _hunks(part: str) -> Iterator[Hunk]:
     for line in [*part.split("\n"), "@@"]:
         if line.startswith("@@"):
             if match is not None:
-                yield Hunk(int(match[1]), tuple(removed), int(match[2]), tuple(added), match[3])
+                yield Hunk(int(match[1]), tuple(removed), int(match[2]), tuple(added))
             match, removed, added = _HUNK.match(line), [], []
         elif match is not None and line.startswith("-"):
             removed.append(line[1:].removesuffix("\r"))

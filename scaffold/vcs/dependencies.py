@@ -28,11 +28,6 @@ class DependencyChange(NamedTuple):
     old: str
     new: str
 
-    def __str__(self) -> str:
-        if self.what == "changed":
-            return f"{self.name}: {self.old or 'any'} is {self.new or 'any'} now"
-        return f"{self.name} {self.old or self.new} {self.what}".replace("  ", " ")
-
 
 def dependency_changes(
     path: str, old_text: str | None, new_text: str | None

@@ -220,6 +220,12 @@ def default_branches(repository: Repository, remote: str | None) -> list[str]:
     return list(dict.fromkeys((*own, *USUAL_BRANCHES)))
 
 
+def listed(names: Sequence[str], most: int) -> str:
+    """Return names as part of a sentence: the first ones, and how many more there are."""
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(names[:most]) + more
+
+
 def failure(command: str, answer: Answer) -> ScaffoldError:
     """Return the error for a call that failed."""
     return ScaffoldError(

@@ -24,7 +24,7 @@ def why_calls_break(old: Symbol, new: Symbol) -> str | None:
 
 
 def _why(name: str, old: Signature, new: Signature) -> str | None:
-    places, known = _by_place(old), {*_by_place(old), *old.names}
+    places, known = old.slots, {*old.slots, *old.names}
     added = sorted(_required(new) - known)
     if added:
         return f"{name} requires {_listed(added)}"
@@ -35,8 +35,8 @@ def _why(name: str, old: Signature, new: Signature) -> str | None:
     if lost and not new.takes_any_keyword:
         return f"{name} takes no {_listed(lost)} any more"
     # Fewer places, or no `*args` any more.
-    here = _by_place(new)
-    if not _takes_any_place(new) and (len(places) > len(here) or _takes_any_place(old)):
+    here = new.slots
+    if not new.takes_any_place and (len(places) > len(here) or old.takes_any_place):
         return f"{name} takes fewer arguments by their place"
     # A new parameter in front of an old one moves the old one's place, be it optional.
     if here[: len(places)] != places:
@@ -44,14 +44,6 @@ def _why(name: str, old: Signature, new: Signature) -> str | None:
         if order == places or set(order) == set(places):
             return f"{name} takes its arguments in another order"
     return None
-
-
-def _by_place(signature: Signature) -> list[str]:
-    return [each.name for each in signature.parameters if each.kind.startswith("positional")]
-
-
-def _takes_any_place(signature: Signature) -> bool:
-    return any(each.kind == "var_positional" for each in signature.parameters)
 
 
 def _required(signature: Signature) -> set[str]:

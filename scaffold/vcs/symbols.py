@@ -40,22 +40,19 @@ def read_symbols(path: str, text: str) -> tuple[Symbol, ...] | None:
 
     A file that cannot be parsed defines nothing that is known, which is None as well.
     """
-    return _read_python(text) if _is_python(path) else None
+    if not _is_python(path):
+        return None
+    try:
+        tree = parse(text)
+    except SyntaxError:
+        return None
+    return tuple(_python_symbols(tree.body, "", is_public=True, listed=_listed(tree)))
 
 
 def symbol_at(symbols: tuple[Symbol, ...], line: int) -> Symbol | None:
     """Return the innermost definition that a line belongs to."""
     around = [each for each in symbols if each.start <= line <= each.end]
     return min(around, key=lambda each: each.end - each.start, default=None)
-
-
-def _read_python(text: str) -> tuple[Symbol, ...] | None:
-    try:
-        tree = parse(text)
-    except SyntaxError:
-        return None
-    listed = _listed(tree)
-    return tuple(_python_symbols(tree.body, "", is_public=True, listed=listed))
 
 
 def _listed(tree: ast.Module) -> frozenset[str] | None:

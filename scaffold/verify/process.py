@@ -5,18 +5,15 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
-import sys
 import tempfile
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from scaffold.analysis.process import end_like_ctrl_c, running
+
 TAIL_CHARS = 4000
 """How much of a process's output findings may quote."""
-
-
-_running: set[subprocess.Popen[bytes]] = set()
 
 
 @dataclass(frozen=True)
@@ -54,46 +51,18 @@ def run_limited(
         extra_env: Environment variables beside those of `target_environment`.
     """
     end_like_ctrl_c()
+    env = {**target_environment(root), **extra_env}
     # A file and no pipe: what the program leaves running must not keep the reader waiting.
     with tempfile.TemporaryFile() as output:
-        process = subprocess.Popen(
-            argv,
-            cwd=root,
-            env={**target_environment(root), **extra_env},
-            stdin=subprocess.DEVNULL,
-            stdout=output,
-            stderr=subprocess.STDOUT,
-            # A group of its own, so that what it starts can be killed with it.
-            start_new_session=True,
-        )
-        _running.add(process)
-        try:
-            status: int | None = process.wait(timeout_s)
-        except subprocess.TimeoutExpired:
-            status = None
-        finally:
-            _running.discard(process)
-            _kill(process)
+        with running(argv, cwd=root, env=env, stdout=output, stderr=subprocess.STDOUT) as process:
+            try:
+                status: int | None = process.wait(timeout_s)
+            except subprocess.TimeoutExpired:
+                status = None
         output.seek(0, os.SEEK_END)
         # Only the end is read: a loop may have printed gigabytes.
         output.seek(max(0, output.tell() - TAIL_CHARS))
         return Finished(status, output.read().decode("utf-8", "replace"))
-
-
-def end_like_ctrl_c() -> None:
-    """Make a request to end arrive as Ctrl-C does, so that what was started is ended, too.
-
-    Threads of a pool cannot: whoever makes the pool calls it.
-    """
-    with suppress(ValueError):
-        # ValueError outside of the main thread.
-        signal.signal(signal.SIGTERM, signal.default_int_handler)
-
-
-def end_all() -> None:
-    """End every running program, for whoever stops waiting: a Ctrl-C does not reach them."""
-    for process in list(_running):
-        _kill(process)
 
 
 def target_environment(root: Path) -> dict[str, str]:
@@ -106,15 +75,3 @@ def target_environment(root: Path) -> dict[str, str]:
     env.update(HF_HUB_OFFLINE="1", HF_DATASETS_OFFLINE="1", TOKENIZERS_PARALLELISM="false")
     env.setdefault("OMP_NUM_THREADS", "1")
     return env
-
-
-def _kill(process: subprocess.Popen[bytes]) -> None:
-    """End the process and its group; a program that has come to its end may have left children."""
-    try:
-        if sys.platform == "win32":
-            process.kill()
-        else:
-            os.killpg(process.pid, signal.SIGKILL)
-    except (ProcessLookupError, PermissionError):
-        pass
-    process.wait()

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+from scaffold.analysis.process import end_all, end_like_ctrl_c
 from scaffold.errors import LedgerError
 from scaffold.report import Report, Step
 from scaffold.target.target import Target, describe
@@ -17,7 +18,6 @@ from scaffold.verify.checkers import check_files
 from scaffold.verify.checks import Level, judged, not_run
 from scaffold.verify.interpreter import Interpreter, find_interpreter
 from scaffold.verify.levels import Bench, Limits, run_episodes, run_tests
-from scaffold.verify.process import end_all, end_like_ctrl_c
 from scaffold.verify.registered import registered_unit
 from scaffold.verify.rendered import Renewed, renew
 from scaffold.verify.static import check_static, has_broken_file

@@ -94,8 +94,18 @@ def revision_files(root: Path, revision: str) -> RevisionFiles:
     name = git_output(root, "rev-parse", "--verify", "--quiet", f"{revision}^{{commit}}")
     if name is None:
         raise RequestError(f"git has no revision {revision!r} in {root}", code="usage")
-    commit = name.decode().strip()
-    return RevisionFiles(root, commit, tree_objects(root, commit))
+    return tree_files(root, name.decode().strip())
+
+
+def tree_files(root: Path, tree: str) -> RevisionFiles:
+    """Return the files of a commit or tree, by its hash."""
+    return RevisionFiles(root, tree, tree_objects(root, tree))
+
+
+def indexed_files(root: Path) -> RevisionFiles:
+    """Return the files of the index; of an unmerged one, the last of its versions."""
+    listed = git_output(root, "ls-files", "-z", "--stage", "--full-name")
+    return RevisionFiles(root, "index", objects_of(listed or b"", 1))
 
 
 def tree_objects(root: Path, tree: str) -> dict[str, str]:

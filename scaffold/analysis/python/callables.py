@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import enum
+import re
 from collections.abc import Sequence
 
 from scaffold.analysis.python.bindings import Binding, FunctionBinding
@@ -44,11 +45,16 @@ class Callables:
     Args:
         classes: The classes of the repository.
         resolve: Finds what a dotted name means inside a module.
+        trusted: What the last part of a decorator's name matches, in lower case, if the decorator
+            leaves parameters as they are; None trusts those alone that are known to.
     """
 
-    def __init__(self, classes: Classes, resolve: Resolve) -> None:
+    def __init__(
+        self, classes: Classes, resolve: Resolve, trusted: re.Pattern[str] | None = None
+    ) -> None:
         self._classes = classes
         self._resolve = resolve
+        self._trusted = trusted
         # The partials that are being read, by identity of their call, so that a circle ends.
         self._partials: set[int] = set()
 
@@ -72,7 +78,7 @@ class Callables:
         decorators, name = entry.binding.decorators, entry.binding.signature.name
         if has_decorator(decorators, *PROPERTIES):
             return None
-        if not keeps_signature(decorators, entry.module, self._resolve):
+        if not self._keeps(decorators, entry.module):
             return None
         signature = entry.binding.signature._replace(path=entry.module.place)
         # __new__ is a static method without a decorator, and callers give it the class.
@@ -108,9 +114,17 @@ class Callables:
 
     def _is_odd(self, entry: ClassEntry) -> bool:
         """Return whether calling a class may take other arguments than its ``__init__``."""
-        return not keeps_signature(entry.binding.decorators, entry.module, self._resolve) or (
-            why_uncertain(entry) is not None
-        )
+        is_kept = self._keeps(entry.binding.decorators, entry.module)
+        return not is_kept or why_uncertain(entry) is not None
+
+    def _keeps(self, decorators: tuple[str, ...], module: Module) -> bool:
+        trusted = self._trusted
+        rest = [
+            each
+            for each in decorators
+            if trusted is None or not trusted.search(last_part(each).lower())
+        ]
+        return keeps_signature(tuple(rest), module, self._resolve)
 
     def _own_constructor(self, each: ClassEntry, entry: ClassEntry) -> Signature | None:
         """Return the constructor that one class of a lineage brings; nameless if unsure."""
@@ -149,7 +163,7 @@ class Callables:
         method = preferred(methods[0])
         if not isinstance(method, FunctionBinding):
             return None
-        if not keeps_signature(method.decorators, each.module, self._resolve):
+        if not self._keeps(method.decorators, each.module):
             return None
         return method.signature.bound()._replace(path=each.place, receiver=None)
 

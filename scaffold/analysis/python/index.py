@@ -7,6 +7,7 @@ Nothing is imported; a source is parsed when a question first touches it.
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from functools import cached_property
 
@@ -31,12 +32,13 @@ class PythonIndex:
 
     Args:
         files: The repository's files.
+        trusted: Decorators that leave parameters as they are, as `Callables` takes them.
     """
 
-    def __init__(self, files: Files) -> None:
+    def __init__(self, files: Files, trusted: re.Pattern[str] | None = None) -> None:
         self.modules = Modules(files)
         self._resolver = Resolver(files, self.modules)
-        self._callables = Callables(self._resolver.classes, self._resolver.resolve)
+        self._callables = Callables(self._resolver.classes, self._resolver.resolve, trusted)
         self._definitions = Definitions(files)
         self._nearness = Nearness(self._resolver, self.modules, self._definitions)
         self._found: dict[tuple[str, str], Found] = {}

@@ -77,6 +77,16 @@ class Signature(NamedTuple):
         return tuple(each.name for each in self.parameters if each.kind in kinds)
 
     @property
+    def slots(self) -> list[str]:
+        """The parameters that a call may fill by position."""
+        return [each.name for each in self.parameters if each.kind.startswith("positional")]
+
+    @property
+    def takes_any_place(self) -> bool:
+        """Whether it has ``*args``."""
+        return any(each.kind == "var_positional" for each in self.parameters)
+
+    @property
     def takes_any_keyword(self) -> bool:
         """Whether it has ``**kwargs``."""
         return any(each.kind == "var_keyword" for each in self.parameters)

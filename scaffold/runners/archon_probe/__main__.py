@@ -174,10 +174,10 @@ def prove_model(request: Request) -> dict[str, Any]:
 
 
 def list_types(request: Request) -> dict[str, Any]:
-    """Return every model_type of a decoder, with a hash of its source."""
-    from archon_probe.measure.model_source import decoder_types
+    """Return every model_type that may be measured, with a hash of its source."""
+    from archon_probe.measure.model_source import model_types
 
-    return {"types": decoder_types()}
+    return {"types": model_types()}
 
 
 def _version(package: str) -> str:

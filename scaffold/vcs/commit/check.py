@@ -49,14 +49,23 @@ def check_message_file(file: str, target: str | None = None, form: str = "human"
     rows = [{"file": file, **problem._asdict()} for problem in problems]
     text = "".join(shown(file, problem, data) for problem in problems)
     if problems:
-        text += form_line(convention)
-    report = Report(
-        COMMAND,
-        ok=not problems,
-        text=text + _rescue(file, problems),
-        extra={"problems": rows, "convention": list(convention.evidence)},
-    )
-    return write_findings(report, form, list(findings_of(file, problems, data)), RULE_TEXTS)
+        text += _form_line(convention)
+        # git has kept the message, and does not say so.
+        if Path(file).name == "COMMIT_EDITMSG":
+            text += f"The message is kept; to fix it: git commit --edit --file={file}\n"
+    return _report(rows, text, convention, list(findings_of(file, problems, data)), form)
+
+
+def _report(
+    rows: list[dict[str, str | int]],
+    text: str,
+    convention: Convention,
+    findings: list[Finding],
+    form: str,
+) -> Report:
+    extra = {"problems": rows, "convention": list(convention.evidence)}
+    report = Report(COMMAND, ok=not rows, text=text, extra=extra)
+    return write_findings(report, form, findings, RULE_TEXTS)
 
 
 def check_range(span: str, folder: Path, form: str = "human") -> Report:
@@ -87,10 +96,8 @@ def check_range(span: str, folder: Path, form: str = "human") -> Report:
             text += "".join(shown(name[:9], problem, data) for problem in problems)
     wrong = len({row["commit"] for row in rows})
     text += f"{len(names)} commits checked, {wrong} of them with problems\n"
-    text += form_line(convention)
-    extra = {"problems": rows, "convention": list(convention.evidence)}
-    report = Report(COMMAND, ok=not rows, text=text, extra=extra)
-    return write_findings(report, form, findings, RULE_TEXTS)
+    text += _form_line(convention)
+    return _report(rows, text, convention, findings, form)
 
 
 def findings_of(path: str, problems: Sequence[Problem], data: bytes) -> Iterator[Finding]:
@@ -117,7 +124,7 @@ def _convention_at(target: str | None) -> Convention:
     return Convention(DEFAULT_RULES, ("the default: Conventional Commits",))
 
 
-def form_line(convention: Convention) -> str:
+def _form_line(convention: Convention) -> str:
     """Return what the form is that messages are held to, and how that is known."""
     return f"form: {'; '.join(convention.evidence)}\n"
 
@@ -142,13 +149,6 @@ def shown(file: str, problem: Problem, data: bytes) -> str:
     if len(line) > 2 * problem.column + 80 or not line.isprintable():
         return place
     return f"{place}    {line}\n    {' ' * (problem.column - 1)}^\n"
-
-
-def _rescue(file: str, problems: list[Problem]) -> str:
-    """Return how to go on with a message that git has kept, since git does not explain it."""
-    if not problems or Path(file).name != "COMMIT_EDITMSG":
-        return ""
-    return f"The message is kept; to fix it: git commit --edit --file={file}\n"
 
 
 def _commits_of(repository: Repository, span: str) -> tuple[list[str], str]:

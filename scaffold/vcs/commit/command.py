@@ -14,7 +14,7 @@ from scaffold.vcs.commit.issue_references import branch_references
 from scaffold.vcs.commit.key_changes import KeyChanges, key_changes, symbol_json
 from scaffold.vcs.commit.settings import CommitSettings, read_commit_settings
 from scaffold.vcs.commit.type_evidence import Word, find_type, from_table
-from scaffold.vcs.repository import Repository, open_repository
+from scaffold.vcs.repository import Repository, listed, open_repository
 
 COMMAND = "commit-msg"
 # How many files a message names before it counts the rest.
@@ -37,8 +37,8 @@ def draft_commit_message(folder: Path) -> Report:
         key = key_changes(repository, changes)
         references = branch_references(repository.branch or "")
         warnings = tuple(_warnings(repository, key))
-    draft = draft_message(key, words[0].word, words[1].word, references, convention.rules)
-    message = draft.text(convention.rules.max_body)
+    type_, scope = (each.word for each in words)
+    message = draft_message(key, type_, scope, references, convention.rules)
     extra = {
         "message": message,
         "type": words[0]._asdict(),
@@ -50,7 +50,7 @@ def draft_commit_message(folder: Path) -> Report:
         },
         "key_changes": key.to_json(),
         "may_break": [symbol_json(each) for each in key.breaking],
-        "references": list(draft.references),
+        "references": list(references),
         "files": [{"path": each.path, "status": each.status} for each in changes],
     }
     text = f"{message}\n{_comments(words, convention, key)}"
@@ -88,10 +88,9 @@ def unread_warning(key: KeyChanges) -> str | None:
     """Return the warnings about sources whose definitions were not compared."""
     if not key.unread:
         return None
-    names = ", ".join(each.path for each in key.unread[:MAX_NAMED])
-    more = f" and {len(key.unread) - MAX_NAMED} more" if len(key.unread) > MAX_NAMED else ""
+    names = listed([each.path for each in key.unread], MAX_NAMED)
     whys = "; ".join(dict.fromkeys(each.why for each in key.unread))
-    return f"definitions not compared in {names}{more}: {whys}"
+    return f"definitions not compared in {names}: {whys}"
 
 
 def _confirm(changes: tuple[FileChange, ...]) -> None:

@@ -5,6 +5,8 @@ A rule of form that more than a tenth of the newest messages break is not the re
 
 from __future__ import annotations
 
+import math
+from bisect import bisect_right
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
@@ -14,11 +16,13 @@ from scaffold.analysis.files.git import git_output
 from scaffold.vcs.commit.conventional import (
     DEFAULT_RULES,
     HEADER_RULES,
+    MAX_SUBJECT,
     PROBLEMS,
     TYPES,
     Rules,
     check_message,
     read_header,
+    subject_length,
 )
 from scaffold.vcs.commit.settings import CommitSettings
 from scaffold.vcs.commit.written import page_that_asks, written_rules
@@ -31,6 +35,9 @@ ENOUGH = 20
 
 KEPT = 0.9
 """The share of messages that keep a rule of the repository."""
+
+FITS = 0.98
+"""The share of first lines that are no longer than a limit that no file sets."""
 
 # Faults of a draft or of bytes are none of form: a history that has them has no convention of them.
 _NEVER_UNASKED = frozenset({"draft", "empty", "encoding"})
@@ -77,8 +84,9 @@ def learn_convention(root: Path, settings: CommitSettings, start: str = "HEAD") 
     else:
         # A word of the history is a type of the repository, unless it is a slip.
         own = (word for word, times in used.most_common() if times > 1)
-        rules = Rules(tuple(dict.fromkeys((*TYPES, *own))))
-        evidence = [count]
+        limit, told = _longest(messages)
+        rules = Rules(tuple(dict.fromkeys((*TYPES, *own))), max_subject=limit)
+        evidence = [count, *told]
         if page:
             evidence.append(asked)
         # A page and half of the history are as good as nearly all of it.
@@ -88,6 +96,17 @@ def learn_convention(root: Path, settings: CommitSettings, start: str = "HEAD") 
     # Areas of the code may stand where a type does: a history full of new ones has no list of them.
     asked_always = HEADER_RULES if written else HEADER_RULES - {"type"}
     return _kept(rules, messages, evidence, examples, _NEVER_UNASKED | asked_always)
+
+
+def _longest(messages: Sequence[str]) -> tuple[int, list[str]]:
+    """Return the longest first line that a history keeps to, with the evidence for it."""
+    lengths = sorted(subject_length(each.partition("\n")[0]) for each in messages)
+    limit = lengths[math.ceil(FITS * len(lengths)) - 1]
+    # Where many are longer than usual, length is no concern of the repository.
+    if limit <= MAX_SUBJECT or lengths[int(KEPT * len(lengths))] > MAX_SUBJECT:
+        return MAX_SUBJECT, []
+    count = bisect_right(lengths, limit)
+    return limit, [f"{count} of {len(lengths)} have at most {limit} characters"]
 
 
 def _kept(

@@ -54,7 +54,7 @@ _BY_GIT = re.compile(
 )
 # `# ------------------------ >8 ------------------------`, with 24 dashes on either side.
 _SCISSORS = re.compile(r"\S+ -{24} >8 -{24}\s*")
-_TYPE = re.compile(r"[A-Za-z]+")
+_TYPE = re.compile(r"[A-Za-z][A-Za-z0-9-]*")
 _SCOPE = re.compile(r"\((?P<scope>[^()]*)\)")
 _SCOPE_WORD = re.compile(r"[^\W_][\w./,@+-]*")
 # The colon with what may wrongly be around it: spaces or several `!` before, none or more spaces
@@ -66,7 +66,7 @@ _MARK = "\N{ZERO WIDTH NO-BREAK SPACE}"
 _SUFFIX = re.compile(r" \(#\d+\)$")
 # `feat(api)!: add x`.
 _HEADER = re.compile(
-    r"(?P<type>[A-Za-z]+)(?:\((?P<scope>[^()]*)\))?(?P<mark>!?): +(?P<subject>\S.*)"
+    rf"(?P<type>{_TYPE.pattern})(?:\((?P<scope>[^()]*)\))?(?P<mark>!?): +(?P<subject>\S.*)"
 )
 # `core: `, `[Feature] `, `feat(api): `.
 _LABEL = re.compile(r"(\[[^\]]+\]\s*)+:?\s*|[\w./-]+(\([^()]*\))?!?: +")
@@ -118,6 +118,11 @@ def read_header(line: str) -> Header | None:
     return Header(match["type"].lower(), scope, bool(match["mark"]), match["subject"])
 
 
+def subject_length(line: str) -> int:
+    """Return how many characters a first line has, those that the button of a forge adds apart."""
+    return len(_SUFFIX.sub("", line))
+
+
 class Problem(NamedTuple):
     """One fault of a message: its place, its rule, and what is right."""
 
@@ -134,19 +139,8 @@ class Row(NamedTuple):
     text: str
 
 
-class Fault(NamedTuple):
-    """A fault of the first line, its place counted from 0."""
-
-    at: int
-    rule: str
-    message: str
-
-
-class Part(NamedTuple):
-    """A part of the first line: where it ends, None where that is unclear, and its fault."""
-
-    end: int | None
-    fault: Fault | None = None
+_Part = tuple[int | None, tuple[int, str, str] | None]
+"""Where a part of the first line ends, None where that is unclear; its fault: place, rule, text."""
 
 
 def check_message(
@@ -216,7 +210,7 @@ def _first_line_problems(rows: list[Row], rules: Rules) -> Iterator[Problem]:
         match = _LABEL.match(row.text)
         start = match.end() if match and match.end() < len(row.text) else 0
         yield from _subject_problems(row, start)
-    length = len(_SUFFIX.sub("", row.text))
+    length = subject_length(row.text)
     if length > rules.max_subject:
         what = f"the first line has {length} characters; at most {rules.max_subject} are allowed"
         yield Problem(row.number, rules.max_subject + 1, "subject-length", what)
@@ -229,79 +223,74 @@ def _header_problems(row: Row, rules: Rules) -> Iterator[Problem]:
     for read in (_read_type, _read_scope, _read_separator):
         end, fault = read(row.text, end, rules)
         if fault is not None:
-            yield Problem(row.number, fault.at + 1, fault.rule, fault.message)
+            at, rule, message = fault
+            yield Problem(row.number, at + 1, rule, message)
         if end is None:
             return
     yield from _subject_problems(row, end)
 
 
-def _read_type(text: str, start: int, rules: Rules) -> Part:
+def _read_type(text: str, start: int, rules: Rules) -> _Part:
     known = f"known types: {', '.join(rules.types)}"
     if text.startswith(_MARK):
         what = "there is a byte order mark; save the message without one"
-        return Part(None, Fault(start, "encoding", what))
+        return None, (start, "encoding", what)
     match = _TYPE.match(text, start)
     if match is None:
-        what = f"a type belongs here, as in {FORM!r}; {known}"
-        return Part(None, Fault(start, "form", what))
+        return None, (start, "form", f"a type belongs here, as in {FORM!r}; {known}")
     name, end = match[0], match.end()
     if name in rules.types:
-        return Part(end)
+        return end, None
     # Without a colon behind it the first word is prose and no misspelt type.
     if not _REST.match(text, end):
-        what = f"the line has not the form {FORM!r}; {known}"
-        return Part(None, Fault(start, "form", what))
+        return None, (start, "form", f"the line has not the form {FORM!r}; {known}")
+    what = f"unknown type {name!r}{nearest(name.lower(), rules.types)}"
     if name.lower() in rules.types:
         what = f"the type {name!r} is written {name.lower()!r}"
-        return Part(end, Fault(start, "type", what))
-    what = f"unknown type {name!r}{nearest(name.lower(), rules.types)}"
-    return Part(end, Fault(start, "type", what))
+    return end, (start, "type", what)
 
 
-def _read_scope(text: str, start: int, rules: Rules) -> Part:
+def _read_scope(text: str, start: int, rules: Rules) -> _Part:
     if not text.startswith("(", start):
-        return Part(start)
+        return start, None
     match = _SCOPE.match(text, start)
     if match is None:
-        return Part(None, Fault(start, "scope", "this parenthesis is not closed by ')'"))
-    if not match["scope"].strip():
+        return None, (start, "scope", "this parenthesis is not closed by ')'")
+    scope, end = match["scope"], match.end()
+    if not scope.strip():
         what = "the scope is empty; name one, or leave out the parentheses"
-        return Part(match.end(), Fault(start + 1, "scope", what))
+        return end, (start + 1, "scope", what)
     word = _SCOPE_WORD.match(text, start + 1)
     at = start + 1 if word is None else word.end()
-    if at == match.end() - 1:
-        scope, known = match["scope"], rules.scopes
-        if not known or scope in known:
-            return Part(match.end())
-        what = f"unknown scope {scope!r}{nearest(scope, known)}; known scopes: {', '.join(known)}"
-        return Part(match.end(), Fault(start + 1, "scope", what))
-    what = f"{text[at]!r} is not allowed in a scope, which is one word of letters, digits"
-    return Part(match.end(), Fault(at, "scope", f"{what} and - _ . / , @ +"))
+    if at < end - 1:
+        what = f"{text[at]!r} is not allowed in a scope, which is one word of letters, digits"
+        return end, (at, "scope", f"{what} and - _ . / , @ +")
+    if not rules.scopes or scope in rules.scopes:
+        return end, None
+    what = f"unknown scope {scope!r}{nearest(scope, rules.scopes)}"
+    return end, (start + 1, "scope", f"{what}; known scopes: {', '.join(rules.scopes)}")
 
 
-def _read_separator(text: str, start: int, _: Rules) -> Part:
+def _read_separator(text: str, start: int, _: Rules) -> _Part:
     at = start + text.startswith("!", start)
-    rest = text[at:]
     # `feat!(api): x`.
-    if rest.startswith("(") and at > start:
-        what = "'!' belongs behind the scope, directly before ':'"
-        return Part(None, Fault(start, "separator", what))
+    if text.startswith("(", at) and at > start:
+        return None, (start, "separator", "'!' belongs behind the scope, directly before ':'")
     colon = _COLON.match(text, at)
     if colon is None:
-        what = f"':' belongs here, as in {FORM!r}"
-        return Part(None, Fault(at, "separator", what))
-    if colon.end() == len(text):
-        return Part(None, Fault(colon.end(), "subject-empty", "the subject is missing behind ':'"))
+        return None, (at, "separator", f"':' belongs here, as in {FORM!r}")
+    end = colon.end()
+    if end == len(text):
+        return None, (end, "subject-empty", "the subject is missing behind ':'")
     if colon["wide"]:
         what = f"{colon['wide']!r} is not ':'; use the ASCII colon"
-        return Part(colon.end(), Fault(colon.start("wide"), "separator", what))
+        return end, (colon.start("wide"), "separator", what)
     if colon["before"]:
         what = "':' belongs directly behind the type, the scope or one '!'"
-        return Part(colon.end(), Fault(at, "separator", what))
-    if colon["behind"] != " ":
-        what = "exactly one space belongs behind ':'"
-        return Part(colon.end(), Fault(colon.start("behind"), "separator", what))
-    return Part(colon.end())
+        return end, (at, "separator", what)
+    is_spaced = colon["behind"] == " "
+    what = "exactly one space belongs behind ':'"
+    return end, None if is_spaced else (colon.start("behind"), "separator", what)
 
 
 def _subject_problems(row: Row, start: int) -> Iterator[Problem]:

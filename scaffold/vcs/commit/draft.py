@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from scaffold.vcs.commit.conventional import SUBJECT_GAP, TYPE_GAP, WHY, Rules
 from scaffold.vcs.commit.key_changes import KeyChanges
@@ -19,32 +18,10 @@ _VERBS = {
 }  # fmt: skip
 
 
-@dataclass(frozen=True)
-class Draft:
-    """A message before its author has finished it.
-
-    Args:
-        header: The first line, with the gaps that are the author's.
-        points: The key changes, one a line.
-        references: Issues that the branch names.
-    """
-
-    header: str
-    points: tuple[str, ...]
-    references: tuple[str, ...] = ()
-
-    def text(self, width: int) -> str:
-        """Return the message, lines at most so wide where they can be broken."""
-        points = [_wrapped(point, "- ", width) for point in self.points]
-        references = [f"Refs: {each}" for each in self.references]
-        parts = [self.header, WHY, "\n".join(points), "\n".join(references)]
-        return "\n\n".join(part for part in parts if part) + "\n"
-
-
 def draft_message(
     key: KeyChanges, type_: str | None, scope: str | None, references: tuple[str, ...], rules: Rules
-) -> Draft:
-    """Return the draft for a diff.
+) -> str:
+    """Return the message for a diff, with gaps for what is its author's to write.
 
     Args:
         key: Its key changes.
@@ -54,7 +31,10 @@ def draft_message(
         rules: What the repository asks of messages.
     """
     head = f"{type_ or TYPE_GAP}{f'({scope})' if scope else ''}: " if rules.is_conventional else ""
-    return Draft(head + SUBJECT_GAP, tuple(point_lines(key)), references)
+    points = [_wrapped(point, "- ", rules.max_body) for point in point_lines(key)]
+    footers = [f"Refs: {each}" for each in references]
+    parts = [head + SUBJECT_GAP, WHY, "\n".join(points), "\n".join(footers)]
+    return "\n\n".join(part for part in parts if part) + "\n"
 
 
 def point_lines(key: KeyChanges) -> Iterator[str]:

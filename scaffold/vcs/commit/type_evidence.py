@@ -14,7 +14,7 @@ from typing import Literal, NamedTuple
 from scaffold.analysis.files.globs import matches
 from scaffold.vcs.changes import FileChange
 from scaffold.vcs.commit.conventional import Rules
-from scaffold.vcs.commit.history import Edit, Past, edits_of
+from scaffold.vcs.commit.history import Past
 from scaffold.vcs.commit.settings import PathRule
 from scaffold.vcs.roles import kind_of
 
@@ -36,21 +36,18 @@ def find_type(
 ) -> Word:
     """Return the type of a change.
 
-    The path table of the settings names it, or it takes an earlier commit back, or nearly all
-    earlier commits to files of the same roles have it, or all files are documentation.
+    The path table of the settings names it, or nearly all earlier commits to files of the same
+    roles have it, or all files are documentation.
     """
     named = from_table(changes, table, "type")
     if named.word is not None:
         return named
-    edits = edits_of(changes)
-    undone = frozenset(Edit(each.path, each.new, each.old) for each in edits)
-    roles = {kind_of(each.path) for each in edits}
+    sides = ((each.old_path, each.new_path) for each in changes)
+    roles = {kind_of(path) for both in sides for path in both if path}
     shown = " and ".join(sorted(roles))
     seen: Counter[str] = Counter()
     for each in past:
-        if each.edits == undone and "revert" in rules.types:
-            return Word("revert", f"it takes back {each.name[:9]} {each.subject}")
-        if each.header and {kind_of(edit.path) for edit in each.edits} == roles:
+        if each.header and {kind_of(path) for path in each.paths} == roles:
             seen[each.header.type] += 1
     word, count = seen.most_common(1)[0] if seen else ("", 0)
     told = f"{count} of {seen.total()} earlier commits to {shown} alone"

@@ -41,6 +41,15 @@ _LENGTH = re.compile(r"""['"](?P<rule>header-max-length|body-max-line-length)['"
     (?P<level>\d)\s*,\s*['"]always['"]\s*,\s*(?P<limit>\d+)""", re.VERBOSE)  # fmt: skip
 _WORD = re.compile(r"""(?P<quote>['"])(?P<word>[^'"]+)(?P=quote)""")
 _ASKS = re.compile(r"conventional[ -]commits?\b|conventionalcommits\.org", re.IGNORECASE)
+# A sentence ends with its paragraph or its item of a list, too.
+_SENTENCE_END = re.compile(r"(?<=[.!?])\s|\n\s*\n|\n\s*[-*+#]")
+# What RFC 2119 calls recommended or optional is not asked for.
+_LEAVES_OPEN = re.compile(
+    r"\b((?:when|where|wherever|whenever|if) (?:appropriate|possible|applicable|reasonable)"
+    r"|optional(?:ly)?|not (?:required|mandatory)|recommended|encouraged?|prefer(?:red|ably)?"
+    r"|may)\b",
+    re.IGNORECASE,
+)
 _FIELDS = {
     "type-enum": "types", "scope-enum": "scopes", "header-max-length": "max_subject",
     "body-max-line-length": "max_body",
@@ -71,14 +80,19 @@ def written_rules(root: Path) -> Written | None:
 
 
 def page_that_asks(root: Path) -> str | None:
-    """Return the page for contributors or agents that names Conventional Commits; None without."""
+    """Return the page for contributors or agents that asks for Conventional Commits, or None."""
     skills = sorted(
         path.relative_to(root).as_posix()
         for folder in _SKILLS
         for path in (root / folder).glob("*commit*/SKILL.md")
     )
     found = _texts(root, (*_PAGES, *skills))
-    return next((path for path, text in found if _ASKS.search(text)), None)
+    return next((path for path, text in found if _asks(text)), None)
+
+
+def _asks(page: str) -> bool:
+    sentences = (" ".join(each.split()) for each in _SENTENCE_END.split(page))
+    return any(_ASKS.search(each) and not _LEAVES_OPEN.search(each) for each in sentences)
 
 
 def _texts(root: Path, paths: tuple[str, ...]) -> Iterator[tuple[str, str]]:

@@ -16,6 +16,7 @@ from scaffold.vcs.commit.key_changes import KeyChanges
 from scaffold.vcs.pull_request.branch import BranchCommit, BranchState
 from scaffold.vcs.pull_request.risks import Surroundings, near_tests_run
 from scaffold.vcs.pull_request.template import NO_BREAKING, NO_REFERENCES, NO_RISKS
+from scaffold.vcs.repository import listed
 from scaffold.vcs.roles import kind_of
 
 _RANK = ("feat", "fix", "perf", "refactor", "build", "ci", "docs", "test", "style", "chore")
@@ -77,7 +78,7 @@ def sections_of(material: Material) -> dict[str, str]:
     subjects = [f"- {each.subject}" for each in material.branch.commits]
     changes = subjects + (["", "Key changes:", "", *points] if points else [])
     risks = [
-        f"- {each.title} ({each.severity}): {_listed(each.paths)}. {each.look}"
+        f"- {each.title} ({each.severity}): {_codes(each.paths)}. {each.look}"
         for each in material.near.risks
     ]
     breaking = [f"- {line}" for line in breaking_lines(material)]
@@ -86,7 +87,13 @@ def sections_of(material: Material) -> dict[str, str]:
         breaking += [
             f"- {each.breaks} (`{each.path}`)" for each in material.key.breaking[:MAX_TESTS]
         ]
+    told = [(each.subject, _reason(each)) for each in material.branch.commits]
+    # The only commit's subject is the title already.
+    reasons = [
+        reason if len(told) == 1 else f"{subject}\n\n{reason}" for subject, reason in told if reason
+    ]
     return {
+        "why": "\n\n".join(reasons),
         "changes": "\n".join(changes),
         "risks": "\n".join(risks) or NO_RISKS,
         "tests": "\n".join(_test_lines(material)),
@@ -95,10 +102,8 @@ def sections_of(material: Material) -> dict[str, str]:
     }
 
 
-def _listed(paths: Sequence[str]) -> str:
-    more = len(paths) - MAX_PATHS
-    shown = ", ".join(f"`{path}`" for path in paths[:MAX_PATHS])
-    return f"{shown} and {more} more" if more > 0 else shown
+def _codes(paths: Sequence[str]) -> str:
+    return listed([f"`{path}`" for path in paths], MAX_PATHS)
 
 
 def _test_lines(material: Material) -> list[str]:
@@ -111,7 +116,7 @@ def _test_lines(material: Material) -> list[str]:
         return [*rows, "", "Run: not given (`--tested`)."]
     near = near_tests_run(material.near, material.commands)
     rows += ["", "Run:", "", *(f"- {each}" for each in material.commands)]
-    left = [f"Not run, though near to the change: {_listed(near.left)}."] if near.left else []
+    left = [f"Not run, though near to the change: {_codes(near.left)}."] if near.left else []
     # A marker, such as that of addopts, leaves tests out of a file that a command names.
     left += [f"Of `{path}` {part} of {whole} tests ran." for path, part, whole in near.partly]
     return [*rows, "", *left] if left else rows

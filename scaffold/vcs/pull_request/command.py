@@ -13,7 +13,7 @@ from scaffold.errors import RequestError, ScaffoldError
 from scaffold.report import Report
 from scaffold.vcs.changes import changes_between
 from scaffold.vcs.commit.convention import learn_convention
-from scaffold.vcs.commit.conventional import Rules, check_message, read_header
+from scaffold.vcs.commit.conventional import check_message, read_header
 from scaffold.vcs.commit.issue_references import branch_references
 from scaffold.vcs.commit.key_changes import key_changes
 from scaffold.vcs.commit.settings import read_commit_settings
@@ -34,9 +34,8 @@ from scaffold.vcs.pull_request.branch import (
     find_base,
     find_branch,
     find_push_remote,
-    find_uncommitted,
 )
-from scaffold.vcs.pull_request.preflight import Actions, Check, preflight
+from scaffold.vcs.pull_request.preflight import preflight
 from scaffold.vcs.pull_request.report import Outcome, done_lines, report_of
 from scaffold.vcs.pull_request.rewrite import RefMove, TreeMove, move_refs
 from scaffold.vcs.pull_request.risks import Surroundings
@@ -111,21 +110,13 @@ def _look(repository: Repository, options: Options) -> Outcome:
     base = find_base(repository, options.base, options.remote)
     branch = find_branch(repository, base)
     rules = learn_convention(root, read_commit_settings(root), base.commit).rules
-    how = Actions(options.rewrite, options.push)
-    uncommitted = find_uncommitted(repository)
-    checks = preflight(repository, branch, uncommitted, rules, how)
-    return _worded(repository, branch, checks, rules, options)
-
-
-def _worded(
-    repository: Repository,
-    branch: BranchState,
-    checks: tuple[Check, ...],
-    rules: Rules,
-    options: Options,
-) -> Outcome:
-    root = repository.root
-    material = _material(repository, branch, rules, options)
+    checks = preflight(repository, branch, rules, is_rewrite=options.rewrite, is_push=options.push)
+    old = branch.merge_base or base.commit
+    changes = changes_between(repository, old, branch.head)
+    key = key_changes(repository, changes)
+    near = options.look_around(repository, old, branch.head, changes, key)
+    references = branch_references(branch.name)
+    material = Material(branch, changes, key, references, rules, near, options.tested)
     template = find_template(root, options.template)
     message = _read_text(options.message, "the message") if options.message else None
     title = options.title or (message or "").strip().partition("\n")[0]
@@ -135,26 +126,16 @@ def _worded(
         body = _read_text(options.body, "the body")
     else:
         header = read_header(title)
-        type_ = header.type if header else ""
-        references = all_references(material)
-        is_breaking = bool(breaking_lines(material))
         body = fill_template(
-            template.text, sections_of(material), type_, references, is_breaking=is_breaking
+            template.text,
+            sections_of(material),
+            header.type if header else "",
+            all_references(material),
+            is_breaking=bool(breaking_lines(material)),
         )
     if options.rewrite and message is None and branch.commits:
         message = squash_message(material, title)
-    return Outcome(branch, checks, title, body, message, template, material)
-
-
-def _material(
-    repository: Repository, branch: BranchState, rules: Rules, options: Options
-) -> Material:
-    old = branch.merge_base or branch.base.commit
-    changes = changes_between(repository, old, branch.head)
-    key = key_changes(repository, changes)
-    near = options.look_around(repository, old, branch.head, changes, key)
-    references = branch_references(branch.name)
-    return Material(branch, changes, key, references, rules, near, options.tested)
+    return Outcome(material, checks, title, body, message, template.path)
 
 
 def _read_text(path: str, what: str) -> str:
@@ -176,7 +157,7 @@ class _Work:
 
     @property
     def branch(self) -> BranchState:
-        return self.outcome.branch
+        return self.outcome.material.branch
 
     def carry_out(self, ask: Callable[[str], bool] | None) -> None:
         """Carry out the plan: the remote and the request first, the local branch last.
@@ -192,7 +173,9 @@ class _Work:
         if options.rewrite:
             confirm_version(self.repository)
             if base.remote is not None:
-                newest = remote.fetch_branch(self.repository, base.remote, base.name)
+                newest = remote.fetch_commit(
+                    self.repository, base.remote, f"refs/heads/{base.name}"
+                )
                 base = base._replace(commit=newest)
             tree = self.merged(base)
             # Nothing points to the commit yet.
@@ -328,12 +311,8 @@ class _Work:
             raise
 
     def request(self, pushed_to: str) -> dict[str, Any]:
-        branch, root, outcome, options = (
-            self.branch,
-            self.repository.root,
-            self.outcome,
-            self.options,
-        )
+        branch, root = self.branch, self.repository.root
+        outcome, options = self.outcome, self.options
         base, fork = branch.base, github.Fork()
         # With a fork, gh has to be told where the request goes and whose branch it is.
         if base.remote not in (None, pushed_to):

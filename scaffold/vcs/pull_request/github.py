@@ -16,7 +16,7 @@ from scaffold.errors import ScaffoldError
 from scaffold.vcs.signals import listening
 
 TIMEOUT_S = 120.0
-_FIELDS = "number,url,isDraft,baseRefName,title,body,headRepositoryOwner"
+_FIELDS = "number,url,body,headRepositoryOwner"
 # `git@github.com:owner/name.git`, `https://github.com/owner/name`.
 _ADDRESS = re.compile(r"[/:](?P<owner>[^/:]+)/(?P<name>[^/:]+?)(\.git)?/?$")
 
@@ -26,9 +26,7 @@ class Request(NamedTuple):
 
     number: int
     url: str
-    title: str
     body: str
-    base: str
 
 
 class Fork(NamedTuple):
@@ -76,25 +74,11 @@ def open_request(root: Path, branch: str, fork: Fork) -> Request | None:
         if not rows:
             return None
         row = rows[0]
-        return Request(
-            int(row["number"]),
-            str(row["url"]),
-            str(row.get("title", "")),
-            str(row.get("body", "")),
-            str(row.get("baseRefName", "")),
-        )
+        return Request(int(row["number"]), str(row["url"]), str(row.get("body", "")))
 
 
-class Wanted(NamedTuple):
-    """Where a pull request is and what it goes into."""
-
-    repository: str
-    """The address of the repository that has it."""
-    base: str
-
-
-def read_request(root: Path, number: int) -> Wanted:
-    """Return where a pull request is.
+def read_request(root: Path, number: int) -> tuple[str, str]:
+    """Return the address of the repository of a pull request, and the branch that it goes into.
 
     Raises:
         ScaffoldError: gh fails, or there is none of that number.
@@ -102,7 +86,7 @@ def read_request(root: Path, number: int) -> Wanted:
     output = _call(root, "pr", "view", str(number), "--json", "url,baseRefName")
     with _reading("gh pr view", "a pull request", output):
         row = cast("dict[str, Any]", json.loads(output))
-        return Wanted(str(row["url"]).partition("/pull/")[0], str(row["baseRefName"]))
+        return str(row["url"]).partition("/pull/")[0], str(row["baseRefName"])
 
 
 @contextmanager

@@ -11,20 +11,14 @@ from scaffold.vcs.pull_request.branch import (
     BranchState,
     Uncommitted,
     find_push_remote,
+    find_uncommitted,
     merged_elsewhere,
 )
-from scaffold.vcs.repository import Repository
+from scaffold.vcs.repository import Repository, listed
 
 State = Literal["ok", "warning", "failed"]
 # How many paths or messages a line names before it counts the rest.
 MAX_NAMED = 4
-
-
-class Actions(NamedTuple):
-    """The actions that are asked for, beside the text."""
-
-    rewrite: bool = False
-    push: bool = False
 
 
 class Check(NamedTuple):
@@ -37,23 +31,20 @@ class Check(NamedTuple):
 
 
 def preflight(
-    repository: Repository,
-    branch: BranchState,
-    uncommitted: Uncommitted,
-    rules: Rules,
-    how: Actions,
+    repository: Repository, branch: BranchState, rules: Rules, *, is_rewrite: bool, is_push: bool
 ) -> tuple[Check, ...]:
     """Return all checks of a branch; nothing is asked of the network."""
+    uncommitted = find_uncommitted(repository)
     return (
         _branch(branch),
         _begun(uncommitted),
-        _tree(uncommitted, how),
+        _tree(uncommitted, is_moved=is_rewrite or is_push),
         *_uncommitted_files(uncommitted),
         *_base(repository, branch),
         *_foreign(repository, branch),
-        _messages(branch, rules, how),
-        _remote(repository, branch, how),
-        _gh(how),
+        _messages(branch, rules, is_rewrite=is_rewrite),
+        _remote(repository, branch, is_rewrite=is_rewrite, is_push=is_push),
+        _gh(is_push=is_push),
     )
 
 
@@ -75,30 +66,29 @@ def _begun(uncommitted: Uncommitted) -> Check:
     return Check("operation", "failed", f"{words} is half done", uncommitted.unfinished[0][1])
 
 
-def _tree(uncommitted: Uncommitted, how: Actions) -> Check:
+def _tree(uncommitted: Uncommitted, *, is_moved: bool) -> Check:
     edited = uncommitted.edited
     if not edited:
         return Check("tree", "ok", "all changes of tracked files are committed")
     # Wording a text harms no edited file; moving the branch or pushing it does.
-    state: State = "failed" if how.rewrite or how.push or uncommitted.unmerged else "warning"
-    said = f"{len(edited)} tracked files are not as committed: {_named(edited)}"
+    state: State = "failed" if is_moved or uncommitted.unmerged else "warning"
+    said = f"{len(edited)} tracked files are not as committed: {listed(edited, MAX_NAMED)}"
     return Check("tree", state, said, "commit or stash them; a pull request has commits alone")
 
 
 def _uncommitted_files(uncommitted: Uncommitted) -> Iterator[Check]:
     if uncommitted.untracked:
-        said = (
-            f"{len(uncommitted.untracked)} files are not tracked: {_named(uncommitted.untracked)}"
-        )
+        paths = uncommitted.untracked
+        said = f"{len(paths)} files are not tracked: {listed(paths, MAX_NAMED)}"
         yield Check("untracked", "warning", said, "add and commit what belongs to the change")
     if uncommitted.submodules:
-        said = f"submodules have changes of their own: {_named(uncommitted.submodules)}"
+        paths = listed(uncommitted.submodules, MAX_NAMED)
+        said = f"submodules have changes of their own: {paths}"
         yield Check("submodules", "warning", said, "commit and push them there first")
 
 
 def _base(repository: Repository, branch: BranchState) -> Iterator[Check]:
-    base, ahead = branch.base, len(branch.commits)
-    place = base.place
+    base, place, ahead = branch.base, branch.base.place, len(branch.commits)
     if branch.merge_base is None:
         how = "name the branch that it came from with --base"
         if repository.is_shallow:
@@ -121,29 +111,29 @@ def _base(repository: Repository, branch: BranchState) -> Iterator[Check]:
 def _foreign(repository: Repository, branch: BranchState) -> Iterator[Check]:
     place, count = merged_elsewhere(repository, branch)
     if count:
-        base = (
-            f"{branch.base.remote}/{branch.base.name}" if branch.base.remote else branch.base.name
-        )
+        base = branch.base.place
         said = f"{count} of {len(branch.commits)} commits are on {place} already, and not on {base}"
         how = f"--remote {place.partition('/')[0]} makes that the base, or update {base}"
         yield Check("foreign", "failed", said, how)
 
 
-def _messages(branch: BranchState, rules: Rules, how: Actions) -> Check:
+def _messages(branch: BranchState, rules: Rules, *, is_rewrite: bool) -> Check:
     wrong = [each for each in branch.commits if check_message(each.message, None, rules)]
     if not wrong:
         return Check("messages", "ok", "every message has the form")
     said = f"{len(wrong)} of {len(branch.commits)} messages have not the form: "
     said += ", ".join(f"{each.name[:9]} {each.subject[:40]!r}" for each in wrong[:MAX_NAMED])
-    if how.rewrite:
+    if is_rewrite:
         return Check("messages", "ok", f"{said}; they become one")
     hint = f"scaffold commit-msg --check {(branch.merge_base or '')[:9]}..HEAD shows what is wrong"
     return Check("messages", "warning", said, hint)
 
 
-def _remote(repository: Repository, branch: BranchState, how: Actions) -> Check:
+def _remote(
+    repository: Repository, branch: BranchState, *, is_rewrite: bool, is_push: bool
+) -> Check:
     if not repository.remotes:
-        state: State = "failed" if how.push else "warning"
+        state: State = "failed" if is_push else "warning"
         return Check("remote", state, "there is no remote", "git remote add origin ADDRESS")
     remote = find_push_remote(repository, branch.name, branch.base)
     ref = f"refs/remotes/{remote}/{branch.name}"
@@ -155,20 +145,15 @@ def _remote(repository: Repository, branch: BranchState, how: Actions) -> Check:
     options = ("--left-right", "--count", f"{branch.head}...{known}")
     ahead, behind = map(int, repository.look("rev-list", *options, "--").split())
     # After a rewrite the remote's old commits are expected to be missing here.
-    if behind and not how.rewrite:
+    if behind and not is_rewrite:
         said = f"{remote}/{branch.name} has {behind} commits that are not here, and lacks {ahead}"
         return Check("remote", "warning", said, "look at them: git log HEAD..@{push}")
     return Check("remote", "ok", f"{ahead} commits ahead of {remote}/{branch.name}")
 
 
-def _gh(how: Actions) -> Check:
+def _gh(*, is_push: bool) -> Check:
     if shutil.which("gh"):
         return Check("gh", "ok", "gh is there")
-    state: State = "failed" if how.push else "warning"
+    state: State = "failed" if is_push else "warning"
     hint = "install it from https://cli.github.com, or open the pull request in a browser"
     return Check("gh", state, "gh, the command of GitHub, is not there", hint)
-
-
-def _named(paths: tuple[str, ...]) -> str:
-    shown = ", ".join(paths[:MAX_NAMED])
-    return shown + (f" and {len(paths) - MAX_NAMED} more" if len(paths) > MAX_NAMED else "")

@@ -48,17 +48,8 @@ def remote_commit(repository: Repository, remote: str, ref: str) -> str | None:
     return next((row.split("\t")[0] for row in rows if row.split("\t")[1] == ref), None)
 
 
-def fetch_branch(repository: Repository, remote: str, branch: str) -> str:
-    """Fetch a branch's commits and return the newest; no ref is moved.
-
-    Raises:
-        ScaffoldError: The remote cannot be reached, or has no such branch.
-    """
-    return fetch_commit(repository, remote, f"refs/heads/{branch}")
-
-
 def fetch_commit(repository: Repository, remote: str, ref: str) -> str:
-    """Fetch the commits of a ref of a remote, or of an address, and return the newest.
+    """Fetch the commits of a ref of a remote, or of an address; no ref here is moved.
 
     Raises:
         ScaffoldError: The remote cannot be reached, or has no such ref.
@@ -110,14 +101,22 @@ def push(repository: Repository, work: Push) -> None:
     Raises:
         ScaffoldError: The remote refused, or cannot be reached.
     """
-    _push(repository, work, work.old, work.new, work.hooks)
+    ref = f"refs/heads/{work.branch}"
+    # An empty expectation means that the ref must not exist yet.
+    lease = f"--force-with-lease={ref}:{work.old or ''}"
+    # Tags and submodules are not asked for, and could not be taken back.
+    argv = ["push", "--porcelain", "--no-follow-tags", "--recurse-submodules=check"]
+    hooks = work.hooks
+    argv += ["--verify" if hooks else "--no-verify", lease, "--", work.remote, f"{work.new}:{ref}"]
+    settings = [f"core.hooksPath={hooks}"] if hooks else []
+    repository.call(*argv, patience_s=PATIENCE_S, settings=settings)
 
 
 def take_back(repository: Repository, work: Push) -> bool:
     """Reset the remote's branch to its commit before a push; return whether that worked."""
     try:
         # A hook that refuses must not keep a push from being taken back.
-        _push(repository, work, work.new, work.old or "", None)
+        push(repository, work._replace(old=work.new, new=work.old or "", hooks=None))
     except ScaffoldError:
         return False
     return True
@@ -132,16 +131,3 @@ def hooks_folder(repository: Repository) -> str:
     if own:
         return str(repository.root / Path(own[-1]).expanduser())
     return str(repository.common / "hooks")
-
-
-def _push(
-    repository: Repository, work: Push, expected: str | None, new: str, hooks: str | None
-) -> None:
-    ref = f"refs/heads/{work.branch}"
-    # An empty expectation means that the ref must not exist yet.
-    lease = f"--force-with-lease={ref}:{expected or ''}"
-    # Tags and submodules are not asked for, and could not be taken back.
-    argv = ["push", "--porcelain", "--no-follow-tags", "--recurse-submodules=check"]
-    argv += ["--verify" if hooks else "--no-verify", lease, "--", work.remote, f"{new}:{ref}"]
-    settings = [f"core.hooksPath={hooks}"] if hooks else []
-    repository.call(*argv, patience_s=PATIENCE_S, settings=settings)

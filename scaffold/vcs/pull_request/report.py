@@ -9,10 +9,8 @@ from scaffold.errors import ScaffoldError
 from scaffold.report import Report
 from scaffold.vcs.commit.command import unread_warning
 from scaffold.vcs.pull_request.body import Material, all_references, breaking_lines
-from scaffold.vcs.pull_request.branch import BranchState
 from scaffold.vcs.pull_request.preflight import Check
 from scaffold.vcs.pull_request.squash import ConflictError
-from scaffold.vcs.pull_request.template import Template
 
 COMMAND = "pr"
 
@@ -21,13 +19,12 @@ COMMAND = "pr"
 class Outcome:
     """The findings and actions so far; a failure reports them, too."""
 
-    branch: BranchState
+    material: Material
     checks: tuple[Check, ...]
     title: str
     body: str
     message: str | None
-    template: Template
-    material: Material
+    template: str | None
     done: list[str] = field(default_factory=list[str])
     rewritten: dict[str, str] | None = None
     pushed: dict[str, Any] | None = None
@@ -38,7 +35,7 @@ def done_lines(outcome: Outcome) -> list[str]:
     lines: list[str] = []
     if outcome.rewritten:
         made = outcome.rewritten
-        lines.append(f"rewritten  {outcome.branch.name} is {made['new'][:9]} now")
+        lines.append(f"rewritten  {outcome.material.branch.name} is {made['new'][:9]} now")
         lines.append(f"backup     {made['backup']} is {made['old'][:9]}")
         lines.append(f"           git reset --hard {made['backup']} takes it back")
     if outcome.pushed:
@@ -60,7 +57,8 @@ def report_of(
     """Return the report; what keeps the branch back is its error."""
     if failed:
         error = ScaffoldError(
-            f"{outcome.branch.name} is not ready: " + "; ".join(each.said for each in failed),
+            f"{outcome.material.branch.name} is not ready: "
+            + "; ".join(each.said for each in failed),
             code="not_ready",
             hint="\n".join(each.hint for each in failed if each.hint),
         )
@@ -70,7 +68,7 @@ def report_of(
     return Report(
         COMMAND,
         ok=error is None,
-        text=_text(outcome, conflicts, is_rewrite=is_rewrite),
+        text=_text(outcome, conflicts, is_refused=error is not None, is_rewrite=is_rewrite),
         warnings=tuple(each for each in warnings if each),
         extra={"pull_request": extra},
         error=error,
@@ -78,7 +76,9 @@ def report_of(
     )
 
 
-def _text(outcome: Outcome, conflicts: tuple[Any, ...], *, is_rewrite: bool) -> str:
+def _text(
+    outcome: Outcome, conflicts: tuple[Any, ...], *, is_refused: bool, is_rewrite: bool
+) -> str:
     rows: list[str] = []
     for each in outcome.checks:
         # Once something is done, only what was not in order is of interest.
@@ -93,7 +93,8 @@ def _text(outcome: Outcome, conflicts: tuple[Any, ...], *, is_rewrite: bool) -> 
         rows += [f"  {line}" for hunk in each.hunks for line in hunk.split("\n")]
     if outcome.done:
         rows += [*([""] if rows else []), *outcome.done]
-    elif not conflicts and outcome.title:
+    # A text below which a refusal stands would hide it.
+    elif not is_refused and outcome.title:
         rows += ["", outcome.title, "", outcome.body.rstrip("\n")]
         if is_rewrite and outcome.message:
             rows += ["", "The one commit:", "", outcome.message.rstrip("\n")]
@@ -101,7 +102,8 @@ def _text(outcome: Outcome, conflicts: tuple[Any, ...], *, is_rewrite: bool) -> 
 
 
 def _extra(outcome: Outcome) -> dict[str, Any]:
-    branch, material = outcome.branch, outcome.material
+    material = outcome.material
+    branch = material.branch
     return {
         "branch": branch.name,
         "head": branch.head,
@@ -115,7 +117,7 @@ def _extra(outcome: Outcome) -> dict[str, Any]:
         "title": outcome.title,
         "body": outcome.body,
         "message": outcome.message,
-        "template": outcome.template.path,
+        "template": outcome.template,
         "key_changes": material.key.to_json(),
         "breaking": breaking_lines(material),
         "references": list(all_references(material)),

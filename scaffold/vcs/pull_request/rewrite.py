@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from scaffold.errors import ScaffoldError
 from scaffold.vcs.pull_request.file_copies import FileCopies
-from scaffold.vcs.repository import Repository, failure
+from scaffold.vcs.repository import Repository, failure, listed
 from scaffold.vcs.signals import undisturbed
 
 MAX_NAMED = 5
@@ -78,8 +78,16 @@ class TreeMove:
             except BaseException:
                 if self.is_done:  # a stop that came too late
                     return
-                with undisturbed():
-                    self._put_back_or_tell(saved, folders, kept)
+                try:
+                    with undisturbed():
+                        self._put_back(saved, folders, kept)
+                except OSError as error:
+                    raise ScaffoldError(
+                        f"files could not be put back: {error}; the branch is at {self._old[:9]} "
+                        "as before",
+                        code="write_failed",
+                        hint=f"once the cause is gone: git reset --hard {self._old[:9]}",
+                    ) from error
                 raise
 
     def _move(self, refs: list[RefMove]) -> None:
@@ -125,7 +133,8 @@ class TreeMove:
         taken = [path for status, path in self._paths if status == "A" and self._is_taken(path)]
         if taken:
             raise ScaffoldError(
-                f"files that git does not track are where the base has its own: {_named(taken)}",
+                "files that git does not track are where the base has its own: "
+                f"{listed(taken, MAX_NAMED)}",
                 code="file_exists",
                 hint="move them away; nothing was changed",
             )
@@ -137,7 +146,7 @@ class TreeMove:
         held = [path for _, path in self._paths if path in hidden]
         if held:
             raise ScaffoldError(
-                f"git is set not to look at files that would change: {_named(held)}",
+                f"git is set not to look at files that would change: {listed(held, MAX_NAMED)}",
                 code="file_exists",
                 hint="git update-index --no-assume-unchanged --no-skip-worktree PATH, then again",
             )
@@ -170,16 +179,6 @@ class TreeMove:
                 found.add(folder)
         # Innermost first, as only empty folders can be removed.
         return sorted(found, key=lambda folder: -len(folder.parts))
-
-    def _put_back_or_tell(self, index: bytes, folders: list[Path], kept: FileCopies) -> None:
-        try:
-            self._put_back(index, folders, kept)
-        except OSError as error:
-            raise ScaffoldError(
-                f"files could not be put back: {error}; the branch is at {self._old[:9]} as before",
-                code="write_failed",
-                hint=f"once the cause is gone: git reset --hard {self._old[:9]}",
-            ) from error
 
     def _put_back(self, index: bytes, folders: list[Path], kept: FileCopies) -> None:
         """Restore files and index, however far the move came."""
@@ -216,8 +215,3 @@ def move_refs(repository: Repository, refs: list[RefMove]) -> None:
     answer = repository.ask(*argv, given=text, is_apart=True)
     if answer.status:
         raise failure("update-ref", answer)
-
-
-def _named(paths: list[str]) -> str:
-    more = f" and {len(paths) - MAX_NAMED} more" if len(paths) > MAX_NAMED else ""
-    return ", ".join(paths[:MAX_NAMED]) + more

@@ -14,7 +14,11 @@ from scaffold.errors import RequestError
 # The names and folders in which GitHub looks, in any case of letters.
 _NAMES = ("pull_request_template.md", "pull_request_template.txt", "pull_request_template")
 _FOLDERS = (".github", "", "docs")
-_HEADING = re.compile(r" {0,3}(?P<level>#{1,6})\s+(?P<title>.*?)\s*#*\s*")
+_HEADING = re.compile(r" {0,3}#{1,6}\s+(?P<title>.*?)\s*#*\s*")
+_UNDERLINE = re.compile(r" {0,3}(?:=+|-{2,})\s*")
+_UNDERLINED = re.compile(r" {0,3}(?![-*+>#|`<])\S.*")
+# A line in bold: a title where no heading stands above it, else one inside of a section.
+_BOLD = re.compile(r"\*\*(?P<title>[^*]+)\*\*:?\s*")
 # `- [ ] Bug fix`: a box that nobody has ticked.
 _BOX = re.compile(r"(?P<lead>\s*[-*+] \[) (?P<rest>\]\s+(?P<label>.*))")
 
@@ -41,6 +45,7 @@ _ONLY_WHERE_ASKED = (NO_RISKS, NO_BREAKING, NO_REFERENCES)
 """Below a heading that asks; a template that does not ask needs no such line."""
 
 _TITLES = {
+    "why": "Why",
     "changes": "Changes",
     "risks": "Risk areas",
     "tests": "Tests",
@@ -52,8 +57,11 @@ _TITLES = {
 SECTIONS: dict[str, re.Pattern[str]] = {
     "breaking": re.compile(r"breaking|compatib|migration", re.I),
     "risks": re.compile(r"\brisk|\bimpact|\baffected\b", re.I),
-    "tests": re.compile(r"\btest", re.I),
+    "tests": re.compile(r"\b(test|validat|verif)", re.I),
     "references": re.compile(r"\b(issue|reference|related|link|ticket|closes|fixes)", re.I),
+    "why": re.compile(
+        r"^\W*why\b|motivation|rationale|purpose|(?<!additional )\b(context|background)", re.I
+    ),
     "changes": re.compile(r"\b(change|summary|description|what|overview|implement|detail)", re.I),
 }
 """What a heading asks for, in the order in which it is tried."""
@@ -72,9 +80,10 @@ _TYPE_WORDS: dict[str, re.Pattern[str]] = {
     "revert": re.compile(r"revert", re.I),
 }
 # `Fixes #(issue)`, `Closes: #<number>`, `Resolves #`: a place for the issue, which nobody filled.
+# A number is an example: no issue is that of every pull request.
 _GAP = re.compile(
     r"(?P<lead>.*\b(?:fix(?:es|ed)?|close[sd]?|resolve[sd]?|refs?|related to|issue)\b:?\s*)"
-    r"#\s*(?:\([^)]*\)|<[^>]*>|\[[^\]]*\]|\{[^}]*\}|_+|x+|n+|issue\w*|number|\.\.\.)?\s*[.]?",
+    r"#\s*(?:\([^)]*\)|<[^>]*>|\[[^\]]*\]|\{[^}]*\}|_+|x+|n+|\d+|issue\w*|number|\.\.\.)?\s*[.]?",
     re.I,
 )
 _QUOTE = re.compile(r" {0,3}>")
@@ -159,13 +168,14 @@ def fill_template(
 ) -> str:
     """Return a template with what is known below its headings, its own lines kept.
 
-    A line such as ``Fixes #(issue)`` names the issue of the branch, or goes. A quote that stands
+    What no heading asks for follows the changes, and those the text above the first heading. A line
+    such as ``Fixes #(issue)`` names the issue of the branch, or goes. A quote that stands
     first below a heading says what to write there, and goes where that is written; below other
     headings it is for the author still. All go where the template says so.
 
     Args:
         text: The template.
-        parts: Text for the sections of SECTIONS; what no heading asks for goes to the top.
+        parts: Text for the sections of SECTIONS.
         type_: The type of the change; boxes that name it are ticked.
         references: Issues that the change is for.
         is_breaking: Whether boxes for breaking changes are ticked too.
@@ -176,27 +186,32 @@ def fill_template(
     left = {key: part.strip() for key, part in parts.items() if part.strip()}
     if references and filled != text:
         left.pop("references", None)  # they stand where the template wants them
-    rows: list[str] = []
-    is_bare = _NO_QUOTES.search(text) is not None
     # The first heading that asks for a part gets it; a second one stays the author's.
-    for title, lines in blocks:
-        asks = _asked(title, left)
-        if asks is not None or is_bare:
-            lines = _without_quotes(lines, is_all=is_bare)
-        rows += _ticked(title, lines, type_, is_breaking=is_breaking)
-        if asks is not None:
-            # Blank lines below a heading would pile up with those around the part.
-            while rows and not rows[-1].strip():
-                rows.pop()
-            rows += ["", *left.pop(asks).split("\n"), ""]
-    top = "\n\n".join(
+    places: dict[str, int] = {}
+    for number, (title, _) in enumerate(blocks):
+        asks = _asked(title)
+        if asks in left:
+            places.setdefault(asks, number)
+    if "why" in left and "changes" in places and "why" not in places:
+        left["changes"] = f"{left.pop('why')}\n\n{left['changes']}"
+    found: dict[int, list[str]] = {number: [left.pop(key)] for key, number in places.items()}
+    last = places.get("changes", places.get("why", 0))
+    found.setdefault(last, []).extend(
         f"**{title}**\n\n{left[key]}"
         for key, title in _TITLES.items()
         if left.get(key, NO_RISKS) not in _ONLY_WHERE_ASKED
     )
-    # What no heading asked for goes above the template's own text.
-    if top:
-        rows = [*top.split("\n"), "", *rows]
+    rows: list[str] = []
+    is_bare = _NO_QUOTES.search(text) is not None
+    for number, (title, lines) in enumerate(blocks):
+        if number in places.values() or is_bare:
+            lines = _without_quotes(lines, is_all=is_bare)
+        rows += _ticked(title, lines, type_, is_breaking=is_breaking)
+        if found.get(number):
+            # Blank lines below a heading would pile up with those around the part.
+            while rows and not rows[-1].strip():
+                rows.pop()
+            rows += ["", *"\n\n".join(found[number]).split("\n"), ""]
     return "\n".join(rows).strip("\n") + "\n"
 
 
@@ -205,6 +220,8 @@ def _without_gaps(text: str, references: Sequence[str]) -> str:
     for line, is_hidden in _lines(text):
         gap = None if is_hidden or "<!--" in line else _GAP.fullmatch(line)
         rows += [line] if gap is None else [f"{gap['lead']}{each}" for each in references]
+        # Further places say the same by other words.
+        references = references if gap is None else ()
     return "\n".join(rows)
 
 
@@ -234,23 +251,30 @@ def _lines(text: str) -> Iterator[tuple[str, bool]]:
 
 
 def _blocks(text: str) -> list[tuple[str, list[str]]]:
-    """Split at headings: the title ("" before the first) and the lines, with the heading's own."""
+    """Split at headings: the title and the lines, with the heading's own; "" above the first."""
     blocks: list[tuple[str, list[str]]] = [("", [])]
+    is_below = False
     for line, is_hidden in _lines(text.rstrip("\n")):
+        above = blocks[-1][1]
         match = None if is_hidden else _HEADING.fullmatch(line)
-        if match is not None:
+        if match is None and not is_hidden and not is_below:
+            match = _BOLD.fullmatch(line)
+        elif match is not None:
+            is_below = True
+        is_underline = not is_hidden and _UNDERLINE.fullmatch(line) is not None
+        if is_underline and above and _UNDERLINED.fullmatch(above[-1]):
+            is_below = True
+            blocks.append((above[-1].strip(), [above.pop()]))
+        elif match is not None:
             blocks.append((match["title"], []))
         blocks[-1][1].append(line)
-    return blocks if blocks[0][1] else blocks[1:]
+    return blocks
 
 
-def _asked(title: str, left: Mapping[str, str]) -> str | None:
+def _asked(title: str) -> str:
     if _KIND.search(title):  # "Type of change" asks for a box, not for the changes
-        return None
-    for key, pattern in SECTIONS.items():
-        if title and pattern.search(title):
-            return key if key in left else None
-    return None
+        return ""
+    return next((key for key, pattern in SECTIONS.items() if title and pattern.search(title)), "")
 
 
 def _ticked(title: str, lines: list[str], type_: str, *, is_breaking: bool) -> list[str]:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -159,10 +157,10 @@ def analyse(comparison: Comparison, settings: Settings, *, quick: bool = False) 
         *lost_modules(files, users, comparison.old),
         *broken_syntax(files),
     }
-    near = dict.fromkeys(each.path for each in (*uses, *lost))
-    beside = list(dict.fromkeys((*near, *_importers(files, comparison.new))))
     checked, notes = list[Finding](), ["pyright and ruff: --quick leaves them out"]
     if not quick:
+        near = (each.path for each in (*uses, *lost))
+        beside = list(dict.fromkeys((*near, *users.importers(each.path for each in files))))
         checked, notes = new_diagnostics(comparison.old, comparison.new, files, beside)
     # One fault is one finding: what the reader of calls explains comes first.
     for each in checked:
@@ -199,16 +197,6 @@ def analyse(comparison: Comparison, settings: Settings, *, quick: bool = False) 
         readings,
         tuple(dict.fromkeys([*users.notes, *notes, *unread])),
     )
-
-
-def _importers(files: Sequence[ChangedFile], new: Files) -> Iterator[str]:
-    """Yield the Python files that name a changed module, by its last word."""
-    stems = {each.path.removesuffix("/__init__.py").rpartition("/")[2] for each in files}
-    words = [re.escape(os.fsencode(stem.removesuffix(".py"))) for stem in sorted(stems)]
-    pattern = re.compile(rb"^[ \t]*(?:from|import)\b.*\b(?:%b)\b" % b"|".join(words), re.MULTILINE)
-    for path in new.python:
-        if pattern.search(new.data(path) or b""):
-            yield path
 
 
 def _tests(

@@ -8,7 +8,7 @@ from pathlib import Path
 from scaffold.findings import write_findings
 from scaffold.report import Report
 from scaffold.vcs.repository import open_repository
-from scaffold.vcs.review.analysis import Analysis, analyse
+from scaffold.vcs.review.analysis import analyse
 from scaffold.vcs.review.findings import RULES
 from scaffold.vcs.review.report import to_data, to_markdown
 from scaffold.vcs.review.revisions import Which, compare
@@ -31,16 +31,12 @@ def review(folder: Path, which: Which, form: str = "human", *, quick: bool = Fal
     """
     with open_repository(folder) as repository, closing(compare(repository, which)) as comparison:
         # Settings come from the old state: a change does not choose the rules that judge it.
-        return _report(analyse(comparison, read_settings(comparison.old), quick=quick), form)
-
-
-def _report(analysis: Analysis, form: str) -> Report:
-    comparison = analysis.comparison
-    text = to_markdown(analysis)
-    if not analysis.files:
-        text = (
-            f"nothing to review: {comparison.new_name} does not differ from {comparison.old_name} "
-            f"({comparison.why})\n"
-        )
-    report = Report(COMMAND, text=text, extra={"review": to_data(analysis)})
-    return write_findings(report, form, analysis.findings, RULES)
+        analysis = analyse(comparison, read_settings(comparison.old), quick=quick)
+        text = to_markdown(analysis)
+        if not analysis.files:
+            text = (
+                f"nothing to review: {comparison.new_name} does not differ from "
+                f"{comparison.old_name} ({comparison.why})\n"
+            )
+        report = Report(COMMAND, text=text, extra={"review": to_data(analysis)})
+        return write_findings(report, form, analysis.findings, RULES)

@@ -8,7 +8,6 @@ else those beside this tool.
 from __future__ import annotations
 
 import json
-import os
 import re
 import shutil
 import subprocess
@@ -22,6 +21,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, cast
 
 from scaffold.analysis.files.files import Files
+from scaffold.analysis.process import end_all, end_like_ctrl_c, run_text
 from scaffold.findings import Finding
 from scaffold.vcs.review.changed_file import ChangedFile
 
@@ -106,6 +106,7 @@ def new_diagnostics(
         notes.append(f"pyright: {len(extra) - MOST_FILES} files that name what changed")
     asked = [*paths, *extra[:MOST_FILES]]
     findings: list[Finding] = []
+    end_like_ctrl_c()
     with tempfile.TemporaryDirectory(prefix="scaffold-review-") as scratch:
         sides = [_write(Path(scratch) / name, each) for name, each in (("a", old), ("b", new))]
         back = {new_path: old_path for old_path, new_path in renamed.items()}
@@ -122,6 +123,9 @@ def new_diagnostics(
                 ]
                 try:
                     reports = [each.result() for each in work]
+                except KeyboardInterrupt:
+                    end_all()
+                    raise
                 except (OSError, subprocess.TimeoutExpired, ValueError) as error:
                     notes.append(f"{name} failed: {error}")
                     continue
@@ -269,12 +273,10 @@ def _diagnostic(root: Path, file: Path, line: int, rule: str, message: str) -> D
 
 def _run(argv: list[str], folder: Path) -> str:
     # Its launcher would look for a newer release.
-    env = {**os.environ, "PYRIGHT_PYTHON_IGNORE_WARNINGS": "1", "NO_COLOR": "1"}
-    done = subprocess.run(
-        argv, cwd=folder, env=env, capture_output=True, timeout=TIMEOUT_S, check=False
-    )
+    settings = {"PYRIGHT_PYTHON_IGNORE_WARNINGS": "1", "NO_COLOR": "1"}
+    done = run_text(argv, folder, TIMEOUT_S, **settings)
     # Both end with 1 for findings; anything else is a failure of their own.
     if done.returncode not in (0, 1):
-        said = done.stderr.decode("utf-8", "replace").strip() or f"status {done.returncode}"
+        said = done.stderr.strip() or f"status {done.returncode}"
         raise ValueError(said.splitlines()[-1])
-    return done.stdout.decode("utf-8", "replace")
+    return done.stdout

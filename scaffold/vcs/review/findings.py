@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import ast
 import os
 from collections.abc import Iterator, Sequence
 
 from scaffold.analysis.files.files import Files
 from scaffold.analysis.python.index import PythonIndex
-from scaffold.analysis.python.statements import all_nodes
 from scaffold.findings import Finding, RuleText
 from scaffold.syntax import NewerSyntaxError, parse
 from scaffold.vcs.review.changed_file import ChangedFile
-from scaffold.vcs.review.name_uses import read_view
 from scaffold.vcs.review.uses import LostName, Use, Uses
 from scaffold.vcs.review.watched_definitions import Watched
 
@@ -86,8 +83,13 @@ def lost_modules(files: Sequence[ChangedFile], uses: Uses, before: Files) -> Ite
     words = {os.fsencode(name.rpartition(".")[2]) for name in names}
     for path in uses.files.python:
         data = uses.files.data(path) or b""
-        if any(word in data for word in words):
-            yield from _imports_of(path, names, uses)
+        view = uses.view(path) if any(word in data for word in words) else None
+        for line, named in view.imports() if view is not None else ():
+            name = min(names.keys() & named, default="")
+            if view is not None and name and not view.guards.expects_lack(line, ""):
+                claim = f"imports {name}, and {names[name]} is gone"
+                evidence = f"the change took {names[name]} away"
+                yield _broken("name-gone", path, line, claim, evidence)
 
 
 def _importable(gone: Sequence[str], uses: Uses, before: PythonIndex) -> dict[str, str]:
@@ -98,33 +100,6 @@ def _importable(gone: Sequence[str], uses: Uses, before: PythonIndex) -> dict[st
             if uses.index.find(name).is_missing:
                 found[name] = path
     return found
-
-
-def _imports_of(path: str, names: dict[str, str], uses: Uses) -> Iterator[Finding]:
-    view = read_view(path, uses.files.text(path) or "", uses.index)
-    if view is None:
-        return
-    here = uses.index.dotted_names(path)
-    package = here[0].split(".") if here else []
-    package = package if path.endswith("__init__.py") else package[:-1]
-    for node in all_nodes(view.tree):
-        for name in _modules_named(node, package):
-            if name in names and not view.guards.expects_lack(getattr(node, "lineno", 0), ""):
-                claim = f"imports {name}, and {names[name]} is gone"
-                evidence = f"the change took {names[name]} away"
-                yield _broken("name-gone", path, getattr(node, "lineno", 0), claim, evidence)
-                break
-
-
-def _modules_named(node: ast.AST, package: list[str]) -> Iterator[str]:
-    if isinstance(node, ast.Import):
-        yield from (each.name for each in node.names)
-    elif isinstance(node, ast.ImportFrom):
-        # One dot is the package itself.
-        lead = package[: len(package) - node.level + 1] if node.level else []
-        start = ".".join([*lead, *((node.module or "").split(".") if node.module else [])])
-        yield start
-        yield from (f"{start}.{each.name}" for each in node.names)
 
 
 def broken_syntax(files: Sequence[ChangedFile]) -> Iterator[Finding]:

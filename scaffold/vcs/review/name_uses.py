@@ -111,6 +111,21 @@ class SourceView:
         dotted = self._dotted(node)
         return () if dotted is None else (self._find(dotted),)
 
+    def imports(self) -> Iterator[tuple[int, frozenset[str]]]:
+        """Yield the line of each import, and the absolute names of modules that it may mean."""
+        here = self.index.dotted_names(self.path)
+        package = here[0].split(".") if here else []
+        package = package if self.path.endswith("__init__.py") else package[:-1]
+        for node in self._nodes:
+            if isinstance(node, ast.Import):
+                yield node.lineno, frozenset(each.name for each in node.names)
+            elif isinstance(node, ast.ImportFrom):
+                # One dot is the package itself.
+                lead = package[: len(package) - node.level + 1] if node.level else []
+                start = ".".join([*lead, *filter(None, [node.module])])
+                names = (f"{start}.{each.name}" for each in node.names)
+                yield node.lineno, frozenset({start, *names})
+
     def inside(self, line: int) -> str:
         """Return the dotted name of the function or class around a line, as seen from outside."""
         names: list[str] = []

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from scaffold.analysis.files.files import Files, list_files
 from scaffold.analysis.files.git import git_output
-from scaffold.analysis.files.revision import RevisionFiles
+from scaffold.analysis.files.revision import RevisionFiles, indexed_files, tree_files
 from scaffold.errors import RequestError
 from scaffold.vcs.changes import (
     EMPTY_TREE,
@@ -20,7 +20,6 @@ from scaffold.vcs.changes import (
 from scaffold.vcs.pull_request import github
 from scaffold.vcs.pull_request.remote import fetch_commit
 from scaffold.vcs.repository import USUAL_BRANCHES, Repository, commit_at, default_branches
-from scaffold.vcs.review.trees import files_at, indexed_files
 
 
 class Which(NamedTuple):
@@ -119,16 +118,12 @@ def _refuse_contradictions(which: Which) -> None:
 
 def _request(repository: Repository, number: int) -> Comparison:
     """Fetch a pull request and return what it adds to its base; no ref is moved."""
-    root = repository.root
-    wanted = github.read_request(root, number)
-    base, head = (
-        fetch_commit(repository, wanted.repository, ref)
-        for ref in (f"refs/heads/{wanted.base}", f"refs/pull/{number}/head")
-    )
+    address, name = github.read_request(repository.root, number)
+    refs = (f"refs/heads/{name}", f"refs/pull/{number}/head")
+    base, head = (fetch_commit(repository, address, ref) for ref in refs)
     tip = commit_at(repository, head)
-    return _between(
-        repository, _fork(repository, base, tip), tip, f"pull request {number} into {wanted.base}"
-    )
+    why = f"pull request {number} into {name}"
+    return _between(repository, _fork(repository, base, tip), tip, why)
 
 
 def _range(repository: Repository, text: str) -> Comparison:
@@ -150,8 +145,8 @@ def _between(repository: Repository, old: str, new: str, why: str) -> Comparison
         new[:12],
         why,
         changes_between(repository, old, new),
-        files_at(repository.root, old),
-        files_at(repository.root, new),
+        tree_files(repository.root, old),
+        tree_files(repository.root, new),
         tuple(each for each in subjects.split("\n") if each),
     )
 
@@ -163,7 +158,7 @@ def _staged(repository: Repository) -> Comparison:
         "the index",
         "--staged was asked for",
         staged_changes(repository),
-        files_at(repository.root, head or EMPTY_TREE),
+        tree_files(repository.root, head or EMPTY_TREE),
         indexed_files(repository.root),
     )
 
@@ -179,7 +174,7 @@ def _with_worktree(repository: Repository, base: str | None, name: str, why: str
     fresh = [_new_file(files, each) for each in sorted(paths) if each and each not in known]
     ordered = sorted((*changes, *fresh), key=lambda each: each.path)
     return Comparison(
-        name, "the work tree", why, tuple(ordered), files_at(repository.root, old), files
+        name, "the work tree", why, tuple(ordered), tree_files(repository.root, old), files
     )
 
 
@@ -193,7 +188,7 @@ def _new_file(files: Files, path: str) -> FileChange:
         mode = "100755"
     lines = tuple((text or "").removesuffix("\n").split("\n")) if text else ()
     # As git shows an added file: nothing at line 0 became all of it at line 1.
-    hunks = (Hunk(0, (), 1, tuple(each.removesuffix("\r") for each in lines), ""),) if lines else ()
+    hunks = (Hunk(0, (), 1, tuple(each.removesuffix("\r") for each in lines)),) if lines else ()
     return FileChange("A", None, path, "000000", mode, zeros, zeros, None, text is None, hunks)
 
 

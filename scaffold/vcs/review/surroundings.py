@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import closing
 
+from scaffold.analysis.files.revision import tree_files
 from scaffold.analysis.project.pytest_names import PytestNames
 from scaffold.analysis.project.test_marks import marks_of
 from scaffold.vcs.changes import FileChange
@@ -13,7 +14,6 @@ from scaffold.vcs.pull_request.risks import Risk, Surroundings
 from scaffold.vcs.repository import Repository
 from scaffold.vcs.review.domains import SEVERITIES, UNKNOWN, Domain, domains_of, tests_of
 from scaffold.vcs.review.settings import read_settings
-from scaffold.vcs.review.trees import files_at
 from scaffold.vcs.roles import role_of
 
 
@@ -34,7 +34,7 @@ def surroundings_of(
     Raises:
         RequestError: The settings of reviews are wrong.
     """
-    with closing(files_at(repository.root, old)) as before:
+    with closing(tree_files(repository.root, old)) as before:
         settings = read_settings(before)
     own: dict[str, Domain] = {}
     for each in changes:
@@ -42,7 +42,8 @@ def surroundings_of(
         if role != "test":
             names = [one.name for one in key.symbols if one.path == each.path]
             own[each.path] = domains_of(each.path, role, names, settings.domains)[0]
-    ranked = sorted(set(own.values()), key=lambda each: SEVERITIES.index(each.severity))
+    # A set has another order in each process.
+    ranked = sorted(dict.fromkeys(own.values()), key=lambda each: SEVERITIES.index(each.severity))
     risks = [
         Risk(
             domain.title,
@@ -53,7 +54,7 @@ def surroundings_of(
         for domain in ranked
         if domain.severity in ("HIGH", "MEDIUM")
     ]
-    with closing(files_at(repository.root, new)) as files:
+    with closing(tree_files(repository.root, new)) as files:
         tests = [path for path in files.paths if role_of(path, None, settings.roles) == "test"]
         changed = {each.path for each in changes}
         named = tests_of(UNKNOWN, own, tests)

@@ -7,7 +7,7 @@ import builtins
 import os
 import re
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Literal, NamedTuple
 
 from scaffold.analysis.files.files import Files
@@ -102,10 +102,7 @@ class Uses:
             by_word[word].append(each)
         sought = frozenset(each.path for each in wanted)
         for path, words in self._candidates(by_word, is_asked):
-            if path not in self._views:
-                text = self.files.text(path)
-                self._views[path] = None if text is None else read_view(path, text, self.index)
-            view = self._views[path]
+            view = self.view(path)
             if view is not None:
                 view.sought = sought
                 for mention in view.mentions(words):
@@ -115,6 +112,25 @@ class Uses:
         failing = {each[:2] for each in lost if each.is_import}
         lost = [each for each in lost if each.is_import or each[:2] not in failing]
         return uses, sorted(set(lost))
+
+    def view(self, path: str) -> SourceView | None:
+        """Return a source as its users see it; None where it cannot be read."""
+        if path not in self._views:
+            text = self.files.text(path)
+            self._views[path] = None if text is None else read_view(path, text, self.index)
+        return self._views[path]
+
+    def importers(self, paths: Iterable[str]) -> Iterator[str]:
+        """Yield the Python files that import modules of some files."""
+        names = {name for path in paths for name in self.index.dotted_names(path)}
+        words = {os.fsencode(name.rpartition(".")[2]) for name in names}
+        for path in self.files.python if names else ():
+            data = self.files.data(path) or b""
+            # Most files are left out by bytes alone; only the others are parsed.
+            if words.intersection(data.translate(_TABLE).split()):
+                view = self.view(path)
+                if view is not None and any(names & named for _, named in view.imports()):
+                    yield path
 
     def symbols(self, path: str) -> tuple[Symbol, ...]:
         """Return the definitions of a file; none where they are not read."""

@@ -690,6 +690,19 @@ def test_a_dry_run_refuses_what_the_real_push_would_replace(place: Place) -> Non
     assert contents(place.here) == before
 
 
+def test_what_is_refused_prints_why_and_no_text(
+    place: Place, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (place.here / "pkg/a.py").write_text("def one():\n    return 3\n")
+    with pytest.raises(SystemExit) as end:
+        main(["pr", *PUSH, "--dry-run", "--target", str(place.here)])
+    out, error = capsys.readouterr()
+    assert end.value.code == 1
+    assert "feat(pkg): add two" not in out
+    assert "failed     tree" in out
+    assert "12-add-two is not ready" in error
+
+
 # --- forks --------------------------------------------------------------------------------------
 
 

@@ -6,6 +6,8 @@ import hashlib
 import json
 import os
 import subprocess
+import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +17,7 @@ from click.testing import CliRunner
 
 from scaffold.cli.main import main
 from tests.sarif import Place, read_places
+from tests.unit.scaffold.verify.test_process import ends
 
 from .conftest import SCHEMA, Outcome, run_scaffold
 
@@ -339,6 +342,24 @@ def test_a_file_that_did_not_change_is_checked_where_it_uses_what_did(
     assert ("pyright", "pkg/user.py", 5) in {
         (each["fact"], each["path"], each["line"]) for each in findings
     }
+
+
+def test_a_review_that_is_killed_ends_its_checkers(repository: Repository, tmp_path: Path) -> None:
+    repository.commit({"pkg/engine.py": ENGINE + "\n\nLAST = 1\n"})
+    started = tmp_path / "started"
+    pyright = tmp_path / "bin" / "pyright"
+    pyright.parent.mkdir()
+    # As pyright's launcher does, it waits for a process of its own.
+    pyright.write_text(f"#!/bin/sh\nsleep 600 &\necho $! >> {started}\nwait\n")
+    pyright.chmod(0o755)
+    argv = [sys.executable, "-m", "scaffold", "review", "main..HEAD"]
+    path = f"{pyright.parent}{os.pathsep}{os.environ['PATH']}"
+    with subprocess.Popen(argv, cwd=repository.folder, env={**os.environ, "PATH": path}) as review:
+        while not started.exists() or len(started.read_text().split()) < 2:
+            assert review.poll() is None
+            time.sleep(0.05)
+        review.terminate()
+    assert all(ends(int(pid)) for pid in started.read_text().split())
 
 
 def test_the_configuration_of_the_repository_counts(repository: Repository) -> None:

@@ -55,13 +55,18 @@ def resolve(request: dict[str, Any]) -> Any:
     return text
 
 
-def decoder_types() -> dict[str, str]:
-    """Return every model_type of a decoder that transformers has, with a hash of its source."""
+def model_types() -> dict[str, str]:
+    """Return every model_type that may be measured, with a hash of its source.
+
+    These are the decoders of transformers, and the encoders that score sequences.
+    """
     models = Path(transformers.__file__).parent / "models"
     found: dict[str, str] = {}
-    for model_type in sorted(modeling_auto.MODEL_FOR_CAUSAL_LM_MAPPING_NAMES):
+    causal = modeling_auto.MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
+    for model_type in sorted({*causal, *modeling_auto.MODEL_FOR_MASKED_LM_MAPPING_NAMES}):
         try:
-            _check_decoder(model_type)
+            if not is_encoder(model_type):
+                _check_decoder(model_type)
         except ProbeError:
             continue
         folder = models / model_type_to_module_name(model_type)
@@ -111,9 +116,10 @@ def _check_decoder(model_type: str) -> None:
 
 def _no_decoder(model_type: str, what: str) -> ProbeError:
     return ProbeError(
-        f"{model_type!r} is {what}; Archon trains text decoders",
+        f"{model_type!r} is {what}; Archon trains text decoders, and encoders as reward models",
         code="model_unsuited",
-        hint="name a causal language model, such as the text part of this one",
+        hint="name a causal language model, such as the text part of this one, or an encoder that "
+        "transformers has a class for sequence classification of",
     )
 
 

@@ -49,6 +49,13 @@ SIZES: tuple[tuple[str, int], ...] = (
     (r"n_group|num_expert_groups?", 4),
     (r"topk_group|num_limited_groups?", 2),
     (r"floor_scale", 6),
+    # Of state spaces and linear attention; a chunk is shorter than the sequences of the proof.
+    (r"(mamba|linear)_(n|num)_(value_)?heads", 8),
+    (r"linear_num_key_heads", 4),
+    (r"(mamba|linear)_(key_|value_)?head_dim", HEAD_DIM),
+    (r"mamba_d_ssm", 2 * HIDDEN),
+    (r"((mamba|ssm)_)?(d_state|state_size)", 12),
+    (r"(mamba_)?chunk_size", 8),
 )
 WINDOWS = r"sliding_window|window_size|attention_chunk_size"
 HALVED_WINDOWS = r"local_attention"
@@ -397,7 +404,27 @@ def _layer_numbers(source: PretrainedConfig, layers: int) -> dict[str, Any]:
             made[name] = layers - 1 if last else max(1, math.ceil(value * layers / total) - 1)
         if is_counted_pattern(value):
             made[name] = [[kinds, layers // len(kinds)] for kinds, _ in value]
+        if _numbers_layers(name, value, total):
+            made[name] = sorted({number * layers // total for number in value})
+        elif value is None and _is_read_for_kinds(source, name):
+            made[name] = [1]
     return made
+
+
+def _numbers_layers(name: str, value: Any, total: int) -> bool:
+    """Return whether a field lists the numbers of some layers, in order."""
+    if "layer" not in name or not isinstance(value, list) or not 0 < len(value) < total:
+        return False
+    return all(type(v) is int and 0 <= v < total for v in value) and value == sorted({*value})
+
+
+def _is_read_for_kinds(source: PretrainedConfig, name: str) -> bool:
+    """Return whether a list that a default leaves out would make layers of another kind."""
+    if "layer" not in name or list not in allowed_types(source, name):
+        return False
+    kinds = [n for n, values in _derived_kinds(source).items() if len(set(values)) == 1]
+    getters = [getattr(type(source), kind).fget for kind in kinds]
+    return any(f"self.{name}" in inspect.getsource(getter) for getter in getters)
 
 
 def _stated_kinds(source: PretrainedConfig, layers: int) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import inspect
 import tempfile
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -188,9 +188,16 @@ class _Capture:
                 return
             self.outputs.setdefault(name, tensor.detach().clone())
             if tensor.requires_grad:
-                tensor.register_hook(lambda g: self.gradients.setdefault(name, g.detach().clone()))
+                tensor.register_hook(self._keep_gradient(name))
 
         return hook
+
+    def _keep_gradient(self, name: str) -> Callable[[Tensor], None]:
+        # Whatever a hook returns replaces the gradient, so this one returns nothing.
+        def keep(gradient: Tensor) -> None:
+            self.gradients.setdefault(name, gradient.detach().clone())
+
+        return keep
 
 
 def _first_tensor(output: Any) -> Tensor | None:

@@ -45,6 +45,8 @@ Ten times looser would not see a norm's epsilon that is ten times too large.
 """
 DEFAULT = "default"
 FULL = "full configuration"
+MOST_DRAWS = 4
+"""Random models that are tried where transformers' own gradients are rounded away."""
 # About so many variations are run with `--fast`.
 FAST_VARIATIONS = 6
 
@@ -218,8 +220,21 @@ def _prove_into(outcome: Outcome, spec: Any, config: PretrainedConfig, is_defaul
         outcome.status = "failed" if is_default else "refused"
         outcome.message = refusal
         return
+    for seed in range(MOST_DRAWS):
+        truth = _compare_into(outcome, spec, config, args, seed, is_default)
+        if (outcome.forward.ok and outcome.backward.ok) or not truth.is_rounded_away:
+            break
+    parts = {"forward": outcome.forward, "backward": outcome.backward, "weights": outcome.weights}
+    wrong = [f"{name}: {v.message}" for name, v in parts.items() if not v.ok]
+    outcome.status, outcome.message = ("failed" if wrong else "proven"), "; ".join(wrong)
+
+
+def _compare_into(
+    outcome: Outcome, spec: Any, config: PretrainedConfig, args: Any, seed: int, is_default: bool
+) -> Reference:
+    """Compare one random model with transformers, and return what it was compared with."""
     with tempfile.TemporaryDirectory() as folder:
-        hf_model = random_model(config)
+        hf_model = random_model(config, seed)
         saved = save_and_load(hf_model, Path(folder))
         batch = make_batch(config.vocab_size, width=head_width(config))
         truth = reference(hf_model, batch)
@@ -231,9 +246,7 @@ def _prove_into(outcome: Outcome, spec: Any, config: PretrainedConfig, is_defaul
         # For the default alone, as writing a checkpoint and loading it again is slow.
         if is_default and outcome.weights.ok:
             outcome.weights = check_saved(type(hf_model), built, Path(folder), batch, truth.logits)
-    parts = {"forward": outcome.forward, "backward": outcome.backward, "weights": outcome.weights}
-    wrong = [f"{name}: {v.message}" for name, v in parts.items() if not v.ok]
-    outcome.status, outcome.message = ("failed" if wrong else "proven"), "; ".join(wrong)
+    return truth
 
 
 def compare_logits(run: Run, truth: Reference) -> Verdict:
@@ -245,6 +258,7 @@ def compare_logits(run: Run, truth: Reference) -> Verdict:
     error = float(difference.max() / truth.logits.std().clamp_min(1e-30))
     # The allowance costs a second run of the reference, so it is computed only where it decides.
     limit = TOLERANCE if error <= TOLERANCE else TOLERANCE + truth.logits_allowance
+    limit = limit if error <= limit else max(limit, truth.logits_rounding)
     if error <= limit:
         return Verdict(True, error, "logits", "")
     rows = (difference > limit * truth.logits.std()).any(dim=-1)

@@ -101,6 +101,12 @@ class Reference(Run):
         return float((run.logits - self.logits).abs().max() / spread)
 
     @cached_property
+    def logits_rounding(self) -> float:
+        """How many standard deviations logits may be off for being rounded in float32."""
+        own = 0.0 if self.exact is None else self._noise(self.exact)
+        return min(ALLOWANCE_FACTOR * own, MOST_ALLOWANCE) if own <= MOST_ALLOWANCE else 0.0
+
+    @cached_property
     def logits_allowance(self) -> float:
         """How many standard deviations logits may be off beyond the tolerance."""
         noise = 0.0 if self.other is None else self._noise(self.other)
@@ -119,14 +125,31 @@ class Reference(Run):
         """The same in double precision, as far as the model lets it."""
         return self.refine()
 
-    def rounding(self, name: str) -> float:
-        """Return what share of its norm a gradient may be off for being rounded in float32."""
+    @property
+    def is_rounded_away(self) -> bool:
+        """Whether a gradient that counts has more error of its own than is ever allowed."""
+        return any(
+            self._own_error(name) > MOST_ALLOWANCE
+            for name, gradient in self.gradients.items()
+            if float(gradient.norm()) > NEGLIGIBLE * self.average * gradient.numel() ** 0.5
+        )
+
+    def _own_error(self, name: str) -> float:
+        """Return by what share of its norm a gradient differs from double precision."""
         if self.exact is None:
             return 0.0
         gradient = self.gradients[name]
         off = float((self.exact.gradients[name] - gradient.double()).norm())
-        most = MOST_ROUNDING * self.average * gradient.numel() ** 0.5
-        return min(ALLOWANCE_FACTOR * off, most) / float(gradient.norm().clamp_min(1e-30))
+        return off / float(gradient.norm().clamp_min(1e-30))
+
+    def rounding(self, name: str) -> float:
+        """Return what share of its norm a gradient may be off for being rounded in float32."""
+        gradient, own = self.gradients[name], self._own_error(name)
+        norm = float(gradient.norm().clamp_min(1e-30))
+        # A recurrence amplifies what each step rounds. Beyond that, terms cancel.
+        most = MOST_ROUNDING * self.average * gradient.numel() ** 0.5 / norm
+        most = most if own > MOST_ALLOWANCE else max(most, MOST_ALLOWANCE)
+        return min(ALLOWANCE_FACTOR * own, most)
 
 
 def make_batch(

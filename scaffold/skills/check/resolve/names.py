@@ -369,9 +369,9 @@ def _compared(symbol: Symbol, signature: Signature) -> Verdict | None:
         message = f"{signature.name!r} has no parameter {unknown[0]!r}"
         now = f"its parameters are {', '.join(own) or 'none'}"
         return Verdict("contradicts", where, "parameter-unknown", message, now)
-    slots = [each.name for each in signature.parameters if each.kind.startswith("positional")]
+    slots = signature.slots
     listed = [name for name in written.positional if name is not None]
-    is_variadic = any(each.kind == "var_positional" for each in signature.parameters)
+    is_variadic = signature.takes_any_place
     # A word of one part may be that of any object, and what can be given at all is a list of it.
     is_given = TELLING.fullmatch(signature.name) and bool(listed) and not set(listed) <= set(own)
     if len(written.positional) > len(slots) and not is_variadic and is_given:

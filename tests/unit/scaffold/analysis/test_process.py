@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from scaffold.analysis.process import run_text
+from tests.unit.scaffold.verify.test_process import ends
 
 
 def test_a_program_runs_in_its_folder_with_its_settings_and_no_input(tmp_path: Path) -> None:
@@ -30,3 +31,16 @@ def test_output_that_is_no_text_is_given_as_far_as_it_is() -> None:
 def test_a_program_that_does_not_end_is_killed() -> None:
     with pytest.raises(subprocess.TimeoutExpired):
         run_text([sys.executable, "-c", "import threading; threading.Event().wait()"], None, 0.5)
+
+
+def test_what_a_killed_program_started_ends_too(tmp_path: Path) -> None:
+    place = tmp_path / "pid"
+    code = (
+        "import subprocess, sys\n"
+        "child = subprocess.Popen([sys.executable, '-c', 'while True: pass'])\n"
+        f"open({str(place)!r}, 'w').write(str(child.pid))\n"
+        "child.wait()\n"
+    )
+    with pytest.raises(subprocess.TimeoutExpired):
+        run_text([sys.executable, "-c", code], None, 2)
+    assert ends(int(place.read_text()))

@@ -111,9 +111,9 @@ def test_the_page_groups_by_features_and_tells_of_what_is_open() -> None:
         coverage_row("baz", {}, {}, "baz is an encoder [model_unsuited]"),
     ]
     page = coverage_page(rows, {"transformers": "5.0"}, is_fast=False)
-    assert "1 of 3 model_types are proven, with transformers 5.0." in page
+    assert "1 of 2 model_types are proven, with transformers 5.0. 1 more are refused." in page
     experts_part, rest = page.split("## Plain decoders")
     assert "| `bar` | **unproven** | 0/1 | 0/1 | 0/1 |" in experts_part
     assert "| `foo` | proven | 1/1 | 1/1 | 1/1 |" in rest
-    assert "`baz` (unwritten):\n\n    baz is an encoder [model_unsuited]" in rest
+    assert "| `baz` | baz is an encoder [model_unsuited] |" in rest
     assert "first difference: layers.0.attention" in rest

@@ -8,6 +8,7 @@ import pytest
 from packaging.version import Version
 
 from scaffold.analysis.files.files import Files
+from scaffold.deps.pins import find_pins
 from scaffold.deps.plan import edit_pins
 from tests.deps_places import write
 
@@ -25,6 +26,16 @@ MOVES = {
     ),
     "a byte order mark": ("requirements.txt", "\ufefftoolbox==1.0", "\ufefftoolbox==2.3.4"),
     "a short file name": ("dev-reqs.txt", "toolbox==1.0\n", "toolbox==2.3.4\n"),
+    "a list of requirements by what is in it": (
+        "req/base.txt",
+        "# what it needs\n-r other.txt\nclick\ntoolbox[a]>=1.0,<2 ; python_version > '3'\n",
+        "# what it needs\n-r other.txt\nclick\ntoolbox[a]>=2.3,<3 ; python_version > '3'\n",
+    ),
+    "what a script needs, as of PEP 723": (
+        "tools/run.py",
+        "# /// script\n# dependencies = [\n#   'toolbox==1.0',\n# ]\n# ///\nX = 'toolbox==1.0'\n",
+        "# /// script\n# dependencies = [\n#   'toolbox==2.3.4',\n# ]\n# ///\nX = 'toolbox==1.0'\n",
+    ),
     "a variable of make": (
         "Makefile",
         "V := 1.0\nW ?= 1.0\nx:\n\tpip install toolbox==$(V) 'toolbox[a]==${W}'\n",
@@ -58,6 +69,15 @@ MOVES = {
         "import os\n\x0c\nsetup(install_requires=['toolbox==2.3.4'])\n",
     ),
 }
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["toolbox\nclick\n", "We need toolbox>=1.0,<2 and click.\n", "toolbox>=1.0\n1,2,3\n"],
+)
+def test_a_text_that_only_mentions_a_package_is_no_manifest(tmp_path: Path, text: str) -> None:
+    write(tmp_path, {"notes.txt": text})
+    assert find_pins(Files(tmp_path, ["notes.txt"], has_git=False), "toolbox") == []
 
 
 def edited(folder: Path, path: str, text: str) -> tuple[str, list[tuple[int, str]]]:

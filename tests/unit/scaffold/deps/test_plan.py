@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from scaffold.deps.plan import PlanOptions, plan
+from scaffold.deps.plan import plan
 from scaffold.errors import RequestError
 from scaffold.transaction import disk
 from scaffold.transaction.state import has_journal
@@ -19,7 +19,7 @@ AFTER = dict.fromkeys(NAMES, "RUN pip install toolbox==2.0\n") | dict.fromkeys(
     NAMES[1:], "toolbox==2.0\n"
 )
 BEFORE = {path: text.replace("2.0", "1.0") for path, text in AFTER.items()}
-HOW = PlanOptions(("toolbox==2.0",), apply=True, resolve=False)
+PINS = ["toolbox==2.0"]
 
 
 def texts(root: Path) -> dict[str, str]:
@@ -34,7 +34,7 @@ def steps(folder: Path, monkeypatch: pytest.MonkeyPatch) -> int:
     counting = FaultyDisk()
     with monkeypatch.context() as patch:
         patch.setattr(disk, "DISK", counting)
-        plan(write(folder, BEFORE), HOW)
+        plan(write(folder, BEFORE), PINS, apply=True, resolve=False)
     assert texts(folder) == AFTER
     return len(counting.steps)
 
@@ -50,12 +50,12 @@ def test_a_run_settles_what_one_that_was_killed_has_left(
         with monkeypatch.context() as patch:
             patch.setattr(disk, "DISK", FaultyDisk(at, die, is_final=True))
             with pytest.raises(Death):
-                plan(root, HOW)
+                plan(root, PINS, apply=True, resolve=False)
         is_left = has_journal(root)
-        preview = plan(root, PlanOptions(HOW.pins, resolve=False))
+        preview = plan(root, PINS, resolve=False)
         assert has_journal(root) == is_left, "it writes nothing"
         assert bool(preview.warnings) == is_left
-        report = plan(root, HOW)
+        report = plan(root, PINS, apply=True, resolve=False)
         assert texts(root) == AFTER, at
         assert not has_journal(root)
         assert bool(report.warnings) == is_left
@@ -73,7 +73,7 @@ VARIANTS = {
 
 
 def planned(root: Path, *pins: str, **more: Any) -> dict[str, Any]:
-    report = plan(root, PlanOptions(pins, resolve=False, **more)).extra["deps"]
+    report = plan(root, pins, resolve=False, **more).extra["deps"]
     assert isinstance(report, dict)
     return report
 
@@ -134,7 +134,7 @@ def test_the_lock_of_a_variant_is_compared(tmp_path: Path, monkeypatch: pytest.M
     write(tmp_path, {"bin/uv": UV.encode()})
     place.chmod(0o755)
     monkeypatch.setenv("PATH", str(place.parent), prepend=":")
-    told = plan(root, PlanOptions(("toolbox==2.0@gpu",))).extra["deps"]
+    told = plan(root, ["toolbox==2.0@gpu"]).extra["deps"]
     assert told["changed"] == [
         {"package": "fresh", "old": "", "new": "1"},
         {"package": "toolbox", "old": "1.2", "new": "2.0"},

@@ -14,7 +14,10 @@ from tests.deps_places import write
 
 
 def names(folder: Path, files: Mapping[str, str], path: str = "a.py") -> list[tuple[str, str, str]]:
-    """Returns kind, name and guard of each use in one source of a tree, imports left out."""
+    """Returns kind, name and guard of each use in one source of a tree.
+
+    Imports are left out, and attributes of what does not show.
+    """
     write(folder, files)
     tree = Tree(Files(folder, list(files), has_git=False), ["pkg"])
     code = tree.code(path)
@@ -22,7 +25,7 @@ def names(folder: Path, files: Mapping[str, str], path: str = "a.py") -> list[tu
     return [
         (each.kind, each.name, each.guard.text)
         for each in uses_in(code, tree)
-        if each.kind != "import"
+        if each.kind != "import" and not (each.kind == "attribute" and each.node)
     ]
 
 
@@ -37,6 +40,11 @@ CASES = {
             ("call", "pkg.C().x", ""),
             ("call", "pkg.C.make", ""),
         ],
+    ),
+    "an __init__ that type checkers alone see": (
+        "from pkg import C\nclass D(C):\n    if TYPE_CHECKING:\n        def __init__(self): ...\n"
+        "D(1)\n",
+        [("subclass", "pkg.C", ""), ("call", "pkg.C", "")],
     ),
     "a parameter shadows the module": ("import pkg\ndef f(pkg):\n    pkg.x()\n", []),
     "a loop variable shadows it": ("import pkg\n[pkg.x for pkg in rows]\n", []),

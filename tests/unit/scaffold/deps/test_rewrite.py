@@ -6,7 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from scaffold.analysis.files.files import Files
+from scaffold.deps.apply import taken_elsewhere
 from scaffold.deps.rewrite import rewrite
+from tests.deps_places import write
 from tests.unit.scaffold.deps.test_verdicts import Case, judged
 
 OLD = {
@@ -81,6 +84,16 @@ CASES = {
         "import pkg\npkg.Runner(mix=False)\n",
         "import pkg\npkg.Runner()\n",
     ),
+    "a name that the source hands on": (
+        "from pkg import get_item as get_item\n",
+        "from pkg import get_items as get_item\n",
+    ),
+    "a name that a fallback binds, too": (
+        "try:\n    from pkg import load, get_item\nexcept AttributeError:\n    get_item = None\n"
+        "get_item(1)\n",
+        "try:\n    from pkg import load, get_items as get_item\nexcept AttributeError:\n"
+        "    get_item = None\nget_item(1)\n",
+    ),
     "an attribute": ("import pkg\npkg.get_item(1)\n", "import pkg\npkg.get_items(1)\n"),
     "an import that moved": (
         "from pkg.shapes import Circle as C\nC()\n",
@@ -93,6 +106,24 @@ LEFT = {
     "a copy of the older self": "from pkg.shapes import Square\n",
     "two names of one import": "from pkg.shapes import Circle, Square\n",
 }
+
+
+def test_a_name_that_another_source_takes_stays_bound(tmp_path: Path) -> None:
+    text = "from pkg import get_item\nget_item(1)\n"
+    others = {
+        "app/__init__.py": "",
+        "app/tools.py": text,
+        "app/own.py": "from pkg import get_item\n",
+        "app/main.py": "from .tools import (\n    other,\n    get_item,\n)\nfrom pkg import own\n",
+    }
+    files = Files(write(tmp_path, others), list(others), has_git=False)
+    assert taken_elsewhere(files, "app/own.py") == set()
+    taken = taken_elsewhere(files, "app/tools.py")
+    assert taken == {"other", "get_item"}
+    _, findings = judged(tmp_path / "one", Case(OLD, NEW, "", (), ()), text)
+    new, done = rewrite(text, findings, taken)
+    assert new == "from pkg import get_items as get_item\nget_item(1)\n"
+    assert len(done) == 2
 
 
 def rewritten(folder: Path, text: str) -> tuple[str, int, int]:

@@ -253,6 +253,35 @@ def test_a_paragraph_in_english_among_chinese_ones_is_one(tmp_path: Path) -> Non
     )
 
 
+SHORT = [
+    "Run the tests.", "Restart required.", "Read it twice", "Where models go", "The first hour",
+    "Do I need a GPU?", "gated or not", "Coming soon...",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("left", SHORT)
+def test_a_short_sentence_that_was_left_is_one(left: str, tmp_path: Path) -> None:
+    english, chinese = f"# A\n\nFirst.\n\n{left}\n", f"# 甲\n\n第一。\n\n{left}\n"
+    (finding,) = findings(tmp_path, english, chinese)
+    assert (finding.rule, finding.line) == ("untranslated", 5)
+    assert findings(tmp_path, english, chinese.replace(left, "译文")) == []
+
+
+NAMES = [
+    # xtuner's and openai-agents' pages have these in both languages.
+    "tp2, ep8, pp8, recompute=select, zero/tp overlap",
+    "How Far Are We to GPT-4V? Closing the Gap to Commercial Models with Open-Source Suites",
+    "An Easy-to-use, Scalable and High-performance RLHF Framework based on Ray",
+    "Chain of Thought", "torch 2.13.0", "Weights & Biases", "skills CLI", "profile data",
+    "LLaVA-v1.5-7B (XTuner)", "The Pile", "model_type",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_what_is_the_same_in_every_language_is_no_sentence(name: str, tmp_path: Path) -> None:
+    assert findings(tmp_path, f"# A\n\n{name}\n", f"# 甲\n\n{name}\n") == []
+
+
 def test_a_style_is_no_sentence(tmp_path: Path) -> None:
     text = "# A\n\n<style>\n.content .heading { display: none; color: red; }\n</style>\n"
     assert findings(tmp_path, text, text.replace("# A", "# 甲")) == []
@@ -283,3 +312,88 @@ def test_what_sites_and_languages_ask_for_is_no_defect(
         elsewhere = chinese.replace("/zh", "/zh/other")
         assert [row.rule for row in findings(tmp_path, f"# A\n\n{english}\n",
                                              f"# 甲\n\n{elsewhere}\n")] == ["link"]  # fmt: skip
+
+
+def site(root: Path, english: str, chinese: str, **more: str) -> list[Finding]:
+    """Return the findings of a page of a site whose languages are folders beside the pages."""
+    files = {"docs/page.md": english, "docs/zh/page.md": chinese, "docs/other.md": "# O\n", **more}
+    for path, text in files.items():
+        (root / path).parent.mkdir(parents=True, exist_ok=True)
+        (root / path).write_text(text, encoding="utf-8")
+    return check_page(Documents(list_files(root)), "docs/page.md")
+
+
+def test_a_heading_may_have_the_anchor_of_its_source(tmp_path: Path) -> None:
+    """As in the 37 Chinese pages of openai-agents-python, and of many a MkDocs or Docusaurus."""
+    english = "# A\n\nSee [it](#two-2-words).\n\n## Two 2 words\n\nHere.\n"
+    chinese = "# 甲 {#a}\n\n见[它](#two-2-words)。\n\n## 两个词 {#two-2-words}\n\n这里。\n"
+    assert findings(tmp_path, english, chinese.replace("两个词", "2 个词")) == []
+    (wrong,) = findings(tmp_path, english, chinese.replace("(#two-2-words)", "(#two)"))
+    assert (wrong.rule, wrong.now) == ("link", "#two-2-words")
+
+
+def test_front_matter_that_the_translation_alone_has_is_its_sites(tmp_path: Path) -> None:
+    english, front = "# A\n\nHere.\n", "---\nsearch:\n  exclude: true\n---\n"
+    assert findings(tmp_path, english, f"{front}# 甲\n\n这里。\n") == []
+    shown = documents(tmp_path, english, f"{front}# 甲\n\n这里。\n").pairs("docs/en/page.md")
+    assert [pair.state for pair in shown] == ["unmarked"]
+    (more,) = findings(tmp_path, english, f"{front}多出来的。\n\n# 甲\n\n这里。\n")
+    assert (more.rule, more.claim) == ("heading", "the section ''")
+
+
+def test_a_site_that_falls_back_to_its_language_has_the_same_links(tmp_path: Path) -> None:
+    english = "# A\n\n[o](other.md) ![i](images/i.png)\n"
+    chinese = "# 甲\n\n[o](other.md) ![i](images/i.png)\n"
+    more = {
+        "docs/images/i.png": "",
+        "mkdocs.yml": "plugins:\n- i18n:\n    docs_structure: folder\n",
+    }
+    assert site(tmp_path, english, chinese, **more) == []
+    wrong = chinese.replace("other", "another").replace("i.png", "j.png")
+    assert [each.rule for each in site(tmp_path, english, wrong)] == ["link", "image"]
+    (tmp_path / "mkdocs.yml").write_text("plugins: []\n")
+    assert [each.rule for each in site(tmp_path, english, chinese)] == ["link", "image"]
+
+
+def test_the_switch_of_languages_leads_to_the_other_page(tmp_path: Path) -> None:
+    english, chinese = "# A\n\n[中文](../zh/page.md)\n", "# 甲\n\n[English](../en/page.md)\n"
+    assert findings(tmp_path, english, chinese) == []
+    (wrong,) = findings(tmp_path, english, chinese.replace("en/page", "en/other"))
+    assert (wrong.rule, wrong.now) == ("link", "../en/page.md")
+
+
+def test_a_link_to_what_no_language_has_may_be_mirrored(tmp_path: Path) -> None:
+    english, chinese = "# A\n\n[a](../en/lost/a.md)\n", "# 甲\n\n[甲](../zh/lost/a.md)\n"
+    assert findings(tmp_path, english, chinese) == []
+    (wrong,) = findings(tmp_path, english, chinese.replace("a.md", "b.md"))
+    assert wrong.rule == "link"
+
+
+CODE = [
+    ("bash\nrun --to <model path>", "bash\nrun --to <模型路径>", "bash\nrum --to <模型路径>"),
+    ("python\nx = 1\ny = 2", "python\nx = 1  \ny = 2 ", "python\n  x = 1\ny = 2"),
+    ("\nBubble rate = (pp-1)/2 = 0.5", "\n气泡率 = (pp-1)/2 = 0.5", "\n气泡率 = (pp-1)/2 = 0.6"),
+    ("text\nmodels/\n  dense  # 2 models", "text\nmodels/\n  dense  # 2 个模型",
+     "text\nmodels/\n  dense  # 3 个模型"),
+    ("json\n:caption: Own form\n{}", "json\n:caption: 自定义\n{}", "json\n:caption: 自定义\n[]"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("source", "good", "bad"), CODE)
+def test_words_inside_of_blocks_may_be_translated(
+    source: str, good: str, bad: str, tmp_path: Path
+) -> None:
+    """As in xtuner's pages: placeholders, plain text and captions, and blanks at a line's end."""
+    english, chinese = f"# A\n\n```{source}\n```\n", "# 甲\n\n```{}\n```\n"
+    assert findings(tmp_path, english, chinese.format(good)) == []
+    assert [each.rule for each in findings(tmp_path, english, chinese.format(bad))] == ["code"]
+
+
+def test_an_admonition_needs_no_blank_behind_its_mark(tmp_path: Path) -> None:
+    """Python-Markdown takes both."""
+    english = "# A\n\n!!!note\n\n    By default it is on.\n"
+    chinese = "# 甲\n\n!!!note\n\n    默认启用。\n"
+    assert findings(tmp_path, english, chinese) == []
+    assert [each.rule for each in findings(tmp_path, english, "# 甲\n\n默认启用。\n")] == [
+        "admonition"
+    ]

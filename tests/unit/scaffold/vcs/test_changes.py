@@ -51,8 +51,8 @@ def test_a_hunk_has_its_lines_and_their_numbers(folder: Path, repository: Reposi
     (change,) = of_head(repository)
     assert (change.status, change.path, change.is_binary) == ("M", "a.txt", False)
     assert change.hunks == (
-        Hunk(2, ("two",), 2, ("2",), "one"),
-        Hunk(3, (), 4, ("four",), "three"),
+        Hunk(2, ("two",), 2, ("2",)),
+        Hunk(3, (), 4, ("four",)),
     )
     assert (change.added_count, change.removed_count) == (2, 1)
     assert old_text(repository, change) == "one\ntwo\nthree\n"

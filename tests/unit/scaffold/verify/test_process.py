@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from scaffold.verify.process import TAIL_CHARS, end_all, run_limited
+from scaffold.analysis.process import end_all
+from scaffold.verify.process import TAIL_CHARS, run_limited
 
 
 @pytest.mark.parametrize(

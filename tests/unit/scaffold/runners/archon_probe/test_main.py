@@ -103,12 +103,12 @@ def test_a_checkpoint_that_cannot_be_read_is_refused(tmp_path: Path, data: bytes
     assert refusal.value.code == "checkpoint_invalid"
 
 
-def test_decoders_are_listed_without_encoders() -> None:
-    from archon_probe.measure.model_source import decoder_types
+def test_decoders_and_encoders_that_score_are_listed() -> None:
+    from archon_probe.measure.model_source import model_types
 
-    found = decoder_types()
-    assert {"llama", "gpt-sw3", "deepseek_v3"} <= set(found)
-    assert not {"bert", "bart", "clip"} & set(found)
+    found = model_types()
+    assert {"llama", "gpt-sw3", "deepseek_v3", "bert"} <= set(found)
+    assert not {"bart", "clip", "t5"} & set(found)
     assert len(found["llama"]) == 64
 
 

@@ -91,6 +91,38 @@ def test_a_page_that_asks_needs_half_of_the_history(tmp_path: Path) -> None:
     assert "CONTRIBUTING.md asks for Conventional Commits" in learn(folder).evidence
 
 
+@pytest.mark.parametrize(
+    ("page", "is_asked"),
+    [
+        ("Use conventional commit style when appropriate\n", False),
+        ("Conventional Commits are recommended,\nbut not required.\n", False),
+        ("## Style\n\nIf possible, write [Conventional\nCommits](https://x.org).\n", False),
+        ("- A scope is optional.\n- Messages follow the Conventional Commits standard.\n", True),
+        ("Run the tests where possible. Follow Conventional Commits.\n", True),
+        ("Conventional Commits are nice.\n\nThe title must follow Conventional Commits.\n", True),
+        ("Conventional Commits are optional here.\n\nThey are Conventional Commits: x: y\n", True),
+    ],
+)
+def test_a_page_that_leaves_it_open_does_not_ask(page: str, is_asked: bool, tmp_path: Path) -> None:
+    half = [f"{'fix: ' * (n % 4 > 0)}mend {n}" for n in range(ENOUGH)]
+    folder = history(tmp_path / "r", *half)
+    (folder / "AGENTS.md").write_text(page)
+    assert learn(folder).rules.is_conventional is is_asked
+    assert ("form" in rules_broken(folder, "Mend the rest")) is is_asked
+
+
+def test_the_limit_of_length_is_the_longest_that_the_history_mostly_keeps(tmp_path: Path) -> None:
+    lengths = [60] * 46 + [80] * 3 + [120]
+    folder = history(
+        tmp_path / "r", *[f"Mend {'x' * (n - 9)} {at:03}" for at, n in enumerate(lengths)]
+    )
+    found = learn(folder)
+    assert found.rules.max_subject == 80
+    assert "49 of 50 have at most 80 characters" in found.evidence
+    assert rules_broken(folder, f"Mend {'x' * 75}") == set()
+    assert rules_broken(folder, f"Mend {'x' * 76}") == {"subject-length"}
+
+
 def test_bots_and_merges_show_no_custom(tmp_path: Path) -> None:
     folder = history(tmp_path / "r", *[f"Mend {n}" for n in range(ENOUGH)])
     for n in range(40):

@@ -8,8 +8,10 @@ from scaffold.vcs.commit.conventional import (
     MAX_BODY,
     MAX_SUBJECT,
     TYPES,
+    Rules,
     check_bytes,
     check_message,
+    read_header,
 )
 
 LONG = "x " * (MAX_BODY // 2 + 1)
@@ -103,6 +105,18 @@ def test_what_is_right_is_left_in_peace(case: str) -> None:
 @pytest.mark.parametrize("name", TYPES)
 def test_every_type_is_accepted(name: str) -> None:
     assert check_message(f"{name}(scope): do x") == []
+
+
+def test_a_type_may_have_digits_and_hyphens() -> None:
+    rules = Rules(types=("i18n", "type-hints"))
+    for line in ("i18n: translate x", "i18n(de)!: translate x", "type-hints: add x"):
+        assert check_message(line, None, rules) == []
+        header = read_header(line)
+        assert header is not None
+        assert header.type in rules.types
+    (problem,) = check_message("i18m: translate x", None, rules)
+    assert problem.rule == "type"
+    assert "did you mean 'i18n'?" in problem.message
 
 
 def test_a_wrong_type_does_not_hide_the_rest() -> None:

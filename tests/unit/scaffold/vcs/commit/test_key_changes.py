@@ -159,7 +159,7 @@ def test_a_draft_keeps_the_rules_but_for_what_its_author_writes(tmp_path: Path) 
     many = "".join(f"def a_function_with_a_long_name_number_{n}(): ...\n" for n in range(40))
     folder = tmp_path / "r"
     found, _ = between(folder, {"pkg/a.py": "def old(x): ...\n"}, {"pkg/a.py": many})
-    text = draft_message(found, "feat", "pkg", ("#7",), DEFAULT_RULES).text(100)
+    text = draft_message(found, "feat", "pkg", ("#7",), DEFAULT_RULES)
     assert {problem.rule for problem in check_message(text, None)} == {"draft"}
     assert text.startswith(f"feat(pkg): {SUBJECT_GAP}\n")
     assert "- add 28 more public definitions\n" in text

@@ -6,7 +6,7 @@ import pytest
 
 from scaffold.vcs.changes import FileChange, Status
 from scaffold.vcs.commit.conventional import DEFAULT_RULES, Rules, read_header
-from scaffold.vcs.commit.history import Edit, Past
+from scaffold.vcs.commit.history import Past
 from scaffold.vcs.commit.issue_references import branch_references
 from scaffold.vcs.commit.settings import PathRule
 from scaffold.vcs.commit.type_evidence import AGREED, ENOUGH, Word, find_type, from_table
@@ -20,9 +20,9 @@ def change(path: str, status: Status = "M") -> FileChange:
     return FileChange(status, path, path, "100644", "100644", OLD, NEW)
 
 
-def past(subject: str, path: str, *, old: str = "3" * 40, new: str = "4" * 40) -> Past:
+def past(subject: str, path: str) -> Past:
     """Make an earlier commit to one file."""
-    return Past("a" * 40, subject, frozenset({Edit(path, old, new)}))
+    return Past(subject, frozenset({path}))
 
 
 def test_a_custom_of_the_repository_gives_the_type() -> None:
@@ -45,12 +45,6 @@ def test_documentation_has_a_type_without_a_history() -> None:
     nothing = find_type([change("src/a.py")], [], (), DEFAULT_RULES)
     assert nothing == Word(None, "no earlier commit shows one")
     assert find_type([change("docs/a.md")], [], (), Rules(("add",))).word is None
-
-
-def test_a_change_that_takes_an_earlier_one_back_is_a_revert() -> None:
-    undone = past("feat: let it fly", "src/a.py", old=NEW, new=OLD)
-    found = find_type([change("src/a.py")], [undone], (), DEFAULT_RULES)
-    assert found == Word("revert", f"it takes back {'a' * 9} feat: let it fly")
 
 
 def test_the_path_table_comes_first_and_its_later_rows_win() -> None:

@@ -32,8 +32,9 @@ NEAR = ("tests/unit/test_loss.py", "tests/unit/test_mean.py", "tests/slow/test_l
 
 PARTS = {"changes": "- a", "tests": "- t", "breaking": "- b", "references": "- #1"}
 
-TOP_CHANGES, TOP_TESTS = "**Changes**\n\n- a\n\n", "**Tests**\n\n- t\n\n"
-TOP_REST = f"{TOP_TESTS}**Breaking changes**\n\n- b\n\n**References**\n\n- #1\n\n"
+OWN_CHANGES, OWN_TESTS = "**Changes**\n\n- a\n\n", "**Tests**\n\n- t\n\n"
+OWN_LAST = "**Breaking changes**\n\n- b\n\n**References**\n\n- #1\n"
+OWN_REST = f"{OWN_TESTS}{OWN_LAST}"
 
 # A template, and what becomes of it.
 TEMPLATES: dict[str, tuple[str, str]] = {
@@ -42,32 +43,47 @@ TEMPLATES: dict[str, tuple[str, str]] = {
         "## Summary\n<!-- say -->\n\n- a\n\n## Testing\n\n- t\n\n## Breaking changes\n\n- b\n\n"
         "## Related issues\n\n- #1\n",
     ),
-    "no headings": ("Thanks!\n", f"{TOP_CHANGES}{TOP_REST}Thanks!\n"),
+    "no headings": ("Thanks!\n", f"Thanks!\n\n{OWN_CHANGES}{OWN_REST}"),
     "a heading twice": (
         "# What\n# Details of the change\n",
-        f"{TOP_REST}# What\n\n- a\n\n# Details of the change\n",
+        f"# What\n\n- a\n\n{OWN_REST}\n# Details of the change\n",
     ),
     "headings in code and in comments": (
         "```\n# Tests\n```\n<!--\n# Summary\n-->\n# Tests\n",
-        f"{TOP_CHANGES}{TOP_REST.removeprefix(TOP_TESTS)}"
-        "```\n# Tests\n```\n<!--\n# Summary\n-->\n# Tests\n\n- t\n",
+        "```\n# Tests\n```\n<!--\n# Summary\n-->\n\n"
+        f"{OWN_CHANGES}{OWN_LAST}\n# Tests\n\n- t\n",
     ),
     "boxes": (
         "# Type of change\n- [ ] Bug fix\n- [ ] New feature\n- [ ] Breaking change\n\n"
         "# Checklist\n- [ ] I fixed a bug\n",
-        f"{TOP_CHANGES}{TOP_REST}# Type of change\n- [ ] Bug fix\n- [x] New feature\n"
+        f"{OWN_CHANGES}{OWN_REST}\n# Type of change\n- [ ] Bug fix\n- [x] New feature\n"
         "- [x] Breaking change\n\n# Checklist\n- [ ] I fixed a bug\n",
+    ),
+    "a section on validation": (
+        "## Summary\n\n## Validation summary\n\n## How was this verified?\n",
+        f"## Summary\n\n- a\n\n{OWN_LAST}\n## Validation summary\n\n- t\n\n"
+        "## How was this verified?\n",
+    ),
+    "what stands above the first heading, which asks for nothing": (
+        "<!-- Say what changes. -->\n\n- [ ] I read it.\n\n### Checklist\n- [ ] ok\n",
+        "<!-- Say what changes. -->\n\n- [ ] I read it.\n\n"
+        f"{OWN_CHANGES}{OWN_REST}\n### Checklist\n- [ ] ok\n",
+    ),
+    "titles in bold and underlined": (
+        "**What does this do?**\n\nSay.\n\n**Related issues:**\n\nTests\n-----\n\n# Notes\n",
+        "**What does this do?**\n\nSay.\n\n- a\n\n**Breaking changes**\n\n- b\n\n"
+        "**Related issues:**\n\n- #1\n\nTests\n-----\n\n- t\n\n# Notes\n",
     ),
     "a quote that asks for what is written, and others": (
         "# Summary\n\n> Please include a summary,\n> and why.\n\n> [!NOTE]\n> Short.\n\n"
         "# Checks\n\n> If unsure, ask.\n\n- [ ] ok\n# Tests\nRun:\n> them\n",
-        f"{TOP_REST.removeprefix(TOP_TESTS)}# Summary\n\n> [!NOTE]\n> Short.\n\n- a\n\n"
+        f"# Summary\n\n> [!NOTE]\n> Short.\n\n- a\n\n{OWN_LAST}\n"
         "# Checks\n\n> If unsure, ask.\n\n- [ ] ok\n# Tests\nRun:\n> them\n\n- t\n",
     ),
     "quotes that the template wants gone": (
         "> Template\n>\n> Delete all quotes before you open it.\n\n# Summary\n> say\n# Checks\n"
         "> hint\n\n```\n> code\n```\n<!--\n> a comment\n-->\n",
-        f"{TOP_REST}# Summary\n\n- a\n\n# Checks\n```\n> code\n```\n<!--\n> a comment\n-->\n",
+        f"# Summary\n\n- a\n\n{OWN_REST}\n# Checks\n```\n> code\n```\n<!--\n> a comment\n-->\n",
     ),
     "line ends of Windows": ("# Summary\r\n\r\n# Tests\r\n# Breaking\r\n# Issue\r\n",
         "# Summary\n\n- a\n\n# Tests\n\n- t\n\n# Breaking\n\n- b\n\n# Issue\n\n- #1\n"),
@@ -78,6 +94,46 @@ TEMPLATES: dict[str, tuple[str, str]] = {
 def test_a_template_is_filled_and_keeps_its_lines(case: str) -> None:
     template, wanted = TEMPLATES[case]
     assert fill_template(template, PARTS, "feat", is_breaking=True) == wanted
+
+
+def test_an_issue_is_named_once() -> None:
+    template = "### Issues\n\n- Fixes #...\n- Closes #...\n- Resolves #...\n"
+    filled = fill_template(template, {}, "fix", ["#7", "#8"], is_breaking=False)
+    assert filled == "### Issues\n\n- Fixes #7\n- Fixes #8\n"
+
+
+WHY = [
+    # datafusion-python, dlt and prowler ask so.
+    ("# Rationale for this change\n\n# What changes\n",
+     "# Rationale for this change\n\nBecause.\n\n# What changes\n\n- a\n"),
+    ("### Context\n\n### Description\n", "### Context\n\nBecause.\n\n### Description\n\n- a\n"),
+    ("### Description\n\n### Additional context\n",
+     "### Description\n\nBecause.\n\n- a\n\n### Additional context\n"),
+    ("# What and why\n", "# What and why\n\nBecause.\n\n- a\n"),
+    ("Hi.\n", "Hi.\n\n**Why**\n\nBecause.\n\n**Changes**\n\n- a\n"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("template", "wanted"), WHY)
+def test_the_reason_goes_where_it_is_asked_for_or_above_the_changes(
+    template: str, wanted: str
+) -> None:
+    parts = {"why": "Because.", "changes": "- a"}
+    assert fill_template(template, parts, "fix", is_breaking=False) == wanted
+
+
+def test_the_reasons_of_commits_are_part_of_the_description() -> None:
+    one = material("fix: mend x\n\nIt was slow:\n\n- on rows\n\nFixes #9")
+    assert sections_of(one)["why"] == "It was slow:\n\n- on rows"
+    two = material("feat: add x", "fix: mend x\n\nIt was slow.\nSee the page.")
+    assert sections_of(two)["why"] == "fix: mend x\n\nIt was slow.\nSee the page."
+    assert (
+        "It was slow."
+        in fill_template(DEFAULT, sections_of(two), "feat", is_breaking=False).partition(
+            "## Changes"
+        )[0]
+    )
+    assert "why" not in {key for key, part in sections_of(material("fix: x")).items() if part}
 
 
 @pytest.mark.parametrize(
@@ -239,7 +295,7 @@ GAPS = [
     ("- Closes: #<number>", ("ABC-1",), "- Closes: ABC-1"),
     ("Resolves #", (), None),
     ("Fixes # (issue)", (), None),
-    ("Fixes #12", ("#7",), "Fixes #12"),
+    ("### Closes: #1234", ("#7",), "### Closes: #7"),
     ("This fixes the #1 problem", (), "This fixes the #1 problem"),
     ("<!-- Fixes #(issue) -->", (), "<!-- Fixes #(issue) -->"),
 ]
@@ -318,7 +374,9 @@ def test_what_no_heading_asks_for_has_a_title_and_only_where_it_says_something()
     parts = {"changes": "- Fix it", "risks": "- Losses", "breaking": NO_BREAKING,
              "references": "- #12"}  # fmt: skip
     filled = fill_template(text, parts, "fix", ["#12"], is_breaking=False)
-    assert filled.startswith("**Risk areas**\n\n- Losses\n\n# What does this PR do?\n")
+    assert filled.startswith(
+        "# What does this PR do?\n\nFixes #12\n\n- Fix it\n\n**Risk areas**\n\n- Losses\n\n## Who"
+    )
     assert "Fixes #12" in filled
     assert filled.count("#12") == 1
     assert NO_BREAKING not in filled

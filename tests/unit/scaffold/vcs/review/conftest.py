@@ -15,7 +15,7 @@ def changed(path: str, old: str | None, new: str | None, **given: object) -> Cha
     """Returns a file that held one text and holds another; None stands for no file."""
     before, after = ((text or "").splitlines() for text in (old, new))
     hunks = tuple(
-        Hunk(i + 1, tuple(before[i:j]), k + 1, tuple(after[k:n]), "")
+        Hunk(i + 1, tuple(before[i:j]), k + 1, tuple(after[k:n]))
         for tag, i, j, k, n in SequenceMatcher(None, before, after, autojunk=False).get_opcodes()
         if tag != "equal"
     )

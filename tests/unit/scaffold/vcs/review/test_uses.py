@@ -171,3 +171,29 @@ def test_a_call_that_may_fail_or_was_replaced_is_expected(
     (tmp_path / "user.py").write_text(f"import core\n{code}\n", encoding="utf-8")
     found, _ = Uses(list_files(tmp_path)).find([Watched("core.py", "run", "core.py")])
     assert [each.is_expected for each in found if each.how == "call"] == [is_expected]
+
+
+def test_who_imports_a_module_is_known_by_the_whole_name(tmp_path: Path) -> None:
+    """In browser-use, 283 files import some `service`, `views` or `utils`."""
+    files = {
+        "pkg/__init__.py": "",
+        "pkg/a/__init__.py": "",
+        "pkg/a/views.py": "class View: ...\n",
+        "pkg/a/near.py": "from .views import View\n",
+        "pkg/a/folder.py": "from . import views\n",
+        "pkg/b/__init__.py": "",
+        "pkg/b/views.py": "class Other: ...\n",
+        "pkg/b/own.py": "from .views import Other\n",
+        "pkg/b/far.py": "def f():\n    import pkg.a.views as v\n",
+        "tests/test_b.py": "from pkg.b.views import Other\n# of pkg.a.views\n",
+        "pkg/b/moved.py": "from pkg.a.gone import x\n",
+    }
+    for path, text in files.items():
+        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / path).write_text(text)
+    uses = Uses(list_files(tmp_path))
+    assert sorted(uses.importers(["pkg/a/views.py"])) == [
+        "pkg/a/folder.py", "pkg/a/near.py", "pkg/b/far.py",
+    ]  # fmt: skip
+    assert list(uses.importers(["pkg/a/gone.py"])) == ["pkg/b/moved.py"]
+    assert list(uses.importers(["README.md"])) == []

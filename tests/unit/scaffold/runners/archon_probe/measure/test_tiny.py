@@ -334,3 +334,21 @@ def test_layers_may_be_counted_by_a_list() -> None:
     usual = CONFIG_MAPPING["nemotron_h"]()
     longer = type(usual)(layers_block_type=usual.layers_block_type * 5)
     assert tiny_config(longer).num_hidden_layers == 4
+
+
+@pytest.mark.parametrize("model_type", ["granitemoehybrid", "falcon_h1", "nemotron_h"])
+def test_state_spaces_are_small_and_run_over_several_chunks(model_type: str) -> None:
+    config = tiny_config(model_type)
+    sizes = config.to_dict()
+    chunk = sizes.get("mamba_chunk_size") or sizes["chunk_size"]
+    heads = sizes.get("mamba_n_heads") or sizes["mamba_num_heads"]
+    width = sizes.get("mamba_d_head") or sizes["mamba_head_dim"]
+    assert heads * width == 2 * sizes["hidden_size"]
+    assert chunk < 13  # tokens of the proof's first sequence
+
+
+@pytest.mark.parametrize(("numbers", "expected"), [([9, 18, 27], [1, 2, 3]), (None, [1])])
+def test_numbers_of_layers_keep_both_kinds(numbers: list[int] | None, expected: list[int]) -> None:
+    config = tiny_config(CONFIG_MAPPING["bamba"](attn_layer_indices=numbers))
+    assert config.attn_layer_indices == expected
+    assert {*config.layer_types} == {"linear_attention", "full_attention"}

@@ -9,6 +9,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+import torch
 
 RUNNERS = str(Path(__file__).parents[6] / "scaffold" / "runners")
 if RUNNERS not in sys.path:
@@ -76,6 +77,19 @@ def test_a_wrong_gradient_behind_right_logits_is_found() -> None:
     found = bisect(spoiled(detached_layer_1), tiny_config("qwen3"), "default")
 
     assert found["tensor"] == "gradient of the output"
+    assert found["archon"]["module"] == "layers.1.ffn_norm"
+
+
+def test_a_module_that_runs_in_pieces_keeps_its_gradients() -> None:
+    def in_pieces(model: Any) -> None:
+        forward = model.layers["3"].feed_forward.forward
+        model.layers["3"].feed_forward.forward = lambda x: torch.cat(
+            [forward(piece) for piece in x.split([13, x.shape[1] - 13], dim=1)], dim=1
+        )
+        detached_layer_1(model)
+
+    found = bisect(spoiled(in_pieces), tiny_config("qwen3"), "default")
+
     assert found["archon"]["module"] == "layers.1.ffn_norm"
 
 

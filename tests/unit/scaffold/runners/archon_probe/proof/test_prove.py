@@ -217,6 +217,52 @@ def test_a_gradient_that_cancels_may_be_off_by_its_own_rounding_only() -> None:
     assert not gradient_is_right(3e-5, noise=1.0, size=1.0)
 
 
+def test_a_recurrence_may_be_off_by_what_transformers_is_off() -> None:
+    # Both as shares of the norm, which is 2.
+    assert gradient_is_right(1.2e-4, noise=5e-5, size=1.0)
+    assert not gradient_is_right(1.2e-4, noise=2e-5, size=1.0)
+    assert not gradient_is_right(6e-4, noise=3e-4, size=1.0)  # nothing is that inexact
+
+
+@pytest.mark.parametrize(
+    ("off", "own", "expected"),
+    [(9e-6, 0.0, True), (3e-5, 1.5e-5, True), (3e-5, 5e-6, False), (2e-4, 1e-4, False)],
+)
+def test_logits_may_be_off_by_the_rounding_of_transformers(
+    off: float, own: float, expected: bool
+) -> None:
+    logits = torch.tensor([[-1.0, 0.0, 1.0]])
+    exact = Run(logits.double() + own, {})
+    truth = Reference(logits, {}, 1.0, lambda: None, lambda: exact)
+    assert proofs.compare_logits(Run(logits + off, {}), truth).ok is expected
+
+
+@pytest.mark.parametrize(("own", "expected"), [(3e-4, True), (5e-5, False)])
+def test_a_model_without_exact_gradients_of_its_own_is_drawn_again(
+    own: float, expected: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wanted = {"w": torch.ones(4), "bias": torch.full((4,), 1e-6)}  # a bias that cancels
+    exact = Run(torch.zeros(1), {n: g.double() * (1 + own) for n, g in wanted.items()})
+    exact.gradients["bias"] += 1.0
+    truth = Reference(torch.zeros(1), wanted, 1.0, lambda: None, lambda: exact)
+    seeds: list[int] = []
+
+    def compare(outcome: proofs.Outcome, *rest: Any) -> Reference:
+        seeds.append(rest[-2])
+        outcome.forward.ok = outcome.weights.ok = True
+        outcome.backward.ok = rest[-2] == 2
+        return truth
+
+    monkeypatch.setattr(proofs, "_compare_into", compare)
+    config = tiny_config("qwen3")
+    outcome = proofs.prove_one(
+        proofs.load_spec("areal.experimental.models.archon.qwen3.spec:QWEN3_SPEC"),
+        Variation("default", "", None, config),
+    )
+    assert truth.is_rounded_away is expected
+    assert (seeds, outcome.status) == (([0, 1, 2], "proven") if expected else ([0], "failed"))
+
+
 def test_double_precision_tells_what_rounding_does() -> None:
     """One expert whose output is normed: the norm takes the router's gradient away again."""
     with proofs._quiet():
