@@ -52,6 +52,7 @@ class Block(NamedTuple):
         intros: What introduces the lists that it stands in, the outermost first; of a cell, too,
             what introduces its table, and the titles of all columns.
         is_closed: Whether a fence ends before the text does.
+        opens_item: Whether it is the first of a list item.
     """
 
     kind: BlockKind
@@ -63,6 +64,7 @@ class Block(NamedTuple):
     lead: str = ""
     is_closed: bool = True
     intros: tuple[str, ...] = ()
+    opens_item: bool = False
 
 
 class Span(NamedTuple):
@@ -135,6 +137,7 @@ class _Reader:
         self._row: list[tuple[int, str]] = []
         self._lead = ""
         self._items = 0
+        self._opens_item = False
         self._intros: list[str] = []
         self._fenced: set[int] = set()
 
@@ -163,6 +166,7 @@ class _Reader:
                     self._intros.pop()
                 case "list_item_open":
                     self._items += 1
+                    self._opens_item = True
                 case "list_item_close":
                     self._items -= 1
                 case "heading_open":
@@ -214,7 +218,7 @@ class _Reader:
         block = self._block("fence", token, token.content.rstrip("\n"), token.info.strip())
         fence = Block(
             "fence", block.line + 1, block.text, block.info, block.headings, (), self._lead,
-            is_closed, block.intros,
+            is_closed, block.intros, block.opens_item,
         )  # fmt: skip
         self._fenced.update(range(block.line, self._first + end))
         self._result.blocks.append(fence)
@@ -222,10 +226,11 @@ class _Reader:
 
     def _block(self, kind: BlockKind, token: Token, text: str, info: str = "") -> Block:
         path = tuple(each for _, each in self._headings)
-        intros = tuple(self._intros)
+        opens_item, self._opens_item = self._opens_item, False
         return Block(
-            kind, token_line(token, self._first), text, info, path, (), self._lead, intros=intros
-        )
+            kind, token_line(token, self._first), text, info, path, (), self._lead,
+            intros=tuple(self._intros), opens_item=opens_item,
+        )  # fmt: skip
 
     def _add(self, block: Block) -> Block:
         self._result.blocks.append(block)

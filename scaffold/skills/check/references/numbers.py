@@ -16,7 +16,7 @@ from scaffold.skills.check.references.shell import shell_of
 from scaffold.skills.check.references.trees import find_trees
 
 _SPELLED: str = "two|three|four|five|six|seven|eight|nine|ten|eleven|twelve"
-_WORDS: list[str] = _SPELLED.split("|")
+_WORDS = tuple(_SPELLED.split("|"))
 _NUMBER = rf"(?P<number>\d{{1,4}}|{_SPELLED})"
 _ENTRIES = r"(?:entries|items|elements|keys|members|options|choices|rows|values|variants)"
 _FILES = (
@@ -211,7 +211,7 @@ def _drawn_lengths(document: Document) -> Iterator[Reference]:
 def _introduced(document: Document) -> Iterator[Reference]:
     """Yield the numbers that introduce a list: "three layers:"."""
     blocks = document.markdown.blocks
-    items = Counter(each.intros for each in blocks if each.kind == "item" and each.intros)
+    items = Counter(each.intros for each in blocks if each.opens_item)
     written = Counter(each.text for each in blocks)
     for block in blocks:
         found = _INTRODUCED.search(block.text) if block.text[-1:] == ":" else None

@@ -213,6 +213,7 @@ def test_what_an_example_takes_from_a_file_of_typescript_is_in_it(
         ("Include three sub-tables:\n\n1. **Bases** — `A`\n   - `A`: one\n2. **Others**\n", [1]),
         ("Include two sub-tables:\n\n1. **Bases** — `A`\n   - `A`: one\n2. **Others**\n", []),
         ("There are 3 ways (all tested):\n\n- one\n- two\n\nOr this:\n\n- three\n", [1]),
+        ("Two ways:\n\n- one:\n\n  ```sh\n  ls\n  ```\n\n  Or so.\n\n- two\n", []),
         ("Of the three tables, take these rows:\n\n- one\n- two\n", []),
         ("Two rules:\n\n- one\n\nTwo rules:\n\n- one\n- two\n", []),
         ("It takes at least two names:\n\n- one\n- two\n- three\n", []),
