@@ -108,9 +108,9 @@ def _drawn(document: Document) -> Iterator[Reference]:
         names = tuple(each for each in every if each.rpartition("/")[0] == parent)
         folders = [each for each in names if "." not in each.rpartition("/")[2]]
         if len(folders) >= LEAST:
-            last = entries[-1]
+            first = entries[0]
             listing = Listing(tuple(each.strip("/") for each in folders))
-            yield Reference("list", f"{parent}/", last.line, 1, listing, last.block)
+            yield Reference("list", f"{parent}/", first.line, 1, listing, first.block)
 
 
 def _drawn_classes(fence: Block) -> Iterator[Reference]:
