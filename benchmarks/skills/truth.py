@@ -4,9 +4,10 @@
 with ``repository``, ``commit`` and ``half``; findings that were read by hand, with ``rule``,
 ``path``, ``line``, ``claim``, ``judgement`` ("right", "wrong" or "arguable") and ``evidence``; and
 false claims that a reader of the pages found without the tool, with the judgement
-"missed-candidate". The clones are looked for in the folder that ``AREAL_GUIDANCE_CORPUS`` or
-``--corpus`` names, as ``<owner>+<name>``, checked out at the commit; what is not there is left out,
-and named.
+"missed-candidate"; ``decidable`` is whether files can decide one, as two others judged who did not
+know either what the tool finds. The clones are looked for in the folder that
+``AREAL_GUIDANCE_CORPUS`` or ``--corpus`` names, as ``<owner>+<name>``, checked out at the commit;
+what is not there is left out, and named.
 """
 
 from __future__ import annotations
@@ -45,6 +46,7 @@ class Claim(NamedTuple):
     judgement: str
     rule: str = ""
     evidence: str = ""
+    is_decidable: bool = True
 
 
 @dataclass
@@ -80,12 +82,16 @@ class Score:
         judgements: How many of them have each judgement; "unread" where nobody judged one.
         known: False claims that were read, by the tool's findings or before them.
         hit: How many of these are found.
+        decidable: False claims that were read and that files can decide.
+        decided: How many of these are found.
     """
 
     found: int = 0
     judgements: Counter[str] = field(default_factory=Counter[str])
     known: int = 0
     hit: int = 0
+    decidable: int = 0
+    decided: int = 0
 
     def note(self) -> str:
         """Return the counts as a line."""
@@ -157,7 +163,7 @@ def _read(row: dict[str, Any], into: Judged) -> None:
     into.rows.append(
         Claim(
             row["path"], int(row["line"]), row["claim"], row["judgement"], row.get("rule", ""),
-            row.get("evidence", ""),
+            row.get("evidence", ""), row.get("decidable", True),
         )
     )  # fmt: skip
 
@@ -183,6 +189,10 @@ def of_half(half: str, judged: Mapping[str, Judged], told: Mapping[str, Told]) -
     recall = 100 * everything.hit / everything.known if everything.known else None
     yield Result(f"truth.{half}.recall", f"{half}: read false claims that are found", recall, "%",
                  note=everything.note(), given_target=RECALL)  # fmt: skip
+    share = 100 * everything.decided / everything.decidable if everything.decidable else None
+    yield Result(f"truth.{half}.decidable", f"{half}: those that files can decide", share, "%",
+                 note=f"{everything.decided} of {everything.decidable}",
+                 given_target=RECALL)  # fmt: skip
     for rule, score in sorted(rules.items()):
         yield Result(f"truth.{half}.{rule}", f"{half}: {rule}", _share(score), "%",
                      note=score.note())  # fmt: skip
@@ -218,7 +228,11 @@ def add(
         rule.known += 1
         near = range(each.line - _NEAR, each.line + _NEAR + 1)
         is_told = (each.rule, each.path, each.claim) in claims
-        rule.hit += is_told or (is_read and any((each.path, line) in places for line in near))
+        is_hit = is_told or (is_read and any((each.path, line) in places for line in near))
+        rule.hit += is_hit
+        # What is found was decided, whatever the two thought.
+        rule.decidable += each.is_decidable or is_hit
+        rule.decided += is_hit
 
 
 def _sum(scores: Iterable[Score]) -> Score:
@@ -228,6 +242,8 @@ def _sum(scores: Iterable[Score]) -> Score:
         whole.judgements += each.judgements
         whole.known += each.known
         whole.hit += each.hit
+        whole.decidable += each.decidable
+        whole.decided += each.decided
     return whole
 
 

@@ -66,6 +66,21 @@ def test_the_halves_are_kept_apart() -> None:
     assert report["truth.report.recall"].ours == 0
 
 
+def test_what_files_cannot_decide_is_left_out_of_the_second_recall() -> None:
+    rows = [
+        Claim("AGENTS.md", 5, "a name", "missed-candidate"),
+        Claim("AGENTS.md", 9, "a purpose", "missed-candidate", is_decidable=False),
+        Claim("AGENTS.md", 30, "a habit", "missed-candidate", is_decidable=False),
+    ]
+    judged = {"a": Judged("a/a", "1", "tune", rows)}
+    found = {
+        each.key: each.ours
+        for each in of_half("tune", judged, {"a": Told([finding(9, "told")], 1)})
+    }
+    assert found["truth.tune.recall"] == pytest.approx(100 / 3)
+    assert found["truth.tune.decidable"] == pytest.approx(50)  # that one was decided after all
+
+
 def test_rows_of_a_reader_are_beside_those_of_findings(tmp_path: Path) -> None:
     head = {"repository": "a/one", "commit": "1", "half": "tune"}
     rows = [each._asdict() for each in ROWS]
