@@ -96,7 +96,7 @@ def test_arguments_are_those_of_the_configuration_and_of_the_trainer() -> None:
     config = $config(**TINY)
     chosen = {"is_critic": True, "attn_type": "sdpa", "router_dtype": torch.float32}
     args = $spec.model_args_class.from_hf_config(config, **chosen)
-    assert (args.vocab_size, args.n_layers) == (config.vocab_size, config.num_hidden_layers)
+    assert (args.vocab_size, args.n_layers) == (config.vocab_size, $layers)
     assert (args.is_critic, args.attn_type) == (True, "sdpa")
     config.is_causal = False
     with pytest.raises(ValueError, match="is_causal"):
@@ -127,7 +127,7 @@ def test_arguments_are_those_of_the_configuration_and_of_the_trainer() -> None:
     config = $config(**TINY)
     chosen = {"is_critic": True, "attn_type": "sdpa", "router_dtype": torch.float32}
     args = $spec.model_args_class.from_hf_config(config, **chosen)
-    assert (args.vocab_size, args.n_layers) == (config.vocab_size, config.num_hidden_layers)
+    assert (args.vocab_size, args.n_layers) == (config.vocab_size, $layers)
     assert (args.is_critic, args.attn_type) == (True, "sdpa")
     with pytest.raises(ValueError, match="is_critic=True"):
         $spec.model_args_class.from_hf_config(config)
@@ -182,8 +182,12 @@ def tests_file(design: Json, names: ModelNames) -> str:
     dims = "tp=2" if tensor_parallel_plan(design) else "dp_shard=2"
     is_encoder = bool(design.get("encoder"))
     of_task = OF_ENCODER if is_encoder else OF_DECODER
+    arguments = {row["name"]: row for row in cast("Sequence[Json]", design["args"])}
+    counted = str(arguments["n_layers"]["expr"]) if "n_layers" in arguments else ""
+    # Some configurations count each layer as two.
+    layers = (counted or "hf_config.num_hidden_layers").replace("hf_config", "config")
     filled = {
-        "by_task": of_task.substitute(spec=names.spec, config=config).rstrip(),
+        "by_task": of_task.substitute(spec=names.spec, config=config, layers=layers).rstrip(),
         "one_label": "\n    config.num_labels = 1" if is_encoder else "",
         "critic": ", is_critic=True" if is_encoder else "",
         "dims": dims,
