@@ -148,3 +148,49 @@ def test_what_is_not_certain_is_left(tmp_path: Path, name: str) -> None:
     new, done, broken = rewritten(tmp_path, LEFT[name])
     assert new == LEFT[name]
     assert done == 0 < broken
+
+
+# The old release, the new one, and a use that a guess would rewrite.
+UNSURE = {
+    "a method for many": (
+        "class C:\n    def get(self, key): ...\n",
+        "class C:\n    def get_many(self, keys): ...\n",
+        "from pkg import C\nC().get('a')\n",
+    ),
+    "a coroutine": (
+        "class C:\n    def load(self, path): ...\n",
+        "class C:\n    async def load_async(self, path): ...\n",
+        "from pkg import C\nC().load('a')\n",
+    ),
+    "a class that stood beside the decorator": (
+        "class Option: ...\ndef option(n): ...\n",
+        "class Option: ...\n",
+        "import pkg\n@pkg.option('x')\ndef f(): ...\n",
+    ),
+    "a class with a constant's name": (
+        "LEVEL = 3\n",
+        "class Level: ...\n",
+        "import pkg\nprint(pkg.LEVEL + 1)\n",
+    ),
+    "a constant of another unit": (
+        "TIMEOUT = 5\n",
+        "TIMEOUT_MS = 5000\n",
+        "import pkg\nprint(pkg.TIMEOUT)\n",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", UNSURE)
+def test_a_guess_is_left_to_a_person(tmp_path: Path, name: str) -> None:
+    old, new, text = UNSURE[name]
+    _, findings = judged(tmp_path, Case(old, new, "", (), ()), text)
+    broken = [each for each in findings if each.level == "breaks"]
+    assert broken
+    assert rewrite(text, broken) == (text, [])
+
+
+def test_a_constant_of_the_same_value_is_renamed(tmp_path: Path) -> None:
+    text = "import pkg\nprint(pkg.TIMEOUT)\n"
+    case = Case("TIMEOUT = 5\n", "TIMEOUT_S = 5\n", "", (), ())
+    _, findings = judged(tmp_path, case, text)
+    assert rewrite(text, findings)[0] == "import pkg\nprint(pkg.TIMEOUT_S)\n"
