@@ -137,7 +137,7 @@ def _moved(before: Meaning, after: Meaning) -> str:
         for count in range(len(parts) - 2, 0, -1):
             # The module that held it is gone, and a shorter path offers it.
             shorter = ".".join([*parts[:count], word])
-            if index.find(shorter).exists:
+            if index.find(shorter).exists and not _stood_otherwise(before, shorter):
                 return shorter
     found: list[str] = []
     for path, line in index.defined(word)[:20]:
@@ -145,10 +145,17 @@ def _moved(before: Meaning, after: Meaning) -> str:
         names = index.dotted_names(path)
         is_alike = is_module or place.kind == before.found.kind
         if place.exists and place.line == line and is_alike and names:
-            found.append(f"{names[0]}.{word}")
+            dotted = f"{names[0]}.{word}"
+            found += [dotted] if not _stood_otherwise(before, dotted) else []
     shared = set(before.ask.name.split(".")[:-1])
     found.sort(key=lambda each: (_is_private(each), -len(shared & set(each.split("."))), len(each)))
     return found[0] if found and not _is_private(found[0]) else ""
+
+
+def _stood_otherwise(before: Meaning, dotted: str) -> bool:
+    """Return whether a place had another thing of the name in the old release."""
+    there, own = before.release.index.find(dotted), before.found
+    return there.exists and (there.path, there.line) != (own.path, own.line)
 
 
 def _is_private(dotted: str) -> bool:

@@ -85,7 +85,9 @@ class _Rewriter(cst.CSTTransformer):
         self.done: list[Judgement] = []
         for each in findings:
             call, last = each.use.call, each.use.parts[-1]
-            if each.verdict in _CALLS and call is not None and each.argument:
+            # An argument that may only have another name is not dropped.
+            is_hint = each.verdict == "parameter-removed" and each.likely
+            if each.verdict in _CALLS and call is not None and each.argument and not is_hint:
                 end = call.end_lineno or 0, call.end_col_offset or 0
                 self._calls.setdefault((call.lineno, call.col_offset, *end), []).append(each)
             elif each.verdict == "renamed" and each.likely.isidentifier():

@@ -150,6 +150,15 @@ def test_what_is_not_certain_is_left(tmp_path: Path, name: str) -> None:
     assert done == 0 < broken
 
 
+def test_a_place_that_only_handed_a_name_on_before_is_where_it_is_now(tmp_path: Path) -> None:
+    here = {"pkg/__init__.py": "", "pkg/core.py": "class Config: ...\n"}
+    old = {**here, "pkg/legacy.py": "from pkg.core import Config\n"}
+    _, findings = judged(tmp_path, Case(old, here, "", (), ()), "from pkg.legacy import Config\n")
+    assert (
+        rewrite("from pkg.legacy import Config\n", findings)[0] == "from pkg.core import Config\n"
+    )
+
+
 # The old release, the new one, and a use that a guess would rewrite.
 UNSURE = {
     "a method for many": (
@@ -176,6 +185,25 @@ UNSURE = {
         "TIMEOUT = 5\n",
         "TIMEOUT_MS = 5000\n",
         "import pkg\nprint(pkg.TIMEOUT)\n",
+    ),
+    "an argument that can be given by name alone now": (
+        "def f(url, size=1): ...\n",
+        "def f(url, *, batch_size=1): ...\n",
+        "import pkg\npkg.f('u', size=3)\n",
+    ),
+    "an argument with two heirs": (
+        "def f(x, timeout=None): ...\n",
+        "def f(x, connect_timeout=None, read_timeout=None): ...\n",
+        "import pkg\npkg.f(1, timeout=4)\n",
+    ),
+    "a class of another place that stood there before": (
+        {
+            "pkg/__init__.py": "",
+            "pkg/legacy.py": "class Config: ...\n",
+            "pkg/cli.py": "class Config: ...\n",
+        },
+        {"pkg/__init__.py": "", "pkg/cli.py": "class Config: ...\n"},
+        "from pkg.legacy import Config\n",
     ),
 }
 
