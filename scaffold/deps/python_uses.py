@@ -87,7 +87,11 @@ class _Walk:
                 self._try(node, scope, guard)
             case ast.If() | ast.IfExp():
                 # Both branches count: one is for the old release and one for the new.
-                self.body(node, scope, guard | guard_of_test(node.test))
+                holds, lacks = self._asked(node.test, scope)
+                self.visit(node.test, scope, guard | holds)
+                for branch, own in ((node.body, holds), (node.orelse, lacks)):
+                    for each in branch if isinstance(branch, list) else [branch]:
+                        self.visit(each, scope, guard | own)
             case ast.With() | ast.AsyncWith():
                 self.body(node, scope, guard | guard_of_with(node))
             case ast.Await(value=ast.Call()):
@@ -198,6 +202,33 @@ class _Walk:
             self._annotation(node.returns, scope, guard)
         for each in node.body:
             self.visit(each, inner, guard)
+            # What stands behind `if IS_OLD: return` is its other branch.
+            if isinstance(each, ast.If) and isinstance(each.body[-1], ast.Return):
+                guard |= self._asked(each.test, inner)[1]
+
+    def _asked(
+        self, test: ast.expr, scope: Scope, *, may_follow: bool = True
+    ) -> tuple[Guard, Guard]:
+        """Return what guards the two branches of a condition, asked there or under a name."""
+        if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
+            lacks, holds = self._asked(test.operand, scope, may_follow=may_follow)
+            return holds, lacks
+        holds = guard_of_test(test)
+        found = scope.find(test.id) if isinstance(test, ast.Name) and may_follow else None
+        if found is not None and len(found[0]) == 1 and found[0][0].value is not None:
+            kept = self._asked(found[0][0].value, found[1], may_follow=False)
+            return holds | kept[0], holds | kept[1]
+        chain = (
+            self.code.value(test.args[0], scope)
+            if isinstance(test, ast.Call) and holds.names
+            else None
+        )
+        absent = (
+            frozenset((*chain.parts, each) for each in holds.names)
+            if chain is not None
+            else frozenset()
+        )
+        return holds, replace(holds, absent=absent)
 
     def _decorator(self, node: ast.expr, scope: Scope, guard: Guard) -> None:
         if isinstance(node, ast.Call):

@@ -578,6 +578,37 @@ GUARDS = {
         "import pkg\nif hasattr(pkg, 'gone'):\n    pkg.gone()\n",
         ["guarded"],
     ),
+    "a question that is kept under a name": (
+        "import pkg\nIS_OLD = pkg.__version__ < '2'\nif IS_OLD:\n    pkg.gone()\n",
+        ["guarded"],
+    ),
+    "a question that is kept under a name of a function": (
+        "import pkg\ndef f():\n    old = pkg.__version__ < '2'\n    if old:\n        pkg.gone()\n"
+        "def g(old):\n    if old:\n        pkg.gone()\n",
+        ["breaks", "guarded"],
+    ),
+    "the new name was asked for": (
+        "import pkg\nif not hasattr(pkg, 'come'):\n    pkg.gone()\n",
+        ["guarded"],
+    ),
+    "a name of something else was asked for": (
+        "import pkg\ndef f(me):\n    if not hasattr(me, 'come'):\n        pkg.gone()\n",
+        ["breaks"],
+    ),
+    "the name that is gone was asked for": (
+        "import pkg\nif hasattr(pkg, 'gone'):\n    pkg.gone()\nelse:\n    pkg.f(old=1)\n",
+        ["breaks", "guarded"],
+    ),
+    "the other release left before": (
+        "import pkg\ndef f():\n    if pkg.__version__ >= '2':\n        return 1\n"
+        "    return pkg.gone()\n",
+        ["guarded"],
+    ),
+    "older releases are refused before": (
+        "import pkg\ndef f():\n    if pkg.__version__ < '1':\n        raise ImportError\n"
+        "    return pkg.gone()\n",
+        ["breaks"],
+    ),
     "the way without another package": (
         "try:\n    import other\nexcept ImportError:\n    from pkg import gone\n",
         ["breaks"],
@@ -593,11 +624,11 @@ GUARDS = {
 def test_a_guard_covers_what_it_catches(tmp_path: Path, name: str) -> None:
     source, levels = GUARDS[name]
     old = {
-        "pkg/__init__.py": "def gone(): ...\ndef f(*, old=1, new=1): ...\nclass Kept:\n"
-        "    @staticmethod\n    def gone(): ...\n",
+        "pkg/__init__.py": "__version__ = '1'\ndef gone(): ...\ndef f(*, old=1, new=1): ...\n"
+        "class Kept:\n    @staticmethod\n    def gone(): ...\n",
         "pkg/sub.py": "",
     }
-    new = "def f(*, new=1): ...\nclass Kept: ...\n"
+    new = "__version__ = '2'\ndef come(): ...\ndef f(*, new=1): ...\nclass Kept: ...\n"
     _, findings = judged(tmp_path, Case(old, new, "", (), ()), source)
     assert [each.level for each in findings if each.verdict != "absence-hidden"] == levels
 
