@@ -130,7 +130,8 @@ class _Walk:
             return  # a class of the tree stands here for itself
         place, awaited = (self.code.source.path, node.lineno), id(call) in self.awaited
         use = Use(kind, chain.parts, *place, detail, guard, call, about, chain.local)
-        self.found.append(replace(use, is_awaited=awaited) if awaited else use)
+        at = _place_of(about if isinstance(about, ast.alias) else node, chain.parts[-1])
+        self.found.append(replace(use, is_awaited=awaited, at=at))
 
     def _add_unknown(self, node: ast.expr, guard: Guard) -> None:
         """Add an attribute of what does not show, where the source takes the package in."""
@@ -148,7 +149,7 @@ class _Walk:
             else:
                 star = each.name == "*"
                 names = node.module or "" if star else f"{node.module}.{each.name}"
-            self._add("import", Chain(tuple(names.split("."))), node, guard, detail=text)
+            self._add("import", Chain(tuple(names.split("."))), node, guard, text, about=each)
 
     def _class(self, node: ast.ClassDef, scope: Scope, guard: Guard) -> None:
         for each in node.decorator_list:
@@ -218,16 +219,10 @@ class _Walk:
         if found is not None and len(found[0]) == 1 and found[0][0].value is not None:
             kept = self._asked(found[0][0].value, found[1], may_follow=False)
             return holds | kept[0], holds | kept[1]
-        chain = (
-            self.code.value(test.args[0], scope)
-            if isinstance(test, ast.Call) and holds.names
-            else None
-        )
-        absent = (
-            frozenset((*chain.parts, each) for each in holds.names)
-            if chain is not None
-            else frozenset()
-        )
+        asked = test.args if isinstance(test, ast.Call) and holds.names else ()
+        chain = self.code.value(asked[0], scope) if asked else None
+        parts = () if chain is None else chain.parts
+        absent = frozenset((*parts, each) for each in holds.names if parts)
         return holds, replace(holds, absent=absent)
 
     def _decorator(self, node: ast.expr, scope: Scope, guard: Guard) -> None:
@@ -285,8 +280,9 @@ class _Walk:
             inner = quoted(node.value)
             for each in ast.walk(inner) if inner is not None else ():
                 # A parsed annotation counts its lines from its own text.
-                if hasattr(each, "lineno"):
+                if isinstance(each, ast.expr):
                     ast.copy_location(each, node)
+                    each.end_col_offset = 0  # it has no place of its own
             if inner is not None:
                 self._annotation(inner, scope, guard)
         elif isinstance(node, ast.Call):
@@ -367,6 +363,17 @@ class _Walk:
         if isinstance(value, str) and len(value) < 200 and _STRING.fullmatch(value):
             parts = tuple(value.replace(":", ".").split("."))
             self._add(kind, Chain(parts), node, guard, detail=detail or repr(value))
+
+
+def _place_of(node: ast.AST, name: str) -> tuple[int, int] | None:
+    """Return the line and the column of a name at which an expression or import ends."""
+    node, width = node.func if isinstance(node, ast.Call) else node, len(name.encode())
+    if isinstance(node, ast.alias) and node.name.endswith(name):
+        return node.lineno, node.col_offset + len(node.name.encode()) - width
+    is_it = getattr(node, "attr", "") == name or getattr(node, "id", "") == name
+    if not is_it or not isinstance(node, ast.expr) or not node.end_col_offset:
+        return None
+    return node.end_lineno or 0, node.end_col_offset - width
 
 
 def _plain(parts: tuple[str, ...]) -> str:

@@ -193,8 +193,8 @@ def _is_equal(before: Meaning, there: Meaning, *, is_mate: bool) -> bool:
     """Return whether one can stand for the other as it is; else the name is but a hint."""
     one, other = before.definition, there.definition
     if isinstance(one, ast.ClassDef):
-        ends = before.signature, there.signature
-        return is_mate or (None not in ends and ends[0].names == ends[1].names)
+        had, has = before.signature, there.signature
+        return is_mate or bool(had and has and had.names == has.names)
     if one is None or other is None or isinstance(other, ast.ClassDef):
         return _value(before) == _value(there) if before.found.kind == "constant" else is_mate
     return type(one) is type(other) and _arguments(one) == _arguments(other)

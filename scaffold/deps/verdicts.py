@@ -119,6 +119,8 @@ class Judge:
 
     def _gone(self, use: Use, before: Meaning, after: Meaning) -> Change:
         likely = likely_name(before, after, self._renames)
+        if likely.verdict == "renamed" and after.lacking != use.parts[-1]:
+            likely = likely._replace(verdict="removed")  # what it is asked of has another name
         why = after.found.evidence
         if not after.is_missing:
             why = f"{after.lacking!r} is in no source of {self._new.version}"

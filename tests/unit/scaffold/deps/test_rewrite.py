@@ -25,6 +25,8 @@ OLD = {
             '''
         class Runner:
             def __init__(self, env: str = '', mix: bool = True): ...
+            def start(self, a): ...
+        def each(rows): ...
         """,
     "pkg/manager.py": """
         import warnings
@@ -47,6 +49,8 @@ NEW = {
         class Marker: ...
         class Runner:
             def __init__(self, env: str = '', catch: bool = True): ...
+            def start_(self, a): ...
+        def each(rows, mode): ...
         """,
     "pkg/_manager.py": "class Manager: ...\n",
     "pkg/hookcaller.py": "class Hook: ...\n",
@@ -95,6 +99,38 @@ CASES = {
         "    get_item = None\nget_item(1)\n",
     ),
     "an attribute": ("import pkg\npkg.get_item(1)\n", "import pkg\npkg.get_items(1)\n"),
+    "a target and a keyword of the name": (
+        "import pkg\nget_item = pkg.get_item(get_item=1)\n",
+        "import pkg\nget_item = pkg.get_items(get_item=1)\n",
+    ),
+    "a chain over several lines": (
+        "from pkg import Runner\nstart = (Runner()\n  .start(1))\n",
+        "from pkg import Runner\nstart = (Runner()\n  .start_(1))\n",
+    ),
+    "letters of two bytes, and a separator that ends no line": (
+        "import pkg\nx = '\u00e9\u2028', pkg.get_item(1)\n",
+        "import pkg\nx = '\u00e9\u2028', pkg.get_items(1)\n",
+    ),
+    "a generator": (
+        "import pkg\npkg.each(x for x in y)\n",
+        "import pkg\npkg.each((x for x in y), mode=YOURS)\n",
+    ),
+    "a name that is handed on in __all__": (
+        "from pkg import get_item\n__all__ = ['get_item']\n",
+        "from pkg import get_items as get_item\n__all__ = ['get_item']\n",
+    ),
+    "a name in a quoted annotation": (
+        "from pkg import get_item\ndef f(x: 'list[get_item]'): ...\n",
+        "from pkg import get_items as get_item\ndef f(x: 'list[get_item]'): ...\n",
+    ),
+    "a name in a comment of types": (
+        "from pkg import get_item\nx = []  # type: list[get_item]\n",
+        "from pkg import get_items as get_item\nx = []  # type: list[get_item]\n",
+    ),
+    "an import over two lines that moved": (
+        "from pkg.shapes import (\n    Circle,\n)\n",
+        "from pkg.geometry import (\n    Circle,\n)\n",
+    ),
     "an import that moved": (
         "from pkg.shapes import Circle as C\nC()\n",
         "from pkg.geometry import Circle as C\nC()\n",
@@ -102,8 +138,8 @@ CASES = {
 }
 LEFT = {
     "a class that only warns of one of its arguments": "from pkg.manager import Manager\n",
-    "a name that stands there twice": "import pkg\nget_item = pkg.get_item(1)\n",
     "a copy of the older self": "from pkg.shapes import Square\n",
+    "an import over two lines that is a copy": "from pkg.shapes import (\n    Square,\n)\n",
     "two names of one import": "from pkg.shapes import Circle, Square\n",
 }
 
@@ -120,10 +156,17 @@ def test_a_name_that_another_source_takes_stays_bound(tmp_path: Path) -> None:
     assert taken_elsewhere(files, "app/own.py") == set()
     taken = taken_elsewhere(files, "app/tools.py")
     assert taken == {"other", "get_item"}
+    others["app/star.py"] = "from app.tools import *\n"
+    others["app/test.py"] = "patch('app.own.name')\nimport app.seen as s\n"
+    files = Files(write(tmp_path, others), list(others), has_git=False)
+    assert taken_elsewhere(files, "app/tools.py") == {"other", "get_item", "*"}
+    assert taken_elsewhere(files, "app/own.py") == {"name"}
+    assert taken_elsewhere(files, "app/seen.py") == {"*"}
     _, findings = judged(tmp_path / "one", Case(OLD, NEW, "", (), ()), text)
     new, done = rewrite(text, findings, taken)
     assert new == "from pkg import get_items as get_item\nget_item(1)\n"
     assert len(done) == 2
+    assert rewrite(text, findings, {"*"})[0] == new
 
 
 def rewritten(folder: Path, text: str) -> tuple[str, int, int]:
@@ -190,6 +233,11 @@ UNSURE = {
         "def f(url, size=1): ...\n",
         "def f(url, *, batch_size=1): ...\n",
         "import pkg\npkg.f('u', size=3)\n",
+    ),
+    "a name behind the one that is renamed": (
+        "class C:\n    class inner:\n        class Run: ...\n",
+        "class C:\n    class Inner:\n        class Run: ...\n",
+        "import pkg\npkg.C.inner.Run()\n",
     ),
     "an argument with two heirs": (
         "def f(x, timeout=None): ...\n",
