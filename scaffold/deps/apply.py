@@ -9,7 +9,7 @@ from scaffold.analysis.files.files import Files, list_files
 from scaffold.deps.audit import audit_tree
 from scaffold.deps.collect import require_unpinned
 from scaffold.deps.judgement import Judgement
-from scaffold.deps.rewrite import PLACE, rewrite
+from scaffold.deps.rewrite import PLACE, rewrite_data
 from scaffold.report import Report, ReportedChange, unified_diff
 from scaffold.transaction.apply import apply_changes, settle
 from scaffold.transaction.change import Change
@@ -48,10 +48,10 @@ def apply(
     for path in sorted({each.use.path for each in broken if each.use.path.endswith(".py")}):
         before = files.data(path) or b""
         own = [each for each in broken if each.use.path == path]
-        text, finished = rewrite(before.decode("utf-8"), own, taken_elsewhere(files, path))
+        after, finished = rewrite_data(before, own, taken_elsewhere(files, path))
         done += finished
-        if text.encode() != before:
-            changes.append(Change(path, "edited", before, text.encode()))
+        if after != before:
+            changes.append(Change(path, "edited", before, after))
     if write and changes:
         apply_changes(root, changes, COMMAND)
     report = Report(COMMAND, dry_run=not write)

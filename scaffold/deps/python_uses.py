@@ -27,6 +27,12 @@ _STRING = re.compile(r"[A-Za-z_]\w*(?:\.\w+)+(?::[A-Za-z_][\w.]*)?|[A-Za-z_]\w*:
 _CHECKS = frozenset({"isinstance", "issubclass"})
 # `mock.patch.object(...)`, `monkeypatch.setattr(...)`.
 _PATCHES = re.compile(r"(^|\.)(patch|patch\.object|patch\.dict|setattr|delattr|patch\.multiple)$")
+# What takes a value without a look at it; a call takes its arguments so.
+_HANDS_ON = (
+    ast.Assign, ast.AnnAssign, ast.NamedExpr, ast.Return, ast.Yield, ast.Lambda, ast.IfExp,
+    ast.List, ast.Tuple, ast.Set, ast.Dict, ast.Starred, ast.ListComp, ast.SetComp,
+    ast.GeneratorExp,
+)  # fmt: skip
 
 
 def uses_in(code: Code, tree: Tree) -> list[Use]:
@@ -60,6 +66,7 @@ class _Walk:
     tree: Tree
     found: list[Use] = field(default_factory=list[Use])
     awaited: set[int] = field(default_factory=set[int])
+    handed_on: set[int] = field(default_factory=set[int])
 
     def __post_init__(self) -> None:
         imports = self.code.source.imports.values()
@@ -72,6 +79,8 @@ class _Walk:
 
     def visit(self, node: ast.AST, scope: Scope, guard: Guard) -> None:
         """Visit one node."""
+        if isinstance(node, _HANDS_ON):
+            self.handed_on |= {id(each) for each in ast.iter_child_nodes(node)}
         match node:
             case ast.Import() | ast.ImportFrom():
                 self._import(node, guard)
@@ -131,7 +140,8 @@ class _Walk:
         place, awaited = (self.code.source.path, node.lineno), id(call) in self.awaited
         use = Use(kind, chain.parts, *place, detail, guard, call, about, chain.local)
         at = _place_of(about if isinstance(about, ast.alias) else node, chain.parts[-1])
-        self.found.append(replace(use, is_awaited=awaited, at=at))
+        handed_on = id(call) in self.handed_on
+        self.found.append(replace(use, is_awaited=awaited, is_handed_on=handed_on, at=at))
 
     def _add_unknown(self, node: ast.expr, guard: Guard) -> None:
         """Add an attribute of what does not show, where the source takes the package in."""
@@ -300,6 +310,7 @@ class _Walk:
             self._add_unknown(node.func, guard)
         self._below(node.func, scope, guard)
         rest = [*node.args, *(word.value for word in node.keywords)]
+        self.handed_on |= {id(each) for each in rest}
         name = _dotted(node.func)
         if name in _CHECKS and len(rest) == 2:
             self._check(rest.pop(), scope, guard)

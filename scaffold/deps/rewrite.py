@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import io
 import re
+import tokenize
 from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 
@@ -57,6 +59,15 @@ def rewrite(
         if each.verdict == "moved" and each not in writing.done and each.use.parts in imported
     ]
     return done.code, [*writing.done, *bound, *follow]
+
+
+def rewrite_data(
+    data: bytes, findings: Iterable[Judgement], taken: Collection[str] = ()
+) -> tuple[bytes, list[Judgement]]:
+    """Do as `rewrite` with the bytes of a source, in the encoding that they name."""
+    encoding, _ = tokenize.detect_encoding(io.BytesIO(data).readline)
+    text, done = rewrite(data.decode(encoding), findings, taken)
+    return text.encode(encoding), done
 
 
 class _Rewriter(cst.CSTTransformer):

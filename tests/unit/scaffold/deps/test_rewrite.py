@@ -8,7 +8,7 @@ import pytest
 
 from scaffold.analysis.files.files import Files
 from scaffold.deps.apply import taken_elsewhere
-from scaffold.deps.rewrite import rewrite
+from scaffold.deps.rewrite import rewrite, rewrite_data
 from tests.deps_places import write
 from tests.unit.scaffold.deps.test_verdicts import Case, judged
 
@@ -110,6 +110,10 @@ CASES = {
     "letters of two bytes, and a separator that ends no line": (
         "import pkg\nx = '\u00e9\u2028', pkg.get_item(1)\n",
         "import pkg\nx = '\u00e9\u2028', pkg.get_items(1)\n",
+    ),
+    "two of a name on a line": (
+        "import pkg\nx, y = pkg.get_item, pkg.get_item\n",
+        "import pkg\nx, y = pkg.get_items, pkg.get_items\n",
     ),
     "a generator": (
         "import pkg\npkg.each(x for x in y)\n",
@@ -270,3 +274,12 @@ def test_a_constant_of_the_same_value_is_renamed(tmp_path: Path) -> None:
     case = Case("TIMEOUT = 5\n", "TIMEOUT_S = 5\n", "", (), ())
     _, findings = judged(tmp_path, case, text)
     assert rewrite(text, findings)[0] == "import pkg\nprint(pkg.TIMEOUT_S)\n"
+
+
+@pytest.mark.parametrize(
+    "head", [b"# coding: latin-1\nx = '\xe9'\n", b"\xef\xbb\xbfx = 1\r\n"], ids=["coding", "bom"]
+)
+def test_a_source_keeps_its_encoding(tmp_path: Path, head: bytes) -> None:
+    data = head + b"import pkg\npkg.get_item(1)\n"
+    _, findings = judged(tmp_path, Case(OLD, NEW, "", (), ()), {"use.py": data})
+    assert rewrite_data(data, findings)[0] == data.replace(b"get_item", b"get_items")
