@@ -140,8 +140,18 @@ class _Walk:
         place, awaited = (self.code.source.path, node.lineno), id(call) in self.awaited
         use = Use(kind, chain.parts, *place, detail, guard, call, about, chain.local)
         at = _place_of(about if isinstance(about, ast.alias) else node, chain.parts[-1])
+        at = at if isinstance(about, ast.alias) or self._is_own(node) else None
         handed_on = id(call) in self.handed_on
         self.found.append(replace(use, is_awaited=awaited, is_handed_on=handed_on, at=at))
+
+    def _is_own(self, node: ast.AST) -> bool:
+        """Return whether a name is the package's here, and not one that the tree has given it."""
+        node = node.func if isinstance(node, ast.Call) else node
+        root = node
+        while isinstance(root, ast.Attribute):
+            root = root.value
+        dotted = self.code.source.imports.get(root.id) if isinstance(root, ast.Name) else None
+        return self.tree.may_belong(dotted) if dotted is not None else root is not node
 
     def _add_unknown(self, node: ast.expr, guard: Guard) -> None:
         """Add an attribute of what does not show, where the source takes the package in."""

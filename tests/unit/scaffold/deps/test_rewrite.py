@@ -206,6 +206,27 @@ def test_a_place_that_only_handed_a_name_on_before_is_where_it_is_now(tmp_path: 
     )
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "from app import compat\ncompat.get_item(1)\n",
+        "from app.compat import get_item\nget_item(1)\n",
+    ],
+)
+def test_what_the_tree_hands_on_keeps_its_name(tmp_path: Path, text: str) -> None:
+    tree = {"app/__init__.py": "", "app/compat.py": "from pkg import get_item\n", "use.py": text}
+    _, findings = judged(tmp_path, Case(OLD, NEW, "", (), ()), tree)
+    own = [each for each in findings if each.use.path == "use.py"]
+    assert own
+    assert rewrite(text, own) == (text, [])
+
+
+def test_a_variable_of_the_name_is_not_renamed(tmp_path: Path) -> None:
+    text = "import pkg\nget_item = pkg.get_item\nget_item(1)\n"
+    _, findings = judged(tmp_path, Case(OLD, NEW, "", (), ()), text)
+    assert rewrite(text, findings)[0] == text.replace("pkg.get_item", "pkg.get_items")
+
+
 # The old release, the new one, and a use that a guess would rewrite.
 UNSURE = {
     "a method for many": (
