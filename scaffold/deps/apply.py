@@ -9,7 +9,7 @@ from scaffold.analysis.files.files import Files, list_files
 from scaffold.deps.audit import audit_tree
 from scaffold.deps.collect import require_unpinned
 from scaffold.deps.judgement import Judgement
-from scaffold.deps.rewrite import PLACE, rewrite
+from scaffold.deps.rewrite import PLACE, rewrite_data
 from scaffold.report import Report, ReportedChange, unified_diff
 from scaffold.transaction.apply import apply_changes, settle
 from scaffold.transaction.change import Change
@@ -48,10 +48,10 @@ def apply(
     for path in sorted({each.use.path for each in broken if each.use.path.endswith(".py")}):
         before = files.data(path) or b""
         own = [each for each in broken if each.use.path == path]
-        text, finished = rewrite(before.decode("utf-8"), own, taken_elsewhere(files, path))
+        after, finished = rewrite_data(before, own, taken_elsewhere(files, path))
         done += finished
-        if text.encode() != before:
-            changes.append(Change(path, "edited", before, text.encode()))
+        if after != before:
+            changes.append(Change(path, "edited", before, after))
     if write and changes:
         apply_changes(root, changes, COMMAND)
     report = Report(COMMAND, dry_run=not write)
@@ -73,17 +73,23 @@ def apply(
 
 
 def taken_elsewhere(files: Files, path: str) -> set[str]:
-    """Return the names that the other sources of a tree import from one; by its last name alone."""
+    """Return the names that the other sources of a tree take from one; by its last name alone.
+
+    They are imported, or asked of the module; "*" stands for all, as ``import *`` takes, or an
+    import of the module under another name.
+    """
     folder, _, file = path.rpartition("/")
     module = folder.rpartition("/")[2] if file == "__init__.py" else file.partition(".")[0]
+    word = re.escape(module)
     pattern = re.compile(
-        rf"^[ \t]*from[ \t]+(?:[\w.]*\.)?{re.escape(module)}[ \t]+import[ \t]+(\([^)]*\)|[^\n]*)",
+        rf"^[ \t]*from[ \t]+(?:[\w.]*\.)?{word}[ \t]+import[ \t]+(\([^)]*\)|[^\n]*)"
+        rf"|\b{word}\.(\w+)|\b{word}[ \t]+as[ \t]()",
         re.MULTILINE,
     )
-    found = (
-        each[1]
-        for other in files.python
-        if other != path and module in (text := files.text(other) or "")
-        for each in pattern.finditer(text)
-    )
-    return {name for names in found for name in re.findall(r"\w+", names)}
+    found: set[str] = set()
+    for other in files.python:
+        text = files.text(other) or ""
+        for each in pattern.finditer(text) if other != path and module in text else ():
+            names = each[1] or each[2] or "*"
+            found.update(re.findall(r"\w+|\*", names))
+    return found

@@ -105,8 +105,8 @@ def _unbound(before: _Side, after: _Side, given: _Given) -> Iterator[Change]:
     if not signature.takes_any_keyword:
         for name in given.keywords:
             if name not in signature.names and name not in extra:
-                likely = _renamed_to(before, after, name)
-                verdict = "parameter-renamed" if likely else "parameter-removed"
+                likely, is_certain = _successor(before, after, name)
+                verdict = "parameter-renamed" if is_certain else "parameter-removed"
                 yield Change(verdict, "breaks", f"{signature.name}() has no {name!r}", likely, name)
     count = len(signature.slots)
     if given.positional > count and not signature.takes_any_place:
@@ -154,31 +154,43 @@ def _unseen(before: _Side, after: _Side, given: _Given) -> Iterator[Change]:
 
 def _renamed_to(before: _Side, after: _Side, name: str) -> str:
     """Return the parameter that most likely took the place of one that is gone."""
+    return _successor(before, after, name)[0]
+
+
+def _successor(before: _Side, after: _Side, name: str) -> tuple[str, bool]:
+    """Return that parameter, and whether nothing speaks against it."""
     names = after.signature.names
     if before.node is not None:
         told = [renamed_parameter(before.node, name)]
         told += names_in(parameter_deprecation(before.node, name))
         found = next((each for each in told if each in names), "")
         if found:
-            return found
+            return found, True
     # A parameter that was there before has not taken the place of another.
     fresh = [each for each in names if each not in before.signature.names]
     old = _parameter(before.signature, name)
-    folded = name.replace("_", "").lower()
-    for each in fresh:
-        other = each.replace("_", "").lower()
-        # `max_tokens` and `maxTokens`, or `tokens` and `max_tokens`.
-        if other == folded or other.endswith(folded) or folded.endswith(other):
-            return each
+    folded = _folded(name)
+    # `max_tokens` and `maxTokens`, or `tokens` and `max_tokens`.
+    near = [each for each in fresh if _folded(each) == folded]
+    if near:
+        return near[0], True
+    ends = [(each, _folded(each)) for each in fresh]
+    near = [each for each, end in ends if end.endswith(folded) or folded.endswith(end)]
     # One parameter came, of the type of the one that went; flags and texts are all of one type.
-    if old is not None and old.annotation is not None and len(fresh) == 1:
+    if not near and old is not None and old.annotation is not None and len(fresh) == 1:
         words = set(re.findall(r"\w+", old.annotation))
-        if words <= {*dir(builtins), "Any", "Optional", "Union"}:
-            return ""
         new = _parameter(after.signature, fresh[0])
-        if new is not None and new.annotation == old.annotation:
-            return fresh[0]
-    return ""
+        is_common = words <= {*dir(builtins), "Any", "Optional", "Union"}
+        near = fresh if new and new.annotation == old.annotation and not is_common else []
+    if not near:
+        return "", False
+    was, now = before.signature.slots, after.signature.slots
+    is_in_place = name in was and now[was.index(name) :][:1] == near
+    return near[0], is_in_place
+
+
+def _folded(name: str) -> str:
+    return name.replace("_", "").lower()
 
 
 def _parameter(signature: Signature, name: str) -> Parameter | None:

@@ -56,8 +56,9 @@ def deprecation_of(node: Defined) -> str:
         body = [row for each in makers if each.name == "__init__" for row in each.body]
         # "The class `X` is deprecated" may be what any of its methods warns of.
         told = (has_warning(each.body) for each in makers)
-        if own := next((text for text in told if f"class `{node.name}`" in text), ""):
-            return own
+        own = re.compile(rf"\W*(?:[Tt]he )?class `{node.name}`")
+        if text := next(filter(own.match, told), ""):
+            return text
     for row in body:
         warned = _warning(row.value) if isinstance(row, ast.Expr) else ""
         if warned:

@@ -9,8 +9,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
+from scaffold.analysis.python.sources import Source
+from scaffold.deps.deprecation_texts import Defined
 from scaffold.deps.judgement import Judgement
-from scaffold.deps.release import Release
+from scaffold.deps.release import Ask, Release
 from scaffold.deps.use import CALLED, Use
 
 _SHOWN = 3
@@ -80,8 +82,21 @@ class HiddenLosses:
             if source is not None and node is not None and node not in source.tree.body:
                 why = f"no class of {self._new.version} has {name!r} any more, as one had in"
                 place = f"{path}:{line}"
-                yield Judgement(use, "removed", "check", f"{why} {place}", place)
+                verdict, unread = "removed", self._unread_base(source, node)
+                if unread:
+                    verdict, why = "unclear", f"{unread}, which may have {name!r} that stood in"
+                yield Judgement(use, verdict, "check", f"{why} {place}", place)
                 return
+
+    def _unread_base(self, source: Source, node: Defined) -> str:
+        """Return the words on the class of a method having bases that were not read; "" if not."""
+        owner = next((each for each in source.tree.body if node in ast.walk(each)), None)
+        for module in self._old.index.dotted_names(source.path) if owner is not None else ():
+            name = getattr(owner, "name", "")
+            found = self._new.follow_ask(Ask("", f"{module}.{name}.{node.name}")).found
+            if found.kind == "undecided":
+                return f"{name} derives from what is not read"
+        return ""
 
     def of_class(self, found: Judgement) -> Judgement:
         """Return an undecided finding decided, where its class has plainly lost the attribute."""

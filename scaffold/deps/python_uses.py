@@ -27,6 +27,12 @@ _STRING = re.compile(r"[A-Za-z_]\w*(?:\.\w+)+(?::[A-Za-z_][\w.]*)?|[A-Za-z_]\w*:
 _CHECKS = frozenset({"isinstance", "issubclass"})
 # `mock.patch.object(...)`, `monkeypatch.setattr(...)`.
 _PATCHES = re.compile(r"(^|\.)(patch|patch\.object|patch\.dict|setattr|delattr|patch\.multiple)$")
+# What takes a value without a look at it; a call takes its arguments so.
+_HANDS_ON = (
+    ast.Assign, ast.AnnAssign, ast.NamedExpr, ast.Return, ast.Yield, ast.Lambda, ast.IfExp,
+    ast.List, ast.Tuple, ast.Set, ast.Dict, ast.Starred, ast.ListComp, ast.SetComp,
+    ast.GeneratorExp,
+)  # fmt: skip
 
 
 def uses_in(code: Code, tree: Tree) -> list[Use]:
@@ -60,6 +66,7 @@ class _Walk:
     tree: Tree
     found: list[Use] = field(default_factory=list[Use])
     awaited: set[int] = field(default_factory=set[int])
+    handed_on: set[int] = field(default_factory=set[int])
 
     def __post_init__(self) -> None:
         imports = self.code.source.imports.values()
@@ -72,6 +79,8 @@ class _Walk:
 
     def visit(self, node: ast.AST, scope: Scope, guard: Guard) -> None:
         """Visit one node."""
+        if isinstance(node, _HANDS_ON):
+            self.handed_on |= {id(each) for each in ast.iter_child_nodes(node)}
         match node:
             case ast.Import() | ast.ImportFrom():
                 self._import(node, guard)
@@ -87,7 +96,11 @@ class _Walk:
                 self._try(node, scope, guard)
             case ast.If() | ast.IfExp():
                 # Both branches count: one is for the old release and one for the new.
-                self.body(node, scope, guard | guard_of_test(node.test))
+                holds, lacks = self._asked(node.test, scope)
+                self.visit(node.test, scope, guard | holds)
+                for branch, own in ((node.body, holds), (node.orelse, lacks)):
+                    for each in branch if isinstance(branch, list) else [branch]:
+                        self.visit(each, scope, guard | own)
             case ast.With() | ast.AsyncWith():
                 self.body(node, scope, guard | guard_of_with(node))
             case ast.Await(value=ast.Call()):
@@ -126,7 +139,19 @@ class _Walk:
             return  # a class of the tree stands here for itself
         place, awaited = (self.code.source.path, node.lineno), id(call) in self.awaited
         use = Use(kind, chain.parts, *place, detail, guard, call, about, chain.local)
-        self.found.append(replace(use, is_awaited=awaited) if awaited else use)
+        at = _place_of(about if isinstance(about, ast.alias) else node, chain.parts[-1])
+        at = at if isinstance(about, ast.alias) or self._is_own(node) else None
+        handed_on = id(call) in self.handed_on
+        self.found.append(replace(use, is_awaited=awaited, is_handed_on=handed_on, at=at))
+
+    def _is_own(self, node: ast.AST) -> bool:
+        """Return whether a name is the package's here, and not one that the tree has given it."""
+        node = node.func if isinstance(node, ast.Call) else node
+        root = node
+        while isinstance(root, ast.Attribute):
+            root = root.value
+        dotted = self.code.source.imports.get(root.id) if isinstance(root, ast.Name) else None
+        return self.tree.may_belong(dotted) if dotted is not None else root is not node
 
     def _add_unknown(self, node: ast.expr, guard: Guard) -> None:
         """Add an attribute of what does not show, where the source takes the package in."""
@@ -144,7 +169,7 @@ class _Walk:
             else:
                 star = each.name == "*"
                 names = node.module or "" if star else f"{node.module}.{each.name}"
-            self._add("import", Chain(tuple(names.split("."))), node, guard, detail=text)
+            self._add("import", Chain(tuple(names.split("."))), node, guard, text, about=each)
 
     def _class(self, node: ast.ClassDef, scope: Scope, guard: Guard) -> None:
         for each in node.decorator_list:
@@ -198,6 +223,27 @@ class _Walk:
             self._annotation(node.returns, scope, guard)
         for each in node.body:
             self.visit(each, inner, guard)
+            # What stands behind `if IS_OLD: return` is its other branch.
+            if isinstance(each, ast.If) and isinstance(each.body[-1], ast.Return):
+                guard |= self._asked(each.test, inner)[1]
+
+    def _asked(
+        self, test: ast.expr, scope: Scope, *, may_follow: bool = True
+    ) -> tuple[Guard, Guard]:
+        """Return what guards the two branches of a condition, asked there or under a name."""
+        if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
+            lacks, holds = self._asked(test.operand, scope, may_follow=may_follow)
+            return holds, lacks
+        holds = guard_of_test(test)
+        found = scope.find(test.id) if isinstance(test, ast.Name) and may_follow else None
+        if found is not None and len(found[0]) == 1 and found[0][0].value is not None:
+            kept = self._asked(found[0][0].value, found[1], may_follow=False)
+            return holds | kept[0], holds | kept[1]
+        asked = test.args if isinstance(test, ast.Call) and holds.names else ()
+        chain = self.code.value(asked[0], scope) if asked else None
+        parts = () if chain is None else chain.parts
+        absent = frozenset((*parts, each) for each in holds.names if parts)
+        return holds, replace(holds, absent=absent)
 
     def _decorator(self, node: ast.expr, scope: Scope, guard: Guard) -> None:
         if isinstance(node, ast.Call):
@@ -254,8 +300,9 @@ class _Walk:
             inner = quoted(node.value)
             for each in ast.walk(inner) if inner is not None else ():
                 # A parsed annotation counts its lines from its own text.
-                if hasattr(each, "lineno"):
+                if isinstance(each, ast.expr):
                     ast.copy_location(each, node)
+                    each.end_col_offset = 0  # it has no place of its own
             if inner is not None:
                 self._annotation(inner, scope, guard)
         elif isinstance(node, ast.Call):
@@ -273,6 +320,7 @@ class _Walk:
             self._add_unknown(node.func, guard)
         self._below(node.func, scope, guard)
         rest = [*node.args, *(word.value for word in node.keywords)]
+        self.handed_on |= {id(each) for each in rest}
         name = _dotted(node.func)
         if name in _CHECKS and len(rest) == 2:
             self._check(rest.pop(), scope, guard)
@@ -336,6 +384,17 @@ class _Walk:
         if isinstance(value, str) and len(value) < 200 and _STRING.fullmatch(value):
             parts = tuple(value.replace(":", ".").split("."))
             self._add(kind, Chain(parts), node, guard, detail=detail or repr(value))
+
+
+def _place_of(node: ast.AST, name: str) -> tuple[int, int] | None:
+    """Return the line and the column of a name at which an expression or import ends."""
+    node, width = node.func if isinstance(node, ast.Call) else node, len(name.encode())
+    if isinstance(node, ast.alias) and node.name.endswith(name):
+        return node.lineno, node.col_offset + len(node.name.encode()) - width
+    is_it = getattr(node, "attr", "") == name or getattr(node, "id", "") == name
+    if not is_it or not isinstance(node, ast.expr) or not node.end_col_offset:
+        return None
+    return node.end_lineno or 0, node.end_col_offset - width
 
 
 def _plain(parts: tuple[str, ...]) -> str:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from difflib import SequenceMatcher, get_close_matches
 
 from scaffold.analysis.python.literal_tables import read_literal_tables
-from scaffold.deps.deprecation_texts import deprecation_of, names_in
+from scaffold.deps.deprecation_texts import Function, deprecation_of, names_in
 from scaffold.deps.judgement import Change
 from scaffold.deps.release import Ask, Meaning, Release
 
@@ -137,7 +137,7 @@ def _moved(before: Meaning, after: Meaning) -> str:
         for count in range(len(parts) - 2, 0, -1):
             # The module that held it is gone, and a shorter path offers it.
             shorter = ".".join([*parts[:count], word])
-            if index.find(shorter).exists:
+            if index.find(shorter).exists and not _stood_otherwise(before, shorter):
                 return shorter
     found: list[str] = []
     for path, line in index.defined(word)[:20]:
@@ -145,10 +145,17 @@ def _moved(before: Meaning, after: Meaning) -> str:
         names = index.dotted_names(path)
         is_alike = is_module or place.kind == before.found.kind
         if place.exists and place.line == line and is_alike and names:
-            found.append(f"{names[0]}.{word}")
+            dotted = f"{names[0]}.{word}"
+            found += [dotted] if not _stood_otherwise(before, dotted) else []
     shared = set(before.ask.name.split(".")[:-1])
     found.sort(key=lambda each: (_is_private(each), -len(shared & set(each.split("."))), len(each)))
     return found[0] if found and not _is_private(found[0]) else ""
+
+
+def _stood_otherwise(before: Meaning, dotted: str) -> bool:
+    """Return whether a place had another thing of the name in the old release."""
+    there, own = before.release.index.find(dotted), before.found
+    return there.exists and (there.path, there.line) != (own.path, own.line)
 
 
 def _is_private(dotted: str) -> bool:
@@ -156,7 +163,7 @@ def _is_private(dotted: str) -> bool:
 
 
 def _alike(before: Meaning, after: Meaning) -> Change | None:
-    """Return a sibling with nearly the same name that takes nearly the same."""
+    """Return a sibling of nearly the same name: its successor where it takes the same."""
     owner, old, new = _owner(after), before.release, after.release
     dotted = "" if owner is None else owner.dotted
     if not dotted:
@@ -171,14 +178,35 @@ def _alike(before: Meaning, after: Meaning) -> Change | None:
     near += [each for each in sorted(known) if f"_{word}_" in f"_{each}_"]
     for name in near:
         there = new.follow_ask(Ask("", f"{dotted}.{name}"))
-        if name == word or not there.found.exists:
+        if name == word or there.found.kind != before.found.kind:
             continue
-        if old.follow_ask(Ask("", f"{dotted}.{name}")).found.exists and not mate:
+        if old.follow_ask(Ask("", f"{dotted}.{name}")).found.exists:
             continue  # a neighbour that stood beside it before has not taken its place
         if mate or _same_parameters(before, there):
             path, line = there.found.path, there.found.line
-            return _likely("renamed", name, f"{path}:{line} has {name}")
+            verdict = "renamed" if _is_equal(before, there, is_mate=bool(mate)) else "removed"
+            return _likely(verdict, name, f"{path}:{line} has {name}")
     return None
+
+
+def _is_equal(before: Meaning, there: Meaning, *, is_mate: bool) -> bool:
+    """Return whether one can stand for the other as it is; else the name is but a hint."""
+    one, other = before.definition, there.definition
+    if isinstance(one, ast.ClassDef):
+        had, has = before.signature, there.signature
+        return is_mate or bool(had and has and had.names == has.names)
+    if one is None or other is None or isinstance(other, ast.ClassDef):
+        return _value(before) == _value(there) if before.found.kind == "constant" else is_mate
+    return type(one) is type(other) and _arguments(one) == _arguments(other)
+
+
+def _value(meaning: Meaning) -> str | None:
+    node = meaning.release.assigned(meaning.found)
+    return ast.unparse(node.value) if node is not None and node.value is not None else meaning.place
+
+
+def _arguments(node: Function) -> list[str]:
+    return [each.arg for each in ast.walk(node.args) if isinstance(each, ast.arg)]
 
 
 def _same_parameters(before: Meaning, there: Meaning) -> bool:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import io
+import re
+import tokenize
 from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 
 import libcst as cst
-from libcst.metadata import CodeRange, MetadataWrapper, PositionProvider
+from libcst.metadata import CodePosition, CodeRange, MetadataWrapper, PositionProvider
 
 from scaffold.deps.judgement import Judgement
 
@@ -14,7 +17,6 @@ PLACE = "YOURS"
 """Stands for a value that only a person knows: a name that is not defined, so that every check
 shows it."""
 
-_RENAMED_IMPORT = ("renamed", "import")
 _CALLS = frozenset({"parameter-removed", "parameter-renamed", "parameter-required"})
 
 
@@ -23,33 +25,31 @@ def rewrite(
 ) -> tuple[str, list[Judgement]]:
     """Return a source with the changes that its findings ask for, and the findings done.
 
-    Keywords are renamed and dropped in the very calls that were judged. A name is renamed on its
-    line where it stands there as often as it was judged; a name that moved is imported from where
-    it is now. An imported name that is bound otherwise, too, or that others take from here, stays
-    bound. Anything else is left to a person.
+    Keywords are renamed and dropped in the very calls that were judged, and a name in the very
+    place; a name that moved is imported from where it is now. An imported name that the source has
+    anywhere else, too, or that others take from here, stays bound. Anything else is left to a
+    person.
 
     Args:
         text: The source.
         findings: Findings of level "breaks" on this source.
-        taken: The names that other sources import from this one.
+        taken: The names that other sources take from this one; "*" among them stands for all.
     """
     rows = list(findings)
     wrapper = MetadataWrapper(cst.parse_module(text), unsafe_skip_copy=True)
-    counting = _Rewriter(text, rows)
-    wrapper.visit(counting)
-    # A line with more of a name than was judged is not touched: which one is meant is not known.
-    safe = [each for each in rows if not counting.is_ambiguous(each)]
-    judged = Counter(each.use.parts[-1] for each in safe if each.verdict == "renamed")
-    imports = {each.use.parts for each in safe if (each.verdict, each.use.kind) == _RENAMED_IMPORT}
+    renamed = [each for each in rows if each.verdict == "renamed" and each.use.at]
+    judged = Counter(each.use.parts[-1] for each in renamed)
+    imports = {each.use.parts for each in renamed if each.use.kind == "import"}
     kept = {
         parts
         for parts in imports
-        if parts[-1] in taken or counting.count(parts[-1]) > judged[parts[-1]]
+        if {"*", parts[-1]} & {*taken}
+        or len(re.findall(rf"\b{parts[-1]}\b", text)) > judged[parts[-1]]
     }
     bound = [each for each in rows if each.use.parts in kept and each.use.kind != "import"]
     bound = [each for each in bound if each.use.imported == len(each.use.parts)]
     names = {parts[-1] for parts in kept}
-    writing = _Rewriter(text, [each for each in safe if each not in bound], names)
+    writing = _Rewriter(text, [each for each in rows if each not in bound], names)
     done = wrapper.visit(writing)
     imported = {each.use.parts for each in writing.done if each.verdict == "moved"}
     # What stands behind an import is there again with it.
@@ -59,6 +59,15 @@ def rewrite(
         if each.verdict == "moved" and each not in writing.done and each.use.parts in imported
     ]
     return done.code, [*writing.done, *bound, *follow]
+
+
+def rewrite_data(
+    data: bytes, findings: Iterable[Judgement], taken: Collection[str] = ()
+) -> tuple[bytes, list[Judgement]]:
+    """Do as `rewrite` with the bytes of a source, in the encoding that they name."""
+    encoding, _ = tokenize.detect_encoding(io.BytesIO(data).readline)
+    text, done = rewrite(data.decode(encoding), findings, taken)
+    return text.encode(encoding), done
 
 
 class _Rewriter(cst.CSTTransformer):
@@ -77,30 +86,22 @@ class _Rewriter(cst.CSTTransformer):
     ) -> None:
         super().__init__()
         self._kept = kept
-        self._lines = text.splitlines()
+        self._lines = re.split(r"\r\n|\r|\n", text)  # as Python counts lines
         self._calls: dict[tuple[int, int, int, int], list[Judgement]] = {}
-        self._names: dict[tuple[int, str], list[Judgement]] = {}
+        self._names: dict[tuple[int, int], list[Judgement]] = {}
         self._moved: dict[int, Judgement] = {}
-        self._met: dict[tuple[int, str], int] = {}
         self.done: list[Judgement] = []
         for each in findings:
-            call, last = each.use.call, each.use.parts[-1]
-            if each.verdict in _CALLS and call is not None and each.argument:
+            call = each.use.call
+            # An argument that may only have another name is not dropped.
+            is_hint = each.verdict == "parameter-removed" and each.likely
+            if each.verdict in _CALLS and call is not None and each.argument and not is_hint:
                 end = call.end_lineno or 0, call.end_col_offset or 0
                 self._calls.setdefault((call.lineno, call.col_offset, *end), []).append(each)
-            elif each.verdict == "renamed" and each.likely.isidentifier():
-                self._names.setdefault((each.use.line, last), []).append(each)
+            elif each.verdict == "renamed" and each.likely.isidentifier() and each.use.at:
+                self._names.setdefault(each.use.at, []).append(each)
             elif each.verdict == "moved" and each.use.kind == "import":
                 self._moved[each.use.line] = each
-
-    def is_ambiguous(self, finding: Judgement) -> bool:
-        """Return whether a line has the name of a finding more often than it was judged."""
-        key = finding.use.line, finding.use.parts[-1]
-        return key in self._names and self._met.get(key, 0) != len(self._names[key])
-
-    def count(self, name: str) -> int:
-        """Return how often a name stands in the source."""
-        return sum(count for (_, each), count in self._met.items() if each == name)
 
     def visit_AsName(self, node: cst.AsName) -> bool:  # noqa: N802 - the name that libcst calls
         """Leave what a name is bound as."""
@@ -122,19 +123,14 @@ class _Rewriter(cst.CSTTransformer):
         assert isinstance(found, CodeRange), "the provider has a place for every node"
         return found
 
-    def _renamed(self, node: cst.Name) -> cst.Name:
-        key = self._range(node).start.line, node.value
-        self._met[key] = self._met.get(key, 0) + 1
-        rows = self._names.get(key, [])
-        if not rows or len(rows) < self._met[key]:
-            return node
-        self.done.append(rows[self._met[key] - 1])
-        return cst.Name(rows[0].likely, node.lpar, node.rpar)
-
     def leave_Name(self, original_node: cst.Name, updated_node: cst.Name) -> cst.Name:  # noqa: N802 - the name that libcst calls
         """Rename a name, be it an attribute's, an import's or its own."""
-        renamed = self._renamed(original_node)
-        return updated_node if renamed is original_node else renamed
+        place = self._range(original_node).start
+        rows = self._names.get((place.line, self._column(place)), [])
+        if not rows or rows[0].use.parts[-1] != original_node.value:
+            return updated_node
+        self.done += rows
+        return updated_node.with_changes(value=rows[0].likely)
 
     def leave_Arg(self, original_node: cst.Arg, updated_node: cst.Arg) -> cst.Arg:  # noqa: N802 - the name that libcst calls
         """Leave the keyword of an argument: it is a name of the callee."""
@@ -174,18 +170,24 @@ class _Rewriter(cst.CSTTransformer):
 
     def _place(self, node: cst.Call) -> tuple[int, int, int, int]:
         """Return the place of a call as ast counts it, in bytes."""
-        span = self._range(node)
-        columns = (
-            len(self._lines[each.line - 1][: each.column].encode())
-            for each in (span.start, span.end)
-        )
-        start, end = columns
-        return span.start.line, start, span.end.line, end
+        start, end = (span := self._range(node)).start, span.end
+        return start.line, self._column(start), end.line, self._column(end)
+
+    def _column(self, place: CodePosition) -> int:
+        return len(self._lines[place.line - 1][: place.column].encode())
 
     def _args(self, args: list[cst.Arg], finding: Judgement) -> list[cst.Arg] | None:
         names = [each.keyword.value if each.keyword else "" for each in args]
         name = finding.argument
         if finding.verdict == "parameter-required":
+            # A generator that is the only argument stands without parentheses.
+            if (
+                len(args) == 1
+                and isinstance(one := args[0].value, cst.GeneratorExp)
+                and not one.lpar
+            ):
+                one = one.with_changes(lpar=[cst.LeftParen()], rpar=[cst.RightParen()])
+                args = [args[0].with_changes(value=one)]
             equal = cst.AssignEqual(cst.SimpleWhitespace(""), cst.SimpleWhitespace(""))
             return [*args, cst.Arg(cst.Name(PLACE), keyword=cst.Name(name), equal=equal)]
         if name not in names:

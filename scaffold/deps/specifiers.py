@@ -114,3 +114,15 @@ def _cut(version: Version, count: int) -> str:
     if version.is_prerelease or version.is_postrelease:
         return str(version)
     return ".".join(str(each) for each in [*version.release, 0, 0, 0][: max(count, 1)])
+
+
+def excludes(one: str, other: str) -> bool:
+    """Return whether no release is admitted by both of two specifiers, as far as they are read."""
+    try:
+        both = SpecifierSet(f"{one},{other}".strip(","))
+    except InvalidSpecifier:
+        return False
+    ends = [each.version.removesuffix(".*") for each in both]
+    # What is admitted by both, if anything, begins at an end or just behind one.
+    tried = [f"{end}{more}" for end in ends for more in ("", ".1")] + ["0"]
+    return not any(both.contains(each, prereleases=True) for each in tried)

@@ -100,6 +100,8 @@ class Use:
         local: The class of this tree through which it is reached, or "".
         imported: How many of its first parts the source has by an import.
         is_awaited: Whether the call is awaited.
+        is_handed_on: Whether what the call gives is not used there, and may be awaited elsewhere.
+        at: The line of its last name and the column in bytes; None where that is in a string.
     """
 
     kind: Kind
@@ -113,6 +115,8 @@ class Use:
     local: str = ""
     imported: int = field(default=0, compare=False, repr=False)
     is_awaited: bool = field(default=False, compare=False, repr=False)
+    is_handed_on: bool = field(default=False, compare=False, repr=False)
+    at: tuple[int, int] | None = field(default=None, repr=False)
 
     @property
     def name(self) -> str:

@@ -40,6 +40,9 @@ class Judge:
 
     def judge(self, use: Use) -> list[Judgement]:
         """Return the findings on one use; none where both releases treat it alike."""
+        # Without a name that the new release has, only the old one gets here.
+        if any(self._new.follow(each).is_there for each in use.guard.absent):
+            use = replace(use, guard=replace(use.guard, is_either=True))
         if use.parts[-2:-1] == (CALLED,):
             ends = self._ends(use.parts[:-2])
             lost = _lost_of_builtin(use, *ends)
@@ -116,6 +119,8 @@ class Judge:
 
     def _gone(self, use: Use, before: Meaning, after: Meaning) -> Change:
         likely = likely_name(before, after, self._renames)
+        if likely.verdict == "renamed" and after.lacking != use.parts[-1]:
+            likely = likely._replace(verdict="removed")  # what it is asked of has another name
         why = after.found.evidence
         if not after.is_missing:
             why = f"{after.lacking!r} is in no source of {self._new.version}"
@@ -218,6 +223,12 @@ def _undecided(use: Use, before: Meaning, after: Meaning) -> Change:
 
 
 def _compare(use: Use, before: Meaning, after: Meaning) -> Iterator[Change]:
+    if use.kind == "import" and use.detail.endswith(" import *"):
+        ends = (each.release.index.module_names(each.ask.name) for each in (before, after))
+        had, has = ends
+        gone = ", ".join(sorted(each for each in had - has if not each.startswith("_")))
+        why = f"which names are used does not show{gone and '; gone are ' + gone}"
+        yield Change("unclear" if gone else "undecided", "check" if gone else "undecided", why)
     kind = _kind_change(use, before, after)
     if kind is not None:
         yield kind
@@ -238,6 +249,10 @@ def _kind_change(use: Use, before: Meaning, after: Meaning) -> Change | None:
         nodes = own_nodes(new)
         gives_rows = any(isinstance(each, (ast.Yield, ast.YieldFrom)) for each in nodes)
         is_as_before = old.returns is not None and _AWAITABLE.search(ast.unparse(old.returns))
+        if use.is_handed_on and not gives_rows and not is_as_before:
+            return Change(
+                "kind-changed", "check", "it is a coroutine: what gets it has to await it"
+            )
         if not gives_rows and not is_as_before:
             return Change("kind-changed", "breaks", "it is a coroutine: its call is to be awaited")
     kinds = [_is_property(each) for each in (before, after)]

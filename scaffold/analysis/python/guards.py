@@ -27,12 +27,14 @@ class Guard:
         catches: The exceptions that are caught, and not raised again.
         names: The names whose presence is asked for before.
         is_either: Whether one of two releases was asked for, so that anything may be lacking.
+        absent: The dotted names, in parts, without which alone it is reached.
     """
 
     text: str = ""
     catches: frozenset[str] = field(default=frozenset(), compare=False)
     names: frozenset[str] = field(default=frozenset(), compare=False)
     is_either: bool = field(default=False, compare=False)
+    absent: frozenset[tuple[str, ...]] = field(default=frozenset(), compare=False)
 
     def __bool__(self) -> bool:
         return bool(self.text)
@@ -41,7 +43,8 @@ class Guard:
         """Return both: a block inside of another one is guarded by each."""
         text = self.text or inner.text
         catches, names = self.catches | inner.catches, self.names | inner.names
-        return Guard(text, catches, names, self.is_either or inner.is_either)
+        either = self.is_either or inner.is_either
+        return Guard(text, catches, names, either, self.absent | inner.absent)
 
     def covers(self, raised: str, name: str) -> bool:
         """Return whether a failure is provided for.

@@ -83,7 +83,10 @@ def test_a_text_that_only_mentions_a_package_is_no_manifest(tmp_path: Path, text
 def edited(folder: Path, path: str, text: str) -> tuple[str, list[tuple[int, str]]]:
     """Returns a manifest after the plan, and the line and reason of each pin that stays."""
     write(folder, {path: text.encode()})
-    found = edit_pins(Files(folder, [path], has_git=False), {"toolbox": VERSION})
+    files = Files(folder, [path], has_git=False)
+    if not find_pins(files, "toolbox"):
+        return text, []
+    found = edit_pins(files, {"toolbox": VERSION})
     stays = [(pin.line, why) for pin, why in found.unmoved]
     return (found.files.data(path) or b"").decode(), stays
 
@@ -137,6 +140,14 @@ STAYS = {
         "computed",
     ),
     "quotes within": ("a.sh", "pip install toolbox=='1.0'\n", 1, "computed"),
+    "a bound for older Pythons": (
+        "requirements.txt",
+        "toolbox<1.0 ; python_version<'3.10'\n",
+        1,
+        "older releases of Python",
+    ),
+    "the oldest release": ("constraints-oldest.txt", "toolbox==1.0\n", 1, "lower bound"),
+    "the least release": ("requirements-min.txt", "toolbox>=1.0\n", 1, "lower bound"),
     "conda's own": ("environment.yml", "dependencies:\n  - toolbox=1.0\n", 2, "conda"),
     "a variable that two share": (
         "Dockerfile",
@@ -146,6 +157,39 @@ STAYS = {
     ),
 }
 """Manifests with one pin that a person moves: path, text, line, a word of the reason."""
+
+
+APART = {
+    "factors of tox": (
+        "tox.ini",
+        "[testenv]\ndeps =\n    g10: toolbox>=1.0,<1.1\n    g15: toolbox>=1.5,<1.6\n",
+        [3, 4],
+    ),
+    "groups": (
+        "pyproject.toml",
+        '[project]\ndependencies = ["toolbox>=2.3.4"]\n[dependency-groups]\n'
+        'compat-old = ["toolbox~=1.0"]\ncompat-new = ["toolbox==2.*"]\n',
+        [2, 4, 5],
+    ),
+    "markers": (
+        "requirements.txt",
+        "toolbox==1.0 ; python_version<'3.9'\ntoolbox==1.5 ; python_version>='3.9'\n",
+        [1, 2],
+    ),
+    "a script in a text, and what is no requirement": (
+        "a.py",
+        'X = """\n# /// script\n# dependencies = ["toolbox==1.0"]\n# ///\n"""\n'
+        '# /// script\n# dependencies = []\n# [tool.x]\n# dependencies = ["toolbox==1.0"]\n# ///\n',
+        [],
+    ),
+}
+
+
+@pytest.mark.parametrize("case", APART)
+def test_what_differs_on_purpose_stays(tmp_path: Path, case: str) -> None:
+    path, text, lines = APART[case]
+    after, stays = edited(tmp_path, path, text)
+    assert (after, [line for line, _ in stays]) == (text, lines)
 
 
 @pytest.mark.parametrize("case", STAYS)

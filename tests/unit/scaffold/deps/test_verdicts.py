@@ -324,6 +324,41 @@ MIGRATIONS = {
             "from pkg import C\ndef f(c: C):\n    run(c.soon())\n",
         ),
     ),
+    "a coroutine that something else may await": Case(
+        "class C:\n    def get(self): ...\n",
+        "class C:\n    async def get(self): ...\n",
+        "from pkg import C\nasync def f(c: C):\n    run(c.get())\n    t = c.get()\n    await t\n"
+        "    [c.get() for x in 'ab']\n    c.get().rows\n",
+        (
+            ("pkg.C().get", "breaks", ""),
+            ("pkg.C().get", "check", ""),
+            ("pkg.C().get", "check", ""),
+            ("pkg.C().get", "check", ""),
+        ),
+        (),
+    ),
+    "a star, of which a name is gone": Case(
+        "def gone(): ...\ndef kept(): ...\n",
+        "def kept(): ...\n",
+        "from pkg import *\ngone()\n",
+        (("pkg", "check", ""),),
+        (),
+    ),
+    "a star": Case(
+        "def kept(): ...\n",
+        "def kept(a): ...\n",
+        "from pkg import *\nkept()\n",
+        (("pkg", "undecided", ""),),
+        (),
+    ),
+    "a class of which a method warns": Case(
+        "class Model:\n    def b(self): ...\n",
+        "class Model:\n    def b(self):\n        "
+        "warn('b() of the class `Model` is deprecated', DeprecationWarning)\n",
+        "",
+        (),
+        ("from pkg import Model\nModel()\n",),
+    ),
     "elements, and what the tree's own members give, as of pymongo 4": Case(
         STORE,
         STORE.replace("def insert", "def insert_one").replace(
@@ -378,7 +413,9 @@ def test_what_real_migrations_met_is_told_and_no_more(tmp_path: Path, name: str)
         assert judged(tmp_path / str(number), case, source)[1] == []
 
 
-def judged(folder: Path, case: Case, use: Sources) -> tuple[list[Use], list[Judgement]]:
+def judged(
+    folder: Path, case: Case, use: str | Mapping[str, str | bytes]
+) -> tuple[list[Use], list[Judgement]]:
     """Returns the uses in a tree, and what there is to say of them."""
     releases = [
         Release(version, write(folder / version, _files(files, "pkg/__init__.py")))
@@ -392,7 +429,7 @@ def judged(folder: Path, case: Case, use: Sources) -> tuple[list[Use], list[Judg
     return found.uses, found.findings
 
 
-def _files(sources: Sources, path: str) -> dict[str, str]:
+def _files(sources: str | Mapping[str, str | bytes], path: str) -> dict[str, str | bytes]:
     return {path: sources} if isinstance(sources, str) else dict(sources)
 
 
@@ -578,6 +615,37 @@ GUARDS = {
         "import pkg\nif hasattr(pkg, 'gone'):\n    pkg.gone()\n",
         ["guarded"],
     ),
+    "a question that is kept under a name": (
+        "import pkg\nIS_OLD = pkg.__version__ < '2'\nif IS_OLD:\n    pkg.gone()\n",
+        ["guarded"],
+    ),
+    "a question that is kept under a name of a function": (
+        "import pkg\ndef f():\n    old = pkg.__version__ < '2'\n    if old:\n        pkg.gone()\n"
+        "def g(old):\n    if old:\n        pkg.gone()\n",
+        ["breaks", "guarded"],
+    ),
+    "the new name was asked for": (
+        "import pkg\nif not hasattr(pkg, 'come'):\n    pkg.gone()\n",
+        ["guarded"],
+    ),
+    "a name of something else was asked for": (
+        "import pkg\ndef f(me):\n    if not hasattr(me, 'come'):\n        pkg.gone()\n",
+        ["breaks"],
+    ),
+    "the name that is gone was asked for": (
+        "import pkg\nif hasattr(pkg, 'gone'):\n    pkg.gone()\nelse:\n    pkg.f(old=1)\n",
+        ["breaks", "guarded"],
+    ),
+    "the other release left before": (
+        "import pkg\ndef f():\n    if pkg.__version__ >= '2':\n        return 1\n"
+        "    return pkg.gone()\n",
+        ["guarded"],
+    ),
+    "older releases are refused before": (
+        "import pkg\ndef f():\n    if pkg.__version__ < '1':\n        raise ImportError\n"
+        "    return pkg.gone()\n",
+        ["breaks"],
+    ),
     "the way without another package": (
         "try:\n    import other\nexcept ImportError:\n    from pkg import gone\n",
         ["breaks"],
@@ -593,11 +661,11 @@ GUARDS = {
 def test_a_guard_covers_what_it_catches(tmp_path: Path, name: str) -> None:
     source, levels = GUARDS[name]
     old = {
-        "pkg/__init__.py": "def gone(): ...\ndef f(*, old=1, new=1): ...\nclass Kept:\n"
-        "    @staticmethod\n    def gone(): ...\n",
+        "pkg/__init__.py": "__version__ = '1'\ndef gone(): ...\ndef f(*, old=1, new=1): ...\n"
+        "class Kept:\n    @staticmethod\n    def gone(): ...\n",
         "pkg/sub.py": "",
     }
-    new = "def f(*, new=1): ...\nclass Kept: ...\n"
+    new = "__version__ = '2'\ndef come(): ...\ndef f(*, new=1): ...\nclass Kept: ...\n"
     _, findings = judged(tmp_path, Case(old, new, "", (), ()), source)
     assert [each.level for each in findings if each.verdict != "absence-hidden"] == levels
 
@@ -622,6 +690,14 @@ def test_an_attribute_of_a_known_class_is_told_where_only_code_sets_others(tmp_p
         ("removed", "check", 3),
         ("absence-hidden", "check", 4),
     ]
+
+
+def test_a_method_may_come_from_a_base_that_is_not_read(tmp_path: Path) -> None:
+    old = "from other import Base\nclass C(Base):\n    def exists_so(self): ...\n"
+    new = "from other import Base\nclass C(Base): ...\n"
+    use = "import pkg\ndef f(x):\n    x.exists_so()\n"
+    _, findings = judged(tmp_path, Case(old, new, "", (), ()), use)
+    assert [(each.verdict, each.level) for each in findings] == [("unclear", "check")]
 
 
 def test_a_route_that_the_tree_serves_is_no_use(tmp_path: Path) -> None:
