@@ -316,8 +316,9 @@ def _body_problems(rows: list[Row], width: int) -> Iterator[Problem]:
         if not (is_code or is_fence):
             yield from _line_problems(row, is_footer, width)
         is_code ^= is_fence
-        # A footer is in the last paragraphs: behind a blank line, or behind another footer.
-        is_footer = not row.text or (is_footer and _TRAILER.match(row.text) is not None)
+        # A footer is behind a blank line, or behind a footer, which may go on indented.
+        is_after = row.text[:1].isspace() or _TRAILER.match(row.text) is not None
+        is_footer = not row.text or (is_footer and is_after)
 
 
 def _line_problems(row: Row, is_footer: bool, width: int) -> Iterator[Problem]:

@@ -319,6 +319,37 @@ def test_a_wrapped_sentence_with_a_colon_stays_in_its_reason() -> None:
     assert text.count("identical") == 1
 
 
+@pytest.mark.parametrize(
+    "reason",
+    [
+        "Reason: users counted from zero.",
+        "Before: 0 1 2\nAfter: 1 2 3",
+        "It is not\nre-entrant: a second call waits.",
+    ],
+)
+def test_a_sentence_behind_a_colon_is_no_trailer(reason: str) -> None:
+    one = material(f"fix: mend x\n\n{reason}")
+    assert sections_of(one)["why"] == reason
+    two = material("feat: y", f"fix: mend x\n\n{reason}\nsigned-off-by: P <p@x.org>")
+    text = squash_message(two, "feat: y")
+    assert reason.replace("\n", "\n  ") in text
+    assert "\nsigned-off-by: P <p@x.org>\n" in text
+
+
+def test_what_breaks_is_told_to_its_end() -> None:
+    breaking = "BREAKING CHANGE: f has to be given b,\nwhich was 0 before."
+    these = material(
+        f"feat: x\n\nWhy.\n\n{breaking}\nRefs: #1\n  #2", f"fix: y\n\n{breaking[:-1]} it.\n\nCc: Q"
+    )
+    told = sections_of(these)
+    assert told["breaking"].splitlines()[0] == "- f has to be given b, which was 0 before."
+    assert told["why"] == "feat: x\n\nWhy."
+    text = squash_message(these, "feat!: x")
+    assert text.count("BREAKING CHANGE: f has to be given b,\n  which was 0 before") == 2
+    assert "\nRefs: #1\n  #2\n" in text
+    assert check_message(text, None) == []
+
+
 GAPS = [
     ("Fixes #(issue)", ("#7",), "Fixes #7"),
     ("- Closes: #<number>", ("ABC-1",), "- Closes: ABC-1"),
