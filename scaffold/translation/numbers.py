@@ -38,6 +38,9 @@ _MONTHS = (
     "jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec",
 )  # fmt: skip
 _DIGITS = "零一二三四五六七八九"
+# The decade `1990s` is `20 世纪 90 年代`.
+_DECADE = re.compile(r"(\d{1,2}) ?世纪 ?(\d0) ?年代")
+_FIFTY = re.compile(r"\b50 ?(?:%|per ?cent)", re.IGNORECASE)
 
 
 def missing_numbers(source: str, translation: str) -> list[str]:
@@ -48,6 +51,7 @@ def missing_numbers(source: str, translation: str) -> list[str]:
         number
         for number in sorted(_values(source) - theirs)
         if not any(form in spelled for form in _in_chinese(number))
+        and not (number == "50" and _FIFTY.search(source) and "半" in spelled)
     ]
 
 
@@ -61,6 +65,7 @@ def _values(text: str) -> set[str]:
     """Return the numbers that a text writes with digits, multiplied by the unit behind them."""
     # Full-width digits become ASCII.
     text = unicodedata.normalize("NFKC", text)
+    text = _DECADE.sub(lambda at: str(100 * (int(at[1]) - 1) + int(at[2])), text)
     found: set[str] = set()
     for match in _NUMBER.finditer(text):
         number = match.group().replace(",", "")
@@ -96,6 +101,8 @@ def _in_chinese(number: str) -> Iterator[str]:
         return
     spelled = _spelled(int(number))
     yield spelled
+    if len(number) == 4 and number[3] == "0":
+        yield f"{_spelled(int(number[:2]) + 1)}世纪{_spelled(int(number[2:]))}年代"
     # Before measure words two is 两.
     if spelled.startswith("二"):
         yield f"两{spelled[1:]}"

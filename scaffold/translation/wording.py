@@ -20,6 +20,8 @@ _ADDRESS = re.compile(r"[a-z][a-z+.-]*://\S+|\{[%{].*?[%}]\}", re.DOTALL)
 _NAMES = {"zh": "Chinese"}
 _CAPITAL = re.compile(r"(?<![\w.])[A-Z][\w-]+")
 _ENDED = re.compile(r"\w[)\]'\"*_]*[.!?:]+\s*\Z")
+# `Dao et al. FlashAttention: ...`: a work, whose title is not translated.
+_CITED = re.compile(r"\bet al\.(?:,?\s+\(?\d{4}\)?)?[.,:]?\s+[\"'\u201c]?[A-Z]")
 _MIN_WORDS = 4
 """So many words of lower case are a sentence, and no list of names."""
 
@@ -64,10 +66,13 @@ def _is_sentence(prose: str) -> bool:
     """Return whether a text holds a sentence in Latin letters, be it a short one."""
     # Of an address and of a template's tag the parts are words, and nobody translates them.
     text = _ADDRESS.sub(" ", prose)
+    # "MIT or Apache-2.0" is a list of names.
+    if _CITED.search(text) or not {*_WORD.findall(text)} - {"and", "or"}:
+        return False
     lower = [len(_WORD.findall(each)) for each in text.split(",")]
     count, capitals = sum(lower), len(_CAPITAL.findall(text))
     # Names, acronyms and titles of works have capitals; a sentence may begin with one.
-    if not count or count < capitals - 1:
+    if count < capitals - 1:
         return False
     if count >= _MIN_WORDS:
         # Between commas, settings and names stand alone.

@@ -24,6 +24,9 @@ _NUMBERS = 32
 
 FORMAT = 1
 
+# A real-time signal: programs and schedulers use the two that are for users.
+_STACKS = signal.SIGRTMIN + 11 if hasattr(signal, "SIGRTMIN") else getattr(signal, "SIGUSR2", None)
+
 _folder = ""
 _current = None
 
@@ -92,16 +95,18 @@ class Record:
         """Let a signal write the stack of each thread to a file, also while C code runs."""
         if not hasattr(faulthandler, "register"):
             return None
-        # A real-time signal: programs and schedulers use the two that are for users.
-        number = signal.SIGRTMIN + 11 if hasattr(signal, "SIGRTMIN") else signal.SIGUSR2
-        faulthandler.register(number, file=_open(f"{self._stem}.stacks.txt"), all_threads=True)
+        # An ending interpreter puts back what was there: by default the signal would kill the rank.
+        if signal.getsignal(_STACKS) == signal.SIG_DFL:
+            with contextlib.suppress(ValueError):  # threads other than the main one may not
+                signal.signal(_STACKS, signal.SIG_IGN)
+        faulthandler.register(_STACKS, file=_open(f"{self._stem}.stacks.txt"), all_threads=True)
         # Launchers end the other ranks once one has died; a handler of the program replaces this.
         if signal.getsignal(signal.SIGTERM) == signal.SIG_DFL:
             ends = _open(f"{self._stem}.end.txt")
             faulthandler.register(signal.SIGTERM, file=ends, all_threads=True, chain=True)
         if not faulthandler.is_enabled():
             faulthandler.enable(file=_open(f"{self._stem}.crash.txt"), all_threads=False)
-        return int(number)
+        return int(_STACKS)
 
 
 _NAMED = {
@@ -151,7 +156,8 @@ def _forget():
     global _current
     _current = None
     if hasattr(faulthandler, "unregister"):
-        faulthandler.unregister(signal.SIGTERM)  # it would write into its parent's file
+        for number in (signal.SIGTERM, _STACKS):  # they would write into its parent's files
+            faulthandler.unregister(number)
 
 
 class _File:

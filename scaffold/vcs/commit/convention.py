@@ -128,7 +128,8 @@ def _kept(
     if unasked:
         counts = ", ".join(f"{rule} ({broken[rule]} break it)" for rule in sorted(unasked))
         evidence = [*evidence, f"not asked for: {counts}"]
-    return Convention(rules._replace(unasked=frozenset(unasked)), tuple(evidence), examples)
+    rules = rules._replace(unasked=rules.unasked | unasked)
+    return Convention(rules, tuple(evidence), examples)
 
 
 def _messages(root: Path, start: str) -> list[str]:

@@ -64,6 +64,8 @@ _REST = re.compile(rf"(\([^()]*\))?!?{_COLON.pattern}")
 _MARK = "\N{ZERO WIDTH NO-BREAK SPACE}"
 # `(#123)`, which the button of a forge puts behind the subject.
 _SUFFIX = re.compile(r" \(#\d+\)$")
+# Periods that belong to a word.
+_ABBREVIATED = re.compile(r"(?:\.\.\.|\betc\.|\b(?:[A-Za-z]\.){2,})$")
 # `feat(api)!: add x`.
 _HEADER = re.compile(
     rf"(?P<type>{_TYPE.pattern})(?:\((?P<scope>[^()]*)\))?(?P<mark>!?): +(?P<subject>\S.*)"
@@ -300,7 +302,8 @@ def _subject_problems(row: Row, start: int) -> Iterator[Problem]:
         what = f"the subject must be in the imperative: {wanted!r}, "
         what += f"not {subject.split()[0]!r}"
         yield Problem(row.number, start + 1, "subject-mood", what)
-    if subject.endswith((".", "\N{IDEOGRAPHIC FULL STOP}")):
+    is_period = subject.endswith(".") and not _ABBREVIATED.search(subject)
+    if is_period or subject.endswith("\N{IDEOGRAPHIC FULL STOP}"):
         yield Problem(
             row.number, start + len(subject), "subject-period", "the subject ends with no period"
         )
@@ -316,8 +319,9 @@ def _body_problems(rows: list[Row], width: int) -> Iterator[Problem]:
         if not (is_code or is_fence):
             yield from _line_problems(row, is_footer, width)
         is_code ^= is_fence
-        # A footer is in the last paragraphs: behind a blank line, or behind another footer.
-        is_footer = not row.text or (is_footer and _TRAILER.match(row.text) is not None)
+        # A footer is behind a blank line, or behind a footer, which may go on indented.
+        is_after = row.text[:1].isspace() or _TRAILER.match(row.text) is not None
+        is_footer = not row.text or (is_footer and is_after)
 
 
 def _line_problems(row: Row, is_footer: bool, width: int) -> Iterator[Problem]:

@@ -26,6 +26,9 @@ _BEFORE_NOUNS = {
     "a", "an", "the", "this", "that", "these", "those", "its", "their", "some", "all", "more",
 }  # fmt: skip
 
+_BEHIND_NOUNS = {"this", "that", "some", "all", "more"}
+"""Those that stand behind a noun as well: "tests that fail", "changes this week", "checks all"."""
+
 
 def imperative_of(subject: str) -> str | None:
     """Return the verb to begin with where a subject surely begins with another form of it."""
@@ -34,7 +37,8 @@ def imperative_of(subject: str) -> str | None:
     if verb is None:
         return None
     # Only the very next word counts: "fixes the" is a verb, "fixes for the" is a noun.
-    is_certain = words[0] in _CERTAIN or not _BEFORE_NOUNS.isdisjoint(words[1:2])
+    nouns = _BEFORE_NOUNS - _BEHIND_NOUNS if words[0].endswith("s") else _BEFORE_NOUNS
+    is_certain = words[0] in _CERTAIN or not nouns.isdisjoint(words[1:2])
     return verb if is_certain else None
 
 

@@ -35,25 +35,37 @@ _SKILLS = (".agents/skills", ".claude/skills", ".github/skills", "skills")
 _MAX_BYTES = 1_000_000
 # `'type-enum': [2, 'always', ['a', 'b']]` and `"header-max-length": [2, "always", 120]` in a
 # program, of which only literals are read.
-_ENUM = re.compile(r"""['"](?P<rule>type-enum|scope-enum)['"]\s*:\s*\[\s*(?P<level>\d)\s*,\s*
-    ['"]always['"]\s*,\s*\[(?P<words>[^\]]*)\]""", re.VERBOSE)  # fmt: skip
-_LENGTH = re.compile(r"""['"](?P<rule>header-max-length|body-max-line-length)['"]\s*:\s*\[\s*
-    (?P<level>\d)\s*,\s*['"]always['"]\s*,\s*(?P<limit>\d+)""", re.VERBOSE)  # fmt: skip
+_ROW = re.compile(r"""['"](?P<rule>[a-z-]+)['"]\s*:\s*(?:\[\s*(?P<level>2|\w+\.Error)\b(?:\s*,\s*
+    ['"]always['"]\s*,\s*(?:(?P<limit>\d+)|\[(?P<words>[^\]]*)\]))?)?""", re.VERBOSE)  # fmt: skip
 _WORD = re.compile(r"""(?P<quote>['"])(?P<word>[^'"]+)(?P=quote)""")
 _ASKS = re.compile(r"conventional[ -]commits?\b|conventionalcommits\.org", re.IGNORECASE)
+# Commas and comments, which stand between the words of a list.
+_BETWEEN = re.compile(r"[\s,]|//[^\n]*")
 # A sentence ends with its paragraph or its item of a list, too.
 _SENTENCE_END = re.compile(r"(?<=[.!?])\s|\n\s*\n|\n\s*[-*+#]")
-# What RFC 2119 calls recommended or optional is not asked for.
+# What RFC 2119 calls recommended or optional is not asked for, and nor is what is not done.
 _LEAVES_OPEN = re.compile(
-    r"\b((?:when|where|wherever|whenever|if) (?:appropriate|possible|applicable|reasonable)"
+    r"\b((?:when|where|wherever|whenever|if) "
+    r"(?:appropriate|possible|applicable|reasonable|(?:it|this|that) makes sense)"
     r"|optional(?:ly)?|not (?:required|mandatory)|recommended|encouraged?|prefer(?:red|ably)?"
-    r"|may)\b",
+    r"|(?:may|can|could|might)(?: \w+)? (?:used?|follow(?:ed)?|write|written|conventional)"
+    r"|try to|consider|feel free)\b"
+    rf"|(?:\b(?:not?|never|without|instead of)|n['\u2019]t)\b[^,;:]*?(?:{_ASKS.pattern})"
+    rf"|(?:{_ASKS.pattern})[^,;:]*(?:\b(?:not|never)|n['\u2019]t)\b",
     re.IGNORECASE,
 )
+_TITLES = re.compile(r"\b(?:PR|MR|(?:pull|merge)[ -]request)s?\b", re.IGNORECASE)
+_MESSAGES = re.compile(r"\b(?:commits?|messages?)\b", re.IGNORECASE)
 _FIELDS = {
     "type-enum": "types", "scope-enum": "scopes", "header-max-length": "max_subject",
     "body-max-line-length": "max_body",
 }  # fmt: skip
+_PROBLEMS = {
+    "type-enum": "type", "header-max-length": "subject-length", "type-empty": "form",
+    "body-max-line-length": "body-width", "body-leading-blank": "body-blank",
+    "subject-full-stop": "subject-period", "subject-empty": "subject-empty",
+}  # fmt: skip
+"""What commitlint leaves open where a rule is off or warns, or has a value that is not read."""
 
 
 class Written(NamedTuple):
@@ -92,7 +104,13 @@ def page_that_asks(root: Path) -> str | None:
 
 def _asks(page: str) -> bool:
     sentences = (" ".join(each.split()) for each in _SENTENCE_END.split(page))
-    return any(_ASKS.search(each) and not _LEAVES_OPEN.search(each) for each in sentences)
+    return any(_demands(each) for each in sentences if _ASKS.search(each))
+
+
+def _demands(sentence: str) -> bool:
+    # Of a pull request's title alone the messages of its commits need not have the form.
+    is_of_titles = _TITLES.search(sentence) and not _MESSAGES.search(_ASKS.sub("", sentence))
+    return not (is_of_titles or _LEAVES_OPEN.search(sentence))
 
 
 def _texts(root: Path, paths: tuple[str, ...]) -> Iterator[tuple[str, str]]:
@@ -107,7 +125,7 @@ def _texts(root: Path, paths: tuple[str, ...]) -> Iterator[tuple[str, str]]:
 
 def _commitlint(path: str, text: str) -> Rules | None:
     if path.endswith(("js", "cjs", "mjs", "ts")):
-        return _with_rules(_literal_rules(text), text)
+        return _with_rules(list(_literal_rules(text)), text)
     import yaml  # the hook runs at every commit, and few repositories have such a file
 
     try:
@@ -124,33 +142,36 @@ def _commitlint(path: str, text: str) -> Rules | None:
 def _plain_rules(table: Mapping[str, Any]) -> Iterator[tuple[str, object]]:
     for name, row in table.items():
         parts = cast("list[Any]", row) if isinstance(row, list) else []
-        # `[2, "always", VALUE]`; level 0 is off.
-        if len(parts) == 3 and parts[0] and parts[1] == "always":
-            yield name, parts[2]
+        # `[2, "always", VALUE]`; level 0 is off, and level 1 warns.
+        is_error = parts[:1] == [2]
+        yield name, parts[2] if is_error and len(parts) == 3 and parts[1] == "always" else is_error
 
 
-def _literal_rules(text: str) -> list[tuple[str, object]]:
-    found: list[tuple[str, object]] = [
-        (match["rule"], [each["word"] for each in _WORD.finditer(match["words"])])
-        for match in _ENUM.finditer(text)
-        if match["level"] != "0"
-    ]
-    lengths = (each for each in _LENGTH.finditer(text) if each["level"] != "0")
-    return [*found, *((each["rule"], int(each["limit"])) for each in lengths)]
+def _literal_rules(text: str) -> Iterator[tuple[str, object]]:
+    for match in _ROW.finditer(text):
+        words = match["words"]
+        # A name or a spread between the words may bring more of them.
+        if words is not None and not _BETWEEN.sub("", _WORD.sub("", words)):
+            yield match["rule"], [each["word"] for each in _WORD.finditer(words)]
+        else:
+            limit = match["limit"]
+            yield match["rule"], int(limit) if limit else match["level"] is not None
 
 
 def _with_rules(rows: list[tuple[str, object]], extends: str) -> Rules | None:
     """Return rules with those of a configuration; None where it asks for no form of the header."""
     is_conventional = "conventional" in extends
-    if not is_conventional and not any(name == "type-enum" for name, _ in rows):
+    if not is_conventional and not any(name == "type-enum" and value for name, value in rows):
         return None
     rules = _COMMITLINT
     for name, value in rows:
-        field = _FIELDS.get(name)
-        if field is not None and isinstance(value, int):
+        field, unasked = _FIELDS.get(name), rules.unasked
+        if field is not None and isinstance(value, int) and not isinstance(value, bool):
             rules = rules._replace(**{field: value})
         elif field is not None and isinstance(value, list) and value:
             rules = rules._replace(**{field: tuple(map(str, cast("list[Any]", value)))})
+        elif name in _PROBLEMS and (field is not None or value is False):
+            rules = rules._replace(unasked=unasked | {_PROBLEMS[name]})
     return rules
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Sequence
-from itertools import takewhile
 from textwrap import indent
 from typing import NamedTuple
 
@@ -22,9 +21,14 @@ from scaffold.vcs.roles import kind_of
 _RANK = ("feat", "fix", "perf", "refactor", "build", "ci", "docs", "test", "style", "chore")
 """Of commits with several types, the first of these names the whole."""
 
-# `Fixes: #12`, `Refs #12`, `Co-authored-by: A <a@b>`.
-_TRAILER = re.compile(r"(?P<key>[A-Za-z][A-Za-z0-9-]*)(?:: | (?=#))(?P<value>\S.*)")
-_BREAKING = re.compile(r"BREAKING[ -]CHANGE: (?P<what>\S.*)")
+# `Fixes: #12`, `Refs #12`, `Co-authored-by: A <a@b>`; and not `Before: x`, which is a sentence.
+_TRAILER = re.compile(
+    r"(?P<key>BREAKING[ -]CHANGE(?=: )|[A-Z][A-Za-z0-9]*(?:-[A-Za-z0-9]+)+"
+    r"|(?i:[a-z]+(?:-[a-z]+)*-by|fix(?:es|ed)?|close[sd]?|resolve[sd]?|refs?"
+    r"|references|cc|link|issues?|bug))"
+    r"(?:: | (?=#))(?P<value>\S.*)"
+)
+_BREAKING = ("BREAKING CHANGE", "BREAKING-CHANGE")
 _ISSUE_TRAILERS = ("refs", "fixes", "closes", "resolves")
 # The hash of the text above it: where it fits, nobody has edited the body since.
 _MARK = re.compile(r"\n*<!-- scaffold pr (?P<digest>[0-9a-f]{12}) -->\s*\Z")
@@ -62,8 +66,9 @@ def title_of(material: Material) -> str:
 
 def breaking_lines(material: Material) -> list[str]:
     """Return what breaks, in the words of the commits; a diff does not prove who relies on it."""
-    lines = (line for each in material.branch.commits for line in each.message.splitlines())
-    said = [match["what"] for line in lines if (match := _BREAKING.fullmatch(line.strip()))]
+    parts = (part for each in material.branch.commits for part in _paragraphs(each))
+    footers = (footer for part in parts for footer in _footers(part)[1])
+    said = [value for key, value in footers if key in _BREAKING]
     marked = [
         each.header.subject
         for each in material.branch.commits
@@ -81,7 +86,7 @@ def sections_of(material: Material) -> dict[str, str]:
         f"- {each.title} ({each.severity}): {_codes(each.paths)}. {each.look}"
         for each in material.near.risks
     ]
-    breaking = [f"- {line}" for line in breaking_lines(material)]
+    breaking = [f"- {' '.join(each.split())}" for each in breaking_lines(material)]
     if not breaking and material.key.breaking:
         breaking = ["No commit names any. Callers outside of this change would notice:", ""]
         breaking += [
@@ -142,7 +147,7 @@ def squash_message(material: Material, title: str) -> str:
         if each.subject != title:
             reason = f"- {each.subject}\n{indent(reason, '  ')}".rstrip()
         parts += [reason] if reason else []
-    footers = [f"BREAKING CHANGE: {line}" for line in breaking_lines(material)]
+    footers = [f"BREAKING CHANGE: {each}" for each in breaking_lines(material)]
     footers += [f"Refs: {each}" for each in material.references]
     # The commits themselves become unreachable once the backup is deleted.
     footers += [f"Squashed: {each.name[:12]} {each.date}" for each in commits]
@@ -156,11 +161,7 @@ def squash_message(material: Material, title: str) -> str:
 
 def _reason(commit: BranchCommit) -> str:
     """Return the body of a message without what becomes a footer of the whole."""
-    parts = re.split(r"\n\s*\n", commit.message.strip())[1:]
-    if parts:
-        rows = parts[-1].splitlines()
-        parts[-1] = "\n".join(rows[: len(rows) - len(_footer_rows(parts[-1]))])
-    return "\n\n".join(part for part in parts if part.strip()).rstrip()
+    return _body(commit)[0]
 
 
 def with_mark(body: str) -> str:
@@ -180,23 +181,40 @@ def is_untouched(body: str) -> bool:
     return hashlib.sha256(own.encode()).hexdigest()[:12] == match["digest"]
 
 
+def _paragraphs(commit: BranchCommit) -> list[str]:
+    return re.split(r"\n\s*\n", commit.message.strip())
+
+
 def _trailers(commit: BranchCommit) -> list[tuple[str, str]]:
-    """Return the trailers of the last paragraph, if it is not the subject."""
-    parts = re.split(r"\n\s*\n", commit.message.strip())
-    # A subject such as "fix: x" looks like a trailer itself.
-    if len(parts) < 2:
-        return []
-    rows = [_TRAILER.fullmatch(line.strip()) for line in _footer_rows(parts[-1])]
-    return [(match["key"], match["value"]) for match in rows if match is not None]
+    return [each for each in _body(commit)[1] if each[0] not in _BREAKING]
 
 
-def _footer_rows(paragraph: str) -> list[str]:
-    """Return the lines at the end of a paragraph that are trailers.
+def _body(commit: BranchCommit) -> tuple[str, list[tuple[str, str]]]:
+    """Split the footers off the end of a message, be they in several paragraphs."""
+    # A subject such as "fix: x" looks like a footer itself.
+    parts, footers = _paragraphs(commit)[1:], list[tuple[str, str]]()
+    while parts:
+        text, found = _footers(parts.pop())
+        footers[:0] = found
+        if text:
+            return "\n\n".join([*parts, text]).rstrip(), footers
+    return "", footers
+
+
+def _footers(paragraph: str) -> tuple[str, list[tuple[str, str]]]:
+    """Split the footers off the end of a paragraph: key and value, lines after the first indented.
 
     A line in front of others that are none is part of a sentence, be there a colon in it.
     """
-
-    def is_footer(row: str) -> bool:
-        return bool(_TRAILER.fullmatch(row.strip()) or _BREAKING.fullmatch(row.strip()))
-
-    return [*takewhile(is_footer, reversed(paragraph.splitlines()))][::-1]
+    rows, start = paragraph.splitlines(), 0
+    found: list[tuple[str, str]] = []
+    for at, row in enumerate(rows):
+        match = _TRAILER.fullmatch(row.strip())
+        if match is not None:
+            found.append((match["key"], match["value"]))
+        # Git goes on in indented lines; what breaks is told up to the next footer.
+        elif found and (row[:1].isspace() or found[-1][0] in _BREAKING):
+            found[-1] = found[-1][0], f"{found[-1][1]}\n  {row.strip()}"
+        else:
+            found, start = [], at + 1
+    return "\n".join(rows[:start]), found

@@ -67,13 +67,13 @@ SECTIONS: dict[str, re.Pattern[str]] = {
 """What a heading asks for, in the order in which it is tried."""
 
 _TYPE_WORDS: dict[str, re.Pattern[str]] = {
-    "feat": re.compile(r"\b(new )?feature|\bfeat\b|enhancement", re.I),
-    "fix": re.compile(r"bug|\bfix", re.I),
+    "feat": re.compile(r"\bfeatures?\b|\bfeat\b|\benhancement", re.I),
+    "fix": re.compile(r"\bbugs?\b|\b(?:bug|hot)?fix(?:es)?\b", re.I),
     "docs": re.compile(r"\bdoc", re.I),
     "refactor": re.compile(r"refactor", re.I),
     "test": re.compile(r"^\W*tests?\b", re.I),
-    "perf": re.compile(r"perf", re.I),
-    "style": re.compile(r"\bstyl|format", re.I),
+    "perf": re.compile(r"\bperf(?:ormance)?\b", re.I),
+    "style": re.compile(r"\bstyl(?:e|ing)\b|\b(?:re)?formatting\b", re.I),
     "build": re.compile(r"\bbuild|dependenc", re.I),
     "ci": re.compile(r"\bci\b|continuous", re.I),
     "chore": re.compile(r"chore|mainten", re.I),
@@ -82,7 +82,7 @@ _TYPE_WORDS: dict[str, re.Pattern[str]] = {
 # `Fixes #(issue)`, `Closes: #<number>`, `Resolves #`: a place for the issue, which nobody filled.
 # A number is an example: no issue is that of every pull request.
 _GAP = re.compile(
-    r"(?P<lead>.*\b(?:fix(?:es|ed)?|close[sd]?|resolve[sd]?|refs?|related to|issue)\b:?\s*)"
+    r"(?P<lead>.*\b(?:fix(?:es|ed)?|close[sd]?|resolve[sd]?|refs?|related to|part of|issue)\b:?\s*)"
     r"#\s*(?:\([^)]*\)|<[^>]*>|\[[^\]]*\]|\{[^}]*\}|_+|x+|n+|\d+|issue\w*|number|\.\.\.)?\s*[.]?",
     re.I,
 )
@@ -90,7 +90,9 @@ _QUOTE = re.compile(r" {0,3}>")
 _ALERT = re.compile(r" {0,3}>\s*\[!\w+\]")
 # "Delete all quotes before creating the pull request."
 _NO_QUOTES = re.compile(r"\b(?:delete|remove)\b[^.!]*\bquotes?\b", re.I)
-_BREAKING_WORD = re.compile(r"breaking", re.I)
+_BREAKING_WORD = re.compile(r"\bbreaking\b", re.I)
+_NOT_BREAKING = re.compile(r"\b(?:non|not|no|without)\b.*\bbreaking\b", re.I)
+_ASIDE = re.compile(r"\([^)]*\)?")
 _KIND = re.compile(r"\b(type|kind)\b", re.I)
 
 
@@ -278,16 +280,30 @@ def _asked(title: str) -> str:
 
 
 def _ticked(title: str, lines: list[str], type_: str, *, is_breaking: bool) -> list[str]:
-    """Tick the boxes of the type where a section asks for it; others are the author's."""
-    if not _KIND.search(title):
-        return lines
-    wanted = _TYPE_WORDS.get(type_)
-    found: list[str] = []
-    for line in lines:
-        box = _BOX.fullmatch(line)
-        label = box["label"] if box else ""
-        # A box for breaking changes is about the change and not about its type.
-        is_word = bool(_BREAKING_WORD.search(label))
-        hit = is_breaking if is_word else wanted is not None and wanted.search(label)
-        found.append(f"{box['lead']}x{box['rest']}" if box and hit else line)
-    return found
+    """Tick the box of the type where a section asks for it, if one alone fits.
+
+    A box for breaking changes is about the change and not about its type.
+    """
+    boxes = [box for line in lines if (box := _BOX.fullmatch(line))] if _KIND.search(title) else []
+    fits = [box for box in boxes if type_ in _types_of(box["label"])]
+    # Of a breaking fix "Bug fix (non-breaking change)" says what is wrong.
+    fits = [box for box in fits if not (is_breaking and _NOT_BREAKING.search(box["label"]))]
+    breaks = [box for box in boxes if is_breaking and _is_for_breaking(box["label"])]
+    hits = {id(box) for each in (fits, breaks) if len(each) == 1 for box in each}
+    ticked = {box.string: f"{box['lead']}x{box['rest']}" for box in boxes if id(box) in hits}
+    return [ticked.get(line, line) for line in lines]
+
+
+def _is_for_breaking(label: str) -> bool:
+    said = _ASIDE.sub("", label)
+    return bool(_BREAKING_WORD.search(said)) and not _NOT_BREAKING.search(said)
+
+
+def _types_of(label: str) -> set[str]:
+    """Return the types that a box names, its explanation apart; none where it is on breaking."""
+    said = _ASIDE.sub("", label)
+    if _BREAKING_WORD.search(said):
+        return set()
+    found = {name for name, pattern in _TYPE_WORDS.items() if pattern.search(said)}
+    # "Documentation fix" is for another type than fix.
+    return found - {"fix"} or found

@@ -121,7 +121,8 @@ def domains_of(
     found: dict[str, Domain] = {}
     # From the file's name outwards, then the definitions: nearer words are more exact.
     for text in (*reversed(parts), *names):
-        words = f" {' '.join(_words(text))} "
+        # Python's own name, of any package and of any class, says nothing.
+        words = f" {' '.join(_words(text.replace('__init__', '')))} "
         for each in table:
             if any(f" {word} " in words for word in each.words):
                 found.setdefault(each.id, each)

@@ -121,13 +121,31 @@ class Uses:
         return self._views[path]
 
     def importers(self, paths: Iterable[str]) -> Iterator[str]:
-        """Yield the Python files that import modules of some files."""
+        """Yield the Python files that import modules of some files, or a package that does."""
+        found: set[str] = set()
+        wanted = list(paths)
+        while wanted:
+            fresh = [each for each in self._direct_importers(wanted) if each not in found]
+            found.update(fresh)
+            yield from fresh
+            # What a package imports others take from the package.
+            wanted = [each for each in fresh if each.endswith("__init__.py")]
+            if wanted and len(found) > COMMON:
+                told = ", ".join(wanted)
+                self.notes.append(f"the importers of {told}: {len(found)} files are nearer")
+                return
+
+    def _direct_importers(self, paths: Sequence[str]) -> Iterator[str]:
         names = {name for path in paths for name in self.index.dotted_names(path)}
         words = {os.fsencode(name.rpartition(".")[2]) for name in names}
+        # Below a package dots stand for its name.
+        folders = tuple(
+            f"{path.rpartition('/')[0]}/" for path in paths if path.endswith("/__init__.py")
+        )
         for path in self.files.python if names else ():
             data = self.files.data(path) or b""
             # Most files are left out by bytes alone; only the others are parsed.
-            if words.intersection(data.translate(_TABLE).split()):
+            if path.startswith(folders) or words.intersection(data.translate(_TABLE).split()):
                 view = self.view(path)
                 if view is not None and any(names & named for _, named in view.imports()):
                     yield path

@@ -256,6 +256,7 @@ def test_a_paragraph_in_english_among_chinese_ones_is_one(tmp_path: Path) -> Non
 SHORT = [
     "Run the tests.", "Restart required.", "Read it twice", "Where models go", "The first hour",
     "Do I need a GPU?", "gated or not", "Coming soon...",
+    "Dao et al. showed that this is fast.",
 ]  # fmt: skip
 
 
@@ -272,6 +273,7 @@ NAMES = [
     "tp2, ep8, pp8, recompute=select, zero/tp overlap",
     "How Far Are We to GPT-4V? Closing the Gap to Commercial Models with Open-Source Suites",
     "An Easy-to-use, Scalable and High-performance RLHF Framework based on Ray",
+    "MIT or Apache-2.0", "Dao et al. FlashAttention: fast and memory-efficient exact attention.",
     "Chain of Thought", "torch 2.13.0", "Weights & Biases", "skills CLI", "profile data",
     "LLaVA-v1.5-7B (XTuner)", "The Pile", "model_type",
 ]  # fmt: skip

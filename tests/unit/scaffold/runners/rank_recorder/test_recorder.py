@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -70,6 +71,27 @@ def test_who_is_ended_by_sigterm_says_where_it_was(tmp_path: Path) -> None:
     written = (tmp_path / "record" / f"{pid}.end.txt").read_text()
     assert written.count("(most recent call first)") == 1, "nothing of its child"
     assert "in training" in written
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="on_exit is glibc's")
+def test_asking_an_ending_rank_for_its_stacks_does_not_kill_it(tmp_path: Path) -> None:
+    # libc hands the status, which is the signal here, to `raise` once the interpreter is gone.
+    code = (
+        "import ctypes, os, signal, sys\n"
+        "pid = os.fork()\n"
+        "libc, asked = ctypes.CDLL(None), signal.SIGRTMIN + 11\n"
+        "from rank_recorder import record\n"
+        "record.current()\n"
+        "signal.raise_signal(asked)\n"
+        "libc.on_exit(libc['raise'], None)\n"
+        "if pid: print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) - asked)\n"
+        "sys.exit(asked)"
+    )
+    done, rows = run(tmp_path, code, path=str(BROUGHT), RANK="0")
+    assert (done.returncode, done.stdout) == (signal.SIGRTMIN + 11, "0\n")
+    stacks = [each.read_text() for each in (tmp_path / "record").glob("*.stacks.txt")]
+    assert [text.count("(most recent call first)") for text in stacks] == [1, 1]
+    assert len(rows) == 2
 
 
 def test_the_sitecustomize_behind_it_runs_too(tmp_path: Path) -> None:

@@ -100,6 +100,15 @@ def test_a_page_that_asks_needs_half_of_the_history(tmp_path: Path) -> None:
         ("- A scope is optional.\n- Messages follow the Conventional Commits standard.\n", True),
         ("Run the tests where possible. Follow Conventional Commits.\n", True),
         ("Conventional Commits are nice.\n\nThe title must follow Conventional Commits.\n", True),
+        ("We do not use Conventional Commits here.\n", False),
+        ("Conventional Commits aren't used here.\n", False),
+        ("There is no need to write Conventional Commits.\n", False),
+        ("PR titles must follow Conventional Commits. Commit messages can be anything.\n", False),
+        ("PR titles and commit messages must follow Conventional Commits.\n", True),
+        ("Where it makes sense, write Conventional Commits.\n", False),
+        ("- Try to follow conventional commits.\n", False),
+        ("You may also use Conventional Commits.\n", False),
+        ("Messages must follow Conventional Commits and may name a scope.\n", True),
         ("Conventional Commits are optional here.\n\nThey are Conventional Commits: x: y\n", True),
     ],
 )
@@ -149,6 +158,29 @@ def test_commitlint_is_read_and_never_run(name: str, tmp_path: Path) -> None:
     assert rules_broken(folder, "mend: sort") == set()
     assert rules_broken(folder, "fix: sort") == {"type"}
     assert rules_broken(folder, f"mend: {'x' * 40}") == {"subject-length"}
+
+
+OPEN = {
+    ".commitlintrc.json": '{"extends": ["@commitlint/config-conventional"], "rules": {"type-enum": '
+    '[0], "header-max-length": [0, "always"], "body-max-line-length": [1, "always", 9], '
+    '"subject-full-stop": [0], "scope-enum": [1, "always", ["core"]]}}',
+    "commitlint.config.mjs": "const types = ['a'];\nexport default { extends: ['@commitlint/config-"
+    "conventional'], rules: { 'type-enum': [2, 'always', [...types, 'release']], "
+    "'header-max-length': [RuleConfigSeverity.Disabled], 'body-max-line-length': [0, 'always', 9], "
+    "'subject-full-stop': [1, 'never', '.'], 'scope-enum': [2, 'always', scopes] } };",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", OPEN)
+def test_what_commitlint_leaves_open_or_warns_of_is_not_asked_for(
+    name: str, tmp_path: Path
+) -> None:
+    folder = history(tmp_path / "r", *[f"fix: mend {n}" for n in range(ENOUGH)])
+    (folder / name).write_text(OPEN[name])
+    assert learn(folder).evidence == (name,)
+    long = "x y" * 60
+    assert rules_broken(folder, f"wip(any): {long}.\n\n{long}") == set()
+    assert rules_broken(folder, "Mend it") == {"form"}
 
 
 def test_commitizen_may_ask_for_a_pattern_of_its_own(tmp_path: Path) -> None:

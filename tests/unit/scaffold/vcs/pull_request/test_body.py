@@ -96,6 +96,35 @@ def test_a_template_is_filled_and_keeps_its_lines(case: str) -> None:
     assert fill_template(template, PARTS, "feat", is_breaking=True) == wanted
 
 
+# That of GitHub's own documentation, with two more.
+STOCK = (
+    "Bug fix (non-breaking change which fixes an issue)",
+    "New feature (non-breaking change which adds functionality)",
+    "Breaking change (fix or feature that would cause existing functionality to change)",
+    "Documentation fix",
+    "Reformatting / build fix",
+    "A new file format",
+)
+
+
+@pytest.mark.parametrize(
+    ("type_", "is_breaking", "ticked"),
+    [
+        ("fix", False, [0]), ("fix", True, [2]), ("feat", False, [1]), ("docs", False, [3]),
+        ("style", False, [4]), ("build", True, [2, 4]), ("perf", False, []),
+    ],
+)  # fmt: skip
+def test_a_box_is_ticked_that_alone_fits(type_: str, is_breaking: bool, ticked: list[int]) -> None:
+    text = "## Type of change\n\n" + "".join(f"- [ ] {each}\n" for each in STOCK)
+    filled = fill_template(text, {}, type_, is_breaking=is_breaking)
+    boxes = [line for line in filled.splitlines() if line.startswith("- [")]
+    assert [at for at, line in enumerate(boxes) if line.startswith("- [x]")] == ticked
+    twice = fill_template(
+        f"{text}- [ ] Bug\n- [ ] No breaking change\n", {}, "fix", is_breaking=False
+    )
+    assert "[x]" not in twice
+
+
 def test_an_issue_is_named_once() -> None:
     template = "### Issues\n\n- Fixes #...\n- Closes #...\n- Resolves #...\n"
     filled = fill_template(template, {}, "fix", ["#7", "#8"], is_breaking=False)
@@ -290,10 +319,42 @@ def test_a_wrapped_sentence_with_a_colon_stays_in_its_reason() -> None:
     assert text.count("identical") == 1
 
 
+@pytest.mark.parametrize(
+    "reason",
+    [
+        "Reason: users counted from zero.",
+        "Before: 0 1 2\nAfter: 1 2 3",
+        "It is not\nre-entrant: a second call waits.",
+    ],
+)
+def test_a_sentence_behind_a_colon_is_no_trailer(reason: str) -> None:
+    one = material(f"fix: mend x\n\n{reason}")
+    assert sections_of(one)["why"] == reason
+    two = material("feat: y", f"fix: mend x\n\n{reason}\nsigned-off-by: P <p@x.org>")
+    text = squash_message(two, "feat: y")
+    assert reason.replace("\n", "\n  ") in text
+    assert "\nsigned-off-by: P <p@x.org>\n" in text
+
+
+def test_what_breaks_is_told_to_its_end() -> None:
+    breaking = "BREAKING CHANGE: f has to be given b,\nwhich was 0 before."
+    these = material(
+        f"feat: x\n\nWhy.\n\n{breaking}\nRefs: #1\n  #2", f"fix: y\n\n{breaking[:-1]} it.\n\nCc: Q"
+    )
+    told = sections_of(these)
+    assert told["breaking"].splitlines()[0] == "- f has to be given b, which was 0 before."
+    assert told["why"] == "feat: x\n\nWhy."
+    text = squash_message(these, "feat!: x")
+    assert text.count("BREAKING CHANGE: f has to be given b,\n  which was 0 before") == 2
+    assert "\nRefs: #1\n  #2\n" in text
+    assert check_message(text, None) == []
+
+
 GAPS = [
     ("Fixes #(issue)", ("#7",), "Fixes #7"),
     ("- Closes: #<number>", ("ABC-1",), "- Closes: ABC-1"),
     ("Resolves #", (), None),
+    ("Part of #<number>.", ("#7",), "Part of #7"),
     ("Fixes # (issue)", (), None),
     ("### Closes: #1234", ("#7",), "### Closes: #7"),
     ("This fixes the #1 problem", (), "This fixes the #1 problem"),

@@ -65,6 +65,8 @@ FILES = {
     "tests/test_engine.py": "tests",
     "uv.lock": "dependencies",
     "pkg/zebra.py": "unknown",
+    "pkg/__init__.py": "unknown",
+    "pkg/init.py": "configuration",
 }
 
 
@@ -77,6 +79,8 @@ def test_the_domain_of_a_file(path: str) -> None:
 def test_a_definition_names_a_domain_where_the_path_has_none() -> None:
     rows = domains_of("pkg/zebra.py", "source", ("Zebra.update_weights",), built_in_domains())
     assert rows[0].id == "weights"
+    rows = domains_of("pkg/zebra.py", "source", ("Zebra.__init__",), built_in_domains())
+    assert rows == (UNKNOWN,)
 
 
 def test_severity_is_never_low_where_something_is_unknown() -> None:

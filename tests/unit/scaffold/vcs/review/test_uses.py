@@ -197,3 +197,23 @@ def test_who_imports_a_module_is_known_by_the_whole_name(tmp_path: Path) -> None
     ]  # fmt: skip
     assert list(uses.importers(["pkg/a/gone.py"])) == ["pkg/b/moved.py"]
     assert list(uses.importers(["README.md"])) == []
+
+
+def test_importers_of_a_package_that_offers_a_module_are_found(tmp_path: Path) -> None:
+    files = {
+        "pkg/__init__.py": "from .core import Engine\n",
+        "pkg/core.py": "class Engine: ...\n",
+        "pkg/near.py": "from . import Engine\n",
+        "pkg/other.py": "x = 1\n",
+        "all/__init__.py": "from pkg import *\n",
+        "run.py": "import pkg\npkg.Engine()\n",
+        "top.py": "from all import Engine\n",
+        "apart.py": "import pkg.other\n",
+    }
+    for path, text in files.items():
+        (tmp_path / path).parent.mkdir(exist_ok=True)
+        (tmp_path / path).write_text(text)
+    found = Uses(list_files(tmp_path)).importers(["pkg/core.py"])
+    assert list(found) == [
+        "pkg/__init__.py", "all/__init__.py", "pkg/near.py", "run.py", "top.py",
+    ]  # fmt: skip
