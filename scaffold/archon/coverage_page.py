@@ -13,6 +13,7 @@ Row = Mapping[str, Any]
 # Messages of torch can go over pages; the first words name the cause.
 MAX_LINE = 300
 DTYPES = {"bfloat16": "bf16", "float16": "fp16"}
+MOST_FINDINGS = 8
 MOST_NAMED = 40
 """Model types that a row lists; of more it lists those that are not varied."""
 
@@ -215,7 +216,10 @@ def _open_parts(rows: Iterable[Row]) -> list[str]:
     split = [row for row in ordered if row["split"]]
     parts = ["## What is not proven, and why\n"] if open_ else []
     for row in open_:
-        shown = "\n".join(f"    {line}" for line in row["findings"]) or "    unknown"
+        lines = row["findings"]
+        if len(lines) > MOST_FINDINGS:
+            lines = [*lines[:MOST_FINDINGS], f"and {len(lines) - MOST_FINDINGS} lines more"]
+        shown = "\n".join(f"    {line}" for line in lines) or "    unknown"
         parts.append(f"`{row['model_type']}` ({row['state']}):\n\n{shown}\n")
     if refused:
         lines = [f"| `{row['model_type']}` | {_cell(row['finding'])} |" for row in refused]

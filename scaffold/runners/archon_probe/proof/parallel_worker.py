@@ -12,7 +12,7 @@ from transformers import CONFIG_MAPPING
 
 from archon_probe.measure.tiny import tiny_config
 from archon_probe.overlay import lay_over
-from archon_probe.proof.build import load_spec
+from archon_probe.proof.build import load_spec, read_args
 from archon_probe.proof.parallel import verdict
 from archon_probe.proof.parallel_cases import TOLERANCE, Case, Subject, run_all, run_case
 
@@ -35,11 +35,12 @@ def main(request_path: Path, result_path: Path) -> None:
     spec = load_spec(request["spec"])
     given, cls = request.get("config"), CONFIG_MAPPING[request["model_type"]]
     config = tiny_config(cls.from_dict(dict(given)) if given else cls())
-    args = spec.model_args_class.from_hf_config(config)
+    args, refusal = read_args(spec, config)
+    assert refusal is None, refusal
     has_experts = getattr(args, "moe_args", None) is not None
 
     def run(case: Case) -> dict[str, Any]:
-        return run_case(case, Subject(spec, spec.model_args_class.from_hf_config(config)))
+        return run_case(case, Subject(spec, read_args(spec, config)[0]))
 
     ways = DENSE + (EXPERTS if has_experts else ())
     cases = result_path.with_suffix(".cases")
