@@ -232,4 +232,5 @@ def _open_parts(rows: Iterable[Row]) -> list[str]:
 
 
 def _cell(text: str) -> str:
-    return text.replace("|", "\\|")
+    # A machine's folders are nobody's reason.
+    return re.sub(r' \(File "[^"]*", line \d+, in \w+\)', "", text).replace("|", "\\|")

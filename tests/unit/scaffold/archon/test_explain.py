@@ -108,7 +108,12 @@ def test_the_page_groups_by_features_and_tells_of_what_is_open() -> None:
     rows = [
         coverage_row("foo", design_of("foo"), proof_of(True), ""),
         coverage_row("bar", experts, proof_of(False), ""),
-        coverage_row("baz", {}, {}, "baz is an encoder [model_unsuited]"),
+        coverage_row(
+            "baz",
+            {},
+            {},
+            'baz is an encoder (File "/home/me/probe.py", line 3, in f) [model_unsuited]',
+        ),
     ]
     page = coverage_page(rows, {"transformers": "5.0"}, is_fast=False)
     assert "1 of 2 model_types are proven, with transformers 5.0. 1 more are refused." in page
