@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from scaffold.analysis.files.files import Files
+from scaffold.analysis.python.families import enum_values
 from scaffold.analysis.python.statements import all_nodes
 from scaffold.analysis.repository import Repository
 from scaffold.syntax import parse
@@ -19,7 +20,6 @@ from scaffold.syntax import parse
 _BUILDERS = frozenset(
     {"frozenset", "set", "tuple", "list", "dict", "MappingProxyType", "OrderedDict", "sorted"}
 )
-_ENUMS = frozenset({"Enum", "StrEnum", "IntEnum", "Flag", "IntFlag"})
 # What lies in a folder and is seldom meant by "its files".
 ASIDE = frozenset(
     {"__init__.py", "README.md", "readme.md", "index.md", "index.ts", "index.js", "AGENTS.md"}
@@ -108,21 +108,6 @@ def _members(node: ast.ClassDef) -> int | None:
         for name, value in values.items()
     }
     return len(texts - values.keys())
-
-
-def enum_values(node: ast.ClassDef) -> dict[str, ast.expr]:
-    """Return the members of an enum with their values; nothing for another class."""
-    bases = [each.attr if isinstance(each, ast.Attribute) else getattr(each, "id", "")
-             for each in node.bases]  # fmt: skip
-    if not _ENUMS & set(bases):
-        return {}
-    return {
-        each.targets[0].id: each.value
-        for each in node.body
-        if isinstance(each, ast.Assign)
-        and isinstance(each.targets[0], ast.Name)
-        and not each.targets[0].id.startswith("_")
-    }
 
 
 def _length(value: ast.expr) -> int | None:

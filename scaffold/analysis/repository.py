@@ -21,12 +21,12 @@ from scaffold.analysis.project.defaults import Defaults
 from scaffold.analysis.project.images import Images
 from scaffold.analysis.project.project import Project
 from scaffold.analysis.project.pytest_names import PytestNames
+from scaffold.analysis.python.families import Families
 from scaffold.analysis.python.index import PythonIndex
 
 if TYPE_CHECKING:
     from scaffold.analysis.cli.programs import Programs
     from scaffold.analysis.project.config_classes import ConfigClasses
-    from scaffold.analysis.python.families import Families
     from scaffold.analysis.python.index import PythonIndex
     from scaffold.analysis.typescript import TypeScript
 
@@ -80,8 +80,6 @@ class Repository:
     @cached_property
     def families(self) -> Families:
         """Its classes by what they derive from, and its enums."""
-        from scaffold.analysis.python.families import Families  # it counts with this module
-
         return Families(self.files, self.python)
 
     @cached_property

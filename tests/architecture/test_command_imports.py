@@ -46,7 +46,7 @@ COMMANDS = {
     f"skills list --target {ROOT}": "yaml",
     f"skills sync --check --target {ROOT}": "jinja2 pathspec tomli_w yaml",
     f"skills install --check --target {ROOT}": "",
-    "deps catalog click": "pathspec yaml",
+    "deps catalog click": "packaging pathspec yaml",  # without a use, pins are looked for
     f"review HEAD..HEAD --target {ROOT}": "pathspec yaml",
     f"docs plan docs/en/index.md --target {ROOT}": "markdown_it pathspec",
 }

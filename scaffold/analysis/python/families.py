@@ -6,7 +6,6 @@ import ast
 import re
 from functools import cached_property
 
-from scaffold.analysis.counts import enum_values
 from scaffold.analysis.files.files import Files
 from scaffold.analysis.files.history import is_test
 from scaffold.analysis.lazy_re import lazy_re
@@ -14,6 +13,7 @@ from scaffold.analysis.python.index import PythonIndex
 from scaffold.analysis.python.statements import all_nodes
 from scaffold.syntax import parse
 
+_ENUMS = frozenset({"Enum", "StrEnum", "IntEnum", "Flag", "IntFlag"})
 _DERIVED = lazy_re(rb"^class\s+(\w+)\s*\(([^()]*)\)\s*:", re.MULTILINE)
 _SUBSCRIPT = lazy_re(rb"\[[^\[\]]*\]")
 
@@ -64,3 +64,18 @@ class Families:
             return frozenset()
         nodes = (each for each in all_nodes(tree) if isinstance(each, ast.ClassDef))
         return frozenset(*(enum_values(each) for each in nodes if each.name == name))
+
+
+def enum_values(node: ast.ClassDef) -> dict[str, ast.expr]:
+    """Return the members of an enum with their values; nothing for another class."""
+    bases = [each.attr if isinstance(each, ast.Attribute) else getattr(each, "id", "")
+             for each in node.bases]  # fmt: skip
+    if not _ENUMS & set(bases):
+        return {}
+    return {
+        each.targets[0].id: each.value
+        for each in node.body
+        if isinstance(each, ast.Assign)
+        and isinstance(each.targets[0], ast.Name)
+        and not each.targets[0].id.startswith("_")
+    }
