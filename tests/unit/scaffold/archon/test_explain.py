@@ -112,7 +112,7 @@ def test_the_page_groups_by_features_and_tells_of_what_is_open() -> None:
             "baz",
             {},
             {},
-            'baz is an encoder (File "/home/me/probe.py", line 3, in f) [model_unsuited]',
+            'baz is an encoder (File "probe.py", line 3, in f) [model_unsuited]',
         ),
     ]
     page = coverage_page(rows, {"transformers": "5.0"}, is_fast=False)
