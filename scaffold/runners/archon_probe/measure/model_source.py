@@ -118,8 +118,8 @@ def _no_decoder(model_type: str, what: str) -> ProbeError:
     return ProbeError(
         f"{model_type!r} is {what}; Archon trains text decoders, and encoders as reward models",
         code="model_unsuited",
-        hint="name a causal language model, such as the text part of this one, or an encoder that "
-        "transformers has a class for sequence classification of",
+        hint="name a causal language model, such as the text part of this one, or an encoder with "
+        "a ForSequenceClassification class",
     )
 
 

@@ -77,3 +77,10 @@ def refuse_split_mixers(model: nn.Module, parallel_dims: Any) -> None:
             f"{name} mixes whole sequences, so tensor and context parallelism are not available; "
             "use data, pipeline or expert parallelism"
         )
+    args: Any = getattr(model, "model_args", None)
+    # Such a model is written without a plan, also for configurations without a mixer.
+    if parallel_dims.tp_enabled and getattr(args, "mixer_config", None) is not None:
+        raise ConfigError(
+            f"{type(model).__name__} is a hybrid, which has no plan for tensor parallelism; use "
+            "data, context, pipeline or expert parallelism"
+        )

@@ -72,3 +72,11 @@ def test_what_would_cut_a_sequence_or_a_token_is_refused(axis: str) -> None:
     refuse_split_mixers(nn.Sequential(Decay(3)), dims)
     with pytest.raises(ConfigError, match="data, pipeline or expert parallelism"):
         refuse_split_mixers(nn.Sequential(SequenceMixer(Decay, 3)), dims)
+
+
+def test_a_hybrid_whose_layers_all_attend_has_no_plan_for_tensor_parallelism() -> None:
+    model = nn.Sequential(Decay(3))
+    model.model_args = SimpleNamespace(mixer_config=object())
+    refuse_split_mixers(model, SimpleNamespace(tp_enabled=False, cp_enabled=True))
+    with pytest.raises(ConfigError, match="no plan for tensor parallelism"):
+        refuse_split_mixers(model, SimpleNamespace(tp_enabled=True, cp_enabled=False))
