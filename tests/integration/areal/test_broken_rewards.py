@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
@@ -29,9 +30,10 @@ def run(folder: Path, reward: Any, *overrides: str) -> list[dict[str, Any]]:
 @pytest.mark.parametrize("name", ["raising", "exiting", "nan"])
 def test_a_reward_that_gives_none_costs_its_episodes_only(tmp_path: Path, name: str) -> None:
     steps = run(tmp_path, getattr(tiny_runs, f"{name}_reward"))
-    failures = sum(stats["reward/failures"] for stats in steps)
+    *earlier, failures = accumulate(stats["reward/failures"] for stats in steps)
     assert failures > 0
-    assert sum(stats["rollout/rejected"] for stats in steps) == failures
+    # Episodes go on while a step is counted, so a last call may fail before its episode ends.
+    assert earlier[-1] <= sum(stats["rollout/rejected"] for stats in steps) <= failures
     assert sum(stats["reward/timeouts"] for stats in steps) == 0
     # Rows without a reward were replaced by others; no failure became a reward of 0.
     assert [stats["n_seqs"] for stats in steps] == [16] * 3
