@@ -224,6 +224,18 @@ def test_a_recurrence_may_be_off_by_what_transformers_is_off() -> None:
     assert not gradient_is_right(6e-4, noise=3e-4, size=1.0)  # nothing is that inexact
 
 
+@pytest.mark.parametrize(("name", "expected"), [("layers.0.w", True), ("layers.0.u", False)])
+def test_a_gradient_may_be_off_by_what_its_like_in_other_layers_are(
+    name: str, expected: bool
+) -> None:
+    wanted = {n: torch.ones(4) for n in (name, "layers.1.w", "layers.2.w")}
+    exact = Run(torch.zeros(1), {n: g.double() * (1 + 2e-5) for n, g in wanted.items()})
+    exact.gradients[name] = wanted[name].double()  # rounded well by chance
+    truth = Reference(torch.zeros(1), wanted, 1.0, lambda: None, lambda: exact)
+    error, limit = proofs.gradient_error(wanted[name] * (1 + 4e-5), wanted[name], truth, name)
+    assert (error <= limit) is expected
+
+
 @pytest.mark.parametrize(
     ("off", "own", "expected"),
     [(9e-6, 0.0, True), (3e-5, 1.5e-5, True), (3e-5, 5e-6, False), (2e-4, 1e-4, False)],
@@ -237,7 +249,7 @@ def test_logits_may_be_off_by_the_rounding_of_transformers(
     assert proofs.compare_logits(Run(logits + off, {}), truth).ok is expected
 
 
-@pytest.mark.parametrize(("own", "expected"), [(3e-4, True), (5e-5, False)])
+@pytest.mark.parametrize(("own", "expected"), [(3e-4, True), (5e-5, True), (3e-5, False)])
 def test_a_model_without_exact_gradients_of_its_own_is_drawn_again(
     own: float, expected: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
