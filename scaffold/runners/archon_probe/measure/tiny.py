@@ -234,8 +234,8 @@ def _small_values(source: PretrainedConfig) -> dict[str, Any]:
         value = _small_value(source, name)
         if value is not None:
             values[name] = value
-    values |= _head_sizes(source) | _rope(source) | _nested(source)
-    return values
+    values |= _head_sizes(source) | _nested(source)
+    return values | _rope(source, _rotated_size(source, values) / _rotated_size(source, {}))
 
 
 def _small_value(source: PretrainedConfig, name: str) -> Any:
@@ -305,8 +305,29 @@ def _partial_factors(rope: dict[str, Any]) -> list[float]:
     return own + [f for v in rope.values() if isinstance(v, dict) for f in _partial_factors(v)]
 
 
-def _rope(source: PretrainedConfig) -> dict[str, Any]:
-    """Return rope parameters whose trained length the proof's longest sequence passes."""
+def _rotated_size(source: PretrainedConfig, values: dict[str, Any]) -> int:
+    """Return the size of the part of a head that may be rotated; 1 where nothing gives it.
+
+    Args:
+        source: A config.
+        values: What fields of it are instead.
+    """
+
+    def read(name: str) -> int:
+        return values.get(name, getattr(source, name, None)) or 0
+
+    heads = read("num_attention_heads")
+    derived = read("hidden_size") // heads if heads else 0
+    return read("qk_rope_head_dim") or read("head_dim") or derived or 1
+
+
+def _rope(source: PretrainedConfig, share: float) -> dict[str, Any]:
+    """Return rope parameters whose trained length the proof's longest sequence passes.
+
+    Args:
+        source: The config that is made small.
+        share: The size of what a small head rotates beside one of the source.
+    """
     made: dict[str, Any] = {}
     if isinstance(class_default(source, "original_max_position_embeddings"), int):
         made["original_max_position_embeddings"] = ORIGINAL_POSITIONS
@@ -314,13 +335,19 @@ def _rope(source: PretrainedConfig) -> dict[str, Any]:
     if rope == {}:
         kinds = dict.fromkeys(getattr(source, "layer_types", ()))
         made["rope_parameters"] = {k: {"rope_type": "default", "rope_theta": 1e4} for k in kinds}
-    if isinstance(rope, dict) and _has_key(rope, "original_max_position_embeddings"):
-        made["rope_parameters"] = _shorter(rope)
+    elif isinstance(rope, dict) and (shorter := _shorter(rope, share)) != rope:
+        made["rope_parameters"] = shorter
     return made
 
 
-def _shorter(rope: dict[str, Any]) -> dict[str, Any]:
-    shrunk = {k: _shorter(v) if isinstance(v, dict) else v for k, v in rope.items()}
+def _shorter(rope: dict[str, Any], share: float) -> dict[str, Any]:
+    """Return rope parameters of shorter contexts, and of heads of a share of the size."""
+    shrunk = {k: _shorter(v, share) if isinstance(v, dict) else v for k, v in rope.items()}
+    # A factor for each rotated pair, of which heads have fewer now.
+    for name, factors in rope.items():
+        if isinstance(factors, list) and name.endswith("_factor"):
+            count = max(1, round(share * len(factors)))
+            shrunk[name] = [factors[n * len(factors) // count] for n in range(count)]
     lengths = {
         "original_max_position_embeddings": ORIGINAL_POSITIONS,
         "max_position_embeddings": TABLE_POSITIONS,

@@ -221,6 +221,25 @@ def test_variations_are_distinct_and_the_same_each_time() -> None:
     assert len({v.name for v in first}) == len(first)
 
 
+@pytest.mark.parametrize(("head_dim", "expected"), [(96, 16), (40, 16), (128, 16)])
+def test_a_smaller_head_has_fewer_rotary_factors(head_dim: int, expected: int) -> None:
+    factors = [1.0 + n for n in range(head_dim // 2)]
+    rope = {"rope_type": "longrope", "rope_theta": 1e4, "original_max_position_embeddings": 4096}
+    config = tiny_config(
+        CONFIG_MAPPING["phi3"](
+            hidden_size=32 * head_dim,
+            rope_parameters={**rope, "short_factor": factors, "long_factor": factors},
+        )
+    )
+    assert config.hidden_size // config.num_attention_heads == expected
+    short = config.rope_parameters["short_factor"]
+    assert len(short) == expected // 2
+    assert short[0] == 1.0
+    assert short[-1] > 0.8 * head_dim / 2
+    logits = run_alone(random_model(config), make_batch(config.vocab_size)).logits
+    assert bool(logits.isfinite().all())
+
+
 def test_what_the_class_derives_is_not_pinned() -> None:
     values = base_values(tiny_config("qwen3"))
 
