@@ -234,8 +234,8 @@ def _small_values(source: PretrainedConfig) -> dict[str, Any]:
         value = _small_value(source, name)
         if value is not None:
             values[name] = value
-    values |= _head_sizes(source) | _nested(source)
-    return values | _rope(source, _rotated_size(source, values) / _rotated_size(source, {}))
+    values |= _head_sizes(source) | _nested(source) | _rope(source)
+    return fit_rotary_factors(source, values)
 
 
 def _small_value(source: PretrainedConfig, name: str) -> Any:
@@ -305,29 +305,43 @@ def _partial_factors(rope: dict[str, Any]) -> list[float]:
     return own + [f for v in rope.values() if isinstance(v, dict) for f in _partial_factors(v)]
 
 
-def _rotated_size(source: PretrainedConfig, values: dict[str, Any]) -> int:
-    """Return the size of the part of a head that may be rotated; 1 where nothing gives it.
+def fit_rotary_factors(source: PretrainedConfig, values: dict[str, Any]) -> dict[str, Any]:
+    """Return values whose lists of rotary factors have one for each pair that a head rotates.
 
     Args:
         source: A config.
-        values: What fields of it are instead.
+        values: What fields of it are to be instead; the lists fit the config's own size of a head.
     """
-
-    def read(name: str) -> int:
-        return values.get(name, getattr(source, name, None)) or 0
-
-    heads = read("num_attention_heads")
-    derived = read("hidden_size") // heads if heads else 0
-    return read("qk_rope_head_dim") or read("head_dim") or derived or 1
+    rope = values.get("rope_parameters", getattr(source, "rope_parameters", None))
+    if not isinstance(rope, dict):
+        return values
+    fitted = _fitted(rope, _rotated_size(source, values) / _rotated_size(source, {}))
+    return values if fitted == rope else values | {"rope_parameters": fitted}
 
 
-def _rope(source: PretrainedConfig, share: float) -> dict[str, Any]:
-    """Return rope parameters whose trained length the proof's longest sequence passes.
+def _fitted(rope: dict[str, Any], share: float) -> dict[str, Any]:
+    fitted = {k: _fitted(v, share) if isinstance(v, dict) else v for k, v in rope.items()}
+    for name, factors in rope.items():
+        if isinstance(factors, list) and name.endswith("_factor"):
+            count = max(1, round(share * len(factors)))
+            fitted[name] = [factors[n * len(factors) // count] for n in range(count)]
+    return fitted
 
-    Args:
-        source: The config that is made small.
-        share: The size of what a small head rotates beside one of the source.
-    """
+
+def _rotated_size(source: PretrainedConfig, values: dict[str, Any]) -> float:
+    """Return the size of what a head rotates; 1 where nothing gives it."""
+
+    def read(name: str) -> Any:
+        return values.get(name, getattr(source, name, None))
+
+    heads, width = read("num_attention_heads"), read("hidden_size")
+    derived = width // heads if heads and width else 0
+    parts = _partial_factors(read("rope_parameters") or {})
+    return (read("qk_rope_head_dim") or read("head_dim") or derived or 1) * (parts or [1.0])[0]
+
+
+def _rope(source: PretrainedConfig) -> dict[str, Any]:
+    """Return rope parameters whose trained length the proof's longest sequence passes."""
     made: dict[str, Any] = {}
     if isinstance(class_default(source, "original_max_position_embeddings"), int):
         made["original_max_position_embeddings"] = ORIGINAL_POSITIONS
@@ -335,19 +349,13 @@ def _rope(source: PretrainedConfig, share: float) -> dict[str, Any]:
     if rope == {}:
         kinds = dict.fromkeys(getattr(source, "layer_types", ()))
         made["rope_parameters"] = {k: {"rope_type": "default", "rope_theta": 1e4} for k in kinds}
-    elif isinstance(rope, dict) and (shorter := _shorter(rope, share)) != rope:
-        made["rope_parameters"] = shorter
+    if isinstance(rope, dict) and _has_key(rope, "original_max_position_embeddings"):
+        made["rope_parameters"] = _shorter(rope)
     return made
 
 
-def _shorter(rope: dict[str, Any], share: float) -> dict[str, Any]:
-    """Return rope parameters of shorter contexts, and of heads of a share of the size."""
-    shrunk = {k: _shorter(v, share) if isinstance(v, dict) else v for k, v in rope.items()}
-    # A factor for each rotated pair, of which heads have fewer now.
-    for name, factors in rope.items():
-        if isinstance(factors, list) and name.endswith("_factor"):
-            count = max(1, round(share * len(factors)))
-            shrunk[name] = [factors[n * len(factors) // count] for n in range(count)]
+def _shorter(rope: dict[str, Any]) -> dict[str, Any]:
+    shrunk = {k: _shorter(v) if isinstance(v, dict) else v for k, v in rope.items()}
     lengths = {
         "original_max_position_embeddings": ORIGINAL_POSITIONS,
         "max_position_embeddings": TABLE_POSITIONS,

@@ -212,6 +212,7 @@ class _Trial:
         changed = self.values
         for field, value in flip:
             changed = _with(self.config, changed, field, value)
+        changed = tiny.fit_rotary_factors(self.config, changed)
         fields = " + ".join(field for field, _ in flip)
         try:
             made = type(self.config)(**_copied(changed))
