@@ -127,14 +127,20 @@ def match_partly_scaled(
     values = torch.cat([row.double().flatten() for row in sources.values()])
     scale = float(values.abs().mean())
     row = wanted.double()
-    plain = (row[:, None] - values[None, :]).abs().amin(dim=1) < 1e-5 * scale
+
+    def distance(numbers: Tensor) -> Tensor:
+        return (numbers[:, None] - values[None, :]).abs().amin(dim=1)
+
+    plain_gap = distance(row)
+    plain = plain_gap < 1e-5 * scale
     if bool(plain.all()) or not bool(plain.any()):
         return None
     first = row[~plain][0]
     for factor in (first / values).tolist():
         if not 1e-3 < factor < 1e3 or abs(factor - 1) < 1e-6:
             continue
-        undone = torch.where(plain, row, row / factor)
+        # A scaled number may lie near another one by chance, and nearer to its own.
+        undone = torch.where(plain_gap <= distance(row / factor), row, row / factor)
         found = match_columns(undone, sources)
         if found is not None:
             return rounded(factor), found

@@ -120,7 +120,7 @@ def vary(config: PretrainedConfig, *, is_checked: bool = True) -> Varied:
     undeclared = trial.undeclared()
     added = [(f, v) for f in undeclared for v in _undeclared_values(config, f, trial.reads)]
     added += [("per_layer_config", {1: {v.field: v.value}}) for v in singles if _is_of_layers(v)]
-    singles += trial.made((f,) for f in added)
+    singles = [v for v in singles + trial.made((f,) for f in added) if not trial.is_idle(v)]
     # A mix of layers may be refused alone and run beside a window that is switched on.
     mixes = [flip for flip in flips if flip[0] == "layer_types"][-1:]
     pairs = [*_odd_heads(config), *_pairs([*((v.field, v.value) for v in singles), *mixes])]
@@ -233,6 +233,18 @@ class _Trial:
         value = flip[0][1] if len(flip) == 1 else [v for _, v in flip]
         return Variation(name, fields, value, made)
 
+    def is_idle(self, variation: Variation) -> bool:
+        """Return whether a variation changes one undeclared field alone, which nothing reads.
+
+        Checkpoints carry fields of other programs, and each costs a measurement and a proof.
+        """
+        name = variation.field
+        if not self.is_checked or name in self.reads.names:
+            return False
+        if name not in tiny.undeclared_fields(self.config):
+            return False
+        return _key(variation.config, without=name) == _key(self.config, without=name)
+
     def undeclared(self) -> dict[str, str]:
         """Return what models asked for and the config lacks, to the place that asks."""
         declared = {*tiny.declared_fields(type(self.config)), *vars(self.config)}
@@ -250,11 +262,13 @@ class _Trial:
         """Return the fields that no variation flips, to the reason."""
         varied = {field for variation in made for field in variation.field.split(" + ")}
         tried = {field for field, _ in flips}
+        idle = tiny.undeclared_fields(self.config) if self.is_checked else []
         found: dict[str, str] = {}
         for name in dict.fromkeys([*tiny.field_names(self.config), *tried]):
             if name in varied or isinstance(getattr(self.config, name, None), PretrainedConfig):
                 continue
-            if name not in self.reads.names and name not in tried:
+            is_tried = name in tried and name not in idle
+            if name not in self.reads.names and not is_tried:
                 found[name] = "never read while the model is built and run"
             elif re.fullmatch(tiny.DROPOUTS, name):
                 found[name] = "dropout, which is off when a policy is trained"
@@ -312,8 +326,9 @@ def _copied(value: Any) -> Any:
     return [_copied(v) for v in value] if isinstance(value, list) else value
 
 
-def _key(config: PretrainedConfig) -> str:
-    return str(sorted(config.to_dict().items(), key=lambda item: item[0]))
+def _key(config: PretrainedConfig, without: str = "") -> str:
+    """Return what tells a config from others, apart from one field."""
+    return str(sorted((k, str(v)) for k, v in config.to_dict().items() if k != without))
 
 
 def _flips(config: PretrainedConfig, prefix: str = "") -> Iterator[tuple[str, Any]]:

@@ -230,3 +230,14 @@ def test_a_bound_on_what_a_norm_gives_is_told_from_one_on_what_it_gets(
     found = observe(random_model(config)).layers[0]["modules"]["attention"]
 
     assert found["clip_qkv"] == {"when": True, "limit": 0.7, "after_norm": is_late}
+
+
+def test_a_scaled_number_that_lies_near_another_one_is_scaled() -> None:
+    values = numbers(12)
+    values[8] = 1.1 * values[2] + 2e-6
+    rotated = torch.cat([1.1 * values[:8], values[8:]])
+    matched = algebra.match_partly_scaled(rotated, {"q": values})
+    assert matched is not None
+    factor, matches = matched
+    assert factor == pytest.approx(1.1)
+    assert [column for _, column in matches] == [*range(12)]

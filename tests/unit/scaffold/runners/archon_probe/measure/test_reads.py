@@ -97,3 +97,13 @@ def test_a_field_that_a_checkpoint_states_undeclared_is_shrunk_and_left_out() ->
     assert config.head_dim == 24
     without = {v.name: v.config for v in vary(config).variations}[f"head_dim={LEFT_OUT}"]
     assert not hasattr(without, "head_dim")
+
+
+def test_a_field_that_a_checkpoint_states_and_nothing_reads_is_not_varied() -> None:
+    config = CONFIG_MAPPING["qwen2"](pool_type="last", class_num=0, head_dim=128)
+    varied = vary(tiny_config(config))
+    flipped = {f for v in varied.variations for f in v.field.split(" + ")}
+    assert not {"pool_type", "class_num"} & flipped
+    assert "head_dim" in flipped
+    for name in ("pool_type", "class_num"):
+        assert varied.unvaried[name] == "never read while the model is built and run"
