@@ -160,13 +160,17 @@ class FastLinear(nn.Linear):
         return matmul_transposed(x, self.weight, self.bias)
 
 
+def _inverse_rms(x: Tensor, eps: Tensor) -> Tensor:
+    norm = torch.linalg.vector_norm(x, 2, -1, True)
+    return torch.addcmul(eps, norm, norm, value=1 / x.shape[-1]).rsqrt_()
+
+
 class _RmsNorm(torch.autograd.Function):
     """X / rms(x) * weight over the last dimension, keeping only x and 1/rms for the backward."""
 
     @staticmethod
-    def forward(ctx: Any, x: Tensor, weight: Tensor, eps: float) -> Tensor:
-        norm = torch.linalg.vector_norm(x, dim=-1, keepdim=True)
-        inverse = norm.square_().div_(x.shape[-1]).add_(eps).rsqrt_()
+    def forward(ctx: Any, x: Tensor, weight: Tensor, eps: Tensor) -> Tensor:
+        inverse = _inverse_rms(x, eps)
         ctx.save_for_backward(x, weight, inverse)
         return (x * inverse).mul_(weight)
 
@@ -189,12 +193,13 @@ class FusedRmsNorm(nn.Module):
     """Stands for an RMS norm of the plain kind: a weight and an epsilon."""
 
     weight: Tensor
-    fused_eps: float
+    fused_eps: Tensor  # [1]
 
     def forward(self, hidden_states: Tensor) -> Tensor:
         if torch.is_grad_enabled():
             return _RmsNorm.apply(hidden_states, self.weight, self.fused_eps)
-        return F.rms_norm(hidden_states, self.weight.shape, self.weight, self.fused_eps)
+        # F.rms_norm is made of more calls on a CPU, and takes half as long again.
+        return (hidden_states * _inverse_rms(hidden_states, self.fused_eps)).mul_(self.weight)
 
 
 def _epsilon(module: nn.Module) -> float | None:
@@ -238,5 +243,5 @@ def use_cpu_kernels(model: nn.Module) -> None:
         if kind is nn.Linear and (is_not_intels() or multiplies_slowly(module.weight.dtype)):
             module.__class__ = FastLinear
         elif kind.__name__.endswith("RMSNorm") and _is_plain_rms_norm(module):
-            module.fused_eps = _epsilon(module)
+            module.fused_eps = torch.tensor([_epsilon(module)])
             module.__class__ = FusedRmsNorm

@@ -127,7 +127,7 @@ def test_an_rms_norm_of_any_shape(shape: tuple[int, ...]) -> None:
     with torch.no_grad():
         plain.weight.normal_()
     fused = copy.deepcopy(plain)
-    fused.fused_eps = 1e-5
+    fused.fused_eps = torch.tensor([1e-5])
     fused.__class__ = FusedRmsNorm
     x = torch.randn(shape) * 3
     assert_equal(results(fused, x, fused.weight), results(plain, x, plain.weight))
@@ -140,7 +140,7 @@ def test_an_rms_norm_passes_a_numerical_gradient_check() -> None:
     x = torch.randn(4, 6, dtype=torch.float64, requires_grad=True)
     weight = torch.randn(6, dtype=torch.float64, requires_grad=True)
     assert torch.autograd.gradcheck(
-        lambda a, w: cpu_kernels._RmsNorm.apply(a, w, 1e-5), (x, weight)
+        lambda a, w: cpu_kernels._RmsNorm.apply(a, w, torch.tensor([1e-5])), (x, weight)
     )
 
 
