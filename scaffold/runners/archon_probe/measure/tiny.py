@@ -287,8 +287,17 @@ def _has_key(tree: dict[str, Any], key: str) -> bool:
 def _head_sizes(source: PretrainedConfig) -> dict[str, Any]:
     """Return a head size other than hidden / heads where the default's differs from it."""
     head, value_head = class_default(source, "head_dim"), getattr(source, "v_head_dim", None)
+    if head is None and "head_dim" in undeclared_fields(source):
+        return {"head_dim": 24}
     if head is None:
-        return {"head_dim": 24} if "head_dim" in undeclared_fields(source) else {}
+        stated, plain = getattr(source, "head_dim", None), getattr(type(source)(), "head_dim", None)
+        is_declared = "head_dim" in declared_fields(type(source))
+        if not stated or not is_declared or hasattr(source, "kv_lora_rank"):
+            return {}
+        if stated * source.num_attention_heads != source.hidden_size:
+            return {"head_dim": 24}
+        # What equals the derived size is derived again, where the class does so.
+        return {"head_dim": HEAD_DIM if plain is None else None}
     if hasattr(source, "kv_lora_rank"):
         return {"head_dim": 8}  # the rotated part of a head
     fractions = _partial_factors(getattr(source, "rope_parameters", None) or {})

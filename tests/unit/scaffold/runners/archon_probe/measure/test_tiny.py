@@ -372,3 +372,10 @@ def test_numbers_of_layers_keep_both_kinds(numbers: list[int] | None, expected: 
     config = tiny_config(CONFIG_MAPPING["bamba"](attn_layer_indices=numbers))
     assert config.attn_layer_indices == expected
     assert {*config.layer_types} == {"linear_attention", "full_attention"}
+
+
+@pytest.mark.parametrize(("head_dim", "expected"), [(160, 16), (128, 24), (None, 16)])
+def test_a_stated_head_size_is_made_small(head_dim: int | None, expected: int) -> None:
+    sizes = {"hidden_size": 5120, "num_attention_heads": 32, "head_dim": head_dim}
+    model = random_model(tiny_config(CONFIG_MAPPING["mistral"](**sizes)))
+    assert model.model.layers[0].self_attn.head_dim == expected
