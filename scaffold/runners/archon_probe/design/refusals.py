@@ -26,11 +26,13 @@ def refusal(unknown: dict[str, Any], base: Any, real: Any) -> dict[str, str] | N
         return None
     names = name.split(" + ")
     values = value if len(names) > 1 else [value]
+    if "rope_parameters." in name:  # a key of rotations, asked for beside a kind that is right
+        names, values = names[-1:], values[-1:]
     conditions = [_held(n, v, base, real) for n, v in zip(names, values, strict=True)]
     # A flip of several fields is refused as a whole, or it cannot be refused.
     if None in conditions:
         return None
-    shown = ", ".join(f"{n}={{hf_config.{n}!r}}" for n in names)
+    shown = ", ".join(f"{n}={{hf_config.{n.partition('.')[0]}!r}}" for n in names)
     # The message becomes an f-string, whose braces are those of `shown` only.
     why = f"{unknown['module']}: {unknown['what']}"[:120].replace("{", "{{").replace("}", "}}")
     return {
@@ -67,6 +69,10 @@ def _held(name: str, value: Any, base: Any, real: Any) -> str | None:
     """Return when a field is flipped as it was, or None where no condition can be written."""
     if name in ("rope_parameters", "rope_scaling"):
         return _held_inside(name, value, base, real)
+    if name.startswith("rope_parameters."):
+        rope = read_field(base, "rope_parameters") or {}
+        name, key = name.split(".")
+        return _held_inside(name, {**rope, key: value}, base, real)
     field = field_text(name, base)
     held = read_field(base, name)
     if value is None and None not in (held, read_field(real, name)):

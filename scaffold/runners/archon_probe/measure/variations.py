@@ -124,7 +124,7 @@ def vary(config: PretrainedConfig, *, is_checked: bool = True) -> Varied:
     # A mix of layers may be refused alone and run beside a window that is switched on.
     mixes = [flip for flip in flips if flip[0] == "layer_types"][-1:]
     pairs = [*_odd_heads(config), *_pairs([*((v.field, v.value) for v in singles), *mixes])]
-    pairs += _with_scaling(config, added)
+    pairs += [*_with_scaling(config, added), *_rope_keys(config, trial.reads)]
     every = singles + trial.made(pairs)
     return Varied(every, undeclared, trial.unvaried([*flips, *added], every))
 
@@ -509,6 +509,27 @@ def _rope_changes(size: int) -> Iterator[dict[str, Any]]:
     yield {"rope_type": "linear", "factor": 4.0, "partial_rotary_factor": 0.5}
     yield {"rope_type": "yarn", "factor": 4.0, **original, "partial_rotary_factor": 0.5}
     yield {"rope_type": "proportional", "partial_rotary_factor": 0.5}
+
+
+def _rope_keys(config: PretrainedConfig, reads: Reads) -> Iterator[tuple[tuple[str, Any], ...]]:
+    """Yield other values of keys of rotations that only this model asks for.
+
+    Which kind of scaling a key belongs to is not known, so one that is left out is tried with each.
+    """
+    rope = getattr(config, "rope_parameters", None)
+    if not isinstance(rope, dict) or any(isinstance(v, dict) for v in rope.values()):
+        return
+    changes = list(_rope_changes(2))
+    usual = {"type", "rope_type", *(key for change in changes for key in change)}
+    asked = {*reads.keys.get("rope_parameters", ()), *reads.lacking_keys.get("rope_parameters", ())}
+    ropes = [r for r in _ropes(config, rope) if "rope_type" in r]
+    kinds = {r["rope_type"]: r for r in reversed(ropes)}  # the first of each kind
+    for key in sorted(asked - usual):
+        field, value = f"rope_parameters.{key}", rope.get(key)
+        if isinstance(value, int | float) and not isinstance(value, bool):
+            yield ((field, 0.7 * value),)
+        for kind in kinds.values() if value is None else ():
+            yield ("rope_parameters", kind), (field, 1.7)
 
 
 def _undeclared_values(config: PretrainedConfig, name: str, reads: Reads) -> list[Any]:

@@ -134,7 +134,11 @@ def suggest_refusals(
     for outcome in (o for o in outcomes if o.status == "failed"):
         why = {"values": (outcome.field, outcome.value), "module": "proof", "what": outcome.message}
         # What a rope asks for is computed, so a difference there is a fault to be seen.
-        is_option = outcome.field and "rope_parameters" not in outcome.field
+        # A key that only this model knows is an option like any other.
+        fields = outcome.field.split(" + ")
+        is_option = outcome.field and (
+            "rope_parameters." in fields[-1] or "rope_parameters" not in fields
+        )
         made = refusal(why, config, text) if is_option else None
         if made is None:
             return []

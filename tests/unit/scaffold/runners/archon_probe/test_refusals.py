@@ -50,6 +50,18 @@ def refused(model_type: str, field: str, value: Any, what: str = "odd") -> dict[
             48,
             "hf_config.word_embed_proj_dim != hf_config.hidden_size",
         ),
+        (
+            "hunyuan_v1_dense",
+            "rope_parameters + rope_parameters.alpha",
+            [{"rope_type": "dynamic", "factor": 4.0}, 1.7],
+            f"{ROPE}.get('alpha') is not None",
+        ),
+        (
+            "ministral3",
+            "rope_parameters.llama_4_scaling_beta",
+            0.07,
+            f"{ROPE}.get('llama_4_scaling_beta') != 0.1",
+        ),
         ("modernbert-decoder", "local_attention", None, "hf_config.local_attention is None"),
         (
             "granite_swa",

@@ -75,6 +75,12 @@ def test_the_default_of_a_read_is_that_of_the_source() -> None:
         ("longcat_flash", {"router_bias=True"}),
         ("emu3", {"attention_bias=True", "mlp_bias=True", "rope_theta=3000.0"}),
         ("llama", {"original_max_position_embeddings=16", "partial_rotary_factor=0.5"}),
+        # Keys of rotations that no other model asks for, absent and there.
+        (
+            "hunyuan_v1_dense",
+            {"rope_parameters=rope_type dynamic factor 4.0 + rope_parameters.alpha=1.7"},
+        ),
+        ("ministral3", {"rope_parameters.llama_4_scaling_beta=0.06999999999999999"}),
     ],
 )
 def test_undeclared_fields_are_varied(model_type: str, names: set[str]) -> None:

@@ -336,3 +336,18 @@ def test_a_list_is_refused_by_its_kinds_though_others_are_right() -> None:
 
     condition = "set(map(str, hf_config.layer_types or [])) == {'full_attention'}"
     assert [r["condition"] for r in refusals] == [condition]
+
+
+def test_a_key_of_rotations_that_one_model_knows_is_refused_beside_a_kind_that_is_right() -> None:
+    config = tiny_config("hunyuan_v1_dense")
+    dynamic = {**config.rope_parameters, "rope_type": "dynamic", "factor": 4.0}
+    value = [dynamic, 1.7]
+    field = "rope_parameters + rope_parameters.alpha"
+    wrong = proofs.Outcome("alpha", field, value, "failed", "logits differ")
+    (refusal,) = proofs.suggest_refusals([wrong], config, type(config)())
+    stated = type(config)(rope_parameters={**dynamic, "alpha": 1000.0})
+    assert eval(refusal["condition"], {"hf_config": stated})
+    assert not eval(refusal["condition"], {"hf_config": config})
+    # A rotation itself is computed, so that a difference there is a fault.
+    wrong = proofs.Outcome("dynamic", "rope_parameters", dynamic, "failed", "logits differ")
+    assert proofs.suggest_refusals([wrong], config, type(config)()) == []
