@@ -67,6 +67,7 @@ def _plain_expression(shaper: Shaper, rows: list[list[Any]], parameters: Any) ->
         _declared_dim(c.config, h)
         for (c, _), h in zip(shaper.measured, a.known["head_dim"], strict=True)
     ]
+    fixed = _fixed_by(shaper, first) if isinstance(parameters, dict) else ""
     if isinstance(parameters, dict):
         for number, (case, _) in enumerate(shaper.measured):
             stated = getattr(case.config, "rope_parameters", None) or {}
@@ -82,15 +83,34 @@ def _plain_expression(shaper: Shaper, rows: list[list[Any]], parameters: Any) ->
                 dims[number] = ABSENT
         # An odd number rotates with the next even one, which a generated model refuses.
         if all(d == ABSENT or d in {e, e + e % 2} for d, e in zip(dims, expected, strict=True)):
-            return "RopeArgs.from_hf(hf_config)"
+            return f"RopeArgs.from_hf(hf_config{fixed})"
         dim = a.value("attention.rope.dim", dims, ("args.head_dim",), is_size=True)
-        return f"RopeArgs.from_hf(hf_config, dim={_text(dim)})"
+        return f"RopeArgs.from_hf(hf_config, dim={_text(dim)}{fixed})"
     dim = a.value("attention.rope.dim", dims, ("args.head_dim",), is_size=True)
     # The second frequency is theta ** (-2 / dim); fp32 gives it to about four digits.
     solved = [read(r, lambda r: abs(r["inv_freq"][1]) ** (-r["dim"] / 2)) for r in first]
     theta = [t if t in (ABSENT, math.inf) else float(f"{t:.4g}") for t in solved]
     base = a.value("attention.rope.theta", theta)
     return f"RopeArgs(dim={_text(dim)}, theta={_text(base)})"
+
+
+def _fixed_by(shaper: Shaper, ropes: list[Any]) -> str:
+    """Return the argument that names the parameter by which the base of a dynamic rotation grows.
+
+    Usually the length of a sequence decides; "NTK by alpha" grows it once and for all.
+    """
+    for (case, _), rope in zip(shaper.measured, ropes, strict=True):
+        stated = getattr(case.config, "rope_parameters", None) or {}
+        if rope == ABSENT or rope["dim"] == 2 or stated.get("rope_type") != "dynamic":
+            continue
+        size, turn = rope["dim"], abs(rope["inv_freq"][1])
+        for key, value in stated.items():
+            if key == "rope_theta" or not isinstance(value, int | float) or not value > 1:
+                continue
+            base = stated["rope_theta"] * value ** (size / (size - 2))
+            if math.isclose(turn, base ** (-2 / size), rel_tol=1e-4):
+                return f", fixed_by={key!r}"
+    return ""
 
 
 def _text(value: Any) -> str:

@@ -77,13 +77,19 @@ class RopeArgs:
 
     @classmethod
     def from_hf(
-        cls, hf_config: Any, layer_type: str | None = None, dim: int | None = None
+        cls,
+        hf_config: Any,
+        layer_type: str | None = None,
+        dim: int | None = None,
+        fixed_by: str | None = None,
     ) -> RopeArgs:
         """Read the arguments from a Hugging Face config, of transformers 5 or older.
 
         Args:
             layer_type: Which entry to take where ``rope_parameters`` has one for each layer type.
             dim: Rotary dimensions where they are not ``head_dim * partial_rotary_factor``.
+            fixed_by: The parameter that sets by how much the base of a dynamic rotation grows,
+                whatever the length of a sequence; None where the model reads no such parameter.
 
         Raises:
             ConfigError: The kind is unknown, lacks a value, or rotates more than a head.
@@ -108,6 +114,9 @@ class RopeArgs:
             theta = getattr(hf_config, "rope_theta", None)
         if theta is None:
             theta = getattr(hf_config, "default_theta", 10000.0)
+        growth = parameters.get(fixed_by) if fixed_by is not None and kind == "dynamic" else None
+        if growth:
+            theta, kind, parameters = theta * growth ** (dim / (dim - 2)), "default", {}
         dropped = ("rope_theta", "rope_type", "type")
         return cls(
             dim=dim,

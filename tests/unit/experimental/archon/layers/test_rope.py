@@ -16,6 +16,7 @@ from transformers.modeling_rope_utils import ROPE_INIT_FUNCTIONS
 from transformers.models.cohere.modeling_cohere import CohereRotaryEmbedding
 from transformers.models.cohere.modeling_cohere import apply_rotary_pos_emb as interleaved
 from transformers.models.gemma3.modeling_gemma3 import Gemma3RotaryEmbedding
+from transformers.models.hunyuan_v1_dense import modeling_hunyuan_v1_dense as hunyuan
 from transformers.models.llama.modeling_llama import LlamaRotaryEmbedding
 from transformers.models.llama.modeling_llama import apply_rotary_pos_emb as by_halves
 
@@ -321,3 +322,13 @@ def test_the_cached_form_equals_the_table():
     assert reshape_for_broadcast(cache, q.transpose(1, 2)).shape == (1, 7, 1, 32)
     repeated = repeat_kv(k.transpose(1, 2), 2)
     assert torch.equal(repeated[:, :, 1], k[:, 0])
+
+
+def test_a_parameter_may_fix_the_base_of_a_dynamic_rotation():
+    scaling = {"rope_type": "dynamic", "rope_theta": 1e4, "factor": 1.0, "alpha": 1000.0}
+    config = hunyuan.HunYuanDenseV1Config(head_dim=16, rope_parameters=scaling)
+    args = RopeArgs.from_hf(config, fixed_by="alpha")
+    assert torch.equal(args.frequencies(), hunyuan.HunYuanDenseV1RotaryEmbedding(config).inv_freq)
+    assert args.frequencies_by_length(torch.tensor([9])) is None
+    # Other models with the same parameters do not read it.
+    assert RopeArgs.from_hf(config).kind == "dynamic"

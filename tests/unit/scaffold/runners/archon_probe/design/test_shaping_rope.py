@@ -78,3 +78,14 @@ def test_pairs_that_all_turn_as_the_one_that_is_stated_are_refused() -> None:
 
     assert found["rope"]["expr"] == "RopeArgs.from_hf(hf_config)"
     assert arguments.missed == {str(partial): {"attention.rope: one frequency for all pairs"}}
+
+
+@pytest.mark.parametrize(("growth", "expected"), [(50.0, ", fixed_by='alpha'"), (1.0, "")])
+def test_a_parameter_may_fix_the_base_of_a_dynamic_rotation(growth: float, expected: str) -> None:
+    stated = {"rope_theta": 1e4, "rope_type": "dynamic", "factor": 2.0, "alpha": 50.0}
+    turned = rotation(theta=1e4 * growth ** (8 / 6))  # 1 where no model reads the parameter
+
+    found, arguments = ropes(({}, rotation()), ({"rope_parameters": stated}, turned))
+
+    assert found["rope"]["expr"] == f"RopeArgs.from_hf(hf_config{expected})"
+    assert arguments.missed == {}
