@@ -69,6 +69,11 @@ def equal(found: Any, measured: Any) -> bool:
     return type(found) is type(measured) and found == measured
 
 
+def is_numbers(values: Sequence[Any]) -> bool:
+    """Return whether all of some values are numbers, and no switches."""
+    return all(isinstance(v, (int, float)) and not isinstance(v, bool) for v in values)
+
+
 class Fields:
     """The fields that expressions may read.
 
@@ -113,6 +118,11 @@ class Fields:
         self.values[text] = values
         if "rope" in text:
             return  # whole dictionaries of it are read as one option
+        rows = [v for v in values if isinstance(v, (list, tuple)) and is_numbers(v)]
+        counts = {len(row) for row in rows}
+        if len(rows) == len(values) and len(counts) == 1 and counts != {self.cases[0].n_layers}:
+            for i in range(counts.pop()):
+                self.values[f"{text}[{i}]"] = [row[i] for row in rows]
         parts = [v if isinstance(v, dict) else {} for v in values]
         for key in dict.fromkeys(k for part in parts for k in part):
             self._add(f"{text}[{key!r}]", [part.get(key) for part in parts])

@@ -203,7 +203,7 @@ def _rotation_of(q: Side, k: Side) -> dict[str, Any] | None:
     growth = found["temperature"] if found is not None else []
     # A factor that is the same for every position is no temperature: it belongs to the scale.
     is_growing = bool(growth) and max(growth) > 1.00001 * min(growth)
-    if found is not None and (found["when"] or is_growing):
+    if found is not None and (is_growing or (found["when"] and not growth)):
         q.factor = k.factor = 1.0
         return found
     pairs = [(side.before_rope, side.rotated / side.factor) for side in (q, k)]

@@ -361,7 +361,8 @@ def _write_shared(bench: Bench, run: Run, call: Call, found: dict[str, Any]) -> 
     seen = observe_mlp([call], inner, bench.config)
     features = seen.features
     biases = {bool(features.get(f"{w}_bias", False)) for w in ("w1", "w2", "w3")}
-    if not features.get("gated") or features["inner_norm"]["when"] or len(biases) != 1:
+    is_scaled = {features["first_multiplier"], features["down_multiplier"]} != {1.0}
+    if not features["gated"] or features["inner_norm"]["when"] or len(biases) != 1 or is_scaled:
         raise UnknownStructureError(call.path, f"shared experts of an unknown kind: {features}")
     found["args"] |= {
         "shared_expert_intermediate_size": features["hidden_dim"],

@@ -215,6 +215,15 @@ def allowed_types(config: PretrainedConfig, name: str) -> set[Any]:
     return {typing.get_origin(t) or t for t in _alternatives(_annotation(config, name))}
 
 
+def holds_floats(config: PretrainedConfig, name: str) -> bool:
+    """Return whether a field is a list of numbers that need not be whole."""
+    notes = [t for t in _alternatives(_annotation(config, name)) if typing.get_origin(t) is list]
+    stated = getattr(config, name, None) or []
+    return any(float in typing.get_args(t) for t in notes) or (
+        all(isinstance(v, int | float) for v in stated) and any(type(v) is float for v in stated)
+    )
+
+
 def literals(config: PretrainedConfig, name: str) -> list[str]:
     """Return the strings that a field's annotation lists."""
     notes = _alternatives(_annotation(config, name))

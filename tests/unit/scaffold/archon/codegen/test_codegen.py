@@ -177,6 +177,17 @@ def test_layers_of_a_hybrid_attend_or_run_a_mixer_of_transformers() -> None:
     assert '"mixer_config": hf_config,\n' in files["model/args.py"]
 
 
+def test_a_mixer_may_have_buffers_and_a_feed_forward_multipliers() -> None:
+    design = designs.lfm2()
+    mixer = {**design["mixer"], "buffers": [["factors", "transformers.some:compute_factors"]]}
+    mlp = {**design["mlp"], "down_multiplier": designs.expr("args.dim * 2")}
+    text = write_model({**design, "mixer": mixer, "mlp": mlp})["model/model.py"]
+    assert "from transformers.some import compute_factors\n" in text
+    assert 'buffers={"factors": compute_factors}' in text
+    assert "down_multiplier=args.dim * 2" in text
+    assert "first_multiplier" not in text
+
+
 def test_latent_attention_need_not_rotate() -> None:
     """Kimi-Linear's latent attention leaves positions to the linear layers beside it."""
     design = designs.qwen3()

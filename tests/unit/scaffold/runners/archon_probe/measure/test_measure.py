@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from transformers import PretrainedConfig
 from transformers.models.gemma.modeling_gemma import GemmaRMSNorm
 from transformers.models.llama.modeling_llama import LlamaRMSNorm
 from transformers.models.olmo2.modeling_olmo2 import Olmo2RMSNorm
@@ -18,6 +19,8 @@ if RUNNERS not in sys.path:
     sys.path.append(RUNNERS)
 
 from archon_probe.measure import algebra, attention, norm, roles, rotary, scores  # noqa: E402
+from archon_probe.measure.hooks import Call  # noqa: E402
+from archon_probe.measure.mlp import observe_mlp  # noqa: E402
 from archon_probe.measure.model import observe  # noqa: E402
 from archon_probe.measure.random_weights import random_model  # noqa: E402
 from archon_probe.measure.rotation_dtype import rotation_in_fp32  # noqa: E402
@@ -230,3 +233,33 @@ def test_a_bound_on_what_a_norm_gives_is_told_from_one_on_what_it_gets(
     found = observe(random_model(config)).layers[0]["modules"]["attention"]
 
     assert found["clip_qkv"] == {"when": True, "limit": 0.7, "after_norm": is_late}
+
+
+@pytest.mark.parametrize("is_gated", [True, False])
+@pytest.mark.parametrize(("first", "last"), [(1.0, 1.0), (1.5, 0.25)])
+def test_a_feed_forward_may_multiply_before_and_after(
+    is_gated: bool, first: float, last: float
+) -> None:
+    """Falcon-H1's gates and outputs have factors of the configuration."""
+
+    class Block(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.first = first
+            self.up, self.gate = (torch.nn.Linear(8, 12, bias=False) for _ in range(2))
+            self.down = torch.nn.Linear(12, 8, bias=False)
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            hidden = torch.nn.functional.silu(self.gate(x) * self.first)
+            return self.down(hidden * self.up(x) if is_gated else hidden) * last
+
+    block, calls = Block(), []
+    for name, module in block.named_modules():
+        module.register_forward_hook(
+            lambda m, a, y, n=name: calls.append(Call(n, m, {"0": a[0]}, [y], 0, len(calls)))
+        )
+    with torch.no_grad():
+        block(torch.randn(1, 11, 8))
+    found = observe_mlp([calls[-1]], calls, PretrainedConfig(hidden_act="silu")).features
+    assert (found["gated"], found["activation"]) == (is_gated, "silu")
+    assert (found["first_multiplier"], found["down_multiplier"]) == (first, last)

@@ -77,8 +77,28 @@ def test_experts_are_no_mixer(kind: str) -> None:
 
 def test_a_mixer_is_its_class_and_its_parameters() -> None:
     found = observe_mixer(called(Mixer(None, 3)), None)
-    assert found.features == {"class": f"{Mixer.__module__}:Mixer", "by_layer": True}
+    kind = f"{Mixer.__module__}:Mixer"
+    assert found.features == {"class": kind, "by_layer": True, "buffers": []}
     assert list(found.tensors) == ["inner.weight"]
+
+
+def factors_of(config: Any) -> Tensor:
+    return torch.arange(DIM) * config
+
+
+@pytest.mark.parametrize(("given", "is_known"), [(1.5, True), (2.5, False)])
+def test_what_a_model_gives_a_mixer_is_a_function_of_its_configuration(
+    given: float, is_known: bool
+) -> None:
+    """Falcon-H1 sets a table of factors on each mixer, which its class does not build."""
+    module = Mixer(None, 0)
+    module.register_buffer("factors", factors_of(given), persistent=False)
+    if is_known:
+        found = observe_mixer(called(module), 1.5)
+        assert found.features["buffers"] == [["factors", f"{__name__}:factors_of"]]
+    else:
+        with pytest.raises(UnknownStructureError, match="whose factors its model sets"):
+            observe_mixer(called(module), 1.5)
 
 
 @pytest.mark.parametrize(

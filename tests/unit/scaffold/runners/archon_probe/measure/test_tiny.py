@@ -352,3 +352,13 @@ def test_numbers_of_layers_keep_both_kinds(numbers: list[int] | None, expected: 
     config = tiny_config(CONFIG_MAPPING["bamba"](attn_layer_indices=numbers))
     assert config.attn_layer_indices == expected
     assert {*config.layer_types} == {"linear_attention", "full_attention"}
+
+
+def test_each_number_of_a_list_is_varied() -> None:
+    """A model that ignores one of Falcon-H1's multipliers must not pass."""
+    every = variations(tiny_config("falcon_h1"), is_checked=False)
+    lists = {v.field: v.value for v in every if v.field.endswith("_multipliers")}
+    assert {name: len({*value, 1.0}) for name, value in lists.items()} == {
+        "mlp_multipliers": 3,
+        "ssm_multipliers": 6,
+    }
