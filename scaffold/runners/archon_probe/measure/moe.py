@@ -360,9 +360,12 @@ def _write_shared(bench: Bench, run: Run, call: Call, found: dict[str, Any]) -> 
     inner = [c for c in run.calls if c.path == call.path or c.path.startswith(prefix)]
     seen = observe_mlp([call], inner, bench.config)
     features = seen.features
-    biases = {bool(features.get(f"{w}_bias", False)) for w in ("w1", "w2", "w3")}
+    is_gated = features["gated"]
+    parts = ("w1", "w2", "w3") if is_gated else ("w1", "w2")
+    biases = {features[f"{part}_bias"] for part in parts}
     is_scaled = {features["first_multiplier"], features["down_multiplier"]} != {1.0}
-    if not features["gated"] or features["inner_norm"]["when"] or len(biases) != 1 or is_scaled:
+    is_other = is_gated != found["args"]["gated"] or is_scaled
+    if is_other or features["inner_norm"]["when"] or len(biases) != 1:
         raise UnknownStructureError(call.path, f"shared experts of an unknown kind: {features}")
     found["args"] |= {
         "shared_expert_intermediate_size": features["hidden_dim"],

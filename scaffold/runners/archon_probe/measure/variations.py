@@ -50,6 +50,8 @@ NUMBERS: tuple[tuple[str, tuple[Any, ...]], ...] = (
     (r"qk_nope_head_dim", (16,)),
     (r"v_head_dim", (12,)),
     (r"(q|kv)_lora_rank", (16,)),
+    # As many as a grouped product can read at once.
+    (r".*latent_size", (16,)),
     (r"rotary_dim", (4, 16)),
     (r".*(intermediate|ffn|inner|mlp).*(size|dim)?|dff|n_inner", (56,)),
     (r"(num|n|moe_num)_((local|routed)_)?experts", (4,)),
