@@ -29,6 +29,7 @@ from archon_probe.measure.observation import Observation
 from archon_probe.measure.random_weights import names_beside, random_model
 from archon_probe.measure.roles import UnknownStructureError
 from archon_probe.measure.rotation_dtype import rotation_in_fp32
+from archon_probe.measure.size import check_size
 from archon_probe.measure.tasks import is_encoder
 from archon_probe.measure.tiny import tiny_config
 from archon_probe.measure.variations import error_text, variations
@@ -140,11 +141,15 @@ def tiny_model(real: Any) -> tuple[Any, Any]:
     """Return a tiny configuration of a model, and a random instance of it.
 
     Raises:
-        ProbeError: transformers refuses all small sizes that were tried, or does not run with them.
+        ProbeError: transformers refuses all small sizes that were tried, or does not run with them,
+            or some size stays too large.
     """
     try:
         small = tiny_config(real)
+        check_size(small, real.get_text_config(decoder=True))
         return small, random_model(small, 0)
+    except ProbeError:
+        raise
     # Whatever the code of a model raises where sizes do not fit together.
     except Exception as error:
         raise ProbeError(
