@@ -34,5 +34,6 @@ def mixer_text(mixer: Json, source: Source, names: ModelNames) -> str:
         package, _, called = function.partition(":")
         source.use(package, called)
         rows.append(f"{literal(buffer)}: {called}")
-    buffers = f", buffers={{{', '.join(rows)}}}" if rows else ""
-    return f"SequenceMixer({name}, args.mixer_config{layer}{buffers})"
+    options = f", buffers={{{', '.join(rows)}}}" if rows else ""
+    options += f", unread={literal(mixer['unread'])}" if mixer.get("unread") else ""
+    return f"SequenceMixer({name}, args.mixer_config{layer}{options})"

@@ -399,7 +399,7 @@ def _mixer(shaper: Shaper, name: str) -> dict[str, Any]:
     rows = shaper.modules(name)
     return {
         key: shaper.arguments.layout_value(f"mixer.{key}", each(rows, key))
-        for key in ("class", "by_layer", "buffers")
+        for key in ("class", "by_layer", "buffers", "unread")
     }
 
 

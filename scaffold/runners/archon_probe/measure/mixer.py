@@ -63,6 +63,10 @@ def observe_mixer(call: Call, config: Any) -> Observed:
         raise UnknownStructureError(call.path, f"a {kind.__name__} that its class builds otherwise")
     features = {"class": f"{kind.__module__}:{kind.__name__}", "by_layer": by_layer}
     features["buffers"] = _given_buffers(call, built, config)
+    features["unread"] = _unread(call.module)
+    # Tables that a class computes may stand in checkpoints too.
+    saved = call.module.state_dict().keys()
+    tensors |= {n: b for n, b in call.module.named_buffers() if n in saved}
     return Observed(features, {f"inner.{n}": p.detach() for n, p in tensors.items()})
 
 
@@ -99,11 +103,21 @@ def _gives(function: Any, config: Any, buffer: Tensor) -> bool:
     return isinstance(value, Tensor) and torch.equal(value, buffer)
 
 
+def _unread(module: nn.Module) -> list[str]:
+    """Return the arguments that a call must give beside the stream.
+
+    They are None in an Archon model: what it gives then shows whether they are read.
+    """
+    _, *others = inspect.signature(module.forward).parameters.values()
+    usual = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
+    return [p.name for p in others if p.default is inspect.Parameter.empty and p.kind in usual]
+
+
 def _run(module: nn.Module, x: Tensor) -> Tensor | None:
     """Return what a module gives for the stream alone; None where it asks for more."""
     try:
         with torch.no_grad():
-            out = module(x)
+            out = module(x, **dict.fromkeys(_unread(module)))
     except (TypeError, AttributeError, ValueError, RuntimeError):
         return None
     first = out[0] if isinstance(out, (tuple, list)) else out

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -24,6 +24,7 @@ class SequenceMixer(nn.Module):
         arguments: That it is built from; the configuration is the first.
         buffers: What a model of transformers gives the module after it is built: the function that
             computes each buffer from the configuration.
+        unread: Arguments that a call must give and that the module does not read; they are None.
     """
 
     def __init__(
@@ -31,11 +32,15 @@ class SequenceMixer(nn.Module):
         module_class: Callable[..., nn.Module],
         *arguments: Any,
         buffers: Mapping[str, Callable[[Any], Tensor]] | None = None,
+        unread: Sequence[str] = (),
     ) -> None:
         super().__init__()
         self._make = lambda: _made(module_class, arguments, buffers or {})
-        self._given = tuple(buffers or ())
+        self._unread = dict.fromkeys(unread)
         self.inner = self._make()
+        saved = {n for n in self.inner.state_dict() if n not in dict(self.inner.named_parameters())}
+        tables = {name: self.inner.get_buffer(name) for name in saved | set(buffers or ())}
+        self._tables = tuple(n for n, table in tables.items() if table.is_floating_point())
 
     def forward(self, x: Tensor, *context: Any) -> Tensor:
         """Mix the tokens of each sequence.
@@ -57,11 +62,11 @@ class SequenceMixer(nn.Module):
         return torch.cat([self._first(self._run(piece)) for piece in pieces], dim=1)
 
     def _run(self, x: Tensor) -> Any:
-        if not self._given:
-            return self.inner(x)
-        # transformers computes these in the type of the model, which then decides that of the rest.
-        given = {name: self.inner.get_buffer(name).to(x.dtype) for name in self._given}
-        return functional_call(self.inner, given, (x,))
+        if not self._tables:
+            return self.inner(x, **self._unread)
+        # In transformers they are of the model's type, which then decides that of the rest.
+        tables = {name: self.inner.get_buffer(name).to(x.dtype) for name in self._tables}
+        return functional_call(self.inner, tables, (x,), self._unread)
 
     @staticmethod
     def _first(out: Any) -> Tensor:
