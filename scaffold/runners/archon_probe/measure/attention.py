@@ -459,6 +459,9 @@ def _output(
     given = _rows(out.x)
     if is_close(given, merged):
         return
+    if given.shape != merged.shape:
+        what = f"its output projection gets {given.shape[-1]} features, of which its heads "
+        raise UnknownStructureError(call.path, f"{what}give {merged.shape[-1]}")
     for inner in trace.under(call.path):
         kind = observe_norm(inner.module, inner.x) if inner.inputs else None
         if (

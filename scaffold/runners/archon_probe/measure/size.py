@@ -47,6 +47,22 @@ def check_size(config: Any, real: Any) -> None:
     )
 
 
+def differing(config: Any) -> str:
+    """Return which sizes a configuration states for each layer by itself; "" for none.
+
+    A field of transformers has one value then, which reading it as that of all layers refuses.
+    """
+    spec = getattr(config, "_heterogeneity_spec", None)
+    if spec is None:
+        return ""
+    layers = list(config.per_layer_config)
+    rows: list[str] = []
+    for name in sorted(spec.per_layer_attributes):
+        values = sorted({str(getattr(layer, name)) for layer in layers})
+        rows.append(f"{name} ({', '.join(values)})")
+    return f"its layers differ in {' and '.join(rows)}, and a size of some layers is not made small"
+
+
 def _sources(numbers: dict[str, int], size: int) -> Iterator[str]:
     """Yield the fields that are a size, then those of which two make it."""
     yield from (f"{name}={value}" for name, value in numbers.items() if value == size)

@@ -18,6 +18,8 @@ RUNNERS = str(Path(__file__).parents[6] / "scaffold" / "runners")
 if RUNNERS not in sys.path:
     sys.path.append(RUNNERS)
 
+from archon_probe.design.derive import _check_reached  # noqa: E402
+from archon_probe.errors import ProbeError  # noqa: E402
 from archon_probe.measure import algebra, attention, norm, roles, rotary, scores  # noqa: E402
 from archon_probe.measure.hooks import Call  # noqa: E402
 from archon_probe.measure.mlp import observe_mlp  # noqa: E402
@@ -263,3 +265,31 @@ def test_a_feed_forward_may_multiply_before_and_after(
     found = observe_mlp([calls[-1]], calls, PretrainedConfig(hidden_act="silu")).features
     assert (found["gated"], found["activation"]) == (is_gated, "silu")
     assert (found["first_multiplier"], found["down_multiplier"]) == (first, last)
+
+
+@pytest.mark.parametrize(
+    ("model_type", "why"),
+    [
+        ("deepseek_v32", "indexer: a DeepseekV32Indexer, which chooses the keys"),
+        ("convbert", "gets 64 features, of which its heads give 32"),
+        ("cpmant", "its layers get 69 tokens where the text has 37"),
+        ("roc_bert", "a linear map of 1344 features where a token's embedding has 64"),
+        ("gemma3n_text", "its layers pass on 4 vectors of each token"),
+    ],
+)
+def test_what_is_unlike_other_models_is_said_in_words(model_type: str, why: str) -> None:
+    model = random_model(tiny_config(model_type), 0)
+    with pytest.raises(roles.UnknownStructureError, match=why):
+        observe(model)
+
+
+def test_parameters_for_another_input_than_text_are_refused() -> None:
+    """LUKE's checkpoints hold embeddings of entities, which no text reaches."""
+    model = random_model(tiny_config("luke"), 0)
+    entities = {"name": "luke.entity_embeddings.entity_embeddings.weight"}
+    queries = {"name": "luke.encoder.layer.{}.attention.self.e2e_query.weight"}
+    with pytest.raises(ProbeError, match=r"does not reach: luke\.entity_embeddings"):
+        _check_reached(model, [entities, queries])
+    _check_reached(model, [])
+    _check_reached(model, [entities, {"name": "luke.embeddings.word_embeddings.weight"}])
+    assert all(p.grad is None for p in model.parameters())
