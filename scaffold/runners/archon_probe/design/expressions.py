@@ -69,8 +69,7 @@ def equal(found: Any, measured: Any) -> bool:
     return type(found) is type(measured) and found == measured
 
 
-def is_numbers(values: Sequence[Any]) -> bool:
-    """Return whether all of some values are numbers, and no switches."""
+def _is_numbers(values: Sequence[Any]) -> bool:
     return all(isinstance(v, (int, float)) and not isinstance(v, bool) for v in values)
 
 
@@ -109,7 +108,20 @@ class Fields:
                         f"hf_config.{name}.{inner}",
                         [getattr(getattr(c.config, name, None), inner, None) for c in cases],
                     )
+        # A number of a list is tried last.
+        for text, values in list(self.values.items()):
+            self._add_entries(text, values)
         self.order = list(self.values)
+
+    def _add_entries(self, text: str, values: list[Any]) -> None:
+        """Add each number of a list that is as long in every case, and not one for each layer."""
+        rows = [v for v in values if isinstance(v, (list, tuple)) and _is_numbers(v)]
+        counts = {len(row) for row in rows}
+        is_one_size = len(rows) == len(values) and len(counts) == 1
+        if "rope" in text or not is_one_size or counts == {self.cases[0].n_layers}:
+            return
+        for i in range(counts.pop()):
+            self.values[f"{text}[{i}]"] = [row[i] for row in rows]
 
     def _add(self, text: str, values: list[Any]) -> None:
         # A field that never has a value decides nothing.
@@ -118,11 +130,6 @@ class Fields:
         self.values[text] = values
         if "rope" in text:
             return  # whole dictionaries of it are read as one option
-        rows = [v for v in values if isinstance(v, (list, tuple)) and is_numbers(v)]
-        counts = {len(row) for row in rows}
-        if len(rows) == len(values) and len(counts) == 1 and counts != {self.cases[0].n_layers}:
-            for i in range(counts.pop()):
-                self.values[f"{text}[{i}]"] = [row[i] for row in rows]
         parts = [v if isinstance(v, dict) else {} for v in values]
         for key in dict.fromkeys(k for part in parts for k in part):
             self._add(f"{text}[{key!r}]", [part.get(key) for part in parts])
