@@ -176,7 +176,15 @@ def _weighs_in_fp32(bench: Bench, routed: Routed) -> bool:
 
 
 def _read_dense(call: Call, run: Run) -> Routed | None:
-    """Read weights from what each expert got of each token."""
+    """Read weights from what each expert got of each token.
+
+    Raises:
+        UnknownStructureError: They get something narrower than the stream.
+    """
+    width, dim = call.x.shape[-1], run.x.shape[-1]
+    if width != dim:
+        what = f"experts that work on {width} features where the stream has {dim}"
+        raise UnknownStructureError(call.path, what)
     given = call.x.reshape(-1, *run.x.shape)
     factors = (given * run.x).sum(-1) / run.x.square().sum(-1)
     if not is_close(factors.unsqueeze(-1) * run.x, given):
