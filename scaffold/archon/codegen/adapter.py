@@ -48,10 +48,10 @@ def in_model_order(rules: Sequence[Json], model: str) -> list[Json]:
         for node in ast.parse(model).body
         if isinstance(node, ast.ClassDef)
     }
-    parameters = {rule["hub"]: rule["archon"] for rule in rules if "archon" in rule}
+    parameters = {str(rule["hub"]): rule["archon"] for rule in rules if "archon" in rule}
 
     def place(rule: Json) -> list[float]:
-        archon = parameters.get(rule["hub"], "")  # of a tied name, where it is not left out
+        archon = parameters.get(str(rule["hub"]), "")  # of a tied name, where it is not left out
         first = cast("list[str]", archon)[0] if isinstance(archon, list) else str(archon)
         found: list[float] = []
         # The last class is the model; from there each part of a name leads to the class of an

@@ -48,7 +48,9 @@ class _BlockWriter:
             dense = [module for module in self.modules.values() if module["kind"] == "mlp"]
             word = "or" if any(guard_of(module) != ALWAYS for module in dense) else "and"
             branch += f" {word} a feed-forward" if dense else ""
-        mixing = "attention or a mixer" if "mixer" in kinds else "attention"
+        mixed = [m for m in self.modules.values() if m["kind"] in ("attention", "mixer")]
+        word = "and" if all(guard_of(module) == ALWAYS for module in mixed) else "or"
+        mixing = f"attention {word} a mixer" if "mixer" in kinds else "attention"
         where = _norm_places(variants[0]["steps"], self.modules)
         if len(variants) > 1:
             return f"Adds {mixing} and {branch}, in an order that the arguments choose."

@@ -17,6 +17,8 @@ def feed_forward_text(mlp: Json, source: Source, names: ModelNames) -> str:
     norm: Json | None = mlp.get("inner_norm")
     if norm is not None and has(norm):
         options.append(f"inner_norm={norm_text(norm, source, names)}")
+    for name in ("first_multiplier", "down_multiplier"):
+        options += [f"{name}={value_text(mlp[name])}"] if name in mlp else []
     return f"{kind}({', '.join([*sizes, *options])})"
 
 

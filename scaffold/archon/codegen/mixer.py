@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from typing import cast
+
 from scaffold.archon.codegen.names import ModelNames
 from scaffold.archon.codegen.source import Source
-from scaffold.archon.codegen.values import Json
+from scaffold.archon.codegen.values import Json, literal
 
 
 def mixer_fields(design: Json) -> list[Json]:
@@ -27,4 +29,11 @@ def mixer_text(mixer: Json, source: Source, names: ModelNames) -> str:
     source.use(module, name)
     source.use(names.shared("layers", "sequence_mixer"), "SequenceMixer")
     layer = ", layer_id" if mixer["by_layer"] else ""
-    return f"SequenceMixer({name}, args.mixer_config{layer})"
+    rows: list[str] = []
+    for buffer, function in cast("list[list[str]]", mixer.get("buffers") or []):
+        package, _, called = function.partition(":")
+        source.use(package, called)
+        rows.append(f"{literal(buffer)}: {called}")
+    options = f", buffers={{{', '.join(rows)}}}" if rows else ""
+    options += f", unread={literal(mixer['unread'])}" if mixer.get("unread") else ""
+    return f"SequenceMixer({name}, args.mixer_config{layer}{options})"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from scaffold.archon.codegen.attention import attention_count, forward_signature
+from scaffold.archon.codegen.attention import attention_count, forward_signature, takes_rope
 from scaffold.archon.codegen.class_body import ModuleBody
 from scaffold.archon.codegen.names import ModelNames
 from scaffold.archon.codegen.norms import norm_text
@@ -16,13 +16,18 @@ def mla_class(design: Json, source: Source, names: ModelNames) -> str:
     source.use("torch")
     source.use(names.shared("attention"), "AttentionCore", "merge_heads", "split_heads")
     source.use(names.shared("layers", "packing"), "Packing")
-    source.use(names.shared("layers", "rope"), "RopeTable", "apply_rotary")
+    rotates = takes_rope(design)
+    if rotates:
+        source.use(names.shared("layers", "rope"), "RopeTable", "apply_rotary")
     body = ModuleBody(source)
     sizes = ("head_dim", "qk_nope_head_dim", "qk_rope_head_dim", "v_head_dim", "kv_lora_rank")
     for name in sizes:
         body.kept(name, value_text(part[name]))
     _queries(part, body, source, names)
-    _keys_and_values(part, body, source, names)
+    if rotates:
+        nope_and_rope = "[self.qk_nope_head_dim, self.qk_rope_head_dim]"
+        body.step(f"q_nope, q_rope = q.split({nope_and_rope}, dim=-1)")
+    _keys_and_values(part, body, source, names, rotates)
     _core(design, body)
     core_id = ", core_id: int" if attention_count(design) > 1 else ""
     init = f"def __init__(self, args: {names.args}, layer_id: int{core_id}) -> None"
@@ -66,7 +71,6 @@ def _queries(part: Json, body: ModuleBody, source: Source, names: ModelNames) ->
     else:
         body.step(f"q = {query}")
         body.step("q = split_heads(q, self.head_dim)")
-    body.step("q_nope, q_rope = q.split([self.qk_nope_head_dim, self.qk_rope_head_dim], dim=-1)")
 
 
 def _latent_queries(
@@ -81,9 +85,11 @@ def _latent_queries(
     ]
 
 
-def _keys_and_values(part: Json, body: ModuleBody, source: Source, names: ModelNames) -> None:
-    # The first projection gives the latent state and the part of the keys that rotates; the second
-    # expands the state to keys and values.
+def _keys_and_values(
+    part: Json, body: ModuleBody, source: Source, names: ModelNames, rotates: bool
+) -> None:
+    # The first projection gives the latent state and the part of the keys that may rotate; the
+    # second expands the state to keys and values.
     nope, value = value_text(part["qk_nope_head_dim"]), value_text(part["v_head_dim"])
     rank, rotated = value_text(part["kv_lora_rank"]), value_text(part["qk_rope_head_dim"])
     heads = value_text(part["n_heads"])
@@ -100,11 +106,11 @@ def _keys_and_values(part: Json, body: ModuleBody, source: Source, names: ModelN
         latent += f" * {body.stored('kv_multiplier', part['kv_multiplier'])}"
     body.step(f"kv = split_heads(self.wkv_b({latent}), self.qk_nope_head_dim + self.v_head_dim)")
     body.step("k_nope, v = kv.split([self.qk_nope_head_dim, self.v_head_dim], dim=-1)")
-    # The rotated part is one head that all query heads share.
-    body.step(
-        "k_rope = apply_rotary(k_rope.unsqueeze(1), rope).expand(-1, k_nope.shape[1], -1, -1)"
-    )
-    body.step("q = torch.cat([q_nope, apply_rotary(q_rope, rope)], dim=-1)")
+    # The rest of the keys is one head that all query heads share.
+    shared = "apply_rotary(k_rope.unsqueeze(1), rope)" if rotates else "k_rope.unsqueeze(1)"
+    body.step(f"k_rope = {shared}.expand(-1, k_nope.shape[1], -1, -1)")
+    if rotates:
+        body.step("q = torch.cat([q_nope, apply_rotary(q_rope, rope)], dim=-1)")
     body.step("k = torch.cat([k_nope, k_rope], dim=-1)")
 
 

@@ -14,7 +14,7 @@ from scaffold.archon.codegen.mixer import mixer_class
 from scaffold.archon.codegen.mla import mla_class
 from scaffold.archon.codegen.names import ModelNames
 from scaffold.archon.codegen.source import Source, class_text, function_text
-from scaffold.archon.codegen.values import Json, value_text
+from scaffold.archon.codegen.values import ALWAYS, Json, guard_of, value_text
 
 
 def model_file(design: Json, names: ModelNames) -> str:
@@ -41,7 +41,10 @@ def _file_doc(design: Json, names: ModelNames) -> str:
     heads = "latent" if attention.get("kind") == "mla" else "grouped"
     queries = f"{heads} queries and"
     if design.get("mixer"):
-        queries = f"{heads} queries, transformers' {mixer_class(design)} in other layers, and"
+        kinds = {"attention", "mixer"}
+        places = [m for m in design["block"]["modules"] if m["kind"] in kinds]
+        where = "beside them" if all(guard_of(m) == ALWAYS for m in places) else "in other layers"
+        queries = f"{heads} queries, transformers' {mixer_class(design)} {where}, and"
     what = "an encoder" if design.get("encoder") else "a decoder"
     lines = [f"{names.prefix}: {what} with {queries} {branch}."]
     rows: Sequence[Json] = design.get("unknown") or []

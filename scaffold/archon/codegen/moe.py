@@ -33,6 +33,7 @@ DEFAULTS: Mapping[str, Any] = {
     "score_before_experts": False,
     "num_zero_experts": 0,
     "activation": "silu",
+    "gated": True,
     "expert_bias_terms": False,
     "gate_alpha": None,
     "gate_limit": None,

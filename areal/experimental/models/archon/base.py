@@ -219,7 +219,7 @@ class BaseStateDictAdapter(ABC):
     Attributes:
         from_hf_map: Names on the Hub, with placeholders, to names of parameters; a tuple where a
             tensor holds several, None where nothing needs it.
-        to_hf_map: The other way round.
+        to_hf_map: The other way round; a tuple where several tensors hold one parameter.
         fqn_to_index_mapping: Number of the shard that has each tensor, counted from 1; None for a
             checkpoint in one file.
 
@@ -231,7 +231,7 @@ class BaseStateDictAdapter(ABC):
         self.model_config = model_config
         self.hf_assets_path = None if hf_assets_path is None else str(hf_assets_path)
         self.from_hf_map: dict[str, str | tuple[str, ...] | None] = {}
-        self.to_hf_map: dict[str, str] = {}
+        self.to_hf_map: dict[str, str | tuple[str, ...]] = {}
         self.fqn_to_index_mapping = read_index(hf_assets_path) if hf_assets_path else None
 
     @abstractmethod

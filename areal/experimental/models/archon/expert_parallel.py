@@ -137,7 +137,9 @@ def apply_expert_parallel(
         assert tp_mesh is not None
         moe.exchange = _TensorParallelExchange(tp_mesh.get_group())
         if moe.shared_experts is not None:
-            plan = {"w1": Colwise(), "w3": Colwise(), "w2": Rowwise(sums_output=False)}
+            plan = {"w1": Colwise(), "w2": Rowwise(sums_output=False)}
+            if moe.args.gated:
+                plan["w3"] = Colwise()
             parallelize_module(moe.shared_experts, tp_mesh, plan)
 
 

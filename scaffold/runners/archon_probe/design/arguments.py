@@ -157,6 +157,7 @@ class Arguments:
         if fitted.missed:
             chosen = self._chosen(path, measured, relations)
             chosen = chosen or self._stated(path, measured, relations)
+            chosen = chosen or self._multiplied(path, measured, relations)
             if chosen is not None:
                 return chosen
         return self._given(path, fitted, name, measured)
@@ -203,6 +204,21 @@ class Arguments:
                 ):
                     arg = self._given(path, Fitted(text), None, [*stated, None])["arg"]
                     return {"expr": f"({relation} if args.{arg} is None else args.{arg})"}
+        return None
+
+    def _multiplied(
+        self, path: str, measured: Sequence[Any], relations: Sequence[str]
+    ) -> dict[str, str] | None:
+        """Return a relation that a field multiplies in every case, if there is one."""
+        for text in self.fields.of(float):
+            factors = self.fields.values[text]
+            for relation in relations:
+                if all(
+                    m == ABSENT or (f and self._holds(relation, i, m / f))
+                    for i, (f, m) in enumerate(zip(factors, measured, strict=True))
+                ):
+                    arg = self._given(f"{path}.multiplier", Fitted(text), None, factors)["arg"]
+                    return {"expr": f"{relation} * args.{arg}"}
         return None
 
     def _divided_by_layer(

@@ -14,6 +14,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+import torch
 import transformers
 from safetensors.torch import load_file
 from torch import Tensor
@@ -29,12 +30,14 @@ from archon_probe.measure.observation import Observation
 from archon_probe.measure.random_weights import names_beside, random_model
 from archon_probe.measure.roles import UnknownStructureError
 from archon_probe.measure.rotation_dtype import rotation_in_fp32
-from archon_probe.measure.tasks import is_encoder
+from archon_probe.measure.size import check_size, differing
+from archon_probe.measure.tasks import call, is_encoder
 from archon_probe.measure.tiny import tiny_config
 from archon_probe.measure.variations import error_text, variations
 from archon_probe.stages import stage
 from archon_probe.weight_rules.find import find_rules
 from archon_probe.weight_rules.merge import merge_rules
+from archon_probe.weight_rules.problems import in_layers
 
 SCHEMA = 1
 # What transformers appends to the family's name: `Qwen3ForCausalLM`, `GPT2LMHeadModel`.
@@ -69,6 +72,7 @@ def derive(real: Any) -> dict[str, Any]:
     measured: Measured = [(Case("default", base, len(first.layers)), first)]
     unknown: list[dict[str, Any]] = []
     found_rules = [(measured[0][0], *hub_rules(model, first))]
+    _check_reached(model, found_rules[0][2])
     every = variations(small)
     for number, variation in enumerate(every, 1):
         if set(variation.field.split(" + ")) & set(OF_ALL_MODELS):
@@ -140,18 +144,46 @@ def tiny_model(real: Any) -> tuple[Any, Any]:
     """Return a tiny configuration of a model, and a random instance of it.
 
     Raises:
-        ProbeError: transformers refuses all small sizes that were tried, or does not run with them.
+        ProbeError: transformers refuses all small sizes that were tried, or does not run with them,
+            or some size stays too large.
     """
     try:
         small = tiny_config(real)
+        check_size(small, real.get_text_config(decoder=True))
         return small, random_model(small, 0)
+    except ProbeError:
+        raise
     # Whatever the code of a model raises where sizes do not fit together.
     except Exception as error:
         raise ProbeError(
-            f"no small {real.model_type} can be measured: {error_text(error)}",
+            f"no small {real.model_type} can be measured: {differing(real) or error_text(error)}",
             code="model_unsuited",
             hint="give a config.json of it, if this is for want of a field",
         ) from error
+
+
+def _check_reached(model: Any, left_over: list[Any]) -> None:
+    """Refuse a model whose checkpoints have tensors for another input than text.
+
+    Raises:
+        ProbeError: All tensors that no rule explains are parameters that a text does not reach.
+    """
+    names = [problem["name"] for problem in left_over]
+    if not names:
+        return
+    tokens = torch.arange(6)[None] % _text(model.config).vocab_size
+    call(model, tokens).logits.sum().backward()
+    idle = {n for n, p in model.named_parameters() if p.grad is None}
+    model.zero_grad(set_to_none=True)
+    if not {*names} <= {*idle, *map(in_layers, idle)}:
+        return
+    parts = ", ".join(dict.fromkeys(name.rpartition(".")[0] for name in names[:4]))
+    raise ProbeError(
+        f"{type(model).__name__} has parts for another input than text, which its checkpoints "
+        f"hold and a text does not reach: {parts}",
+        code="model_unsuited",
+        hint="name a model that reads text alone",
+    )
 
 
 def _text(config: Any) -> Any:

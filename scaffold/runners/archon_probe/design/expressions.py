@@ -69,6 +69,10 @@ def equal(found: Any, measured: Any) -> bool:
     return type(found) is type(measured) and found == measured
 
 
+def _is_numbers(values: Sequence[Any]) -> bool:
+    return all(isinstance(v, (int, float)) and not isinstance(v, bool) for v in values)
+
+
 class Fields:
     """The fields that expressions may read.
 
@@ -104,7 +108,20 @@ class Fields:
                         f"hf_config.{name}.{inner}",
                         [getattr(getattr(c.config, name, None), inner, None) for c in cases],
                     )
+        # A number of a list is tried last.
+        for text, values in list(self.values.items()):
+            self._add_entries(text, values)
         self.order = list(self.values)
+
+    def _add_entries(self, text: str, values: list[Any]) -> None:
+        """Add each number of a list that is as long in every case, and not one for each layer."""
+        rows = [v for v in values if isinstance(v, (list, tuple)) and _is_numbers(v)]
+        counts = {len(row) for row in rows}
+        is_one_size = len(rows) == len(values) and len(counts) == 1
+        if "rope" in text or not is_one_size or counts == {self.cases[0].n_layers}:
+            return
+        for i in range(counts.pop()):
+            self.values[f"{text}[{i}]"] = [row[i] for row in rows]
 
     def _add(self, text: str, values: list[Any]) -> None:
         # A field that never has a value decides nothing.

@@ -181,6 +181,37 @@ def _module(shaper: Shaper, name: str) -> dict[str, Any]:
     return module
 
 
+def _scale_inputs(layers: list[dict[str, Any]]) -> None:
+    """Give an input that some layers multiply a step of its own in the others, with a factor of 1.
+
+    Their steps differ in a number then, and not in their order.
+    """
+    scaled = {s["call"] for layer in layers for s in layer["steps"] if _scaling(layer, s)}
+    for layer in layers if scaled else ():
+        steps: list[dict[str, Any]] = []
+        names = {"x": "x"}
+        for step in layer["steps"]:
+            if step.get("call") in scaled and not _scaling(layer, step):
+                out = f"h{sum('sum' in s for s in steps)}"
+                steps.append({"out": out, "sum": [[names[step["in"]], 1.0]]})
+                steps.append({**step, "in": out})
+                names[step["out"]] = step["out"]
+            elif "call" in step:
+                steps.append({**step, "in": names[step["in"]]})
+                names[step["out"]] = step["out"]
+            else:
+                names[step["out"]] = f"h{sum('sum' in s for s in steps)}"
+                terms = [[names[n], weight] for n, weight in step["sum"]]
+                steps.append({"out": names[step["out"]], "sum": terms})
+        layer["steps"] = steps
+
+
+def _scaling(layer: dict[str, Any], call: dict[str, Any]) -> bool:
+    """Return whether what a step calls gets one term of its own, multiplied by a number."""
+    sums = {step["out"]: step["sum"] for step in layer["steps"] if "sum" in step}
+    return len(sums.get(call.get("in"), ())) == 1
+
+
 def _outline(steps: list[dict[str, Any]]) -> str:
     """Return steps without weights, dense and sparse blocks alike."""
     text: list[str] = []
@@ -215,6 +246,7 @@ _SLOTS = {"ffn": {"moe", "feed_forward"}, "attention": {"attention", "mixer"}}
 
 
 def _variants(shaper: Shaper) -> list[dict[str, Any]]:
+    _scale_inputs([layer for _, found in shaper.measured for layer in found.layers])
     outlines = shaper.rows(lambda layer: _outline(layer["steps"]))
     distinct = list(dict.fromkeys(t for row in outlines for t in row))
     variants: list[dict[str, Any]] = []
@@ -367,7 +399,7 @@ def _mixer(shaper: Shaper, name: str) -> dict[str, Any]:
     rows = shaper.modules(name)
     return {
         key: shaper.arguments.layout_value(f"mixer.{key}", each(rows, key))
-        for key in ("class", "by_layer")
+        for key in ("class", "by_layer", "buffers", "unread")
     }
 
 
@@ -388,6 +420,10 @@ def _mlp(shaper: Shaper, name: str) -> dict[str, Any]:
         if part == "w3_bias" and not found["gated"]:
             continue
         found[key] = a.layer_value(f"mlp.{key}", each(rows, part))
+    for key in ("first_multiplier", "down_multiplier"):
+        value = a.layer_value(f"mlp.{key}", each(rows, key), ("1.0",))
+        if _literal_one(value) != 1.0:
+            found[key] = value
     return found
 
 

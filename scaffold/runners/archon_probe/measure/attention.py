@@ -203,7 +203,7 @@ def _rotation_of(q: Side, k: Side) -> dict[str, Any] | None:
     growth = found["temperature"] if found is not None else []
     # A factor that is the same for every position is no temperature: it belongs to the scale.
     is_growing = bool(growth) and max(growth) > 1.00001 * min(growth)
-    if found is not None and (found["when"] or is_growing):
+    if found is not None and (is_growing or (found["when"] and not growth)):
         q.factor = k.factor = 1.0
         return found
     pairs = [(side.before_rope, side.rotated / side.factor) for side in (q, k)]
@@ -459,6 +459,9 @@ def _output(
     given = _rows(out.x)
     if is_close(given, merged):
         return
+    if given.shape != merged.shape:
+        what = f"its output projection gets {given.shape[-1]} features, of which its heads "
+        raise UnknownStructureError(call.path, f"{what}give {merged.shape[-1]}")
     for inner in trace.under(call.path):
         kind = observe_norm(inner.module, inner.x) if inner.inputs else None
         if (

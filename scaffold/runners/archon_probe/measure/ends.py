@@ -31,6 +31,7 @@ def observe_embedding(
     length = embedded.shape[0]
     # Explained backwards from what the first layer gets: a model may do anything before it.
     target = _rows(trace.of(skeleton.layers[0])[0].x)
+    _check_stream(trace.of(skeleton.layers[0])[0].x, trace.tokens.shape[1])
     plain = embedding.weight.detach()[trace.tokens[0]]
     observation.tensors["tok_embeddings.weight"] = embedding.weight.detach()
     observation.paths["tok_embeddings"] = skeleton.embed
@@ -79,6 +80,11 @@ def observe_embedding(
         return
     features["multiplier"] = dict(terms).get("tokens", 0.0)
     others = [t for t in terms if t[0] != "tokens"]
+    mapped = next((n for n, _ in others if linear_weight(tables[n].module) is not None), None)
+    if mapped is not None:
+        wide = tables[mapped].x.shape[-1]
+        what = f"a linear map of {wide} features where a token's embedding has {plain.shape[1]}"
+        raise UnknownStructureError(mapped, what)
     kinds = [name for name, _ in others if _is_one_row(tables[name])]
     if len(kinds) == 1:
         _token_types(tables[kinds[0]], features, observation)
@@ -95,6 +101,21 @@ def observe_embedding(
             "kind": "beside_padding",
             "rows": call.module.weight.shape[0],
         }
+
+
+def _check_stream(x: Tensor, length: int) -> None:
+    """Check that layers get one vector for each token of the text.
+
+    Raises:
+        UnknownStructureError: They get several, or tokens that the text does not have.
+    """
+    rows = x.numel() // x.shape[-1]
+    if rows == length:
+        return
+    what = f"its layers get {rows} tokens where the text has {length}"
+    if x.shape[-2] == length:
+        what = f"its layers pass on {rows // length} vectors of each token, not one"
+    raise UnknownStructureError("embedding", what)
 
 
 def _before_projection(before: list[Call], target: Tensor, observation: Observation) -> Tensor:

@@ -8,6 +8,7 @@ first input alone, and its class is built from the configuration.
 from __future__ import annotations
 
 import inspect
+import sys
 from typing import Any
 
 import torch
@@ -61,14 +62,62 @@ def observe_mixer(call: Call, config: Any) -> Observed:
     if {n: p.shape for n, p in built.named_parameters()} != shapes:
         raise UnknownStructureError(call.path, f"a {kind.__name__} that its class builds otherwise")
     features = {"class": f"{kind.__module__}:{kind.__name__}", "by_layer": by_layer}
+    features["buffers"] = _given_buffers(call, built, config)
+    features["unread"] = _unread(call.module)
+    # Tables that a class computes may stand in checkpoints too.
+    saved = call.module.state_dict().keys()
+    tensors |= {n: b for n, b in call.module.named_buffers() if n in saved}
     return Observed(features, {f"inner.{n}": p.detach() for n, p in tensors.items()})
+
+
+def _given_buffers(call: Call, built: nn.Module, config: Any) -> list[list[str]]:
+    """Return the buffers that the model gives a module, each with the function that computes it.
+
+    Raises:
+        UnknownStructureError: No function beside the class computes one from the configuration.
+    """
+    kind = type(call.module)
+    own = dict(built.named_buffers())
+    given = {n: b for n, b in call.module.named_buffers() if n not in own}
+    functions = {
+        name: function
+        for name, function in inspect.getmembers(sys.modules[kind.__module__], inspect.isfunction)
+        if given and tuple(inspect.signature(function).parameters) == _ARGUMENTS[:1]
+    }
+    found: list[list[str]] = []
+    for name, buffer in given.items():
+        fits = (n for n, function in functions.items() if _gives(function, config, buffer))
+        if (function := next(fits, None)) is None:
+            what = f"a {kind.__name__} whose {name} its model sets, by no function of transformers"
+            raise UnknownStructureError(call.path, what)
+        found.append([name, f"{kind.__module__}:{function}"])
+    return found
+
+
+def _gives(function: Any, config: Any, buffer: Tensor) -> bool:
+    try:
+        value = function(config)
+    # A function for something else may ask the configuration for anything.
+    except Exception:
+        return False
+    return isinstance(value, Tensor) and torch.equal(value, buffer)
+
+
+def _unread(module: nn.Module) -> list[str]:
+    """Return the arguments that a call must give beside the stream.
+
+    They are None in an Archon model: what it gives then shows whether they are read.
+    """
+    _, *others = inspect.signature(module.forward).parameters.values()
+    usual = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
+    return [p.name for p in others if p.default is inspect.Parameter.empty and p.kind in usual]
 
 
 def _run(module: nn.Module, x: Tensor) -> Tensor | None:
     """Return what a module gives for the stream alone; None where it asks for more."""
     try:
         with torch.no_grad():
-            out = module(x)
+            out = module(x, **dict.fromkeys(_unread(module)))
     except (TypeError, AttributeError, ValueError, RuntimeError):
         return None
     first = out[0] if isinstance(out, (tuple, list)) else out

@@ -5,6 +5,7 @@ Shape letters: T tokens, F inner features.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 from typing import Any
 
@@ -12,7 +13,7 @@ import torch
 from torch import Tensor, nn
 from transformers.activations import ACT2FN
 
-from archon_probe.measure.algebra import is_close
+from archon_probe.measure.algebra import is_close, rounded
 from archon_probe.measure.attention import Observed, linear_bias, linear_weight
 from archon_probe.measure.hooks import Call
 from archon_probe.measure.norm import observe_norm
@@ -28,8 +29,9 @@ def observe_mlp(calls: list[Call], inner: list[Call], config: Any) -> Observed:
         config: Of several names for one activation, the one it uses is reported.
 
     Returns:
-        ``gated``, ``activation``, ``hidden_dim``, biases of w1, w2, w3, ``inner_norm``; the tensors
-        w1 (activated), w3 (multiplied, where gated) and w2.
+        ``gated``, ``activation``, ``hidden_dim``, biases of w1, w2, w3, ``inner_norm``, multipliers
+        before the activation and of the result; the tensors w1 (activated), w3 (multiplied, where
+        gated) and w2.
 
     Raises:
         UnknownStructureError: It computes something else.
@@ -37,14 +39,15 @@ def observe_mlp(calls: list[Call], inner: list[Call], config: Any) -> Observed:
     path = calls[0].path
     x, y = _rows(calls[0].x), _rows(calls[-1].y)
     linears = [c for c in inner if linear_weight(c.module) is not None]
-    downs = [c for c in linears if is_close(_rows(c.y), y)]
+    downs = [(c, factor) for c in linears if (factor := _multiple(_rows(c.y), y)) is not None]
     ups = [c for c in linears if is_close(_rows(c.x), x)]
     if not downs or not ups:
         raise UnknownStructureError(path, "no linear map of its input, or none to its output")
-    down = downs[-1]  # an inner map may return the same where nothing follows it
+    down, multiplier = downs[-1]  # an inner map may return the same where nothing follows it
     given = _rows(down.x)
     # What the last map gets: the product of gate and up, or what a norm makes of it.
     features: dict[str, Any] = {"inner_norm": {"when": False}, "hidden_dim": given.shape[-1]}
+    features["down_multiplier"] = multiplier
     tensors: dict[str, Tensor] = {}
     for call in inner:
         kind = observe_norm(call.module, call.x) if call.inputs else None
@@ -53,10 +56,13 @@ def observe_mlp(calls: list[Call], inner: list[Call], config: Any) -> Observed:
             tensors |= {f"inner_norm.{n}": p.detach() for n, p in call.module.named_parameters()}
             given = _rows(call.x)
             break
-    for name, function, parameters in activations([c.module for c in inner], config):
-        found = _combination(function, ups, given)
+    modules = [c.module for c in inner]
+    options = list(activations(modules, config))
+    for first, (name, function, parameters) in itertools.product(_numbers(modules), options):
+        found = _combination(function, ups, given, first)
         if found is None:
             continue
+        features["first_multiplier"] = first
         tensors |= {f"act.{n}": p for n, p in parameters.items()}
         for part, (linear, rows) in found.items():
             weight, bias = linear_weight(linear.module), linear_bias(linear.module)
@@ -69,6 +75,22 @@ def observe_mlp(calls: list[Call], inner: list[Call], config: Any) -> Observed:
         _add_down(down, features, tensors)
         return Observed(features, tensors)
     raise UnknownStructureError(path, "its activation is unknown, gated or not")
+
+
+def _multiple(x: Tensor, y: Tensor) -> float | None:
+    """Return the number that makes one tensor the other, None where there is none."""
+    if x.shape != y.shape:
+        return None
+    if is_close(x, y):
+        return 1.0
+    factor = float((x * y).sum() / x.square().sum())  # of least squares
+    return rounded(factor) if is_close(x * factor, y) else None
+
+
+def _numbers(modules: list[nn.Module]) -> list[float]:
+    """Return 1, then the numbers that modules keep: one may multiply what is activated."""
+    kept = [v for m in modules for v in vars(m).values() if isinstance(v, float) and v]
+    return list(dict.fromkeys([1.0, *kept]))
 
 
 def _add_down(down: Call, features: dict[str, Any], tensors: dict[str, Tensor]) -> None:
@@ -103,9 +125,16 @@ def activations(
 
 @torch.no_grad()
 def _combination(
-    function: Any, ups: list[Call], given: Tensor
+    function: Any, ups: list[Call], given: Tensor, factor: float
 ) -> dict[str, tuple[Call, Any]] | None:
-    """Return which rows of which linear map are activated, and which multiply the result."""
+    """Return which rows of which linear map are activated, and which multiply the result.
+
+    Args:
+        function: The activation.
+        ups: Calls of the maps.
+        given: What it has to be.
+        factor: Of what is activated.
+    """
     width = given.shape[-1]
     pieces: list[tuple[Call, Any, Tensor]] = []
     for call in ups:
@@ -117,7 +146,7 @@ def _combination(
             halves = (slice(0, width), slice(width, None), slice(0, None, 2), slice(1, None, 2))
             pieces += [(call, rows, y[:, rows]) for rows in halves]
     try:
-        activated = [function(y) for _, _, y in pieces]
+        activated = [function(y * factor if factor != 1 else y) for _, _, y in pieces]
     except (RuntimeError, TypeError, AttributeError):
         return None  # an activation that needs more than numbers
     for (call, rows, _), a in zip(pieces, activated, strict=True):

@@ -119,6 +119,7 @@ def _has_experts(group: list[Call]) -> bool:
 def _observe_module(trace: Trace, kind: str, group: list[Call], config: Any) -> Observed:
     call = group[0]
     if kind == "attention":
+        _refuse_chosen_keys(trace, call)
         if len(group) > 1:
             call = replace(call, outputs=group[-1].outputs)
         try:
@@ -148,6 +149,21 @@ def _observe_module(trace: Trace, kind: str, group: list[Call], config: Any) -> 
     if found["unknown"]:
         raise UnknownStructureError(call.path, "; ".join(found["unknown"]))
     return Observed({"hidden_dim": found["hidden_dim"], **found["args"]}, found["tensors"])
+
+
+def _refuse_chosen_keys(trace: Trace, call: Call) -> None:
+    """Refuse attention in which a part of its own chooses the keys that a query sees.
+
+    Its choice changes nothing where a sequence has fewer tokens than it chooses, as a tiny one has.
+
+    Raises:
+        UnknownStructureError: A part of it gives places of tokens, and no numbers.
+    """
+    for inner in trace.under(call.path):
+        if inner.outputs and not any(y.is_floating_point() for y in inner.outputs):
+            kind = type(inner.module).__name__
+            what = f"a {kind}, which chooses the keys that a query sees: sparse attention"
+            raise UnknownStructureError(inner.path, what)
 
 
 def _names(wiring: Wiring, kinds: dict[str, str]) -> dict[str, str]:

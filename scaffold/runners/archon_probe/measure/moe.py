@@ -176,7 +176,15 @@ def _weighs_in_fp32(bench: Bench, routed: Routed) -> bool:
 
 
 def _read_dense(call: Call, run: Run) -> Routed | None:
-    """Read weights from what each expert got of each token."""
+    """Read weights from what each expert got of each token.
+
+    Raises:
+        UnknownStructureError: They get something narrower than the stream.
+    """
+    width, dim = call.x.shape[-1], run.x.shape[-1]
+    if width != dim:
+        what = f"experts that work on {width} features where the stream has {dim}"
+        raise UnknownStructureError(call.path, what)
     given = call.x.reshape(-1, *run.x.shape)
     factors = (given * run.x).sum(-1) / run.x.square().sum(-1)
     if not is_close(factors.unsqueeze(-1) * run.x, given):
@@ -360,8 +368,12 @@ def _write_shared(bench: Bench, run: Run, call: Call, found: dict[str, Any]) -> 
     inner = [c for c in run.calls if c.path == call.path or c.path.startswith(prefix)]
     seen = observe_mlp([call], inner, bench.config)
     features = seen.features
-    biases = {bool(features.get(f"{w}_bias", False)) for w in ("w1", "w2", "w3")}
-    if not features.get("gated") or features["inner_norm"]["when"] or len(biases) != 1:
+    is_gated = features["gated"]
+    parts = ("w1", "w2", "w3") if is_gated else ("w1", "w2")
+    biases = {features[f"{part}_bias"] for part in parts}
+    is_scaled = {features["first_multiplier"], features["down_multiplier"]} != {1.0}
+    is_other = is_gated != found["args"]["gated"] or is_scaled
+    if is_other or features["inner_norm"]["when"] or len(biases) != 1:
         raise UnknownStructureError(call.path, f"shared experts of an unknown kind: {features}")
     found["args"] |= {
         "shared_expert_intermediate_size": features["hidden_dim"],

@@ -17,7 +17,8 @@ from archon_probe.measure.algebra import is_close
 from archon_probe.measure.mlp import activations
 from archon_probe.measure.moe_run import Bench, declared
 
-Gate = Callable[[Tensor, Tensor], Tensor]
+Gate = Callable[[Tensor, Any], Tensor]
+"""From the products of w1 and w3, None without w3, to what w2 multiplies."""
 _SMALL = 0.0625
 """Below any limit, exact in binary, and large enough to divide by."""
 
@@ -28,7 +29,7 @@ class Layout:
 
     Args:
         w1: [E, H, D], whose product is activated.
-        w3: [E, H, D], whose product multiplies it.
+        w3: [E, H, D], whose product multiplies it; None where nothing does.
         w2: [E, D, H].
         b1: [E, H] or None, as the others.
         b3: Of w3.
@@ -37,7 +38,7 @@ class Layout:
     """
 
     w1: Tensor
-    w3: Tensor
+    w3: Tensor | None
     w2: Tensor
     b1: Tensor | None
     b3: Tensor | None
@@ -92,14 +93,17 @@ def find_experts(bench: Bench, call: ExpertCall) -> Experts | None:
     for layout in layouts_of(call):
         for name, function in named:
 
-            def gate(given: Tensor, up: Tensor, function: Any = function) -> Tensor:
-                return function(given) * up
+            def gate(given: Tensor, up: Tensor | None, function: Any = function) -> Tensor:
+                return function(given) if up is None else function(given) * up
 
             if judge.accepts(layout, gate):
+                is_gated = layout.w3 is not None
                 plain = {"gate_alpha": None, "gate_limit": None, "up_limit": None, "up_offset": 0.0}
-                args = {"activation": name, **plain, "expert_bias_terms": layout.b2 is not None}
-                return Experts(layout, args, gate, [f"{layout.how}; {name}(gate) * up"])
-    for layout in layouts_of(call):
+                args = {"activation": name, **plain, "gated": is_gated}
+                args["expert_bias_terms"] = layout.b2 is not None
+                how = f"{name}(gate) * up" if is_gated else f"{name}(up)"
+                return Experts(layout, args, gate, [f"{layout.how}; {how}"])
+    for layout in (each for each in layouts_of(call) if each.w3 is not None):
         found = _measured(bench, call, judge, layout)
         if found is not None:
             return found
@@ -161,8 +165,10 @@ def layouts_of(call: ExpertCall) -> Iterator[Layout]:
             for w1, w3, how in _pairs(ups, call.dim, w2.shape[-1]):
                 biases = _biases([v for _, v in vectors], w1.shape[1], call.dim, how)
                 if biases is not None:
-                    count = call.num_experts
-                    yield Layout(w1[:count], w3[:count], w2[:count], *biases, f"{how}{turned_down}")
+                    first, other, last = (
+                        t if t is None else t[: call.num_experts] for t in (w1, w3, w2)
+                    )
+                    yield Layout(first, other, last, *biases, f"{how}{turned_down}")
 
 
 def _turns(named: tuple[str, Tensor], dim: int, axis: int) -> Iterator[tuple[str, Tensor]]:
@@ -175,9 +181,11 @@ def _turns(named: tuple[str, Tensor], dim: int, axis: int) -> Iterator[tuple[str
 
 def _pairs(
     ups: tuple[tuple[str, Tensor], ...], dim: int, width: int
-) -> Iterator[tuple[Tensor, Tensor, str]]:
+) -> Iterator[tuple[Tensor, Tensor | None, str]]:
     if len(ups) == 1:
         for turned, both in _turns(ups[0], dim, -1):
+            if both.shape[1] == width:
+                yield both, None, f"no gate{turned}"
             if both.shape[1] != 2 * width:
                 continue
             for how, first, second in _halves(both, width):
@@ -200,6 +208,8 @@ def _biases(
 ) -> tuple[Tensor | None, Tensor | None, Tensor | None] | None:
     if not vectors:
         return None, None, None
+    if how.startswith("no gate") and [v.shape[1] for v in vectors] == [width, dim]:
+        return vectors[0], None, vectors[1]
     if len(vectors) != 2 or vectors[0].shape[1] != 2 * width or vectors[1].shape[1] != dim:
         return None
     options = {h: (a, b) for h, a, b in _halves(vectors[0], width)}
@@ -212,12 +222,15 @@ def _biases(
 
 def compute(layout: Layout, gate: Gate, x: Tensor, experts: Tensor) -> Tensor:
     """Run each token [T, D] through one expert [T]: [T, D]."""
-    up = torch.einsum("td,thd->th", x, layout.w3[experts])
-    given = torch.einsum("td,thd->th", x, layout.w1[experts])
-    if layout.b1 is not None and layout.b3 is not None:
-        given, up = given + layout.b1[experts], up + layout.b3[experts]
+    given = _product(x, layout.w1, layout.b1, experts)
+    up = None if layout.w3 is None else _product(x, layout.w3, layout.b3, experts)
     out = torch.einsum("th,tdh->td", gate(given, up), layout.w2[experts])
     return out if layout.b2 is None else out + layout.b2[experts]
+
+
+def _product(x: Tensor, weight: Tensor, bias: Tensor | None, experts: Tensor) -> Tensor:
+    out = torch.einsum("td,thd->th", x, weight[experts])
+    return out if bias is None else out + bias[experts]
 
 
 @torch.no_grad()
@@ -231,6 +244,7 @@ def _measured(bench: Bench, call: ExpertCall, judge: _Judge, layout: Layout) -> 
                     tensor.zero_()
             # Unit 0 of expert 0 gets its gate from feature 0 and its up from feature 1; nothing
             # else counts.
+            assert layout.w3 is not None
             layout.w1[0, 0, 0] = layout.w3[0, 0, 1] = layout.w2[0, 0, 0] = 1
             x = torch.zeros(gate.numel(), bench.dim)
             x[:, 0], x[:, 1] = gate, up
@@ -240,7 +254,7 @@ def _measured(bench: Bench, call: ExpertCall, judge: _Judge, layout: Layout) -> 
     found = _measure_gate(call.module, bench.config, unit)
     if found is None or not judge.accepts(layout, found[1]):
         return None
-    args = found[0] | {"expert_bias_terms": layout.b2 is not None}
+    args = found[0] | {"gated": True, "expert_bias_terms": layout.b2 is not None}
     numbers = ", ".join(f"{k} {v}" for k, v in found[0].items())
     return Experts(layout, args, found[1], [f"{layout.how}; one unit measured: {numbers}"])
 

@@ -176,7 +176,7 @@ class _Writers(TorchFunctionMode):
         if getattr(func, "__name__", "") in ("add", "__add__", "__iadd__", "add_", "__radd__"):
             both = [a for a in args[:2] if isinstance(a, Tensor)]
             if len(both) == 2 and both[0].shape == both[1].shape:
-                for tensor in both if both[0].shape[-1] == self._width else ():
+                for tensor in both if both[0].shape[-1:] == (self._width,) else ():
                     self._note(tensor)
         output = func(*args, **(kwargs or {}))
         if getattr(func, "__name__", "") in ("mul", "__mul__", "__rmul__") and len(args) == 2:

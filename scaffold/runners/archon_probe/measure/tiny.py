@@ -27,8 +27,8 @@ EXPERTS, TOP_K, LAYERS, MOST_LAYERS = 8, 3, 4, 8
 SIZES: tuple[tuple[str, int], ...] = (
     (r"hidden_size|d_model|n_embd|word_embed_proj_dim", HIDDEN),
     (r"(input_)?embedding_size", 48),
-    (r"num_attention_heads|num_heads|n_heads?", HEADS),
-    (r"vocab_size", VOCAB),
+    (r"(.*_)?num_attention_heads|num_heads|n_heads?", HEADS),
+    (r"(.*_)?vocab_size(_per_.*)?", VOCAB),
     (r"q_lora_rank", 24),
     (r"kv_lora_rank", 20),
     (r"qk_rope_head_dim", 8),
@@ -40,7 +40,8 @@ SIZES: tuple[tuple[str, int], ...] = (
     (r"shared_.*intermediate_size", 40),
     (r"prefix_.*intermediate_size", 72),
     (r"intermediate_size_mlp", 56),
-    (r"intermediate_size|(ffn|inner|mlp)_(dim|hidden_size)|n_inner|dff", 80),
+    (r"hidden_size_per_.*", 8),
+    (r"intermediate_size|(ffn|inner|mlp)_(dim|hidden_size)|n_inner|dff|dim_ff", 80),
     (r"(num|n)_experts|(num|n)_(local|routed)_experts|moe_num_experts", EXPERTS),
     (r"num_experts_per_tok|moe_top_?k|moe_k|top_k", TOP_K),
     (r"zero_expert_num", 3),
@@ -56,6 +57,8 @@ SIZES: tuple[tuple[str, int], ...] = (
     (r"mamba_d_ssm", 2 * HIDDEN),
     (r"((mamba|ssm)_)?(d_state|state_size)", 12),
     (r"(mamba_)?chunk_size", 8),
+    # Of some layers, beside a field for the others.
+    (r"swa_head_dim", HEAD_DIM),
 )
 WINDOWS = r"sliding_window|window_size|attention_chunk_size"
 HALVED_WINDOWS = r"local_attention"
@@ -213,6 +216,15 @@ def _annotation(config: PretrainedConfig, name: str) -> Any:
 def allowed_types(config: PretrainedConfig, name: str) -> set[Any]:
     """Return the plain types that a field's annotation allows, NoneType among them."""
     return {typing.get_origin(t) or t for t in _alternatives(_annotation(config, name))}
+
+
+def holds_floats(config: PretrainedConfig, name: str) -> bool:
+    """Return whether a field is a list of numbers that need not be whole."""
+    notes = [t for t in _alternatives(_annotation(config, name)) if typing.get_origin(t) is list]
+    stated = getattr(config, name, None) or []
+    return any(float in typing.get_args(t) for t in notes) or (
+        all(isinstance(v, int | float) for v in stated) and any(type(v) is float for v in stated)
+    )
 
 
 def literals(config: PretrainedConfig, name: str) -> list[str]:
@@ -442,17 +454,29 @@ def _layer_numbers(source: PretrainedConfig, layers: int) -> dict[str, Any]:
         is_number = isinstance(value, int) and not isinstance(value, bool) and value > 1
         # A period, such as every fourth layer, stays as it is.
         is_period = re.search(r"step|interval|every|pattern|period|offset", name)
-        is_of_layers = re.search(r"(^|_)layers?(_|$)|first_k_dense", name) and not is_period
+        is_other = is_period or re.search(r"size", name)
+        is_of_layers = re.search(r"(^|_)layers?(_|$)|first_k_dense", name) and not is_other
         if is_number and is_of_layers and class_default(source, name) is not None:
             last = re.search(r"end_index", name) is not None
             made[name] = layers - 1 if last else max(1, math.ceil(value * layers / total) - 1)
         if is_counted_pattern(value):
             made[name] = [[kinds, layers // len(kinds)] for kinds, _ in value]
+        if small := _small_list(source, name, value, total):
+            made[name] = [small] * layers
         if _numbers_layers(name, value, total):
             made[name] = sorted({number * layers // total for number in value})
         elif value is None and _is_read_for_kinds(source, name):
             made[name] = [1]
     return made
+
+
+def _small_list(source: PretrainedConfig, name: str, value: Any, total: int) -> int | None:
+    """Return the small size of a list that has one large size for each layer."""
+    if not isinstance(value, list) or len(value) != total or not all(type(v) is int for v in value):
+        return None
+    sizes = (size for pattern, size in SIZES if matches(pattern, source, name))
+    size = next(sizes, None)
+    return size if size is not None and total and size < min(value) else None
 
 
 def _numbers_layers(name: str, value: Any, total: int) -> bool:

@@ -50,6 +50,8 @@ NUMBERS: tuple[tuple[str, tuple[Any, ...]], ...] = (
     (r"qk_nope_head_dim", (16,)),
     (r"v_head_dim", (12,)),
     (r"(q|kv)_lora_rank", (16,)),
+    # As many as a grouped product can read at once.
+    (r".*latent_size", (16,)),
     (r"rotary_dim", (4, 16)),
     (r".*(intermediate|ffn|inner|mlp).*(size|dim)?|dff|n_inner", (56,)),
     (r"(num|n|moe_num)_((local|routed)_)?experts", (4,)),
@@ -432,6 +434,8 @@ def _lists(config: PretrainedConfig, name: str, value: list[Any]) -> list[list[A
     if tiny.is_counted_pattern(value):
         kinds = value[0][0]
         return [[[list(reversed(kinds)), value[0][1]]], [[[kinds[0]] * len(kinds), value[0][1]]]]
+    if len(value) != count and value and tiny.holds_floats(config, name):
+        return [[round(float(v) * (1.5 + 0.25 * n), 6) for n, v in enumerate(value)]]
     if len(value) != count and all(isinstance(v, int) for v in value):
         return [[], [1], [0, 2]]
     if not value or any(isinstance(v, list | dict) for v in value):

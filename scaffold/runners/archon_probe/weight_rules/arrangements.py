@@ -24,6 +24,7 @@ class Match:
     Args:
         parts: Names of the parameters, in order.
         entry: Which entry of the parameters' first dimension it fills; None for all of them.
+        rows: Which rows of the parameter it is, from the first to before the second number.
         options: Of the rule.
         candidates: Names for the number of groups, the most likely first.
     """
@@ -33,6 +34,7 @@ class Match:
     entry: int | None = None
     options: dict[str, Any] = field(default_factory=dict)
     candidates: list[Any] = field(default_factory=list)
+    rows: tuple[int, int] | None = None
 
 
 def explain(
@@ -49,12 +51,25 @@ def explain(
     wholes = [index.tensors[owner] for owner in order]
     if direct := _arranged(values, wholes, sizes, layer):
         return Match(direct.rule, parts, None, direct.options, direct.candidates)
+    if len(wholes) == 1 and (rows := _rows_of(values, wholes[0], places)):
+        return Match("Split", parts, rows=rows)
     entries = [_entry(owners, places, owner, index) for owner in order]
     if None in entries or len(set(entries)) != 1:
         return None
     entry = entries[0]
     inner = _arranged(values, [whole[entry] for whole in wholes], sizes, layer)
     return inner and Match(inner.rule, parts, entry, inner.options, inner.candidates)
+
+
+def _rows_of(tensor: Tensor, whole: Tensor, places: Tensor) -> tuple[int, int] | None:
+    """Return which rows of a parameter a tensor is, from the first to before the second number."""
+    if tensor.dim() == 0 or tensor.shape[1:] != whole.shape[1:] or len(tensor) >= len(whole):
+        return None
+    # Some values may occur twice by chance; any other one shows where the tensor begins.
+    known = int((places >= 0).flatten().nonzero()[0])
+    start = (int(places.flatten()[known]) - known) // whole[0].numel()
+    rows = (start, start + len(tensor))
+    return rows if torch.equal(whole[slice(*rows)], tensor) else None
 
 
 def _entry(owners: Tensor, places: Tensor, owner: int, index: ValueIndex) -> int | None:

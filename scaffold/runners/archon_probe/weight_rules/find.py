@@ -68,7 +68,9 @@ def find_rules(
     places = {name: place for place, name in enumerate(archon)}
     # In the order of the model's parameters, in which rules are written.
     in_order = sorted(found, key=lambda name: places[found[name].parts[0]])
-    rules = _generalised({name: found[name] for name in in_order}, problems)
+    ordered = {name: found[name] for name in in_order}
+    rules = _generalised({n: m for n, m in ordered.items() if m.rows is None}, problems)
+    rules += _split({n: m for n, m in ordered.items() if m.rows is not None}, archon, problems)
     rules += unused.values()
     rules += [{"rule": "Ignored", "hub": _pattern(n)} for n in hub if n in ignorable]
     rules += _tied_rules(index.twins, found, tied or {}, problems)
@@ -124,6 +126,10 @@ def _uncovered(
     """Return parameters that no tensor gives, or gives only in part."""
     given: dict[str, int] = {}
     for match in found.values():
+        if match.rows is not None:
+            part, (first, last) = match.parts[0], match.rows
+            given[part] = given.get(part, 0) + last - first
+            continue
         for part in match.parts:
             entries = archon[part].shape[0] if match.entry is None and archon[part].dim() else 1
             given[part] = given.get(part, 0) + entries
@@ -176,6 +182,29 @@ def _generalised(found: Mapping[str, Match], problems: list[Problem]) -> list[Ru
         known = rules.setdefault(rule_key(rule), rule)
         if match.candidates:
             narrow(known, match.candidates, problems)
+    return list(rules.values())
+
+
+def _split(
+    found: Mapping[str, Match], archon: Mapping[str, Tensor], problems: list[Problem]
+) -> list[Rule]:
+    """Return one rule for all tensors that have the rows of one parameter of their layer."""
+    tensors: dict[str, list[str]] = {}
+    for name, match in sorted(found.items(), key=lambda item: item[1].rows or ()):
+        tensors.setdefault(match.parts[0], []).append(name)
+    rules: dict[str, Rule] = {}
+    for part, names in tensors.items():
+        rows = [found[name].rows for name in names]
+        share = -(-len(archon[part]) // len(names))
+        even = [(n * share, min((n + 1) * share, len(archon[part]))) for n in range(len(names))]
+        hub = [_pattern(name) for name in names]
+        if {layer_of(name) for name in names} != {layer_of(part)}:
+            problems.append(named(str(hub), f"hold rows of {part}, of another layer"))
+        elif rows != even:
+            problems.append(named(str(hub), f"hold {part} in shares that are not even: {rows}"))
+        else:
+            rule: Rule = {"rule": "Split", "hub": hub, "archon": _pattern(part)}
+            rules.setdefault(rule_key(rule), rule)
     return list(rules.values())
 
 

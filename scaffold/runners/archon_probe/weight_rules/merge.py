@@ -110,7 +110,7 @@ def _add_conditions(
         condition = _condition(here, there, arguments)
         if condition is None:
             why = f"and {merged[other]} exclude each other; no argument decides which"
-            problems.append(named(merged[one]["hub"], why))
+            problems.append(named(str(merged[one]["hub"]), why))
         else:
             merged[one]["when"], merged[other]["when"] = condition
 

@@ -90,13 +90,18 @@ def grouped(problems: Sequence[Problem]) -> list[Problem]:
     """Return one problem for all layers and experts that have it, with their number."""
     found: dict[tuple[str, str, str], list[Problem]] = {}
     for problem in problems:
-        pattern = ".".join("{}" if p.isdigit() else p for p in problem["name"].split("."))
+        pattern = in_layers(problem["name"])
         key = (problem["side"], pattern, repr(problem.get("shape")))
         found.setdefault(key, []).append(problem)
     return [
         same[0] if len(same) == 1 else same[0] | {"name": pattern, "count": len(same)}
         for (_, pattern, _), same in found.items()
     ]
+
+
+def in_layers(name: str) -> str:
+    """Return a name with a placeholder for each of its numbers."""
+    return ".".join("{}" if part.isdigit() else part for part in name.split("."))
 
 
 def named(name: str, why: str) -> Problem:

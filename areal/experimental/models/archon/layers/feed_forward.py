@@ -132,6 +132,10 @@ def get_activation(name: str) -> Callable[[Tensor], Tensor]:
     raise ConfigError(f"unknown activation {name!r}{known}")
 
 
+def _times(factor: float, x: Tensor) -> Tensor:
+    return x if factor == 1 else x * factor
+
+
 class GatedFeedForward(nn.Module):
     """Computes ``w2(act(w1(x)) * w3(x))``: w1 is the gate, w3 goes up, w2 goes down.
 
@@ -142,6 +146,8 @@ class GatedFeedForward(nn.Module):
         bias: Whether the projections have biases.
         down_bias: Whether w2 has one; as the others when None.
         inner_norm: What is applied before w2, if anything.
+        first_multiplier: Of what goes into the activation.
+        down_multiplier: Of what w2 gives.
     """
 
     def __init__(
@@ -152,6 +158,8 @@ class GatedFeedForward(nn.Module):
         bias: bool = False,
         down_bias: bool | None = None,
         inner_norm: nn.Module | None = None,
+        first_multiplier: float = 1.0,
+        down_multiplier: float = 1.0,
     ) -> None:
         super().__init__()
         self.w1 = nn.Linear(dim, hidden_dim, bias=bias)
@@ -159,10 +167,13 @@ class GatedFeedForward(nn.Module):
         self.w3 = nn.Linear(dim, hidden_dim, bias=bias)
         self.act = get_activation(activation)
         self.inner_norm = inner_norm
+        self.first_multiplier = first_multiplier
+        self.down_multiplier = down_multiplier
 
     def forward(self, x: Tensor) -> Tensor:
-        hidden = self.act(self.w1(x)) * self.w3(x)
-        return self.w2(hidden if self.inner_norm is None else self.inner_norm(hidden))
+        hidden = self.act(_times(self.first_multiplier, self.w1(x))) * self.w3(x)
+        out = self.w2(hidden if self.inner_norm is None else self.inner_norm(hidden))
+        return _times(self.down_multiplier, out)
 
 
 class FeedForward(nn.Module):
@@ -176,13 +187,18 @@ class FeedForward(nn.Module):
         bias: bool = False,
         down_bias: bool | None = None,
         inner_norm: nn.Module | None = None,
+        first_multiplier: float = 1.0,
+        down_multiplier: float = 1.0,
     ) -> None:
         super().__init__()
         self.w1 = nn.Linear(dim, hidden_dim, bias=bias)
         self.w2 = nn.Linear(hidden_dim, dim, bias=bias if down_bias is None else down_bias)
         self.act = get_activation(activation)
         self.inner_norm = inner_norm
+        self.first_multiplier = first_multiplier
+        self.down_multiplier = down_multiplier
 
     def forward(self, x: Tensor) -> Tensor:
-        hidden = self.act(self.w1(x))
-        return self.w2(hidden if self.inner_norm is None else self.inner_norm(hidden))
+        hidden = self.act(_times(self.first_multiplier, self.w1(x)))
+        out = self.w2(hidden if self.inner_norm is None else self.inner_norm(hidden))
+        return _times(self.down_multiplier, out)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.func import functional_call
 
 from areal.api.errors import ConfigError
 from areal.experimental.models.archon.layers.packing import Packing
@@ -20,13 +21,26 @@ class SequenceMixer(nn.Module):
 
     Args:
         module_class: Of transformers; a call gives [1, T, dim], or a tuple that begins with it.
-        arguments: That it is built from.
+        arguments: That it is built from; the configuration is the first.
+        buffers: What a model of transformers gives the module after it is built: the function that
+            computes each buffer from the configuration.
+        unread: Arguments that a call must give and that the module does not read; they are None.
     """
 
-    def __init__(self, module_class: Callable[..., nn.Module], *arguments: Any) -> None:
+    def __init__(
+        self,
+        module_class: Callable[..., nn.Module],
+        *arguments: Any,
+        buffers: Mapping[str, Callable[[Any], Tensor]] | None = None,
+        unread: Sequence[str] = (),
+    ) -> None:
         super().__init__()
-        self._make = lambda: module_class(*arguments)
+        self._make = lambda: _made(module_class, arguments, buffers or {})
+        self._unread = dict.fromkeys(unread)
         self.inner = self._make()
+        saved = {n for n in self.inner.state_dict() if n not in dict(self.inner.named_parameters())}
+        tables = {name: self.inner.get_buffer(name) for name in saved | set(buffers or ())}
+        self._tables = tuple(n for n, table in tables.items() if table.is_floating_point())
 
     def forward(self, x: Tensor, *context: Any) -> Tensor:
         """Mix the tokens of each sequence.
@@ -45,7 +59,14 @@ class SequenceMixer(nn.Module):
                 "trains and cannot be rolled out by the embedded engine; use a server"
             )
         pieces = x.split([length for length in packing.lengths if length], dim=1)
-        return torch.cat([self._first(self.inner(piece)) for piece in pieces], dim=1)
+        return torch.cat([self._first(self._run(piece)) for piece in pieces], dim=1)
+
+    def _run(self, x: Tensor) -> Any:
+        if not self._tables:
+            return self.inner(x, **self._unread)
+        # In transformers they are of the model's type, which then decides that of the rest.
+        tables = {name: self.inner.get_buffer(name).to(x.dtype) for name in self._tables}
+        return functional_call(self.inner, tables, (x,), self._unread)
 
     @staticmethod
     def _first(out: Any) -> Tensor:
@@ -62,6 +83,17 @@ class SequenceMixer(nn.Module):
             self.inner.get_submodule(owner).register_buffer(
                 last, value, persistent=name in self.inner.state_dict()
             )
+
+
+def _made(
+    module_class: Callable[..., nn.Module],
+    arguments: tuple[Any, ...],
+    buffers: Mapping[str, Callable[[Any], Tensor]],
+) -> nn.Module:
+    module = module_class(*arguments)
+    for name, compute in buffers.items():
+        module.register_buffer(name, compute(arguments[0]), persistent=False)
+    return module
 
 
 def refuse_split_mixers(model: nn.Module, parallel_dims: Any) -> None:

@@ -43,6 +43,8 @@ class MoEArgs:
         score_before_experts: Scores multiply what goes into an expert and not what comes out.
         num_zero_experts: Further experts, after the routed ones, that return their input.
         activation: Of the routed experts.
+        gated: An expert has a second projection up, which the activation of the first multiplies;
+            without one w3 is left out, also of the shared experts.
         expert_bias_terms: The experts' three projections have biases.
         gate_alpha: The activation is ``g * sigmoid(alpha * g)`` and ``activation`` is not used.
         gate_limit: Largest value that goes into the activation.
@@ -83,6 +85,7 @@ class MoEArgs:
     score_before_experts: bool = False
     num_zero_experts: int = 0
     activation: str = "silu"
+    gated: bool = True
     expert_bias_terms: bool = False
     gate_alpha: float | None = None
     gate_limit: float | None = None

@@ -17,7 +17,7 @@ from areal.experimental.models.archon.moe.grouped_mm import grouped_linear
 
 
 class GroupedExperts(nn.Module):
-    """Computes ``w2(act(w1(x)) * w3(x))`` with each row's own expert.
+    """Computes ``w2(act(w1(x)) * w3(x))`` with each row's own expert; ungated without ``w3(x)``.
 
     Args:
         dim: Features of a token.
@@ -31,12 +31,14 @@ class GroupedExperts(nn.Module):
         self.use_grouped_mm = args.use_grouped_mm
         self.w1 = nn.Parameter(torch.empty(args.num_experts, hidden_dim, dim))
         self.w2 = nn.Parameter(torch.empty(args.num_experts, dim, hidden_dim))
-        self.w3 = nn.Parameter(torch.empty(args.num_experts, hidden_dim, dim))
-        self.b1 = self.b2 = self.b3 = None
+        self.w3 = self.b1 = self.b2 = self.b3 = None
+        if args.gated:
+            self.w3 = nn.Parameter(torch.empty(args.num_experts, hidden_dim, dim))
         if args.expert_bias_terms:
             self.b1 = nn.Parameter(torch.empty(args.num_experts, hidden_dim))
             self.b2 = nn.Parameter(torch.empty(args.num_experts, dim))
-            self.b3 = nn.Parameter(torch.empty(args.num_experts, hidden_dim))
+            if args.gated:
+                self.b3 = nn.Parameter(torch.empty(args.num_experts, hidden_dim))
         self.gate = GateFunction(args)
         self.share = 1.0
         """Of the output bias that this process adds, where several add up parts of an expert."""
@@ -54,7 +56,7 @@ class GroupedExperts(nn.Module):
         """
         ends_E = num_tokens_per_expert.cumsum(0)
         gate_NH = self._project(x_ND, self.w1, self.b1, ends_E)
-        up_NH = self._project(x_ND, self.w3, self.b3, ends_E)
+        up_NH = None if self.w3 is None else self._project(x_ND, self.w3, self.b3, ends_E)
         hidden_NH = self.gate(gate_NH, up_NH)
         return self._project(hidden_NH, self.w2, self.b2, ends_E, self.share)
 
@@ -72,11 +74,11 @@ class GroupedExperts(nn.Module):
 
     def init_weights(self, init_std: float) -> None:
         """Draw the matrices from a truncated normal and set the biases to zero."""
-        for weight in (self.w1, self.w2, self.w3):
-            nn.init.trunc_normal_(weight, std=init_std)
-        for bias in (self.b1, self.b2, self.b3):
-            if bias is not None:
-                nn.init.zeros_(bias)
+        for name, parameter in self.named_parameters():
+            if name.startswith("w"):
+                nn.init.trunc_normal_(parameter, std=init_std)
+            else:
+                nn.init.zeros_(parameter)
 
     def extra_repr(self) -> str:
         """Return the sizes, for the printed model."""
@@ -84,7 +86,7 @@ class GroupedExperts(nn.Module):
 
 
 class GateFunction(nn.Module):
-    """Multiplies the activation of one half with the other half.
+    """Multiplies the activation of one half with the other half, if there is one.
 
     Args:
         args: Activation, limits and offset.
@@ -100,14 +102,16 @@ class GateFunction(nn.Module):
         self.up_offset = args.up_offset
         self.act: Callable[[Tensor], Tensor] = get_activation(args.activation)
 
-    def forward(self, gate: Tensor, up: Tensor) -> Tensor:
+    def forward(self, gate: Tensor, up: Tensor | None) -> Tensor:
         if self.gate_limit is not None:
             gate = gate.clamp(max=self.gate_limit)
+        activated = self.act(gate) if self.alpha is None else gate * (gate * self.alpha).sigmoid()
+        if up is None:
+            return activated
         if self.up_limit is not None:
             up = up.clamp(-self.up_limit, self.up_limit)
         if self.up_offset:
             up = up + self.up_offset
-        activated = self.act(gate) if self.alpha is None else gate * (gate * self.alpha).sigmoid()
         return activated * up
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from areal.experimental.models.archon.layers.feed_forward import GatedFeedForward
+from areal.experimental.models.archon.layers.feed_forward import FeedForward, GatedFeedForward
 from areal.experimental.models.archon.layers.norms import RMSNorm
 from areal.experimental.models.archon.moe.args import MoEArgs
 from areal.experimental.models.archon.moe.experts import GroupedExperts, to_local
@@ -152,9 +152,10 @@ class TokenExchange(nn.Module):
         return out
 
 
-def _shared_experts(args: MoEArgs, dim: int, hidden_dim: int) -> GatedFeedForward | None:
+def _shared_experts(args: MoEArgs, dim: int, hidden_dim: int) -> nn.Module | None:
     if args.num_shared_experts == 0:
         return None
     width = args.shared_expert_intermediate_size or args.num_shared_experts * hidden_dim
     activation = args.shared_activation or args.activation
-    return GatedFeedForward(dim, width, activation, bias=args.shared_bias)
+    kind = GatedFeedForward if args.gated else FeedForward
+    return kind(dim, width, activation, bias=args.shared_bias)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar, Self
@@ -71,7 +71,7 @@ class RuleAdapter(BaseStateDictAdapter):
         self.is_critic = True if self.scores_sequences else is_critic
         self.num_labels = num_labels
         rules = [r for r in self.rules() if isinstance(r, Rule) and not isinstance(r, Unused)]
-        self.from_hf_map = {r.hub: r.archon for r in rules}
+        self.from_hf_map = {hub: r.archon for r in rules for hub in r.hubs}
         self.from_hf_map |= {r.hub: None for r in self.rules() if isinstance(r, Ignored)}
         self.to_hf_map = {part: r.hub for r in rules for part in r.parts}
         self._waiting: dict[str, dict[str, Tensor]] = {}
@@ -131,11 +131,16 @@ class RuleAdapter(BaseStateDictAdapter):
         rules = with_packed_experts(self.rules())
         return rules and make_plan(rules, self.plan.parameters, self.args)
 
-    def plan_of(self, found: Collection[str]) -> CheckpointPlan:
-        """Return the plan of a checkpoint that is to be read, by the names in it.
+    def plan_of(self, found: Mapping[str, Shape]) -> CheckpointPlan:
+        """Return the plan of a checkpoint that is to be read.
 
-        Single experts may also be packed as transformers has them in memory.
+        Single experts may also be packed as transformers has them in memory. Tensors that stand in
+        one parameter may divide it in any way, and from now on are saved as they were read.
+
+        Args:
+            found: Shape of each tensor in the checkpoint.
         """
+        self.plan = self.plan.divided_as(found)
         packed = self._packed_plan
         if packed and any(n in packed.tensors and n not in self.plan.tensors for n in found):
             return packed
@@ -150,9 +155,10 @@ class RuleAdapter(BaseStateDictAdapter):
     def head_names(self) -> frozenset[str]:
         """Name on the Hub of the language model's head, which a critic does not have."""
         return frozenset(
-            rule.hub
+            hub
             for rule in self.RULES
             if isinstance(rule, Rule) and rule.parts[0].startswith("output.")
+            for hub in rule.hubs
         )
 
     def from_hf(

@@ -25,8 +25,8 @@ def gather(holder: HubTensor, state: Mapping[str, Tensor]) -> Tensor:
     first = holder.pieces[0]
     if first.is_whole:
         return source
-    if first.is_same and first.index is not None:
-        return source[first.index]
+    if first.is_same:
+        return first.archon_view(source)
     whole = torch.empty(holder.shape, dtype=source.dtype, device=source.device)
     for piece in holder.pieces:
         place(piece.hub_view(whole), piece.archon_view(state[piece.archon]))

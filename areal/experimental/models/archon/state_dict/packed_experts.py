@@ -30,7 +30,7 @@ def with_packed_experts(rules: Sequence[AnyRule]) -> tuple[AnyRule, ...] | None:
     for rule in rules:
         if isinstance(rule, Stacked):
             owner, _, part = rule.parts[0].rpartition(".")
-            stacks.setdefault(owner, {})[part] = rule.hub.partition(f".{EXPERT}.")[0]
+            stacks.setdefault(owner, {})[part] = rule.hubs[0].partition(f".{EXPERT}.")[0]
     packed: list[Rule] = []
     for owner, prefixes in stacks.items():
         if set(prefixes) == set(_PARTS) and len(set(prefixes.values())) == 1:

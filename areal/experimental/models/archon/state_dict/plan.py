@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -19,6 +19,7 @@ from areal.experimental.models.archon.state_dict.rules import (
     Shape,
     Tied,
     Unused,
+    row_tensors,
 )
 from areal.experimental.models.archon.state_dict.sizes import applies
 
@@ -81,6 +82,21 @@ class CheckpointPlan:
     def required(self) -> dict[str, HubTensor]:
         """Tensors that a checkpoint must have."""
         return {n: tensor for n, tensor in self.saved.items() if tensor.beside is None}
+
+    def divided_as(self, found: Mapping[str, Shape]) -> CheckpointPlan:
+        """Return the plan with parameters split into tensors as a checkpoint splits them.
+
+        Args:
+            found: Shape of each tensor in the checkpoint.
+        """
+        changed: dict[str, HubTensor] = {}
+        for name, holders in self.holders.items():
+            names = [h.name for h in holders if h.pieces[0].rows is not None and h.name in found]
+            shape, counts = self.parameters[name], [found[n][0] for n in names]
+            rest = {tuple(found[n][1:]) for n in names}
+            if len(names) == len(holders) and rest == {shape[1:]} and sum(counts) == shape[0]:
+                changed |= {t.name: t for t in row_tensors(names, counts, name, shape)}
+        return replace(self, tensors=self.tensors | changed) if changed else self
 
     def ignores(self, name: str) -> bool:
         """Return whether a tensor on the Hub may be there and is not read."""
@@ -150,7 +166,7 @@ def make_plan(
             continue
         for layer, names in _matches(rule, by_pattern, parameters, problems):
             for name in names if not isinstance(rule, Unused) else ():
-                holders[name].append(rule.hub)
+                holders[name].append(rule.hubs[0])
             try:
                 bound = list(rule.bind(layer, names, [parameters[n] for n in names], args))
             except ConfigError as error:

@@ -39,6 +39,8 @@ class Piece:
         is_same: Neither view changes anything.
         index: The entry of the parameter's first dimension that the piece fills; None for all of
             it.
+        rows: The rows of the parameter that it fills, from the first to before the second number;
+            None for all.
     """
 
     archon: str
@@ -46,14 +48,17 @@ class Piece:
     part_view: View
     is_same: bool = False
     index: int | None = None
+    rows: tuple[int, int] | None = None
 
     @property
     def is_whole(self) -> bool:
         """Whether parameter and tensor are the same, in the same order."""
-        return self.is_same and self.index is None
+        return self.is_same and self.index is None and self.rows is None
 
     def archon_view(self, parameter: Tensor) -> Tensor:
         """Return the piece's place in the whole parameter."""
+        if self.rows is not None:
+            parameter = parameter[slice(*self.rows)]
         return self.part_view(parameter if self.index is None else parameter[self.index])
 
 
@@ -84,13 +89,17 @@ class Rule:
     """The base of all rules.
 
     Args:
-        hub: Name on the Hub, with placeholders.
+        hub: Name on the Hub, with placeholders; of a split, that of each tensor.
         archon: Name of the parameter, or of each one that the tensor holds, in its order.
         when: A condition on the model's arguments, see ``sizes.applies``; None for always.
     """
 
-    hub: str
+    hub: str | tuple[str, ...]
     archon: str | tuple[str, ...]
+
+    @property
+    def hubs(self) -> tuple[str, ...]:
+        return (self.hub,) if isinstance(self.hub, str) else self.hub
 
     @property
     def parts(self) -> tuple[str, ...]:
@@ -99,7 +108,7 @@ class Rule:
     @property
     def is_stacked(self) -> bool:
         """Whether each tensor on the Hub is one entry of a parameter's first dimension."""
-        return EXPERT in self.hub and EXPERT not in self.parts[0]
+        return EXPERT in self.hubs[0] and EXPERT not in self.parts[0]
 
     def bind(
         self, layer: int | None, names: Sequence[str], shapes: Sequence[Shape], args: Any
@@ -115,7 +124,7 @@ class Rule:
         Raises:
             ConfigError: The shapes do not divide as the rule says.
         """
-        hub = self.hub if layer is None else self.hub.replace(LAYER, str(layer))
+        hub = _at(self.hubs[0], layer)
         if not self.is_stacked:
             yield self._tensor(hub, names, self._layout(shapes, layer, args), None)
             return
@@ -145,6 +154,10 @@ class Layout:
 
     shape: Shape
     views: tuple[tuple[View, View], ...]
+
+
+def _at(name: str, layer: int | None) -> str:
+    return name if layer is None else name.replace(LAYER, str(layer))
 
 
 def _same(tensor: Tensor) -> Tensor:
@@ -249,6 +262,44 @@ class Fused(Rule):
 
 
 @dataclass(frozen=True)
+class Split(Rule):
+    """Maps several tensors to one parameter that has their rows below each other.
+
+    A checkpoint may divide the rows in any way, see ``CheckpointPlan.divided_as``. Without one they
+    are divided evenly, as transformers saves them, the last tensor getting what is left.
+    """
+
+    when: str | None = None
+
+    def bind(
+        self, layer: int | None, names: Sequence[str], shapes: Sequence[Shape], args: Any
+    ) -> Iterator[HubTensor]:
+        hubs = [_at(hub, layer) for hub in self.hubs]
+        rows = shapes[0][0]
+        share = -(-rows // len(hubs))
+        counts = [min(share, max(rows - share * place, 0)) for place in range(len(hubs))]
+        yield from row_tensors(hubs, counts, names[0], shapes[0])
+
+
+def row_tensors(
+    hubs: Sequence[str], counts: Sequence[int], parameter: str, shape: Shape
+) -> Iterator[HubTensor]:
+    """Yield tensors on the Hub that each have some rows of a parameter, one behind the other.
+
+    Args:
+        hubs: Their names.
+        counts: Rows of each.
+        parameter: Its name.
+        shape: Of the parameter.
+    """
+    start = 0
+    for hub, count in zip(hubs, counts, strict=True):
+        piece = Piece(parameter, _same, _same, is_same=True, rows=(start, start + count))
+        yield HubTensor(hub, (count, *shape[1:]), (piece,))
+        start += count
+
+
+@dataclass(frozen=True)
 class Flattened(Rule):
     """Maps a matrix [experts * rows, columns] to a parameter [experts, rows, columns].
 
@@ -311,7 +362,7 @@ class Unused(Rule):
     def bind(
         self, layer: int | None, names: Sequence[str], shapes: Sequence[Shape], args: Any
     ) -> Iterator[HubTensor]:
-        hub = self.hub if layer is None else self.hub.replace(LAYER, str(layer))
+        hub = _at(self.hubs[0], layer)
         for index in range(shapes[0][0], shapes[1][0]):
             name = hub.replace(EXPERT, str(index))
             yield HubTensor(name, shapes[0][1:], (), beside=names[0])

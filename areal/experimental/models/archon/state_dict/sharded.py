@@ -30,18 +30,32 @@ class LocalPart:
         """Return whether a piece touches this part."""
         if self._local.numel() == 0:
             return False
-        first = self._cuts[0] if self._cuts else None
-        return piece.index is None or first is None or first.start <= piece.index < first.stop
+        if not self._cuts:
+            return True
+        first = self._cuts[0]
+        if piece.rows is not None:
+            return first.start < piece.rows[1] and piece.rows[0] < first.stop
+        return piece.index is None or first.start <= piece.index < first.stop
 
     def copy_in(self, piece: Piece, tensor: Tensor) -> None:
         """Copy what a piece of a tensor of the Hub gives to this part."""
         if not self.wants(piece):
+            return
+        if piece.rows is not None:
+            self._copy_rows(*piece.rows, tensor)
             return
         if piece.index is None:
             self.copy_whole(_arranged(piece, tensor, self._shape))
             return
         entry = _arranged(piece, tensor, self._shape[1:])
         self._local[piece.index - self._cuts[0].start].copy_(entry[tuple(self._cuts[1:])])
+
+    def _copy_rows(self, start: int, stop: int, tensor: Tensor) -> None:
+        """Copy those rows of a tensor, the ones from start to stop, that this part has."""
+        own = self._cuts[0]
+        first, last = max(own.start, start), min(own.stop, stop)
+        rows = tensor[first - start : last - start]
+        self._local[first - own.start : last - own.start].copy_(rows[:, *self._cuts[1:]])
 
     def copy_whole(self, tensor: Tensor) -> None:
         """Copy this part of a whole parameter."""

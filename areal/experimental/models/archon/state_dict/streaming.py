@@ -79,7 +79,7 @@ def load_checkpoint(
     """
     files = CheckpointFiles.open(folder)
     adapter = adapter.for_state(model.state_dict())
-    plan = adapter.plan_of(files.entries)
+    plan = adapter.plan_of({name: tuple(entry.shape) for name, entry in files.entries.items()})
     places, left_out = _places(files, adapter, plan, text_only)
     state = _state(model, plan)
     if dtype is not None:

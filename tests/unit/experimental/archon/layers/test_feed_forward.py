@@ -3,10 +3,11 @@
 import pytest
 import torch
 from torch import nn
-from transformers import ApertusConfig, BitNetConfig, LlamaConfig
+from transformers import ApertusConfig, BitNetConfig, FalconH1Config, LlamaConfig
 from transformers.activations import ACT2CLS, ACT2FN
 from transformers.models.apertus.modeling_apertus import ApertusMLP
 from transformers.models.bitnet.modeling_bitnet import BitNetMLP
+from transformers.models.falcon_h1.modeling_falcon_h1 import FalconH1MLP
 from transformers.models.llama.modeling_llama import LlamaMLP
 
 from areal.api.errors import ConfigError
@@ -111,3 +112,13 @@ def test_the_last_projection_may_differ_in_bias(make):
     names = dict(make(8, 12, "relu", bias=True, down_bias=False).named_parameters())
     assert "w1.bias" in names
     assert "w2.bias" not in names
+
+
+def test_multipliers_are_those_of_falcon_h1():
+    config = FalconH1Config(hidden_size=16, intermediate_size=24, mlp_multipliers=[1.5, 0.25])
+    theirs = FalconH1MLP(config)
+    ours = GatedFeedForward(16, 24, "silu", first_multiplier=1.5, down_multiplier=0.25)
+    for mine, name in (("w1", "gate_proj"), ("w2", "down_proj"), ("w3", "up_proj")):
+        getattr(ours, mine).load_state_dict(getattr(theirs, name).state_dict())
+    x = torch.randn(3, 16)
+    torch.testing.assert_close(ours(x), theirs(x), atol=0, rtol=0)

@@ -66,6 +66,55 @@ def test_buffers_get_their_values_after_building_on_meta() -> None:
     assert "inner.offset" not in mixer.state_dict()
 
 
+class Scaled(nn.Module):
+    """Reads a buffer that only its model gives it, as Falcon-H1's state space does."""
+
+    def __init__(self, config: float) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(3))
+
+    def forward(self, hidden_states: Tensor) -> Tensor:
+        return self.weight * hidden_states * self.factors
+
+
+def test_buffers_that_a_model_gives_are_computed_from_the_configuration() -> None:
+    with torch.device("meta"):
+        mixer = SequenceMixer(Scaled, 0.3, buffers={"factors": lambda c: torch.full((3,), c)})
+    mixer.to_empty(device="cpu")
+    mixer.init_buffers()
+    nn.init.ones_(mixer.inner.weight)
+    x = torch.randn(1, sum(LENGTHS), 3)
+    assert torch.equal(mixer(x, packing()), x * 0.3)
+    # As in transformers, it is of the type of the stream, and with it the output.
+    low = mixer.to(torch.bfloat16)(x.bfloat16(), packing())
+    assert torch.equal(low, x.bfloat16() * torch.tensor(0.3).bfloat16())
+    assert list(mixer.state_dict()) == ["inner.weight"]
+
+
+class Table(Scaled):
+    """Keeps its factors in checkpoints, and asks for a mask."""
+
+    def __init__(self, config: float) -> None:
+        super().__init__(config)
+        self.register_buffer("factors", torch.full((3,), config))
+
+    def forward(self, hidden_states: Tensor, attention_mask: Tensor | None) -> Tensor:
+        assert attention_mask is None
+        return super().forward(hidden_states)
+
+
+def test_tables_of_a_checkpoint_are_of_the_type_of_the_stream() -> None:
+    """As MiniMax's decays are, which transformers reads from a checkpoint of that type."""
+    mixer = SequenceMixer(Table, 0.3, unread=("attention_mask",))
+    assert "inner.factors" in mixer.state_dict()
+    x = torch.randn(1, sum(LENGTHS), 3)
+    low = mixer.to(torch.bfloat16)
+    low.init_buffers()
+    assert low.inner.factors.dtype == torch.float32
+    expected = x.bfloat16() * torch.tensor(0.3).bfloat16()
+    assert torch.equal(low(x.bfloat16(), packing()), expected)
+
+
 @pytest.mark.parametrize("axis", ["tp_enabled", "cp_enabled"])
 def test_what_would_cut_a_sequence_or_a_token_is_refused(axis: str) -> None:
     dims = SimpleNamespace(**{"tp_enabled": False, "cp_enabled": False, axis: True})

@@ -109,6 +109,11 @@ def shared(name: str, *, bias: bool = False) -> dict[str, str]:
     return {f"shared_experts.{m}.{k}": f"{name}.{t}.{k}" for m, t in parts.items() for k in kinds}
 
 
+def ungated(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Reads [E, H, D] and [E, D, H]."""
+    return {"w1": tensors["experts.up_proj"], "w2": tensors["experts.down_proj"]}
+
+
 GATE = {"router.gate.weight": "gate.weight"}
 ROUTER = {"router.gate.weight": "router.weight"}
 CORRECTED = {**GATE, "expert_bias": "gate.e_score_correction_bias"}
@@ -304,6 +309,31 @@ LAYERS: dict[str, Layer] = {
             "num_shared_experts": 1,
         },
         {**CORRECTED, **shared("shared_experts")},
+    ),
+    "no gates": Layer(
+        "nemotron_h.modeling_nemotron_h.NemotronHMoE",
+        "NemotronHConfig",
+        {**DEEPSEEK, "moe_shared_expert_intermediate_size": 40},
+        {
+            "top_k": 3,
+            "score_func": "sigmoid",
+            "use_expert_bias": True,
+            "num_expert_groups": 1,
+            "num_limited_groups": 1,
+            "route_norm": True,
+            "route_norm_eps": 1e-20,
+            "router_dtype": "float32",
+            "activation": "relu2",
+            "gated": False,
+            "num_shared_experts": 1,
+            "shared_expert_intermediate_size": 40,
+        },
+        {
+            **CORRECTED,
+            "shared_experts.w1.weight": "shared_experts.up_proj.weight",
+            "shared_experts.w2.weight": "shared_experts.down_proj.weight",
+        },
+        ungated,
     ),
     "sigmoid, norm at the end": Layer(
         "axk1.modeling_axk1.AXK1MoE",

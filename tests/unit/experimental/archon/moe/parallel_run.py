@@ -37,6 +37,14 @@ LAYERS = {
         use_shared_expert_gate=True,
         post_norm_eps=1e-5,
     ),
+    "no gates": MoEArgs(
+        num_experts=8,
+        top_k=2,
+        activation="relu2",
+        gated=False,
+        num_shared_experts=1,
+        expert_bias_terms=True,
+    ),
     "biases": MoEArgs(num_experts=4, top_k=2, expert_bias_terms=True, router_bias=True),
     "zero": MoEArgs(num_experts=4, top_k=3, num_zero_experts=2, router_dtype="float32"),
     # All tokens go to one expert: the other processes have none.

@@ -17,6 +17,7 @@ from areal.experimental.models.archon.state_dict import (
     Ignored,
     Rename,
     Reordered,
+    Split,
     Stacked,
     Tied,
     Unused,
@@ -123,6 +124,40 @@ def test_parts_of_one_tensor_wait_for_each_other() -> None:
         [(name, tensor)] = adapter.convert_single_to_hf("layers.0.wk", state["layers.0.wk"])
         assert name == "h.0.qkv"
         assert torch.equal(tensor, whole)
+
+
+CONV = Split(("h.{}.q", "h.{}.k", "h.{}.v"), "layers.{}.conv")
+
+
+def _rows(tensors: dict[str, torch.Tensor]) -> list[int]:
+    return [len(tensors[f"h.0.{part}"]) for part in "qkv"]
+
+
+@pytest.mark.parametrize("rows", [(5, 5, 4), (3, 3, 8)])
+def test_one_parameter_may_be_several_tensors_of_the_hub(rows: tuple[int, ...]) -> None:
+    """Checkpoints divide it as their authors did, and transformers saves equal shares."""
+    adapter = adapter_of([CONV, NORM], {"layers.0.conv": (14, 1, 3), "norm.weight": (5,)})
+    state = {"layers.0.conv": torch.randn(14, 1, 3), "norm.weight": torch.randn(5)}
+    assert _rows(adapter.to_hf(state)) == [5, 5, 4]
+    parts = zip("qkv", state["layers.0.conv"].split(rows), strict=True)
+    hub = {f"h.0.{part}": tensor for part, tensor in parts}
+    hub["model.norm.weight"] = state["norm.weight"]
+    loaded = adapter.from_hf(hub)
+    assert all(torch.equal(loaded[name], tensor) for name, tensor in state.items())
+    saved = adapter.to_hf(loaded)
+    assert saved.keys() == hub.keys()
+    assert all(torch.equal(saved[name], tensor) for name, tensor in hub.items())
+    single = dict(adapter.convert_single_to_hf("layers.0.conv", state["layers.0.conv"]))
+    assert all(torch.equal(tensor, hub[name]) for name, tensor in single.items())
+    assert _rows(single) == list(rows)
+
+
+@pytest.mark.parametrize("rows", [(5, 5, 5), (5, 5)])
+def test_a_split_that_does_not_add_up_is_refused(rows: tuple[int, ...]) -> None:
+    adapter = adapter_of([CONV], {"layers.0.conv": (14, 3)})
+    hub = {f"h.0.{part}": torch.zeros(n, 3) for part, n in zip("qkv", rows, strict=False)}
+    with pytest.raises(ConfigError, match=r"h\.0\.v"):
+        adapter.from_hf(hub)
 
 
 def test_names_lose_the_wrappers_of_checkpointing_and_compilation() -> None:

@@ -50,6 +50,10 @@ def _call(rule: dict[str, Any]) -> tuple[str, ast.Call]:
             {"rule": "Reordered", "hub": "a", "archon": "b", "shape": ["n", 2], "order": [1, 0]},
             "Reordered('a', 'b', shape=('n', 2), order=(1, 0))",
         ),
+        (
+            {"rule": "Split", "hub": ["a", "b"], "archon": "c", "when": "d"},
+            "Split(('a', 'b'), 'c', when='d')",
+        ),
     ],
 )
 def test_a_rule_is_written_with_what_it_needs(rule: dict[str, Any], written: str) -> None:

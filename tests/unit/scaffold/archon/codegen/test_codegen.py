@@ -177,6 +177,30 @@ def test_layers_of_a_hybrid_attend_or_run_a_mixer_of_transformers() -> None:
     assert '"mixer_config": hf_config,\n' in files["model/args.py"]
 
 
+def test_a_mixer_may_have_buffers_and_a_feed_forward_multipliers() -> None:
+    design = designs.lfm2()
+    mixer = {**design["mixer"], "buffers": [["factors", "transformers.some:compute_factors"]]}
+    mlp = {**design["mlp"], "down_multiplier": designs.expr("args.dim * 2")}
+    text = write_model({**design, "mixer": mixer, "mlp": mlp})["model/model.py"]
+    assert "from transformers.some import compute_factors\n" in text
+    assert 'buffers={"factors": compute_factors}' in text
+    assert "down_multiplier=args.dim * 2" in text
+    assert "first_multiplier" not in text
+
+
+def test_latent_attention_need_not_rotate() -> None:
+    """Kimi-Linear's latent attention leaves positions to the linear layers beside it."""
+    design = designs.qwen3()
+    sizes = {"kv_lora_rank": 20, "qk_nope_head_dim": 12, "qk_rope_head_dim": 8, "v_head_dim": 8}
+    latent = {**design["attention"], **sizes, "kind": "mla", "kv_norm": designs.rms(20)}
+    latent |= {"rope": {"when": False}, "q_norm": {"when": False}, "q_lora_rank": None}
+    text = write_model({**design, "attention": latent, "ropes": {}})["model/model.py"]
+    assert "rotary" not in text
+    assert "Rope" not in text
+    assert "k_rope = k_rope.unsqueeze(1).expand(-1, k_nope.shape[1], -1, -1)\n" in text
+    assert "q_rope" not in text
+
+
 def test_what_is_unknown_stands_in_the_file() -> None:
     text = write_model(DESIGNS["every_thing"])["model/model.py"]
     assert "model.layers.0.mixer: its state is not understood" in text

@@ -72,6 +72,19 @@ def test_a_field_may_state_what_follows_from_others_where_it_is_none() -> None:
     assert made.missed == {}
 
 
+def test_a_field_may_multiply_what_follows_from_others() -> None:
+    """Falcon-H1 multiplies keys, and with them the scale of its scores."""
+    configs = [Config(heads=6, factors=[factor, 2.0]) for factor in (1.0, 1.5)]
+    cases = [Case(str(config.factors), config, 3) for config in configs]
+    made = Arguments(cases[0], [(case, None) for case in cases])
+    made.known["head_dim"] = [16, 16]
+
+    found = made.value("scale", [0.25, 0.375], ("args.head_dim**-0.5",))
+
+    assert found == {"expr": "args.head_dim**-0.5 * args.scale_multiplier"}
+    assert made.args["scale_multiplier"]["expr"] == "hf_config.factors[0]"
+
+
 def test_a_number_that_only_some_layers_have_is_left_to_each_layer() -> None:
     flips = [{}, {"heads": 2}, {"width": 32}]
     cases = [Case(str(f), Config(**{"heads": 4, "width": 64, **f}), 2) for f in flips]

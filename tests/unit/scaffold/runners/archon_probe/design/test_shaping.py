@@ -56,6 +56,29 @@ def test_a_dense_and_a_sparse_block_have_one_order() -> None:
     assert found["steps"][0] == {"out": "ffn_out", "call": ["feed_forward", "moe"], "in": "x"}
 
 
+def test_an_input_that_only_some_configurations_scale_is_one_order() -> None:
+    """Falcon-H1 multiplies what attention gets, by one where the configuration says nothing."""
+
+    def block(scale: float) -> list[dict[str, Any]]:
+        scaled = [{"out": "h0", "sum": [["norm_out", scale]]}] if scale != 1 else []
+        name = scaled[0]["out"] if scaled else "norm_out"
+        total = f"h{len(scaled)}"
+        return [
+            {"out": "norm_out", "call": "norm", "in": "x"},
+            {"out": "mixer_out", "call": "mixer", "in": "norm_out"},
+            *scaled,
+            {"out": "attention_out", "call": "attention", "in": name},
+            {"out": total, "sum": [["x", 1.0], ["mixer_out", 1.0], ["attention_out", 1.0]]},
+        ]
+
+    (found,) = variants(*(({"scale": scale}, block(scale)) for scale in (1.0, 1.5)))
+
+    scaled, attention = found["steps"][2:4]
+    assert scaled == {"out": "h0", "sum": [["norm_out", {"arg": "scale"}]]}
+    assert attention == {"out": "attention_out", "call": "attention", "in": "h0"}
+    assert found["steps"][-1]["out"] == "h1"
+
+
 def test_an_order_that_few_have_takes_its_weights_from_others() -> None:
     first, second = variants(
         ({"scale": 1.0, "shared": 0}, steps("moe", scale=1.0)),

@@ -157,10 +157,8 @@ def test_what_is_no_encoder_is_refused(model_type: str, config: Any, why: str) -
 
 
 def test_an_encoder_that_no_probe_knows_is_refused_with_the_reason() -> None:
-    config = resolve({"model_type": "deberta-v2"})
-    with pytest.raises(
-        ProbeError, match=r"DebertaV2ForSequenceClassification .*attention"
-    ) as error:
+    config = resolve({"model_type": "deberta"})
+    with pytest.raises(ProbeError, match=r"DebertaForSequenceClassification .*attention") as error:
         derive(config)
     assert error.value.to_json()["code"] == "model_unsuited"
     # The backend fsdp hides later tokens, and would be no way out.

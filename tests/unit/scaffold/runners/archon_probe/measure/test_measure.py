@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from transformers import PretrainedConfig
 from transformers.models.gemma.modeling_gemma import GemmaRMSNorm
 from transformers.models.llama.modeling_llama import LlamaRMSNorm
 from transformers.models.olmo2.modeling_olmo2 import Olmo2RMSNorm
@@ -17,7 +18,11 @@ RUNNERS = str(Path(__file__).parents[6] / "scaffold" / "runners")
 if RUNNERS not in sys.path:
     sys.path.append(RUNNERS)
 
+from archon_probe.design.derive import _check_reached  # noqa: E402
+from archon_probe.errors import ProbeError  # noqa: E402
 from archon_probe.measure import algebra, attention, norm, roles, rotary, scores  # noqa: E402
+from archon_probe.measure.hooks import Call  # noqa: E402
+from archon_probe.measure.mlp import observe_mlp  # noqa: E402
 from archon_probe.measure.model import observe  # noqa: E402
 from archon_probe.measure.random_weights import random_model  # noqa: E402
 from archon_probe.measure.rotation_dtype import rotation_in_fp32  # noqa: E402
@@ -241,3 +246,61 @@ def test_a_scaled_number_that_lies_near_another_one_is_scaled() -> None:
     factor, matches = matched
     assert factor == pytest.approx(1.1)
     assert [column for _, column in matches] == [*range(12)]
+
+
+@pytest.mark.parametrize("is_gated", [True, False])
+@pytest.mark.parametrize(("first", "last"), [(1.0, 1.0), (1.5, 0.25)])
+def test_a_feed_forward_may_multiply_before_and_after(
+    is_gated: bool, first: float, last: float
+) -> None:
+    """Falcon-H1's gates and outputs have factors of the configuration."""
+
+    class Block(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.first = first
+            self.up, self.gate = (torch.nn.Linear(8, 12, bias=False) for _ in range(2))
+            self.down = torch.nn.Linear(12, 8, bias=False)
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            hidden = torch.nn.functional.silu(self.gate(x) * self.first)
+            return self.down(hidden * self.up(x) if is_gated else hidden) * last
+
+    block, calls = Block(), []
+    for name, module in block.named_modules():
+        module.register_forward_hook(
+            lambda m, a, y, n=name: calls.append(Call(n, m, {"0": a[0]}, [y], 0, len(calls)))
+        )
+    with torch.no_grad():
+        block(torch.randn(1, 11, 8))
+    found = observe_mlp([calls[-1]], calls, PretrainedConfig(hidden_act="silu")).features
+    assert (found["gated"], found["activation"]) == (is_gated, "silu")
+    assert (found["first_multiplier"], found["down_multiplier"]) == (first, last)
+
+
+@pytest.mark.parametrize(
+    ("model_type", "why"),
+    [
+        ("deepseek_v32", "indexer: a DeepseekV32Indexer, which chooses the keys"),
+        ("convbert", "gets 64 features, of which its heads give 32"),
+        ("cpmant", "its layers get 69 tokens where the text has 37"),
+        ("roc_bert", "a linear map of 1344 features where a token's embedding has 64"),
+        ("gemma3n_text", "its layers pass on 4 vectors of each token"),
+    ],
+)
+def test_what_is_unlike_other_models_is_said_in_words(model_type: str, why: str) -> None:
+    model = random_model(tiny_config(model_type), 0)
+    with pytest.raises(roles.UnknownStructureError, match=why):
+        observe(model)
+
+
+def test_parameters_for_another_input_than_text_are_refused() -> None:
+    """LUKE's checkpoints hold embeddings of entities, which no text reaches."""
+    model = random_model(tiny_config("luke"), 0)
+    entities = {"name": "luke.entity_embeddings.entity_embeddings.weight"}
+    queries = {"name": "luke.encoder.layer.{}.attention.self.e2e_query.weight"}
+    with pytest.raises(ProbeError, match=r"does not reach: luke\.entity_embeddings"):
+        _check_reached(model, [entities, queries])
+    _check_reached(model, [])
+    _check_reached(model, [entities, {"name": "luke.embeddings.word_embeddings.weight"}])
+    assert all(p.grad is None for p in model.parameters())

@@ -77,8 +77,66 @@ def test_experts_are_no_mixer(kind: str) -> None:
 
 def test_a_mixer_is_its_class_and_its_parameters() -> None:
     found = observe_mixer(called(Mixer(None, 3)), None)
-    assert found.features == {"class": f"{Mixer.__module__}:Mixer", "by_layer": True}
+    kind = f"{Mixer.__module__}:Mixer"
+    assert found.features == {"class": kind, "by_layer": True, "buffers": [], "unread": []}
     assert list(found.tensors) == ["inner.weight"]
+
+
+class Asking(Mixer):
+    """Asks for what layers hand to attention, and keeps a table in checkpoints."""
+
+    def __init__(self, config: Any, layer_idx: int) -> None:
+        super().__init__(config, layer_idx)
+        self.register_buffer("decay", torch.ones(DIM))
+
+    def forward(
+        self, hidden_states: Tensor, position_embeddings: Any, attention_mask: Any, **rest: Any
+    ) -> Tensor:
+        return self.decay * super().forward(hidden_states)
+
+
+class Turning(Asking):
+    """Reads what it asks for."""
+
+    def forward(self, hidden_states: Tensor, position_embeddings: Any) -> Tensor:
+        return super().forward(hidden_states, None, None) * position_embeddings[0]
+
+
+def test_a_mixer_may_ask_for_what_it_does_not_read() -> None:
+    """MiniMax's lightning attention gets rotations that only its other layers use."""
+    module = Asking(None, 0)
+    x = torch.randn(1, 7, DIM)
+    y = module(x, torch.ones(2), None).detach()
+    call = Call("layers.0.mixer", module, {"hidden_states": x}, [y], 1, 1)
+    assert mixes_tokens(call)
+    found = observe_mixer(call, None)
+    assert found.features["unread"] == ["position_embeddings", "attention_mask"]
+    assert list(found.tensors) == ["inner.weight", "inner.decay"]
+
+    reading = Turning(None, 0)
+    y = reading(x, torch.ones(2)).detach()
+    call = Call("layers.0.mixer", reading, {"hidden_states": x}, [y], 1, 1)
+    with pytest.raises(UnknownStructureError, match="reads more than the stream"):
+        observe_mixer(call, None)
+
+
+def factors_of(config: Any) -> Tensor:
+    return torch.arange(DIM) * config
+
+
+@pytest.mark.parametrize(("given", "is_known"), [(1.5, True), (2.5, False)])
+def test_what_a_model_gives_a_mixer_is_a_function_of_its_configuration(
+    given: float, is_known: bool
+) -> None:
+    """Falcon-H1 sets a table of factors on each mixer, which its class does not build."""
+    module = Mixer(None, 0)
+    module.register_buffer("factors", factors_of(given), persistent=False)
+    if is_known:
+        found = observe_mixer(called(module), 1.5)
+        assert found.features["buffers"] == [["factors", f"{__name__}:factors_of"]]
+    else:
+        with pytest.raises(UnknownStructureError, match="whose factors its model sets"):
+            observe_mixer(called(module), 1.5)
 
 
 @pytest.mark.parametrize(

@@ -215,3 +215,16 @@ def test_a_field_of_the_config_that_a_layer_reads_counts(monkeypatch: pytest.Mon
 
     assert found == [2.0, 3.0, 2.0]
     assert len(seen) == 2
+
+
+def test_experts_in_a_latent_space_are_said_to_be_so() -> None:
+    from transformers.models.nemotron_h.configuration_nemotron_h import NemotronHConfig
+    from transformers.models.nemotron_h.modeling_nemotron_h import NemotronHMoE
+
+    sizes = {"n_routed_experts": 4, "moe_intermediate_size": 8, "moe_latent_size": 8}
+    config = NemotronHConfig(
+        hidden_size=DIM, moe_shared_expert_intermediate_size=8, num_experts_per_tok=2, **sizes
+    )
+    config._experts_implementation = "eager"
+    found = found_of(NemotronHMoE(config).eval())
+    assert found["unknown"] == [f"experts that work on 8 features where the stream has {DIM}"]

@@ -379,3 +379,13 @@ def test_a_stated_head_size_is_made_small(head_dim: int | None, expected: int) -
     sizes = {"hidden_size": 5120, "num_attention_heads": 32, "head_dim": head_dim}
     model = random_model(tiny_config(CONFIG_MAPPING["mistral"](**sizes)))
     assert model.model.layers[0].self_attn.head_dim == expected
+
+
+def test_each_number_of_a_list_is_varied() -> None:
+    """A model that ignores one of Falcon-H1's multipliers must not pass."""
+    every = variations(tiny_config("falcon_h1"), is_checked=False)
+    lists = {v.field: v.value for v in every if v.field.endswith("_multipliers")}
+    assert {name: len({*value, 1.0}) for name, value in lists.items()} == {
+        "mlp_multipliers": 3,
+        "ssm_multipliers": 6,
+    }

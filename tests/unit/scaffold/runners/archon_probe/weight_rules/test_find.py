@@ -250,6 +250,42 @@ def test_rows_in_another_order_are_said_as_nested_axes() -> None:
     ]
 
 
+CONV = "layers.0.mixer.inner.conv1d.weight"
+SPLIT_HUB = [f"h.{{}}.{part}_conv1d.weight" for part in "qkv"]
+
+
+def _split(*rows: int) -> tuple[Any, Any]:
+    whole = torch.rand(sum(rows), 1, 4)
+    whole[0, 0, 0] = whole[-1, 0, 0]  # values may meet by chance
+    names = [name.replace("{}", "0") for name in SPLIT_HUB]
+    return {CONV: whole}, dict(zip(names, whole.split(rows), strict=True))
+
+
+@pytest.mark.parametrize("rows", [(8, 8, 8), (7, 7, 6)])
+def test_tensors_that_stand_in_one_parameter_are_a_split_of_it(rows: tuple[int, ...]) -> None:
+    """OLMo-Hybrid's Hub has three convolutions where transformers runs one over all channels."""
+    rules, problems = find_rules(*_split(*rows), {})
+    assert problems == []
+    assert rules == [
+        {"rule": "Split", "hub": SPLIT_HUB, "archon": CONV.replace("0", "{}")},
+    ]
+    assert merge_rules([(rules, {"a": 1}), (rules, {"a": 2})]) == (rules, [])
+
+
+def test_a_split_that_is_not_even_is_a_problem() -> None:
+    rules, problems = find_rules(*_split(8, 4, 9), {})
+    assert rules == []
+    assert [problem["name"] for problem in problems] == [str(SPLIT_HUB)]
+    assert "not even" in problems[0]["why"]
+
+
+def test_a_split_that_lacks_rows_is_a_problem() -> None:
+    archon, hub = _split(8, 8, 8)
+    del hub["h.0.k_conv1d.weight"]
+    _, problems = find_rules(archon, hub, {})
+    assert ("archon", CONV) in [(problem["side"], problem["name"]) for problem in problems]
+
+
 def test_what_no_rule_says_is_named_with_the_nearest_candidate() -> None:
     archon = {"norm.weight": torch.tensor([0.5, 0.25, 2.0]), "a.weight": torch.rand(4, 2)}
     hub = {"norm.weight": archon["norm.weight"] - 1, "b.weight": archon["a.weight"][[0, 2, 3, 1]]}
