@@ -132,8 +132,8 @@ def deps_summary(since: str, form: Form, output: str | None, **values: Any) -> R
 def deps_plan(pins: tuple[str, ...], apply: bool, no_resolve: bool, **values: Any) -> Report:
     """Update the pins of packages in every manifest, and resolve the result in a scratch folder.
 
-    Without --apply it shows the edits and writes nothing. A conflict is reported with the
-    requirements that cause it; if another pin can move within its declared range, it proposes that.
+    Without --apply it shows the edits and writes nothing. A conflict is reported in the words of
+    the resolver.
     @VARIANT updates only the pins of pyproject.VARIANT.toml, @default those of pyproject.toml, @all
     those of every variant.
     """

@@ -15,7 +15,6 @@ from scaffold.deps.import_names import OWN_NAME, Names, names_of, read_names
 from scaffold.deps.judgement import LEVELS, VERDICTS, Judgement
 from scaffold.deps.meanings import meanings
 from scaffold.deps.release import Release
-from scaffold.deps.servers import Server, ServerJudge
 from scaffold.deps.use import Use
 from scaffold.deps.verdicts import Judge
 from scaffold.findings import RuleText, write_findings
@@ -132,18 +131,8 @@ def judge_tree(files: Files, names: Names, old: Release, new: Release) -> Audite
     """Judge a tree's uses of a package by two releases of it."""
     found = collect(files, names)
     judge = Judge(old, new)
-    server = ServerJudge(Server(old), Server(new))
     uses = list(found.uses)
-    # A request counts only where a release has that route: most paths are other servers'.
-    uses += [each for each in found.requests if server.is_served(each)] if found.requests else []
-    findings: list[Judgement] = []
-    for use in uses:
-        if use.kind == "flag":
-            findings += server.flag(use)
-        elif use.kind == "endpoint":
-            findings += server.endpoint(use)
-        else:
-            findings += judge.judge(use)
+    findings = [each for use in uses for each in judge.judge(use)]
     asked = [*found.by_name, *(each.use for each in findings if each.is_unsure)]
     losses = HiddenLosses(old, new, {each.parts[-1] for each in asked})
     findings = [losses.of_class(each) for each in findings]
@@ -161,14 +150,11 @@ def judge_tree(files: Files, names: Names, old: Release, new: Release) -> Audite
 
 def _all_names(named: Names, read: Iterable[Names]) -> Names:
     """Join the names that the tree uses with those that the releases bring."""
-    imports, programs = set(named.imports), set(named.programs)
-    for each in read:
-        imports |= set(each.imports)
-        programs |= set(each.programs)
+    imports = {one for each in read for one in each.imports}
     # A guessed import name goes where the archives name the packages themselves.
-    if named.source == OWN_NAME:
-        imports -= set(named.imports) - {one for each in read for one in each.imports}
-    return Names(named.distribution, tuple(sorted(imports)), tuple(sorted(programs)), named.source)
+    if named.source != OWN_NAME or not imports:
+        imports |= set(named.imports)
+    return Names(named.distribution, tuple(sorted(imports)), named.source)
 
 
 def _instead(finding: Judgement) -> str:

@@ -26,10 +26,7 @@ def catalog(root: Path, package: str) -> Report:
     files = list_files(root)
     names = names_of(files, package)
     found = collect(files, names)
-    # Where the tree runs a program of the package, it may ask it over HTTP.
-    has_server = any(each.kind == "flag" for each in found.uses)
-    uses = [*found.uses, *(found.requests if has_server else ())]
-    uses.sort(key=lambda each: (each.path, each.line))  # the order in a line stays
+    uses = found.uses
     if not uses:
         require_unpinned(files, names)
     report = Report("deps catalog")

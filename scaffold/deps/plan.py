@@ -11,7 +11,6 @@ from packaging.requirements import InvalidRequirement, Requirement
 from packaging.version import Version
 
 from scaffold.analysis.files.files import Files, list_files
-from scaffold.deps.conflicts import Choice, choices_for
 from scaffold.deps.groups import groups_of
 from scaffold.deps.import_names import distribution_name
 from scaffold.deps.mentions import mentions
@@ -96,16 +95,16 @@ def plan(
     answers = _resolve(edited, releases, python) if resolve else []
     left_out = dict.fromkeys(row for each in answers for row in each.left_out)
     report.warnings += tuple(f"{row}: not resolved, as it would be built" for row in left_out)
-    choices = [
-        choice
-        for answer in answers
-        if not answer.ok
-        for choice in choices_for(edited.files, edited.pins, answer, releases, python)
-    ]
-    rows = _tell(report, edited, releases, answers, choices)
-    if not all(each.ok for each in answers):
+    rows = _tell(report, edited, releases, answers)
+    if failed := [each.group for each in answers if not each.ok]:
         report.dry_run = True  # nothing is written, whatever was asked
-        report.fail_in_part([_conflict(choices, answers, releases)])
+        asked = ", ".join(f"{name}=={version}" for name, version in releases.items())
+        error = ConflictError(
+            f"{asked} does not resolve in {', '.join(failed)}",
+            code="pins_conflict",
+            hint="move what the resolver names too, in the same command; nothing was written",
+        )
+        report.fail_in_part([error])
     elif apply and changes:
         apply_changes(root, changes, COMMAND)
     diffs = [each.diff for each in report.changes] if report.dry_run else []
@@ -277,26 +276,8 @@ def _project_files(files: Files, manifest: str, tool: str) -> dict[str, str]:
     return {name: text for name, text in texts.items() if text}
 
 
-def _conflict(
-    choices: list[Choice], answers: list[Resolution], releases: Mapping[str, Version]
-) -> ConflictError:
-    asked = ", ".join(f"{name}=={version}" for name, version in releases.items())
-    groups = ", ".join(each.group for each in answers if not each.ok)
-    auto = [each for each in choices if each.kind == "auto"]
-    hint = "decide for each package that is named; nothing was written"
-    # Only where all of them can move does the proposal resolve the conflict.
-    if auto and len(auto) == len(choices):
-        words = " ".join(each.pin for each in auto)
-        hint = f"take in what can move: scaffold deps plan {asked.replace(', ', ' ')} {words}"
-    return ConflictError(f"{asked} does not resolve in {groups}", code="pins_conflict", hint=hint)
-
-
 def _tell(
-    report: Report,
-    edited: Edited,
-    releases: Mapping[str, Version],
-    answers: list[Resolution],
-    choices: list[Choice],
+    report: Report, edited: Edited, releases: Mapping[str, Version], answers: list[Resolution]
 ) -> list[str]:
     """Fill the report with what was found out, and return it as lines."""
     files = edited.files
@@ -310,9 +291,7 @@ def _tell(
     for each in answers:
         state = "resolves" if each.ok else "conflict"
         rows.append(f"{state:<11}{each.group}  by {each.resolver}")
-        rows += [f"           {want.by} wants {want.requirement}" for want in each.wants]
-    for each in choices:
-        rows.append(f"{'proposal' if each.kind == 'auto' else 'yours':<11}{each.why}")
+        rows += [f"           {row}" for row in each.said]
     for each in answers:
         rows += [f"changes    {name} {old} -> {new}" for name, old, new in each.changed]
     left = mentions(files, edited.moved, frozenset(each.file for each in locks))
@@ -323,10 +302,9 @@ def _tell(
         "pins": [_pin_row(each) for each in edited.pins],
         "unmoved": [{**_pin_row(pin), "why": why} for pin, why in edited.unmoved],
         "resolved": [
-            {"group": each.group, "resolver": each.resolver, "ok": each.ok, "said": each.text}
+            {"group": each.group, "resolver": each.resolver, "ok": each.ok, "said": list(each.said)}
             for each in answers
         ],
-        "conflicts": [each.to_json() for each in choices],
         "mentions": [{"file": path, "lines": lines} for path, lines in left.items()],
         "changed": [
             {"package": name, "old": old, "new": new}

@@ -2,48 +2,24 @@
 
 from __future__ import annotations
 
-import json
 import re
 import shutil
 import sys
 import tempfile
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple
-
-from packaging.utils import canonicalize_name
 
 from scaffold.deps.download import is_offline, run_pip, run_tool, unreachable
 from scaffold.deps.groups import Group
 from scaffold.deps.lock_changes import locked
 from scaffold.errors import ScaffoldError
 
-_EXTRAS = r"(?:\[[^\]]*\])?"
-# pip: "    The user requested click==8.0" and "    black[d] 24.1.0 depends on click>=8.0.0".
-_WANTS = re.compile(
-    r"^\s+(?P<by>The user requested(?: \(constraint\))?"
-    rf"|[A-Za-z0-9][\w.-]*{_EXTRAS} \S+ depends on)\s+(?P<what>\S.*)$",
-    re.MULTILINE,
-)
-_SPEC = r"[<>=!~^][^\s,;)]*(?:,\s?[<>=!~][^\s,;)]*)*"
-# uv: "Because black<=24.1.0 depends on click>=8.0.0 and ..."; Poetry: "Because thing depends on
-# black (24.1.0) which depends on click (>=8.0.0), ...". What one sentence ends with may begin the
-# next, so it is only looked at.
-_SENTENCE = re.compile(
-    rf"(?P<by>[A-Za-z0-9][\w.-]*){_EXTRAS}(?P<version>{_SPEC}|\s?\([^)]*\))?(?: which)? depends on "
-    rf"(?=(?P<what>[A-Za-z0-9][\w.-]*{_EXTRAS})(?P<spec>{_SPEC}|\s?\([^)]+\)))"
-)
-# pip, of a release that no index has.
-_ABSENT = re.compile(r"(?:satisfies the requirement|No matching distribution found for) (\S+)")
-
-
-class Want(NamedTuple):
-    """One side of a conflict: who asks, and for what."""
-
-    by: str
-    requirement: str
+_MOST_ROWS = 12
+# What pip says of a conflict: indented, who wants what; else, as of a missing release, its errors.
+_PIP_WANTS = re.compile(r"^ {4}(\S.*)$", re.MULTILINE)
+_PIP_ERRORS = re.compile(r"^ERROR: .*$", re.MULTILINE)
 
 
 @dataclass
@@ -54,9 +30,7 @@ class Resolution:
         group: What was resolved.
         resolver: The program that was asked.
         ok: Whether a set of releases was found.
-        versions: The releases found, by distribution.
-        wants: Who wants what, where they do not go together.
-        text: The resolver's own words.
+        said: The resolver's own words where they do not go together, on who wants what.
         left_out: The requirements that it was not asked about.
         changed: The packages that the new lock has in another release, with both; "" for none.
     """
@@ -64,9 +38,7 @@ class Resolution:
     group: str
     resolver: str
     ok: bool
-    versions: dict[str, str] = field(default_factory=dict[str, str])
-    wants: list[Want] = field(default_factory=list[Want])
-    text: str = ""
+    said: tuple[str, ...] = ()
     left_out: tuple[str, ...] = ()
     changed: tuple[tuple[str, str, str], ...] = ()
 
@@ -84,28 +56,23 @@ def resolve_with_pip(group: Group, python: str | None) -> Resolution:
         _write(folder / "tree", {**group.files, asked: "\n".join(group.lines) + "\n"})
         # --ignore-installed: the running environment must not satisfy anything.
         options = ["--dry-run", "--ignore-installed", "--only-binary", ":all:", "--retries", "1"]
-        options += ["--progress-bar", "off", "--report", str(folder / "report.json")]
-        words = ["install", *options, "-r", str(folder / "tree" / asked)]
-        done = run_pip(python or sys.executable, words, folder)
+        options += ["--progress-bar", "off", "-r", str(folder / "tree" / asked)]
+        done = run_pip(python or sys.executable, ["install", *options], folder)
         said = f"{done.stdout}\n{done.stderr}"
-        if done.returncode == 0:
-            report = json.loads((folder / "report.json").read_text(encoding="utf-8"))
-            rows = (each["metadata"] for each in report["install"])
-            found: dict[str, str] = {canonicalize_name(row["name"]): row["version"] for row in rows}
-            return Resolution(group.name, "pip", True, found, left_out=group.left_out)
+    if done.returncode == 0:
+        return Resolution(group.name, "pip", True, left_out=group.left_out)
     if is_offline(said):
         raise unreachable(said)
-    wants = _pip_wants(said)
-    lines = [row for row in said.splitlines() if row.startswith("ERROR")]
+    errors = _PIP_ERRORS.findall(said)
     # A traceback of pip is no verdict about the requirements.
-    if "ERROR: Exception:" in lines or not (wants or lines):
+    if "ERROR: Exception:" in errors or not errors:
         raise ScaffoldError(
             f"pip ended with {done.returncode} and no answer for {group.name}",
             code="resolver_failed",
             hint=said.strip()[-400:] or "run it with --no-resolve",
         )
-    text = "\n".join(lines)
-    return Resolution(group.name, "pip", False, {}, wants, text, group.left_out)
+    rows = tuple(dict.fromkeys(_PIP_WANTS.findall(done.stderr + done.stdout) or errors))
+    return Resolution(group.name, "pip", False, rows, group.left_out)
 
 
 def _write(folder: Path, texts: Mapping[str, str]) -> None:
@@ -113,17 +80,6 @@ def _write(folder: Path, texts: Mapping[str, str]) -> None:
         place = folder / path
         place.parent.mkdir(parents=True, exist_ok=True)
         place.write_text(text, encoding="utf-8", errors="surrogateescape", newline="")
-
-
-def _pip_wants(said: str) -> list[Want]:
-    found: list[Want] = []
-    for each in _WANTS.finditer(said):
-        by = each["by"].removesuffix(" depends on")
-        by = "the manifest" if by.startswith("The user") else by
-        found.append(Want(by, each["what"].strip()))
-    if not found:
-        found = [Want("the manifest", each) for each in dict.fromkeys(_ABSENT.findall(said))]
-    return list(dict.fromkeys(found))
 
 
 def own_resolver(paths: Sequence[str], pyproject: str) -> str:
@@ -171,22 +127,11 @@ def resolve_with_lock(
             for name in sorted(before.keys() | after.keys() if before else ())
             if before.get(name) != after.get(name)
         )
-        return Resolution(group, resolver, True, after, [], _last_lines(said), changed=changed)
+        return Resolution(group, resolver, True, changed=changed)
     if is_offline(said):
         raise unreachable(said)
-    # uv wraps its sentences to the width of a terminal.
-    flat = " ".join(said.split())
-    wants = dict.fromkeys(
-        Want(each["by"] + _specifier(each["version"]), each["what"] + _specifier(each["spec"]))
-        for each in _SENTENCE.finditer(flat)
-    )
-    return Resolution(group, resolver, False, {}, list(wants), _last_lines(said))
-
-
-def _specifier(written: str | None) -> str:
-    """Return a specifier without brackets; Poetry writes an exact release without operator."""
-    bare = (written or "").replace(" ", "").strip("()")
-    return f"=={bare}" if bare[:1].isdigit() else bare.removeprefix("*")
+    rows = [row.strip() for row in said.splitlines() if row.strip()]
+    return Resolution(group, resolver, False, tuple(rows[-_MOST_ROWS:]))
 
 
 def _words(resolver: str, names: Sequence[str]) -> list[str]:
@@ -197,7 +142,3 @@ def _words(resolver: str, names: Sequence[str]) -> list[str]:
     if resolver == "poetry":
         return ["update", "--lock", "--no-interaction", "--no-ansi", *names]
     return ["lock", "--no-isolation", "--update-reuse"]
-
-
-def _last_lines(said: str) -> str:
-    return "\n".join(row for row in said.strip().splitlines()[-12:] if row.strip())

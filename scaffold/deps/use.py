@@ -21,8 +21,6 @@ Kind = Literal[
     "reference",
     "attribute",
     "string",
-    "flag",
-    "endpoint",
 ]
 
 KINDS: dict[str, str] = {
@@ -38,8 +36,6 @@ KINDS: dict[str, str] = {
     "reference": "Other references",
     "attribute": "Attributes asked for by name",
     "string": "Names in strings and files",
-    "flag": "Command lines",
-    "endpoint": "HTTP endpoints",
 }
 """Every kind of use with its heading, in the order of the page."""
 
@@ -89,8 +85,7 @@ class Use:
 
     Args:
         kind: How the name is used.
-        parts: What is used, see `Chain`; for a flag the program and its option, for an endpoint
-            its method and path.
+        parts: What is used, see `Chain`.
         path: The file, relative to the root.
         line: The line, from 1.
         detail: What a reader of the list wants to see: the call, the class that derives.
@@ -121,7 +116,7 @@ class Use:
     @property
     def name(self) -> str:
         """What is used, as text."""
-        return " ".join(self.parts) if self.kind in ("flag", "endpoint") else dotted(self.parts)
+        return dotted(self.parts)
 
     def to_json(self) -> dict[str, Any]:
         """Return the use as JSON has it."""

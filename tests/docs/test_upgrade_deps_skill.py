@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.deps_places import NEW, OLD, SCRIPTS, make_wheel, use_index, write
+from tests.deps_places import NEW, OLD, make_wheel, use_index, write
 from tests.docs.test_skills import SECTIONS, console_blocks, given_files
 
 ROOT = Path(__file__).parents[2]
@@ -40,8 +40,8 @@ def test_who_follows_the_skill_ends_with_nothing_broken(
 ) -> None:
     index = tmp_path / "index"
     use_index(monkeypatch, index, tmp_path / "cache")
-    make_wheel(index, "toolbox", "1.0", OLD, scripts=SCRIPTS)
-    make_wheel(index, "toolbox", "2.0", NEW, scripts=SCRIPTS)
+    make_wheel(index, "toolbox", "1.0", OLD)
+    make_wheel(index, "toolbox", "2.0", NEW)
     make_wheel(index, "plugin", "1.0", {"plugin.py": ""}, requires=["toolbox<2"])
     make_wheel(index, "plugin", "2.0", {"plugin.py": ""}, requires=["toolbox>=2"])
     text = SKILL.read_text(encoding="utf-8")

@@ -17,7 +17,7 @@ from click.testing import CliRunner
 
 from scaffold.cli.main import main
 from scaffold.deps.judgement import SEVERITIES
-from tests.deps_places import NEW, OLD, SCRIPTS, TREE, make_sdist, make_wheel, use_index, write
+from tests.deps_places import NEW, OLD, TREE, make_sdist, make_wheel, use_index, write
 from tests.integration.scaffold.git_places import ENV, commit, git
 from tests.sarif import read_places
 
@@ -51,8 +51,8 @@ def index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Returns the folder in which pip finds distributions, with two releases of toolbox."""
     folder = tmp_path / "index"
     use_index(monkeypatch, folder, tmp_path / "cache")
-    make_wheel(folder, "toolbox", "1.0", OLD, scripts=SCRIPTS)
-    make_wheel(folder, "toolbox", "2.0", NEW, scripts=SCRIPTS)
+    make_wheel(folder, "toolbox", "1.0", OLD)
+    make_wheel(folder, "toolbox", "2.0", NEW)
     return folder
 
 
@@ -83,12 +83,9 @@ def test_a_catalog_lists_each_kind_of_use(tree: Path) -> None:
         ("annotation", "toolbox.Runner", "app/main.py", 5),
         ("call", "toolbox.Runner().start().run().check", "app/main.py", 8),
         ("reference", "toolbox.VERSION", "app/main.py", 21),
-        ("patch", "toolbox.core.Handler.handle", "tests/test_app.py", 4),
-        ("patch", "toolbox.core.load", "tests/test_app.py", 6),
+        ("patch", "toolbox.core.Handler.handle", "tests/test_app.py", 3),
+        ("patch", "toolbox.core.load", "tests/test_app.py", 5),
         ("string", "toolbox.shapes.Circle", "config.yaml", 1),
-        ("flag", "toolbox --eager", "run.sh", 2),
-        ("flag", "python -m toolbox.cli --port", "Dockerfile", 2),
-        ("endpoint", "POST /v1/complete", "tests/test_app.py", 7),
     } <= found
     assert not [row for row in report["uses"] if row["name"].endswith((".yaml", ".com"))]
     assert ("call", "toolbox.Base().own", "app/models.py", 8) not in found, "it is the tree's"
@@ -142,14 +139,13 @@ def test_odd_sources_are_left_out_and_named(tmp_path: Path) -> None:
             "bad.py": "import toolbox\ndef (:\n",
             "latin.py": b"# -*- coding: latin-1 -*-\nimport toolbox  # \xe9\n",
             "null.py": b"import toolbox\0",
-            "bad.yaml": "run: toolbox --x\n  : [",
-            "Dockerfile": "RUN toolbox --eager \\",
+            "bad.yaml": "run: toolbox.load\n  : [",
             "deep.py": "import toolbox\nx = " + "(" * 80 + ")" * 80 + "\n",
         },
     )
     report = deps(tmp_path, "catalog", "toolbox")
     assert set(report["unread"]) >= {"bad.py", "null.py"}
-    assert {row["file"] for row in report["uses"]} == {"deep.py", "latin.py", "Dockerfile"}
+    assert {row["file"] for row in report["uses"]} == {"deep.py", "latin.py", "bad.yaml"}
     assert any("bad.py" in row for row in report["warnings"])
 
 
@@ -174,10 +170,7 @@ EXPECTED = {
     ("app/models.py", 6, "toolbox.Base().setup", "parameter-required", ""),
     ("app/models.py", 7, "toolbox.Base.teardown", "override-gone", ""),
     ("config.yaml", 1, "toolbox.shapes.Circle", "moved", "toolbox.Circle"),
-    ("run.sh", 2, "toolbox --eager", "option-removed", ""),
-    ("run.sh", 2, "toolbox --log-level", "option-removed", "--loglevel"),
-    ("tests/test_app.py", 4, "toolbox.core.Handler.handle", "renamed", "handle_event"),
-    ("tests/test_app.py", 7, "POST /v1/complete", "endpoint-removed", "/v2/complete"),
+    ("tests/test_app.py", 3, "toolbox.core.Handler.handle", "renamed", "handle_event"),
 }
 """What breaks in the tree: file, line, name, verdict, and the name to take instead."""
 
@@ -301,7 +294,7 @@ def test_a_source_archive_is_read_and_not_run(index: Path, tree: Path) -> None:
 
 
 def test_a_wheel_for_another_platform_is_text_too(index: Path, tree: Path) -> None:
-    make_wheel(index, "toolbox", "4.0", NEW, scripts=SCRIPTS, tag="cp27-cp27m-win32")
+    make_wheel(index, "toolbox", "4.0", NEW, tag="cp27-cp27m-win32")
     assert deps(tree, "audit", "toolbox", "1.0", "4.0", status=1)["new"] == "4.0"
 
 
@@ -422,15 +415,13 @@ def test_a_plan_moves_every_pin_and_writes_nothing(pinned: Path) -> None:
     assert report["dry_run"]
 
 
-def test_a_conflict_proposes_what_can_move_within_its_range(pinned: Path) -> None:
+def test_a_conflict_writes_nothing_and_says_who_wants_what(pinned: Path) -> None:
     before = state_of(pinned)
     report = deps(pinned, "plan", "toolbox==2.0", "--apply", status=1)
     assert state_of(pinned) == before, "all or nothing"
     assert report["error"]["code"] == "pins_conflict"
-    assert report["error"]["hint"].endswith("scaffold deps plan toolbox==2.0 plugin==2.0")
-    (row,) = report["deps"]["conflicts"]
-    assert (row["package"], row["kind"], row["pin"]) == ("plugin", "auto", "plugin==2.0")
-    assert {"by": "plugin 1.0", "requirement": "toolbox<2"} in row["wants"]
+    said = {row for each in report["deps"]["resolved"] for row in each["said"]}
+    assert "plugin 1.0 depends on toolbox<2" in said
 
 
 def test_what_resolves_is_written_with_every_other_byte_as_it_was(pinned: Path) -> None:
@@ -442,16 +433,6 @@ def test_what_resolves_is_written_with_every_other_byte_as_it_was(pinned: Path) 
     changed = git(pinned, "diff", "--numstat").splitlines()
     assert sum(int(row.split()[0]) for row in changed) == 11
     assert deps(pinned, "plan", "toolbox==2.0", "plugin==2.0", "--apply")["changes"] == []
-
-
-@pytest.mark.slow
-def test_a_pin_without_a_range_is_the_persons_choice(pinned: Path) -> None:
-    text = (pinned / "pyproject.toml").read_text().replace('    "plugin>=1,<3",\n', "")
-    commit(pinned, "build: no range", {"pyproject.toml": text})
-    report = deps(pinned, "plan", "toolbox==2.0", status=1)
-    (row,) = report["deps"]["conflicts"]
-    assert (row["kind"], row["pin"]) == ("person", "plugin==2.0")
-    assert "requirements/base.txt:3" in row["why"]
 
 
 def test_locks_and_compiled_files_are_named_with_their_command(pinned: Path) -> None:
