@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -59,7 +59,7 @@ def audit(
     told = told_of(found)
     report.extra = {"deps": told}
     shown = [each for each in found.findings if show_undecided or each.level != "undecided"]
-    report.text = _text(told, shown)
+    report.text = "".join(f"{row}\n" for row in _rows(told, show_undecided))
     rules = {name: RuleText(means) for name, means in VERDICTS.items()}
     return write_findings(report, form, [each.finding for each in shown], rules)
 
@@ -116,7 +116,7 @@ def told_of(found: Audited) -> dict[str, Any]:
         "old": found.versions[0],
         "new": found.versions[1],
         "imports": list(found.names.imports),
-        "changes": [_change(rows) for rows in _by_change(found.findings)],
+        "changes": _by_change(found.findings),
         "meanings": found.meanings,
         "findings": [each.to_json() for each in found.findings],
         "counts": {
@@ -133,8 +133,7 @@ def judge_tree(files: Files, names: Names, old: Release, new: Release) -> Audite
     judge = Judge(old, new)
     uses = list(found.uses)
     findings = [each for use in uses for each in judge.judge(use)]
-    asked = [*found.by_name, *(each.use for each in findings if each.is_unsure)]
-    losses = HiddenLosses(old, new, {each.parts[-1] for each in asked})
+    losses = HiddenLosses(old, new)
     findings = [losses.of_class(each) for each in findings]
     hidden = [each for use in found.by_name for each in losses.anywhere(use)]
     lost = (each for use in found.unknown for each in losses.of_unknown(use))
@@ -157,48 +156,40 @@ def _all_names(named: Names, read: Iterable[Names]) -> Names:
     return Names(named.distribution, tuple(sorted(imports)), named.source)
 
 
-def _instead(finding: Judgement) -> str:
-    return f"; likely {finding.likely}" if finding.likely else ""
-
-
-def _by_change(findings: list[Judgement]) -> list[list[Judgement]]:
-    """Return the findings together that tell the same of the same name, in their order."""
-    found: dict[tuple[str, ...], list[Judgement]] = {}
+def _by_change(findings: Iterable[Judgement]) -> list[dict[str, Any]]:
+    """Return one row for the findings that tell the same of the same name, with its sites."""
+    found: dict[tuple[str, ...], dict[str, Any]] = {}
     for each in findings:
-        key = (each.level, each.verdict, each.use.name, each.why, each.likely)
-        found.setdefault(key, []).append(each)
+        row = each.to_json()
+        told = {key: row[key] for key in ("name", "verdict", "level", "why", "likely")}
+        change = found.setdefault(
+            tuple(told.values()), {**told, "sites": [], "evidence": row["evidence"]}
+        )
+        change["sites"].append({"file": each.use.path, "line": each.use.line})
     return list(found.values())
 
 
-def _change(rows: list[Judgement]) -> dict[str, Any]:
-    first = rows[0]
-    sites = [{"file": each.use.path, "line": each.use.line} for each in rows]
-    told = {"name": first.use.name, "verdict": first.verdict, "level": first.level}
-    return {**told, "why": first.why, "likely": first.likely, "sites": sites}
-
-
-def _text(told: dict[str, Any], findings: list[Judgement]) -> str:
-    rows: list[str] = []
-    changes = _by_change(findings)
-    for sites in changes:
-        each = sites[0]
-        more = f"  in {len(sites)} places" if len(sites) > 1 else ""
-        place = f"{each.use.path}:{each.use.line}"
-        rows.append(f"{each.level:<11}{place}  {each.use.name}  {each.verdict}{more}")
-        rows.append(f"           {each.why}{_instead(each)}")
-        if each.level == "breaks" and each.old:
-            rows += [f"           old  {each.old}", f"           new  {each.new}"]
-        more_sites = [{"file": one.use.path, "line": one.use.line} for one in sites[1:]]
-        rows += [f"           also {row}" for row in places(more_sites)]
+def _rows(told: dict[str, Any], show_undecided: bool) -> Iterator[str]:
+    """Yield the lines for a terminal."""
+    blank = " " * 11
+    for each in told["changes"]:
+        if each["level"] == "undecided" and not show_undecided:
+            continue
+        sites = each["sites"]
+        first, *rest = [*places(sites[:1]), *places(sites[1:])]
+        more = f"  in {len(sites)} places" if rest else ""
+        yield f"{each['level']:<11}{first}  {each['name']}  {each['verdict']}{more}"
+        yield f"{blank}{each['why']}" + (f"; likely {each['likely']}" if each["likely"] else "")
+        evidence: dict[str, str] = each["evidence"]
+        if each["level"] == "breaks" and evidence["old"]:
+            yield from (f"{blank}{which}  {text}" for which, text in evidence.items())
+        yield from (f"{blank}also {row}" for row in rest)
     for each in told["meanings"]:
-        rows += [f"meaning    {each['since']}: {each['says']}", f"           {each['source']}"]
-        rows += [f"           may concern {row}" for row in places(each["sites"])]
-    counts: dict[str, int] = told["counts"]
-    rows.append(
-        f"{told['package']} {told['old']} -> {told['new']}: "
-        + ", ".join(f"{number} {name}" for name, number in counts.items())
-    )
-    return "\n".join(rows) + "\n"
+        yield f"meaning    {each['since']}: {each['says']}"
+        yield f"{blank}{each['source']}"
+        yield from (f"{blank}may concern {row}" for row in places(each["sites"]))
+    counts = ", ".join(f"{number} {name}" for name, number in told["counts"].items())
+    yield f"{told['package']} {told['old']} -> {told['new']}: {counts}"
 
 
 def places(sites: Iterable[dict[str, Any]]) -> list[str]:

@@ -173,49 +173,23 @@ def _asks_for(test: ast.expr, name: str) -> bool:
     return bool(names) and names[0] == name and not isinstance(first, ast.Call)
 
 
-_NAMESPACES = ("globals", "locals", "vars")
-
-
 def stub_of(source: Source, name: str) -> tuple[str, int] | None:
     """Return what the use of a name raises that stands for a stub, and the line that binds it.
 
     Such a name is bound by ``for x in TABLE: globals()[x] = Stub(x)``.
     """
     tables = read_literal_tables(source.tree)
-    spaces = {
-        target.id
-        for each in source.tree.body
-        if isinstance(each, ast.Assign) and _is_namespace(each.value)
-        for target in each.targets
-        if isinstance(target, ast.Name)
-    }
     for loop in source.tree.body:
-        if not isinstance(loop, ast.For):
-            continue
-        table = tables.get(dotted_name(loop.iter) or "")
+        table = tables.get(dotted_name(loop.iter) or "") if isinstance(loop, ast.For) else None
         if table is None or name not in {key for key, _ in table.entries}:
             continue
-        for call, line in _bound(loop, spaces):
-            text = _raises(source.tree, dotted_name(call.func) or "")
-            if text is not None:
-                return text, line
+        for each in ast.walk(loop):
+            if isinstance(each, ast.Assign) and isinstance(each.targets[0], ast.Subscript):
+                stub = each.value.func if isinstance(each.value, ast.Call) else each.value
+                text = _raises(source.tree, dotted_name(stub) or "")
+                if text is not None:
+                    return text, each.lineno
     return None
-
-
-def _is_namespace(node: ast.expr) -> bool:
-    return isinstance(node, ast.Call) and dotted_name(node.func) in _NAMESPACES
-
-
-def _bound(loop: ast.For, spaces: set[str]) -> Iterator[tuple[ast.Call, int]]:
-    """Yield the calls whose results a loop puts under its own variable into the namespace."""
-    for each in loop.body:
-        target = each.targets[0] if isinstance(each, ast.Assign) else None
-        if not isinstance(each, ast.Assign) or not isinstance(target, ast.Subscript):
-            continue
-        is_module = _is_namespace(target.value) or dotted_name(target.value) in spaces
-        is_own = ast.unparse(target.slice) == ast.unparse(loop.target)
-        if is_module and is_own and isinstance(each.value, ast.Call):
-            yield each.value, each.lineno
 
 
 def _raises(tree: ast.Module, name: str) -> str | None:

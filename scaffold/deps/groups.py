@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import tomllib
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import Any, cast
@@ -39,16 +39,30 @@ class Group:
 def groups_of(files: Files, pins: Iterable[Pin]) -> list[Group]:
     """Return the groups of a tree in which pins stand."""
     found: dict[str, Group] = {}
+    # What takes each file of requirements in; the setup of setuptools is computed as often as not.
+    takers: dict[str, list[str]] = {}
+    for path in files.paths:
+        if is_requirements(files, path):
+            for inner in _included(path, files.text(path) or ""):
+                takers.setdefault(inner, []).append(path)
     for pin in pins:
         if pin.variant:
             group = _of_pyproject(pin, files.text(pin.path) or "")
             found.setdefault(group.name, group)
         elif is_requirements(files, pin.path) and not pin.why_fixed:
-            for path in _roots(files, pin.path):
-                found.setdefault(path, _of_requirements(files, path))
-        elif pin.path.endswith(("setup.cfg", "setup.py")):
-            continue  # its lists are computed as often as not; what it asks for is in other files
+            around = _reached(pin.path, lambda path: takers.get(path, []))
+            # Of files that take each other in, none is the outermost one.
+            for root in [each for each in around if each not in takers] or [pin.path]:
+                found.setdefault(root, _of_requirements(files, root))
     return [each for each in found.values() if each.lines]
+
+
+def _reached(start: str, following: Callable[[str], Iterable[str]]) -> list[str]:
+    """Return a path and all that it leads to, each once."""
+    found = [start]
+    for path in found:
+        found += [each for each in dict.fromkeys(following(path)) if each not in found]
+    return found
 
 
 def _of_pyproject(pin: Pin, text: str) -> Group:
@@ -76,26 +90,6 @@ def _strings(value: Any) -> list[str]:
     return [each for each in rows if isinstance(each, str)]
 
 
-def _roots(files: Files, path: str) -> list[str]:
-    """Return the requirements files that take this one in, and that none takes in in turn."""
-    takers: dict[str, list[str]] = {}
-    for each in files.paths:
-        if is_requirements(files, each):
-            for inner in _included(each, files.text(each) or ""):
-                takers.setdefault(inner, []).append(each)
-    found, pending, seen = list[str](), [path], set[str]()
-    while pending:
-        each = pending.pop()
-        if each in seen:
-            continue
-        seen.add(each)
-        outer = takers.get(each, [])
-        pending += outer
-        if not outer:
-            found.append(each)
-    return sorted(found) or [path]
-
-
 def _included(path: str, text: str) -> list[str]:
     folder = PurePosixPath(path).parent
     rows = (_INCLUDE.match(row) for row in text.splitlines())
@@ -104,21 +98,14 @@ def _included(path: str, text: str) -> list[str]:
 
 def _of_requirements(files: Files, root: str) -> Group:
     """Return a requirements file with all that it takes in, without what would be built."""
+
+    def included(path: str) -> list[str]:
+        return [each for each in _included(path, files.text(path) or "") if each in files.paths]
+
     taken: dict[str, str] = {}
     left_out: list[str] = []
-    pending = [root]
-    while pending:
-        path = pending.pop()
-        if path in taken or path not in files.paths:
-            continue
-        text = files.text(path) or ""
-        kept: list[str] = []
-        for row in text.splitlines():
-            if _LOCAL.match(row):
-                left_out.append(f"{path}: {row.strip()}")
-            else:
-                kept.append(row)
-        taken[path] = "\n".join(kept) + "\n"
-        # A file outside the tree would leave the scratch folder.
-        pending += [each for each in _included(path, text) if not each.startswith("..")]
+    for path in _reached(root, included):
+        rows = (files.text(path) or "").splitlines()
+        left_out += [f"{path}: {row.strip()}" for row in rows if _LOCAL.match(row)]
+        taken[path] = "".join(f"{row}\n" for row in rows if not _LOCAL.match(row))
     return Group(root, (f"-r {root}",), taken, tuple(left_out))

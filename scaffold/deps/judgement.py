@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 from scaffold.deps.use import Use
 from scaffold.findings import Finding, Severity
@@ -58,7 +58,8 @@ _TYPE_ERRORS = frozenset(
 )
 
 
-class Change(NamedTuple):
+@dataclass(frozen=True)
+class Change:
     """What a release changes for a use.
 
     Args:
@@ -66,8 +67,8 @@ class Change(NamedTuple):
         level: One of LEVELS.
         why: One sentence for a reader.
         likely: The name to take instead, or "".
-        argument: The argument of the call that it is about, or "".
-        evidence: What the new release has, where that is not the thing that the use names.
+        argument: The argument of the call, or the part of the name, that it is about, or "".
+        evidence: What the new release has, with its place.
     """
 
     verdict: str
@@ -78,29 +79,17 @@ class Change(NamedTuple):
     evidence: str = ""
 
 
-@dataclass(frozen=True)
-class Judgement:
-    """What an audit has found about one use.
+@dataclass(frozen=True, kw_only=True)
+class Judgement(Change):
+    """What an audit has found about one use: what changes for it.
 
     Args:
         use: The use.
-        verdict: One of VERDICTS.
-        level: One of LEVELS.
-        why: One sentence for a reader.
         old: What the old release has, with its place.
-        new: What the new release has, with its place.
-        likely: The name to take instead, or "".
-        argument: The argument of the call that it is about, or "".
     """
 
     use: Use
-    verdict: str
-    level: Level
-    why: str
     old: str = ""
-    new: str = ""
-    likely: str = ""
-    argument: str = ""
 
     def guarded(self, lost: int | None) -> Judgement:
         """Return the finding, softened where the code around it catches just this.
@@ -145,7 +134,7 @@ class Judgement:
     def finding(self) -> Finding:
         """The judgement for writers that know files, lines and rules alone."""
         likely = self.likely and f"likely {self.likely}"
-        evidence = f"old: {self.old}; new: {self.new}" if self.old else ""
+        evidence = f"old: {self.old}; new: {self.evidence}" if self.old else ""
         return Finding(
             self.use.path, self.use.line, 1, self.verdict, self.use.name,
             f"{self.use.name}: {self.why}", evidence, likely, SEVERITIES[self.level],
@@ -155,5 +144,5 @@ class Judgement:
     def to_json(self) -> dict[str, Any]:
         """Return the finding as JSON has it."""
         row = {**self.use.to_json(), "verdict": self.verdict, "level": self.level}
-        evidence = {"old": self.old, "new": self.new}
+        evidence = {"old": self.old, "new": self.evidence}
         return {**row, "why": self.why, "evidence": evidence, "likely": self.likely}

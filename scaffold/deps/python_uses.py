@@ -24,7 +24,6 @@ from scaffold.deps.use import CALLED, Chain, Kind, Use
 _LONGEST = 110
 # `pkg.module.name` and `pkg.module:name`, by which strings name what is imported later.
 _STRING = re.compile(r"[A-Za-z_]\w*(?:\.\w+)+(?::[A-Za-z_][\w.]*)?|[A-Za-z_]\w*:[A-Za-z_][\w.]*")
-_CHECKS = frozenset({"isinstance", "issubclass"})
 # `mock.patch.object(...)`, `monkeypatch.setattr(...)`.
 _PATCHES = re.compile(r"(^|\.)(patch|patch\.object|patch\.dict|setattr|delattr|patch\.multiple)$")
 # What takes a value without a look at it; a call takes its arguments so.
@@ -110,10 +109,12 @@ class _Walk:
                 self._call(node, scope, guard)
             case ast.Attribute() | ast.Name():
                 self._named(node, scope, guard)
-            case ast.AnnAssign() | ast.arg():
-                self._annotated(node, scope, guard)
-            case ast.Raise():
-                self._raise(node, scope, guard)
+            case ast.AnnAssign():
+                self._annotation(node.annotation, scope, guard)
+                for each in filter(None, (node.target, node.value)):
+                    self.visit(each, scope, guard)
+            case ast.arg(annotation=ast.expr() as annotation):
+                self._annotation(annotation, scope, guard)
             case ast.Constant():
                 self._string(node, "string", guard)
             case _:
@@ -134,7 +135,7 @@ class _Walk:
         # The result of a call has no name; the call itself was added as a use.
         if chain.parts[-1] == CALLED:
             return
-        is_made = kind in ("call", "decorator") and "__init__" not in chain.own
+        is_made = kind == "call" and "__init__" not in chain.own
         if chain.is_local and kind != "subclass" and not is_made:
             return  # a class of the tree stands here for itself
         place, awaited = (self.code.source.path, node.lineno), id(call) in self.awaited
@@ -173,7 +174,7 @@ class _Walk:
 
     def _class(self, node: ast.ClassDef, scope: Scope, guard: Guard) -> None:
         for each in node.decorator_list:
-            self._decorator(each, scope, guard)
+            self.visit(each, scope, guard)
         is_derived = False
         for base in node.bases:
             chain = self.code.value(base, scope)
@@ -215,7 +216,7 @@ class _Walk:
         self, node: ast.FunctionDef | ast.AsyncFunctionDef, scope: Scope, guard: Guard
     ) -> None:
         for each in node.decorator_list:
-            self._decorator(each, scope, guard)
+            self.visit(each, scope, guard)
         inner = self.code.scope(node, scope)
         # Defaults are evaluated where the function is defined, not in its scope.
         self.body(node.args, scope, guard)
@@ -245,26 +246,14 @@ class _Walk:
         absent = frozenset((*parts, each) for each in holds.names if parts)
         return holds, replace(holds, absent=absent)
 
-    def _decorator(self, node: ast.expr, scope: Scope, guard: Guard) -> None:
-        if isinstance(node, ast.Call):
-            self._call(node, scope, guard, "decorator")
-            return
-        chain = self.code.value(node, scope)
-        self._add("decorator", chain, node, guard, detail=f"@{_short(node)}")
-        if chain is None:
-            self.visit(node, scope, guard)
-
     def _try(self, node: ast.Try | ast.TryStar, scope: Scope, guard: Guard) -> None:
         forgiven, before = guard_of_try(node), len(self.found)
         for each in node.body:
             self.visit(each, scope, guard | forgiven)
         is_asked = any(each.kind != "attribute" for each in self.found[before:])
         for handler in node.handlers:
-            kinds = handler.type
-            rows = kinds.elts if isinstance(kinds, ast.Tuple) else [kinds] if kinds else []
-            for each in rows:
-                chain = self.code.value(each, scope)
-                self._add("exception", chain, each, guard, detail=f"except {_short(each)}")
+            if handler.type is not None:
+                self.visit(handler.type, scope, guard)
             # What is done without another package is no way of another release of this one.
             fallback = guard_of_handler(handler) if is_asked else NO_GUARD
             for each in handler.body:
@@ -273,30 +262,9 @@ class _Walk:
         for each in [*node.orelse, *node.finalbody]:
             self.visit(each, scope, guard)
 
-    def _raise(self, node: ast.Raise, scope: Scope, guard: Guard) -> None:
-        raised = node.exc
-        if isinstance(raised, (ast.Name, ast.Attribute)):
-            chain = self.code.value(raised, scope)
-            self._add("exception", chain, raised, guard, detail=f"raise {_short(raised)}")
-        elif raised is not None:
-            self.visit(raised, scope, guard)
-        if node.cause is not None:
-            self.visit(node.cause, scope, guard)
-
-    def _annotated(self, node: ast.AnnAssign | ast.arg, scope: Scope, guard: Guard) -> None:
-        if node.annotation is not None:
-            self._annotation(node.annotation, scope, guard)
-        if isinstance(node, ast.AnnAssign):
-            if not isinstance(node.target, ast.Name):
-                self.visit(node.target, scope, guard)
-            if node.value is not None:
-                self.visit(node.value, scope, guard)
-
     def _annotation(self, node: ast.expr, scope: Scope, guard: Guard) -> None:
-        if isinstance(node, (ast.Name, ast.Attribute)):
-            chain = self.code.value(node, scope)
-            self._add("annotation", chain, node, guard, detail=_short(node))
-        elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+        """Visit an annotation, with what stands in quotes in it."""
+        if isinstance(node, ast.Constant) and isinstance(node.value, str):
             inner = quoted(node.value)
             for each in ast.walk(inner) if inner is not None else ():
                 # A parsed annotation counts its lines from its own text.
@@ -305,26 +273,23 @@ class _Walk:
                     each.end_col_offset = 0  # it has no place of its own
             if inner is not None:
                 self._annotation(inner, scope, guard)
-        elif isinstance(node, ast.Call):
-            self.visit(node, scope, guard)
-        else:
+        elif isinstance(node, (ast.Subscript, ast.Tuple, ast.List, ast.BinOp)):
             for each in ast.iter_child_nodes(node):
                 if isinstance(each, ast.expr):
                     self._annotation(each, scope, guard)
+        else:
+            self.visit(node, scope, guard)
 
-    def _call(self, node: ast.Call, scope: Scope, guard: Guard, kind: Kind = "call") -> None:
+    def _call(self, node: ast.Call, scope: Scope, guard: Guard) -> None:
         chain = self.code.value(node.func, scope)
-        sign = "@" if kind == "decorator" else ""
-        self._add(kind, chain, node, guard, detail=f"{sign}{_short(node)}", call=node)
+        self._add("call", chain, node, guard, detail=_short(node), call=node)
         if chain is None:
             self._add_unknown(node.func, guard)
         self._below(node.func, scope, guard)
         rest = [*node.args, *(word.value for word in node.keywords)]
         self.handed_on |= {id(each) for each in rest}
         name = _dotted(node.func)
-        if name in _CHECKS and len(rest) == 2:
-            self._check(rest.pop(), scope, guard)
-        elif name in ("getattr", "hasattr"):
+        if name in ("getattr", "hasattr"):
             self._by_name(node, scope, guard, "reference")
         elif _PATCHES.search(name):
             asks = any(word.arg in ("raising", "create") for word in node.keywords)
@@ -335,13 +300,6 @@ class _Walk:
                 self._string(rest.pop(0), "patch", guard, _short(node))
         for each in rest:
             self.visit(each, scope, guard)
-
-    def _check(self, node: ast.expr, scope: Scope, guard: Guard) -> None:
-        for each in node.elts if isinstance(node, ast.Tuple) else [node]:
-            chain = self.code.value(each, scope)
-            self._add("check", chain, each, guard, detail=_short(each))
-            if chain is None:
-                self.visit(each, scope, guard)
 
     def _by_name(self, node: ast.Call, scope: Scope, guard: Guard, kind: Kind) -> None:
         """Add the member that a literal names: ``getattr(module, "name")``."""

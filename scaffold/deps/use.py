@@ -9,18 +9,7 @@ from typing import Any, Literal
 from scaffold.analysis.python.guards import NO_GUARD, Guard
 
 Kind = Literal[
-    "import",
-    "call",
-    "subclass",
-    "override",
-    "patch",
-    "decorator",
-    "exception",
-    "check",
-    "annotation",
-    "reference",
-    "attribute",
-    "string",
+    "import", "call", "subclass", "override", "patch", "reference", "attribute", "string"
 ]
 
 KINDS: dict[str, str] = {
@@ -29,10 +18,6 @@ KINDS: dict[str, str] = {
     "subclass": "Subclasses",
     "override": "Members that subclasses define",
     "patch": "Patched members",
-    "decorator": "Decorators",
-    "exception": "Exceptions",
-    "check": "isinstance and issubclass",
-    "annotation": "Annotations",
     "reference": "Other references",
     "attribute": "Attributes asked for by name",
     "string": "Names in strings and files",

@@ -80,7 +80,7 @@ def test_a_catalog_lists_each_kind_of_use(tree: Path) -> None:
         ("subclass", "toolbox.Base", "app/models.py", 2),
         ("override", "toolbox.Base.Options.strict", "app/models.py", 4),
         ("call", "toolbox.Base().setup", "app/models.py", 6),
-        ("annotation", "toolbox.Runner", "app/main.py", 5),
+        ("reference", "toolbox.Runner", "app/main.py", 5),
         ("call", "toolbox.Runner().start().run().check", "app/main.py", 8),
         ("reference", "toolbox.VERSION", "app/main.py", 21),
         ("patch", "toolbox.core.Handler.handle", "tests/test_app.py", 3),

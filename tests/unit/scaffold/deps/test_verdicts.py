@@ -650,8 +650,11 @@ def test_a_method_may_come_from_a_base_that_is_not_read(tmp_path: Path) -> None:
     old = "from other import Base\nclass C(Base):\n    def exists_so(self): ...\n"
     new = "from other import Base\nclass C(Base): ...\n"
     use = "import pkg\ndef f(x):\n    x.exists_so()\n"
-    _, findings = judged(tmp_path, Case(old, new, "", (), ()), use)
-    assert [(each.verdict, each.level) for each in findings] == [("unclear", "check")]
+    (told,) = judged(tmp_path, Case(old, new, "", (), ()), use)[1]
+    assert (told.verdict, told.level) == ("removed", "check")
+    assert "no source of 2.0 has 'exists_so'" in told.why, (
+        "and of no class it says that it lacks it"
+    )
 
 
 def test_a_route_is_no_use(tmp_path: Path) -> None:
