@@ -167,10 +167,10 @@ def _alike(before: Meaning, after: Meaning) -> Change | None:
     near += [each for each in sorted(known) if f"_{word}_" in f"_{each}_"]
     for name in near:
         there = new.follow_ask(Ask("", f"{dotted}.{name}"))
-        if name == word or there.found.kind != before.found.kind:
+        was = old.follow_ask(Ask("", f"{dotted}.{name}")).found.kind
+        # A neighbour that stood beside it before, as what it is, has not taken its place.
+        if name == word or there.found.kind != before.found.kind or there.found.kind == was:
             continue
-        if old.follow_ask(Ask("", f"{dotted}.{name}")).found.exists:
-            continue  # a neighbour that stood beside it before has not taken its place
         verdict = "renamed" if _can_stand(before, there, is_mate=bool(mate)) else "removed"
         return _likely(verdict, name, f"{there.found.path}:{there.found.line} has {name}")
     return None

@@ -335,6 +335,14 @@ MIGRATIONS = {
             "import pkg\ndef f(base):\n    base.update(a=1)\n",
         ),
     ),
+    "a method whose new name was an attribute's, as of click 8": Case(
+        "class C:\n    def __init__(self):\n        self.result_callback = None\n"
+        "    def resultcallback(self, replace=False): ...\n",
+        "class C:\n    def result_callback(self, replace=False): ...\n",
+        "from pkg import C\nC().resultcallback()\n",
+        (("pkg.C().resultcallback", "breaks", "result_callback"),),
+        (),
+    ),
     "a deprecation of a part, as attrs and fastmcp write them": Case(
         "def f(a, old=1): ...\ndef g(a): ...\ndef h(a): ...\n",
         "def f(a, old=1):\n    '''Do.\n\n    .. versionadded:: 1.1 *a*\n"
