@@ -19,7 +19,7 @@ from scaffold.deps.deprecation_texts import (
 )
 from scaffold.deps.judgement import Change
 from scaffold.deps.keywords import taken_by_kwargs, takes
-from scaffold.deps.release import Meaning, Release
+from scaffold.deps.release import Meaning, Place, Release
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,11 @@ class _Side:
 
     release: Release
     signature: Signature
-    node: Function | None
+    place: Place | None
+
+    @property
+    def node(self) -> Function | None:
+        return None if self.place is None else self.place[1]
 
 
 def call_changes(old: Meaning, new: Meaning, call: ast.Call) -> Iterator[Change]:
@@ -88,14 +92,10 @@ class _Given:
 
 
 def _side(meaning: Meaning) -> _Side | None:
-    signature, node = meaning.signature, meaning.definition
+    signature = meaning.signature
     if signature is None:
         return None
-    if isinstance(node, ast.ClassDef):
-        source = meaning.release.source(signature.path)
-        # Of a class it is the constructor whose body is read.
-        node = None if source is None else source.definitions.get(signature.line)
-    return _Side(meaning.release, signature, None if isinstance(node, ast.ClassDef) else node)
+    return _Side(meaning.release, signature, meaning.release.body_of(signature))
 
 
 def _unbound(before: _Side, after: _Side, given: _Given) -> Iterator[Change]:
@@ -245,10 +245,7 @@ def _handed_on(before: _Side, after: _Side, name: str) -> Iterator[Change]:
 
 
 def _takes(side: _Side, name: str) -> bool | None:
-    source = side.release.source(side.signature.path)
-    if side.node is None or source is None:
-        return None
-    return takes(side.release, (source, side.node), name)
+    return None if side.place is None else takes(side.release, side.place, name)
 
 
 def _reordered(

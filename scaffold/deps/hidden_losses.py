@@ -11,10 +11,11 @@ from functools import cache, cached_property
 
 from scaffold.deps.judgement import Judgement
 from scaffold.deps.release import Release
-from scaffold.deps.source_code import own_names
 from scaffold.deps.use import CALLED, Use
 
 _SHOWN = 3
+# What begins at the left edge: a class, by its name, or anything else.
+_TOP = re.compile(rb"^(?:class (\w+)|[A-Za-z@])", re.MULTILINE)
 
 
 class HiddenLosses:
@@ -49,15 +50,18 @@ class HiddenLosses:
         return f"{which} had {name!r}, and the fallback takes its place in {self._new.version}"
 
     def _setters(self, name: str) -> Iterator[str]:
-        """Yield the top-level classes of the old release whose own text sets an attribute."""
-        # To parse thousands of sources would take minutes.
-        sets = re.compile(rb"(?:^ {4}(?:def )?|\bself\.)%s *(?:[:=](?!=)|\()" % name.encode(), re.M)
+        """Yield the top-level classes of the old release whose own text sets an attribute.
+
+        They are read by pattern, as to parse thousands of sources would take minutes.
+        """
+        word = name.encode()
+        sets = re.compile(rb"(?:^ {4}(?:def )?|\bself\.)%s *(?:[:=](?!=)|\()" % word, re.MULTILINE)
         for path in self._old.files.python:
-            is_read = sets.search(self._old.files.data(path) or b"")
-            source = self._old.source(path) if is_read else None
-            for each in source.tree.body if source is not None else ():
-                if isinstance(each, ast.ClassDef) and name in own_names(each):
-                    yield each.name
+            data = self._old.files.data(path) or b""
+            for each in sets.finditer(data) if word in data else ():
+                around: list[bytes] = _TOP.findall(data, 0, each.start())
+                if around and around[-1]:
+                    yield around[-1].decode()
 
     @cached_property
     def _gone(self) -> set[str]:

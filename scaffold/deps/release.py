@@ -14,7 +14,7 @@ from scaffold.analysis.python.index import PythonIndex, Signature
 from scaffold.analysis.python.lookup_result import Found
 from scaffold.analysis.python.module_getattr import Branch, find_branch
 from scaffold.analysis.python.sources import Source, Sources
-from scaffold.deps.deprecation_texts import Defined, has_warning, raised_text, stub_of
+from scaffold.deps.deprecation_texts import Defined, Function, has_warning, raised_text, stub_of
 from scaffold.deps.use import CALLED
 
 _TRUSTED = re.compile(
@@ -22,6 +22,10 @@ _TRUSTED = re.compile(
     r"|abstractmethod|contextmanager|^final$|_example|can_return|check_model|merge_with_config|^t\."
 )
 """Decorators that leave the parameters of what they decorate as they are."""
+
+
+Place = tuple[Source, Function]
+"""A function with its source."""
 
 
 @dataclass(frozen=True)
@@ -267,6 +271,14 @@ class Release:
         if node is not None and found.kind == "attribute":
             return node if node.name == found.name.rpartition(".")[2] else None
         return node
+
+    def body_of(self, signature: Signature) -> Place | None:
+        """Return the ``def`` that a signature is of, be it a constructor's."""
+        source = self.source(signature.path)
+        node = None if source is None else source.definitions.get(signature.line)
+        if source is None or node is None or isinstance(node, ast.ClassDef):
+            return None
+        return source, node
 
     def _result(self, meaning: Meaning, receiver: Ask) -> Ask | None:
         """Return the class of which a call gives an instance; None where it does not show."""
