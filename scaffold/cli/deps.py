@@ -12,7 +12,6 @@ from scaffold.cli.working_folder import start_folder
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from scaffold.deps.summary import Form
     from scaffold.report import Report
 
 
@@ -71,12 +70,6 @@ _SUMMARY: list[click.Parameter] = [
         metavar="REV",
         help="Commit before the upgrade. [default: HEAD]",
     ),
-    click.Option(
-        ["--format", "form"],
-        type=click.Choice(["markdown", "html"]),
-        default="markdown",
-        help="Form of the page. [default: markdown]",
-    ),
     click.Option(["--output"], metavar="FILE", help="File to write. [default: stdout]"),
     _PYTHON,
 ]
@@ -118,15 +111,15 @@ def deps_apply(package: str, old: str, new: str, write: bool, **values: Any) -> 
     return apply(root, package, old, new, write=write, python=values["python"])
 
 
-def deps_summary(since: str, form: Form, output: str | None, **values: Any) -> Report:
-    """Write one page about every package that changed since a commit.
+def deps_summary(since: str, output: str | None, **values: Any) -> Report:
+    """Write one page of Markdown about every package that changed since a commit.
 
     Locks and exact pins are compared with those of the commit. What the code imports is audited, a
     new major of anything else is named. The exit status is 1 if a use breaks.
     """
     from scaffold.deps.summary import summary
 
-    return summary(start_folder(values["target"]), since, form, output, values["python"])
+    return summary(start_folder(values["target"]), since, output, values["python"])
 
 
 def deps_plan(pins: tuple[str, ...], apply: bool, no_resolve: bool, **values: Any) -> Report:

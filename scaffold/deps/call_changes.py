@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import ast
-import builtins
-import re
 from collections.abc import Callable, Container, Iterator
 from dataclasses import dataclass
 
@@ -168,7 +166,6 @@ def _successor(before: _Side, after: _Side, name: str) -> tuple[str, bool]:
             return found, True
     # A parameter that was there before has not taken the place of another.
     fresh = [each for each in names if each not in before.signature.names]
-    old = _parameter(before.signature, name)
     folded = _folded(name)
     # `max_tokens` and `maxTokens`, or `tokens` and `max_tokens`.
     near = [each for each in fresh if _folded(each) == folded]
@@ -176,12 +173,6 @@ def _successor(before: _Side, after: _Side, name: str) -> tuple[str, bool]:
         return near[0], True
     ends = [(each, _folded(each)) for each in fresh]
     near = [each for each, end in ends if end.endswith(folded) or folded.endswith(end)]
-    # One parameter came, of the type of the one that went; flags and texts are all of one type.
-    if not near and old is not None and old.annotation is not None and len(fresh) == 1:
-        words = set(re.findall(r"\w+", old.annotation))
-        new = _parameter(after.signature, fresh[0])
-        is_common = words <= {*dir(builtins), "Any", "Optional", "Union"}
-        near = fresh if new and new.annotation == old.annotation and not is_common else []
     if not near:
         return "", False
     was, now = before.signature.slots, after.signature.slots

@@ -65,8 +65,8 @@ def _count(number: int, word: str) -> str:
 
 def _row(use: Use) -> str:
     text = f"- [ ] {use.path}:{use.line} `{use.name}`"
-    if use.local and use.local not in use.detail:
+    if use.local:
         text += f" through `{use.local}`"
-    if use.detail and use.detail != use.name:
+    if use.detail:
         text += f": `{use.detail.replace('`', chr(39))}`"
     return f"{text} ({use.guard.text})" if use.guard else text

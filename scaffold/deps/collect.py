@@ -16,11 +16,9 @@ from scaffold.errors import TargetError
 # Steps of import from a source that names the package to one that uses classes derived from it.
 _MOST_ROUNDS = 4
 _ORDER = {kind: number for number, kind in enumerate(KINDS)}
-_SUFFIXES = (".toml", ".cfg", ".ini", ".yaml", ".yml", ".json", ".jsonc")
+# JSON is data as often as not, and what other tools write names everything.
+_CONFIGURES = re.compile(r"(?<!lock)\.(toml|cfg|ini|ya?ml)$")
 _FILES = frozenset({"py", "toml", "cfg", "txt", "json", "yaml", "yml", "md", "rst", "com", "org"})
-_LOCKS = re.compile(
-    r"\.lock$|(^|/)(package-lock|poetry|uv|pdm|Pipfile|conda-lock)[^/]*\.(json|ya?ml)$"
-)
 _LONGEST_LINE = 2_000
 
 
@@ -126,7 +124,7 @@ def _text_uses(files: Files, imports: Iterable[str]) -> list[Use]:
     )
     found: list[Use] = []
     for path in sorted(files.paths):
-        if path.endswith(_SUFFIXES) and not _LOCKS.search(path):
+        if _CONFIGURES.search(path):
             found += _in_file(path, files.text(path) or "", pattern)
     return found
 

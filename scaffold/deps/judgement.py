@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -109,7 +110,8 @@ class Judgement(Change):
         if lost is not None:
             # The import fails, and not what stands behind it.
             if use.kind == "import" or lost < use.imported:
-                is_name = use.detail.startswith("from ") or use.kind != "import"
+                # `import a.b` takes modules alone; of `from a import b` the last may be a name.
+                is_name = not isinstance(use.node, ast.alias) or use.node.name != use.name
                 whole = len(use.parts) if use.kind == "import" else use.imported
                 return "ImportError" if is_name and lost == whole - 1 else "ModuleNotFoundError"
             return "" if use.kind == "override" else "AttributeError"

@@ -68,6 +68,7 @@ class _Walk:
     handed_on: set[int] = field(default_factory=set[int])
 
     def __post_init__(self) -> None:
+        self.rows = re.split(r"\r\n|\r|\n", self.code.source.text)  # as Python counts lines
         imports = self.code.source.imports.values()
         self.takes_package = any(self.tree.may_belong(each) for each in imports)
 
@@ -126,7 +127,6 @@ class _Walk:
         chain: Chain | None,
         node: ast.expr | ast.stmt | ast.arg,
         guard: Guard,
-        detail: str = "",
         call: ast.Call | None = None,
         about: ast.AST | None = None,
     ) -> None:
@@ -139,11 +139,14 @@ class _Walk:
         if chain.is_local and kind != "subclass" and not is_made:
             return  # a class of the tree stands here for itself
         place, awaited = (self.code.source.path, node.lineno), id(call) in self.awaited
-        use = Use(kind, chain.parts, *place, detail, guard, call, about, chain.local)
+        use = Use(kind, chain.parts, *place, self._row(node), guard, call, about, chain.local)
         at = _place_of(about if isinstance(about, ast.alias) else node, chain.parts[-1])
         at = at if isinstance(about, ast.alias) or self._is_own(node) else None
         handed_on = id(call) in self.handed_on
         self.found.append(replace(use, is_awaited=awaited, is_handed_on=handed_on, at=at))
+
+    def _row(self, node: ast.expr | ast.stmt | ast.arg) -> str:
+        return self.rows[node.lineno - 1].strip()[:_LONGEST]
 
     def _is_own(self, node: ast.AST) -> bool:
         """Return whether a name is the package's here, and not one that the tree has given it."""
@@ -163,14 +166,13 @@ class _Walk:
     def _import(self, node: ast.Import | ast.ImportFrom, guard: Guard) -> None:
         if isinstance(node, ast.ImportFrom) and node.level:
             return
-        text = _short(node)
         for each in node.names:
             if isinstance(node, ast.Import):
                 names = each.name
             else:
                 star = each.name == "*"
                 names = node.module or "" if star else f"{node.module}.{each.name}"
-            self._add("import", Chain(tuple(names.split("."))), node, guard, text, about=each)
+            self._add("import", Chain(tuple(names.split("."))), node, guard, about=each)
 
     def _class(self, node: ast.ClassDef, scope: Scope, guard: Guard) -> None:
         for each in node.decorator_list:
@@ -181,7 +183,7 @@ class _Walk:
             # Only the first base of the package is compared: members are looked up there first.
             if chain is not None and not is_derived:
                 is_derived = True
-                self._add("subclass", chain, base, guard, detail=f"class {node.name}", about=node)
+                self._add("subclass", chain, base, guard, about=node)
                 if self.tree.belongs(_plain(chain.parts)):
                     self._overrides(node, chain, guard)
             if chain is None or isinstance(base, (ast.Call, ast.Subscript)):
@@ -193,24 +195,18 @@ class _Walk:
 
     def _overrides(self, node: ast.ClassDef, chain: Chain, guard: Guard) -> None:
         """Add the members of the package's class that a class of the tree may replace."""
-        for each in node.body:
-            if isinstance(each, (ast.FunctionDef, ast.AsyncFunctionDef)):
-                detail = f"{node.name}.{each.name}({_shortened(ast.unparse(each.args))})"
-                self._replace(chain, (each.name,), each, guard, detail)
-            elif isinstance(each, ast.ClassDef):
-                self._replace(chain, (each.name,), each, guard, f"class {node.name}.{each.name}")
-                for row in each.body:
-                    targets = row.targets if isinstance(row, ast.Assign) else []
-                    for target in targets:
-                        if isinstance(target, ast.Name):
-                            detail = f"{node.name}.{each.name}.{target.id}"
-                            self._replace(chain, (each.name, target.id), row, guard, detail)
 
-    def _replace(
-        self, chain: Chain, names: tuple[str, ...], node: ast.stmt, guard: Guard, detail: str
-    ) -> None:
-        member = Chain((*chain.parts, *names), local=chain.local)
-        self._add("override", member, node, guard, detail=detail, about=node)
+        def add(each: ast.stmt, *names: str) -> None:
+            member = Chain((*chain.parts, *names), local=chain.local)
+            self._add("override", member, each, guard, about=each)
+
+        for each in node.body:
+            if isinstance(each, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+                add(each, each.name)
+            for row in each.body if isinstance(each, ast.ClassDef) else ():
+                for target in row.targets if isinstance(row, ast.Assign) else ():
+                    if isinstance(target, ast.Name) and isinstance(each, ast.ClassDef):
+                        add(row, each.name, target.id)
 
     def _function(
         self, node: ast.FunctionDef | ast.AsyncFunctionDef, scope: Scope, guard: Guard
@@ -282,7 +278,7 @@ class _Walk:
 
     def _call(self, node: ast.Call, scope: Scope, guard: Guard) -> None:
         chain = self.code.value(node.func, scope)
-        self._add("call", chain, node, guard, detail=_short(node), call=node)
+        self._add("call", chain, node, guard, call=node)
         if chain is None:
             self._add_unknown(node.func, guard)
         self._below(node.func, scope, guard)
@@ -297,7 +293,7 @@ class _Walk:
             self._by_name(node, scope, guard | lenient, "patch")
             # patch("module.name") takes the whole target as one string.
             if rest and isinstance(rest[0], ast.Constant):
-                self._string(rest.pop(0), "patch", guard, _short(node))
+                self._string(rest.pop(0), "patch", guard)
         for each in rest:
             self.visit(each, scope, guard)
 
@@ -311,21 +307,20 @@ class _Walk:
             member = None if chain is None else chain.member(name.value)
             is_own = isinstance(owner, ast.Name) and owner.id in ("self", "cls")
             if chain is None and kind == "reference" and hides_absence(node) and not is_own:
-                detail = _short(node)
-                path, line = self.code.source.path, node.lineno
-                self.found.append(Use("attribute", (name.value,), path, line, detail, guard))
+                path, row = self.code.source.path, self._row(node)
+                self.found.append(Use("attribute", (name.value,), path, node.lineno, row, guard))
             # The call is kept, as with a default it takes a name that is gone without a word.
-            self._add(kind, member, node, guard, detail=_short(node), about=node)
+            self._add(kind, member, node, guard, about=node)
 
     def _named(self, node: ast.Attribute | ast.Name, scope: Scope, guard: Guard) -> None:
         is_name = isinstance(node, ast.Name)
         chain = self.code.value(node, scope)
         if not isinstance(node.ctx, ast.Load):
             if not is_name:
-                self._add("patch", chain, node, guard, detail=f"{_short(node)} = ...")
+                self._add("patch", chain, node, guard)
         # The bare name of the package is no use: the import of it is listed already.
         elif chain is not None and not (is_name and len(chain.parts) < 2):
-            self._add("reference", chain, node, guard, detail=_short(node))
+            self._add("reference", chain, node, guard)
         elif chain is None:
             self._add_unknown(node, guard)
         self._below(node, scope, guard)
@@ -337,11 +332,11 @@ class _Walk:
         if not isinstance(node, ast.Name):
             self.visit(node, scope, guard)
 
-    def _string(self, node: ast.expr, kind: Kind, guard: Guard, detail: str = "") -> None:
+    def _string(self, node: ast.expr, kind: Kind, guard: Guard) -> None:
         value = node.value if isinstance(node, ast.Constant) else None
         if isinstance(value, str) and len(value) < 200 and _STRING.fullmatch(value):
             parts = tuple(value.replace(":", ".").split("."))
-            self._add(kind, Chain(parts), node, guard, detail=detail or repr(value))
+            self._add(kind, Chain(parts), node, guard)
 
 
 def _place_of(node: ast.AST, name: str) -> tuple[int, int] | None:
@@ -365,15 +360,3 @@ def _dotted(node: ast.expr) -> str:
         return ast.unparse(node) if isinstance(node, (ast.Name, ast.Attribute)) else ""
     except RecursionError:
         return ""
-
-
-def _short(node: ast.AST) -> str:
-    try:
-        return _shortened(ast.unparse(node))
-    except (RecursionError, ValueError):
-        return "..."
-
-
-def _shortened(text: str) -> str:
-    text = " ".join(text.split())
-    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 3]}..."

@@ -153,38 +153,34 @@ def _is_private(dotted: str) -> bool:
 
 def _alike(before: Meaning, after: Meaning) -> Change | None:
     """Return a new sibling of nearly the same name: its successor where it takes the same."""
-    owner, old, new = _owner(after), before.release, after.release
+    owner, word = _owner(after), after.lacking
     dotted = "" if owner is None else owner.dotted
-    if not dotted:
-        return None
-    word = after.lacking
-    known = set(new.index.members(dotted) or new.index.module_names(dotted))
+    index = after.release.index
+    known = sorted((index.members(dotted) or index.module_names(dotted)) if dotted else ())
     # A change of case or underscores alone needs no further proof.
     mates = [each for each in known if _folded(each) == _folded(word)]
-    mate = min(mates, key=_is_private, default=None)
-    near = [mate] if mate else get_close_matches(word, sorted(known), 3, _NEAR)
+    near = sorted(mates, key=_is_private) or get_close_matches(word, known, 3, _NEAR)
     # The name as a whole word of a longer one: `generate` in `generate_text`.
-    near += [each for each in sorted(known) if f"_{word}_" in f"_{each}_"]
+    near += [each for each in known if f"_{word}_" in f"_{each}_"]
     for name in near:
-        there = new.follow_ask(Ask("", f"{dotted}.{name}"))
-        was = old.follow_ask(Ask("", f"{dotted}.{name}")).found.kind
+        ask = Ask("", f"{dotted}.{name}")
+        there, was = after.release.follow_ask(ask), before.release.follow_ask(ask)
         # A neighbour that stood beside it before, as what it is, has not taken its place.
-        if name == word or there.found.kind != before.found.kind or there.found.kind == was:
-            continue
-        verdict = "renamed" if _can_stand(before, there, is_mate=bool(mate)) else "removed"
-        return _likely(verdict, name, f"{there.found.path}:{there.found.line} has {name}")
+        if there.found.kind == before.found.kind != was.found.kind:
+            verdict = "renamed" if _can_stand(before, there, is_mate=bool(mates)) else "removed"
+            return _likely(verdict, name, f"{there.found.path}:{there.found.line} has {name}")
     return None
 
 
 def _can_stand(before: Meaning, there: Meaning, *, is_mate: bool) -> bool:
     """Return whether one can stand for the other as it is; else the name is but a hint."""
     one, other = before.definition, there.definition
+    if isinstance(one, Function) and isinstance(other, Function):
+        return type(one) is type(other) and _arguments(one) == _arguments(other)
     if isinstance(one, ast.ClassDef):
         had, has = before.signature, there.signature
         return is_mate or bool(had and has and had.names == has.names)
-    if one is None or other is None or isinstance(other, ast.ClassDef):
-        return _value(before) == _value(there) if before.found.kind == "constant" else is_mate
-    return type(one) is type(other) and _arguments(one) == _arguments(other)
+    return _value(before) == _value(there) if before.found.kind == "constant" else is_mate
 
 
 def _value(meaning: Meaning) -> str | None:

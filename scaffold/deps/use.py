@@ -73,10 +73,10 @@ class Use:
         parts: What is used, see `Chain`.
         path: The file, relative to the root.
         line: The line, from 1.
-        detail: What a reader of the list wants to see: the call, the class that derives.
+        detail: The line, for the reader of a list.
         guard: Why, and how far, the code does without it where it is missing.
         call: The call itself, for what binds it.
-        node: The class or method of the tree, for what compares it.
+        node: The class or method of the tree, for what compares it; of an import its name.
         local: The class of this tree through which it is reached, or "".
         imported: How many of its first parts the source has by an import.
         is_awaited: Whether the call is awaited.
@@ -97,6 +97,11 @@ class Use:
     is_awaited: bool = field(default=False, compare=False, repr=False)
     is_handed_on: bool = field(default=False, compare=False, repr=False)
     at: tuple[int, int] | None = field(default=None, repr=False)
+
+    @property
+    def is_star(self) -> bool:
+        """Whether it imports all names."""
+        return isinstance(self.node, ast.alias) and self.node.name == "*"
 
     @property
     def name(self) -> str:

@@ -221,7 +221,7 @@ def _undecided(use: Use, before: Meaning, after: Meaning) -> Change:
 
 
 def _compare(use: Use, before: Meaning, after: Meaning) -> Iterator[Change]:
-    if use.kind == "import" and use.detail.endswith(" import *"):
+    if use.is_star:
         ends = (each.release.index.module_names(each.ask.name) for each in (before, after))
         had, has = ends
         gone = ", ".join(sorted(each for each in had - has if not each.startswith("_")))
