@@ -50,8 +50,6 @@ def audit(
     """
     files = list_files(root)
     found = audit_tree(files, package, old, new, python)
-    if not found.uses:
-        require_unpinned(files, found.names)
     report = Report("deps audit")
     report.warnings = tuple(f"{path} does not parse and is left out" for path in found.unread)
     report.ok = not found.count("breaks")
@@ -99,13 +97,17 @@ def audit_tree(files: Files, package: str, old: str, new: str, python: str | Non
 
     Raises:
         ScaffoldError: A version or name is wrong, the index lacks a release or does not answer.
+        TargetError: A manifest pins the package, and nothing in the tree is seen to use it.
     """
     named = names_of(files, package)
     versions = [parse_version(each) for each in (old, new)]
     places = [fetch_release(named.distribution, each, python) for each in versions]
     names = _all_names(named, [read_names(named.distribution, each) for each in places])
     old_release, new_release = map(Release, map(str, versions), places)
-    return judge_tree(files, names, old_release, new_release)
+    found = judge_tree(files, names, old_release, new_release)
+    if not found.uses:
+        require_unpinned(files, names)
+    return found
 
 
 def told_of(found: Audited) -> dict[str, Any]:
@@ -135,9 +137,12 @@ def judge_tree(files: Files, names: Names, old: Release, new: Release) -> Audite
     findings = [each for use in uses for each in judge.judge(use)]
     losses = HiddenLosses(old, new)
     findings = [losses.of_class(each) for each in findings]
-    hidden = [each for use in found.by_name for each in losses.anywhere(use)]
-    lost = (each for use in found.unknown for each in losses.of_unknown(use))
-    hidden += [each for each in lost if not found.defines(each.use.parts[-1])]
+    hidden: list[Judgement] = []
+    for use in found.attributes:
+        if use.node is None:
+            hidden += losses.anywhere(use)
+        elif lost := losses.of_unknown(use):
+            hidden += [] if found.tree.index.defined(use.parts[-1]) else [lost]
     findings += hidden
     uses += dict.fromkeys(each.use for each in hidden)
     # Several uses of one line may come to the same finding, which is shown once.

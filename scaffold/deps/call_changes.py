@@ -10,10 +10,10 @@ from scaffold.analysis.python.binding import bind_names
 from scaffold.analysis.python.index import Parameter, Signature
 from scaffold.deps.deprecation_texts import (
     Function,
+    deprecated_parameters,
     names_in,
     parameter_deprecation,
     renamed_parameter,
-    taken_by_decorator,
 )
 from scaffold.deps.judgement import Change
 from scaffold.deps.keywords import taken_by_kwargs, takes
@@ -45,7 +45,7 @@ def call_changes(old: Meaning, new: Meaning, call: ast.Call) -> Iterator[Change]
     on_class = given.positional and before.signature.receiver is not None
     if on_class and given.problem(before.signature):
         given.positional -= 1  # Class.method(instance, ...)
-    if given.problem(before.signature, taken_by_decorator(before.node)):
+    if given.problem(before.signature, deprecated_parameters(before.node)):
         why = f"the call does not fit {old.release.version} as its text reads"
         yield Change("undecided", "undecided", why)
         return
@@ -99,7 +99,7 @@ def _side(meaning: Meaning) -> _Side | None:
 def _unbound(before: _Side, after: _Side, given: _Given) -> Iterator[Change]:
     """Yield why the call no longer binds."""
     signature = after.signature
-    extra = taken_by_decorator(after.node)
+    extra = deprecated_parameters(after.node)
     if not signature.takes_any_keyword:
         for name in given.keywords:
             if name not in signature.names and name not in extra:
@@ -136,7 +136,7 @@ def _unseen(before: _Side, after: _Side, given: _Given) -> Iterator[Change]:
             yield Change("parameter-required", "check", why)
     if not given.has_kwargs or new.takes_any_keyword:
         return
-    extra = taken_by_decorator(after.node)
+    extra = deprecated_parameters(after.node)
     gone = [
         each.name
         for each in old.parameters
@@ -193,7 +193,7 @@ def _keywords(before: _Side, after: _Side, given: _Given, told: set[str]) -> Ite
     if after.node is None:
         return
     filled = given.fills(after.signature) if not given.is_open else set(given.keywords)
-    extra = taken_by_decorator(after.node)
+    extra = deprecated_parameters(after.node)
     for name in sorted(filled - told):
         is_own = name in after.signature.names or name in extra
         warned = parameter_deprecation(after.node, name) if is_own else ""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from scaffold.analysis.files.files import Files
@@ -27,18 +27,17 @@ class Collected:
     """Every use in a tree.
 
     Args:
+        tree: The tree.
         uses: The uses, sorted by file and line.
-        by_name: The attributes of what is not known that are asked for with a fallback.
-        unknown: The other attributes of what is not known, in sources that take the package in.
+        attributes: The attributes of what is not known, in sources that take the package in; those
+            that are asked for with a fallback have no node.
         unread: The Python sources that do not parse.
-        defines: Gives the places where the tree itself defines a name.
     """
 
+    tree: Tree
     uses: list[Use] = field(default_factory=list[Use])
-    by_name: list[Use] = field(default_factory=list[Use])
-    unknown: list[Use] = field(default_factory=list[Use])
+    attributes: list[Use] = field(default_factory=list[Use])
     unread: list[str] = field(default_factory=list[str])
-    defines: Callable[[str], tuple[tuple[str, int], ...]] = field(default=lambda name: ())
 
 
 def collect(files: Files, names: Names) -> Collected:
@@ -48,14 +47,14 @@ def collect(files: Files, names: Names) -> Collected:
     derive from it.
     """
     tree = Tree(files, names.imports)
-    found = Collected(defines=tree.index.defined)
+    found = Collected(tree)
     tops = "|".join(sorted({re.escape(each.partition(".")[0]) for each in names.imports}))
     pattern = re.compile(rf"\b(?:{tops})\b".encode())
     pending = {path for path in files.python if _mentions(files, path, pattern)}
     read: set[str] = set()
     # Each round follows one more step of import from the sources that use the package.
     for _ in range(_MOST_ROUNDS):
-        bearing = [path for path in sorted(pending) if _read(tree, path, found)]
+        bearing = [path for path in sorted(pending) if _read(path, found)]
         read |= pending
         stems = {_stem(path) for path in bearing} - {""}
         if not stems:
@@ -66,10 +65,9 @@ def collect(files: Files, names: Names) -> Collected:
         pending = {path for path in pending if _mentions(files, path, importing)}
     found.uses += _text_uses(files, names.imports)
     # One line can be found by several readers; the set has no order of its own.
-    attributes = sorted({each for each in found.uses if each.kind == "attribute"}, key=_place)
-    found.by_name = [each for each in attributes if each.node is None]
-    found.unknown = [each for each in attributes if each.node is not None]
-    found.uses = sorted(set(found.uses) - set(attributes), key=_place)
+    unique = sorted(set(found.uses), key=_place)
+    found.uses = [each for each in unique if each.kind != "attribute"]
+    found.attributes = [each for each in unique if each.kind == "attribute"]
     return found
 
 
@@ -97,13 +95,13 @@ def _mentions(files: Files, path: str, pattern: re.Pattern[bytes]) -> bool:
     return pattern.search(files.data(path) or b"") is not None
 
 
-def _read(tree: Tree, path: str, found: Collected) -> bool:
+def _read(path: str, found: Collected) -> bool:
     """Add the uses of one source; return whether others may take the package from it."""
-    code = tree.code(path)
+    code = found.tree.code(path)
     if code is None:
         found.unread.append(path)
         return False
-    uses = uses_in(code, tree)
+    uses = uses_in(code, found.tree)
     found.uses += uses
     uses = [each for each in uses if each.kind != "attribute"]
     # A source that binds no name of its own has nothing that others could import.

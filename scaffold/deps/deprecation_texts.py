@@ -77,9 +77,9 @@ def _is_of_part(node: Defined, written: re.Match[str], text: str) -> bool:
 
 def parameter_deprecation(node: Function, name: str) -> str:
     """Return the warning that giving a parameter brings; "" where there is none."""
-    for parameter, mark in _deprecated_parameters(node):
-        if parameter == name:
-            return f"@{ast.unparse(mark)}"
+    mark = deprecated_parameters(node).get(name)
+    if mark is not None:
+        return f"@{ast.unparse(mark)}"
     for each in ast.walk(node):
         if isinstance(each, ast.If) and _asks_for(each.test, name):
             warned = (_warning(row.value) for row in each.body if isinstance(row, ast.Expr))
@@ -90,26 +90,22 @@ def parameter_deprecation(node: Function, name: str) -> str:
 
 def renamed_parameter(node: Function, name: str) -> str:
     """Return the new name that a decorator of deprecated parameters gives one, or ""."""
-    for parameter, mark in _deprecated_parameters(node):
-        new = next((word.value for word in mark.keywords if word.arg == "new_name"), None)
-        if parameter == name:
-            # `@deprecate_kwarg("old", new_name="new")`.
-            return str(new.value) if isinstance(new, ast.Constant) else ""
-    return ""
+    mark = deprecated_parameters(node).get(name)
+    words = {each.arg: each.value for each in mark.keywords} if mark is not None else {}
+    # `@deprecate_kwarg("old", new_name="new")`.
+    new = words.get("new_name")
+    return str(new.value) if isinstance(new, ast.Constant) else ""
 
 
-def taken_by_decorator(node: Function | None) -> frozenset[str]:
-    """Return the keywords that decorators of deprecated parameters take beside the ``def``."""
-    return frozenset(name for name, _ in _deprecated_parameters(node)) if node else frozenset()
-
-
-def _deprecated_parameters(node: Function) -> Iterator[tuple[str, ast.Call]]:
-    """Yield the parameters that decorators deprecate, each with its decorator."""
-    for each in node.decorator_list:
+def deprecated_parameters(node: Function | None) -> dict[str, ast.Call]:
+    """Return the parameters that decorators deprecate, and so take, each with its decorator."""
+    found: dict[str, ast.Call] = {}
+    for each in node.decorator_list if node is not None else ():
         if isinstance(each, ast.Call) and "deprecat" in ast.unparse(each.func).lower():
             first = each.args[0] if each.args else None
             if isinstance(first, ast.Constant) and isinstance(first.value, str):
-                yield first.value, each
+                found.setdefault(first.value, each)
+    return found
 
 
 def names_in(text: str) -> Iterator[str]:

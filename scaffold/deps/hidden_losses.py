@@ -70,23 +70,23 @@ class HiddenLosses:
         gone = {*self._old.index.names()} - {*self._new.index.names()} - builtin
         return {each for each in gone if not each.startswith("_")}
 
-    def of_unknown(self, use: Use) -> Iterator[Judgement]:
-        """Yield the finding on ``x.name`` where what ``x`` is does not show.
+    def of_unknown(self, use: Use) -> Judgement | None:
+        """Return the finding on ``x.name`` where what ``x`` is does not show.
 
         A method of the old release whose name is in no source of the new one is lost, be it of
         whichever class; what the tree itself defines, the caller leaves out.
         """
         name = use.parts[-1]
         if name not in self._gone or self._new.defines(name):
-            return
+            return None
         for path, line in self._old.index.defined(name):
             source = self._old.source(path)
             node = source.definitions.get(line) if source is not None else None
             if source is not None and node is not None and node not in source.tree.body:
                 place = f"{path}:{line}"
                 why = f"no source of {self._new.version} has {name!r}, which stood in {place}"
-                yield Judgement("removed", "check", why, use=use, old=place)
-                return
+                return Judgement("removed", "check", why, use=use, old=place)
+        return None
 
     def of_class(self, found: Judgement) -> Judgement:
         """Return an undecided finding decided, where its class has plainly lost the attribute."""

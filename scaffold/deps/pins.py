@@ -12,12 +12,12 @@ from pathlib import PurePosixPath
 from typing import NamedTuple
 
 from scaffold.analysis.files.files import Files
-from scaffold.analysis.project.project import normal_name
+from scaffold.analysis.project import project
+from scaffold.analysis.project.project import logical_lines, normal_name
 from scaffold.deps.loose_pins import pins_in_commands
 from scaffold.deps.pin import (
     DEFAULT_VARIANT,
     Pin,
-    logical_lines,
     name_pattern,
     pin_at,
     variant_of,
@@ -30,11 +30,6 @@ from scaffold.syntax import parse
 _COPIES = re.compile(
     r"(^|/)(fixtures?|testdata|corpus|golden|vendor(ed)?|_vendor|third_?party|site-packages"
     r"|node_modules|templates?)(/|$)"
-)
-_REQUIREMENTS = re.compile(
-    r"(^|/)[^/]*(requirements|constraints|reqs)[^/]*\.(txt|in|pip)$|(^|/)(requirements|constraints)/"
-    r"[^/]+\.(txt|in)$",
-    re.IGNORECASE,
 )
 # `constraints-oldest.txt`, `requirements-min.txt`.
 _OLDEST = re.compile(r"(?:^|[-_./])(oldest|lowest|min|minimum|minimal)[-_.][^/]*$", re.IGNORECASE)
@@ -141,8 +136,8 @@ def _of_variant(files: Files, path: str) -> str | None:
 
 def is_requirements(files: Files, path: str) -> bool:
     """Return whether a file holds requirements or constraints, by its path or by every line."""
-    if _REQUIREMENTS.search(path) or not path.endswith((".txt", ".in", ".pip")):
-        return bool(_REQUIREMENTS.search(path))
+    if project.is_requirements(path) or not path.endswith((".txt", ".in", ".pip")):
+        return project.is_requirements(path)
     rows = [row for _, row in logical_lines(files.text(path) or "") if row.strip(" \t")]
     rows = [row for row in rows if not row.lstrip().startswith("#")]
     found = [_REQUIREMENT.match(row) for row in rows if not row.lstrip().startswith("-")]

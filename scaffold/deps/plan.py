@@ -24,7 +24,7 @@ from scaffold.deps.resolver import (
 )
 from scaffold.deps.specifiers import moved
 from scaffold.errors import ConflictError, RequestError, TargetError
-from scaffold.report import Report, ReportedChange, Step, unified_diff
+from scaffold.report import Report, Step
 from scaffold.transaction.apply import apply_changes, settle
 from scaffold.transaction.change import Change
 from scaffold.transaction.journal import describe_leftover
@@ -88,10 +88,7 @@ def plan(
     changes = [
         Change(path, "edited", files.data(path), data) for path, data in edited.files.edits.items()
     ]
-    report.changes = tuple(
-        ReportedChange(each.path, each.action, unified_diff(each.path, each.before, each.after))
-        for each in changes
-    )
+    report.changes = tuple(each.reported for each in changes)
     answers = _resolve(edited, releases, python) if resolve else []
     left_out = dict.fromkeys(row for each in answers for row in each.left_out)
     report.warnings += tuple(f"{row}: not resolved, as it would be built" for row in left_out)

@@ -18,6 +18,7 @@ from scaffold.analysis.python.guards import (
     hides_absence,
 )
 from scaffold.analysis.python.scopes import Scope
+from scaffold.analysis.python.statements import dotted_name
 from scaffold.deps.source_code import Code, Tree
 from scaffold.deps.use import CALLED, Chain, Kind, Use
 
@@ -284,7 +285,7 @@ class _Walk:
         self._below(node.func, scope, guard)
         rest = [*node.args, *(word.value for word in node.keywords)]
         self.handed_on |= {id(each) for each in rest}
-        name = _dotted(node.func)
+        name = dotted_name(node.func) or ""
         if name in ("getattr", "hasattr"):
             self._by_name(node, scope, guard, "reference")
         elif _PATCHES.search(name):
@@ -353,10 +354,3 @@ def _place_of(node: ast.AST, name: str) -> tuple[int, int] | None:
 def _plain(parts: tuple[str, ...]) -> str:
     """Return the dotted name that a chain begins with, up to its first call."""
     return ".".join(parts[: parts.index(CALLED)] if CALLED in parts else parts)
-
-
-def _dotted(node: ast.expr) -> str:
-    try:
-        return ast.unparse(node) if isinstance(node, (ast.Name, ast.Attribute)) else ""
-    except RecursionError:
-        return ""

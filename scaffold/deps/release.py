@@ -152,10 +152,6 @@ class Release:
                 meaning, receiver = self.follow_ask(result), result
                 continue
             member = self.follow_ask(meaning.ask.member(part))
-            if member.found.kind == "undecided" and meaning.found.kind in ("attribute", "constant"):
-                # The index ends at an attribute; its annotation leads on.
-                held = self._held(meaning, receiver)
-                member = member if held is None else self.follow_ask(held.member(part))
             receiver, meaning = meaning.ask, member
         return meaning
 
@@ -309,18 +305,6 @@ class Release:
         """Return the class whose method was found."""
         owner = self._find(receiver)
         return receiver if owner.kind == "class" and receiver != meaning.ask else None
-
-    def _held(self, meaning: Meaning, receiver: Ask) -> Ask | None:
-        """Return the class that an attribute or property holds by its annotation."""
-        found = meaning.found
-        owner = self._owner(meaning, receiver)
-        node = self.definition(found)
-        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
-            return node.returns and self._class_of(node.returns, found.path or "", owner)
-        statement = self.assigned(found)
-        if isinstance(statement, ast.AnnAssign):
-            return self._class_of(statement.annotation, found.path or "", owner)
-        return None
 
     def _class_of(self, node: ast.expr, path: str, owner: Ask | None) -> Ask | None:
         """Return the class that an annotation names, without Optional, quotes and parameters."""

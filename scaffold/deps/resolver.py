@@ -13,7 +13,7 @@ from pathlib import Path
 
 from scaffold.deps.download import is_offline, run_pip, run_tool, unreachable
 from scaffold.deps.groups import Group
-from scaffold.deps.lock_changes import locked
+from scaffold.deps.lock_changes import differences, locked
 from scaffold.errors import ScaffoldError
 
 _MOST_ROWS = 12
@@ -120,13 +120,9 @@ def resolve_with_lock(
         lock = place.read_text(encoding="utf-8") if place.is_file() else ""
     said = f"{done.stdout}\n{done.stderr}"
     if done.returncode == 0:
-        before, after = locked(manifests.get(f"{resolver}.lock", "")), locked(lock)
+        before = locked(manifests.get(f"{resolver}.lock", ""))
         # Without a lock before, everything would be new.
-        changed = tuple(
-            (name, before.get(name, ""), after.get(name, ""))
-            for name in sorted(before.keys() | after.keys() if before else ())
-            if before.get(name) != after.get(name)
-        )
+        changed = tuple(differences(before, locked(lock))) if before else ()
         return Resolution(group, resolver, True, changed=changed)
     if is_offline(said):
         raise unreachable(said)
