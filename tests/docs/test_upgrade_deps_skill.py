@@ -42,8 +42,6 @@ def test_who_follows_the_skill_ends_with_nothing_broken(
     use_index(monkeypatch, index, tmp_path / "cache")
     make_wheel(index, "toolbox", "1.0", OLD)
     make_wheel(index, "toolbox", "2.0", NEW)
-    make_wheel(index, "plugin", "1.0", {"plugin.py": ""}, requires=["toolbox<2"])
-    make_wheel(index, "plugin", "2.0", {"plugin.py": ""}, requires=["toolbox>=2"])
     text = SKILL.read_text(encoding="utf-8")
     ((path, content),) = given_files(text)
     tree = write(tmp_path / "tree", {**MANIFESTS, path: content.encode()})
@@ -59,12 +57,12 @@ def test_who_follows_the_skill_ends_with_nothing_broken(
             [sys.executable, "-m", *command], cwd=tree, capture_output=True, text=True
         )
         assert done.stdout.splitlines() == promised, done.stderr
-        is_red = any(row.startswith(("breaks ", "conflict ")) for row in promised)
+        is_red = any(row.startswith("breaks ") for row in promised)
         assert done.returncode == int(is_red)
         seen.append(asked)
     assert len(seen) == len(set(seen)) + 1, "the audit is run again after the repair"
     last = subprocess.run(
-        [sys.executable, "-m", "scaffold", "deps", "plan", "toolbox==2.0", "--no-resolve"],
+        [sys.executable, "-m", "scaffold", "deps", "plan", "toolbox==2.0"],
         cwd=tree,
         capture_output=True,
         text=True,
