@@ -55,7 +55,9 @@ class HiddenLosses:
         They are read by pattern, as to parse thousands of sources would take minutes.
         """
         word = name.encode()
-        sets = re.compile(rb"(?:^ {4}(?:def )?|\bself\.)%s *(?:[:=](?!=)|\()" % word, re.MULTILINE)
+        # `name: int = 1` or `def name(self)` of a class, `self.name = 1`.
+        own, by_self = rb"^ {4}(?:def )?%s *(?:[:=](?!=)|\(self\))", rb"\bself\.%s *[:=](?!=)"
+        sets = re.compile(b"|".join((own, by_self)) % (word, word), re.MULTILINE)
         for path in self._old.files.python:
             data = self._old.files.data(path) or b""
             for each in sets.finditer(data) if word in data else ():

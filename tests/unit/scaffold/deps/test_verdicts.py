@@ -138,6 +138,7 @@ CASES: dict[str, Case] = {
                     def __init__(self):
                         self.theta = 1
                         self.size = 2
+                        self.call()
                 """,
         },
         {
@@ -158,6 +159,7 @@ CASES: dict[str, Case] = {
         (
             "import pkg.configs\ndef f(config):\n    getattr(config, 'size', 1)\n",
             "import pkg.configs\ndef f(config):\n    getattr(config, 'other', 1)\n",
+            "import pkg.configs\ndef f(config):\n    getattr(config, 'call', 1)\n",
             "import pkg.configs\nclass A:\n    def f(self):\n        getattr(self, 'theta', 1)\n",
         ),
     ),
