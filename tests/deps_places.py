@@ -32,10 +32,9 @@ def make_wheel(
     files: Mapping[str, str],
     *,
     requires: Sequence[str] = (),
-    scripts: Sequence[str] = (),
     tag: str = "py3-none-any",
 ) -> Path:
-    """Writes a wheel with sources, requirements and console scripts."""
+    """Writes a wheel with sources and requirements."""
     folder.mkdir(parents=True, exist_ok=True)
     stem = f"{name.replace('-', '_')}-{version}"
     metadata = [f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}"]
@@ -44,8 +43,6 @@ def make_wheel(
     content = {path: _text(text) for path, text in files.items()}
     content[f"{info}/METADATA"] = "\n".join(metadata) + "\n"
     content[f"{info}/WHEEL"] = f"Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: {tag}\n"
-    if scripts:
-        content[f"{info}/entry_points.txt"] = "[console_scripts]\n" + "\n".join(scripts) + "\n"
     content[f"{info}/RECORD"] = "".join(f"{path},,\n" for path in content)
     place = folder / f"{stem}-{tag}.whl"
     with zipfile.ZipFile(place, "w") as file:
@@ -130,23 +127,6 @@ OLD = {
             """
         def options(name, *, colour=None, **kwargs): return kwargs
         ''',
-    "toolbox/cli.py": """
-        import argparse
-        def main():
-            parser = argparse.ArgumentParser()
-            parser.add_argument("--port", type=int)
-            parser.add_argument("--eager", action="store_true")
-            parser.add_argument("--log-level")
-            parser.parse_args()
-        """,
-    "toolbox/server.py": """
-        @app.post("/v1/complete")
-        def complete(): ...
-        @app.get("/v1/models/{name}")
-        def models(name): ...
-        @app.get("/health")
-        def health(): ...
-        """,
 }
 
 NEW = {
@@ -205,25 +185,7 @@ NEW = {
         def new_name(): ...
         def options(name, **kwargs): return None
         """,
-    "toolbox/cli.py": """
-        import argparse
-        def main():
-            parser = argparse.ArgumentParser()
-            parser.add_argument("--port", type=int)
-            parser.add_argument("--loglevel")
-            parser.parse_args()
-        """,
-    "toolbox/server.py": """
-        @app.post("/v2/complete")
-        def complete(): ...
-        @app.get("/v1/models/{model}")
-        def models(model): ...
-        @app.get("/health")
-        def health(): ...
-        """,
 }
-
-SCRIPTS = ["toolbox = toolbox.cli:main"]
 
 TREE = {
     "app/__init__.py": "",
@@ -277,20 +239,10 @@ TREE = {
         """,
     "tests/test_app.py": """
         from unittest import mock
-        import requests
         def test(monkeypatch):
             with mock.patch("toolbox.core.Handler.handle"):
                 pass
             monkeypatch.setattr("toolbox.core.load", None)
-            requests.post("http://127.0.0.1:80/v1/complete", json={})
-            requests.get(f"http://127.0.0.1:80/v1/models/{1}")
-            requests.get("http://127.0.0.1:80/other")
         """,
-    "run.sh": """
-        #!/bin/sh
-        toolbox --port 80 --eager \\
-          --log-level debug
-        """,
-    "Dockerfile": 'FROM python\nCMD ["python", "-m", "toolbox.cli", "--port", "1"]\n',
     "config.yaml": "target: toolbox.shapes.Circle\nfile: toolbox.yaml\nsite: toolbox.example.com\n",
 }

@@ -12,7 +12,6 @@ from scaffold.cli.working_folder import start_folder
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from scaffold.deps.summary import Form
     from scaffold.report import Report
 
 
@@ -58,24 +57,13 @@ _APPLY: list[click.Parameter] = [
 _PLAN: list[click.Parameter] = [
     click.Argument(["pins"], nargs=-1, required=True, metavar="PKG==VER[@VARIANT]..."),
     click.Option(["--apply"], is_flag=True, help="Write the edits, atomically."),
-    click.Option(
-        ["--no-resolve"], is_flag=True, help="Skip the resolver, and with it the package index."
-    ),
-    _PYTHON,
 ]
-
 _SUMMARY: list[click.Parameter] = [
     click.Option(
         ["--since"],
         default="HEAD",
         metavar="REV",
         help="Commit before the upgrade. [default: HEAD]",
-    ),
-    click.Option(
-        ["--format", "form"],
-        type=click.Choice(["markdown", "html"]),
-        default="markdown",
-        help="Form of the page. [default: markdown]",
     ),
     click.Option(["--output"], metavar="FILE", help="File to write. [default: stdout]"),
     _PYTHON,
@@ -118,32 +106,31 @@ def deps_apply(package: str, old: str, new: str, write: bool, **values: Any) -> 
     return apply(root, package, old, new, write=write, python=values["python"])
 
 
-def deps_summary(since: str, form: Form, output: str | None, **values: Any) -> Report:
-    """Write one page about every package that changed since a commit.
+def deps_summary(since: str, output: str | None, **values: Any) -> Report:
+    """Write one page of Markdown about every package that changed since a commit.
 
     Locks and exact pins are compared with those of the commit. What the code imports is audited, a
     new major of anything else is named. The exit status is 1 if a use breaks.
     """
     from scaffold.deps.summary import summary
 
-    return summary(start_folder(values["target"]), since, form, output, values["python"])
+    return summary(start_folder(values["target"]), since, output, values["python"])
 
 
-def deps_plan(pins: tuple[str, ...], apply: bool, no_resolve: bool, **values: Any) -> Report:
-    """Update the pins of packages in every manifest, and resolve the result in a scratch folder.
+def deps_plan(pins: tuple[str, ...], apply: bool, **values: Any) -> Report:
+    """Update the pins of packages in every manifest.
 
-    Without --apply it shows the edits and writes nothing. A conflict is reported with the
-    requirements that cause it; if another pin can move within its declared range, it proposes that.
-    @VARIANT updates only the pins of pyproject.VARIANT.toml, @default those of pyproject.toml, @all
-    those of every variant.
+    Without --apply it shows the edits and writes nothing. Locks are named with the command that
+    renews them: that is where a resolver says whether the pins go together. @VARIANT updates only
+    the pins of pyproject.VARIANT.toml, @default those of pyproject.toml, @all those of every
+    variant.
     """
     from scaffold.deps.plan import plan
 
     root, ask = start_folder(values["target"]), None
     if may_ask(no_input=False, as_json=values["as_json"]):
         ask = _ask_variant
-    resolve, python = not no_resolve, values["python"]
-    return plan(root, pins, apply=apply, resolve=resolve, python=python, ask=ask)
+    return plan(root, pins, apply=apply, ask=ask)
 
 
 def _ask_variant(found: str, known: Sequence[str]) -> str:

@@ -7,10 +7,9 @@ from pathlib import Path
 
 from scaffold.analysis.files.files import Files, list_files
 from scaffold.deps.audit import audit_tree
-from scaffold.deps.collect import require_unpinned
 from scaffold.deps.judgement import Judgement
 from scaffold.deps.rewrite import PLACE, rewrite_data
-from scaffold.report import Report, ReportedChange, unified_diff
+from scaffold.report import Report
 from scaffold.transaction.apply import apply_changes, settle
 from scaffold.transaction.change import Change
 
@@ -40,8 +39,6 @@ def apply(
         settle(root, COMMAND)
     files = list_files(root)
     found = audit_tree(files, package, old, new, python)
-    if not found.uses:
-        require_unpinned(files, found.names)
     broken = [each for each in found.findings if each.level == "breaks"]
     changes: list[Change] = []
     done: list[Judgement] = []
@@ -55,10 +52,7 @@ def apply(
     if write and changes:
         apply_changes(root, changes, COMMAND)
     report = Report(COMMAND, dry_run=not write)
-    report.changes = tuple(
-        ReportedChange(each.path, each.action, unified_diff(each.path, each.before, each.after))
-        for each in changes
-    )
+    report.changes = tuple(each.reported for each in changes)
     yours = [each for each in broken if each not in done or each.verdict in _HALF_DONE]
     report.next = tuple(each.step for each in yours)
     report.ok = not yours

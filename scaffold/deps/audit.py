@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,6 @@ from scaffold.deps.import_names import OWN_NAME, Names, names_of, read_names
 from scaffold.deps.judgement import LEVELS, VERDICTS, Judgement
 from scaffold.deps.meanings import meanings
 from scaffold.deps.release import Release
-from scaffold.deps.servers import Server, ServerJudge
 from scaffold.deps.use import Use
 from scaffold.deps.verdicts import Judge
 from scaffold.findings import RuleText, write_findings
@@ -51,8 +50,6 @@ def audit(
     """
     files = list_files(root)
     found = audit_tree(files, package, old, new, python)
-    if not found.uses:
-        require_unpinned(files, found.names)
     report = Report("deps audit")
     report.warnings = tuple(f"{path} does not parse and is left out" for path in found.unread)
     report.ok = not found.count("breaks")
@@ -60,7 +57,7 @@ def audit(
     told = told_of(found)
     report.extra = {"deps": told}
     shown = [each for each in found.findings if show_undecided or each.level != "undecided"]
-    report.text = _text(told, shown)
+    report.text = "".join(f"{row}\n" for row in _rows(told, show_undecided))
     rules = {name: RuleText(means) for name, means in VERDICTS.items()}
     return write_findings(report, form, [each.finding for each in shown], rules)
 
@@ -100,13 +97,17 @@ def audit_tree(files: Files, package: str, old: str, new: str, python: str | Non
 
     Raises:
         ScaffoldError: A version or name is wrong, the index lacks a release or does not answer.
+        TargetError: A manifest pins the package, and nothing in the tree is seen to use it.
     """
     named = names_of(files, package)
     versions = [parse_version(each) for each in (old, new)]
     places = [fetch_release(named.distribution, each, python) for each in versions]
     names = _all_names(named, [read_names(named.distribution, each) for each in places])
     old_release, new_release = map(Release, map(str, versions), places)
-    return judge_tree(files, names, old_release, new_release)
+    found = judge_tree(files, names, old_release, new_release)
+    if not found.uses:
+        require_unpinned(files, names)
+    return found
 
 
 def told_of(found: Audited) -> dict[str, Any]:
@@ -117,7 +118,7 @@ def told_of(found: Audited) -> dict[str, Any]:
         "old": found.versions[0],
         "new": found.versions[1],
         "imports": list(found.names.imports),
-        "changes": [_change(rows) for rows in _by_change(found.findings)],
+        "changes": _by_change(found.findings),
         "meanings": found.meanings,
         "findings": [each.to_json() for each in found.findings],
         "counts": {
@@ -132,24 +133,16 @@ def judge_tree(files: Files, names: Names, old: Release, new: Release) -> Audite
     """Judge a tree's uses of a package by two releases of it."""
     found = collect(files, names)
     judge = Judge(old, new)
-    server = ServerJudge(Server(old), Server(new))
     uses = list(found.uses)
-    # A request counts only where a release has that route: most paths are other servers'.
-    uses += [each for each in found.requests if server.is_served(each)] if found.requests else []
-    findings: list[Judgement] = []
-    for use in uses:
-        if use.kind == "flag":
-            findings += server.flag(use)
-        elif use.kind == "endpoint":
-            findings += server.endpoint(use)
-        else:
-            findings += judge.judge(use)
-    asked = [*found.by_name, *(each.use for each in findings if each.is_unsure)]
-    losses = HiddenLosses(old, new, {each.parts[-1] for each in asked})
+    findings = [each for use in uses for each in judge.judge(use)]
+    losses = HiddenLosses(old, new)
     findings = [losses.of_class(each) for each in findings]
-    hidden = [each for use in found.by_name for each in losses.anywhere(use)]
-    lost = (each for use in found.unknown for each in losses.of_unknown(use))
-    hidden += [each for each in lost if not found.defines(each.use.parts[-1])]
+    hidden: list[Judgement] = []
+    for use in found.attributes:
+        if use.node is None:
+            hidden += losses.anywhere(use)
+        elif lost := losses.of_unknown(use):
+            hidden += [] if found.tree.index.defined(use.parts[-1]) else [lost]
     findings += hidden
     uses += dict.fromkeys(each.use for each in hidden)
     # Several uses of one line may come to the same finding, which is shown once.
@@ -161,58 +154,47 @@ def judge_tree(files: Files, names: Names, old: Release, new: Release) -> Audite
 
 def _all_names(named: Names, read: Iterable[Names]) -> Names:
     """Join the names that the tree uses with those that the releases bring."""
-    imports, programs = set(named.imports), set(named.programs)
-    for each in read:
-        imports |= set(each.imports)
-        programs |= set(each.programs)
+    imports = {one for each in read for one in each.imports}
     # A guessed import name goes where the archives name the packages themselves.
-    if named.source == OWN_NAME:
-        imports -= set(named.imports) - {one for each in read for one in each.imports}
-    return Names(named.distribution, tuple(sorted(imports)), tuple(sorted(programs)), named.source)
+    if named.source != OWN_NAME or not imports:
+        imports |= set(named.imports)
+    return Names(named.distribution, tuple(sorted(imports)), named.source)
 
 
-def _instead(finding: Judgement) -> str:
-    return f"; likely {finding.likely}" if finding.likely else ""
-
-
-def _by_change(findings: list[Judgement]) -> list[list[Judgement]]:
-    """Return the findings together that tell the same of the same name, in their order."""
-    found: dict[tuple[str, ...], list[Judgement]] = {}
+def _by_change(findings: Iterable[Judgement]) -> list[dict[str, Any]]:
+    """Return one row for the findings that tell the same of the same name, with its sites."""
+    found: dict[tuple[str, ...], dict[str, Any]] = {}
     for each in findings:
-        key = (each.level, each.verdict, each.use.name, each.why, each.likely)
-        found.setdefault(key, []).append(each)
+        row = each.to_json()
+        told = {key: row[key] for key in ("name", "verdict", "level", "why", "likely")}
+        change = found.setdefault(
+            tuple(told.values()), {**told, "sites": [], "evidence": row["evidence"]}
+        )
+        change["sites"].append({"file": each.use.path, "line": each.use.line})
     return list(found.values())
 
 
-def _change(rows: list[Judgement]) -> dict[str, Any]:
-    first = rows[0]
-    sites = [{"file": each.use.path, "line": each.use.line} for each in rows]
-    told = {"name": first.use.name, "verdict": first.verdict, "level": first.level}
-    return {**told, "why": first.why, "likely": first.likely, "sites": sites}
-
-
-def _text(told: dict[str, Any], findings: list[Judgement]) -> str:
-    rows: list[str] = []
-    changes = _by_change(findings)
-    for sites in changes:
-        each = sites[0]
-        more = f"  in {len(sites)} places" if len(sites) > 1 else ""
-        place = f"{each.use.path}:{each.use.line}"
-        rows.append(f"{each.level:<11}{place}  {each.use.name}  {each.verdict}{more}")
-        rows.append(f"           {each.why}{_instead(each)}")
-        if each.level == "breaks" and each.old:
-            rows += [f"           old  {each.old}", f"           new  {each.new}"]
-        more_sites = [{"file": one.use.path, "line": one.use.line} for one in sites[1:]]
-        rows += [f"           also {row}" for row in places(more_sites)]
+def _rows(told: dict[str, Any], show_undecided: bool) -> Iterator[str]:
+    """Yield the lines for a terminal."""
+    blank = " " * 11
+    for each in told["changes"]:
+        if each["level"] == "undecided" and not show_undecided:
+            continue
+        sites = each["sites"]
+        first, *rest = [*places(sites[:1]), *places(sites[1:])]
+        more = f"  in {len(sites)} places" if rest else ""
+        yield f"{each['level']:<11}{first}  {each['name']}  {each['verdict']}{more}"
+        yield f"{blank}{each['why']}" + (f"; likely {each['likely']}" if each["likely"] else "")
+        evidence: dict[str, str] = each["evidence"]
+        if each["level"] == "breaks" and evidence["old"]:
+            yield from (f"{blank}{which}  {text}" for which, text in evidence.items())
+        yield from (f"{blank}also {row}" for row in rest)
     for each in told["meanings"]:
-        rows += [f"meaning    {each['since']}: {each['says']}", f"           {each['source']}"]
-        rows += [f"           may concern {row}" for row in places(each["sites"])]
-    counts: dict[str, int] = told["counts"]
-    rows.append(
-        f"{told['package']} {told['old']} -> {told['new']}: "
-        + ", ".join(f"{number} {name}" for name, number in counts.items())
-    )
-    return "\n".join(rows) + "\n"
+        yield f"meaning    {each['since']}: {each['says']}"
+        yield f"{blank}{each['source']}"
+        yield from (f"{blank}may concern {row}" for row in places(each["sites"]))
+    counts = ", ".join(f"{number} {name}" for name, number in told["counts"].items())
+    yield f"{told['package']} {told['old']} -> {told['new']}: {counts}"
 
 
 def places(sites: Iterable[dict[str, Any]]) -> list[str]:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import ast
-import builtins
-import re
 from collections.abc import Callable, Container, Iterator
 from dataclasses import dataclass
 
@@ -12,14 +10,14 @@ from scaffold.analysis.python.binding import bind_names
 from scaffold.analysis.python.index import Parameter, Signature
 from scaffold.deps.deprecation_texts import (
     Function,
+    deprecated_parameters,
     names_in,
     parameter_deprecation,
     renamed_parameter,
-    taken_by_decorator,
 )
 from scaffold.deps.judgement import Change
 from scaffold.deps.keywords import taken_by_kwargs, takes
-from scaffold.deps.release import Meaning, Release
+from scaffold.deps.release import Meaning, Place, Release
 
 
 @dataclass(frozen=True)
@@ -28,7 +26,11 @@ class _Side:
 
     release: Release
     signature: Signature
-    node: Function | None
+    place: Place | None
+
+    @property
+    def node(self) -> Function | None:
+        return None if self.place is None else self.place[1]
 
 
 def call_changes(old: Meaning, new: Meaning, call: ast.Call) -> Iterator[Change]:
@@ -43,7 +45,7 @@ def call_changes(old: Meaning, new: Meaning, call: ast.Call) -> Iterator[Change]
     on_class = given.positional and before.signature.receiver is not None
     if on_class and given.problem(before.signature):
         given.positional -= 1  # Class.method(instance, ...)
-    if given.problem(before.signature, taken_by_decorator(before.node)):
+    if given.problem(before.signature, deprecated_parameters(before.node)):
         why = f"the call does not fit {old.release.version} as its text reads"
         yield Change("undecided", "undecided", why)
         return
@@ -88,20 +90,16 @@ class _Given:
 
 
 def _side(meaning: Meaning) -> _Side | None:
-    signature, node = meaning.signature, meaning.definition
+    signature = meaning.signature
     if signature is None:
         return None
-    if isinstance(node, ast.ClassDef):
-        source = meaning.release.source(signature.path)
-        # Of a class it is the constructor whose body is read.
-        node = None if source is None else source.definitions.get(signature.line)
-    return _Side(meaning.release, signature, None if isinstance(node, ast.ClassDef) else node)
+    return _Side(meaning.release, signature, meaning.release.body_of(signature))
 
 
 def _unbound(before: _Side, after: _Side, given: _Given) -> Iterator[Change]:
     """Yield why the call no longer binds."""
     signature = after.signature
-    extra = taken_by_decorator(after.node)
+    extra = deprecated_parameters(after.node)
     if not signature.takes_any_keyword:
         for name in given.keywords:
             if name not in signature.names and name not in extra:
@@ -138,7 +136,7 @@ def _unseen(before: _Side, after: _Side, given: _Given) -> Iterator[Change]:
             yield Change("parameter-required", "check", why)
     if not given.has_kwargs or new.takes_any_keyword:
         return
-    extra = taken_by_decorator(after.node)
+    extra = deprecated_parameters(after.node)
     gone = [
         each.name
         for each in old.parameters
@@ -168,7 +166,6 @@ def _successor(before: _Side, after: _Side, name: str) -> tuple[str, bool]:
             return found, True
     # A parameter that was there before has not taken the place of another.
     fresh = [each for each in names if each not in before.signature.names]
-    old = _parameter(before.signature, name)
     folded = _folded(name)
     # `max_tokens` and `maxTokens`, or `tokens` and `max_tokens`.
     near = [each for each in fresh if _folded(each) == folded]
@@ -176,12 +173,6 @@ def _successor(before: _Side, after: _Side, name: str) -> tuple[str, bool]:
         return near[0], True
     ends = [(each, _folded(each)) for each in fresh]
     near = [each for each, end in ends if end.endswith(folded) or folded.endswith(end)]
-    # One parameter came, of the type of the one that went; flags and texts are all of one type.
-    if not near and old is not None and old.annotation is not None and len(fresh) == 1:
-        words = set(re.findall(r"\w+", old.annotation))
-        new = _parameter(after.signature, fresh[0])
-        is_common = words <= {*dir(builtins), "Any", "Optional", "Union"}
-        near = fresh if new and new.annotation == old.annotation and not is_common else []
     if not near:
         return "", False
     was, now = before.signature.slots, after.signature.slots
@@ -202,7 +193,7 @@ def _keywords(before: _Side, after: _Side, given: _Given, told: set[str]) -> Ite
     if after.node is None:
         return
     filled = given.fills(after.signature) if not given.is_open else set(given.keywords)
-    extra = taken_by_decorator(after.node)
+    extra = deprecated_parameters(after.node)
     for name in sorted(filled - told):
         is_own = name in after.signature.names or name in extra
         warned = parameter_deprecation(after.node, name) if is_own else ""
@@ -245,10 +236,7 @@ def _handed_on(before: _Side, after: _Side, name: str) -> Iterator[Change]:
 
 
 def _takes(side: _Side, name: str) -> bool | None:
-    source = side.release.source(side.signature.path)
-    if side.node is None or source is None:
-        return None
-    return takes(side.release, (source, side.node), name)
+    return None if side.place is None else takes(side.release, side.place, name)
 
 
 def _reordered(

@@ -26,10 +26,7 @@ def catalog(root: Path, package: str) -> Report:
     files = list_files(root)
     names = names_of(files, package)
     found = collect(files, names)
-    # Where the tree runs a program of the package, it may ask it over HTTP.
-    has_server = any(each.kind == "flag" for each in found.uses)
-    uses = [*found.uses, *(found.requests if has_server else ())]
-    uses.sort(key=lambda each: (each.path, each.line))  # the order in a line stays
+    uses = found.uses
     if not uses:
         require_unpinned(files, names)
     report = Report("deps catalog")
@@ -68,8 +65,8 @@ def _count(number: int, word: str) -> str:
 
 def _row(use: Use) -> str:
     text = f"- [ ] {use.path}:{use.line} `{use.name}`"
-    if use.local and use.local not in use.detail:
+    if use.local:
         text += f" through `{use.local}`"
-    if use.detail and use.detail != use.name:
+    if use.detail:
         text += f": `{use.detail.replace('`', chr(39))}`"
     return f"{text} ({use.guard.text})" if use.guard else text

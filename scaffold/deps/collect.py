@@ -1,13 +1,12 @@
-"""All uses of a package in a tree: its Python, its shell, its configuration."""
+"""All uses of a package in a tree: in its Python, and by name in its configuration."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from scaffold.analysis.files.files import Files
-from scaffold.deps.command_uses import commands_in_files, commands_in_python, requests_in, text_uses
 from scaffold.deps.import_names import Names
 from scaffold.deps.python_uses import uses_in
 from scaffold.deps.source_code import Tree
@@ -17,6 +16,10 @@ from scaffold.errors import TargetError
 # Steps of import from a source that names the package to one that uses classes derived from it.
 _MOST_ROUNDS = 4
 _ORDER = {kind: number for number, kind in enumerate(KINDS)}
+# JSON is data as often as not, and what other tools write names everything.
+_CONFIGURES = re.compile(r"(?<!lock)\.(toml|cfg|ini|ya?ml)$")
+_FILES = frozenset({"py", "toml", "cfg", "txt", "json", "yaml", "yml", "md", "rst", "com", "org"})
+_LONGEST_LINE = 2_000
 
 
 @dataclass
@@ -24,20 +27,17 @@ class Collected:
     """Every use in a tree.
 
     Args:
+        tree: The tree.
         uses: The uses, sorted by file and line.
-        requests: The HTTP paths that the tree asks for, whoever serves them.
-        by_name: The attributes of what is not known that are asked for with a fallback.
-        unknown: The other attributes of what is not known, in sources that take the package in.
+        attributes: The attributes of what is not known, in sources that take the package in; those
+            that are asked for with a fallback have no node.
         unread: The Python sources that do not parse.
-        defines: Gives the places where the tree itself defines a name.
     """
 
+    tree: Tree
     uses: list[Use] = field(default_factory=list[Use])
-    requests: list[Use] = field(default_factory=list[Use])
-    by_name: list[Use] = field(default_factory=list[Use])
-    unknown: list[Use] = field(default_factory=list[Use])
+    attributes: list[Use] = field(default_factory=list[Use])
     unread: list[str] = field(default_factory=list[str])
-    defines: Callable[[str], tuple[tuple[str, int], ...]] = field(default=lambda name: ())
 
 
 def collect(files: Files, names: Names) -> Collected:
@@ -47,14 +47,14 @@ def collect(files: Files, names: Names) -> Collected:
     derive from it.
     """
     tree = Tree(files, names.imports)
-    found = Collected(defines=tree.index.defined)
+    found = Collected(tree)
     tops = "|".join(sorted({re.escape(each.partition(".")[0]) for each in names.imports}))
     pattern = re.compile(rf"\b(?:{tops})\b".encode())
     pending = {path for path in files.python if _mentions(files, path, pattern)}
     read: set[str] = set()
     # Each round follows one more step of import from the sources that use the package.
     for _ in range(_MOST_ROUNDS):
-        bearing = [path for path in sorted(pending) if _read(tree, path, found)]
+        bearing = [path for path in sorted(pending) if _read(path, found)]
         read |= pending
         stems = {_stem(path) for path in bearing} - {""}
         if not stems:
@@ -63,22 +63,11 @@ def collect(files: Files, names: Names) -> Collected:
         importing = re.compile(rf"(?:import|from)\b[^\n]*\b(?:{words})\b".encode())
         pending = {path for path in files.python if path not in read}
         pending = {path for path in pending if _mentions(files, path, importing)}
-    found.uses += text_uses(files, names.imports)
-    found.uses += commands_in_files(files, names)
-    for path in files.python:
-        data = files.data(path) or b""
-        if b"http" in data or b"/v1/" in data or b"client" in data or b"session" in data:
-            code = tree.code(path)
-            found.requests += requests_in(code) if code is not None else []
-        # A command line may be a list of words in a source that imports nothing of the package.
-        if any(each.encode() in data for each in (*names.programs, *names.imports)):
-            code = tree.code(path)
-            found.uses += commands_in_python(code, names) if code is not None else []
+    found.uses += _text_uses(files, names.imports)
     # One line can be found by several readers; the set has no order of its own.
-    attributes = sorted({each for each in found.uses if each.kind == "attribute"}, key=_place)
-    found.by_name = [each for each in attributes if each.node is None]
-    found.unknown = [each for each in attributes if each.node is not None]
-    found.uses = sorted(set(found.uses) - set(attributes), key=_place)
+    unique = sorted(set(found.uses), key=_place)
+    found.uses = [each for each in unique if each.kind != "attribute"]
+    found.attributes = [each for each in unique if each.kind == "attribute"]
     return found
 
 
@@ -91,10 +80,10 @@ def require_unpinned(files: Files, names: Names) -> None:
         imports = ", ".join(names.imports)
         raise TargetError(
             f"{pins[0].path}:{pins[0].line} pins {names.distribution}, and nothing imports "
-            f"{imports} (names by {names.source}) or runs its programs",
+            f"{imports} (names by {names.source})",
             code="uses_missing",
             hint="give its import names in [tool.scaffold.deps.imports] of pyproject.toml; what "
-            "only another package uses is audited in that one",
+            "another package uses is audited in that one, and command lines are not",
         )
 
 
@@ -106,13 +95,13 @@ def _mentions(files: Files, path: str, pattern: re.Pattern[bytes]) -> bool:
     return pattern.search(files.data(path) or b"") is not None
 
 
-def _read(tree: Tree, path: str, found: Collected) -> bool:
+def _read(path: str, found: Collected) -> bool:
     """Add the uses of one source; return whether others may take the package from it."""
-    code = tree.code(path)
+    code = found.tree.code(path)
     if code is None:
         found.unread.append(path)
         return False
-    uses = uses_in(code, tree)
+    uses = uses_in(code, found.tree)
     found.uses += uses
     uses = [each for each in uses if each.kind != "attribute"]
     # A source that binds no name of its own has nothing that others could import.
@@ -122,3 +111,29 @@ def _read(tree: Tree, path: str, found: Collected) -> bool:
 def _stem(path: str) -> str:
     stem = path.removesuffix(".py").removesuffix(".pyi").removesuffix("/__init__")
     return stem.rpartition("/")[2]
+
+
+def _text_uses(files: Files, imports: Iterable[str]) -> list[Use]:
+    """Return the places where a configuration names something of the package."""
+    names = "|".join(sorted(re.escape(each) for each in imports))
+    pattern = re.compile(
+        rf"(?:^|[\s\"'=:,\[(])((?:{names})(?:\.[A-Za-z_]\w*)+(?::[A-Za-z_][\w.]*)?"
+        rf"|(?:{names}):[A-Za-z_][\w.]*)(?=$|[\s\"',\])#])"
+    )
+    found: list[Use] = []
+    for path in sorted(files.paths):
+        if _CONFIGURES.search(path):
+            found += _in_file(path, files.text(path) or "", pattern)
+    return found
+
+
+def _in_file(path: str, text: str, pattern: re.Pattern[str]) -> Iterator[Use]:
+    for number, row in enumerate(text.splitlines(), 1):
+        # Headers of tables name tools, and very long lines are data.
+        if len(row) > _LONGEST_LINE or row.lstrip().startswith(("#", "[")):
+            continue
+        for each in pattern.finditer(row):
+            parts = tuple(each[1].replace(":", ".").split("."))
+            # "package.py" or "package.com" is a file or a host, not a dotted name.
+            if parts[-1] not in _FILES:
+                yield Use("string", parts, path, number, row.strip()[:110])

@@ -77,9 +77,9 @@ def _is_of_part(node: Defined, written: re.Match[str], text: str) -> bool:
 
 def parameter_deprecation(node: Function, name: str) -> str:
     """Return the warning that giving a parameter brings; "" where there is none."""
-    for parameter, mark in _deprecated_parameters(node):
-        if parameter == name:
-            return f"@{ast.unparse(mark)}"
+    mark = deprecated_parameters(node).get(name)
+    if mark is not None:
+        return f"@{ast.unparse(mark)}"
     for each in ast.walk(node):
         if isinstance(each, ast.If) and _asks_for(each.test, name):
             warned = (_warning(row.value) for row in each.body if isinstance(row, ast.Expr))
@@ -90,26 +90,22 @@ def parameter_deprecation(node: Function, name: str) -> str:
 
 def renamed_parameter(node: Function, name: str) -> str:
     """Return the new name that a decorator of deprecated parameters gives one, or ""."""
-    for parameter, mark in _deprecated_parameters(node):
-        new = next((word.value for word in mark.keywords if word.arg == "new_name"), None)
-        if parameter == name:
-            # `@deprecate_kwarg("old", new_name="new")`.
-            return str(new.value) if isinstance(new, ast.Constant) else ""
-    return ""
+    mark = deprecated_parameters(node).get(name)
+    words = {each.arg: each.value for each in mark.keywords} if mark is not None else {}
+    # `@deprecate_kwarg("old", new_name="new")`.
+    new = words.get("new_name")
+    return str(new.value) if isinstance(new, ast.Constant) else ""
 
 
-def taken_by_decorator(node: Function | None) -> frozenset[str]:
-    """Return the keywords that decorators of deprecated parameters take beside the ``def``."""
-    return frozenset(name for name, _ in _deprecated_parameters(node)) if node else frozenset()
-
-
-def _deprecated_parameters(node: Function) -> Iterator[tuple[str, ast.Call]]:
-    """Yield the parameters that decorators deprecate, each with its decorator."""
-    for each in node.decorator_list:
+def deprecated_parameters(node: Function | None) -> dict[str, ast.Call]:
+    """Return the parameters that decorators deprecate, and so take, each with its decorator."""
+    found: dict[str, ast.Call] = {}
+    for each in node.decorator_list if node is not None else ():
         if isinstance(each, ast.Call) and "deprecat" in ast.unparse(each.func).lower():
             first = each.args[0] if each.args else None
             if isinstance(first, ast.Constant) and isinstance(first.value, str):
-                yield first.value, each
+                found.setdefault(first.value, each)
+    return found
 
 
 def names_in(text: str) -> Iterator[str]:
@@ -173,49 +169,23 @@ def _asks_for(test: ast.expr, name: str) -> bool:
     return bool(names) and names[0] == name and not isinstance(first, ast.Call)
 
 
-_NAMESPACES = ("globals", "locals", "vars")
-
-
 def stub_of(source: Source, name: str) -> tuple[str, int] | None:
     """Return what the use of a name raises that stands for a stub, and the line that binds it.
 
     Such a name is bound by ``for x in TABLE: globals()[x] = Stub(x)``.
     """
     tables = read_literal_tables(source.tree)
-    spaces = {
-        target.id
-        for each in source.tree.body
-        if isinstance(each, ast.Assign) and _is_namespace(each.value)
-        for target in each.targets
-        if isinstance(target, ast.Name)
-    }
     for loop in source.tree.body:
-        if not isinstance(loop, ast.For):
-            continue
-        table = tables.get(dotted_name(loop.iter) or "")
+        table = tables.get(dotted_name(loop.iter) or "") if isinstance(loop, ast.For) else None
         if table is None or name not in {key for key, _ in table.entries}:
             continue
-        for call, line in _bound(loop, spaces):
-            text = _raises(source.tree, dotted_name(call.func) or "")
-            if text is not None:
-                return text, line
+        for each in ast.walk(loop):
+            if isinstance(each, ast.Assign) and isinstance(each.targets[0], ast.Subscript):
+                stub = each.value.func if isinstance(each.value, ast.Call) else each.value
+                text = _raises(source.tree, dotted_name(stub) or "")
+                if text is not None:
+                    return text, each.lineno
     return None
-
-
-def _is_namespace(node: ast.expr) -> bool:
-    return isinstance(node, ast.Call) and dotted_name(node.func) in _NAMESPACES
-
-
-def _bound(loop: ast.For, spaces: set[str]) -> Iterator[tuple[ast.Call, int]]:
-    """Yield the calls whose results a loop puts under its own variable into the namespace."""
-    for each in loop.body:
-        target = each.targets[0] if isinstance(each, ast.Assign) else None
-        if not isinstance(each, ast.Assign) or not isinstance(target, ast.Subscript):
-            continue
-        is_module = _is_namespace(target.value) or dotted_name(target.value) in spaces
-        is_own = ast.unparse(target.slice) == ast.unparse(loop.target)
-        if is_module and is_own and isinstance(each.value, ast.Call):
-            yield each.value, each.lineno
 
 
 def _raises(tree: ast.Module, name: str) -> str | None:

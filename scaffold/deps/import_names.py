@@ -1,13 +1,12 @@
-"""Under which names a distribution is imported, and which programs it installs."""
+"""Under which names a distribution is imported."""
 
 from __future__ import annotations
 
 import csv
 import re
 import tomllib
-from collections.abc import Iterator
 from dataclasses import dataclass
-from importlib.metadata import Distribution, EntryPoint, PathDistribution
+from importlib.metadata import Distribution, PathDistribution
 from pathlib import Path
 
 from scaffold.analysis.files.files import Files
@@ -28,18 +27,16 @@ OWN_NAME = "its own name"
 
 @dataclass(frozen=True)
 class Names:
-    """The names under which a distribution is used.
+    """The names under which a distribution is imported.
 
     Args:
         distribution: Its name, as indexes compare it.
         imports: The names under which it is imported, dotted.
-        programs: The console scripts that it installs.
         source: Where these were told from.
     """
 
     distribution: str
     imports: tuple[str, ...]
-    programs: tuple[str, ...]
     source: str
 
 
@@ -68,21 +65,21 @@ def names_of(files: Files, package: str) -> Names:
     name = distribution_name(package)
     configured = _configured(files).get(name)
     if configured:
-        return Names(name, configured, (name,), "[tool.scaffold.deps.imports]")
+        return Names(name, configured, "[tool.scaffold.deps.imports]")
     installed = _installed(files.root, name)
     if installed is not None:
         return installed
     known: dict[str, list[str]] = tomllib.loads(_TABLE.read_text(encoding="utf-8"))
     if listed := known.get(name):
-        return Names(name, tuple(listed), (name,), "the list of known distributions")
-    return Names(name, (name.replace("-", "_"),), (name,), OWN_NAME)
+        return Names(name, tuple(listed), "the list of known distributions")
+    return Names(name, (name.replace("-", "_"),), OWN_NAME)
 
 
 def read_names(name: str, root: Path) -> Names:
     """Return the names of a distribution from its unpacked archive, installed or not."""
     info = sorted(root.glob("*.dist-info")) or sorted(root.glob("**/*.egg-info"))[:1]
     if not info:
-        return Names(name, _packages(root), (name,), "its folders")
+        return Names(name, _packages(root), "its folders")
     return _from_info(name, info[0], root)
 
 
@@ -122,13 +119,7 @@ def _from_info(name: str, info: Path, root: Path) -> Names:
     recorded = _recorded(distribution) or [each for each in tops if each.isidentifier()]
     imports = [each for each in recorded if each not in _SCENERY] or list(_packages(root))
     public = [each for each in imports if not each.startswith("_")] or imports
-    programs = [each.name for each in scripts_of(distribution)]
-    return Names(name, tuple(public), tuple(programs or [name]), f"{info.name}")
-
-
-def scripts_of(distribution: Distribution) -> Iterator[EntryPoint]:
-    """Yield the console scripts of a distribution."""
-    yield from distribution.entry_points.select(group="console_scripts")
+    return Names(name, tuple(public), info.name)
 
 
 def _recorded(distribution: Distribution) -> list[str]:

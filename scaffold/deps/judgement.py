@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import ast
 from dataclasses import dataclass, replace
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 from scaffold.deps.use import Use
 from scaffold.findings import Finding, Severity
@@ -45,9 +46,6 @@ VERDICTS: dict[str, str] = {
     "override-gone": "The member that a subclass overrides is gone: nothing calls it.",
     "override-signature": "The member that a subclass replaces takes other parameters.",
     "abstract-added": "A subclass lacks a member that is abstract now.",
-    "option-removed": "A program no longer takes the option.",
-    "program-removed": "A program or module that is run is gone.",
-    "endpoint-removed": "No route of this path is served any more.",
     "deprecated": "The name is marked as deprecated.",
     "parameter-deprecated": "The call gives a parameter that warns.",
     "unclear": "The name was there; whether it still is does not show.",
@@ -61,7 +59,8 @@ _TYPE_ERRORS = frozenset(
 )
 
 
-class Change(NamedTuple):
+@dataclass(frozen=True)
+class Change:
     """What a release changes for a use.
 
     Args:
@@ -69,8 +68,8 @@ class Change(NamedTuple):
         level: One of LEVELS.
         why: One sentence for a reader.
         likely: The name to take instead, or "".
-        argument: The argument of the call that it is about, or "".
-        evidence: What the new release has, where that is not the thing that the use names.
+        argument: The argument of the call, or the part of the name, that it is about, or "".
+        evidence: What the new release has, with its place.
     """
 
     verdict: str
@@ -81,29 +80,17 @@ class Change(NamedTuple):
     evidence: str = ""
 
 
-@dataclass(frozen=True)
-class Judgement:
-    """What an audit has found about one use.
+@dataclass(frozen=True, kw_only=True)
+class Judgement(Change):
+    """What an audit has found about one use: what changes for it.
 
     Args:
         use: The use.
-        verdict: One of VERDICTS.
-        level: One of LEVELS.
-        why: One sentence for a reader.
         old: What the old release has, with its place.
-        new: What the new release has, with its place.
-        likely: The name to take instead, or "".
-        argument: The argument of the call that it is about, or "".
     """
 
     use: Use
-    verdict: str
-    level: Level
-    why: str
     old: str = ""
-    new: str = ""
-    likely: str = ""
-    argument: str = ""
 
     def guarded(self, lost: int | None) -> Judgement:
         """Return the finding, softened where the code around it catches just this.
@@ -123,7 +110,8 @@ class Judgement:
         if lost is not None:
             # The import fails, and not what stands behind it.
             if use.kind == "import" or lost < use.imported:
-                is_name = use.detail.startswith("from ") or use.kind != "import"
+                # `import a.b` takes modules alone; of `from a import b` the last may be a name.
+                is_name = not isinstance(use.node, ast.alias) or use.node.name != use.name
                 whole = len(use.parts) if use.kind == "import" else use.imported
                 return "ImportError" if is_name and lost == whole - 1 else "ModuleNotFoundError"
             return "" if use.kind == "override" else "AttributeError"
@@ -148,7 +136,7 @@ class Judgement:
     def finding(self) -> Finding:
         """The judgement for writers that know files, lines and rules alone."""
         likely = self.likely and f"likely {self.likely}"
-        evidence = f"old: {self.old}; new: {self.new}" if self.old else ""
+        evidence = f"old: {self.old}; new: {self.evidence}" if self.old else ""
         return Finding(
             self.use.path, self.use.line, 1, self.verdict, self.use.name,
             f"{self.use.name}: {self.why}", evidence, likely, SEVERITIES[self.level],
@@ -158,5 +146,5 @@ class Judgement:
     def to_json(self) -> dict[str, Any]:
         """Return the finding as JSON has it."""
         row = {**self.use.to_json(), "verdict": self.verdict, "level": self.level}
-        evidence = {"old": self.old, "new": self.new}
+        evidence = {"old": self.old, "new": self.evidence}
         return {**row, "why": self.why, "evidence": evidence, "likely": self.likely}

@@ -7,9 +7,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
-from scaffold.analysis.python.sources import Source
 from scaffold.deps.deprecation_texts import Function, has_warning, raised_text
-from scaffold.deps.release import Release
+from scaffold.deps.release import Place, Release
 
 Treatment = Literal["refused", "deprecated", "read", "passed", "unread"]
 
@@ -110,10 +109,6 @@ def _is(node: ast.AST, name: str) -> bool:
 _DEEPEST = 6
 
 
-Place = tuple[Source, Function]
-"""A function with its source."""
-
-
 def takes(release: Release, place: Place, name: str, depth: int = 0) -> bool | None:
     """Return whether a keyword is taken, followed through what is called with ``**kwargs``.
 
@@ -166,51 +161,25 @@ def _copies(node: Function, kwargs: str) -> set[str]:
 
 
 def _callee(release: Release, place: Place, function: ast.expr) -> Place | None:
+    """Return the one function that is called, of a class its constructor."""
+    found: list[Place] = []
+    for name in dict.fromkeys(_names(place, function)):
+        signature = release.index.signature_of(release.index.find_in(place[0].path, name))
+        body = None if signature is None else release.body_of(signature)
+        found += [] if body is None else [body]
+    return found[0] if len(found) == 1 else None
+
+
+def _names(place: Place, function: ast.expr) -> Iterator[str]:
+    """Yield the names that what is called may go by, in the order of the text."""
     source, node = place
-    names = {ast.unparse(function)}
-    if names == {"super().__init__"}:
-        classes = (each for each in ast.walk(source.tree) if isinstance(each, ast.ClassDef))
-        owner = next((each for each in classes if node in each.body), None)
+    name = ast.unparse(function)
+    if name != "super().__init__":
+        yield name
+    for each in ast.walk(node if name != "super().__init__" else source.tree):
         # Of several bases the first is the next in the order of resolution, as far as it shows.
-        names = {ast.unparse(each) for each in owner.bases[:1]} if owner else names
-    elif isinstance(function, ast.Name):
-        names = set(_assigned(node, function.id)) or names
-    found = [_constructor(release, source.path, name) for name in sorted(names)]
-    known = [each for each in found if each is not None]
-    return known[0] if len(known) == 1 else None
-
-
-def _assigned(node: Function, name: str) -> Iterator[str]:
-    """Yield the names that a variable of a function is set to, alone or behind an ``or``."""
-    for each in ast.walk(node):
-        if not isinstance(each, ast.Assign):
-            continue
-        if any(isinstance(target, ast.Name) and target.id == name for target in each.targets):
-            values = each.value.values if isinstance(each.value, ast.BoolOp) else [each.value]
-            values = [part for value in values for part in _cast(value)]
-            yield from (ast.unparse(value) for value in values if isinstance(value, ast.Name))
-
-
-def _cast(value: ast.expr) -> list[ast.expr]:
-    """Return what ``cast(kind, value)`` or ``d.pop(key, value)`` may give; else the value."""
-    if not isinstance(value, ast.Call) or len(value.args) != 2:
-        return [value]
-    is_either = ast.unparse(value.func).rpartition(".")[2] in ("cast", "pop", "get")
-    return value.args[1:] if is_either else [value]
-
-
-def _constructor(release: Release, path: str, name: str, depth: int = 0) -> Place | None:
-    """Return the function behind a name: itself, or the ``__init__`` of a class or its base."""
-    found = release.index.find_in(path, name)
-    node = release.definition(found)
-    source = release.source(found.path) if found.path else None
-    if source is None or node is None or depth > _DEEPEST:
-        return None
-    if not isinstance(node, ast.ClassDef):
-        return source, node
-    for each in node.body:
-        if isinstance(each, ast.FunctionDef) and each.name == "__init__":
-            return source, each
-    if not node.bases:
-        return None
-    return _constructor(release, source.path, ast.unparse(node.bases[0]), depth + 1)
+        if isinstance(each, ast.ClassDef) and node in each.body:
+            yield from map(ast.unparse, each.bases[:1])
+        # `kind = kind or more.pop("kind", Default)`: only one of these is a class.
+        elif isinstance(each, ast.Assign) and name in map(ast.unparse, each.targets):
+            yield from (one.id for one in ast.walk(each.value) if isinstance(one, ast.Name))

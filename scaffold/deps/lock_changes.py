@@ -89,14 +89,14 @@ def lock_changes(files: Files, since: str) -> list[LockChange]:
 def releases_in(path: str, text: str) -> dict[str, str]:
     """Return the releases that a lock, or a manifest with exact pins, holds by name."""
     if _LOCK.search(path):
-        return locked(text)
+        return _locked(text)
     found: dict[str, set[str]] = {}
     for each in _EXACT.finditer(text):
         found.setdefault(canonicalize_name(each["name"]), set()).add(each["version"])
     return _joined(found)
 
 
-def locked(text: str) -> dict[str, str]:
+def _locked(text: str) -> dict[str, str]:
     """Return the releases in a lock of uv, poetry or pdm; of several of one package all."""
     try:
         read = tomllib.loads(text)

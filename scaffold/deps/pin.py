@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from scaffold.analysis.files.files import Files
@@ -54,21 +54,6 @@ def name_pattern(name: str) -> str:
     parts = [re.escape(each) for each in normal_name(name).split("-")]
     # No \b, since "-" and "." are part of names. PEP 503 folds runs of [-_.].
     return rf"(?i:(?<![\w.$/-]){'[-_.]+'.join(parts)})(?![\w-]|\.\w)"
-
-
-# A row that ends in a backslash, unless it is a comment.
-_GOES_ON = re.compile(r"^(?![ \t]*#)(.*)(\\\r?\n)", re.MULTILINE)
-
-
-def logical_lines(text: str) -> Iterator[tuple[int, str]]:
-    """Yield the lines of a text with their offsets; one that goes on is joined by blanks.
-
-    Source:
-        pip's requirements file format: a comment does not go on.
-    """
-    joined = _GOES_ON.sub(lambda found: found[1] + " " * len(found[2]), text)
-    for each in re.finditer(r"[^\r\n]+", joined):
-        yield each.start(), each[0]
 
 
 def pin_at(path: str, text: str, span: tuple[int, int], group: str = "", why: str = "") -> Pin:

@@ -12,12 +12,12 @@ from pathlib import PurePosixPath
 from typing import NamedTuple
 
 from scaffold.analysis.files.files import Files
-from scaffold.analysis.project.project import normal_name
+from scaffold.analysis.project import project
+from scaffold.analysis.project.project import logical_lines, normal_name
 from scaffold.deps.loose_pins import pins_in_commands
 from scaffold.deps.pin import (
     DEFAULT_VARIANT,
     Pin,
-    logical_lines,
     name_pattern,
     pin_at,
     variant_of,
@@ -30,11 +30,6 @@ from scaffold.syntax import parse
 _COPIES = re.compile(
     r"(^|/)(fixtures?|testdata|corpus|golden|vendor(ed)?|_vendor|third_?party|site-packages"
     r"|node_modules|templates?)(/|$)"
-)
-_REQUIREMENTS = re.compile(
-    r"(^|/)[^/]*(requirements|constraints|reqs)[^/]*\.(txt|in|pip)$|(^|/)(requirements|constraints)/"
-    r"[^/]+\.(txt|in)$",
-    re.IGNORECASE,
 )
 # `constraints-oldest.txt`, `requirements-min.txt`.
 _OLDEST = re.compile(r"(?:^|[-_./])(oldest|lowest|min|minimum|minimal)[-_.][^/]*$", re.IGNORECASE)
@@ -118,7 +113,7 @@ def find_locks(files: Files, name: str, version: str) -> list[Lock]:
     return found
 
 
-def lock_of(manifest: str, tool: str) -> str:
+def _lock_of(manifest: str, tool: str) -> str:
     """Return the lock of a ``pyproject*.toml``: ``uv.gpu.lock`` beside ``pyproject.gpu.toml``."""
     folder, slash, name = manifest.rpartition("/")
     suffix = name.removeprefix("pyproject").removesuffix(".toml")
@@ -131,7 +126,7 @@ def _of_variant(files: Files, path: str) -> str | None:
     for each in sorted(files.paths):
         is_beside = each.rpartition("/")[0] == folder and variant_of(each)
         if is_beside and variant_of(each) != DEFAULT_VARIANT:
-            tool = next((one for one in ("uv", "poetry", "pdm") if lock_of(each, one) == path), "")
+            tool = next((one for one in ("uv", "poetry", "pdm") if _lock_of(each, one) == path), "")
             if tool:
                 return (
                     f"{_LOCKS[f'{tool}.lock']}, with {each} as pyproject.toml and this as its lock"
@@ -141,8 +136,8 @@ def _of_variant(files: Files, path: str) -> str | None:
 
 def is_requirements(files: Files, path: str) -> bool:
     """Return whether a file holds requirements or constraints, by its path or by every line."""
-    if _REQUIREMENTS.search(path) or not path.endswith((".txt", ".in", ".pip")):
-        return bool(_REQUIREMENTS.search(path))
+    if project.is_requirements(path) or not path.endswith((".txt", ".in", ".pip")):
+        return project.is_requirements(path)
     rows = [row for _, row in logical_lines(files.text(path) or "") if row.strip(" \t")]
     rows = [row for row in rows if not row.lstrip().startswith("#")]
     found = [_REQUIREMENT.match(row) for row in rows if not row.lstrip().startswith("-")]

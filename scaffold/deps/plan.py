@@ -1,4 +1,4 @@
-"""``scaffold deps plan``: move pins in every manifest, and ask a resolver whether they agree."""
+"""``scaffold deps plan``: move the pins of packages in every manifest."""
 
 from __future__ import annotations
 
@@ -11,21 +11,13 @@ from packaging.requirements import InvalidRequirement, Requirement
 from packaging.version import Version
 
 from scaffold.analysis.files.files import Files, list_files
-from scaffold.deps.conflicts import Choice, choices_for
-from scaffold.deps.groups import groups_of
 from scaffold.deps.import_names import distribution_name
 from scaffold.deps.mentions import mentions
 from scaffold.deps.pin import EditedFiles, Pin
-from scaffold.deps.pins import find_locks, find_pins, lock_of
-from scaffold.deps.resolver import (
-    Resolution,
-    own_resolver,
-    resolve_with_lock,
-    resolve_with_pip,
-)
+from scaffold.deps.pins import find_locks, find_pins
 from scaffold.deps.specifiers import moved
-from scaffold.errors import ConflictError, RequestError, TargetError
-from scaffold.report import Report, ReportedChange, Step, unified_diff
+from scaffold.errors import RequestError, TargetError
+from scaffold.report import Report, Step
 from scaffold.transaction.apply import apply_changes, settle
 from scaffold.transaction.change import Change
 from scaffold.transaction.journal import describe_leftover
@@ -62,8 +54,6 @@ def plan(
     pins: Sequence[str],
     *,
     apply: bool = False,
-    resolve: bool = True,
-    python: str | None = None,
     ask: Asking | None = None,
 ) -> Report:
     """Plan the pins of some packages; write them with ``apply``, all or none.
@@ -72,13 +62,11 @@ def plan(
         root: The tree.
         pins: The releases, each as ``name==version`` or ``name==version@variant``.
         apply: Whether to write.
-        resolve: Whether to ask a resolver.
-        python: The interpreter whose pip is asked; None for the one that runs this.
         ask: Asks which of several variants is meant; None where nobody can be asked.
 
     Raises:
-        ScaffoldError: A pin is none, nothing pins the package, or the resolver does not answer.
-        ConflictError: With ``apply``, the pins do not go together with others.
+        RequestError: A pin is none, or which variant is meant is not clear.
+        TargetError: Nothing pins the package.
     """
     releases, variants = _releases(pins)
     # Before the files are listed, as settling may change them.
@@ -89,24 +77,9 @@ def plan(
     changes = [
         Change(path, "edited", files.data(path), data) for path, data in edited.files.edits.items()
     ]
-    report.changes = tuple(
-        ReportedChange(each.path, each.action, unified_diff(each.path, each.before, each.after))
-        for each in changes
-    )
-    answers = _resolve(edited, releases, python) if resolve else []
-    left_out = dict.fromkeys(row for each in answers for row in each.left_out)
-    report.warnings += tuple(f"{row}: not resolved, as it would be built" for row in left_out)
-    choices = [
-        choice
-        for answer in answers
-        if not answer.ok
-        for choice in choices_for(edited.files, edited.pins, answer, releases, python)
-    ]
-    rows = _tell(report, edited, releases, answers, choices)
-    if not all(each.ok for each in answers):
-        report.dry_run = True  # nothing is written, whatever was asked
-        report.fail_in_part([_conflict(choices, answers, releases)])
-    elif apply and changes:
+    report.changes = tuple(each.reported for each in changes)
+    rows = _tell(report, edited, releases)
+    if apply and changes:
         apply_changes(root, changes, COMMAND)
     diffs = [each.diff for each in report.changes] if report.dry_run else []
     written = [] if report.dry_run else [f"edited     {each.path}" for each in report.changes]
@@ -193,7 +166,6 @@ def edit_pins(
             elif spec == pin.spec:
                 why = "it is this release already" if str(version) in spec else "it admits it"
                 unmoved.append((pin, why))
-                # A pin that already admits the release still names the group to resolve.
                 done[name].append(pin)
             else:
                 specs.append((pin, spec))
@@ -237,67 +209,7 @@ def _no_pin(text: str) -> RequestError:
     )
 
 
-def _resolve(
-    edited: Edited, releases: Mapping[str, Version], python: str | None
-) -> list[Resolution]:
-    """Ask the project's own resolver, for each variant, or pip for each group that changes."""
-    files = edited.files
-    answers: dict[str, Resolution] = {}
-    manifests = {each.path for each in edited.pins if each.variant and "/" not in each.path}
-    for path in sorted(manifests) or ["pyproject.toml"]:
-        names = [_plain(path, each) for each in sorted(files.paths)]
-        resolver = own_resolver(names, files.text(path) or "")
-        if resolver != "pip":
-            given = _project_files(files, path, resolver)
-            answer = resolve_with_lock(resolver, given, list(releases), path)
-            # None means that the resolver is not installed; pip answers then.
-            answers |= {path: answer} if answer is not None else {}
-    # Beside a project's own lock its other requirements are not asked about.
-    left = [each for each in edited.pins if each.path in manifests or not answers]
-    groups = groups_of(files, [each for each in left if each.path not in answers])
-    return [*answers.values(), *(resolve_with_pip(each, python) for each in groups)]
-
-
-def _plain(manifest: str, path: str) -> str:
-    """Return the plain name of a variant's lock, "" for the lock of another variant."""
-    for tool in ("uv", "poetry", "pdm"):
-        if path == lock_of(manifest, tool):
-            return f"{tool}.lock"
-        if path == f"{tool}.lock":
-            return ""
-    return path
-
-
-def _project_files(files: Files, manifest: str, tool: str) -> dict[str, str]:
-    """Return what a resolver reads, a variant's files under the names that it looks for."""
-    names = ("pyproject.toml", "uv.lock", "uv.toml", "poetry.lock", "pdm.lock")
-    paths = {each: each for each in files.paths if each.rpartition("/")[2] in names}
-    paths |= {"pyproject.toml": manifest, f"{tool}.lock": lock_of(manifest, tool)}
-    texts = {name: files.text(path) for name, path in paths.items()}
-    return {name: text for name, text in texts.items() if text}
-
-
-def _conflict(
-    choices: list[Choice], answers: list[Resolution], releases: Mapping[str, Version]
-) -> ConflictError:
-    asked = ", ".join(f"{name}=={version}" for name, version in releases.items())
-    groups = ", ".join(each.group for each in answers if not each.ok)
-    auto = [each for each in choices if each.kind == "auto"]
-    hint = "decide for each package that is named; nothing was written"
-    # Only where all of them can move does the proposal resolve the conflict.
-    if auto and len(auto) == len(choices):
-        words = " ".join(each.pin for each in auto)
-        hint = f"take in what can move: scaffold deps plan {asked.replace(', ', ' ')} {words}"
-    return ConflictError(f"{asked} does not resolve in {groups}", code="pins_conflict", hint=hint)
-
-
-def _tell(
-    report: Report,
-    edited: Edited,
-    releases: Mapping[str, Version],
-    answers: list[Resolution],
-    choices: list[Choice],
-) -> list[str]:
+def _tell(report: Report, edited: Edited, releases: Mapping[str, Version]) -> list[str]:
     """Fill the report with what was found out, and return it as lines."""
     files = edited.files
     locks = [
@@ -307,14 +219,6 @@ def _tell(
         f"unmoved    {pin.path}:{pin.line}  {pin.spec or 'any'}: {why}"
         for pin, why in edited.unmoved
     ]
-    for each in answers:
-        state = "resolves" if each.ok else "conflict"
-        rows.append(f"{state:<11}{each.group}  by {each.resolver}")
-        rows += [f"           {want.by} wants {want.requirement}" for want in each.wants]
-    for each in choices:
-        rows.append(f"{'proposal' if each.kind == 'auto' else 'yours':<11}{each.why}")
-    for each in answers:
-        rows += [f"changes    {name} {old} -> {new}" for name, old, new in each.changed]
     left = mentions(files, edited.moved, frozenset(each.file for each in locks))
     rows += [f"mentions   {path}:{', '.join(map(str, lines))}" for path, lines in left.items()]
     rows += [f"lock       {each.file}  renew it: {each.command}" for each in locks]
@@ -322,17 +226,7 @@ def _tell(
     told: dict[str, Any] = {
         "pins": [_pin_row(each) for each in edited.pins],
         "unmoved": [{**_pin_row(pin), "why": why} for pin, why in edited.unmoved],
-        "resolved": [
-            {"group": each.group, "resolver": each.resolver, "ok": each.ok, "said": each.text}
-            for each in answers
-        ],
-        "conflicts": [each.to_json() for each in choices],
         "mentions": [{"file": path, "lines": lines} for path, lines in left.items()],
-        "changed": [
-            {"package": name, "old": old, "new": new}
-            for each in answers
-            for name, old, new in each.changed
-        ],
         "locks": [each._asdict() for each in locks],
     }
     report.extra = {"deps": told}

@@ -18,13 +18,13 @@ from scaffold.analysis.python.guards import (
     hides_absence,
 )
 from scaffold.analysis.python.scopes import Scope
+from scaffold.analysis.python.statements import dotted_name
 from scaffold.deps.source_code import Code, Tree
 from scaffold.deps.use import CALLED, Chain, Kind, Use
 
 _LONGEST = 110
 # `pkg.module.name` and `pkg.module:name`, by which strings name what is imported later.
 _STRING = re.compile(r"[A-Za-z_]\w*(?:\.\w+)+(?::[A-Za-z_][\w.]*)?|[A-Za-z_]\w*:[A-Za-z_][\w.]*")
-_CHECKS = frozenset({"isinstance", "issubclass"})
 # `mock.patch.object(...)`, `monkeypatch.setattr(...)`.
 _PATCHES = re.compile(r"(^|\.)(patch|patch\.object|patch\.dict|setattr|delattr|patch\.multiple)$")
 # What takes a value without a look at it; a call takes its arguments so.
@@ -69,6 +69,7 @@ class _Walk:
     handed_on: set[int] = field(default_factory=set[int])
 
     def __post_init__(self) -> None:
+        self.rows = re.split(r"\r\n|\r|\n", self.code.source.text)  # as Python counts lines
         imports = self.code.source.imports.values()
         self.takes_package = any(self.tree.may_belong(each) for each in imports)
 
@@ -110,10 +111,12 @@ class _Walk:
                 self._call(node, scope, guard)
             case ast.Attribute() | ast.Name():
                 self._named(node, scope, guard)
-            case ast.AnnAssign() | ast.arg():
-                self._annotated(node, scope, guard)
-            case ast.Raise():
-                self._raise(node, scope, guard)
+            case ast.AnnAssign():
+                self._annotation(node.annotation, scope, guard)
+                for each in filter(None, (node.target, node.value)):
+                    self.visit(each, scope, guard)
+            case ast.arg(annotation=ast.expr() as annotation):
+                self._annotation(annotation, scope, guard)
             case ast.Constant():
                 self._string(node, "string", guard)
             case _:
@@ -125,7 +128,6 @@ class _Walk:
         chain: Chain | None,
         node: ast.expr | ast.stmt | ast.arg,
         guard: Guard,
-        detail: str = "",
         call: ast.Call | None = None,
         about: ast.AST | None = None,
     ) -> None:
@@ -134,15 +136,18 @@ class _Walk:
         # The result of a call has no name; the call itself was added as a use.
         if chain.parts[-1] == CALLED:
             return
-        is_made = kind in ("call", "decorator") and "__init__" not in chain.own
+        is_made = kind == "call" and "__init__" not in chain.own
         if chain.is_local and kind != "subclass" and not is_made:
             return  # a class of the tree stands here for itself
         place, awaited = (self.code.source.path, node.lineno), id(call) in self.awaited
-        use = Use(kind, chain.parts, *place, detail, guard, call, about, chain.local)
+        use = Use(kind, chain.parts, *place, self._row(node), guard, call, about, chain.local)
         at = _place_of(about if isinstance(about, ast.alias) else node, chain.parts[-1])
         at = at if isinstance(about, ast.alias) or self._is_own(node) else None
         handed_on = id(call) in self.handed_on
         self.found.append(replace(use, is_awaited=awaited, is_handed_on=handed_on, at=at))
+
+    def _row(self, node: ast.expr | ast.stmt | ast.arg) -> str:
+        return self.rows[node.lineno - 1].strip()[:_LONGEST]
 
     def _is_own(self, node: ast.AST) -> bool:
         """Return whether a name is the package's here, and not one that the tree has given it."""
@@ -162,25 +167,24 @@ class _Walk:
     def _import(self, node: ast.Import | ast.ImportFrom, guard: Guard) -> None:
         if isinstance(node, ast.ImportFrom) and node.level:
             return
-        text = _short(node)
         for each in node.names:
             if isinstance(node, ast.Import):
                 names = each.name
             else:
                 star = each.name == "*"
                 names = node.module or "" if star else f"{node.module}.{each.name}"
-            self._add("import", Chain(tuple(names.split("."))), node, guard, text, about=each)
+            self._add("import", Chain(tuple(names.split("."))), node, guard, about=each)
 
     def _class(self, node: ast.ClassDef, scope: Scope, guard: Guard) -> None:
         for each in node.decorator_list:
-            self._decorator(each, scope, guard)
+            self.visit(each, scope, guard)
         is_derived = False
         for base in node.bases:
             chain = self.code.value(base, scope)
             # Only the first base of the package is compared: members are looked up there first.
             if chain is not None and not is_derived:
                 is_derived = True
-                self._add("subclass", chain, base, guard, detail=f"class {node.name}", about=node)
+                self._add("subclass", chain, base, guard, about=node)
                 if self.tree.belongs(_plain(chain.parts)):
                     self._overrides(node, chain, guard)
             if chain is None or isinstance(base, (ast.Call, ast.Subscript)):
@@ -192,30 +196,24 @@ class _Walk:
 
     def _overrides(self, node: ast.ClassDef, chain: Chain, guard: Guard) -> None:
         """Add the members of the package's class that a class of the tree may replace."""
-        for each in node.body:
-            if isinstance(each, (ast.FunctionDef, ast.AsyncFunctionDef)):
-                detail = f"{node.name}.{each.name}({_shortened(ast.unparse(each.args))})"
-                self._replace(chain, (each.name,), each, guard, detail)
-            elif isinstance(each, ast.ClassDef):
-                self._replace(chain, (each.name,), each, guard, f"class {node.name}.{each.name}")
-                for row in each.body:
-                    targets = row.targets if isinstance(row, ast.Assign) else []
-                    for target in targets:
-                        if isinstance(target, ast.Name):
-                            detail = f"{node.name}.{each.name}.{target.id}"
-                            self._replace(chain, (each.name, target.id), row, guard, detail)
 
-    def _replace(
-        self, chain: Chain, names: tuple[str, ...], node: ast.stmt, guard: Guard, detail: str
-    ) -> None:
-        member = Chain((*chain.parts, *names), local=chain.local)
-        self._add("override", member, node, guard, detail=detail, about=node)
+        def add(each: ast.stmt, *names: str) -> None:
+            member = Chain((*chain.parts, *names), local=chain.local)
+            self._add("override", member, each, guard, about=each)
+
+        for each in node.body:
+            if isinstance(each, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+                add(each, each.name)
+            for row in each.body if isinstance(each, ast.ClassDef) else ():
+                for target in row.targets if isinstance(row, ast.Assign) else ():
+                    if isinstance(target, ast.Name) and isinstance(each, ast.ClassDef):
+                        add(row, each.name, target.id)
 
     def _function(
         self, node: ast.FunctionDef | ast.AsyncFunctionDef, scope: Scope, guard: Guard
     ) -> None:
         for each in node.decorator_list:
-            self._decorator(each, scope, guard)
+            self.visit(each, scope, guard)
         inner = self.code.scope(node, scope)
         # Defaults are evaluated where the function is defined, not in its scope.
         self.body(node.args, scope, guard)
@@ -245,26 +243,14 @@ class _Walk:
         absent = frozenset((*parts, each) for each in holds.names if parts)
         return holds, replace(holds, absent=absent)
 
-    def _decorator(self, node: ast.expr, scope: Scope, guard: Guard) -> None:
-        if isinstance(node, ast.Call):
-            self._call(node, scope, guard, "decorator")
-            return
-        chain = self.code.value(node, scope)
-        self._add("decorator", chain, node, guard, detail=f"@{_short(node)}")
-        if chain is None:
-            self.visit(node, scope, guard)
-
     def _try(self, node: ast.Try | ast.TryStar, scope: Scope, guard: Guard) -> None:
         forgiven, before = guard_of_try(node), len(self.found)
         for each in node.body:
             self.visit(each, scope, guard | forgiven)
         is_asked = any(each.kind != "attribute" for each in self.found[before:])
         for handler in node.handlers:
-            kinds = handler.type
-            rows = kinds.elts if isinstance(kinds, ast.Tuple) else [kinds] if kinds else []
-            for each in rows:
-                chain = self.code.value(each, scope)
-                self._add("exception", chain, each, guard, detail=f"except {_short(each)}")
+            if handler.type is not None:
+                self.visit(handler.type, scope, guard)
             # What is done without another package is no way of another release of this one.
             fallback = guard_of_handler(handler) if is_asked else NO_GUARD
             for each in handler.body:
@@ -273,30 +259,9 @@ class _Walk:
         for each in [*node.orelse, *node.finalbody]:
             self.visit(each, scope, guard)
 
-    def _raise(self, node: ast.Raise, scope: Scope, guard: Guard) -> None:
-        raised = node.exc
-        if isinstance(raised, (ast.Name, ast.Attribute)):
-            chain = self.code.value(raised, scope)
-            self._add("exception", chain, raised, guard, detail=f"raise {_short(raised)}")
-        elif raised is not None:
-            self.visit(raised, scope, guard)
-        if node.cause is not None:
-            self.visit(node.cause, scope, guard)
-
-    def _annotated(self, node: ast.AnnAssign | ast.arg, scope: Scope, guard: Guard) -> None:
-        if node.annotation is not None:
-            self._annotation(node.annotation, scope, guard)
-        if isinstance(node, ast.AnnAssign):
-            if not isinstance(node.target, ast.Name):
-                self.visit(node.target, scope, guard)
-            if node.value is not None:
-                self.visit(node.value, scope, guard)
-
     def _annotation(self, node: ast.expr, scope: Scope, guard: Guard) -> None:
-        if isinstance(node, (ast.Name, ast.Attribute)):
-            chain = self.code.value(node, scope)
-            self._add("annotation", chain, node, guard, detail=_short(node))
-        elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+        """Visit an annotation, with what stands in quotes in it."""
+        if isinstance(node, ast.Constant) and isinstance(node.value, str):
             inner = quoted(node.value)
             for each in ast.walk(inner) if inner is not None else ():
                 # A parsed annotation counts its lines from its own text.
@@ -305,26 +270,23 @@ class _Walk:
                     each.end_col_offset = 0  # it has no place of its own
             if inner is not None:
                 self._annotation(inner, scope, guard)
-        elif isinstance(node, ast.Call):
-            self.visit(node, scope, guard)
-        else:
+        elif isinstance(node, (ast.Subscript, ast.Tuple, ast.List, ast.BinOp)):
             for each in ast.iter_child_nodes(node):
                 if isinstance(each, ast.expr):
                     self._annotation(each, scope, guard)
+        else:
+            self.visit(node, scope, guard)
 
-    def _call(self, node: ast.Call, scope: Scope, guard: Guard, kind: Kind = "call") -> None:
+    def _call(self, node: ast.Call, scope: Scope, guard: Guard) -> None:
         chain = self.code.value(node.func, scope)
-        sign = "@" if kind == "decorator" else ""
-        self._add(kind, chain, node, guard, detail=f"{sign}{_short(node)}", call=node)
+        self._add("call", chain, node, guard, call=node)
         if chain is None:
             self._add_unknown(node.func, guard)
         self._below(node.func, scope, guard)
         rest = [*node.args, *(word.value for word in node.keywords)]
         self.handed_on |= {id(each) for each in rest}
-        name = _dotted(node.func)
-        if name in _CHECKS and len(rest) == 2:
-            self._check(rest.pop(), scope, guard)
-        elif name in ("getattr", "hasattr"):
+        name = dotted_name(node.func) or ""
+        if name in ("getattr", "hasattr"):
             self._by_name(node, scope, guard, "reference")
         elif _PATCHES.search(name):
             asks = any(word.arg in ("raising", "create") for word in node.keywords)
@@ -332,16 +294,9 @@ class _Walk:
             self._by_name(node, scope, guard | lenient, "patch")
             # patch("module.name") takes the whole target as one string.
             if rest and isinstance(rest[0], ast.Constant):
-                self._string(rest.pop(0), "patch", guard, _short(node))
+                self._string(rest.pop(0), "patch", guard)
         for each in rest:
             self.visit(each, scope, guard)
-
-    def _check(self, node: ast.expr, scope: Scope, guard: Guard) -> None:
-        for each in node.elts if isinstance(node, ast.Tuple) else [node]:
-            chain = self.code.value(each, scope)
-            self._add("check", chain, each, guard, detail=_short(each))
-            if chain is None:
-                self.visit(each, scope, guard)
 
     def _by_name(self, node: ast.Call, scope: Scope, guard: Guard, kind: Kind) -> None:
         """Add the member that a literal names: ``getattr(module, "name")``."""
@@ -353,21 +308,20 @@ class _Walk:
             member = None if chain is None else chain.member(name.value)
             is_own = isinstance(owner, ast.Name) and owner.id in ("self", "cls")
             if chain is None and kind == "reference" and hides_absence(node) and not is_own:
-                detail = _short(node)
-                path, line = self.code.source.path, node.lineno
-                self.found.append(Use("attribute", (name.value,), path, line, detail, guard))
+                path, row = self.code.source.path, self._row(node)
+                self.found.append(Use("attribute", (name.value,), path, node.lineno, row, guard))
             # The call is kept, as with a default it takes a name that is gone without a word.
-            self._add(kind, member, node, guard, detail=_short(node), about=node)
+            self._add(kind, member, node, guard, about=node)
 
     def _named(self, node: ast.Attribute | ast.Name, scope: Scope, guard: Guard) -> None:
         is_name = isinstance(node, ast.Name)
         chain = self.code.value(node, scope)
         if not isinstance(node.ctx, ast.Load):
             if not is_name:
-                self._add("patch", chain, node, guard, detail=f"{_short(node)} = ...")
+                self._add("patch", chain, node, guard)
         # The bare name of the package is no use: the import of it is listed already.
         elif chain is not None and not (is_name and len(chain.parts) < 2):
-            self._add("reference", chain, node, guard, detail=_short(node))
+            self._add("reference", chain, node, guard)
         elif chain is None:
             self._add_unknown(node, guard)
         self._below(node, scope, guard)
@@ -379,11 +333,11 @@ class _Walk:
         if not isinstance(node, ast.Name):
             self.visit(node, scope, guard)
 
-    def _string(self, node: ast.expr, kind: Kind, guard: Guard, detail: str = "") -> None:
+    def _string(self, node: ast.expr, kind: Kind, guard: Guard) -> None:
         value = node.value if isinstance(node, ast.Constant) else None
         if isinstance(value, str) and len(value) < 200 and _STRING.fullmatch(value):
             parts = tuple(value.replace(":", ".").split("."))
-            self._add(kind, Chain(parts), node, guard, detail=detail or repr(value))
+            self._add(kind, Chain(parts), node, guard)
 
 
 def _place_of(node: ast.AST, name: str) -> tuple[int, int] | None:
@@ -400,22 +354,3 @@ def _place_of(node: ast.AST, name: str) -> tuple[int, int] | None:
 def _plain(parts: tuple[str, ...]) -> str:
     """Return the dotted name that a chain begins with, up to its first call."""
     return ".".join(parts[: parts.index(CALLED)] if CALLED in parts else parts)
-
-
-def _dotted(node: ast.expr) -> str:
-    try:
-        return ast.unparse(node) if isinstance(node, (ast.Name, ast.Attribute)) else ""
-    except RecursionError:
-        return ""
-
-
-def _short(node: ast.AST) -> str:
-    try:
-        return _shortened(ast.unparse(node))
-    except (RecursionError, ValueError):
-        return "..."
-
-
-def _shortened(text: str) -> str:
-    text = " ".join(text.split())
-    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 3]}..."

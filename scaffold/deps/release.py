@@ -14,7 +14,7 @@ from scaffold.analysis.python.index import PythonIndex, Signature
 from scaffold.analysis.python.lookup_result import Found
 from scaffold.analysis.python.module_getattr import Branch, find_branch
 from scaffold.analysis.python.sources import Source, Sources
-from scaffold.deps.deprecation_texts import Defined, has_warning, raised_text, stub_of
+from scaffold.deps.deprecation_texts import Defined, Function, has_warning, raised_text, stub_of
 from scaffold.deps.use import CALLED
 
 _TRUSTED = re.compile(
@@ -22,6 +22,10 @@ _TRUSTED = re.compile(
     r"|abstractmethod|contextmanager|^final$|_example|can_return|check_model|merge_with_config|^t\."
 )
 """Decorators that leave the parameters of what they decorate as they are."""
+
+
+Place = tuple[Source, Function]
+"""A function with its source."""
 
 
 @dataclass(frozen=True)
@@ -148,10 +152,6 @@ class Release:
                 meaning, receiver = self.follow_ask(result), result
                 continue
             member = self.follow_ask(meaning.ask.member(part))
-            if member.found.kind == "undecided" and meaning.found.kind in ("attribute", "constant"):
-                # The index ends at an attribute; its annotation leads on.
-                held = self._held(meaning, receiver)
-                member = member if held is None else self.follow_ask(held.member(part))
             receiver, meaning = meaning.ask, member
         return meaning
 
@@ -268,6 +268,14 @@ class Release:
             return node if node.name == found.name.rpartition(".")[2] else None
         return node
 
+    def body_of(self, signature: Signature) -> Place | None:
+        """Return the ``def`` that a signature is of, be it a constructor's."""
+        source = self.source(signature.path)
+        node = None if source is None else source.definitions.get(signature.line)
+        if source is None or node is None or isinstance(node, ast.ClassDef):
+            return None
+        return source, node
+
     def _result(self, meaning: Meaning, receiver: Ask) -> Ask | None:
         """Return the class of which a call gives an instance; None where it does not show."""
         if meaning.found.kind == "class":
@@ -297,18 +305,6 @@ class Release:
         """Return the class whose method was found."""
         owner = self._find(receiver)
         return receiver if owner.kind == "class" and receiver != meaning.ask else None
-
-    def _held(self, meaning: Meaning, receiver: Ask) -> Ask | None:
-        """Return the class that an attribute or property holds by its annotation."""
-        found = meaning.found
-        owner = self._owner(meaning, receiver)
-        node = self.definition(found)
-        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
-            return node.returns and self._class_of(node.returns, found.path or "", owner)
-        statement = self.assigned(found)
-        if isinstance(statement, ast.AnnAssign):
-            return self._class_of(statement.annotation, found.path or "", owner)
-        return None
 
     def _class_of(self, node: ast.expr, path: str, owner: Ask | None) -> Ask | None:
         """Return the class that an annotation names, without Optional, quotes and parameters."""

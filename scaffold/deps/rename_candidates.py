@@ -5,8 +5,8 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
-from difflib import SequenceMatcher, get_close_matches
+from difflib import get_close_matches
+from functools import cached_property
 
 from scaffold.analysis.python.literal_tables import read_literal_tables
 from scaffold.deps.deprecation_texts import Function, deprecation_of, names_in
@@ -20,14 +20,6 @@ _TABLE = re.compile(
 _WORDS = rb"RENAMED|REMOVED|REPLACED|MOVED|OBSOLETE|renamed_|removed_|replaced_|moved_"
 
 
-@dataclass(frozen=True)
-class Renamed:
-    """One row: the new name, or "" where the table lists what was removed."""
-
-    new: str
-    evidence: str
-
-
 class Renames:
     """The literal tables of a release that list renames and removals.
 
@@ -37,39 +29,36 @@ class Renames:
 
     def __init__(self, release: Release) -> None:
         self._release = release
-        self._rows: dict[str, Renamed] | None = None
 
-    def of(self, name: str, owner: str) -> Renamed | None:
-        """Return the row for a name, bare or with its module or class in front of it."""
-        if self._rows is None:
-            self._rows = self._read()
+    def of(self, name: str, owner: str) -> Change | None:
+        """Return what is listed of a name, bare or with its module or class in front of it."""
         # The fuller spelling first: a bare name may be listed for another owner.
         spellings = [f"{owner}:{name}", f"{owner}.{name}", name]
         return next((self._rows[each] for each in spellings if each in self._rows), None)
 
-    def _read(self) -> dict[str, Renamed]:
-        found: dict[str, Renamed] = {}
+    @cached_property
+    def _rows(self) -> dict[str, Change]:
+        found: dict[str, Change] = {}
         for path in self._release.files.python:
             data = self._release.files.data(path) or b""
             source = self._release.source(path) if re.search(_WORDS, data) else None
             tables = read_literal_tables(source.tree) if source is not None else {}
             for name, table in tables.items():
-                if _TABLE.search(name):
-                    for key, new in table.entries:
-                        line = getattr(new, "lineno", "")
-                        found[key] = Renamed(_text(new), f"{name} in {path}:{line}".rstrip(":"))
+                for key, value in table.entries if _TABLE.search(name) else ():
+                    text = value.value if isinstance(value, ast.Constant) else None
+                    # A value with blanks is advice to the reader and no name.
+                    new = text if isinstance(text, str) and text.isprintable() else ""
+                    place = f"{name} in {path}:{getattr(value, 'lineno', '')}".rstrip(":")
+                    found[key] = _listed("" if " " in new else new, self._release.version, place)
         return found
 
 
-def _text(node: ast.expr | None) -> str:
-    value = node.value if isinstance(node, ast.Constant) else ""
-    # A value with blanks is advice to the reader and no name.
-    return value if isinstance(value, str) and value.isprintable() and " " not in value else ""
+def _listed(new: str, version: str, place: str) -> Change:
+    how = "renamed" if new else "removed"
+    return Change(how, "breaks", f"{version} lists it as {how}", new, evidence=place)
 
 
-# Ratios of difflib: of two names, and of the parameters of two functions.
-_NEAR = 0.8
-_SAME_PARAMETERS = 0.5
+_NEAR = 0.8  # the ratio of difflib
 
 
 def likely_name(before: Meaning, after: Meaning, renames: Renames) -> Change:
@@ -86,7 +75,7 @@ def likely_name(before: Meaning, after: Meaning, renames: Renames) -> Change:
                 return _likely("renamed", name, f"{place}: {text[:120]}")
     listed = renames.of(word, owner.ask.name if owner else "")
     if listed is not None:
-        return _likely("renamed" if listed.new else "removed", listed.new, listed.evidence)
+        return listed
     if after.given is not None:
         guess = next(iter(names_in(after.given.text)), "")
         return _likely("moved" if guess else "removed", guess, after.given.text)
@@ -163,41 +152,35 @@ def _is_private(dotted: str) -> bool:
 
 
 def _alike(before: Meaning, after: Meaning) -> Change | None:
-    """Return a sibling of nearly the same name: its successor where it takes the same."""
-    owner, old, new = _owner(after), before.release, after.release
+    """Return a new sibling of nearly the same name: its successor where it takes the same."""
+    owner, word = _owner(after), after.lacking
     dotted = "" if owner is None else owner.dotted
-    if not dotted:
-        return None
-    word = after.lacking
-    known = set(new.index.members(dotted) or new.index.module_names(dotted))
+    index = after.release.index
+    known = sorted((index.members(dotted) or index.module_names(dotted)) if dotted else ())
     # A change of case or underscores alone needs no further proof.
     mates = [each for each in known if _folded(each) == _folded(word)]
-    mate = min(mates, key=_is_private, default=None)
-    near = [mate] if mate else get_close_matches(word, sorted(known), 3, _NEAR)
+    near = sorted(mates, key=_is_private) or get_close_matches(word, known, 3, _NEAR)
     # The name as a whole word of a longer one: `generate` in `generate_text`.
-    near += [each for each in sorted(known) if f"_{word}_" in f"_{each}_"]
+    near += [each for each in known if f"_{word}_" in f"_{each}_"]
     for name in near:
-        there = new.follow_ask(Ask("", f"{dotted}.{name}"))
-        if name == word or there.found.kind != before.found.kind:
-            continue
-        if old.follow_ask(Ask("", f"{dotted}.{name}")).found.exists:
-            continue  # a neighbour that stood beside it before has not taken its place
-        if mate or _same_parameters(before, there):
-            path, line = there.found.path, there.found.line
-            verdict = "renamed" if _is_equal(before, there, is_mate=bool(mate)) else "removed"
-            return _likely(verdict, name, f"{path}:{line} has {name}")
+        ask = Ask("", f"{dotted}.{name}")
+        there, was = after.release.follow_ask(ask), before.release.follow_ask(ask)
+        # A neighbour that stood beside it before, as what it is, has not taken its place.
+        if there.found.kind == before.found.kind != was.found.kind:
+            verdict = "renamed" if _can_stand(before, there, is_mate=bool(mates)) else "removed"
+            return _likely(verdict, name, f"{there.found.path}:{there.found.line} has {name}")
     return None
 
 
-def _is_equal(before: Meaning, there: Meaning, *, is_mate: bool) -> bool:
+def _can_stand(before: Meaning, there: Meaning, *, is_mate: bool) -> bool:
     """Return whether one can stand for the other as it is; else the name is but a hint."""
     one, other = before.definition, there.definition
+    if isinstance(one, Function) and isinstance(other, Function):
+        return type(one) is type(other) and _arguments(one) == _arguments(other)
     if isinstance(one, ast.ClassDef):
         had, has = before.signature, there.signature
         return is_mate or bool(had and has and had.names == has.names)
-    if one is None or other is None or isinstance(other, ast.ClassDef):
-        return _value(before) == _value(there) if before.found.kind == "constant" else is_mate
-    return type(one) is type(other) and _arguments(one) == _arguments(other)
+    return _value(before) == _value(there) if before.found.kind == "constant" else is_mate
 
 
 def _value(meaning: Meaning) -> str | None:
@@ -207,18 +190,6 @@ def _value(meaning: Meaning) -> str | None:
 
 def _arguments(node: Function) -> list[str]:
     return [each.arg for each in ast.walk(node.args) if isinstance(each, ast.arg)]
-
-
-def _same_parameters(before: Meaning, there: Meaning) -> bool:
-    one, other = before.definition, there.definition
-    if isinstance(one, ast.ClassDef) != isinstance(other, ast.ClassDef):
-        return False
-    # Classes have no parameters to compare, so the likeness of the names decides.
-    if isinstance(one, ast.ClassDef) or one is None or other is None:
-        return one is not None or before.found.kind == there.found.kind
-    assert not isinstance(other, ast.ClassDef)
-    had, has = ([each.arg for each in node.args.args] for node in (one, other))
-    return SequenceMatcher(None, had, has).ratio() >= _SAME_PARAMETERS
 
 
 def _folded(name: str) -> str:

@@ -37,7 +37,7 @@ def rewrite(
     """
     rows = list(findings)
     wrapper = MetadataWrapper(cst.parse_module(text), unsafe_skip_copy=True)
-    renamed = [each for each in rows if each.verdict == "renamed" and each.use.at]
+    renamed = [each for each in rows if _is_in_place(each)]
     judged = Counter(each.use.parts[-1] for each in renamed)
     imports = {each.use.parts for each in renamed if each.use.kind == "import"}
     kept = {
@@ -46,8 +46,7 @@ def rewrite(
         if {"*", parts[-1]} & {*taken}
         or len(re.findall(rf"\b{parts[-1]}\b", text)) > judged[parts[-1]]
     }
-    bound = [each for each in rows if each.use.parts in kept and each.use.kind != "import"]
-    bound = [each for each in bound if each.use.imported == len(each.use.parts)]
+    bound = [each for each in rows if each.use.kind != "import" and _head(each) in kept]
     names = {parts[-1] for parts in kept}
     writing = _Rewriter(text, [each for each in rows if each not in bound], names)
     done = wrapper.visit(writing)
@@ -68,6 +67,18 @@ def rewrite_data(
     encoding, _ = tokenize.detect_encoding(io.BytesIO(data).readline)
     text, done = rewrite(data.decode(encoding), findings, taken)
     return text.encode(encoding), done
+
+
+def _is_in_place(finding: Judgement) -> bool:
+    """Return whether what is renamed is the last part of a name, and written there."""
+    is_last = finding.argument == finding.use.parts[-1]
+    return finding.verdict == "renamed" and is_last and finding.use.at is not None
+
+
+def _head(finding: Judgement) -> tuple[str, ...]:
+    """Return what a use has by its import, where just that is what is gone."""
+    head = finding.use.parts[: finding.use.imported]
+    return head if head[-1:] == (finding.argument,) else ()
 
 
 class _Rewriter(cst.CSTTransformer):
@@ -98,7 +109,7 @@ class _Rewriter(cst.CSTTransformer):
             if each.verdict in _CALLS and call is not None and each.argument and not is_hint:
                 end = call.end_lineno or 0, call.end_col_offset or 0
                 self._calls.setdefault((call.lineno, call.col_offset, *end), []).append(each)
-            elif each.verdict == "renamed" and each.likely.isidentifier() and each.use.at:
+            elif each.use.at and _is_in_place(each) and each.likely.isidentifier():
                 self._names.setdefault(each.use.at, []).append(each)
             elif each.verdict == "moved" and each.use.kind == "import":
                 self._moved[each.use.line] = each

@@ -69,7 +69,7 @@ class Tree:
         return self._elsewhere[key]
 
     def _find_elsewhere(self, path: str, dotted: str) -> Chain | None:
-        absolute = self._absolute(path, dotted)
+        absolute = self.index.absolute(path, dotted)
         if absolute is None or not self.index.modules.top(absolute.partition(".")[0]):
             return None
         found = self.index.find(absolute)
@@ -82,22 +82,8 @@ class Tree:
             node = code.source.definitions.get(found.line)
             return code.class_chain(node) if isinstance(node, ast.ClassDef) else None
         if found.kind in ("third_party", "constant"):
-            return code.top_value(absolute.rpartition(".")[2], found.line)
+            return code.top_value(absolute.rpartition(".")[2])
         return None
-
-    def _absolute(self, path: str, dotted: str) -> str | None:
-        name = dotted.lstrip(".")
-        level = len(dotted) - len(name)
-        if not level:
-            return name
-        names = self.index.dotted_names(path)
-        if not names:
-            return None
-        parts = names[0].split(".")
-        is_package = path.endswith(("/__init__.py", "/__init__.pyi"))
-        # In a package's __init__ the first dot is the package itself.
-        kept = parts[: len(parts) - level + is_package]
-        return ".".join([*kept, name]) if kept else None
 
 
 class Code:
@@ -140,16 +126,10 @@ class Code:
                 pending.append((each, inner))
         return found
 
-    def top_value(self, name: str, line: int) -> Chain | None:
+    def top_value(self, name: str) -> Chain | None:
         """Return what a name that the module imports or assigns stands for."""
         bindings = self.module.names.get(name)
-        if bindings is not None:
-            return self._bound(bindings, self.module)
-        # A name imported inside a function is not among the module's bindings.
-        for each in ast.walk(self.source.tree):
-            if isinstance(each, ast.ImportFrom) and each.lineno == line and not each.level:
-                return self._package(f"{each.module}.{name}")
-        return None
+        return None if bindings is None else self._bound(bindings, self.module)
 
     def value(self, node: ast.expr, scope: Scope) -> Chain | None:
         """Return what an expression names of the package; None where it is something else."""

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from scaffold.analysis.files.files import Files, list_files
 from scaffold.deps.audit import Audited, audit_tree, places, told_of
@@ -15,13 +15,7 @@ from scaffold.deps.lock_changes import LockChange, lock_changes
 from scaffold.errors import RequestError, ScaffoldError
 from scaffold.report import Report
 
-Form = Literal["markdown", "html"]
 _LEVELS = ("breaks", "check", "deprecated", "guarded")
-_STYLE = (
-    "body{font:16px/1.5 system-ui,sans-serif;max-width:60em;margin:2em auto;padding:0 1em}"
-    "table{border-collapse:collapse}td,th{border:1px solid #ccc;padding:.2em .6em;text-align:left}"
-    "code{background:#f3f3f3;padding:0 .2em}"
-)
 
 
 @dataclass(frozen=True)
@@ -39,15 +33,12 @@ class Upgrade:
     why: str = ""
 
 
-def summary(
-    root: Path, since: str, form: Form, output: str | None, python: str | None = None
-) -> Report:
+def summary(root: Path, since: str, output: str | None, python: str | None = None) -> Report:
     """Compare the locks and exact pins of a tree with a commit, and audit what the code imports.
 
     Args:
         root: The tree.
         since: The commit before the upgrade.
-        form: The form of the page.
         output: The file to write it to, relative to the root; None for stdout.
         python: The interpreter whose pip is asked; None for the one that runs this.
 
@@ -56,8 +47,7 @@ def summary(
     """
     files = list_files(root)
     upgrades = [_upgrade(files, each, python) for each in lock_changes(files, since)]
-    page = "\n".join(_page(root.name, since, upgrades)) + "\n"
-    text = _html(page) if form == "html" else page
+    text = "\n".join(_page(root.name, since, upgrades)) + "\n"
     report = Report("deps summary")
     broken = [each for each in upgrades if each.audited and each.audited.count("breaks")]
     report.ok = not broken
@@ -145,17 +135,6 @@ def _details(found: Audited) -> Iterator[str]:
 
 def _plain(text: str) -> str:
     return re.sub(r"([*_<>\[\]])", r"\\\1", " ".join(text.split()))
-
-
-def _html(page: str) -> str:
-    from markdown_it import MarkdownIt
-
-    title = page.partition("\n")[0].lstrip("# ")
-    body = MarkdownIt("commonmark", {"html": False}).enable("table").render(page)
-    return (
-        f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><title>{title}</title>'
-        f"<style>{_STYLE}</style></head>\n<body>\n{body}</body></html>\n"
-    )
 
 
 def _row(each: Upgrade) -> dict[str, Any]:

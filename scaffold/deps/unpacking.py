@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import tarfile
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path, PurePosixPath
 
 from scaffold.errors import ScaffoldError
@@ -45,24 +45,23 @@ def unpack(archive: Path, folder: Path) -> None:
 
 
 def _members(archive: Path) -> Iterator[tuple[str, bytes]]:
+    """Yield the wanted members by their path below the one folder of a source archive."""
     if archive.name.endswith((".whl", ".zip")):
         with zipfile.ZipFile(archive) as file:
-            shared = "" if archive.name.endswith(".whl") else _shared(file.namelist())
-            for info in file.infolist():
-                if _is_wanted(info.filename, info.file_size) and not info.is_dir():
-                    # file_size is what the archive claims; zipfile reads no more than that.
-                    is_text = not info.filename.endswith(_COMPILED)
-                    yield info.filename[len(shared) :], file.read(info) if is_text else b""
+            # file_size is what the archive claims; zipfile reads no more than that.
+            sizes = {each.filename: each.file_size for each in file.infolist() if not each.is_dir()}
+            shared = "" if archive.name.endswith(".whl") else _shared(sizes)
+            for name in filter(lambda name: _is_wanted(name, sizes[name]), sizes):
+                yield name[len(shared) :], b"" if name.endswith(_COMPILED) else file.read(name)
         return
     with tarfile.open(archive) as file:
-        members = file.getmembers()
-        shared = _shared([each.name for each in members if each.isfile()])
-        for each in members:
-            # Links and devices are left out here, so none can redirect a later member.
-            if each.isfile() and _is_wanted(each.name, each.size):
+        # Links and devices are left out here, so none can redirect a later member.
+        members = {each.name: each for each in file.getmembers() if each.isfile()}
+        shared = _shared(members)
+        for name, each in members.items():
+            if _is_wanted(name, each.size):
                 opened = file.extractfile(each) or io.BytesIO()
-                is_text = not each.name.endswith(_COMPILED)
-                yield each.name[len(shared) :], opened.read() if is_text else b""
+                yield name[len(shared) :], b"" if name.endswith(_COMPILED) else opened.read()
 
 
 def _is_wanted(name: str, size: int) -> bool:
@@ -72,7 +71,7 @@ def _is_wanted(name: str, size: int) -> bool:
     return (name.endswith(_TEXTS) or last in _METADATA) and size <= MAX_MEMBER_BYTES
 
 
-def _shared(names: list[str]) -> str:
+def _shared(names: Iterable[str]) -> str:
     """Return the one folder that everything in a source archive lies in, with its slash."""
     tops = {name.partition("/")[0] for name in names if "/" in name}
     return f"{tops.pop()}/" if len(tops) == 1 else ""

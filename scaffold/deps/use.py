@@ -9,20 +9,7 @@ from typing import Any, Literal
 from scaffold.analysis.python.guards import NO_GUARD, Guard
 
 Kind = Literal[
-    "import",
-    "call",
-    "subclass",
-    "override",
-    "patch",
-    "decorator",
-    "exception",
-    "check",
-    "annotation",
-    "reference",
-    "attribute",
-    "string",
-    "flag",
-    "endpoint",
+    "import", "call", "subclass", "override", "patch", "reference", "attribute", "string"
 ]
 
 KINDS: dict[str, str] = {
@@ -31,15 +18,9 @@ KINDS: dict[str, str] = {
     "subclass": "Subclasses",
     "override": "Members that subclasses define",
     "patch": "Patched members",
-    "decorator": "Decorators",
-    "exception": "Exceptions",
-    "check": "isinstance and issubclass",
-    "annotation": "Annotations",
     "reference": "Other references",
     "attribute": "Attributes asked for by name",
     "string": "Names in strings and files",
-    "flag": "Command lines",
-    "endpoint": "HTTP endpoints",
 }
 """Every kind of use with its heading, in the order of the page."""
 
@@ -89,14 +70,13 @@ class Use:
 
     Args:
         kind: How the name is used.
-        parts: What is used, see `Chain`; for a flag the program and its option, for an endpoint
-            its method and path.
+        parts: What is used, see `Chain`.
         path: The file, relative to the root.
         line: The line, from 1.
-        detail: What a reader of the list wants to see: the call, the class that derives.
+        detail: The line, for the reader of a list.
         guard: Why, and how far, the code does without it where it is missing.
         call: The call itself, for what binds it.
-        node: The class or method of the tree, for what compares it.
+        node: The class or method of the tree, for what compares it; of an import its name.
         local: The class of this tree through which it is reached, or "".
         imported: How many of its first parts the source has by an import.
         is_awaited: Whether the call is awaited.
@@ -119,9 +99,14 @@ class Use:
     at: tuple[int, int] | None = field(default=None, repr=False)
 
     @property
+    def is_star(self) -> bool:
+        """Whether it imports all names."""
+        return isinstance(self.node, ast.alias) and self.node.name == "*"
+
+    @property
     def name(self) -> str:
         """What is used, as text."""
-        return " ".join(self.parts) if self.kind in ("flag", "endpoint") else dotted(self.parts)
+        return dotted(self.parts)
 
     def to_json(self) -> dict[str, Any]:
         """Return the use as JSON has it."""

@@ -7,6 +7,7 @@ import builtins
 import re
 from collections.abc import Iterator
 from dataclasses import replace
+from typing import Any
 
 from scaffold.analysis.python.decorators import PROPERTIES
 from scaffold.analysis.python.guards import hides_absence
@@ -119,8 +120,6 @@ class Judge:
 
     def _gone(self, use: Use, before: Meaning, after: Meaning) -> Change:
         likely = likely_name(before, after, self._renames)
-        if likely.verdict == "renamed" and after.lacking != use.parts[-1]:
-            likely = likely._replace(verdict="removed")  # what it is asked of has another name
         why = after.found.evidence
         if not after.is_missing:
             why = f"{after.lacking!r} is in no source of {self._new.version}"
@@ -129,7 +128,7 @@ class Judge:
         if isinstance(use.node, ast.Call) and hides_absence(use.node):
             why = f"{ast.unparse(use.node.func)}() no longer finds it: {why}"
             return Change("absence-hidden", "check", why, likely.likely)
-        return likely._replace(why=why, evidence=likely.evidence or why)
+        return replace(likely, why=why, argument=after.lacking, evidence=likely.evidence or why)
 
     def _override(self, use: Use, before: Meaning, after: Meaning) -> Iterator[Change]:
         if not before.found.exists or before.found.path is None:
@@ -142,12 +141,11 @@ class Judge:
         is_listed = after.lacking and not after.found.exists
         listed = self._renames.of(last, owner) if is_listed else None
         if listed is not None:
-            why = f"{self._new.version} lists it as {'renamed' if listed.new else 'removed'}"
-            yield Change("override-gone", "breaks", why, listed.new, evidence=listed.evidence)
+            yield replace(listed, verdict="override-gone")
         elif _is_gone(before, after):
             found = self._gone(use, before, after)
             why = f"nothing of {self._new.version} asks for it: {found.why}"
-            yield found._replace(verdict="override-gone", why=why)
+            yield replace(found, verdict="override-gone", why=why)
         elif after.found.exists and isinstance(use.node, (ast.FunctionDef, ast.AsyncFunctionDef)):
             if name != "__init__":
                 yield from override_changes(before, after, use.node)
@@ -158,8 +156,8 @@ class Judge:
 
 def _judgement(use: Use, change: Change, before: Meaning, after: Meaning) -> Judgement:
     """Return a change as the finding on a use, with what both releases have."""
-    new = change.evidence or after.place
-    return Judgement(use, *change[:3], before.place, new, change.likely, change.argument)
+    told: dict[str, Any] = {**vars(change), "evidence": change.evidence or after.place}
+    return Judgement(**told, use=use, old=before.place)
 
 
 def _lost_of_builtin(use: Use, before: Meaning, after: Meaning) -> Change | None:
@@ -223,7 +221,7 @@ def _undecided(use: Use, before: Meaning, after: Meaning) -> Change:
 
 
 def _compare(use: Use, before: Meaning, after: Meaning) -> Iterator[Change]:
-    if use.kind == "import" and use.detail.endswith(" import *"):
+    if use.is_star:
         ends = (each.release.index.module_names(each.ask.name) for each in (before, after))
         had, has = ends
         gone = ", ".join(sorted(each for each in had - has if not each.startswith("_")))

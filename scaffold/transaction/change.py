@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from scaffold.report import ReportedChange, unified_diff
+
 FOLDER = ".scaffold"
 """Where a target keeps what the tool has to remember, relative to the root."""
 
@@ -25,3 +27,10 @@ class Change:
     before: bytes | None
     after: bytes | None
     executable: bool | None = None
+
+    @property
+    def reported(self) -> ReportedChange:
+        """The change as a report tells it, with its diff."""
+        return ReportedChange(
+            self.path, self.action, unified_diff(self.path, self.before, self.after)
+        )

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from scaffold.errors import escaped
 from scaffold.findings import Finding, RuleText, write_findings
-from scaffold.report import Report, ReportedChange, unified_diff
+from scaffold.report import Report
 from scaffold.transaction.apply import apply_changes, settle
 from scaffold.translation.adopt import plan_adoption
 from scaffold.translation.agreement import check_page
@@ -91,10 +91,7 @@ def docs_adopt(
     return Report(
         "docs adopt",
         dry_run=dry_run,
-        changes=tuple(
-            ReportedChange(each.path, each.action, unified_diff(each.path, each.before, each.after))
-            for each in changes
-        ),
+        changes=tuple(each.reported for each in changes),
         warnings=warnings,
         extra={
             "docs": {

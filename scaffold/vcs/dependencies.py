@@ -9,7 +9,7 @@ import tomllib
 from collections.abc import Callable, Iterator
 from typing import Any, Literal, NamedTuple, cast
 
-from scaffold.analysis.project.project import normal_name
+from scaffold.analysis.project.project import is_requirements, logical_lines, normal_name
 
 # `torch[cuda] >= 2.4 ; python_version > "3.9"`: the name, and what is asked of it; then a line of
 # go.mod, `require example.com/x v1.2.3`.
@@ -67,11 +67,7 @@ def _reader(path: str) -> _Reader | None:
         "Cargo.toml": _cargo,
         "go.mod": _go_mod,
     }
-    # `requirements-dev.txt`, `constraints.in`, and `requirements/test.txt` by its folder.
-    is_list = name.endswith((".txt", ".in")) and re.search(
-        r"requirements|constraints", path.rpartition("/")[0].rpartition("/")[2] + "/" + name
-    )
-    return _requirements if is_list else known.get(name)
+    return _requirements if is_requirements(path) else known.get(name)
 
 
 def _read(reader: _Reader, text: str | None) -> dict[str, str] | None:
@@ -94,7 +90,7 @@ def _requirement(text: str) -> Iterator[tuple[str, str]]:
 
 
 def _requirements(text: str) -> Iterator[tuple[str, str]]:
-    for line in text.splitlines():
+    for _, line in logical_lines(text):
         # Lines such as `-r other.txt` and `--hash=...` name no package.
         if line.strip() and not line.lstrip().startswith(("#", "-")):
             yield from _requirement(line)

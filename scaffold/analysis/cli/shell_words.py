@@ -7,7 +7,6 @@ others are marked so, and whoever judges them does not take them by the letter.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import NamedTuple
@@ -347,8 +346,3 @@ def _closing(text: str, at: int, depth: int = 0) -> int:
             num_open -= 1
         at += 1
     return min(at, len(text))
-
-
-def commands_of(script: Script) -> Iterator[Simple]:
-    """Yield the commands that have words."""
-    return (each for each in script.commands if each.words)

@@ -113,11 +113,7 @@ class Project:
 
     def _rows(self) -> Iterator[tuple[str, str]]:
         """Yield the rows of the files that name what the project needs, without comments."""
-        paths = [
-            path
-            for path in self._files.paths
-            if _REQUIREMENTS.search(path) or _IN_FOLDER.search(path)
-        ]
+        paths = [path for path in self._files.paths if is_requirements(path)]
         for name in _MANIFESTS:
             paths += self._files.by_name.get(name, [])
         for path in sorted(paths):
@@ -158,6 +154,11 @@ def as_version(text: str) -> Version:
     return tuple(numbers)
 
 
+def is_requirements(path: str) -> bool:
+    """Return whether a path is that of requirements or constraints."""
+    return bool(_REQUIREMENTS.search(path) or _IN_FOLDER.search(path))
+
+
 def normal_name(name: str) -> str:
     """Return a distribution's or extra's name as indexes compare it."""
     return re.sub(r"[-_.]+", "-", name).lower()
@@ -172,3 +173,18 @@ def _at(table: dict[str, Any], *keys: str) -> Any:
 
 def _mapping(value: Any) -> dict[str, Any]:
     return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
+
+
+# A row that ends in a backslash, unless it is a comment.
+_GOES_ON = re.compile(r"^(?![ \t]*#)(.*)(\\\r?\n)", re.MULTILINE)
+
+
+def logical_lines(text: str) -> Iterator[tuple[int, str]]:
+    """Yield the lines of a text with their offsets; one that goes on is joined by blanks.
+
+    Source:
+        pip's requirements file format: a comment does not go on.
+    """
+    joined = _GOES_ON.sub(lambda found: found[1] + " " * len(found[2]), text)
+    for each in re.finditer(r"[^\r\n]+", joined):
+        yield each.start(), each[0]

@@ -143,6 +143,23 @@ class PythonIndex:
         """Return the names under which a source can be imported, the surest first."""
         return self.modules.dotted_names(path)
 
+    def absolute(self, path: str, dotted: str) -> str | None:
+        """Return a name as a source imports it, from the top; None where that has no name.
+
+        Args:
+            path: The source.
+            dotted: The name; leading dots are those of a relative import.
+        """
+        name = dotted.lstrip(".")
+        level = len(dotted) - len(name)
+        names = self.dotted_names(path) if level else ()
+        if not level or not names:
+            return None if level else name
+        parts = names[0].split(".")
+        # In a package's __init__ the first dot is the package itself.
+        kept = parts[: len(parts) - level + path.endswith(("/__init__.py", "/__init__.pyi"))]
+        return ".".join(filter(None, [*kept, name])) if kept else None
+
     def _ask(self, path: str, name: str) -> Found:
         key = (path, name)
         if key not in self._found:

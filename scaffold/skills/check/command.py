@@ -13,7 +13,7 @@ from scaffold.analysis.python.installed import installed_files
 from scaffold.analysis.repository import Repository
 from scaffold.errors import RequestError
 from scaffold.findings import RuleText, write_findings
-from scaffold.report import Report, ReportedChange, unified_diff
+from scaffold.report import Report
 from scaffold.skills.check.checking import Outcome, check_repository
 from scaffold.skills.check.report.human import summary, to_text
 from scaffold.skills.check.report.json import to_json
@@ -173,10 +173,7 @@ def _settings(wish: CheckWish, settings: Settings) -> Settings:
 
 
 def _write(report: Report, root: Path, changes: Sequence[Change], wish: CheckWish) -> None:
-    report.changes = tuple(
-        ReportedChange(each.path, each.action, unified_diff(each.path, each.before, each.after))
-        for each in changes
-    )
+    report.changes = tuple(each.reported for each in changes)
     if not wish.dry_run:
         from scaffold.transaction.apply import apply_changes
 

@@ -227,8 +227,8 @@ class SourceView:
             case ast.Import():
                 return f"/{bound.dotted}"
             case ast.ImportFrom():
-                lead, taken = self._absolute(bound.node), bound.dotted.rpartition(".")[2]
-                return None if lead is None else f"/{lead}.{taken}"
+                dotted = self.index.absolute(self.path, bound.dotted)
+                return None if dotted is None else f"/{dotted}"
             case ast.AnnAssign(annotation=annotation):
                 return _type_name(annotation)
             case ast.Name() if isinstance(bound.value, ast.Call):
@@ -243,17 +243,6 @@ class SourceView:
             return meant
         name = meant.removesuffix("()")
         return name if self.index.find_in(self.path, name).kind == "class" else None
-
-    def _absolute(self, node: ast.ImportFrom) -> str | None:
-        """Return the absolute name of the module that an import takes from."""
-        if not node.level:
-            return node.module
-        module = self.index.modules.at_path(self.path)
-        if module is None:
-            return None
-        folder = self.index.modules.above(module, node.level).folder or ""
-        names = self.index.dotted_names(f"{folder}/__init__.py".lstrip("/"))
-        return ".".join(filter(None, [names[0], node.module or ""])) if names else None
 
     def is_own_only(self, name: str) -> bool:
         """Return whether a name is a function that this file defines, and no definition sought."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import re
 import subprocess
 import sys
 from pathlib import Path
@@ -17,7 +16,7 @@ from click.testing import CliRunner
 
 from scaffold.cli.main import main
 from scaffold.deps.judgement import SEVERITIES
-from tests.deps_places import NEW, OLD, SCRIPTS, TREE, make_sdist, make_wheel, use_index, write
+from tests.deps_places import NEW, OLD, TREE, make_sdist, make_wheel, use_index, write
 from tests.integration.scaffold.git_places import ENV, commit, git
 from tests.sarif import read_places
 
@@ -51,8 +50,8 @@ def index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Returns the folder in which pip finds distributions, with two releases of toolbox."""
     folder = tmp_path / "index"
     use_index(monkeypatch, folder, tmp_path / "cache")
-    make_wheel(folder, "toolbox", "1.0", OLD, scripts=SCRIPTS)
-    make_wheel(folder, "toolbox", "2.0", NEW, scripts=SCRIPTS)
+    make_wheel(folder, "toolbox", "1.0", OLD)
+    make_wheel(folder, "toolbox", "2.0", NEW)
     return folder
 
 
@@ -80,15 +79,12 @@ def test_a_catalog_lists_each_kind_of_use(tree: Path) -> None:
         ("subclass", "toolbox.Base", "app/models.py", 2),
         ("override", "toolbox.Base.Options.strict", "app/models.py", 4),
         ("call", "toolbox.Base().setup", "app/models.py", 6),
-        ("annotation", "toolbox.Runner", "app/main.py", 5),
+        ("reference", "toolbox.Runner", "app/main.py", 5),
         ("call", "toolbox.Runner().start().run().check", "app/main.py", 8),
         ("reference", "toolbox.VERSION", "app/main.py", 21),
-        ("patch", "toolbox.core.Handler.handle", "tests/test_app.py", 4),
-        ("patch", "toolbox.core.load", "tests/test_app.py", 6),
+        ("patch", "toolbox.core.Handler.handle", "tests/test_app.py", 3),
+        ("patch", "toolbox.core.load", "tests/test_app.py", 5),
         ("string", "toolbox.shapes.Circle", "config.yaml", 1),
-        ("flag", "toolbox --eager", "run.sh", 2),
-        ("flag", "python -m toolbox.cli --port", "Dockerfile", 2),
-        ("endpoint", "POST /v1/complete", "tests/test_app.py", 7),
     } <= found
     assert not [row for row in report["uses"] if row["name"].endswith((".yaml", ".com"))]
     assert ("call", "toolbox.Base().own", "app/models.py", 8) not in found, "it is the tree's"
@@ -98,7 +94,7 @@ def test_a_catalog_lists_each_kind_of_use(tree: Path) -> None:
 
 def test_a_catalog_is_a_checklist(tree: Path) -> None:
     done = CliRunner().invoke(main, ["deps", "catalog", "toolbox", "--target", str(tree)])
-    assert "## Calls\n\n- [ ] app/main.py:6 `toolbox.Runner().run`: `runner.run(['a'], 5)`" in (
+    assert '## Calls\n\n- [ ] app/main.py:6 `toolbox.Runner().run`: `runner.run(["a"], 5)`' in (
         done.stdout
     )
     assert "- [ ] app/compat.py:2 `toolbox.old_name`: " in done.stdout
@@ -142,14 +138,13 @@ def test_odd_sources_are_left_out_and_named(tmp_path: Path) -> None:
             "bad.py": "import toolbox\ndef (:\n",
             "latin.py": b"# -*- coding: latin-1 -*-\nimport toolbox  # \xe9\n",
             "null.py": b"import toolbox\0",
-            "bad.yaml": "run: toolbox --x\n  : [",
-            "Dockerfile": "RUN toolbox --eager \\",
+            "bad.yaml": "run: toolbox.load\n  : [",
             "deep.py": "import toolbox\nx = " + "(" * 80 + ")" * 80 + "\n",
         },
     )
     report = deps(tmp_path, "catalog", "toolbox")
     assert set(report["unread"]) >= {"bad.py", "null.py"}
-    assert {row["file"] for row in report["uses"]} == {"deep.py", "latin.py", "Dockerfile"}
+    assert {row["file"] for row in report["uses"]} == {"deep.py", "latin.py", "bad.yaml"}
     assert any("bad.py" in row for row in report["warnings"])
 
 
@@ -174,10 +169,7 @@ EXPECTED = {
     ("app/models.py", 6, "toolbox.Base().setup", "parameter-required", ""),
     ("app/models.py", 7, "toolbox.Base.teardown", "override-gone", ""),
     ("config.yaml", 1, "toolbox.shapes.Circle", "moved", "toolbox.Circle"),
-    ("run.sh", 2, "toolbox --eager", "option-removed", ""),
-    ("run.sh", 2, "toolbox --log-level", "option-removed", "--loglevel"),
-    ("tests/test_app.py", 4, "toolbox.core.Handler.handle", "renamed", "handle_event"),
-    ("tests/test_app.py", 7, "POST /v1/complete", "endpoint-removed", "/v2/complete"),
+    ("tests/test_app.py", 3, "toolbox.core.Handler.handle", "renamed", "handle_event"),
 }
 """What breaks in the tree: file, line, name, verdict, and the name to take instead."""
 
@@ -301,7 +293,7 @@ def test_a_source_archive_is_read_and_not_run(index: Path, tree: Path) -> None:
 
 
 def test_a_wheel_for_another_platform_is_text_too(index: Path, tree: Path) -> None:
-    make_wheel(index, "toolbox", "4.0", NEW, scripts=SCRIPTS, tag="cp27-cp27m-win32")
+    make_wheel(index, "toolbox", "4.0", NEW, tag="cp27-cp27m-win32")
     assert deps(tree, "audit", "toolbox", "1.0", "4.0", status=1)["new"] == "4.0"
 
 
@@ -386,10 +378,8 @@ other = []
 
 
 @pytest.fixture
-def pinned(tmp_path: Path, index: Path) -> Path:
-    """Returns a repository whose manifests pin toolbox, and plugin, which wants toolbox<2."""
-    make_wheel(index, "plugin", "1.0", {"plugin.py": ""}, requires=["toolbox<2"])
-    make_wheel(index, "plugin", "2.0", {"plugin.py": ""}, requires=["toolbox>=2"])
+def pinned(tmp_path: Path) -> Path:
+    """Returns a repository whose manifests pin toolbox and plugin."""
     folder = tmp_path / "pinned"
     folder.mkdir()
     git(folder, "init", "-q")
@@ -399,7 +389,7 @@ def pinned(tmp_path: Path, index: Path) -> Path:
 
 def test_a_plan_moves_every_pin_and_writes_nothing(pinned: Path) -> None:
     before = state_of(pinned)
-    report = deps(pinned, "plan", "toolbox==2.0", "--no-resolve")
+    report = deps(pinned, "plan", "toolbox==2.0")
     assert state_of(pinned) == before
     added = {
         row[1:].strip()
@@ -422,36 +412,15 @@ def test_a_plan_moves_every_pin_and_writes_nothing(pinned: Path) -> None:
     assert report["dry_run"]
 
 
-def test_a_conflict_proposes_what_can_move_within_its_range(pinned: Path) -> None:
-    before = state_of(pinned)
-    report = deps(pinned, "plan", "toolbox==2.0", "--apply", status=1)
-    assert state_of(pinned) == before, "all or nothing"
-    assert report["error"]["code"] == "pins_conflict"
-    assert report["error"]["hint"].endswith("scaffold deps plan toolbox==2.0 plugin==2.0")
-    (row,) = report["deps"]["conflicts"]
-    assert (row["package"], row["kind"], row["pin"]) == ("plugin", "auto", "plugin==2.0")
-    assert {"by": "plugin 1.0", "requirement": "toolbox<2"} in row["wants"]
-
-
-def test_what_resolves_is_written_with_every_other_byte_as_it_was(pinned: Path) -> None:
+def test_what_moves_is_written_with_every_other_byte_as_it_was(pinned: Path) -> None:
     report = deps(pinned, "plan", "toolbox==2.0", "plugin==2.0", "--apply")
-    assert {row["ok"] for row in report["resolved"]} == {True}
+    assert not report["dry_run"]
     assert (pinned / "requirements/base.txt").read_bytes() == (
         b"# pins\r\ntoolbox==2.0  # why\r\nplugin==2.0\r\n"
     )
     changed = git(pinned, "diff", "--numstat").splitlines()
     assert sum(int(row.split()[0]) for row in changed) == 11
     assert deps(pinned, "plan", "toolbox==2.0", "plugin==2.0", "--apply")["changes"] == []
-
-
-@pytest.mark.slow
-def test_a_pin_without_a_range_is_the_persons_choice(pinned: Path) -> None:
-    text = (pinned / "pyproject.toml").read_text().replace('    "plugin>=1,<3",\n', "")
-    commit(pinned, "build: no range", {"pyproject.toml": text})
-    report = deps(pinned, "plan", "toolbox==2.0", status=1)
-    (row,) = report["deps"]["conflicts"]
-    assert (row["kind"], row["pin"]) == ("person", "plugin==2.0")
-    assert "requirements/base.txt:3" in row["why"]
 
 
 def test_locks_and_compiled_files_are_named_with_their_command(pinned: Path) -> None:
@@ -464,7 +433,7 @@ def test_locks_and_compiled_files_are_named_with_their_command(pinned: Path) -> 
             "requirements/all.txt": f"{compiled}toolbox==1.0 \\\n    --hash=sha256:aa\n",
         },
     )
-    report = deps(pinned, "plan", "toolbox==2.0", "--no-resolve")
+    report = deps(pinned, "plan", "toolbox==2.0")
     assert {(row["file"], row["command"]) for row in report["locks"]} == {
         ("uv.lock", "uv lock --upgrade-package toolbox==2.0"),
         ("requirements/all.txt", "pip-compile in.txt"),
@@ -480,7 +449,6 @@ def test_locks_and_compiled_files_are_named_with_their_command(pinned: Path) -> 
         (("toolbox==2.*",), "requirement_invalid", 2),
         (("toolbox==2.0", "Toolbox==1.0"), "requirement_invalid", 2),
         (("nothing-here==2.0",), "pins_missing", 1),
-        (("toolbox==9.9",), "pins_conflict", 1),
     ],
 )
 def test_wrong_pins(pinned: Path, argv: tuple[str, ...], code: str, status: int) -> None:
@@ -489,29 +457,7 @@ def test_wrong_pins(pinned: Path, argv: tuple[str, ...], code: str, status: int)
     assert state_of(pinned) == before
 
 
-def test_a_resolver_that_says_nothing(pinned: Path, tmp_path: Path) -> None:
-    mute = tmp_path / "mute"
-    mute.write_text("#!/bin/sh\nexit 7\n")
-    mute.chmod(0o755)
-    report = deps(pinned, "plan", "toolbox==2.0", "--python", str(mute), status=1)
-    assert report["error"]["code"] == "resolver_failed"
-
-
-def test_what_is_not_asked_of_the_resolver_is_told(pinned: Path) -> None:
-    report = deps(pinned, "plan", "toolbox==2.0", "plugin==2.0")
-    assert report["warnings"] == ["requirements/dev.txt: -e .: not resolved, as it would be built"]
-
-
-def test_a_requirements_file_that_takes_itself_in(tmp_path: Path, index: Path) -> None:
-    text = "-r requirements.txt\ntoolbox==1.0\n"
-    folder = write(tmp_path / "plain", {"requirements.txt": text})
-    error = deps(folder, "plan", "toolbox==2.0", "--apply", status=1)["error"]
-    assert error["code"] == "resolver_failed"
-    assert "Error" in error["hint"]
-    assert (folder / "requirements.txt").read_text() == text
-
-
-def test_it_works_where_there_is_no_git_and_no_terminal(tmp_path: Path, index: Path) -> None:
+def test_it_works_where_there_is_no_git_and_no_terminal(tmp_path: Path) -> None:
     folder = write(tmp_path / "plain", {"requirements.txt": "toolbox==1.0\n"})
     done = subprocess.run(
         [sys.executable, "-m", "scaffold", "deps", "plan", "toolbox==2.0", "--apply"],
@@ -569,7 +515,7 @@ def test_a_summary_audits_what_the_code_imports_and_names_the_rest(tree: Path, i
     )
     (tree / "uv.lock").write_text(LOCK.format("2.0", "0.5.0"))
     (tree / "requirements.txt").write_text("x==1\ncame==4\n")
-    report = deps(tree, "summary", "--output", "upgrade.html", "--format", "html", status=1)
+    report = deps(tree, "summary", "--output", "upgrade.md", status=1)
     rows = {row["package"]: row for row in report["upgrades"]}
     assert {name: (row["old"], row["new"], row["major"]) for name, row in rows.items()} == {
         "toolbox": ("1.0", "2.0", True),
@@ -580,11 +526,9 @@ def test_a_summary_audits_what_the_code_imports_and_names_the_rest(tree: Path, i
     assert rows["toolbox"]["audit"]["counts"] == audited["counts"]
     assert rows["below"]["audit"] is None
     assert rows["below"]["why"] == "nothing here imports it"
-    page = (tree / "upgrade.html").read_text()
-    assert page.startswith("<!doctype html>")
-    assert "<td>toolbox (major)</td>" in page
+    page = (tree / "upgrade.md").read_text()
+    assert "| toolbox (major) | 1.0 | 2.0 | uv.lock |" in page
     assert "below 0.4.1 to 0.5.0: nothing here imports it" in page
-    assert not re.search(r'(src|href)="(?!https://)', page), "it needs no other file"
 
 
 def test_a_summary_of_what_did_not_change_says_so(tree: Path) -> None:

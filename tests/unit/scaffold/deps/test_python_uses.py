@@ -35,7 +35,7 @@ CASES = {
         "def f(a: Type[T], b: T, c: type[C]):\n    a.make()\n    b.x()\n    c.make()\n",
         [
             ("reference", "pkg.C", ""),
-            *[("annotation", "pkg.C", "")] * 3,
+            *[("reference", "pkg.C", "")] * 3,
             ("call", "pkg.C.make", ""),
             ("call", "pkg.C().x", ""),
             ("call", "pkg.C.make", ""),
@@ -69,8 +69,8 @@ CASES = {
         "from typing import Optional\nfrom pkg import C\n"
         "def f(a: Optional[C], b: 'C | None'):\n    a.x()\n    b.y()\n",
         [
-            ("annotation", "pkg.C", ""),
-            ("annotation", "pkg.C", ""),
+            ("reference", "pkg.C", ""),
+            ("reference", "pkg.C", ""),
             ("call", "pkg.C().x", ""),
             ("call", "pkg.C().y", ""),
         ],
@@ -80,9 +80,9 @@ CASES = {
         "def f(a: C | str, b: Union[str, C, None], c: C | int | None):\n"
         "    a.x()\n    b.y()\n    c.z()\n",
         [
-            ("annotation", "pkg.C", ""),
-            ("annotation", "pkg.C", ""),
-            ("annotation", "pkg.C", ""),
+            ("reference", "pkg.C", ""),
+            ("reference", "pkg.C", ""),
+            ("reference", "pkg.C", ""),
             ("call", "pkg.C().x", ""),
             ("call", "pkg.C().y", ""),
             ("call", "pkg.C().z", ""),
@@ -116,7 +116,7 @@ CASES = {
     ),
     "an exception": (
         "import pkg\ntry:\n    f()\nexcept pkg.Oops as error:\n    error.code\n",
-        [("exception", "pkg.Oops", ""), ("reference", "pkg.Oops().code", "")],
+        [("reference", "pkg.Oops", ""), ("reference", "pkg.Oops().code", "")],
     ),
     "a docstring is not a name": (
         '"""pkg.x"""\nimport pkg\n"say pkg.x"\n',
