@@ -66,7 +66,7 @@ class MultiTurnWorkflow(RolloutWorkflow):
         self.max_turns = max_turns
         self.turn_discount = turn_discount
         self.feedback = feedback
-        self._reward = EpisodeReward(reward_fn)
+        self._reward = EpisodeReward(reward_fn, self.tokenizer)
         self._retry_ids: list[int] | None = None
 
     @property
@@ -105,7 +105,7 @@ class MultiTurnWorkflow(RolloutWorkflow):
         for turn in range(self.max_turns):
             response = await self._generate(engine, trajectory)
             trajectory.add_response(response, turn)
-            reward = await self._reward.score(self.tokenizer, response, data)
+            reward = await self._reward.score(response, data)
             if reward is None:
                 return None
             if reward != 0 or turn == self.max_turns - 1:

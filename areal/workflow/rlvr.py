@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from areal.api.io_struct import ModelRequest
 from areal.api.registry import import_from_string
@@ -39,6 +39,13 @@ def default_data_extract_prompt_fn(data: dict[str, Any]) -> Any:
     return data["messages"]
 
 
+class _Prompt(NamedTuple):
+    """A prompt, and the text that rewards get, where it is known."""
+
+    tokens: list[int]
+    text: str | None
+
+
 class RLVRWorkflow(RolloutWorkflow):
     """Asks once and scores the answer.
 
@@ -69,9 +76,9 @@ class RLVRWorkflow(RolloutWorkflow):
         self.enable_thinking = enable_thinking
         self.get_input_ids_fn = _function(get_input_ids_fn)
         # The samples of a group ask for the same prompt, and a template takes its time.
-        self._latest_prompts: dict[Any, list[int]] = {}
+        self._latest_prompts: dict[Any, _Prompt] = {}
         self.data_extract_prompt_fn = _function(data_extract_prompt_fn)
-        self._reward = EpisodeReward(reward_fn)
+        self._reward = EpisodeReward(reward_fn, self.tokenizer)
 
     @property
     def reward_fn(self) -> Callable[..., Any] | str:
@@ -97,13 +104,15 @@ class RLVRWorkflow(RolloutWorkflow):
             prompt, 0 on the completion); ``logprobs`` float32 [1, L]; ``attention_mask`` bool
             [1, L]; ``rewards`` float32 [1]. None if the reward function failed.
         """
-        prompt = self.data_extract_prompt_fn(data)
-        input_ids = self._prompt_tokens(prompt)
+        prompt = self._tokenized(self.data_extract_prompt_fn(data))
         # Engines copy what they change, so all requests may share one gconfig.
-        request = ModelRequest(input_ids=input_ids, gconfig=self.gconfig, tokenizer=self.tokenizer)
+        request = ModelRequest(
+            input_ids=list(prompt.tokens), gconfig=self.gconfig, tokenizer=self.tokenizer
+        )
         async with atrace_session_phase("generate"):
             response = await engine.agenerate(request)
-        reward = await self._reward.score(self.tokenizer, response, data)
+        is_whole = response.input_tokens == prompt.tokens  # no engine has to keep it so
+        reward = await self._reward.score(response, data, prompt=prompt.text if is_whole else None)
         if reward is None:
             return None
         stats_tracker.get(workflow_context.stat_scope()).scalar(reward=reward)
@@ -112,18 +121,18 @@ class RLVRWorkflow(RolloutWorkflow):
         trajectory.add_response(response, turn=0)
         return trajectory.to_tensors(reward)
 
-    def _prompt_tokens(self, prompt: Any) -> list[int]:
-        """Return the tokens of a prompt, in a list of its own."""
+    def _tokenized(self, prompt: Any) -> _Prompt:
         settings = self.tokenizer, self.enable_thinking
         # What somebody else wrote may give other tokens each time.
         if self.get_input_ids_fn is not default_get_input_ids_fn:
-            return list(self.get_input_ids_fn(prompt, *settings))
+            return _Prompt(list(self.get_input_ids_fn(prompt, *settings)), None)
         known, key = self._latest_prompts, (repr(prompt), id(self.tokenizer), self.enable_thinking)
         if key not in known:
-            known[key] = default_get_input_ids_fn(prompt, *settings)
+            tokens = default_get_input_ids_fn(prompt, *settings)
+            known[key] = _Prompt(tokens, self.tokenizer.decode(tokens))
             if len(known) > MAX_LATEST_PROMPTS:
                 del known[next(iter(known))]
-        return list(known[key])
+        return known[key]
 
 
 def _function(given: Callable[..., Any] | str) -> Callable[..., Any]:

@@ -59,20 +59,6 @@ def next_turn_ids(tokenizer: Any, replies: Sequence[dict[str, Any]], last_token:
     return ids[1:] if ids[:1] == [last_token] else ids
 
 
-def completion_text(tokenizer: Any, response: ModelResponse) -> str:
-    """Return the completion as text, without the tokens that ended it.
-
-    Only a trailing run of end-of-sequence and padding goes, so that a reward that compares text
-    exactly sees what the model said; other special tokens stay.
-    """
-    tokens = response.output_tokens
-    stops = (tokenizer.eos_token_id, tokenizer.pad_token_id)
-    end = len(tokens)
-    while end and tokens[end - 1] in stops:
-        end -= 1
-    return tokenizer.decode(tokens[:end])
-
-
 class _Turn(NamedTuple):
     """What the engine generated in one go, from ``start`` up to ``end`` of the sequence."""
 
