@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from areal.api.io_struct import ModelRequest
 from areal.api.registry import import_from_string
@@ -11,6 +11,7 @@ from areal.api.workflow_api import GenerationEngine, RolloutWorkflow
 from areal.infra import workflow_context
 from areal.utils import stats_tracker
 from areal.utils.hf_utils import apply_chat_template, load_hf_tokenizer
+from areal.utils.latest_prompts import LatestPrompts, Prompt
 from areal.utils.perf_tracer import atrace_session_phase
 from areal.workflow.episode import EpisodeReward, RewardCall
 from areal.workflow.trajectory import Trajectory
@@ -20,9 +21,6 @@ if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
     from areal.api.cli_args import GenerationHyperparameters
-
-
-MAX_LATEST_PROMPTS = 256
 
 
 def default_get_input_ids_fn(
@@ -37,13 +35,6 @@ def default_get_input_ids_fn(
 def default_data_extract_prompt_fn(data: dict[str, Any]) -> Any:
     """Return the row's ``messages``."""
     return data["messages"]
-
-
-class _Prompt(NamedTuple):
-    """A prompt, and the text that rewards get, where it is known."""
-
-    tokens: list[int]
-    text: str | None
 
 
 class RLVRWorkflow(RolloutWorkflow):
@@ -75,8 +66,7 @@ class RLVRWorkflow(RolloutWorkflow):
         self.gconfig = gconfig.new_with_stop_and_pad_token_ids(self.tokenizer).new(n_samples=1)
         self.enable_thinking = enable_thinking
         self.get_input_ids_fn = _function(get_input_ids_fn)
-        # The samples of a group ask for the same prompt, and a template takes its time.
-        self._latest_prompts: dict[Any, _Prompt] = {}
+        self._prompts = LatestPrompts(self.tokenizer)
         self.data_extract_prompt_fn = _function(data_extract_prompt_fn)
         self._reward = EpisodeReward(reward_fn, self.tokenizer)
 
@@ -111,8 +101,8 @@ class RLVRWorkflow(RolloutWorkflow):
         )
         async with atrace_session_phase("generate"):
             response = await engine.agenerate(request)
-        is_whole = response.input_tokens == prompt.tokens  # no engine has to keep it so
-        reward = await self._reward.score(response, data, prompt=prompt.text if is_whole else None)
+        text = prompt.text_of(response.input_tokens)
+        reward = await self._reward.score(response, data, prompt=text)
         if reward is None:
             return None
         stats_tracker.get(workflow_context.stat_scope()).scalar(reward=reward)
@@ -121,18 +111,13 @@ class RLVRWorkflow(RolloutWorkflow):
         trajectory.add_response(response, turn=0)
         return trajectory.to_tensors(reward)
 
-    def _tokenized(self, prompt: Any) -> _Prompt:
-        settings = self.tokenizer, self.enable_thinking
-        # What somebody else wrote may give other tokens each time.
-        if self.get_input_ids_fn is not default_get_input_ids_fn:
-            return _Prompt(list(self.get_input_ids_fn(prompt, *settings)), None)
-        known, key = self._latest_prompts, (repr(prompt), id(self.tokenizer), self.enable_thinking)
-        if key not in known:
-            tokens = default_get_input_ids_fn(prompt, *settings)
-            known[key] = _Prompt(tokens, self.tokenizer.decode(tokens))
-            if len(known) > MAX_LATEST_PROMPTS:
-                del known[next(iter(known))]
-        return known[key]
+    def _tokenized(self, prompt: Any) -> Prompt:
+        make, settings = self.get_input_ids_fn, (self.tokenizer, self.enable_thinking)
+        if make is not default_get_input_ids_fn:
+            # What somebody else wrote may give other tokens each time.
+            return Prompt(list(make(prompt, *settings)))
+        key = (repr(prompt), self.enable_thinking)
+        return self._prompts.get(key, lambda: make(prompt, *settings))
 
 
 def _function(given: Callable[..., Any] | str) -> Callable[..., Any]:
