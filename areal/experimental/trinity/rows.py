@@ -230,8 +230,6 @@ def _tensors(rows: Sequence[Row], merges_steps: bool) -> Tensors:
 
 
 def _attention(rows: Sequence[Row], length: int) -> torch.Tensor:
-    if len(rows) == 1:
-        return torch.ones((1, length), dtype=torch.bool)
     return _stack([np.ones(len(row.tokens), bool) for row in rows], length, bool)
 
 

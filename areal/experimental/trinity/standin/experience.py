@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
-import uuid
+import os
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any, Literal
 
+import numpy as np
 import torch
 from safetensors.torch import load, save
 
@@ -19,7 +20,7 @@ _META = "meta"
 
 
 def _suffix() -> str:
-    return uuid.uuid4().hex[:6]
+    return os.urandom(3).hex()
 
 
 @dataclass
@@ -129,7 +130,8 @@ class Experience:
             f"{self.prompt_length}"
         )
         if self.action_mask is None:
-            self.action_mask = torch.ones(response_length, dtype=torch.bool)
+            # Through numpy, as torch takes longer to fill a short tensor.
+            self.action_mask = torch.from_numpy(np.ones(response_length, np.bool_))
         elif not isinstance(self.action_mask, torch.Tensor):
             self.action_mask = torch.tensor(self.action_mask, dtype=torch.bool)
 
