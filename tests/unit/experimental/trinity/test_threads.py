@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+import queue
 import threading
 from contextvars import ContextVar
 
@@ -28,6 +29,58 @@ def test_a_free_thread_is_used_again() -> None:
         return {await threads.run(threading.get_ident, post) for _ in range(5)}
 
     assert len(asyncio.run(run())) == 1
+
+
+def _boxes(count: int) -> list[queue.SimpleQueue[int]]:
+    return [queue.SimpleQueue() for _ in range(count)]
+
+
+def test_threads_wake_one_after_the_other_and_the_last_one_wakes_the_loop() -> None:
+    async def run() -> None:
+        post, boxes, calls = LoopPost(asyncio.get_running_loop()), _boxes(3), []
+        for number, box in enumerate(boxes):
+            post.send(box, number)
+        for number in range(3):
+            await asyncio.sleep(0)
+            assert [box.qsize() for box in boxes] == [1] * (number + 1) + [0] * (2 - number)
+            assert not calls
+            post.call(calls.append, number)
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        assert calls == [0, 1, 2]
+        post.send(boxes[0], 3)  # as before, and without a wait
+        await asyncio.sleep(0)
+        assert boxes[0].qsize() == 2
+
+    asyncio.run(run())
+
+
+def test_a_thread_that_makes_no_call_holds_up_nobody_for_long() -> None:
+    async def run() -> None:
+        post, boxes, calls = LoopPost(asyncio.get_running_loop()), _boxes(4), []
+        for number, box in enumerate(boxes):
+            post.send(box, number)
+        await asyncio.sleep(0)
+        post.call(calls.append, 0)  # of the first, which wakes the second, and that goes to sleep
+        await asyncio.sleep(0.02)
+        assert [box.qsize() for box in boxes] == [1] * 4
+        assert calls == [0]
+
+    asyncio.run(run())
+
+
+def test_a_call_after_the_end_of_the_loop_is_refused_and_still_wakes_the_next() -> None:
+    async def run() -> tuple[LoopPost, list[queue.SimpleQueue[int]]]:
+        post, boxes = LoopPost(asyncio.get_running_loop()), _boxes(2)
+        for number, box in enumerate(boxes):
+            post.send(box, number)
+        await asyncio.sleep(0)
+        return post, boxes
+
+    post, boxes = asyncio.run(run())
+    with pytest.raises(RuntimeError, match="closed"):
+        post.call(print)
+    assert [box.qsize() for box in boxes] == [1, 1]
 
 
 @pytest.mark.parametrize("error", [ValueError("x"), SystemExit(3), StopIteration("x")])
