@@ -157,12 +157,13 @@ def _row(experience: Any, name: str, book: AnswerBook, version: int) -> Row:
     if token_rewards is not None:
         token_rewards = np.concatenate((np.zeros(start, np.float32), token_rewards))
     length = len(tokens)
+    turns = np.full(length, -1, np.int32)
     row = Row(
         tokens,
         np.zeros(length, bool),
         np.zeros(length, np.float32),
-        np.full(length, -1, np.int32),
-        np.full(length, -1, np.int32),
+        turns.copy(),
+        turns,
         [Step(length, float(reward), token_rewards)],
         dict(experience.info or {}),
     )
