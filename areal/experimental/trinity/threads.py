@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import contextvars
 import queue
 import threading
@@ -185,10 +186,8 @@ class EpisodeThreads:
                 error = raised
             # Before the answer: whoever gets it may start the next one at once.
             self._idle.append(inbox)
-            try:
+            with contextlib.suppress(RuntimeError):  # the loop was closed: nobody waits
                 post.call(_settle, future, result, error)
-            except RuntimeError:
-                return  # the loop was closed: nobody waits
             del function, result, error, future
 
 

@@ -3,6 +3,7 @@ from __future__ import annotations
 import asyncio
 import queue
 import threading
+import time
 from contextvars import ContextVar
 
 import pytest
@@ -29,6 +30,28 @@ def test_a_free_thread_is_used_again() -> None:
         return {await threads.run(threading.get_ident, post) for _ in range(5)}
 
     assert len(asyncio.run(run())) == 1
+
+
+def test_a_thread_whose_loop_was_closed_meanwhile_serves_the_next_one() -> None:
+    threads, is_closed = EpisodeThreads(), threading.Event()
+
+    async def leave() -> None:
+        post = LoopPost(asyncio.get_running_loop())
+        job = asyncio.create_task(threads.run(is_closed.wait, post))
+        await asyncio.sleep(0.02)
+        job.cancel()
+
+    async def run() -> int:
+        return await asyncio.wait_for(
+            threads.run(lambda: 7, LoopPost(asyncio.get_running_loop())), 5
+        )
+
+    asyncio.run(leave())
+    is_closed.set()
+    while not threads._idle:  # its thread has found the loop closed, or is about to
+        time.sleep(0.001)
+    time.sleep(0.02)
+    assert asyncio.run(run()) == 7
 
 
 def _boxes(count: int) -> list[queue.SimpleQueue[int]]:
