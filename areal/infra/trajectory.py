@@ -24,7 +24,6 @@ _NUMBERS = _BOOL | _INTEGERS | _FLOATS
 
 # Rounding in bfloat16 may lift the log of a certain token this far above 0.
 MAX_LOGPROB = 0.02
-_ONE = torch.Size([1])
 REQUIRED_KEYS = ("input_ids", "attention_mask", "loss_mask", "logprobs", "rewards")
 
 
@@ -123,7 +122,7 @@ def _check_other(key: str, value: Any, shape: torch.Size, name: str) -> None:
 
 def _finiteness_problem(value: torch.Tensor) -> str | None:
     # A sum is finite only if every summand is: one pass for the usual case.
-    total = value.tolist()[0] if value.shape == _ONE else value.sum().item()
+    total = (value if value.numel() == 1 else value.sum()).item()
     if math.isfinite(total):
         return None
     bad = value[~torch.isfinite(value)]
