@@ -218,7 +218,7 @@ class AsyncRewardWrapper:
 
     async def _run_inline(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> float:
         value = self.reward_fn(*args, **kwargs)
-        if inspect.isawaitable(value):
+        if type(value) is not float and inspect.isawaitable(value):
             limit = asyncio.timeout(self.timeout_seconds)
             try:
                 async with limit:

@@ -191,5 +191,8 @@ async def run_episode(
         return None
     finally:
         monitor.running.discard(episode)
+        # The task's context has the episode: a cycle that only the garbage collector would free,
+        # and with it all that the workflow left in its context.
+        episode.task = None
     monitor.add_success()
     return result

@@ -28,7 +28,7 @@ class Mailbox:
     __slots__ = ("done", "num_accepted", "num_outstanding", "wants")
 
     def __init__(self) -> None:
-        self.done: list[RolloutTask] = []  # a heap: the oldest task comes first
+        self.done: list[int] = []  # a heap of task ids: the oldest comes first
         self.num_accepted = 0  # of the done ones
         self.num_outstanding = 0  # submitted and not taken out, done or not
         self.wants: Callable[[], bool] | None = None  # what the waiting caller waits for
@@ -190,9 +190,10 @@ class RolloutQueue:
         if self.is_paused or not self._is_running:
             return
         started: list[RolloutTask] = []
-        while self._waiting and self._staleness.get_capacity() > 0:
-            self._staleness.on_rollout_submitted()
-            started.append(self._waiting.popleft())
+        if self._waiting:
+            count = min(self._staleness.get_capacity(), len(self._waiting))
+            started = [self._waiting.popleft() for _ in range(count)]
+            self._staleness.on_rollout_submitted(len(started))
         while self._waiting_ungated and self._num_running_ungated < self._max_concurrent:
             self._num_running_ungated += 1
             started.append(self._waiting_ungated.popleft())
@@ -217,7 +218,7 @@ class RolloutQueue:
             if not self._is_running:
                 return  # it was cancelled, which is no result
             task.is_done = True
-            heapq.heappush(box.done, task)
+            heapq.heappush(box.done, task.task_id)
             box.num_accepted += is_accepted
             if not task.is_gated:
                 self._num_running_ungated -= 1
@@ -276,21 +277,19 @@ class RolloutQueue:
 
     def take(self, box: Mailbox, count: int) -> list[RolloutTask]:
         """Take the oldest ``count`` finished tasks out of a mailbox; the caller holds the lock."""
-        tasks = [heapq.heappop(box.done) for _ in range(count)]
-        self._forget(box, tasks)
-        return tasks
+        return [self._forget(heapq.heappop(box.done)) for _ in range(count)]
 
     def take_task(self, task: RolloutTask) -> None:
         """Take a finished task out of its mailbox; the caller holds the lock."""
-        task.mailbox.done.remove(task)
+        task.mailbox.done.remove(task.task_id)
         heapq.heapify(task.mailbox.done)
-        self._forget(task.mailbox, [task])
+        self._forget(task.task_id)
 
-    def _forget(self, box: Mailbox, tasks: list[RolloutTask]) -> None:
-        box.num_outstanding -= len(tasks)
-        for task in tasks:
-            box.num_accepted -= task.result is not None
-            del self.tasks[task.task_id]
+    def _forget(self, task_id: int) -> RolloutTask:
+        task = self.tasks.pop(task_id)
+        task.mailbox.num_outstanding -= 1
+        task.mailbox.num_accepted -= task.result is not None
+        return task
 
     def _wait_a_while(
         self, is_satisfied: Callable[[], bool], start: float, timeout: float | None

@@ -95,11 +95,11 @@ class StalenessManager:
         with self._lock:
             self._stat.enqueued += 1
 
-    def on_rollout_submitted(self) -> None:
-        """Count a waiting rollout as running."""
+    def on_rollout_submitted(self, count: int = 1) -> None:
+        """Count waiting rollouts as running."""
         with self._lock:
-            self._stat.enqueued -= 1
-            self._stat.running += 1
+            self._stat.enqueued -= count
+            self._stat.running += count
 
     def on_rollout_accepted(self) -> None:
         """Count a running rollout as accepted."""

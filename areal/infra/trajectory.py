@@ -24,7 +24,6 @@ _NUMBERS = _BOOL | _INTEGERS | _FLOATS
 
 # Rounding in bfloat16 may lift the log of a certain token this far above 0.
 MAX_LOGPROB = 0.02
-_ONE = torch.Size([1])
 REQUIRED_KEYS = ("input_ids", "attention_mask", "loss_mask", "logprobs", "rewards")
 
 
@@ -77,21 +76,22 @@ def check_trajectory(trajectory: Any, name: str) -> None:
             f"it returned {', '.join(map(str, trajectory)) or 'an empty dict'}"
         )
     shape = _shape_of_input_ids(trajectory["input_ids"], name)
+    batch = shape[:1]
     for key, value in trajectory.items():
         rule = _RULES.get(key)
         if rule is None:
             _check_other(key, value, shape, name)
             continue
-        expected = shape if rule.is_per_token else shape[:1]
-        problem = None
-        if not (
+        expected = shape if rule.is_per_token else batch
+        if (
             isinstance(value, torch.Tensor)
             and value.shape == expected
             and value.dtype in rule.dtypes
         ):
+            check = rule.content_problem
+            problem = None if check is None else check(value)
+        else:
             problem = rule.type_problem(value, shape)
-        elif rule.content_problem is not None:
-            problem = rule.content_problem(value)
         if problem is not None:
             raise TrajectoryError(f"workflow {name} returned {key} {problem}")
 
@@ -122,7 +122,7 @@ def _check_other(key: str, value: Any, shape: torch.Size, name: str) -> None:
 
 def _finiteness_problem(value: torch.Tensor) -> str | None:
     # A sum is finite only if every summand is: one pass for the usual case.
-    total = value.tolist()[0] if value.shape == _ONE else value.sum().item()
+    total = (value if value.numel() == 1 else value.sum()).item()
     if math.isfinite(total):
         return None
     bad = value[~torch.isfinite(value)]
@@ -133,8 +133,9 @@ def _finiteness_problem(value: torch.Tensor) -> str | None:
 
 def _logprobs_problem(logprobs: torch.Tensor) -> str | None:
     # A bound is NaN where a value is.
-    lowest, highest = (bound.item() for bound in torch.aminmax(logprobs))
-    if -math.inf < lowest and highest <= MAX_LOGPROB:
+    lowest, highest = torch.aminmax(logprobs)
+    highest = highest.item()
+    if lowest.item() > -math.inf and highest <= MAX_LOGPROB:
         return None
     problem = _finiteness_problem(logprobs)
     if problem is not None:
@@ -150,7 +151,8 @@ def _token_problem(input_ids: torch.Tensor) -> str | None:
 def _loss_mask_problem(mask: torch.Tensor) -> str | None:
     if mask.dtype == torch.bool:
         return None
-    low, high = (bound.item() for bound in torch.aminmax(mask))
+    lowest, highest = torch.aminmax(mask)
+    low, high = lowest.item(), highest.item()
     is_binary = low >= 0 and high <= 1
     if is_binary and mask.is_floating_point():
         is_binary = bool(((mask == 0) | (mask == 1)).all())
@@ -158,7 +160,7 @@ def _loss_mask_problem(mask: torch.Tensor) -> str | None:
 
 
 def _attention_mask_problem(mask: torch.Tensor) -> str | None:
-    if mask.all().item():
+    if mask.min().item():  # the same as all(), at three quarters of its price
         return None
     if not bool(mask[:, 0].all()):
         return "with a row that does not begin with True; pad on the right"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Coroutine, Iterable
 from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Any
 
@@ -495,11 +495,11 @@ class WorkflowExecutor:
             outcome = "rejected" if task.result is None else "accepted"
             self.logger.info("row %d of %s was %s", task.task_id, name, outcome)
 
-    async def _run_workflow(self, task: RolloutTask, name: str) -> Any:
+    def _run_workflow(self, task: RolloutTask, name: str) -> Coroutine[Any, Any, Any]:
         engine, workflow = self.inference_engine, task.workflow
         if isinstance(workflow, GroupedRolloutWorkflow):
-            return await workflow.run_group(engine, task.data, self.monitor, task.lease)
-        return await run_episode(workflow, engine, task.data, name, self.monitor)
+            return workflow.run_group(engine, task.data, self.monitor, task.lease)
+        return run_episode(workflow, engine, task.data, name, self.monitor)
 
     def _accept(self, task: RolloutTask, result: Any) -> Trajectory | None:
         trajectory = to_trajectory(result)

@@ -9,7 +9,6 @@ from areal.api.errors import ConfigError
 from areal.api.registry import import_from_string, resolve
 from areal.api.reward_api import AsyncRewardWrapper
 from areal.utils.perf_tracer import atrace_session_phase
-from areal.workflow.trajectory import completion_text
 
 if TYPE_CHECKING:
     from areal.api.io_struct import ModelResponse
@@ -26,11 +25,15 @@ class EpisodeReward:
 
     Args:
         reward_fn: A function, a registered name, a dotted path, or an ``AsyncRewardWrapper``.
+        tokenizer: Turns prompt and completion into text.
     """
 
-    def __init__(self, reward_fn: Callable[..., Any] | str) -> None:
+    def __init__(self, reward_fn: Callable[..., Any] | str, tokenizer: Any) -> None:
         self.reward_fn = reward_fn
         self._wrapper: RewardCall | None = None
+        self._tokenizer = tokenizer
+        # Once, as transformers takes longer to find them than to decode a short text.
+        self._stops = (tokenizer.eos_token_id, tokenizer.pad_token_id)
 
     @property
     def wrapper(self) -> RewardCall:
@@ -54,10 +57,10 @@ class EpisodeReward:
 
     async def score(
         self,
-        tokenizer: Any,
         response: ModelResponse,
         data: dict[str, Any],
         *,
+        prompt: str | None = None,
         by_keyword: bool = False,
     ) -> float | None:
         """Return the reward of a response, or None if the function failed on its last attempt.
@@ -66,9 +69,9 @@ class EpisodeReward:
         stops when most calls fail; one failed call rejects one episode.
 
         Args:
-            tokenizer: Turns prompt and completion into text.
             response: What was generated.
             data: The row; its columns go to the function by keyword.
+            prompt: The text of the prompt; None decodes its tokens.
             by_keyword: Whether prompt, completion and their tokens do so too.
 
         Raises:
@@ -77,8 +80,8 @@ class EpisodeReward:
         """
         wrapper = self.wrapper
         sample = (
-            tokenizer.decode(response.input_tokens),
-            completion_text(tokenizer, response),
+            self._tokenizer.decode(response.input_tokens) if prompt is None else prompt,
+            self._completion_text(response.output_tokens),
             response.input_tokens,
             response.output_tokens,
         )
@@ -92,6 +95,18 @@ class EpisodeReward:
             raise
         except Exception:
             return None
+
+    def _completion_text(self, tokens: list[int]) -> str:
+        """Return a completion as text, without the tokens that ended it.
+
+        Only a trailing run of end-of-sequence and padding goes, so that a reward that compares text
+        exactly sees what the model said; other special tokens stay.
+        """
+        end = len(tokens)
+        while end and tokens[end - 1] in self._stops:
+            end -= 1
+        text: str = self._tokenizer.decode(tokens[:end])
+        return text
 
 
 def _reward_columns(data: dict[str, Any]) -> dict[str, Any]:

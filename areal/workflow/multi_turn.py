@@ -11,6 +11,7 @@ from areal.api.workflow_api import GenerationEngine, RolloutWorkflow
 from areal.infra import workflow_context
 from areal.utils import stats_tracker
 from areal.utils.hf_utils import apply_chat_template, load_hf_tokenizer
+from areal.utils.latest_prompts import LatestPrompts
 from areal.utils.perf_tracer import atrace_session_phase
 from areal.workflow.episode import EpisodeReward, RewardCall
 from areal.workflow.trajectory import Trajectory
@@ -66,7 +67,8 @@ class MultiTurnWorkflow(RolloutWorkflow):
         self.max_turns = max_turns
         self.turn_discount = turn_discount
         self.feedback = feedback
-        self._reward = EpisodeReward(reward_fn)
+        self._reward = EpisodeReward(reward_fn, self.tokenizer)
+        self._prompts = LatestPrompts(self.tokenizer)
         self._retry_ids: list[int] | None = None
 
     @property
@@ -97,15 +99,17 @@ class MultiTurnWorkflow(RolloutWorkflow):
         Raises:
             TrajectoryError: The engine continued another prompt than it was given.
         """
-        trajectory = Trajectory()
-        trajectory.add_prompt(
-            apply_chat_template(self.tokenizer, data["messages"], add_generation_prompt=True)
+        messages, trajectory = data["messages"], Trajectory()
+        prompt = self._prompts.get(
+            repr(messages),
+            lambda: apply_chat_template(self.tokenizer, messages, add_generation_prompt=True),
         )
+        trajectory.add_prompt(prompt.tokens)
         reward: float | None = 0.0
         for turn in range(self.max_turns):
             response = await self._generate(engine, trajectory)
             trajectory.add_response(response, turn)
-            reward = await self._reward.score(self.tokenizer, response, data)
+            reward = await self._reward.score(response, data)
             if reward is None:
                 return None
             if reward != 0 or turn == self.max_turns - 1:

@@ -11,6 +11,7 @@ from areal.api.workflow_api import GenerationEngine, RolloutWorkflow
 from areal.infra import workflow_context
 from areal.utils import stats_tracker
 from areal.utils.hf_utils import apply_chat_template, load_hf_tokenizer
+from areal.utils.latest_prompts import LatestPrompts, Prompt
 from areal.utils.perf_tracer import atrace_session_phase
 from areal.workflow.episode import EpisodeReward, RewardCall
 from areal.workflow.trajectory import Trajectory
@@ -20,9 +21,6 @@ if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
     from areal.api.cli_args import GenerationHyperparameters
-
-
-MAX_LATEST_PROMPTS = 256
 
 
 def default_get_input_ids_fn(
@@ -68,10 +66,9 @@ class RLVRWorkflow(RolloutWorkflow):
         self.gconfig = gconfig.new_with_stop_and_pad_token_ids(self.tokenizer).new(n_samples=1)
         self.enable_thinking = enable_thinking
         self.get_input_ids_fn = _function(get_input_ids_fn)
-        # The samples of a group ask for the same prompt, and a template takes its time.
-        self._latest_prompts: dict[Any, list[int]] = {}
+        self._prompts = LatestPrompts(self.tokenizer)
         self.data_extract_prompt_fn = _function(data_extract_prompt_fn)
-        self._reward = EpisodeReward(reward_fn)
+        self._reward = EpisodeReward(reward_fn, self.tokenizer)
 
     @property
     def reward_fn(self) -> Callable[..., Any] | str:
@@ -97,13 +94,15 @@ class RLVRWorkflow(RolloutWorkflow):
             prompt, 0 on the completion); ``logprobs`` float32 [1, L]; ``attention_mask`` bool
             [1, L]; ``rewards`` float32 [1]. None if the reward function failed.
         """
-        prompt = self.data_extract_prompt_fn(data)
-        input_ids = self._prompt_tokens(prompt)
+        prompt = self._tokenized(self.data_extract_prompt_fn(data))
         # Engines copy what they change, so all requests may share one gconfig.
-        request = ModelRequest(input_ids=input_ids, gconfig=self.gconfig, tokenizer=self.tokenizer)
+        request = ModelRequest(
+            input_ids=list(prompt.tokens), gconfig=self.gconfig, tokenizer=self.tokenizer
+        )
         async with atrace_session_phase("generate"):
             response = await engine.agenerate(request)
-        reward = await self._reward.score(self.tokenizer, response, data)
+        text = prompt.text_of(response.input_tokens)
+        reward = await self._reward.score(response, data, prompt=text)
         if reward is None:
             return None
         stats_tracker.get(workflow_context.stat_scope()).scalar(reward=reward)
@@ -112,18 +111,13 @@ class RLVRWorkflow(RolloutWorkflow):
         trajectory.add_response(response, turn=0)
         return trajectory.to_tensors(reward)
 
-    def _prompt_tokens(self, prompt: Any) -> list[int]:
-        """Return the tokens of a prompt, in a list of its own."""
-        settings = self.tokenizer, self.enable_thinking
-        # What somebody else wrote may give other tokens each time.
-        if self.get_input_ids_fn is not default_get_input_ids_fn:
-            return list(self.get_input_ids_fn(prompt, *settings))
-        known, key = self._latest_prompts, (repr(prompt), id(self.tokenizer), self.enable_thinking)
-        if key not in known:
-            known[key] = default_get_input_ids_fn(prompt, *settings)
-            if len(known) > MAX_LATEST_PROMPTS:
-                del known[next(iter(known))]
-        return list(known[key])
+    def _tokenized(self, prompt: Any) -> Prompt:
+        make, settings = self.get_input_ids_fn, (self.tokenizer, self.enable_thinking)
+        if make is not default_get_input_ids_fn:
+            # What somebody else wrote may give other tokens each time.
+            return Prompt(list(make(prompt, *settings)))
+        key = (repr(prompt), self.enable_thinking)
+        return self._prompts.get(key, lambda: make(prompt, *settings))
 
 
 def _function(given: Callable[..., Any] | str) -> Callable[..., Any]:

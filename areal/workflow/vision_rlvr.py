@@ -82,7 +82,7 @@ class VisionRLVRWorkflow(RLVRWorkflow):
         )
         async with atrace_session_phase("generate"):
             response = await engine.agenerate(request)
-        reward = await self._reward.score(self.tokenizer, response, data, by_keyword=True)
+        reward = await self._reward.score(response, data, by_keyword=True)
         if reward is None:
             return None
         stats_tracker.get(workflow_context.stat_scope()).scalar(reward=reward)

@@ -33,6 +33,8 @@ _CHECK_EVERY_S = 0.05
 _PREFETCH_BELOW_S = 0.02
 _MEAN_DECAY = 0.9
 _SPARE_KEPT_S = 5.0
+# So long after the last call the thread still looks after the workers, though none has a call.
+_WATCH_ON_S = 1.0
 _EXIT_STATUS_WITHIN_S = 2.0
 _MAX_FAILED_STARTS = 5
 
@@ -100,7 +102,11 @@ class Worker:
 
 
 class Dispatcher:
-    """Owns the workers. Everything but ``put`` and ``stop`` runs in its thread."""
+    """Owns the workers. Everything but ``put`` and ``stop`` runs in its thread.
+
+    While that watches, ``put`` gives a call to an idle worker by itself: a rollout that asks for
+    one reward at a time would wait for the thread to wake, as long as the rest of the way takes.
+    """
 
     def __init__(self, size: int, max_memory_bytes: int) -> None:
         self.size = size
@@ -113,6 +119,9 @@ class Dispatcher:
         self._wake_w.setblocking(False)
         self._is_awake = False
         self._is_stopping = False
+        self._lock = threading.Lock()  # of everything below
+        self._watches_until = 0.0
+        self._is_watching = False
         self._selector = selectors.DefaultSelector()
         self._selector.register(self._wake_r, selectors.EVENT_READ, self._on_wake)
         self._queue: deque[Call] = deque()
@@ -141,6 +150,8 @@ class Dispatcher:
         Raises:
             RuntimeError: The thread has ended.
         """
+        if self._assign_at_once(call):
+            return
         self._inbox.append(call)
         self._wake()
         if self._is_stopping:
@@ -186,15 +197,22 @@ class Dispatcher:
             self._close(failure)
 
     def _step(self) -> None:
-        for key, _ in self._selector.select(self._patience_s()):
-            key.data()
-        now = time.monotonic()
-        if now >= self._next_check:
-            self._check(now)
-        self._dispatch(now)
+        with self._lock:
+            patience_s = self._patience_s()
+            self._is_watching = patience_s is not None
+        events = self._selector.select(patience_s)
+        with self._lock:
+            for key, _ in events:
+                key.data()
+            now = time.monotonic()
+            if now >= self._next_check:
+                self._check(now)
+            self._dispatch(now)
         self._hand_out()
 
     def _patience_s(self) -> float | None:
+        if time.monotonic() < self._watches_until:
+            return _CHECK_EVERY_S
         watched = len(self._workers) - len(self._idle)
         has_spares = len(self._idle) > self.size
         # The process that forks workers may end while it is asked for one: nothing else would
@@ -210,6 +228,13 @@ class Dispatcher:
 
     def _close(self, failure: Exception) -> None:
         self._is_stopping = True
+        with self._lock:
+            self._fail_all(failure)
+        self._hand_out()
+        self._selector.close()
+        self._wake_r.close()
+
+    def _fail_all(self, failure: Exception) -> None:
         running = [worker.call for worker in self._workers if worker.call is not None]
         # A prefetched call goes back to the queue with its worker.
         for worker in list(self._workers):
@@ -221,9 +246,6 @@ class Dispatcher:
             self._queue.append(self._inbox.popleft())
         for call in (*running, *self._queue):
             self._finish(call, failure)
-        self._hand_out()
-        self._selector.close()
-        self._wake_r.close()
 
     # --- calls --------------------------------------------------------------------------------
 
@@ -237,6 +259,21 @@ class Dispatcher:
                 self._fork_workers(now)
                 return
 
+    def _assign_at_once(self, call: Call) -> bool:
+        """Give a call to an idle worker that knows its function, if nothing waits before it."""
+        if not self._lock.acquire(blocking=False):
+            return False  # the thread is at work, and will see the call in a moment
+        try:
+            is_free = self._is_watching and not self._is_stopping and self._num_busy < self.size
+            if not is_free or self._inbox or self._queue:
+                return False
+            if not self._idle or call.function not in self._idle[-1].functions:
+                return False
+            self._assign(self._idle.pop(), call, time.monotonic())
+            return True
+        finally:
+            self._lock.release()
+
     def _assign(self, worker: Worker, call: Call, now: float) -> None:
         message = self._call_message(call)
         if call.function not in worker.functions:
@@ -244,6 +281,7 @@ class Dispatcher:
             message = self._load_message(call.function) + message
         worker.call = call
         worker.started_at = now
+        self._watches_until = now + _WATCH_ON_S
         self._num_busy += 1
         self._send(worker, message)
         self._prefetch(worker)

@@ -75,16 +75,21 @@ def to_reward(value: Any) -> float:
     Raises:
         InvalidRewardError: It is no number, NaN or infinite.
     """
+    if type(value) is not float:  # which it nearly always is
+        value = _to_float(value)
+    if not math.isfinite(value):
+        raise InvalidRewardError(f"returned {value}; it must be a finite number")
+    return value
+
+
+def _to_float(value: Any) -> float:
     if getattr(value, "ndim", None) == 0 and hasattr(value, "item"):
         value = value.item()
     if not isinstance(value, numbers.Real):
         shown = repr(value)
         shown = shown if len(shown) <= 80 else shown[:77] + "..."
         raise InvalidRewardError(f"returned {shown} ({type(value).__name__}); it must be a number")
-    reward = float(value)
-    if not math.isfinite(reward):
-        raise InvalidRewardError(f"returned {reward}; it must be a finite number")
-    return reward
+    return float(value)
 
 
 def frame(kind: int, payload: bytes = b"") -> bytes:

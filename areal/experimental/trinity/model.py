@@ -7,6 +7,7 @@ import contextlib
 from collections.abc import Coroutine, Mapping, Sequence
 from typing import Any, TypeVar
 
+import numpy as np
 import torch
 
 from areal.api.config.generation import GenerationHyperparameters
@@ -17,6 +18,7 @@ from areal.experimental.openai.left_out import leave_out
 from areal.experimental.trinity.answers import Answer, AnswerBook
 from areal.experimental.trinity.threads import LoopPost
 from areal.utils.hf_utils import apply_chat_template
+from areal.utils.latest_prompts import LatestPrompts, Prompt
 from areal.utils.perf_tracer import atrace_session_phase
 
 T = TypeVar("T")
@@ -51,6 +53,7 @@ class EpisodeModel:
         model_path: What clients are told.
         temperature: The only one that may be sampled at; None allows any.
         template_kwargs: For the chat template.
+        prompts: Of the same tokenizer, which models may share; None makes one.
     """
 
     enable_history = True
@@ -66,6 +69,7 @@ class EpisodeModel:
         model_path: str = "default",
         temperature: float | None = None,
         template_kwargs: Mapping[str, Any] | None = None,
+        prompts: LatestPrompts | None = None,
     ) -> None:
         self.tokenizer = tokenizer
         self.model_path = model_path
@@ -76,6 +80,7 @@ class EpisodeModel:
         self._experience = experience
         self.temperature = temperature
         self._template_kwargs = dict(template_kwargs or {})
+        self._prompts = prompts or LatestPrompts(tokenizer)
         self._history: list[Any] = []
         self._engine: GenerationEngine | None = None
         self._post: LoopPost | None = None
@@ -160,7 +165,7 @@ class EpisodeModel:
             TypeError: A keyword is unknown, or a content is no text.
         """
         count, gconfig, template = self._request(kwargs)
-        prompt = self._render(messages, template)
+        prompt = self._prompt(messages, template)
         said = [dict(message) for message in messages]
         return await self._answer(prompt, count, gconfig, said)
 
@@ -176,7 +181,10 @@ class EpisodeModel:
         if isinstance(prompts, str) or not all(isinstance(each, str) for each in prompts):
             raise TypeError("generate takes a list of texts; use chat for messages")
         found = await asyncio.gather(
-            *(self._answer(self.tokenizer.encode(each), count, gconfig, ()) for each in prompts)
+            *(
+                self._answer(Prompt(self.tokenizer.encode(each)), count, gconfig, ())
+                for each in prompts
+            )
         )
         return [each for answers in found for each in answers]
 
@@ -297,14 +305,22 @@ class EpisodeModel:
 
     # --- history
 
-    def record(self, response: ModelResponse, text: str, messages: Sequence[dict[str, Any]]) -> Any:
-        """Keep an answer and return its experience."""
+    def record(
+        self,
+        response: ModelResponse,
+        text: str,
+        messages: Sequence[dict[str, Any]],
+        prompt_text: str | None = None,
+    ) -> Any:
+        """Keep an answer and return its experience; without a text its prompt is decoded."""
         self.book.add(Answer.of(response, text, messages))
+        if prompt_text is None:
+            prompt_text = self.tokenizer.decode(response.input_tokens)
         made = self._experience(
-            tokens=torch.tensor(response.input_tokens + response.output_tokens, dtype=torch.int32),
+            tokens=_tensor(response.input_tokens + response.output_tokens, np.int32),
             prompt_length=response.input_len,
-            logprobs=torch.tensor(response.output_logprobs, dtype=torch.float32),
-            prompt_text=self.tokenizer.decode(response.input_tokens),
+            logprobs=_tensor(response.output_logprobs, np.float32),
+            prompt_text=prompt_text,
             response_text=text,
         )
         self._history.append(made)
@@ -364,6 +380,14 @@ class EpisodeModel:
         )
         return {}
 
+    def _prompt(self, messages: Sequence[dict[str, Any]], template: Mapping[str, Any]) -> Prompt:
+        # Answers differ between samples, and a tool may be a function, known by its address alone.
+        has_answers = any(message.get("role") == "assistant" for message in messages)
+        if has_answers or template.get("tools"):
+            return Prompt(self._render(messages, template))
+        key = (repr(messages), repr(self._template_kwargs), repr(template))
+        return self._prompts.get(key, lambda: self._render(messages, template))
+
     def _render(
         self, messages: Sequence[dict[str, Any]], template: Mapping[str, Any], opens: bool = True
     ) -> list[int]:
@@ -383,19 +407,24 @@ class EpisodeModel:
 
     async def _answer(
         self,
-        prompt: list[int],
+        prompt: Prompt,
         count: int,
         gconfig: GenerationHyperparameters,
         messages: Sequence[dict[str, Any]],
     ) -> list[Any]:
-        request = ModelRequest(input_ids=prompt, gconfig=gconfig, tokenizer=self.tokenizer)
+        request = ModelRequest(
+            input_ids=list(prompt.tokens), gconfig=gconfig, tokenizer=self.tokenizer
+        )
         async with atrace_session_phase("generate"):
             if count == 1:
                 responses = [await self.generate_one(request)]
             else:
                 requests = [request.copy() for _ in range(count)]
                 responses = await asyncio.gather(*map(self.generate_one, requests))
-        return [self.record(each, self.text_of(each), messages) for each in responses]
+        return [
+            self.record(each, self.text_of(each), messages, prompt.text_of(each.input_tokens))
+            for each in responses
+        ]
 
     async def generate_one(self, request: ModelRequest) -> ModelResponse:
         """Generate on the engine of the episode, from whichever event loop."""
@@ -514,6 +543,11 @@ class KeyedEpisodeModel(EpisodeModel):
     def set_api_key(self, api_key: str) -> None:
         """Keep the key; nothing here asks for it."""
         self.api_key = api_key
+
+
+def _tensor(values: Sequence[float], dtype: type) -> torch.Tensor:
+    # Through numpy, as torch takes three times as long to read a list.
+    return torch.from_numpy(np.array(values, dtype))
 
 
 def _running_loop() -> asyncio.AbstractEventLoop | None:

@@ -157,12 +157,13 @@ def _row(experience: Any, name: str, book: AnswerBook, version: int) -> Row:
     if token_rewards is not None:
         token_rewards = np.concatenate((np.zeros(start, np.float32), token_rewards))
     length = len(tokens)
+    turns = np.full(length, -1, np.int32)
     row = Row(
         tokens,
         np.zeros(length, bool),
         np.zeros(length, np.float32),
-        np.full(length, -1, np.int32),
-        np.full(length, -1, np.int32),
+        turns.copy(),
+        turns,
         [Step(length, float(reward), token_rewards)],
         dict(experience.info or {}),
     )
@@ -230,8 +231,6 @@ def _tensors(rows: Sequence[Row], merges_steps: bool) -> Tensors:
 
 
 def _attention(rows: Sequence[Row], length: int) -> torch.Tensor:
-    if len(rows) == 1:
-        return torch.ones((1, length), dtype=torch.bool)
     return _stack([np.ones(len(row.tokens), bool) for row in rows], length, bool)
 
 

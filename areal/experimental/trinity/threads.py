@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import contextvars
 import queue
 import threading
@@ -11,12 +12,18 @@ from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
 T = TypeVar("T")
+# As short as a loop's timer is.
+_PATIENCE_S = 0.001
 _Outcome = tuple[Any, BaseException | None]
 _Job = tuple[Callable[[], Any], "LoopPost", "asyncio.Future[Any]"]
 
 
 class LoopPost:
-    """Brings calls of other threads to an event loop; one wake-up serves any number of them.
+    """Carries calls of threads to an event loop, and letters of the loop to their threads.
+
+    The threads wake one after the other, each by the one before it when that calls, and the last
+    wakes the loop for all of them. Woken together they would wait for the interpreter's lock and
+    switch twice. One that computes or sleeps holds up the others for ``_PATIENCE_S``.
 
     Args:
         loop: Where the calls run.
@@ -26,17 +33,65 @@ class LoopPost:
         self.loop = loop
         self._calls: deque[tuple[Callable[..., Any], tuple[Any, ...]]] = deque()
         self._is_waking = False
+        self._letters: deque[tuple[queue.SimpleQueue[Any], Any]] = deque()
+        self._is_sending = False
+        self._watch: asyncio.TimerHandle | None = None
 
     def call(self, function: Callable[..., Any], *args: Any) -> None:
-        """Have a function called in the loop.
+        """Have a function called in the loop, by a thread that then waits.
 
         Raises:
             RuntimeError: The loop was closed.
         """
         self._calls.append((function, args))
-        if not self._is_waking:
+        has_woken = self._wake_next()
+        if self.loop.is_closed():
+            raise RuntimeError("the event loop was closed")
+        if not has_woken and not self._is_waking:
             self._is_waking = True
             self.loop.call_soon_threadsafe(self._deliver)
+
+    def send(self, box: queue.SimpleQueue[T], letter: T) -> None:
+        """Put a letter into the box of a thread, in its turn; called in the loop."""
+        self._letters.append((box, letter))
+        if not self._is_sending:
+            self._is_sending = True
+            # When the loop has run what is ready, as the thread would wait for that.
+            self.loop.call_soon(self._begin_sending)
+
+    def _begin_sending(self) -> None:
+        self._wake_next()
+        if self._letters:
+            self._watch = self.loop.call_later(_PATIENCE_S, self._go_on, len(self._letters))
+        self._deliver()
+
+    def _wake_next(self) -> bool:
+        try:
+            box, letter = self._letters.popleft()
+        except IndexError:
+            return False
+        box.put(letter)
+        return True
+
+    def _go_on(self, num_before: int) -> None:
+        """Send the letters that a thread holds up, and deliver what came without a wake-up."""
+        num_left = len(self._letters)
+        if num_left >= num_before:
+            while self._wake_next():
+                pass
+        self._watch = self.loop.call_later(_PATIENCE_S, self._go_on, num_left)
+        self._deliver()
+
+    def _deliver(self) -> None:
+        self._is_waking = False  # before looking, so that nothing can be missed
+        if not self._letters:
+            self._is_sending = False
+            if self._watch is not None:
+                self._watch.cancel()
+                self._watch = None
+        while self._calls:
+            function, args = self._calls.popleft()
+            function(*args)
 
     def wait_for(self, work: Coroutine[Any, Any, T], tasks: set[asyncio.Task[Any]]) -> T:
         """Run a coroutine in the loop and wait in this thread for what it returns.
@@ -70,12 +125,6 @@ class LoopPost:
 
         return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(tracked(), self.loop))
 
-    def _deliver(self) -> None:
-        self._is_waking = False  # before looking, so that nothing can be missed
-        while self._calls:
-            function, args = self._calls.popleft()
-            function(*args)
-
     def _start(
         self,
         work: Coroutine[Any, Any, Any],
@@ -89,10 +138,10 @@ class LoopPost:
         def tell(done: asyncio.Task[Any]) -> None:
             tasks.discard(done)
             if done.cancelled():
-                box.put((None, asyncio.CancelledError()))
+                self.send(box, (None, asyncio.CancelledError()))
             else:
                 error = done.exception()
-                box.put((None if error else done.result(), error))
+                self.send(box, (None if error else done.result(), error))
 
         task.add_done_callback(tell)
 
@@ -116,7 +165,7 @@ class EpisodeThreads:
         future: asyncio.Future[T] = post.loop.create_future()
         inbox = self._idle.pop() if self._idle else self._start()
         context = contextvars.copy_context()
-        inbox.put((lambda: context.run(function), post, future))
+        post.send(inbox, (lambda: context.run(function), post, future))
         return await future
 
     def _start(self) -> queue.SimpleQueue[_Job]:
@@ -137,10 +186,8 @@ class EpisodeThreads:
                 error = raised
             # Before the answer: whoever gets it may start the next one at once.
             self._idle.append(inbox)
-            try:
+            with contextlib.suppress(RuntimeError):  # the loop was closed: nobody waits
                 post.call(_settle, future, result, error)
-            except RuntimeError:
-                return  # the loop was closed: nobody waits
             del function, result, error, future
 
 

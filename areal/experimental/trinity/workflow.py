@@ -21,6 +21,7 @@ from areal.experimental.trinity.threads import EpisodeThreads, LoopPost
 from areal.infra import workflow_context
 from areal.utils import stats_tracker
 from areal.utils.hf_utils import load_hf_tokenizer
+from areal.utils.latest_prompts import LatestPrompts
 
 _UNLIMITED = int(1e8)
 
@@ -86,6 +87,7 @@ class TrinityWorkflow(RolloutWorkflow):
                     "here; leave it out, or use the workflow vision_rlvr"
                 )
         self._auxiliary = [_auxiliary(each) for each in auxiliary_models]
+        self._prompts = LatestPrompts(self.tokenizer)
         self._threads = EpisodeThreads()
         self._post: LoopPost | None = None
         # Objects that can be reset, each with the model that it was made with.
@@ -181,6 +183,7 @@ class TrinityWorkflow(RolloutWorkflow):
             # In evaluation nothing is trained on, so any temperature will do.
             temperature=None if is_eval else self.gconfig.temperature,
             template_kwargs=self._template_kwargs(),
+            prompts=self._prompts,
         )
 
     def _ready(self, workflow: Any, task: Any, model: EpisodeModel) -> Any:
@@ -237,7 +240,7 @@ def _copied(settings: Any) -> Any:
 
 def _report(experiences: Sequence[Any], trajectory: Mapping[str, Any], num_misses: int) -> None:
     scope = stats_tracker.get(workflow_context.stat_scope())
-    found = {"reward": trajectory["rewards"][-1].item()}
+    found = {"reward": trajectory["rewards"].tolist()[-1]}
     if num_misses:
         found["unknown_versions"] = num_misses
     for experience in experiences:

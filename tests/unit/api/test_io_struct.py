@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import getpass
 import math
+import uuid
 from types import SimpleNamespace
 from typing import Any
 
@@ -30,6 +31,8 @@ def test_requests_have_ids_and_lists_of_their_own() -> None:
     first, second = ModelRequest(), ModelRequest()
     assert first.rid != second.rid
     assert len(first.rid) == 36
+    parsed = uuid.UUID(first.rid)
+    assert (str(parsed), parsed.version, parsed.variant) == (first.rid, 4, uuid.RFC_4122)
     first.input_ids.append(1)
     assert second.input_ids == []
     assert first.image_data == []

@@ -101,6 +101,10 @@ def hang(*args: Any) -> float:
         time.sleep(0.01)
 
 
+def hang_without(value: float | None) -> float:
+    return hang() if value is None else value
+
+
 def hang_and_note(path: str) -> float:
     _note(path)
     return hang()
@@ -340,6 +344,50 @@ def test_a_process_that_ends_while_it_is_asked_for_a_worker_costs_no_call(
 
     assert asyncio.run(main()) == 5.0
     assert len(asked) > 1
+
+
+def test_an_idle_worker_gets_its_call_without_the_dispatcher(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    wakes: list[None] = []
+    wake = Dispatcher._wake
+    monkeypatch.setattr(Dispatcher, "_wake", lambda self: wakes.append(None) or wake(self))
+
+    async def main() -> list[float]:
+        wrapper = AsyncRewardWrapper(give, max_workers=1)
+        rewards = []
+        for number in range(10):
+            rewards.append(await wrapper(number))
+            await asyncio.sleep(0.01)  # the dispatcher has handed out the reward and waits
+        return rewards
+
+    assert asyncio.run(main()) == list(range(10))
+    assert len(wakes) == 1
+
+
+@pytest.mark.parametrize("pause_s", [0.0, 1.2])  # after a second nobody looks after idle workers
+def test_a_hanging_call_of_an_idle_worker_is_stopped(pause_s: float) -> None:
+    async def main() -> list[float]:
+        wrapper = AsyncRewardWrapper(
+            hang_without, timeout_seconds=0.2, max_workers=1, max_retries=0
+        )
+        rewards = [await wrapper(1)]
+        await asyncio.sleep(pause_s)
+        return [*rewards, await wrapper(None), await wrapper(2)]
+
+    assert asyncio.run(asyncio.wait_for(main(), 20)) == [1, 0, 2]
+
+
+def test_a_worker_that_ended_while_it_was_idle_costs_no_call() -> None:
+    async def main() -> list[float]:
+        wrapper = AsyncRewardWrapper(pid, max_workers=1)
+        first = await wrapper()
+        os.kill(int(first), signal.SIGKILL)
+        return [first, await wrapper()]
+
+    first, second = asyncio.run(main())
+    assert first != second
+    assert REWARD_STATS.export()["reward/failures"] == 0
 
 
 def test_calls_overtake_those_that_hang() -> None:

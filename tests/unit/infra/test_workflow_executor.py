@@ -1,9 +1,11 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import logging
 import threading
 import time
+import weakref
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -134,6 +136,32 @@ def test_episodes_know_their_context(make: MakeExecutor) -> None:
     assert train.contexts == [workflow_context.WorkflowContext(False, 0, None)]
     assert evaluation.contexts == [workflow_context.WorkflowContext(True, 1 << 40, None)]
     assert group.contexts == [workflow_context.WorkflowContext(False, 1, i) for i in range(2)]
+
+
+@pytest.mark.parametrize("group_size", [1, 3])
+@pytest.mark.parametrize("fails", [False, True])
+def test_an_episode_leaves_nothing_to_the_garbage_collector(
+    make: MakeExecutor, group_size: int, fails: bool
+) -> None:
+    executor = make()
+    tasks: list[weakref.ref[Any]] = []
+
+    def behave(row: Row) -> Any:
+        tasks.append(weakref.ref(asyncio.current_task()))
+        if fails:
+            raise ValueError("no")
+        return _marked(row["id"])
+
+    gc.collect()
+    gc.disable()
+    try:
+        executor.submit({"id": 0}, Behaves(behave), group_size=group_size)
+        executor.wait(1)
+        executor.destroy()  # its thread has let go of the task too
+        left = [task() for task in tasks]
+    finally:
+        gc.enable()
+    assert left == [None] * group_size
 
 
 def test_groups_come_as_one_trajectory(make: MakeExecutor) -> None:

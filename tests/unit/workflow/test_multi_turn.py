@@ -122,6 +122,21 @@ def test_each_prompt_is_token_for_token_what_went_before(template: str | None, s
     assert trajectory["turn_ids"][0][~is_output].eq(-1).all()
 
 
+def test_the_samples_of_a_row_render_its_prompt_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    tokenizer = chat_tokenizer()
+    rendered: list[Any] = []
+    render = tokenizer.apply_chat_template
+    monkeypatch.setattr(
+        tokenizer,
+        "apply_chat_template",
+        lambda messages, **options: rendered.append(messages) or render(messages, **options),
+    )
+    workflow = make(tokenizer)
+    first, second = (run(workflow, script(tokenizer, "1", "46")) for _ in range(2))
+    assert torch.equal(first["input_ids"], second["input_ids"])
+    assert [messages for messages in rendered if messages == ROW["messages"]] == [ROW["messages"]]
+
+
 def test_the_conversation_reads_as_the_template_writes_it() -> None:
     tokenizer = chat_tokenizer()
     trajectory = run(make(tokenizer), script(tokenizer, "47", "46"))

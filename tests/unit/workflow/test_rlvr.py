@@ -11,7 +11,7 @@ import torch
 
 from areal.api.cli_args import GenerationHyperparameters
 from areal.api.errors import ConfigError, UnknownNameError
-from areal.api.io_struct import ModelRequest
+from areal.api.io_struct import ModelRequest, ModelResponse
 from areal.api.reward_api import REWARD_STATS, AsyncRewardWrapper, inline_reward
 from areal.infra import workflow_context
 from areal.infra.trajectory import check_trajectory
@@ -282,6 +282,25 @@ def test_the_samples_of_a_prompt_render_it_once(monkeypatch: pytest.MonkeyPatch)
     asked = [TOKENIZER.decode(request.input_ids) for request in engine.requests]
     assert [text[:4] for text in asked] == ["1+1="] * 3 + ["1+2="] * 2
     assert all(len(request.input_ids) == 5 for request in engine.requests[:3])
+
+
+def test_the_reward_gets_the_prompt_that_the_engine_went_on_from() -> None:
+    seen: list[Any] = []
+
+    @inline_reward
+    def record(prompt: str, completions: str, prompt_ids: list[int], *args: Any, **row: Any) -> int:
+        seen.append((prompt, prompt_ids))
+        return 1
+
+    class Cutting(InstantEngine):
+        async def agenerate(self, req: ModelRequest) -> ModelResponse:
+            del req.input_ids[:-4]
+            return await super().agenerate(req)
+
+    workflow = make(record)
+    for engine in (answering("46"), Cutting(lambda request: ids("46")), answering("46")):
+        run(workflow, engine)
+    assert seen == [("12+34=", PROMPT_IDS), ("+34=", PROMPT_IDS[-4:]), ("12+34=", PROMPT_IDS)]
 
 
 def backwards(prompt: str, tokenizer: Any, enable_thinking: bool) -> list[int]:

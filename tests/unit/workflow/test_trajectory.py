@@ -7,6 +7,7 @@ import asyncio
 import pytest
 
 from areal.api.cli_args import GenerationHyperparameters
+from areal.api.io_struct import ModelResponse
 from areal.testing import ScriptedEngine, check_trajectory, check_turns, make_tokenizer
 from areal.workflow.trajectory import Trajectory, next_turn_ids
 
@@ -43,6 +44,20 @@ def test_rewards_are_as_many_as_completions() -> None:
     for rewards in ([1.0], [1.0, 0.0, 0.0]):
         with pytest.raises(ValueError, match="zip"):
             trajectory.to_tensors_per_turn(rewards)
+
+
+@pytest.mark.parametrize(("num_logprobs", "num_versions"), [(1, 3), (3, 1), (2, 3), (0, 3)])
+def test_a_completion_has_a_logprob_and_a_version_for_each_token(
+    num_logprobs: int, num_versions: int
+) -> None:
+    response = ModelResponse(
+        output_tokens=[5, 6, 7],
+        output_logprobs=[-0.5] * num_logprobs,
+        output_versions=[0] * num_versions,
+    )
+    counts = f"3 tokens with {num_logprobs} log-probabilities and {num_versions} versions"
+    with pytest.raises(ValueError, match=counts):
+        Trajectory().add_response(response, turn=0)
 
 
 def test_the_checks_tell_one_sequence_from_several() -> None:

@@ -11,6 +11,7 @@ from areal.api.cli_args import GenerationHyperparameters
 from areal.experimental.trinity.auxiliary import AuxiliaryModel
 from areal.experimental.trinity.model import EpisodeModel, EpisodeOverError
 from areal.experimental.trinity.package import load_package
+from areal.utils.latest_prompts import LatestPrompts
 from tests.fakes import InstantEngine, tiny_tokenizer
 
 TOKENIZER = tiny_tokenizer("0123456789+=")
@@ -77,6 +78,34 @@ def test_another_temperature_than_that_of_training_is_left_out() -> None:
     episode(lambda m: m.chat(ASK, temperature=0.3), make(temperature=1.0), engine)
     episode(lambda m: m.chat(ASK, temperature=0.3), make(), engine)
     assert [request.gconfig.temperature for request in engine.requests] == [1.0, 0.3]
+
+
+def test_models_that_share_their_prompts_render_the_same_one_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    rendered: list[Any] = []
+    render = TOKENIZER.apply_chat_template
+
+    def note(messages: Any, **options: Any) -> Any:
+        rendered.append((len(messages), options.get("enable_thinking")))
+        return render(messages, **options)
+
+    monkeypatch.setattr(TOKENIZER, "apply_chat_template", note)
+    prompts = LatestPrompts(TOKENIZER)
+    engine = InstantEngine(lambda _: ids("2"))
+    again = [*ASK, {"role": "assistant", "content": "3"}, {"role": "user", "content": "1+1="}]
+
+    def ask(model: EpisodeModel) -> list[Any]:
+        found = [*model.chat(ASK), *model.chat(ASK, enable_thinking=True), *model.chat(again)]
+        for request in engine.requests[-3:]:
+            request.input_ids.append(0)  # a request is its owner's
+        return found
+
+    for _ in range(2):
+        answers = episode(ask, make(prompts=prompts), engine)
+        assert [answer.prompt_text for answer in answers] == ["1+1="] * 2 + ["1+1=3<eos>1+1="]
+    once, differs_between_samples = [(1, None), (1, True)], (3, None)
+    assert rendered == [*once, differs_between_samples, differs_between_samples]
 
 
 def test_an_unknown_keyword_and_an_image_are_refused() -> None:
