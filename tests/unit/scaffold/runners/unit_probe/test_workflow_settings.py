@@ -36,7 +36,8 @@ Episodes = Callable[..., list[Finding]]
 IMAGE_DATA = 'image_data=[base64.b64encode(image).decode("ascii") for image in data["images"]]'
 TYPES = "[token_types + [0] * response.output_len]"
 NEXT = "trajectory.add_prompt(ids)"
-TRAINED = f"{NEXT}; trajectory._loss_mask[-1] = 1"
+LAST = "start=len(trajectory) - 1, end=len(trajectory), logprobs=[0.0], versions=[-1]"
+TRAINED = f"{NEXT}; trajectory._turns.append(trajectory._turns[-1]._replace({LAST}))"
 AGAIN = "self.tokenizer.encode(self.tokenizer.decode(trajectory.input_ids))[: len(trajectory)]"
 # What the workflow holds, what takes its place, and the check that must see it.
 FAULTS: dict[str, tuple[str, str, str, str, str]] = {
