@@ -6,7 +6,7 @@ Shape letters: T tokens, H query heads, K key-value heads, D size of a head.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
@@ -257,10 +257,40 @@ def norms_under(trace: Trace, call: Call) -> list[tuple[Call, dict[str, Any]]]:
     for inner in trace.under(call.path):
         if not inner.inputs or linear_weight(inner.module) is not None:
             continue
-        kind = observe_norm(inner.module, inner.x)
+        whole = _joined_norms(inner)
+        kind = observe_norm(whole.module, whole.x)
         if kind is not None:
-            found.append((inner, kind))
-    return found
+            found.append((whole, kind))
+    lists = [f"{each.path}." for each, _ in found if isinstance(each.module, _HeadNorms)]
+    return [(each, kind) for each, kind in found if not each.path.startswith(tuple(lists))]
+
+
+def _joined_norms(call: Call) -> Call:
+    """Return the call of a list of norms, one for each head, as that of one norm; or as it is."""
+    lists = [each for each in call.module.children() if isinstance(each, nn.ModuleList)]
+    norms = [*lists[0]] if len(lists) == 1 else []
+    if not norms or call.x.ndim != 4 or call.x.shape[1] != len(norms):
+        return call
+    joined = _HeadNorms(norms)
+    x = call.x.transpose(1, 2)
+    if not is_close(joined(x).transpose(1, 2), call.y):
+        return call
+    return replace(call, module=joined, inputs={"x": x}, outputs=[call.y.transpose(1, 2)])
+
+
+class _HeadNorms(nn.Module):
+    """Norms of heads in one module, with the parameters of each in a row: [1, T, H, D]."""
+
+    def __init__(self, norms: list[nn.Module]) -> None:
+        super().__init__()
+        object.__setattr__(self, "norms", norms)  # no modules inside: this is one norm
+        self.eps = next((v for v in vars(norms[0]).values() if isinstance(v, float)), 0.0)
+        for name, first in norms[0].named_parameters():
+            rows = [dict(each.named_parameters()).get(name, first) for each in norms]
+            self.register_parameter(name, nn.Parameter(torch.stack([r.detach() for r in rows])))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return torch.stack([norm(x[:, :, i]) for i, norm in enumerate(self.norms)], 2)
 
 
 def find_side(

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from transformers import PretrainedConfig
+from transformers import PretrainedConfig, StableLmConfig
 from transformers.models.gemma.modeling_gemma import GemmaRMSNorm
 from transformers.models.llama.modeling_llama import LlamaRMSNorm
 from transformers.models.olmo2.modeling_olmo2 import Olmo2RMSNorm
@@ -304,3 +304,14 @@ def test_parameters_for_another_input_than_text_are_refused() -> None:
     _check_reached(model, [])
     _check_reached(model, [entities, {"name": "luke.embeddings.word_embeddings.weight"}])
     assert all(p.grad is None for p in model.parameters())
+
+
+@pytest.mark.parametrize("kv_heads", [2, 1])
+def test_a_list_of_norms_is_one_norm_with_weights_for_each_head(kv_heads: int) -> None:
+    config = tiny_config(StableLmConfig(qk_layernorm=True))
+    config.num_key_value_heads = kv_heads
+    found = observe(random_model(config)).layers[0]
+
+    attention = found["modules"]["attention"]
+    assert [attention[role]["heads"] for role in ("q_norm", "k_norm")] == [4, kv_heads]
+    assert attention["q_norm"]["over"] == "head"
