@@ -59,10 +59,11 @@ class BaseModelArgs(ABC):
         Raises:
             ConfigError: Tokens see later ones, or layers have fields of their own.
         """
-        # transformers reads `is_causal` wherever it makes masks, and no class declares it.
-        if getattr(hf_config, "is_causal", None) is False:
+        # transformers reads `is_causal` wherever it makes masks, and no class declares it. It asks
+        # for its truth, so that null and 0 are False.
+        if not (stated := getattr(hf_config, "is_causal", True)):
             raise ConfigError(
-                "is_causal=False lets tokens see later ones, and Archon models are decoders"
+                f"is_causal={stated!r} lets tokens see later ones, and Archon models are decoders"
             )
         _refuse_layer_config(hf_config)
 

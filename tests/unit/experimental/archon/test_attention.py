@@ -373,3 +373,12 @@ def test_large_capped_scores_of_bf16_are_not_rounded_between_the_steps(monkeypat
     expected = defined(*exact, LENGTHS, scale=4.0, softcap=30.0)
     # One rounding of outputs up to 4. Rounded scores of 30 would be off by 0.1, weights by 10 %.
     torch.testing.assert_close(out.double(), expected, atol=2**-7, rtol=0)
+
+
+@pytest.mark.parametrize(
+    "sizes", [{"window": 0}, {"window": -1}, {"chunk": 0}, {"softcap": 0.0}], ids=str
+)
+def test_a_size_that_is_none_is_refused(sizes):
+    (name,) = sizes
+    with pytest.raises(ConfigError, match=rf"the {name} of attention is .*; null stands for none"):
+        AttentionCore(0, "sdpa", scale=1.0, **sizes)

@@ -135,7 +135,13 @@ def test_arguments_that_no_model_has_are_refused_before_it_is_built(change, mess
 
 
 @pytest.mark.parametrize(
-    ("field", "value"), [("is_causal", False), ("per_layer_config", {0: {"intermediate_size": 8}})]
+    ("field", "value"),
+    [
+        ("is_causal", False),
+        ("is_causal", None),  # transformers asks for the truth of what is stated
+        ("is_causal", 0),
+        ("per_layer_config", {0: {"intermediate_size": 8}}),
+    ],
 )
 def test_what_no_model_has_is_refused_by_name(field, value):
     with pytest.raises(ConfigError, match=field):

@@ -52,7 +52,7 @@ class AttentionCore(nn.Module):
         causal: Whether a query sees only keys up to itself.
 
     Raises:
-        ConfigError: ``attn_type`` is unknown.
+        ConfigError: ``attn_type`` is unknown, or a size is none.
     """
 
     def __init__(
@@ -70,6 +70,9 @@ class AttentionCore(nn.Module):
         if attn_type not in ATTENTION_BACKENDS:
             known = ", ".join(sorted(ATTENTION_BACKENDS))
             raise ConfigError(f"unknown attn_type {attn_type!r}; known: {known}")
+        for name, size in (("window", window), ("chunk", chunk), ("softcap", softcap)):
+            if size is not None and size <= 0:
+                raise ConfigError(f"the {name} of attention is {size}; null stands for none")
         self.layer_id = layer_id
         self.attn_type = attn_type
         self.scale = scale
