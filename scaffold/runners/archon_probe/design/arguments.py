@@ -18,6 +18,7 @@ from archon_probe.design.expressions import (
     fit,
     fit_layers,
 )
+from archon_probe.measure.tiny import layer_lists
 
 STANDARD = {
     "dim": ("int", "Width of the residual stream."),
@@ -91,6 +92,8 @@ class Arguments:
         """
         self.fields.prefer("")
         fitted = fit(measured, self.fields, is_size=name in SIZES)
+        if name == "n_layers":
+            fitted = self._counted(fitted)
         if is_of_some and fitted.text is not None:
             measured = [evaluate(fitted.text, case) for case in self.cases]
             fitted = replace(fitted, missed=[])
@@ -103,6 +106,14 @@ class Arguments:
         kind, doc = STANDARD[name]
         self.known[name] = list(measured)
         return self.add(name, kind, fitted, doc, is_standard=True)
+
+    def _counted(self, fitted: Fitted) -> Fitted:
+        """Return a number of layers that is whole, also where no variation has another one."""
+        if fitted.text is None or isinstance(evaluate(fitted.text, self.real), int):
+            return fitted
+        lists = map(layer_lists, (case.config for case in (self.real, *self.cases)))
+        shared = set.intersection(*map(set, lists))
+        return replace(fitted, text=f"len(hf_config.{min(shared)})") if shared else fitted
 
     def add(
         self, name: str, kind: str, fitted: Fitted, doc: str, is_standard: bool = False
