@@ -748,3 +748,13 @@ def test_a_call_that_raises_now_is_named(
     told = meanings(package, old, new, files, uses_in(code, tree))
     found = [each["line"] for row in told if "raises" in row["says"] for each in row["sites"]]
     assert found == ([5] if package == "pydantic" else [4, 5])
+
+
+def test_an_attribute_of_any_python_object_is_no_loss_of_a_class(tmp_path: Path) -> None:
+    had = "class Wrapper:\n    def __init__(self, f):\n        self.{} = f\n"
+    for name, count in (("__name__", 0), ("_label", 1)):
+        case = Case(had.format(name), "class Wrapper: ...\n", "", (), ())
+        _, findings = judged(
+            tmp_path / name, case, f"import pkg\ndef f(x):\n    getattr(x, '{name}', '')\n"
+        )
+        assert len(findings) == count
