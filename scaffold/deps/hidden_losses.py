@@ -17,8 +17,8 @@ _SHOWN = 3
 # What begins at the left edge: a class, by its name, or anything else.
 _TOP = re.compile(rb"^(?:class (\w+)|[A-Za-z@])", re.MULTILINE)
 
-_BUILTIN = {name for kind in vars(builtins).values() for name in dir(kind)}
-"""Attributes of Python's own objects."""
+_OF_ANY_OBJECT = {*dir(type), *dir(lambda: None)}
+"""Attributes of every class or function, such as ``__name__``."""
 
 
 class HiddenLosses:
@@ -44,7 +44,7 @@ class HiddenLosses:
     def _find_loss(self, name: str) -> str:
         """Return which classes have lost an attribute, in words; "" where none has."""
         # `__name__` and its like are there in any function or class, whatever a class sets.
-        had = [] if name in _BUILTIN else sorted({*self._setters(name)})
+        had = [] if name in _OF_ANY_OBJECT else sorted({*self._setters(name)})
         lost = [each for each in had if _sets(self._new, each, name) is False]
         # A name that most classes keep says nothing about the object that is asked.
         if not lost or 2 * len(lost) < len(had):
@@ -72,7 +72,8 @@ class HiddenLosses:
     @cached_property
     def _gone(self) -> set[str]:
         """The public names that the old release defines, and no builtin type or new source has."""
-        gone = {*self._old.index.names()} - {*self._new.index.names()} - _BUILTIN
+        builtin = {name for kind in vars(builtins).values() for name in dir(kind)}
+        gone = {*self._old.index.names()} - {*self._new.index.names()} - builtin
         return {each for each in gone if not each.startswith("_")}
 
     def of_unknown(self, use: Use) -> Judgement | None:

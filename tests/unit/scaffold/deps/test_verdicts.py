@@ -752,7 +752,7 @@ def test_a_call_that_raises_now_is_named(
 
 def test_an_attribute_of_any_python_object_is_no_loss_of_a_class(tmp_path: Path) -> None:
     had = "class Wrapper:\n    def __init__(self, f):\n        self.{} = f\n"
-    for name, count in (("__name__", 0), ("_label", 1)):
+    for name, count in (("__name__", 0), ("_label", 1), ("format", 1)):
         case = Case(had.format(name), "class Wrapper: ...\n", "", (), ())
         _, findings = judged(
             tmp_path / name, case, f"import pkg\ndef f(x):\n    getattr(x, '{name}', '')\n"
