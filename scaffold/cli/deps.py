@@ -57,7 +57,12 @@ _APPLY: list[click.Parameter] = [
 _PLAN: list[click.Parameter] = [
     click.Argument(["pins"], nargs=-1, required=True, metavar="PKG==VER[@VARIANT]..."),
     click.Option(["--apply"], is_flag=True, help="Write the edits, atomically."),
+    click.Option(
+        ["--no-resolve"], is_flag=True, help="Skip the resolver, and with it the package index."
+    ),
+    _PYTHON,
 ]
+
 _SUMMARY: list[click.Parameter] = [
     click.Option(
         ["--since"],
@@ -117,20 +122,21 @@ def deps_summary(since: str, output: str | None, **values: Any) -> Report:
     return summary(start_folder(values["target"]), since, output, values["python"])
 
 
-def deps_plan(pins: tuple[str, ...], apply: bool, **values: Any) -> Report:
-    """Update the pins of packages in every manifest.
+def deps_plan(pins: tuple[str, ...], apply: bool, no_resolve: bool, **values: Any) -> Report:
+    """Update the pins of packages in every manifest, and resolve the result in a scratch folder.
 
-    Without --apply it shows the edits and writes nothing. Locks are named with the command that
-    renews them: that is where a resolver says whether the pins go together. @VARIANT updates only
-    the pins of pyproject.VARIANT.toml, @default those of pyproject.toml, @all those of every
-    variant.
+    Without --apply it shows the edits and writes nothing. A conflict is reported in the words of
+    the resolver.
+    @VARIANT updates only the pins of pyproject.VARIANT.toml, @default those of pyproject.toml, @all
+    those of every variant.
     """
     from scaffold.deps.plan import plan
 
     root, ask = start_folder(values["target"]), None
     if may_ask(no_input=False, as_json=values["as_json"]):
         ask = _ask_variant
-    return plan(root, pins, apply=apply, ask=ask)
+    resolve, python = not no_resolve, values["python"]
+    return plan(root, pins, apply=apply, resolve=resolve, python=python, ask=ask)
 
 
 def _ask_variant(found: str, known: Sequence[str]) -> str:

@@ -12,7 +12,7 @@ import re
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
@@ -92,7 +92,7 @@ def _download(name: str, version: Version, folder: Path, python: str) -> Path:
     folder.mkdir()
     options = ["--no-deps", "--only-binary", ":all:", "--retries", "1", "--dest", str(folder)]
     # Only at -vv does pip list the links that it skips.
-    done = _run_pip(python, ["-vv", "download", *options, f"{name}=={version}"], folder)
+    done = run_pip(python, ["-vv", "download", *options, f"{name}=={version}"], folder)
     found = [each for each in folder.iterdir() if each.name.endswith(".whl")]
     if done.returncode == 0 and found:
         return found[0]
@@ -103,7 +103,7 @@ def _download(name: str, version: Version, folder: Path, python: str) -> Path:
     raise _refusal(name, version, said)
 
 
-def _run_pip(python: str, words: Sequence[str], folder: Path) -> subprocess.CompletedProcess[str]:
+def run_pip(python: str, words: Sequence[str], folder: Path) -> subprocess.CompletedProcess[str]:
     """Run pip in a scratch folder, where no file of the tree configures it.
 
     Raises:
@@ -113,14 +113,21 @@ def _run_pip(python: str, words: Sequence[str], folder: Path) -> subprocess.Comp
     error = partial(
         ScaffoldError, code="interpreter_lacks", hint="name a Python that has pip with --python EXE"
     )
-    try:
-        # Without PYTHONSAFEPATH `-m pip` would import a pip.py of the folder it runs in.
-        done = run_text(command, folder, LIMIT_S, PIP_NO_COLOR="1", PYTHONSAFEPATH="1")
-    except (OSError, subprocess.TimeoutExpired) as reason:
-        raise error(f"{python} does not answer: {reason}") from reason
+    # Without PYTHONSAFEPATH `-m pip` would import a pip.py of the folder it runs in.
+    done = run_tool(command, folder, error, PIP_NO_COLOR="1", PYTHONSAFEPATH="1")
     if "No module named pip" in done.stderr:
         raise error(f"{python} has no pip")
     return done
+
+
+def run_tool(
+    command: list[str], folder: Path, error: Callable[[str], ScaffoldError], **settings: str
+) -> subprocess.CompletedProcess[str]:
+    """Run a program that asks an index; the error is what a caller sees where it does not end."""
+    try:
+        return run_text(command, folder, LIMIT_S, **settings)
+    except (OSError, subprocess.TimeoutExpired) as reason:
+        raise error(f"{command[0]} does not answer: {reason}") from reason
 
 
 def _is_release(link: str, name: str, version: Version) -> bool:
@@ -166,7 +173,7 @@ def _fetch(link: str, folder: Path) -> Path:
         with urllib.request.urlopen(link, timeout=60, context=context) as answer:
             data = answer.read(MAX_ARCHIVE_BYTES + 1)
     except (OSError, urllib.error.URLError, ValueError) as error:
-        raise _unreachable(str(error)) from error
+        raise unreachable(str(error)) from error
     if len(data) > MAX_ARCHIVE_BYTES:
         raise unreadable(place, f"it is larger than {MAX_ARCHIVE_BYTES} bytes")
     place.write_bytes(data)
@@ -177,8 +184,8 @@ def _refusal(name: str, version: Version, said: str) -> ScaffoldError:
     versions = _VERSIONS.search(said)
     known = [each for each in (versions[1] if versions else "none").split(", ") if each != "none"]
     # An index that lists versions did answer, whatever warnings stand beside it.
-    if not known and _OFFLINE.search(said):
-        return _unreachable(said)
+    if not known and is_offline(said):
+        return unreachable(said)
     newest = ", ".join(known[-8:]) or "none"
     return ScaffoldError(
         f"the package index has no release {version} of {name} that can be read as files",
@@ -187,7 +194,12 @@ def _refusal(name: str, version: Version, said: str) -> ScaffoldError:
     )
 
 
-def _unreachable(said: str) -> ScaffoldError:
+def is_offline(said: str) -> bool:
+    """Return whether what pip said is about a network that does not answer."""
+    return _OFFLINE.search(said) is not None
+
+
+def unreachable(said: str) -> ScaffoldError:
     """Return the error for an index that does not answer, with pip's own words."""
     rows = [row.strip() for row in said.splitlines() if _OFFLINE.search(row)]
     reason = rows[0] if rows else said.strip()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import tomllib
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from packaging.utils import canonicalize_name
@@ -80,23 +81,30 @@ def lock_changes(files: Files, since: str) -> list[LockChange]:
         data = git_output(files.root, "cat-file", "blob", f"{since}:./{path}") or b""
         old = releases_in(path, data.decode("utf-8", "replace"))
         new = releases_in(path, files.text(path) or "")
-        for name in sorted(old.keys() | new.keys()):
-            if old.get(name) != new.get(name):
-                found.setdefault((name, old.get(name, ""), new.get(name, "")), []).append(path)
+        for each in differences(old, new):
+            found.setdefault(each, []).append(path)
     return [LockChange(*key, tuple(paths)) for key, paths in sorted(found.items())]
+
+
+def differences(old: Mapping[str, str], new: Mapping[str, str]) -> list[tuple[str, str, str]]:
+    """Return the packages whose releases differ, each with both; "" where it is not there."""
+    rows = (
+        (name, old.get(name, ""), new.get(name, "")) for name in sorted(old.keys() | new.keys())
+    )
+    return [each for each in rows if each[1] != each[2]]
 
 
 def releases_in(path: str, text: str) -> dict[str, str]:
     """Return the releases that a lock, or a manifest with exact pins, holds by name."""
     if _LOCK.search(path):
-        return _locked(text)
+        return locked(text)
     found: dict[str, set[str]] = {}
     for each in _EXACT.finditer(text):
         found.setdefault(canonicalize_name(each["name"]), set()).add(each["version"])
     return _joined(found)
 
 
-def _locked(text: str) -> dict[str, str]:
+def locked(text: str) -> dict[str, str]:
     """Return the releases in a lock of uv, poetry or pdm; of several of one package all."""
     try:
         read = tomllib.loads(text)

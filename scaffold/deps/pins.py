@@ -113,7 +113,7 @@ def find_locks(files: Files, name: str, version: str) -> list[Lock]:
     return found
 
 
-def _lock_of(manifest: str, tool: str) -> str:
+def lock_of(manifest: str, tool: str) -> str:
     """Return the lock of a ``pyproject*.toml``: ``uv.gpu.lock`` beside ``pyproject.gpu.toml``."""
     folder, slash, name = manifest.rpartition("/")
     suffix = name.removeprefix("pyproject").removesuffix(".toml")
@@ -126,7 +126,7 @@ def _of_variant(files: Files, path: str) -> str | None:
     for each in sorted(files.paths):
         is_beside = each.rpartition("/")[0] == folder and variant_of(each)
         if is_beside and variant_of(each) != DEFAULT_VARIANT:
-            tool = next((one for one in ("uv", "poetry", "pdm") if _lock_of(each, one) == path), "")
+            tool = next((one for one in ("uv", "poetry", "pdm") if lock_of(each, one) == path), "")
             if tool:
                 return (
                     f"{_LOCKS[f'{tool}.lock']}, with {each} as pyproject.toml and this as its lock"

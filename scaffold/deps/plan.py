@@ -1,4 +1,4 @@
-"""``scaffold deps plan``: move the pins of packages in every manifest."""
+"""``scaffold deps plan``: move pins in every manifest, and ask a resolver whether they agree."""
 
 from __future__ import annotations
 
@@ -11,12 +11,19 @@ from packaging.requirements import InvalidRequirement, Requirement
 from packaging.version import Version
 
 from scaffold.analysis.files.files import Files, list_files
+from scaffold.deps.groups import groups_of
 from scaffold.deps.import_names import distribution_name
 from scaffold.deps.mentions import mentions
 from scaffold.deps.pin import EditedFiles, Pin
-from scaffold.deps.pins import find_locks, find_pins
+from scaffold.deps.pins import find_locks, find_pins, lock_of
+from scaffold.deps.resolver import (
+    Resolution,
+    own_resolver,
+    resolve_with_lock,
+    resolve_with_pip,
+)
 from scaffold.deps.specifiers import moved
-from scaffold.errors import RequestError, TargetError
+from scaffold.errors import ConflictError, RequestError, TargetError
 from scaffold.report import Report, Step
 from scaffold.transaction.apply import apply_changes, settle
 from scaffold.transaction.change import Change
@@ -54,6 +61,8 @@ def plan(
     pins: Sequence[str],
     *,
     apply: bool = False,
+    resolve: bool = True,
+    python: str | None = None,
     ask: Asking | None = None,
 ) -> Report:
     """Plan the pins of some packages; write them with ``apply``, all or none.
@@ -62,11 +71,13 @@ def plan(
         root: The tree.
         pins: The releases, each as ``name==version`` or ``name==version@variant``.
         apply: Whether to write.
+        resolve: Whether to ask a resolver.
+        python: The interpreter whose pip is asked; None for the one that runs this.
         ask: Asks which of several variants is meant; None where nobody can be asked.
 
     Raises:
-        RequestError: A pin is none, or which variant is meant is not clear.
-        TargetError: Nothing pins the package.
+        ScaffoldError: A pin is none, nothing pins the package, or the resolver does not answer.
+        ConflictError: With ``apply``, the pins do not go together with others.
     """
     releases, variants = _releases(pins)
     # Before the files are listed, as settling may change them.
@@ -78,8 +89,20 @@ def plan(
         Change(path, "edited", files.data(path), data) for path, data in edited.files.edits.items()
     ]
     report.changes = tuple(each.reported for each in changes)
-    rows = _tell(report, edited, releases)
-    if apply and changes:
+    answers = _resolve(edited, releases, python) if resolve else []
+    left_out = dict.fromkeys(row for each in answers for row in each.left_out)
+    report.warnings += tuple(f"{row}: not resolved, as it would be built" for row in left_out)
+    rows = _tell(report, edited, releases, answers)
+    if failed := [each.group for each in answers if not each.ok]:
+        report.dry_run = True  # nothing is written, whatever was asked
+        asked = ", ".join(f"{name}=={version}" for name, version in releases.items())
+        error = ConflictError(
+            f"{asked} does not resolve in {', '.join(failed)}",
+            code="pins_conflict",
+            hint="move what the resolver names too, in the same command; nothing was written",
+        )
+        report.fail_in_part([error])
+    elif apply and changes:
         apply_changes(root, changes, COMMAND)
     diffs = [each.diff for each in report.changes] if report.dry_run else []
     written = [] if report.dry_run else [f"edited     {each.path}" for each in report.changes]
@@ -166,6 +189,7 @@ def edit_pins(
             elif spec == pin.spec:
                 why = "it is this release already" if str(version) in spec else "it admits it"
                 unmoved.append((pin, why))
+                # A pin that already admits the release still names the group to resolve.
                 done[name].append(pin)
             else:
                 specs.append((pin, spec))
@@ -209,7 +233,49 @@ def _no_pin(text: str) -> RequestError:
     )
 
 
-def _tell(report: Report, edited: Edited, releases: Mapping[str, Version]) -> list[str]:
+def _resolve(
+    edited: Edited, releases: Mapping[str, Version], python: str | None
+) -> list[Resolution]:
+    """Ask the project's own resolver, for each variant, or pip for each group that changes."""
+    files = edited.files
+    answers: dict[str, Resolution] = {}
+    manifests = {each.path for each in edited.pins if each.variant and "/" not in each.path}
+    for path in sorted(manifests) or ["pyproject.toml"]:
+        names = [_plain(path, each) for each in sorted(files.paths)]
+        resolver = own_resolver(names, files.text(path) or "")
+        if resolver != "pip":
+            given = _project_files(files, path, resolver)
+            answer = resolve_with_lock(resolver, given, list(releases), path)
+            # None means that the resolver is not installed; pip answers then.
+            answers |= {path: answer} if answer is not None else {}
+    # Beside a project's own lock its other requirements are not asked about.
+    left = [each for each in edited.pins if each.path in manifests or not answers]
+    groups = groups_of(files, [each for each in left if each.path not in answers])
+    return [*answers.values(), *(resolve_with_pip(each, python) for each in groups)]
+
+
+def _plain(manifest: str, path: str) -> str:
+    """Return the plain name of a variant's lock, "" for the lock of another variant."""
+    for tool in ("uv", "poetry", "pdm"):
+        if path == lock_of(manifest, tool):
+            return f"{tool}.lock"
+        if path == f"{tool}.lock":
+            return ""
+    return path
+
+
+def _project_files(files: Files, manifest: str, tool: str) -> dict[str, str]:
+    """Return what a resolver reads, a variant's files under the names that it looks for."""
+    names = ("pyproject.toml", "uv.lock", "uv.toml", "poetry.lock", "pdm.lock")
+    paths = {each: each for each in files.paths if each.rpartition("/")[2] in names}
+    paths |= {"pyproject.toml": manifest, f"{tool}.lock": lock_of(manifest, tool)}
+    texts = {name: files.text(path) for name, path in paths.items()}
+    return {name: text for name, text in texts.items() if text}
+
+
+def _tell(
+    report: Report, edited: Edited, releases: Mapping[str, Version], answers: list[Resolution]
+) -> list[str]:
     """Fill the report with what was found out, and return it as lines."""
     files = edited.files
     locks = [
@@ -219,6 +285,12 @@ def _tell(report: Report, edited: Edited, releases: Mapping[str, Version]) -> li
         f"unmoved    {pin.path}:{pin.line}  {pin.spec or 'any'}: {why}"
         for pin, why in edited.unmoved
     ]
+    for each in answers:
+        state = "resolves" if each.ok else "conflict"
+        rows.append(f"{state:<11}{each.group}  by {each.resolver}")
+        rows += [f"           {row}" for row in each.said]
+    for each in answers:
+        rows += [f"changes    {name} {old} -> {new}" for name, old, new in each.changed]
     left = mentions(files, edited.moved, frozenset(each.file for each in locks))
     rows += [f"mentions   {path}:{', '.join(map(str, lines))}" for path, lines in left.items()]
     rows += [f"lock       {each.file}  renew it: {each.command}" for each in locks]
@@ -226,7 +298,16 @@ def _tell(report: Report, edited: Edited, releases: Mapping[str, Version]) -> li
     told: dict[str, Any] = {
         "pins": [_pin_row(each) for each in edited.pins],
         "unmoved": [{**_pin_row(pin), "why": why} for pin, why in edited.unmoved],
+        "resolved": [
+            {"group": each.group, "resolver": each.resolver, "ok": each.ok, "said": list(each.said)}
+            for each in answers
+        ],
         "mentions": [{"file": path, "lines": lines} for path, lines in left.items()],
+        "changed": [
+            {"package": name, "old": old, "new": new}
+            for each in answers
+            for name, old, new in each.changed
+        ],
         "locks": [each._asdict() for each in locks],
     }
     report.extra = {"deps": told}

@@ -378,8 +378,10 @@ other = []
 
 
 @pytest.fixture
-def pinned(tmp_path: Path) -> Path:
-    """Returns a repository whose manifests pin toolbox and plugin."""
+def pinned(tmp_path: Path, index: Path) -> Path:
+    """Returns a repository whose manifests pin toolbox, and plugin, which wants toolbox<2."""
+    make_wheel(index, "plugin", "1.0", {"plugin.py": ""}, requires=["toolbox<2"])
+    make_wheel(index, "plugin", "2.0", {"plugin.py": ""}, requires=["toolbox>=2"])
     folder = tmp_path / "pinned"
     folder.mkdir()
     git(folder, "init", "-q")
@@ -389,7 +391,7 @@ def pinned(tmp_path: Path) -> Path:
 
 def test_a_plan_moves_every_pin_and_writes_nothing(pinned: Path) -> None:
     before = state_of(pinned)
-    report = deps(pinned, "plan", "toolbox==2.0")
+    report = deps(pinned, "plan", "toolbox==2.0", "--no-resolve")
     assert state_of(pinned) == before
     added = {
         row[1:].strip()
@@ -412,9 +414,18 @@ def test_a_plan_moves_every_pin_and_writes_nothing(pinned: Path) -> None:
     assert report["dry_run"]
 
 
-def test_what_moves_is_written_with_every_other_byte_as_it_was(pinned: Path) -> None:
+def test_a_conflict_writes_nothing_and_says_who_wants_what(pinned: Path) -> None:
+    before = state_of(pinned)
+    report = deps(pinned, "plan", "toolbox==2.0", "--apply", status=1)
+    assert state_of(pinned) == before, "all or nothing"
+    assert report["error"]["code"] == "pins_conflict"
+    said = {row for each in report["deps"]["resolved"] for row in each["said"]}
+    assert "plugin 1.0 depends on toolbox<2" in said
+
+
+def test_what_resolves_is_written_with_every_other_byte_as_it_was(pinned: Path) -> None:
     report = deps(pinned, "plan", "toolbox==2.0", "plugin==2.0", "--apply")
-    assert not report["dry_run"]
+    assert {row["ok"] for row in report["resolved"]} == {True}
     assert (pinned / "requirements/base.txt").read_bytes() == (
         b"# pins\r\ntoolbox==2.0  # why\r\nplugin==2.0\r\n"
     )
@@ -433,7 +444,7 @@ def test_locks_and_compiled_files_are_named_with_their_command(pinned: Path) -> 
             "requirements/all.txt": f"{compiled}toolbox==1.0 \\\n    --hash=sha256:aa\n",
         },
     )
-    report = deps(pinned, "plan", "toolbox==2.0")
+    report = deps(pinned, "plan", "toolbox==2.0", "--no-resolve")
     assert {(row["file"], row["command"]) for row in report["locks"]} == {
         ("uv.lock", "uv lock --upgrade-package toolbox==2.0"),
         ("requirements/all.txt", "pip-compile in.txt"),
@@ -449,6 +460,7 @@ def test_locks_and_compiled_files_are_named_with_their_command(pinned: Path) -> 
         (("toolbox==2.*",), "requirement_invalid", 2),
         (("toolbox==2.0", "Toolbox==1.0"), "requirement_invalid", 2),
         (("nothing-here==2.0",), "pins_missing", 1),
+        (("toolbox==9.9",), "pins_conflict", 1),
     ],
 )
 def test_wrong_pins(pinned: Path, argv: tuple[str, ...], code: str, status: int) -> None:
@@ -457,7 +469,29 @@ def test_wrong_pins(pinned: Path, argv: tuple[str, ...], code: str, status: int)
     assert state_of(pinned) == before
 
 
-def test_it_works_where_there_is_no_git_and_no_terminal(tmp_path: Path) -> None:
+def test_a_resolver_that_says_nothing(pinned: Path, tmp_path: Path) -> None:
+    mute = tmp_path / "mute"
+    mute.write_text("#!/bin/sh\nexit 7\n")
+    mute.chmod(0o755)
+    report = deps(pinned, "plan", "toolbox==2.0", "--python", str(mute), status=1)
+    assert report["error"]["code"] == "resolver_failed"
+
+
+def test_what_is_not_asked_of_the_resolver_is_told(pinned: Path) -> None:
+    report = deps(pinned, "plan", "toolbox==2.0", "plugin==2.0")
+    assert report["warnings"] == ["requirements/dev.txt: -e .: not resolved, as it would be built"]
+
+
+def test_a_requirements_file_that_takes_itself_in(tmp_path: Path, index: Path) -> None:
+    text = "-r requirements.txt\ntoolbox==1.0\n"
+    folder = write(tmp_path / "plain", {"requirements.txt": text})
+    error = deps(folder, "plan", "toolbox==2.0", "--apply", status=1)["error"]
+    assert error["code"] == "resolver_failed"
+    assert "Error" in error["hint"]
+    assert (folder / "requirements.txt").read_text() == text
+
+
+def test_it_works_where_there_is_no_git_and_no_terminal(tmp_path: Path, index: Path) -> None:
     folder = write(tmp_path / "plain", {"requirements.txt": "toolbox==1.0\n"})
     done = subprocess.run(
         [sys.executable, "-m", "scaffold", "deps", "plan", "toolbox==2.0", "--apply"],

@@ -106,3 +106,31 @@ def test_what_did_not_change_runs_with_both(package: str, which: int, tmp_path: 
         text=True,
     )
     assert done.returncode == 0, done.stderr
+
+
+UV_PROJECT = """[project]
+name = "mine"
+version = "1"
+requires-python = ">=3.11"
+dependencies = ["click==7.1.2", "flask>=1.0,<3"]
+[dependency-groups]
+pin = ["flask==1.1.4"]
+[tool.uv]
+package = false
+"""
+
+
+def test_a_project_of_uv_is_resolved_by_uv(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    tools, project = tmp_path / "tools", tmp_path / "project"
+    install = ["-m", "pip", "install", "-q", "--target", str(tools), "uv"]
+    subprocess.run([sys.executable, *install], check=True, capture_output=True)
+    monkeypatch.setenv("PATH", str(tools / "bin"), prepend=":")
+    project.mkdir()
+    (project / "pyproject.toml").write_text(UV_PROJECT)
+    argv = ["deps", "plan", "click==8.1.8", "--target", str(project), "--json"]
+    report = json.loads(CliRunner().invoke(main, argv).stdout)
+    assert [row["resolver"] for row in report["deps"]["resolved"]] == ["uv"]
+    assert "flask==1.1.4" in " ".join(report["deps"]["resolved"][0]["said"])
+    again = CliRunner().invoke(main, [*argv[:3], "flask==2.3.3", *argv[3:]])
+    assert again.exit_code == 0, again.output
+    assert [each.name for each in project.iterdir()] == ["pyproject.toml"]

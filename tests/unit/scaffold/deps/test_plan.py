@@ -34,7 +34,7 @@ def steps(folder: Path, monkeypatch: pytest.MonkeyPatch) -> int:
     counting = FaultyDisk()
     with monkeypatch.context() as patch:
         patch.setattr(disk, "DISK", counting)
-        plan(write(folder, BEFORE), PINS, apply=True)
+        plan(write(folder, BEFORE), PINS, apply=True, resolve=False)
     assert texts(folder) == AFTER
     return len(counting.steps)
 
@@ -50,12 +50,12 @@ def test_a_run_settles_what_one_that_was_killed_has_left(
         with monkeypatch.context() as patch:
             patch.setattr(disk, "DISK", FaultyDisk(at, die, is_final=True))
             with pytest.raises(Death):
-                plan(root, PINS, apply=True)
+                plan(root, PINS, apply=True, resolve=False)
         is_left = has_journal(root)
-        preview = plan(root, PINS)
+        preview = plan(root, PINS, resolve=False)
         assert has_journal(root) == is_left, "it writes nothing"
         assert bool(preview.warnings) == is_left
-        report = plan(root, PINS, apply=True)
+        report = plan(root, PINS, apply=True, resolve=False)
         assert texts(root) == AFTER, at
         assert not has_journal(root)
         assert bool(report.warnings) == is_left
@@ -73,7 +73,7 @@ VARIANTS = {
 
 
 def planned(root: Path, *pins: str, **more: Any) -> dict[str, Any]:
-    report = plan(root, pins, **more).extra["deps"]
+    report = plan(root, pins, resolve=False, **more).extra["deps"]
     assert isinstance(report, dict)
     return report
 
@@ -110,3 +110,33 @@ def test_variants_that_agree_move_together(tmp_path: Path) -> None:
     same = {**VARIANTS, "pyproject.gpu.toml": VARIANTS["pyproject.toml"]}
     write(tmp_path, same)
     assert len(planned(tmp_path, "toolbox==2.0")["pins"]) == 3
+
+
+UV = """#!/bin/sh
+test "$1" = lock || exit 2
+grep -q toolbox==2.0 pyproject.toml || exit 3
+cat > uv.lock <<'END'
+[[package]]
+name = "toolbox"
+version = "2.0"
+
+[[package]]
+name = "fresh"
+version = "1"
+END
+"""
+
+
+def test_the_lock_of_a_variant_is_compared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No uv is installed for the tests: a script writes what uv's lock would be."""
+    root = write(tmp_path / "tree", VARIANTS)
+    place = tmp_path / "bin" / "uv"
+    write(tmp_path, {"bin/uv": UV.encode()})
+    place.chmod(0o755)
+    monkeypatch.setenv("PATH", str(place.parent), prepend=":")
+    told = plan(root, ["toolbox==2.0@gpu"]).extra["deps"]
+    assert told["changed"] == [
+        {"package": "fresh", "old": "", "new": "1"},
+        {"package": "toolbox", "old": "1.2", "new": "2.0"},
+    ]
+    assert [each["group"] for each in told["resolved"]] == ["pyproject.gpu.toml"]
