@@ -193,7 +193,7 @@ class Toolbox:
             problem = f"no call is a JSON object with a name: {type(error).__name__}: {error}"
         if problem:
             return f"Error: {problem}"
-        # A busy disk takes a tenth of a second to make a folder, and the loop serves all episodes.
+        # Making a folder waits for the disk, and the loop serves all episodes.
         folder = await asyncio.to_thread(tempfile.TemporaryDirectory, prefix="tool-")
         try:
             path = Path(folder.name, "result.txt")
