@@ -11,6 +11,7 @@ from scaffold.analysis.python.index import Parameter, Signature
 from scaffold.deps.deprecation_texts import (
     Function,
     deprecated_parameters,
+    folded,
     names_in,
     parameter_deprecation,
     renamed_parameter,
@@ -166,22 +167,18 @@ def _successor(before: _Side, after: _Side, name: str) -> tuple[str, bool]:
             return found, True
     # A parameter that was there before has not taken the place of another.
     fresh = [each for each in names if each not in before.signature.names]
-    folded = _folded(name)
+    word = folded(name)
     # `max_tokens` and `maxTokens`, or `tokens` and `max_tokens`.
-    near = [each for each in fresh if _folded(each) == folded]
+    near = [each for each in fresh if folded(each) == word]
     if near:
         return near[0], True
-    ends = [(each, _folded(each)) for each in fresh]
-    near = [each for each, end in ends if end.endswith(folded) or folded.endswith(end)]
+    ends = [(each, folded(each)) for each in fresh]
+    near = [each for each, end in ends if end.endswith(word) or word.endswith(end)]
     if not near:
         return "", False
     was, now = before.signature.slots, after.signature.slots
     is_in_place = name in was and now[was.index(name) :][:1] == near
     return near[0], is_in_place
-
-
-def _folded(name: str) -> str:
-    return name.replace("_", "").lower()
 
 
 def _parameter(signature: Signature, name: str) -> Parameter | None:

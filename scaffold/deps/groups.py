@@ -66,26 +66,20 @@ def _reached(start: str, following: Callable[[str], Iterable[str]]) -> list[str]
 
 
 def _of_pyproject(pin: Pin, text: str) -> Group:
-    table: dict[str, Any] = tomllib.loads(text)
-    project = cast("dict[str, Any]", table.get("project") or {})
-    lines = _strings(project.get("dependencies"))
-    name = pin.path
-    if pin.group == "build-system.requires":
-        lines = _strings(cast("dict[str, Any]", table["build-system"]).get("requires"))
-        name = f"{pin.path} build-system.requires"
-    elif pin.group != "project.dependencies":
-        value: Any = table
-        for key in pin.group.split("."):
-            value = cast("dict[str, Any]", value).get(key) if isinstance(value, dict) else None
-        # An extra or a group is installed together with the project's own dependencies.
-        lines += _strings(value)
-        name = f"{pin.path} {pin.group}"
+    table, main = tomllib.loads(text), "project.dependencies"
     if pin.group.startswith("tool.poetry"):
-        lines = []  # poetry's own resolver reads its own ranges
-    return Group(name, tuple(lines), {})
+        return Group(pin.path, (), {})  # poetry's own resolver reads its own ranges
+    if pin.group == main:
+        return Group(pin.path, tuple(_listed(table, main)), {})
+    # An extra or a group is installed together with the project's own dependencies.
+    lines = [] if pin.group == "build-system.requires" else _listed(table, main)
+    lines += _listed(table, pin.group)
+    return Group(f"{pin.path} {pin.group}", tuple(lines), {})
 
 
-def _strings(value: Any) -> list[str]:
+def _listed(value: Any, dotted: str) -> list[str]:
+    for key in dotted.split("."):
+        value = cast("dict[str, Any]", value).get(key) if isinstance(value, dict) else None
     rows = cast("list[Any]", value) if isinstance(value, list) else []
     return [each for each in rows if isinstance(each, str)]
 

@@ -9,9 +9,10 @@ from collections.abc import Iterator
 from dataclasses import replace
 from functools import cache, cached_property
 
+from scaffold.analysis.python.follower import CALLED
 from scaffold.deps.judgement import Judgement
 from scaffold.deps.release import Release
-from scaffold.deps.use import CALLED, Use
+from scaffold.deps.use import Use
 
 _SHOWN = 3
 # What begins at the left edge: a class, by its name, or anything else.

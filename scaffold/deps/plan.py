@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from packaging.requirements import InvalidRequirement, Requirement
 from packaging.version import Version
 
 from scaffold.analysis.files.files import Files, list_files
+from scaffold.deps.download import parse_version
 from scaffold.deps.groups import groups_of
 from scaffold.deps.import_names import distribution_name
 from scaffold.deps.mentions import mentions
 from scaffold.deps.pin import EditedFiles, Pin
-from scaffold.deps.pins import find_locks, find_pins, lock_of
+from scaffold.deps.pins import RESOLVERS, find_locks, find_pins, lock_of
 from scaffold.deps.resolver import (
     Resolution,
     own_resolver,
@@ -30,7 +31,7 @@ from scaffold.transaction.change import Change
 from scaffold.transaction.journal import describe_leftover
 
 COMMAND = "deps plan"
-
+_WORD = re.compile(r"(?P<name>[\w.-]+) *== *(?P<version>[^=@*\s]+)(?:@(?P<variant>.*))?")
 
 Asking = Callable[[str, Sequence[str]], str]
 """Asks a person which of some variants is meant, after a sentence on how they differ."""
@@ -206,31 +207,21 @@ def _releases(pins: Sequence[str]) -> tuple[dict[str, Version], dict[str, str]]:
     found: dict[str, Version] = {}
     variants: dict[str, str] = {}
     for word in pins:
-        each, at, variant = word.partition("@")
-        try:
-            requirement = Requirement(each)
-        except InvalidRequirement as error:
-            raise _no_pin(word) from error
-        clauses = list(requirement.specifier)
         # A range names no release to move to.
-        is_pin = len(clauses) == 1 and clauses[0].operator == "==" and "*" not in each
-        if not is_pin or requirement.url or requirement.marker or requirement.extras:
-            raise _no_pin(word)
-        name = distribution_name(requirement.name)
+        read = _WORD.fullmatch(word)
+        if read is None:
+            raise RequestError(
+                f"{word!r} is not a pin", code="requirement_invalid", hint="write click==8.1.8"
+            )
+        name = distribution_name(read["name"])
         if name in found:
             raise RequestError(
                 f"{name} is named twice", code="requirement_invalid", hint="give one release each"
             )
-        found[name] = Version(clauses[0].version)
-        if at:
-            variants[name] = variant
+        found[name] = parse_version(read["version"])
+        if read["variant"] is not None:
+            variants[name] = read["variant"]
     return found, variants
-
-
-def _no_pin(text: str) -> RequestError:
-    return RequestError(
-        f"{text!r} is not a pin", code="requirement_invalid", hint="write click==8.1.8"
-    )
 
 
 def _resolve(
@@ -256,7 +247,7 @@ def _resolve(
 
 def _plain(manifest: str, path: str) -> str:
     """Return the plain name of a variant's lock, "" for the lock of another variant."""
-    for tool in ("uv", "poetry", "pdm"):
+    for tool in RESOLVERS:
         if path == lock_of(manifest, tool):
             return f"{tool}.lock"
         if path == f"{tool}.lock":

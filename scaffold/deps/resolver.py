@@ -14,6 +14,7 @@ from pathlib import Path
 from scaffold.deps.download import is_offline, run_pip, run_tool, unreachable
 from scaffold.deps.groups import Group
 from scaffold.deps.lock_changes import differences, locked
+from scaffold.deps.pins import RESOLVERS
 from scaffold.errors import ScaffoldError
 
 _MOST_ROWS = 12
@@ -86,7 +87,7 @@ def own_resolver(paths: Sequence[str], pyproject: str) -> str:
     """Return the resolver whose lock or table a project has; "pip" where it has none."""
     # Only files at the top: a lock of an example is not that of the project.
     names = {path.rpartition("/")[2] for path in paths if "/" not in path}
-    for name in ("uv", "poetry", "pdm"):
+    for name in RESOLVERS:
         if f"{name}.lock" in names or re.search(rf"^\[tool\.{name}\b", pyproject, re.MULTILINE):
             return name
     return "pip"

@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import Any
 
 from scaffold.analysis.python.decorators import PROPERTIES
+from scaffold.analysis.python.follower import CALLED, ELEMENT
 from scaffold.analysis.python.guards import hides_absence
 from scaffold.analysis.python.scopes import own_nodes
 from scaffold.deps.call_changes import call_changes
@@ -18,7 +19,7 @@ from scaffold.deps.deprecation_texts import deprecation_of, names_in
 from scaffold.deps.judgement import Change, Judgement
 from scaffold.deps.release import Meaning, Release
 from scaffold.deps.rename_candidates import Renames, likely_name
-from scaffold.deps.use import CALLED, ELEMENT, Use
+from scaffold.deps.use import Use
 
 _ELSEWHERE = re.compile(r"is not known here|shows only while|is not written down|only a stub")
 _DYNAMIC = re.compile(

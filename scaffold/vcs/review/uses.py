@@ -13,7 +13,8 @@ from typing import Literal, NamedTuple
 from scaffold.analysis.files.files import Files
 from scaffold.analysis.python.index import PythonIndex
 from scaffold.analysis.python.lookup_result import Found
-from scaffold.vcs.review.name_uses import Mention, SourceView, read_view
+from scaffold.analysis.python.sources import Sources
+from scaffold.vcs.review.name_uses import Mention, SourceView
 from scaffold.vcs.review.watched_definitions import Key, Watched
 from scaffold.vcs.symbols import Symbol, read_symbols, symbol_at
 
@@ -81,6 +82,7 @@ class Uses:
         self.index = PythonIndex(files)
         self.notes: list[str] = []
         """What was not read, for the reader of the review."""
+        self._sources = Sources(files)
         self._symbols: dict[str, tuple[Symbol, ...]] = {}
         self._views: dict[str, SourceView | None] = {}
         self._words: dict[str, set[str]] = {}
@@ -116,8 +118,8 @@ class Uses:
     def view(self, path: str) -> SourceView | None:
         """Return a source as its users see it; None where it cannot be read."""
         if path not in self._views:
-            text = self.files.text(path)
-            self._views[path] = None if text is None else read_view(path, text, self.index)
+            source = self._sources.get(path)
+            self._views[path] = None if source is None else SourceView(source, self.index)
         return self._views[path]
 
     def importers(self, paths: Iterable[str]) -> Iterator[str]:

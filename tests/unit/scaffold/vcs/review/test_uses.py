@@ -49,6 +49,28 @@ SEEN: dict[str, tuple[Watched, str, tuple[int, str, str]]] = {
         STEP, "from pkg import Engine\n\n\nclass A(Engine):\n    def f(self):\n"
         "        self.step()\n", (6, "A.f", "call"),
     ),
+    "a module of a package": (RUN, "from pkg import core\ncore.run()\n", (2, "", "call")),
+    "a module by its whole name": (RUN, "import pkg.core\npkg.core.run()\n", (2, "", "call")),
+    "a module in a function": (
+        RUN, "def f():\n    import pkg.core as c\n    c.run()\n", (3, "f", "call"),
+    ),
+    "a name with a fallback": (
+        RUN, "try:\n    from pkg.core import run\nexcept ImportError:\n    run = None\nrun()\n",
+        (5, "", "call"),
+    ),
+    "a base of its own method": (
+        STEP, "from pkg import Engine\n\n\nclass A(Engine):\n    def step(self):\n"
+        "        super().step()\n", (6, "A.step", "call"),
+    ),
+    "what one line sets on self": (
+        STEP, "from pkg import Engine\n\n\nclass A:\n    def __init__(self):\n"
+        "        self.e = Engine()\n\n    def f(self):\n        self.e.step()\n",
+        (9, "A.f", "call"),
+    ),
+    "a variable with a type": (
+        STEP, "from pkg import Engine\n\n\ndef f():\n    e: Engine = make()\n    e.step()\n",
+        (6, "f", "call"),
+    ),
     "an attribute that only it has": (STEP, "def f(e):\n    e.step()\n", (2, "f", "likely")),
 }  # fmt: skip
 QUIET: dict[str, tuple[Watched, str]] = {
