@@ -237,7 +237,6 @@ def _resolve(
         if resolver != "pip":
             given = _project_files(files, path, resolver)
             answer = resolve_with_lock(resolver, given, list(releases), path)
-            # None means that the resolver is not installed; pip answers then.
             answers |= {path: answer} if answer is not None else {}
     # Beside a project's own lock its other requirements are not asked about.
     left = [each for each in edited.pins if each.path in manifests or not answers]
