@@ -146,7 +146,7 @@ def is_requirements(files: Files, path: str) -> bool:
 
 def _reader(files: Files, path: str) -> Callable[[str, str, str], Iterator[Pin]] | None:
     name = path.rpartition("/")[2]
-    if variant_of(path) or name == "Pipfile":
+    if variant_of(path) or name in ("Pipfile", "tox.toml"):
         return _in_toml
     if name == "setup.cfg":
         return _in_setup_cfg
@@ -191,6 +191,7 @@ _ARRAYS = re.compile(
     r"project\.dependencies|project\.optional-dependencies\..+|dependency-groups\..+"
     r"|build-system\.requires|tool\.uv\.(dev|constraint|override|build-constraint)-dependencies"
     r"|tool\.pdm\.dev-dependencies\..+|tool\.hatch\.envs\..+\.(extra-)?dependencies"
+    r"|(tool\.tox\.)?env(_run_base|\.[^.]+)\.deps"
 )
 _TABLES = re.compile(
     r"tool\.poetry\.(dev-)?dependencies\.[^.]+|tool\.poetry\.group\.[^.]+\.dependencies\.[^.]+"
