@@ -113,17 +113,30 @@ def test_what_means_something_else_is_no_use(name: str, tmp_path: Path) -> None:
     assert uses_in(tmp_path, wanted, text) == []
 
 
-def test_of_a_common_word_only_files_that_name_its_module_are_read(tmp_path: Path) -> None:
+def test_of_a_common_word_only_files_that_name_where_it_is_are_read(tmp_path: Path) -> None:
     (tmp_path / "pkg").mkdir()
     for path, content in FILES.items():
         (tmp_path / path).write_text(content, encoding="utf-8")
+    (tmp_path / "top").mkdir()
+    (tmp_path / "top/__init__.py").write_text("from pkg.core import run\n", encoding="utf-8")
     for number in range(310):
         (tmp_path / f"m{number}.py").write_text("def run(): ...\n", encoding="utf-8")
-    (tmp_path / "user.py").write_text("from pkg.core import run\nrun()\n", encoding="utf-8")
+    users = {
+        "a.py": "from pkg.core import run\nrun()\n",
+        "b.py": "from top import run\nrun()\n",
+        "c.py": "import top as t\nt.run()\n",
+        "d.py": "from pkg import core as c\nc.run()\n",
+    }
+    for path, content in users.items():
+        (tmp_path / path).write_text(content, encoding="utf-8")
     uses = Uses(list_files(tmp_path))
     found, _ = uses.find([RUN])
-    assert [(each.path, each.line) for each in found if each.how == "call"] == [("user.py", 2)]
-    assert uses.notes == ["'run' is in 313 files: only those that also name core were read for it"]
+    assert [(each.path, each.line) for each in found if each.how == "call"] == [
+        (path, 2) for path in users
+    ]
+    assert uses.notes == [
+        "'run' is in 317 files: only those that also name core or top were read for it"
+    ]
 
 
 def test_what_is_gone_is_lost_where_it_is_named(tmp_path: Path) -> None:
