@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Container, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from scaffold.analysis.python.binding import bind_names
+from scaffold.analysis.python.binding import Given
 from scaffold.analysis.python.index import Parameter, Signature
 from scaffold.deps.deprecation_texts import (
     Function,
@@ -41,7 +41,7 @@ def call_changes(old: Meaning, new: Meaning, call: ast.Call) -> Iterator[Change]
         which = (old if before is None else new).release.version
         yield Change("undecided", "undecided", f"what it takes in {which} is not certain")
         return
-    given = _Given(call)
+    given = Given(call)
     # The old release decides how a call is meant, since the tree was written for it.
     on_class = given.positional and before.signature.receiver is not None
     if on_class and given.problem(before.signature):
@@ -60,36 +60,6 @@ def call_changes(old: Meaning, new: Meaning, call: ast.Call) -> Iterator[Change]
         yield from _defaults(before, after, given)
 
 
-class _Given:
-    """The arguments of a call."""
-
-    def __init__(self, call: ast.Call) -> None:
-        self.positional = sum(not isinstance(each, ast.Starred) for each in call.args)
-        self.keywords = [each.arg for each in call.keywords if each.arg is not None]
-        starred = self.positional < len(call.args)
-        spread = [word.value for word in call.keywords if word.arg is None]
-        for each in list(spread):
-            keys = each.keys if isinstance(each, ast.Dict) else [None]
-            names = [key.value for key in keys if isinstance(key, ast.Constant)]
-            # `**{"a": 1}` hides nothing.
-            if len(names) == len(keys):
-                self.keywords += [name for name in names if isinstance(name, str)]
-                spread.remove(each)
-        self.has_kwargs = bool(spread)
-        self.is_open = starred or self.has_kwargs
-        words = [f"**{ast.unparse(each)}" for each in spread]
-        words += [ast.unparse(each) for each in call.args if isinstance(each, ast.Starred)]
-        self.unseen = " and ".join(words)
-
-    def problem(self, signature: Signature, more: Container[str] = ()) -> bool:
-        keywords = [each for each in self.keywords if each not in more]
-        return bind_names(signature, self.positional, keywords, lenient=self.is_open) is not None
-
-    def fills(self, signature: Signature) -> set[str]:
-        """Return the parameters that the call gives, by position or by name."""
-        return {*signature.slots[: self.positional], *self.keywords}
-
-
 def _side(meaning: Meaning) -> _Side | None:
     signature = meaning.signature
     if signature is None:
@@ -97,7 +67,7 @@ def _side(meaning: Meaning) -> _Side | None:
     return _Side(meaning.release, signature, meaning.release.body_of(signature))
 
 
-def _unbound(before: _Side, after: _Side, given: _Given) -> Iterator[Change]:
+def _unbound(before: _Side, after: _Side, given: Given) -> Iterator[Change]:
     """Yield why the call no longer binds."""
     signature = after.signature
     extra = deprecated_parameters(after.node)
@@ -126,7 +96,7 @@ def _is_needed(parameter: Parameter) -> bool:
     return not parameter.has_default and not parameter.kind.startswith("var_")
 
 
-def _unseen(before: _Side, after: _Side, given: _Given) -> Iterator[Change]:
+def _unseen(before: _Side, after: _Side, given: Given) -> Iterator[Change]:
     """Yield what a call meets in the arguments that its ``*args`` and ``**kwargs`` may hold."""
     old, new = before.signature, after.signature
     filled = given.fills(old) | given.fills(new)
@@ -185,7 +155,7 @@ def _parameter(signature: Signature, name: str) -> Parameter | None:
     return next((each for each in signature.parameters if each.name == name), None)
 
 
-def _keywords(before: _Side, after: _Side, given: _Given, told: set[str]) -> Iterator[Change]:
+def _keywords(before: _Side, after: _Side, given: Given, told: set[str]) -> Iterator[Change]:
     """Yield what becomes of keywords that warn, or that only ``**kwargs`` takes now."""
     if after.node is None:
         return
@@ -237,7 +207,7 @@ def _takes(side: _Side, name: str) -> bool | None:
 
 
 def _reordered(
-    before: Signature, after: Signature, given: _Given, renamed: Callable[[str], str]
+    before: Signature, after: Signature, given: Given, renamed: Callable[[str], str]
 ) -> Iterator[Change]:
     # The places of what `*args` alone gives are unknown.
     if given.is_open and not given.positional:
@@ -254,7 +224,7 @@ def _reordered(
             yield Change("reordered", "breaks", why, likely)
 
 
-def _defaults(before: _Side, after: _Side, given: _Given) -> Iterator[Change]:
+def _defaults(before: _Side, after: _Side, given: Given) -> Iterator[Change]:
     filled = given.fills(before.signature) | given.fills(after.signature)
     for each in before.signature.parameters:
         other = _parameter(after.signature, each.name)

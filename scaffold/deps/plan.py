@@ -28,7 +28,7 @@ from scaffold.errors import ConflictError, RequestError, TargetError
 from scaffold.report import Report, Step
 from scaffold.transaction.apply import apply_changes, settle
 from scaffold.transaction.change import Change
-from scaffold.transaction.journal import describe_leftover
+from scaffold.transaction.leftovers import leftover_warning, settled_warning
 
 COMMAND = "deps plan"
 _WORD = re.compile(r"(?P<name>[\w.-]+) *== *(?P<version>[^=@*\s]+)(?:@(?P<variant>.*))?")
@@ -82,7 +82,7 @@ def plan(
     """
     releases, variants = _releases(pins)
     # Before the files are listed, as settling may change them.
-    warnings = _leftovers(root, may_settle=apply)
+    warnings = settled_warning(settle(root, COMMAND)) if apply else leftover_warning(root)
     files = list_files(root)
     edited = edit_pins(files, releases, _chosen_variants(files, releases, variants, ask))
     report = Report(COMMAND, dry_run=not apply, warnings=warnings)
@@ -109,18 +109,6 @@ def plan(
     written = [] if report.dry_run else [f"edited     {each.path}" for each in report.changes]
     report.text = "".join([*diffs, *(f"{row}\n" for row in [*rows, *written])])
     return report
-
-
-def _leftovers(root: Path, *, may_settle: bool) -> tuple[str, ...]:
-    """Settle, and report, what a killed run has left: the pins are read from it."""
-    left = describe_leftover(root)
-    if left is None:
-        return ()
-    if not may_settle:
-        told = f"{left.command} was interrupted; --apply settles it first"
-        return () if left.is_running else (told,)
-    done = settle(root, COMMAND)
-    return (f"{left.command} was interrupted; it was {done} first",) if done else ()
 
 
 ALL_VARIANTS = "all"
