@@ -50,6 +50,8 @@ _OF_MODULE = re.compile(
 
 # Of ruff's rules, those that are errors of Python in any repository.
 _RUFF_SELECT = "E9,F63,F7,F82,F50,PLE"
+# Those that ruff turns on unasked in every release; newer ones turn on more.
+_RUFF_DEFAULT = ("E4", "E7", "E9", "F")
 _PYRIGHT_FILES = ("pyrightconfig.json",)
 _RUFF_FILES = ("ruff.toml", ".ruff.toml")
 
@@ -243,26 +245,33 @@ def _ruff(program: str, root: Path, paths: Sequence[str]) -> list[Diagnostic]:
     if not there:
         return []
     argv = [program, "check", "--no-cache", "--output-format", "json", "--no-fix"]
-    if not _configures_ruff(root):
+    chosen = _chosen(root)
+    if chosen is None:
         argv += ["--isolated", "--select", _RUFF_SELECT]
     done = _run([*argv, "--", *there], root)
     rows = cast("list[dict[str, Any]]", json.loads(done or "[]"))
     found: list[Diagnostic] = []
     for row in rows:
         place, line = Path(str(row["filename"])), int(row["location"]["row"])
-        found.append(
-            _diagnostic(root, place, line, str(row.get("code") or "syntax"), str(row["message"]))
-        )
+        code = row.get("code")
+        if code is None or "ALL" in (chosen or ()) or code.startswith(chosen or ""):
+            found.append(_diagnostic(root, place, line, code or "syntax", str(row["message"])))
     return found
 
 
-def _configures_ruff(root: Path) -> bool:
-    if any((root / each).is_file() for each in _RUFF_FILES):
-        return True
-    try:
-        return "[tool.ruff" in (root / "pyproject.toml").read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError):
-        return False
+def _chosen(root: Path) -> tuple[str, ...] | None:
+    """Return the rules of ruff that a repository chose, as prefixes; None where it has no table."""
+    for name in (*_RUFF_FILES, "pyproject.toml"):
+        try:
+            table: Any = tomllib.loads((root / name).read_text(encoding="utf-8"))
+            table = table["tool"]["ruff"] if name == "pyproject.toml" else table
+            both = [table, table.get("lint", {})]
+        except (OSError, ValueError, KeyError, AttributeError):
+            continue
+        if any("select" in each or "extend" in each for each in both):
+            return ("",)
+        return (*_RUFF_DEFAULT, *(row for each in both for row in each.get("extend-select", [])))
+    return None
 
 
 def _diagnostic(root: Path, file: Path, line: int, rule: str, message: str) -> Diagnostic:

@@ -372,6 +372,16 @@ def test_the_configuration_of_the_repository_counts(repository: Repository) -> N
     assert [(each["fact"], each["line"]) for each in findings] == [("ruff", 28), ("pyright", 29)]
 
 
+def test_what_a_newer_ruff_turns_on_unasked_does_not_count(repository: Repository) -> None:
+    repository.commit({"ruff.toml": 'lint.extend-select = ["T20"]\n'})
+    repository.git("branch", "-f", "main")
+    # F401 is a default of every ruff; BLE001 and S110 are defaults of newer ones alone.
+    fresh = "\n\ntry:\n    import os\n\n    print(1)\nexcept Exception:\n    pass\n"
+    repository.commit({"pkg/engine.py": ENGINE + fresh})
+    findings = repository.review(quick=False)["findings"]
+    assert [(each["fact"], each["line"]) for each in findings] == [("ruff", 28), ("ruff", 30)]
+
+
 # --- defaults and domains -------------------------------------------------------------------------
 
 
