@@ -24,16 +24,7 @@ def apply(
 ) -> Report:
     """Rewrite what an audit is certain about; without ``write`` the diff alone is shown.
 
-    Args:
-        root: The tree.
-        package: The distribution.
-        old: The release that the tree was written for.
-        new: The one that it is to run with.
-        write: Whether to write.
-        python: The interpreter whose pip is asked; None for the one that runs this.
-
-    Raises:
-        ScaffoldError: As of `audit`.
+    Its arguments, and what it raises, are as of `scaffold.deps.audit.audit`.
     """
     if write:
         settle(root, COMMAND)

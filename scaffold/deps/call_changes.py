@@ -33,6 +33,9 @@ class _Side:
     def node(self) -> Function | None:
         return None if self.place is None else self.place[1]
 
+    def takes(self, name: str) -> bool | None:
+        return None if self.place is None else takes(self.release, self.place, name)
+
 
 def call_changes(old: Meaning, new: Meaning, call: ast.Call) -> Iterator[Change]:
     """Yield the differences between two releases that a call meets."""
@@ -189,8 +192,8 @@ def _swallowed(before: _Side, after: _Side, name: str) -> Iterator[Change]:
 def _handed_on(before: _Side, after: _Side, name: str) -> Iterator[Change]:
     """Yield what becomes of a keyword that ``**kwargs`` hands on to something else."""
     # Three answers on each side: it is taken, it is not, or that does not show.
-    had = name in before.signature.names or _takes(before, name)
-    has = _takes(after, name)
+    had = name in before.signature.names or before.takes(name)
+    has = after.takes(name)
     if had and has is False:
         why = f"{after.signature.name}() hands {name!r} on to what does not take it"
         yield Change("parameter-removed", "breaks", why)
@@ -200,10 +203,6 @@ def _handed_on(before: _Side, after: _Side, name: str) -> Iterator[Change]:
     elif had and has is None:
         why = f"**kwargs takes {name!r}, and where it goes does not show"
         yield Change("undecided", "undecided", why)
-
-
-def _takes(side: _Side, name: str) -> bool | None:
-    return None if side.place is None else takes(side.release, side.place, name)
 
 
 def _reordered(

@@ -23,12 +23,7 @@ _OF_ANY_OBJECT = {*dir(type), *dir(lambda: None)}
 
 
 class HiddenLosses:
-    """The attributes that classes of the old release set, and those of the new one do not.
-
-    Args:
-        old: The release that the tree was written for.
-        new: The one that it is to run with.
-    """
+    """The attributes that classes of the old release set, and those of the new one do not."""
 
     def __init__(self, old: Release, new: Release) -> None:
         self._old, self._new = old, new

@@ -7,7 +7,6 @@ import re
 import tomllib
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from itertools import accumulate
 from pathlib import PurePosixPath
 from typing import NamedTuple
 
@@ -316,19 +315,18 @@ def _in_setup_py(path: str, text: str, wanted: str) -> Iterator[Pin]:
     except SyntaxError as error:
         yield from _unread(path, text, wanted, f"the file does not parse: {error}")
         return
-    rows = re.split(r"(?<=\n)|(?<=\r)(?!\n)", text)  # as Python counts lines, without form feeds
-    starts = [0, *accumulate(len(row) for row in rows)]
+    # As Python counts lines, without form feeds.
+    starts = [0, *(found.end() for found in re.finditer(r"\r\n|\r|\n", text)), len(text)]
     nodes = list(ast.walk(tree))
     lists = [each for each in nodes if isinstance(each, (ast.List, ast.Tuple))]
     listed = {id(each) for one in lists for each in one.elts}
     for each in nodes:
         if isinstance(each, ast.Constant) and isinstance(each.value, str):
-            row = rows[each.lineno - 1]
+            begin, end = starts[each.lineno - 1 : each.lineno + 1]
             # ast counts columns in UTF-8 bytes.
-            column = len(row.encode()[: each.col_offset].decode(errors="replace"))
-            at = row.find(each.value, column)
-            base = starts[each.lineno - 1] + at
-            pin = _pin(path, text, base, each.value, wanted, "setup()") if at >= 0 else None
+            column = len(text[begin:end].encode()[: each.col_offset].decode(errors="replace"))
+            at = text.find(each.value, begin + column, end)
+            pin = _pin(path, text, at, each.value, wanted, "setup()") if at >= 0 else None
             # Any string can look like a bare name; one outside a list needs a specifier to count.
             if pin is not None and (id(each) in listed or pin.spec[:1] in tuple("<>=!~")):
                 yield pin

@@ -116,12 +116,7 @@ class Meaning:
 
 
 class Release:
-    """One release of a package as text.
-
-    Args:
-        version: Its version.
-        root: The folder that it was unpacked to.
-    """
+    """One release of a package as text, unpacked to a folder."""
 
     def __init__(self, version: str, root: Path) -> None:
         self.version = version

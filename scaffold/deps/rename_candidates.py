@@ -21,11 +21,7 @@ _WORDS = rb"RENAMED|REMOVED|REPLACED|MOVED|OBSOLETE|renamed_|removed_|replaced_|
 
 
 class Renames:
-    """The literal tables of a release that list renames and removals.
-
-    Args:
-        release: The new release.
-    """
+    """The literal tables of the new release that list renames and removals."""
 
     def __init__(self, release: Release) -> None:
         self._release = release

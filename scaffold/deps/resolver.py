@@ -90,6 +90,8 @@ def resolve_with_pip(group: Group, python: str | None) -> Resolution:
             code="resolver_failed",
             hint=said.strip()[-400:] or "run it with --no-resolve",
         )
+    # Hundreds of releases hide the sentence that lists them.
+    errors = [re.sub(r" \(from versions: .{200,}\)$", "", each) for each in errors]
     rows = tuple(dict.fromkeys(_PIP_WANTS.findall(done.stderr + done.stdout) or errors))
     return Resolution(group.name, "pip", False, rows, left_out)
 

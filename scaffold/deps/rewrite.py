@@ -82,13 +82,7 @@ def _head(finding: Judgement) -> tuple[str, ...]:
 
 
 class _Rewriter(cst.CSTTransformer):
-    """A rewriter of the places that findings name.
-
-    Args:
-        text: The source.
-        findings: What to rewrite.
-        kept: The imported names that stay bound.
-    """
+    """A rewriter of the places that findings name; the imported names that are kept stay bound."""
 
     METADATA_DEPENDENCIES = (PositionProvider,)
 

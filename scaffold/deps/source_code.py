@@ -16,12 +16,7 @@ from scaffold.analysis.python.statements import FOR_TYPES, statements
 
 
 class Tree:
-    """The sources of a tree, read for what they take from one package.
-
-    Args:
-        files: The tree's files.
-        imports: The names under which the package is imported, dotted.
-    """
+    """The sources of a tree, read for what they take from one package, by its dotted names."""
 
     def __init__(self, files: Files, imports: Iterable[str]) -> None:
         self.files = files
@@ -73,12 +68,7 @@ class Tree:
 
 
 class Code(Follower):
-    """One source whose expressions are followed to what they name of the package.
-
-    Args:
-        source: The parsed source.
-        tree: The tree that it belongs to.
-    """
+    """One source of a tree whose expressions are followed to what they name of the package."""
 
     def __init__(self, source: Source, tree: Tree) -> None:
         super().__init__(source)

@@ -223,8 +223,7 @@ def _undecided(use: Use, before: Meaning, after: Meaning) -> Change:
 
 def _compare(use: Use, before: Meaning, after: Meaning) -> Iterator[Change]:
     if use.is_star:
-        ends = (each.release.index.module_names(each.ask.name) for each in (before, after))
-        had, has = ends
+        had, has = (each.release.index.module_names(each.ask.name) for each in (before, after))
         gone = ", ".join(sorted(each for each in had - has if not each.startswith("_")))
         why = f"which names are used does not show{gone and '; gone are ' + gone}"
         yield Change("unclear" if gone else "undecided", "check" if gone else "undecided", why)
