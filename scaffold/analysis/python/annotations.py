@@ -28,6 +28,19 @@ def sides_of(annotation: ast.expr | None) -> Iterator[ast.expr]:
             yield annotation
 
 
+class _Unquoted(ast.NodeTransformer):
+    def visit_Constant(self, node: ast.Constant) -> ast.expr:
+        return (quoted(node.value) if isinstance(node.value, str) else None) or node
+
+    def visit_Subscript(self, node: ast.Subscript) -> ast.AST:
+        return node if _last(node.value) == "Literal" else self.generic_visit(node)
+
+
+def spelled(annotation: ast.expr) -> str:
+    """Return an annotation as text; what stands in quotes in it stands there without them."""
+    return ast.unparse(_Unquoted().visit(ast.parse(ast.unparse(annotation), mode="eval")))
+
+
 def quoted(text: str) -> ast.expr | None:
     """Return the type that a text names; None where it is none."""
     try:

@@ -144,16 +144,18 @@ def new_diagnostics(
 
 def _fresh(old: Sequence[Diagnostic], new: Sequence[Diagnostic]) -> Iterator[Diagnostic]:
     """Yield the new ones: those on lines as they were go first, then those of one kind."""
-    lines = Counter((each.kind, each.text) for each in old)
+    lines: dict[tuple[str, str, str], list[Diagnostic]] = {}
+    for each in old:
+        lines.setdefault((each.path, each.rule, each.text), []).append(each)
     left: list[Diagnostic] = []
     for each in new:
-        if lines[each.kind, each.text]:
-            lines[each.kind, each.text] -= 1
+        # A line as it was may be reported in other words, as of a type that changed elsewhere.
+        rows = lines.get((each.path, each.rule, each.text))
+        if rows:
+            rows.pop()
         else:
             left.append(each)
-    kinds = Counter[tuple[str, str, str]]()
-    for (kind, _), count in lines.items():
-        kinds[kind] += count
+    kinds = Counter(each.kind for rows in lines.values() for each in rows)
     for each in left:
         if kinds[each.kind]:
             kinds[each.kind] -= 1

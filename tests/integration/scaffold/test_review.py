@@ -331,6 +331,14 @@ def test_what_was_reported_before_is_no_finding_wherever_it_stands_now(
     assert repository.review(quick=False)["findings"] == []
 
 
+def test_a_line_that_was_reported_is_no_finding_in_other_words(repository: Repository) -> None:
+    text = "class Config:\n    rate: bool\n\n    def fix(self):\n        self.rate = b''\n"
+    repository.commit({"pkg/plain.py": text})
+    repository.git("branch", "-f", "main")
+    repository.commit({"pkg/plain.py": text.replace("bool", "str")})
+    assert repository.review(quick=False)["findings"] == []
+
+
 def test_a_file_that_did_not_change_is_checked_where_it_uses_what_did(
     repository: Repository,
 ) -> None:
