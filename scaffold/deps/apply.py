@@ -47,12 +47,9 @@ def apply(
     yours = [each for each in broken if each not in done or each.verdict in _HALF_DONE]
     report.next = tuple(each.step for each in yours)
     report.ok = not yours
-    rows = [each.diff for each in report.changes]
-    rows += [f"{PLACE:<11}{each.file}:{each.line}  {each.why}\n" for each in report.next]
-    rows.append(
-        f"{len(done)} of {len(broken)} places that break are rewritten, {len(yours)} left\n"
-    )
-    report.text = "".join(rows)
+    rows = [f"{PLACE:<11}{each.file}:{each.line}  {each.why}\n" for each in report.next]
+    told = f"{len(done)} of {len(broken)} places that break are rewritten, {len(yours)} left\n"
+    report.text = "".join([*(each.diff for each in report.changes), *rows, told])
     report.extra = {"deps": {"rewritten": len(done), "left": len(yours)}}
     return report
 

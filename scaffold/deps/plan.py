@@ -69,10 +69,7 @@ def plan(
     """Plan the pins of some packages; write them with ``apply``, all or none.
 
     Args:
-        root: The tree.
         pins: The releases, each as ``name==version`` or ``name==version@variant``.
-        apply: Whether to write.
-        resolve: Whether to ask a resolver.
         python: The interpreter whose pip is asked; None for the one that runs this.
         ask: Asks which of several variants is meant; None where nobody can be asked.
 

@@ -55,7 +55,8 @@ class Judge:
             return []
         before, after = self._ends(inner.parts)
         # One loss is reported once, by the use that makes the call.
-        if CALLED in inner.parts and self._is_lost_earlier(inner, after):
+        called = max((at for at, part in enumerate(inner.parts) if part == CALLED), default=0)
+        if called and after.lacking and not self._new.follow(inner.parts[:called]).is_there:
             return []
         lost_at = None if after.is_there else self._lost_at(inner)
         changes = self._changes(inner, before, after)
@@ -81,11 +82,6 @@ class Judge:
         counts = range(1, len(use.parts))
         there = (count for count in counts if not self._new.follow(use.parts[:count]).is_there)
         return next(there, len(use.parts)) - 1
-
-    def _is_lost_earlier(self, use: Use, after: Meaning) -> bool:
-        """Return whether what a use is reached through, by a call, is not there any more."""
-        called = max(index for index, part in enumerate(use.parts) if part == CALLED)
-        return bool(after.lacking) and not self._new.follow(use.parts[:called]).is_there
 
     def _within(self, use: Use) -> Use | None:
         """Return the part of a use that is the package's; None where that is a use of its own.
