@@ -49,6 +49,9 @@ SEEN: dict[str, tuple[Watched, str, tuple[int, str, str]]] = {
         STEP, "from pkg import Engine\n\n\nclass A(Engine):\n    def f(self):\n"
         "        self.step()\n", (6, "A.f", "call"),
     ),
+    "what a decorator keeps is no call of it": (
+        RUN, "from pkg.core import run\nrun.fn(1)\n", (2, "", "name"),
+    ),
     "a module of a package": (RUN, "from pkg import core\ncore.run()\n", (2, "", "call")),
     "a module by its whole name": (RUN, "import pkg.core\npkg.core.run()\n", (2, "", "call")),
     "a module in a function": (
