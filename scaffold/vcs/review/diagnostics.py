@@ -256,9 +256,15 @@ def _ruff(program: str, root: Path, paths: Sequence[str]) -> list[Diagnostic]:
     for row in rows:
         place, line = Path(str(row["filename"])), int(row["location"]["row"])
         code = row.get("code")
-        if code is None or "ALL" in (chosen or ()) or code.startswith(chosen or ""):
+        if code is None or chosen is None or any(_selects(each, code) for each in chosen):
             found.append(_diagnostic(root, place, line, code or "syntax", str(row["message"])))
     return found
+
+
+def _selects(prefix: str, code: str) -> bool:
+    rest = code.removeprefix(prefix)
+    # F is not FA, which is of another plugin; PL stands for PLC, PLE, PLR and PLW.
+    return prefix in ("", "ALL") or (rest != code and (prefix == "PL" or not rest[:1].isalpha()))
 
 
 def _chosen(root: Path) -> tuple[str, ...] | None:

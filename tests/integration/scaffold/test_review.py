@@ -381,10 +381,12 @@ def test_the_configuration_of_the_repository_counts(repository: Repository) -> N
 
 
 def test_what_a_newer_ruff_turns_on_unasked_does_not_count(repository: Repository) -> None:
-    repository.commit({"ruff.toml": 'lint.extend-select = ["T20"]\n'})
+    config = 'target-version = "py38"\nlint.extend-select = ["T20"]\n'
+    repository.commit({"ruff.toml": config})
     repository.git("branch", "-f", "main")
-    # F401 is a default of every ruff; BLE001 and S110 are defaults of newer ones alone.
+    # F401 is a default of every ruff; BLE001, FA100 and S110 are defaults of newer ones alone.
     fresh = "\n\ntry:\n    import os\n\n    print(1)\nexcept Exception:\n    pass\n"
+    fresh += "from typing import Optional\nx: Optional[int] = 1\n"
     repository.commit({"pkg/engine.py": ENGINE + fresh})
     findings = repository.review(quick=False)["findings"]
     assert [(each["fact"], each["line"]) for each in findings] == [("ruff", 28), ("ruff", 30)]
