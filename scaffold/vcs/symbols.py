@@ -125,7 +125,7 @@ def _python_name(node: ast.stmt, *, in_class: bool) -> tuple[str, Kind, str] | N
 
 def _taken(arguments: ast.arguments) -> str:
     text = ast.unparse(arguments)
-    if "'" not in text and '"' not in text:
+    if ":" not in text:
         return text
     copied = ast.parse(f"def f({text}): ...").body[0]
     assert isinstance(copied, ast.FunctionDef)

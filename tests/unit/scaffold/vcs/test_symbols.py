@@ -59,6 +59,10 @@ SOURCES: dict[str, tuple[str, list[str]]] = {
         "def a(b: 'B', *, c: list['C'] = 'c', d: Literal['x']) -> 'D': ...\ne: 'E' = 1\n",
         ["+function a (b: B, *, c: list[C]='c', d: Literal['x']) -> D", "+constant e : E"],
     ),
+    "annotations in the words of typing": (
+        "def a(b: Optional[Dict[str, 'B']], c: typing.Union[int, None]) -> List[D]: ...\n",
+        ["+function a (b: dict[str, B] | None, c: int | None) -> list[D]"],
+    ),
     "inside of functions": ("def a():\n    def b(): ...\n    C = 1\n", ["+function a ()"]),
     "several targets": ("a = b = 1\nc, d = 1, 2\nx.y = 3\n", []),
     "private around public": (
