@@ -24,16 +24,7 @@ def apply(
 ) -> Report:
     """Rewrite what an audit is certain about; without ``write`` the diff alone is shown.
 
-    Args:
-        root: The tree.
-        package: The distribution.
-        old: The release that the tree was written for.
-        new: The one that it is to run with.
-        write: Whether to write.
-        python: The interpreter whose pip is asked; None for the one that runs this.
-
-    Raises:
-        ScaffoldError: As of `audit`.
+    Its arguments, and what it raises, are as of `scaffold.deps.audit.audit`.
     """
     if write:
         settle(root, COMMAND)
@@ -56,12 +47,9 @@ def apply(
     yours = [each for each in broken if each not in done or each.verdict in _HALF_DONE]
     report.next = tuple(each.step for each in yours)
     report.ok = not yours
-    rows = [each.diff for each in report.changes]
-    rows += [f"{PLACE:<11}{each.file}:{each.line}  {each.why}\n" for each in report.next]
-    rows.append(
-        f"{len(done)} of {len(broken)} places that break are rewritten, {len(yours)} left\n"
-    )
-    report.text = "".join(rows)
+    rows = [f"{PLACE:<11}{each.file}:{each.line}  {each.why}\n" for each in report.next]
+    told = f"{len(done)} of {len(broken)} places that break are rewritten, {len(yours)} left\n"
+    report.text = "".join([*(each.diff for each in report.changes), *rows, told])
     report.extra = {"deps": {"rewritten": len(done), "left": len(yours)}}
     return report
 

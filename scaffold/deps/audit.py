@@ -36,8 +36,6 @@ def audit(
     """Bind every use of a package to two releases, read as text.
 
     Args:
-        root: The tree.
-        package: The distribution.
         old: The release that the tree was written for.
         new: The one that it is to run with.
         python: The interpreter whose pip is asked; None for the one that runs this.

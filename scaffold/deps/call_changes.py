@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Container, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from scaffold.analysis.python.binding import bind_names
+from scaffold.analysis.python.binding import Given
 from scaffold.analysis.python.index import Parameter, Signature
 from scaffold.deps.deprecation_texts import (
     Function,
     deprecated_parameters,
+    folded,
     names_in,
     parameter_deprecation,
     renamed_parameter,
@@ -32,6 +33,9 @@ class _Side:
     def node(self) -> Function | None:
         return None if self.place is None else self.place[1]
 
+    def takes(self, name: str) -> bool | None:
+        return None if self.place is None else takes(self.release, self.place, name)
+
 
 def call_changes(old: Meaning, new: Meaning, call: ast.Call) -> Iterator[Change]:
     """Yield the differences between two releases that a call meets."""
@@ -40,7 +44,7 @@ def call_changes(old: Meaning, new: Meaning, call: ast.Call) -> Iterator[Change]
         which = (old if before is None else new).release.version
         yield Change("undecided", "undecided", f"what it takes in {which} is not certain")
         return
-    given = _Given(call)
+    given = Given(call)
     # The old release decides how a call is meant, since the tree was written for it.
     on_class = given.positional and before.signature.receiver is not None
     if on_class and given.problem(before.signature):
@@ -59,36 +63,6 @@ def call_changes(old: Meaning, new: Meaning, call: ast.Call) -> Iterator[Change]
         yield from _defaults(before, after, given)
 
 
-class _Given:
-    """The arguments of a call."""
-
-    def __init__(self, call: ast.Call) -> None:
-        self.positional = sum(not isinstance(each, ast.Starred) for each in call.args)
-        self.keywords = [each.arg for each in call.keywords if each.arg is not None]
-        starred = self.positional < len(call.args)
-        spread = [word.value for word in call.keywords if word.arg is None]
-        for each in list(spread):
-            keys = each.keys if isinstance(each, ast.Dict) else [None]
-            names = [key.value for key in keys if isinstance(key, ast.Constant)]
-            # `**{"a": 1}` hides nothing.
-            if len(names) == len(keys):
-                self.keywords += [name for name in names if isinstance(name, str)]
-                spread.remove(each)
-        self.has_kwargs = bool(spread)
-        self.is_open = starred or self.has_kwargs
-        words = [f"**{ast.unparse(each)}" for each in spread]
-        words += [ast.unparse(each) for each in call.args if isinstance(each, ast.Starred)]
-        self.unseen = " and ".join(words)
-
-    def problem(self, signature: Signature, more: Container[str] = ()) -> bool:
-        keywords = [each for each in self.keywords if each not in more]
-        return bind_names(signature, self.positional, keywords, lenient=self.is_open) is not None
-
-    def fills(self, signature: Signature) -> set[str]:
-        """Return the parameters that the call gives, by position or by name."""
-        return {*signature.slots[: self.positional], *self.keywords}
-
-
 def _side(meaning: Meaning) -> _Side | None:
     signature = meaning.signature
     if signature is None:
@@ -96,7 +70,7 @@ def _side(meaning: Meaning) -> _Side | None:
     return _Side(meaning.release, signature, meaning.release.body_of(signature))
 
 
-def _unbound(before: _Side, after: _Side, given: _Given) -> Iterator[Change]:
+def _unbound(before: _Side, after: _Side, given: Given) -> Iterator[Change]:
     """Yield why the call no longer binds."""
     signature = after.signature
     extra = deprecated_parameters(after.node)
@@ -125,7 +99,7 @@ def _is_needed(parameter: Parameter) -> bool:
     return not parameter.has_default and not parameter.kind.startswith("var_")
 
 
-def _unseen(before: _Side, after: _Side, given: _Given) -> Iterator[Change]:
+def _unseen(before: _Side, after: _Side, given: Given) -> Iterator[Change]:
     """Yield what a call meets in the arguments that its ``*args`` and ``**kwargs`` may hold."""
     old, new = before.signature, after.signature
     filled = given.fills(old) | given.fills(new)
@@ -166,13 +140,13 @@ def _successor(before: _Side, after: _Side, name: str) -> tuple[str, bool]:
             return found, True
     # A parameter that was there before has not taken the place of another.
     fresh = [each for each in names if each not in before.signature.names]
-    folded = _folded(name)
+    word = folded(name)
     # `max_tokens` and `maxTokens`, or `tokens` and `max_tokens`.
-    near = [each for each in fresh if _folded(each) == folded]
+    near = [each for each in fresh if folded(each) == word]
     if near:
         return near[0], True
-    ends = [(each, _folded(each)) for each in fresh]
-    near = [each for each, end in ends if end.endswith(folded) or folded.endswith(end)]
+    ends = [(each, folded(each)) for each in fresh]
+    near = [each for each, end in ends if end.endswith(word) or word.endswith(end)]
     if not near:
         return "", False
     was, now = before.signature.slots, after.signature.slots
@@ -180,15 +154,11 @@ def _successor(before: _Side, after: _Side, name: str) -> tuple[str, bool]:
     return near[0], is_in_place
 
 
-def _folded(name: str) -> str:
-    return name.replace("_", "").lower()
-
-
 def _parameter(signature: Signature, name: str) -> Parameter | None:
     return next((each for each in signature.parameters if each.name == name), None)
 
 
-def _keywords(before: _Side, after: _Side, given: _Given, told: set[str]) -> Iterator[Change]:
+def _keywords(before: _Side, after: _Side, given: Given, told: set[str]) -> Iterator[Change]:
     """Yield what becomes of keywords that warn, or that only ``**kwargs`` takes now."""
     if after.node is None:
         return
@@ -222,8 +192,8 @@ def _swallowed(before: _Side, after: _Side, name: str) -> Iterator[Change]:
 def _handed_on(before: _Side, after: _Side, name: str) -> Iterator[Change]:
     """Yield what becomes of a keyword that ``**kwargs`` hands on to something else."""
     # Three answers on each side: it is taken, it is not, or that does not show.
-    had = name in before.signature.names or _takes(before, name)
-    has = _takes(after, name)
+    had = name in before.signature.names or before.takes(name)
+    has = after.takes(name)
     if had and has is False:
         why = f"{after.signature.name}() hands {name!r} on to what does not take it"
         yield Change("parameter-removed", "breaks", why)
@@ -235,12 +205,8 @@ def _handed_on(before: _Side, after: _Side, name: str) -> Iterator[Change]:
         yield Change("undecided", "undecided", why)
 
 
-def _takes(side: _Side, name: str) -> bool | None:
-    return None if side.place is None else takes(side.release, side.place, name)
-
-
 def _reordered(
-    before: Signature, after: Signature, given: _Given, renamed: Callable[[str], str]
+    before: Signature, after: Signature, given: Given, renamed: Callable[[str], str]
 ) -> Iterator[Change]:
     # The places of what `*args` alone gives are unknown.
     if given.is_open and not given.positional:
@@ -257,7 +223,7 @@ def _reordered(
             yield Change("reordered", "breaks", why, likely)
 
 
-def _defaults(before: _Side, after: _Side, given: _Given) -> Iterator[Change]:
+def _defaults(before: _Side, after: _Side, given: Given) -> Iterator[Change]:
     filled = given.fills(before.signature) | given.fills(after.signature)
     for each in before.signature.parameters:
         other = _parameter(after.signature, each.name)

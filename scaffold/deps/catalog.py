@@ -15,10 +15,6 @@ from scaffold.report import Report
 def catalog(root: Path, package: str) -> Report:
     """List the uses of a package in a tree, from its text alone.
 
-    Args:
-        root: The tree.
-        package: The distribution.
-
     Raises:
         ScaffoldError: The name is none of a distribution, or the configured names are wrong.
         TargetError: A manifest pins the package, and nothing in the tree is seen to use it.

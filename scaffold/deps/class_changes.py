@@ -5,13 +5,13 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
+from scaffold.analysis.python.follower import CALLED
 from scaffold.analysis.python.index import Signature
 from scaffold.analysis.python.signatures import read_signature
 from scaffold.deps.deprecation_texts import Function
 from scaffold.deps.judgement import Change
 from scaffold.deps.release import Meaning
 from scaffold.deps.source_code import own_names
-from scaffold.deps.use import CALLED
 
 
 def subclass_changes(before: Meaning, after: Meaning, derived: ast.ClassDef) -> Iterator[Change]:

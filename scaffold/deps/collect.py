@@ -50,7 +50,7 @@ def collect(files: Files, names: Names) -> Collected:
     found = Collected(tree)
     tops = "|".join(sorted({re.escape(each.partition(".")[0]) for each in names.imports}))
     pattern = re.compile(rf"\b(?:{tops})\b".encode())
-    pending = {path for path in files.python if _mentions(files, path, pattern)}
+    pending = {path for path in files.python if pattern.search(files.data(path) or b"")}
     read: set[str] = set()
     # Each round follows one more step of import from the sources that use the package.
     for _ in range(_MOST_ROUNDS):
@@ -61,11 +61,13 @@ def collect(files: Files, names: Names) -> Collected:
             break
         words = "|".join(sorted(re.escape(each) for each in stems))
         importing = re.compile(rf"(?:import|from)\b[^\n]*\b(?:{words})\b".encode())
-        pending = {path for path in files.python if path not in read}
-        pending = {path for path in pending if _mentions(files, path, importing)}
+        pending = {path for path in files.python if importing.search(files.data(path) or b"")}
+        pending -= read
     found.uses += _text_uses(files, names.imports)
     # One line can be found by several readers; the set has no order of its own.
-    unique = sorted(set(found.uses), key=_place)
+    unique = sorted(
+        set(found.uses), key=lambda it: (it.path, it.line, _ORDER[it.kind], it.name, it.detail)
+    )
     found.uses = [each for each in unique if each.kind != "attribute"]
     found.attributes = [each for each in unique if each.kind == "attribute"]
     return found
@@ -85,14 +87,6 @@ def require_unpinned(files: Files, names: Names) -> None:
             hint="give its import names in [tool.scaffold.deps.imports] of pyproject.toml; what "
             "another package uses is audited in that one, and command lines are not",
         )
-
-
-def _place(use: Use) -> tuple[str, int, int, str, str]:
-    return use.path, use.line, _ORDER[use.kind], use.name, use.detail
-
-
-def _mentions(files: Files, path: str, pattern: re.Pattern[bytes]) -> bool:
-    return pattern.search(files.data(path) or b"") is not None
 
 
 def _read(path: str, found: Collected) -> bool:

@@ -116,6 +116,11 @@ def names_in(text: str) -> Iterator[str]:
             yield name
 
 
+def folded(name: str) -> str:
+    """Return a name without what another style of writing changes."""
+    return name.replace("_", "").lower()
+
+
 def has_warning(body: list[ast.stmt]) -> str:
     """Return the text of the first warning of deprecation in statements, or ""."""
     for row in body:

@@ -63,11 +63,6 @@ def parse_version(text: str) -> Version:
 def fetch_release(name: str, version: Version, python: str | None = None) -> Path:
     """Return the folder with the text of a release, from the cache or the package index.
 
-    Args:
-        name: The distribution.
-        version: The release.
-        python: The interpreter whose pip is asked; None for the one that runs this.
-
     Raises:
         ScaffoldError: The index cannot be reached, has no such release, or its archive is broken.
     """
@@ -98,8 +93,10 @@ def _download(name: str, version: Version, folder: Path, python: str) -> Path:
         return found[0]
     said = f"{done.stdout}\n{done.stderr}"
     links = [link for link in _SKIPPED.findall(said) if _is_release(link, name, version)]
-    if links:
-        return _fetch(sorted(dict.fromkeys(links), key=_rank)[0], folder)
+    # A wheel of any platform is text enough, and a tar is what sdists are.
+    for end in (".whl", ".tar.gz", ""):
+        for link in sorted(each for each in links if each.endswith(end)):
+            return _fetch(link, folder)
     raise _refusal(name, version, said)
 
 
@@ -139,11 +136,6 @@ def _is_release(link: str, name: str, version: Version) -> bool:
     except (InvalidWheelFilename, InvalidSdistFilename, InvalidVersion):
         return False
     return (found[0], found[1]) == (canonicalize_name(name), version)
-
-
-def _rank(link: str) -> tuple[int, str]:
-    """Order links: a wheel of any platform is text enough, and a tar is what sdists are."""
-    return (0 if link.endswith(".whl") else 1 if link.endswith(".tar.gz") else 2), link
 
 
 def _fetch(link: str, folder: Path) -> Path:

@@ -11,6 +11,7 @@ from pathlib import PurePosixPath
 from typing import Any, cast
 
 from scaffold.analysis.files.files import Files
+from scaffold.analysis.project.project import normal_name
 from scaffold.deps.pin import Pin
 from scaffold.deps.pins import is_requirements
 
@@ -66,28 +67,30 @@ def _reached(start: str, following: Callable[[str], Iterable[str]]) -> list[str]
 
 
 def _of_pyproject(pin: Pin, text: str) -> Group:
-    table: dict[str, Any] = tomllib.loads(text)
-    project = cast("dict[str, Any]", table.get("project") or {})
-    lines = _strings(project.get("dependencies"))
-    name = pin.path
-    if pin.group == "build-system.requires":
-        lines = _strings(cast("dict[str, Any]", table["build-system"]).get("requires"))
-        name = f"{pin.path} build-system.requires"
-    elif pin.group != "project.dependencies":
-        value: Any = table
-        for key in pin.group.split("."):
-            value = cast("dict[str, Any]", value).get(key) if isinstance(value, dict) else None
-        # An extra or a group is installed together with the project's own dependencies.
-        lines += _strings(value)
-        name = f"{pin.path} {pin.group}"
+    table = tomllib.loads(text)
     if pin.group.startswith("tool.poetry"):
-        lines = []  # poetry's own resolver reads its own ranges
+        return Group(pin.path, (), {})  # poetry's own resolver reads its own ranges
+    # An extra or a group is installed together with the project's own dependencies.
+    asked = [] if pin.group == "build-system.requires" else ["project.dependencies"]
+    name = pin.path if pin.group in asked else f"{pin.path} {pin.group}"
+    asked += [] if pin.group in asked else [pin.group]
+    groups: dict[str, Any] = table.get("dependency-groups", {})
+    lines: list[str] = []
+    for dotted in asked:  # it grows while it is read
+        for row in _list_at(table, dotted):
+            if isinstance(row, str):
+                lines.append(row)
+                continue
+            wanted = normal_name(str(row["include-group"]) if "include-group" in row else "")
+            more = (f"dependency-groups.{each}" for each in groups if normal_name(each) == wanted)
+            asked += [each for each in more if each not in asked]
     return Group(name, tuple(lines), {})
 
 
-def _strings(value: Any) -> list[str]:
-    rows = cast("list[Any]", value) if isinstance(value, list) else []
-    return [each for each in rows if isinstance(each, str)]
+def _list_at(value: Any, dotted: str) -> list[Any]:
+    for key in dotted.split("."):
+        value = cast("dict[str, Any]", value).get(key) if isinstance(value, dict) else None
+    return cast("list[Any]", value) if isinstance(value, list) else []
 
 
 def _included(path: str, text: str) -> list[str]:

@@ -9,9 +9,10 @@ from collections.abc import Iterator
 from dataclasses import replace
 from functools import cache, cached_property
 
+from scaffold.analysis.python.follower import CALLED
 from scaffold.deps.judgement import Judgement
 from scaffold.deps.release import Release
-from scaffold.deps.use import CALLED, Use
+from scaffold.deps.use import Use
 
 _SHOWN = 3
 # What begins at the left edge: a class, by its name, or anything else.
@@ -22,12 +23,7 @@ _OF_ANY_OBJECT = {*dir(type), *dir(lambda: None)}
 
 
 class HiddenLosses:
-    """The attributes that classes of the old release set, and those of the new one do not.
-
-    Args:
-        old: The release that the tree was written for.
-        new: The one that it is to run with.
-    """
+    """The attributes that classes of the old release set, and those of the new one do not."""
 
     def __init__(self, old: Release, new: Release) -> None:
         self._old, self._new = old, new

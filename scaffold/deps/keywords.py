@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from scaffold.deps.deprecation_texts import Function, has_warning, raised_text
 from scaffold.deps.release import Place, Release
@@ -13,8 +12,7 @@ from scaffold.deps.release import Place, Release
 Treatment = Literal["refused", "deprecated", "read", "passed", "unread"]
 
 
-@dataclass(frozen=True)
-class Taken:
+class Taken(NamedTuple):
     """The fate of a keyword in the new release.
 
     Args:

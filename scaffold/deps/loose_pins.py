@@ -21,13 +21,7 @@ _CONDA = re.compile(r"(^|/)environment[^/]*\.ya?ml$")
 
 
 def pins_in_commands(path: str, text: str, wanted: str) -> Iterator[Pin]:
-    """Yield the pins of a package: written out, by a variable of the file, or out of reach.
-
-    Args:
-        path: The file.
-        text: Its text.
-        wanted: The package, as indexes compare it.
-    """
+    """Yield the pins of a package: written out, by a variable of the file, or out of reach."""
     named = rf"{name_pattern(wanted)}{_EXTRAS}"
     # Places that a closer pattern has read, so that the last and widest one skips them.
     covered: set[int] = set()

@@ -20,15 +20,7 @@ _MEANINGS = Path(__file__).with_name("meanings.toml")
 def meanings(
     package: str, old: str, new: str, files: Files, uses: Iterable[Use]
 ) -> list[dict[str, Any]]:
-    """Return what releases after the old one, up to the new one, change; each with its sites.
-
-    Args:
-        package: The distribution.
-        old: The release that the tree was written for.
-        new: The one that it is to run with.
-        files: The tree.
-        uses: The uses of the package in it.
-    """
+    """Return what releases after the old one, up to the new one, change; each with its sites."""
     told = tomllib.loads(_MEANINGS.read_text(encoding="utf-8")).get(package, [])
     known = list(uses)
     found: list[dict[str, Any]] = []

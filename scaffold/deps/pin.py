@@ -63,12 +63,7 @@ def pin_at(path: str, text: str, span: tuple[int, int], group: str = "", why: st
 
 
 class EditedFiles(Files):
-    """A tree whose pins have moved.
-
-    Args:
-        files: The tree.
-        specs: The pins that move, each with its new specifier.
-    """
+    """A tree whose pins have moved, each to its new specifier."""
 
     def __init__(self, files: Files, specs: Iterable[tuple[Pin, str]]) -> None:
         super().__init__(files.root, list(files.paths), has_git=files.has_git)

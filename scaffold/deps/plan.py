@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from packaging.requirements import InvalidRequirement, Requirement
 from packaging.version import Version
 
 from scaffold.analysis.files.files import Files, list_files
+from scaffold.deps.download import parse_version
 from scaffold.deps.groups import groups_of
 from scaffold.deps.import_names import distribution_name
 from scaffold.deps.mentions import mentions
 from scaffold.deps.pin import EditedFiles, Pin
-from scaffold.deps.pins import find_locks, find_pins, lock_of
+from scaffold.deps.pins import RESOLVERS, find_locks, find_pins, lock_of
 from scaffold.deps.resolver import (
     Resolution,
     own_resolver,
@@ -27,10 +28,10 @@ from scaffold.errors import ConflictError, RequestError, TargetError
 from scaffold.report import Report, Step
 from scaffold.transaction.apply import apply_changes, settle
 from scaffold.transaction.change import Change
-from scaffold.transaction.journal import describe_leftover
+from scaffold.transaction.leftovers import leftover_warning, settled_warning
 
 COMMAND = "deps plan"
-
+_WORD = re.compile(r"(?P<name>[\w.-]+) *== *(?P<version>[^=@*\s]+)(?:@(?P<variant>.*))?")
 
 Asking = Callable[[str, Sequence[str]], str]
 """Asks a person which of some variants is meant, after a sentence on how they differ."""
@@ -68,10 +69,7 @@ def plan(
     """Plan the pins of some packages; write them with ``apply``, all or none.
 
     Args:
-        root: The tree.
         pins: The releases, each as ``name==version`` or ``name==version@variant``.
-        apply: Whether to write.
-        resolve: Whether to ask a resolver.
         python: The interpreter whose pip is asked; None for the one that runs this.
         ask: Asks which of several variants is meant; None where nobody can be asked.
 
@@ -81,7 +79,7 @@ def plan(
     """
     releases, variants = _releases(pins)
     # Before the files are listed, as settling may change them.
-    warnings = _leftovers(root, may_settle=apply)
+    warnings = settled_warning(settle(root, COMMAND)) if apply else leftover_warning(root)
     files = list_files(root)
     edited = edit_pins(files, releases, _chosen_variants(files, releases, variants, ask))
     report = Report(COMMAND, dry_run=not apply, warnings=warnings)
@@ -108,18 +106,6 @@ def plan(
     written = [] if report.dry_run else [f"edited     {each.path}" for each in report.changes]
     report.text = "".join([*diffs, *(f"{row}\n" for row in [*rows, *written])])
     return report
-
-
-def _leftovers(root: Path, *, may_settle: bool) -> tuple[str, ...]:
-    """Settle, and report, what a killed run has left: the pins are read from it."""
-    left = describe_leftover(root)
-    if left is None:
-        return ()
-    if not may_settle:
-        told = f"{left.command} was interrupted; --apply settles it first"
-        return () if left.is_running else (told,)
-    done = settle(root, COMMAND)
-    return (f"{left.command} was interrupted; it was {done} first",) if done else ()
 
 
 ALL_VARIANTS = "all"
@@ -206,31 +192,21 @@ def _releases(pins: Sequence[str]) -> tuple[dict[str, Version], dict[str, str]]:
     found: dict[str, Version] = {}
     variants: dict[str, str] = {}
     for word in pins:
-        each, at, variant = word.partition("@")
-        try:
-            requirement = Requirement(each)
-        except InvalidRequirement as error:
-            raise _no_pin(word) from error
-        clauses = list(requirement.specifier)
         # A range names no release to move to.
-        is_pin = len(clauses) == 1 and clauses[0].operator == "==" and "*" not in each
-        if not is_pin or requirement.url or requirement.marker or requirement.extras:
-            raise _no_pin(word)
-        name = distribution_name(requirement.name)
+        read = _WORD.fullmatch(word)
+        if read is None:
+            raise RequestError(
+                f"{word!r} is not a pin", code="requirement_invalid", hint="write click==8.1.8"
+            )
+        name = distribution_name(read["name"])
         if name in found:
             raise RequestError(
                 f"{name} is named twice", code="requirement_invalid", hint="give one release each"
             )
-        found[name] = Version(clauses[0].version)
-        if at:
-            variants[name] = variant
+        found[name] = parse_version(read["version"])
+        if read["variant"] is not None:
+            variants[name] = read["variant"]
     return found, variants
-
-
-def _no_pin(text: str) -> RequestError:
-    return RequestError(
-        f"{text!r} is not a pin", code="requirement_invalid", hint="write click==8.1.8"
-    )
 
 
 def _resolve(
@@ -246,7 +222,6 @@ def _resolve(
         if resolver != "pip":
             given = _project_files(files, path, resolver)
             answer = resolve_with_lock(resolver, given, list(releases), path)
-            # None means that the resolver is not installed; pip answers then.
             answers |= {path: answer} if answer is not None else {}
     # Beside a project's own lock its other requirements are not asked about.
     left = [each for each in edited.pins if each.path in manifests or not answers]
@@ -256,7 +231,7 @@ def _resolve(
 
 def _plain(manifest: str, path: str) -> str:
     """Return the plain name of a variant's lock, "" for the lock of another variant."""
-    for tool in ("uv", "poetry", "pdm"):
+    for tool in RESOLVERS:
         if path == lock_of(manifest, tool):
             return f"{tool}.lock"
         if path == f"{tool}.lock":

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
 from scaffold.analysis.python.annotations import quoted
+from scaffold.analysis.python.follower import CALLED, Chain
 from scaffold.analysis.python.guards import (
     NO_GUARD,
     Guard,
@@ -20,7 +21,7 @@ from scaffold.analysis.python.guards import (
 from scaffold.analysis.python.scopes import Scope
 from scaffold.analysis.python.statements import dotted_name
 from scaffold.deps.source_code import Code, Tree
-from scaffold.deps.use import CALLED, Chain, Kind, Use
+from scaffold.deps.use import Kind, Use
 
 _LONGEST = 110
 # `pkg.module.name` and `pkg.module:name`, by which strings name what is imported later.
@@ -152,11 +153,11 @@ class _Walk:
     def _is_own(self, node: ast.AST) -> bool:
         """Return whether a name is the package's here, and not one that the tree has given it."""
         node = node.func if isinstance(node, ast.Call) else node
-        root = node
-        while isinstance(root, ast.Attribute):
-            root = root.value
-        dotted = self.code.source.imports.get(root.id) if isinstance(root, ast.Name) else None
-        return self.tree.may_belong(dotted) if dotted is not None else root is not node
+        if not isinstance(node, (ast.Name, ast.Attribute)):
+            return False
+        head = (dotted_name(node) or "").partition(".")[0]
+        dotted = self.code.source.imports.get(head)
+        return isinstance(node, ast.Attribute) if dotted is None else self.tree.may_belong(dotted)
 
     def _add_unknown(self, node: ast.expr, guard: Guard) -> None:
         """Add an attribute of what does not show, where the source takes the package in."""

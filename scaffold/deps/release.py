@@ -10,12 +10,12 @@ from pathlib import Path
 
 from scaffold.analysis.files.files import Files, walk
 from scaffold.analysis.python.annotations import sides_of
+from scaffold.analysis.python.follower import CALLED
 from scaffold.analysis.python.index import PythonIndex, Signature
 from scaffold.analysis.python.lookup_result import Found
 from scaffold.analysis.python.module_getattr import Branch, find_branch
 from scaffold.analysis.python.sources import Source, Sources
 from scaffold.deps.deprecation_texts import Defined, Function, has_warning, raised_text, stub_of
-from scaffold.deps.use import CALLED
 
 _TRUSTED = re.compile(
     r"deprecat|docstring|doc_|^wraps|requires?_|^staticmethod$|^classmethod$|no_grad|override"
@@ -116,12 +116,7 @@ class Meaning:
 
 
 class Release:
-    """One release of a package as text.
-
-    Args:
-        version: Its version.
-        root: The folder that it was unpacked to.
-    """
+    """One release of a package as text, unpacked to a folder."""
 
     def __init__(self, version: str, root: Path) -> None:
         self.version = version

@@ -9,7 +9,7 @@ from difflib import get_close_matches
 from functools import cached_property
 
 from scaffold.analysis.python.literal_tables import read_literal_tables
-from scaffold.deps.deprecation_texts import Function, deprecation_of, names_in
+from scaffold.deps.deprecation_texts import Function, deprecation_of, folded, names_in
 from scaffold.deps.judgement import Change
 from scaffold.deps.release import Ask, Meaning, Release
 
@@ -21,11 +21,7 @@ _WORDS = rb"RENAMED|REMOVED|REPLACED|MOVED|OBSOLETE|renamed_|removed_|replaced_|
 
 
 class Renames:
-    """The literal tables of a release that list renames and removals.
-
-    Args:
-        release: The new release.
-    """
+    """The literal tables of the new release that list renames and removals."""
 
     def __init__(self, release: Release) -> None:
         self._release = release
@@ -158,7 +154,7 @@ def _alike(before: Meaning, after: Meaning) -> Change | None:
     index = after.release.index
     known = sorted((index.members(dotted) or index.module_names(dotted)) if dotted else ())
     # A change of case or underscores alone needs no further proof.
-    mates = [each for each in known if _folded(each) == _folded(word)]
+    mates = [each for each in known if folded(each) == folded(word)]
     near = sorted(mates, key=_is_private) or get_close_matches(word, known, 3, _NEAR)
     # The name as a whole word of a longer one: `generate` in `generate_text`.
     near += [each for each in known if f"_{word}_" in f"_{each}_"]
@@ -190,7 +186,3 @@ def _value(meaning: Meaning) -> str | None:
 
 def _arguments(node: Function) -> list[str]:
     return [each.arg for each in ast.walk(node.args) if isinstance(each, ast.arg)]
-
-
-def _folded(name: str) -> str:
-    return name.replace("_", "").lower()

@@ -31,7 +31,6 @@ def rewrite(
     person.
 
     Args:
-        text: The source.
         findings: Findings of level "breaks" on this source.
         taken: The names that other sources take from this one; "*" among them stands for all.
     """
@@ -82,13 +81,7 @@ def _head(finding: Judgement) -> tuple[str, ...]:
 
 
 class _Rewriter(cst.CSTTransformer):
-    """A rewriter of the places that findings name.
-
-    Args:
-        text: The source.
-        findings: What to rewrite.
-        kept: The imported names that stay bound.
-    """
+    """A rewriter of the places that findings name; the imported names that are kept stay bound."""
 
     METADATA_DEPENDENCIES = (PositionProvider,)
 
@@ -173,7 +166,7 @@ class _Rewriter(cst.CSTTransformer):
         """Rename, drop and add the keywords of a call that was judged."""
         found = self._calls.get(self._place(original_node), [])
         for each in found:
-            args = self._args(list(updated_node.args), each)
+            args = self._args(updated_node, each)
             if args is not None:
                 self.done.append(each)
                 updated_node = updated_node.with_changes(args=args)
@@ -187,7 +180,8 @@ class _Rewriter(cst.CSTTransformer):
     def _column(self, place: CodePosition) -> int:
         return len(self._lines[place.line - 1][: place.column].encode())
 
-    def _args(self, args: list[cst.Arg], finding: Judgement) -> list[cst.Arg] | None:
+    def _args(self, call: cst.Call, finding: Judgement) -> list[cst.Arg] | None:
+        args = list(call.args)
         names = [each.keyword.value if each.keyword else "" for each in args]
         name = finding.argument
         if finding.verdict == "parameter-required":
@@ -199,8 +193,16 @@ class _Rewriter(cst.CSTTransformer):
             ):
                 one = one.with_changes(lpar=[cst.LeftParen()], rpar=[cst.RightParen()])
                 args = [args[0].with_changes(value=one)]
-            equal = cst.AssignEqual(cst.SimpleWhitespace(""), cst.SimpleWhitespace(""))
-            return [*args, cst.Arg(cst.Name(PLACE), keyword=cst.Name(name), equal=equal)]
+            none = cst.SimpleWhitespace("")
+            added = cst.Arg(cst.Name(PLACE), cst.Name(name), cst.AssignEqual(none, none))
+            if not args:
+                return [added]
+            # It goes on a line of its own where the arguments begin on one.
+            before, last = call.whitespace_before_args, args.pop()
+            kept = {"comma": last.comma, "whitespace_after_arg": last.whitespace_after_arg}
+            gap = cst.Comma(whitespace_after=cst.SimpleWhitespace(" ") if before.empty else before)
+            last = last.with_changes(comma=gap, whitespace_after_arg=none)
+            return [*args, last, added.with_changes(**kept)]
         if name not in names:
             return None
         at = names.index(name)

@@ -56,17 +56,13 @@ def _split(clause: str) -> tuple[str, str]:
 
 def _plain(op: str, text: str) -> str:
     """Return a clause of poetry as PEP 440 has it."""
-    if op == "^":
+    if op in ("^", "~"):
         parts = list(Version(text).release)
-        # ^ keeps the leftmost number that is not zero: ^0.2.3 means <0.3.
+        # ^ keeps the leftmost number that is not zero: ^0.2.3 means <0.3. poetry's ~1.2 means <1.3
+        # and ~1 means <2, unlike PEP 440's ~=.
         first = next((index for index, each in enumerate(parts) if each), len(parts) - 1)
-        upper = [*parts[:first], parts[first] + 1]
-        return f">={text},<{'.'.join(map(str, upper))}"
-    if op == "~":
-        parts = list(Version(text).release)
-        # poetry's ~1.2 means <1.3 and ~1 means <2, unlike PEP 440's ~=.
-        upper = [parts[0], parts[1] + 1] if len(parts) > 1 else [parts[0] + 1]
-        return f">={text},<{'.'.join(map(str, upper))}"
+        at = first if op == "^" else min(1, len(parts) - 1)
+        return f">={text},<{'.'.join(map(str, [*parts[:at], parts[at] + 1]))}"
     if op == "":
         return "" if text == "*" else f"=={text}"
     return f"{op}{text}"

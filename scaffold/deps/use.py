@@ -6,6 +6,7 @@ import ast
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from scaffold.analysis.python.follower import ELEMENT
 from scaffold.analysis.python.guards import NO_GUARD, Guard
 
 Kind = Literal[
@@ -24,40 +25,6 @@ KINDS: dict[str, str] = {
 }
 """Every kind of use with its heading, in the order of the page."""
 
-CALLED = "()"
-"""The part of a chain that stands for a call: what follows is asked of its result."""
-ELEMENT = "__getitem__"
-"""The method whose call gives an element."""
-
-
-@dataclass(frozen=True)
-class Chain:
-    """The names and calls of an expression, from the package on.
-
-    Args:
-        parts: Names, and `CALLED` for each call: ``("click", "Context", "()", "exit")``.
-        own: The members that classes of this tree, between the package's class and here, bring
-            themselves; they are not the package's.
-        local: The class of this tree through which it is reached, or "".
-        is_local: Whether it is that class itself.
-    """
-
-    parts: tuple[str, ...]
-    own: frozenset[str] = frozenset()
-    local: str = ""
-    is_local: bool = False
-
-    def member(self, name: str) -> Chain | None:
-        """Return what an attribute names; None where a class of this tree brings it itself."""
-        return None if name in self.own else Chain((*self.parts, name), local=self.local)
-
-    def called(self) -> Chain:
-        """Return what a call of it gives."""
-        return Chain((*self.parts, CALLED), self.own, self.local)
-
-    def __str__(self) -> str:
-        return dotted(self.parts)
-
 
 def dotted(parts: tuple[str, ...]) -> str:
     """Return a chain as text: ``click.Context().exit``, ``pkg.rows()[].name``."""
@@ -70,7 +37,7 @@ class Use:
 
     Args:
         kind: How the name is used.
-        parts: What is used, see `Chain`.
+        parts: What is used, see `scaffold.analysis.python.follower.Chain`.
         path: The file, relative to the root.
         line: The line, from 1.
         detail: The line, for the reader of a list.

@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import Any
 
 from scaffold.analysis.python.decorators import PROPERTIES
+from scaffold.analysis.python.follower import CALLED, ELEMENT
 from scaffold.analysis.python.guards import hides_absence
 from scaffold.analysis.python.scopes import own_nodes
 from scaffold.deps.call_changes import call_changes
@@ -18,7 +19,7 @@ from scaffold.deps.deprecation_texts import deprecation_of, names_in
 from scaffold.deps.judgement import Change, Judgement
 from scaffold.deps.release import Meaning, Release
 from scaffold.deps.rename_candidates import Renames, likely_name
-from scaffold.deps.use import CALLED, ELEMENT, Use
+from scaffold.deps.use import Use
 
 _ELSEWHERE = re.compile(r"is not known here|shows only while|is not written down|only a stub")
 _DYNAMIC = re.compile(
@@ -54,7 +55,8 @@ class Judge:
             return []
         before, after = self._ends(inner.parts)
         # One loss is reported once, by the use that makes the call.
-        if CALLED in inner.parts and self._is_lost_earlier(inner, after):
+        called = max((at for at, part in enumerate(inner.parts) if part == CALLED), default=0)
+        if called and after.lacking and not self._new.follow(inner.parts[:called]).is_there:
             return []
         lost_at = None if after.is_there else self._lost_at(inner)
         changes = self._changes(inner, before, after)
@@ -80,11 +82,6 @@ class Judge:
         counts = range(1, len(use.parts))
         there = (count for count in counts if not self._new.follow(use.parts[:count]).is_there)
         return next(there, len(use.parts)) - 1
-
-    def _is_lost_earlier(self, use: Use, after: Meaning) -> bool:
-        """Return whether what a use is reached through, by a call, is not there any more."""
-        called = max(index for index, part in enumerate(use.parts) if part == CALLED)
-        return bool(after.lacking) and not self._new.follow(use.parts[:called]).is_there
 
     def _within(self, use: Use) -> Use | None:
         """Return the part of a use that is the package's; None where that is a use of its own.
@@ -222,8 +219,7 @@ def _undecided(use: Use, before: Meaning, after: Meaning) -> Change:
 
 def _compare(use: Use, before: Meaning, after: Meaning) -> Iterator[Change]:
     if use.is_star:
-        ends = (each.release.index.module_names(each.ask.name) for each in (before, after))
-        had, has = ends
+        had, has = (each.release.index.module_names(each.ask.name) for each in (before, after))
         gone = ", ".join(sorted(each for each in had - has if not each.startswith("_")))
         why = f"which names are used does not show{gone and '; gone are ' + gone}"
         yield Change("unclear" if gone else "undecided", "check" if gone else "undecided", why)

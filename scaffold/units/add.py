@@ -17,9 +17,10 @@ from scaffold.templating.request import Request
 from scaffold.templating.spec import Kind
 from scaffold.transaction.change import Change
 from scaffold.transaction.digest import digest
+from scaffold.transaction.leftovers import settled_warning
 from scaffold.transaction.snapshot import Snapshot, take_snapshot
 from scaffold.transaction.state import has_journal
-from scaffold.units.context import Options, reported_changes, settled_warning
+from scaffold.units.context import Options, reported_changes
 from scaffold.units.existing import existing_unit, nothing_to_do
 from scaffold.units.ledger import LedgerFile, base_path, dump_unit, read_units, record_path
 from scaffold.units.plan import Plan, make_plan, paths_to_list, paths_to_read

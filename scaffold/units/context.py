@@ -14,6 +14,7 @@ from scaffold.target.target import (
 )
 from scaffold.templating.request import Request
 from scaffold.transaction.change import Change
+from scaffold.transaction.leftovers import leftover_warning, settled_warning
 from scaffold.transaction.state import has_journal
 
 
@@ -80,28 +81,6 @@ class Options(NamedTuple):
 
         settled = settle(target.root, command)
         return self.find(), settled_warning(settled)
-
-
-def leftover_warning(root: Path) -> tuple[str, ...]:
-    """Return what to say where a run was interrupted and nothing may be written."""
-    if not has_journal(root):
-        return ()
-    from scaffold.transaction.journal import describe_leftover  # seldom there is one
-
-    left = describe_leftover(root)
-    if left is None:
-        return ()
-    if left.is_running:
-        return (f"`scaffold {left.command}` is writing here at this moment",)
-    return (
-        f"`scaffold {left.command}` was interrupted while it wrote {', '.join(left.files)}; "
-        "`scaffold recover` or the next writing command settles it first",
-    )
-
-
-def settled_warning(settled: str) -> tuple[str, ...]:
-    """Return what to say of an earlier run that was settled first."""
-    return (f"an earlier run was interrupted; it was {settled} first",) if settled else ()
 
 
 def origin_warnings(request: Request) -> tuple[str, ...]:

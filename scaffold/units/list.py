@@ -10,7 +10,8 @@ from scaffold.report import Report
 from scaffold.target.target import Target, describe
 from scaffold.templating.manifests import Catalogue, catalogue_for
 from scaffold.templating.spec import Kind, Style, all_answers
-from scaffold.units.context import Options, leftover_warning
+from scaffold.transaction.leftovers import leftover_warning
+from scaffold.units.context import Options
 from scaffold.units.ledger import find_unit, unit_ids
 
 

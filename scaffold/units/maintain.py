@@ -13,8 +13,9 @@ from scaffold.templating.sources import OWN_TEMPLATES
 from scaffold.transaction.apply import settle
 from scaffold.transaction.backup import backups_folder
 from scaffold.transaction.change import FOLDER, Change
+from scaffold.transaction.leftovers import leftover_warning
 from scaffold.transaction.state import has_journal
-from scaffold.units.context import Options, leftover_warning
+from scaffold.units.context import Options
 from scaffold.units.ledger import ATTRIBUTES
 from scaffold.units.work import at_work
 

@@ -17,7 +17,8 @@ from scaffold.report import Report
 from scaffold.target.target import describe
 from scaffold.templating.manifests import Catalogue
 from scaffold.transaction.digest import digest
-from scaffold.units.context import Options, leftover_warning
+from scaffold.transaction.leftovers import leftover_warning
+from scaffold.units.context import Options
 from scaffold.units.equivalence import is_equivalent
 from scaffold.units.ledger import LedgerFile, Unit, base_path, sound_units
 from scaffold.units.registries import RegistryEdits

@@ -11,7 +11,8 @@ from scaffold.report import Report
 from scaffold.target.target import Target, describe
 from scaffold.transaction.apply import Session, session
 from scaffold.transaction.change import Change
-from scaffold.units.context import Options, reported_changes, settled_warning
+from scaffold.transaction.leftovers import settled_warning
+from scaffold.units.context import Options, reported_changes
 
 
 @dataclass

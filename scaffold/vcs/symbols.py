@@ -7,6 +7,7 @@ import hashlib
 from collections.abc import Iterator
 from typing import Literal, NamedTuple
 
+from scaffold.analysis.python.annotations import spelled
 from scaffold.analysis.python.decorators import PROPERTIES, last_part
 from scaffold.analysis.python.statements import statements
 from scaffold.syntax import parse
@@ -72,8 +73,8 @@ def _listed(tree: ast.Module) -> frozenset[str] | None:
 def _python_symbols(
     body: list[ast.stmt], prefix: str, *, is_public: bool, listed: frozenset[str] | None
 ) -> Iterator[Symbol]:
-    # A definition under a condition is the module's all the same.
-    for node, _ in statements(body):
+    # A definition under a condition is the module's all the same, but for what runs as a program.
+    for node, _ in statements([each for each in body if not _is_main(each)]):
         found = _python_name(node, in_class=bool(prefix))
         if found is None:
             continue
@@ -90,6 +91,10 @@ def _python_symbols(
             )
 
 
+def _is_main(node: ast.stmt) -> bool:
+    return isinstance(node, ast.If) and ast.unparse(node.test) == "__name__ == '__main__'"
+
+
 def _is_public(name: str, listed: frozenset[str] | None) -> bool:
     if listed is not None:
         return name in listed
@@ -100,9 +105,9 @@ def _is_public(name: str, listed: frozenset[str] | None) -> bool:
 def _python_name(node: ast.stmt, *, in_class: bool) -> tuple[str, Kind, str] | None:
     """Return name, kind and head of a statement that defines something."""
     if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-        returns = f" -> {ast.unparse(node.returns)}" if node.returns else ""
+        returns = f" -> {spelled(node.returns)}" if node.returns else ""
         word = "async " if isinstance(node, ast.AsyncFunctionDef) else ""
-        head = f"{word}({ast.unparse(node.args)}){returns}"
+        head = f"{word}({_taken(node.args)}){returns}"
         marks = {last_part(ast.unparse(each)) for each in node.decorator_list}
         inside = "property" if marks & _PROPERTY_MARKS else "method"
         return node.name, inside if in_class else "function", head
@@ -112,10 +117,22 @@ def _python_name(node: ast.stmt, *, in_class: bool) -> tuple[str, Kind, str] | N
     if isinstance(node, ast.Assign) and len(node.targets) == 1:
         target, head = node.targets[0], ""
     elif isinstance(node, ast.AnnAssign):
-        target, head = node.target, f": {ast.unparse(node.annotation)}"
+        target, head = node.target, f": {spelled(node.annotation)}"
     else:
         return None
     return (target.id, "constant", head) if isinstance(target, ast.Name) else None
+
+
+def _taken(arguments: ast.arguments) -> str:
+    text = ast.unparse(arguments)
+    if ":" not in text:
+        return text
+    copied = ast.parse(f"def f({text}): ...").body[0]
+    assert isinstance(copied, ast.FunctionDef)
+    for each in ast.walk(copied.args):
+        if isinstance(each, ast.arg) and each.annotation is not None:
+            each.annotation = ast.parse(spelled(each.annotation), mode="eval").body
+    return ast.unparse(copied.args)
 
 
 def _is_python(path: str) -> bool:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from functools import reduce
 
+_ALIASES = frozenset({"Dict", "FrozenSet", "List", "Set", "Tuple", "Type"})
 _FIRST = frozenset({"Optional", "Annotated", "Final", "ClassVar"})
 
 
@@ -26,6 +28,33 @@ def sides_of(annotation: ast.expr | None) -> Iterator[ast.expr]:
                 yield from sides_of(each)
         case _:
             yield annotation
+
+
+class _Plain(ast.NodeTransformer):
+    def visit_Constant(self, node: ast.Constant) -> ast.expr:
+        return (quoted(node.value) if isinstance(node.value, str) else None) or node
+
+    def visit_Subscript(self, node: ast.Subscript) -> ast.AST:
+        outer = _last(node.value)
+        if outer == "Literal":
+            return node
+        self.generic_visit(node)
+        if outer not in ("Optional", "Union"):
+            return node
+        inner = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
+        more = [ast.Constant(None)] if outer == "Optional" else []
+        return reduce(lambda one, other: ast.BinOp(one, ast.BitOr(), other), [*inner, *more])
+
+    def visit_Name(self, node: ast.Name) -> ast.Name:
+        return ast.Name(node.id.lower()) if node.id in _ALIASES else node
+
+
+def spelled(annotation: ast.expr) -> str:
+    """Return an annotation as text, without quotes and in the words of Python 3.10.
+
+    An annotation that is only written otherwise, as by pyupgrade, has the same text.
+    """
+    return ast.unparse(_Plain().visit(ast.parse(ast.unparse(annotation), mode="eval")))
 
 
 def quoted(text: str) -> ast.expr | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Container
 from typing import NamedTuple
 
 from scaffold.analysis.python.signatures import Parameter, Signature
@@ -25,47 +26,67 @@ class Problem(NamedTuple):
         return self.text
 
 
+class Given:
+    """The arguments of a call.
+
+    A ``*args`` or ``**kwargs`` in it may stand for anything, so nothing counts as missing then.
+    """
+
+    def __init__(self, call: ast.Call) -> None:
+        self.positional = sum(not isinstance(each, ast.Starred) for each in call.args)
+        self.keywords = [each.arg for each in call.keywords if each.arg is not None]
+        starred = self.positional < len(call.args)
+        spread = [word.value for word in call.keywords if word.arg is None]
+        for each in list(spread):
+            keys = each.keys if isinstance(each, ast.Dict) else [None]
+            names = [key.value for key in keys if isinstance(key, ast.Constant)]
+            # `**{"a": 1}` hides nothing.
+            if len(names) == len(keys):
+                self.keywords += [name for name in names if isinstance(name, str)]
+                spread.remove(each)
+        self.has_kwargs = bool(spread)
+        self.is_open = starred or self.has_kwargs
+        words = [f"**{ast.unparse(each)}" for each in spread]
+        words += [ast.unparse(each) for each in call.args if isinstance(each, ast.Starred)]
+        self.unseen = " and ".join(words)
+
+    def problem(self, signature: Signature, more: Container[str] = ()) -> Problem | None:
+        """Return why a call with these arguments does not fit; None where it fits or may fit.
+
+        Args:
+            signature: What is called.
+            more: Keywords that it takes beside those of its signature.
+        """
+        slots = [each for each in signature.parameters if each.kind.startswith("positional")]
+        given, keywords = self.positional, [each for each in self.keywords if each not in more]
+        repeated = tuple(sorted({name for name in keywords if keywords.count(name) > 1}))
+        if repeated:
+            return Problem("twice", repeated, f"{signature.name}() gets {_list(repeated)} twice")
+        return (
+            _too_many(signature, slots, given)
+            or _unknown(signature, keywords)
+            or _twice(signature, slots, given, keywords)
+            or (None if self.is_open else _missing(signature, slots, given, keywords))
+        )
+
+    def fills(self, signature: Signature) -> set[str]:
+        """Return the parameters that the call gives, by position or by name."""
+        return {*signature.slots[: self.positional], *self.keywords}
+
+
 def bind(signature: Signature, call: ast.Call) -> Problem | None:
     """Return why a call cannot be bound; None where it fits or may fit.
 
-    A ``*args`` or ``**kwargs`` in the call may stand for anything, so nothing counts as missing
-    then. A method that is called on its class (``Class.method(instance, ...)``) may be given the
+    A method that is called on its class (``Class.method(instance, ...)``) may be given the
     receiver too.
     """
-    positional = sum(not isinstance(each, ast.Starred) for each in call.args)
-    keywords = [each.arg for each in call.keywords if each.arg is not None]
-    # An unpacked * or ** can fill any slot, which excuses missing arguments but not unknown ones.
-    lenient = positional < len(call.args) or len(keywords) < len(call.keywords)
-    problem = bind_names(signature, positional, keywords, lenient=lenient)
+    given = Given(call)
+    problem = given.problem(signature)
     if problem is None or signature.receiver is None or not _is_on_class(call.func):
         return problem
     # The first argument is the receiver then.
-    if positional and bind_names(signature, positional - 1, keywords, lenient=lenient) is None:
-        return None
-    return problem
-
-
-def bind_names(
-    signature: Signature, positional: int, keywords: list[str], *, lenient: bool = False
-) -> Problem | None:
-    """Return why so many positional arguments and these keywords do not fit.
-
-    Args:
-        signature: What is called.
-        positional: The number of positional arguments.
-        keywords: The names given by keyword.
-        lenient: Whether the call unpacks more that is not known.
-    """
-    slots = [each for each in signature.parameters if each.kind.startswith("positional")]
-    repeated = tuple(sorted({name for name in keywords if keywords.count(name) > 1}))
-    if repeated:
-        return Problem("twice", repeated, f"{signature.name}() gets {_list(repeated)} twice")
-    return (
-        _too_many(signature, slots, positional)
-        or _unknown(signature, keywords)
-        or _twice(signature, slots, positional, keywords)
-        or (None if lenient else _missing(signature, slots, positional, keywords))
-    )
+    given.positional -= 1
+    return None if given.positional >= 0 and given.problem(signature) is None else problem
 
 
 def _too_many(signature: Signature, slots: list[Parameter], given: int) -> Problem | None:

@@ -34,7 +34,6 @@ from scaffold.skills.install.run import (
     Outcome,
     SkillPlan,
     carry_out,
-    leftover_warning,
     target_of,
 )
 from scaffold.skills.install.source import (
@@ -52,6 +51,7 @@ from scaffold.skills.install.subagents import (
     unprefixed,
 )
 from scaffold.skills.install.summary import compare
+from scaffold.transaction.leftovers import leftover_warning
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from scaffold.skills.install.summary import Row, listing, permissions_json
 from scaffold.transaction.apply import session, settle
 from scaffold.transaction.backup import back_up
 from scaffold.transaction.change import Change
-from scaffold.transaction.journal import describe_leftover
+from scaffold.transaction.leftovers import leftover_warning, settled_warning
 
 COMMAND = "skills install"
 
@@ -79,7 +79,9 @@ def carry_out(plan: Planner, options: Options) -> Report:
         ScaffoldError: Somebody does not agree, or an edited file stands against it.
     """
     report = Report(COMMAND, target_of(options), dry_run=options.dry_run)
-    report.warnings = (*_settled(options), *_other_home(options))
+    root = options.target
+    left = leftover_warning(root) if options.dry_run else settled_warning(settle(root, COMMAND))
+    report.warnings = (*left, *_other_home(options))
     plans = plan(read_lock(options.target))
     for each in plans:
         if each.outcome in ("installed", "updated"):
@@ -128,21 +130,6 @@ def target_of(options: Options) -> dict[str, str]:
     """Return the target as reports have it."""
     layout = "home" if options.user else "repository"
     return {"root": str(options.target), "layout": layout, "package": ""}
-
-
-def leftover_warning(target: Path) -> tuple[str, ...]:
-    """Return a warning where a run was interrupted and is not settled yet."""
-    left = describe_leftover(target)
-    if left is None or left.is_running:
-        return ()
-    return (f"scaffold {left.command} was interrupted; the next writing command settles it",)
-
-
-def _settled(options: Options) -> tuple[str, ...]:
-    if options.dry_run:
-        return leftover_warning(options.target)
-    done = settle(options.target, COMMAND)
-    return (f"an earlier run that was interrupted was {done}",) if done else ()
 
 
 def _other_home(options: Options) -> tuple[str, ...]:

@@ -21,7 +21,8 @@ from scaffold.templating.render import toml_literal
 from scaffold.templating.sources import OWN_TEMPLATES
 from scaffold.transaction.apply import session
 from scaffold.transaction.change import Change
-from scaffold.units.context import Options, leftover_warning, reported_changes, settled_warning
+from scaffold.transaction.leftovers import leftover_warning, settled_warning
+from scaffold.units.context import Options, reported_changes
 from scaffold.units.init.draft import Draft, import_roots, module_of, with_mark
 from scaffold.units.init.draft import describe as describe_draft
 from scaffold.units.init.family import Family, find_family, find_home

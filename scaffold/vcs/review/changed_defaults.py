@@ -6,6 +6,7 @@ import ast
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
+from scaffold.analysis.python.binding import Given
 from scaffold.analysis.python.index import PythonIndex
 from scaffold.analysis.python.signatures import read_parameters, source_of
 from scaffold.analysis.python.statements import statements
@@ -89,13 +90,8 @@ def _reliers(path: str, place: Place, uses: Sequence[Use], index: PythonIndex) -
         call = use.call
         if use.key[0] != path or use.key[1] not in owners or call is None or use.found is None:
             continue
-        keywords = {each.arg for each in call.keywords}
+        given, signature = Given(call), index.signature_of(use.found)
         # `**options` may hold it, and a place may be taken by `*rows`.
-        if {name, None} & keywords or any(isinstance(each, ast.Starred) for each in call.args):
-            continue
-        signature = index.signature_of(use.found)
-        kinds = ("positional_only", "positional_or_keyword")
-        rows = signature.parameters if signature else ()
-        by_place = [each.name for each in rows if each.kind in kinds]
-        if name not in by_place[: len(call.args)]:
+        filled = set(given.keywords) if signature is None else given.fills(signature)
+        if not given.is_open and name not in filled:
             yield f"{use.path}:{use.line}"

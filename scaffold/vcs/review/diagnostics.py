@@ -50,6 +50,8 @@ _OF_MODULE = re.compile(
 
 # Of ruff's rules, those that are errors of Python in any repository.
 _RUFF_SELECT = "E9,F63,F7,F82,F50,PLE"
+# Those that ruff turns on unasked in every release; newer ones turn on more.
+_RUFF_DEFAULT = ("E4", "E7", "E9", "F")
 _PYRIGHT_FILES = ("pyrightconfig.json",)
 _RUFF_FILES = ("ruff.toml", ".ruff.toml")
 
@@ -142,16 +144,18 @@ def new_diagnostics(
 
 def _fresh(old: Sequence[Diagnostic], new: Sequence[Diagnostic]) -> Iterator[Diagnostic]:
     """Yield the new ones: those on lines as they were go first, then those of one kind."""
-    lines = Counter((each.kind, each.text) for each in old)
+    lines: dict[tuple[str, str, str], list[Diagnostic]] = {}
+    for each in old:
+        lines.setdefault((each.path, each.rule, each.text), []).append(each)
     left: list[Diagnostic] = []
     for each in new:
-        if lines[each.kind, each.text]:
-            lines[each.kind, each.text] -= 1
+        # A line as it was may be reported in other words, as of a type that changed elsewhere.
+        rows = lines.get((each.path, each.rule, each.text))
+        if rows:
+            rows.pop()
         else:
             left.append(each)
-    kinds = Counter[tuple[str, str, str]]()
-    for (kind, _), count in lines.items():
-        kinds[kind] += count
+    kinds = Counter(each.kind for rows in lines.values() for each in rows)
     for each in left:
         if kinds[each.kind]:
             kinds[each.kind] -= 1
@@ -243,26 +247,39 @@ def _ruff(program: str, root: Path, paths: Sequence[str]) -> list[Diagnostic]:
     if not there:
         return []
     argv = [program, "check", "--no-cache", "--output-format", "json", "--no-fix"]
-    if not _configures_ruff(root):
+    chosen = _chosen(root)
+    if chosen is None:
         argv += ["--isolated", "--select", _RUFF_SELECT]
     done = _run([*argv, "--", *there], root)
     rows = cast("list[dict[str, Any]]", json.loads(done or "[]"))
     found: list[Diagnostic] = []
     for row in rows:
         place, line = Path(str(row["filename"])), int(row["location"]["row"])
-        found.append(
-            _diagnostic(root, place, line, str(row.get("code") or "syntax"), str(row["message"]))
-        )
+        code = row.get("code")
+        if code is None or chosen is None or any(_selects(each, code) for each in chosen):
+            found.append(_diagnostic(root, place, line, code or "syntax", str(row["message"])))
     return found
 
 
-def _configures_ruff(root: Path) -> bool:
-    if any((root / each).is_file() for each in _RUFF_FILES):
-        return True
-    try:
-        return "[tool.ruff" in (root / "pyproject.toml").read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError):
-        return False
+def _selects(prefix: str, code: str) -> bool:
+    rest = code.removeprefix(prefix)
+    # F is not FA, which is of another plugin; PL stands for PLC, PLE, PLR and PLW.
+    return prefix in ("", "ALL") or (rest != code and (prefix == "PL" or not rest[:1].isalpha()))
+
+
+def _chosen(root: Path) -> tuple[str, ...] | None:
+    """Return the rules of ruff that a repository chose, as prefixes; None where it has no table."""
+    for name in (*_RUFF_FILES, "pyproject.toml"):
+        try:
+            table: Any = tomllib.loads((root / name).read_text(encoding="utf-8"))
+            table = table["tool"]["ruff"] if name == "pyproject.toml" else table
+            both = [table, table.get("lint", {})]
+        except (OSError, ValueError, KeyError, AttributeError):
+            continue
+        if any("select" in each or "extend" in each for each in both):
+            return ("",)
+        return (*_RUFF_DEFAULT, *(row for each in both for row in each.get("extend-select", [])))
+    return None
 
 
 def _diagnostic(root: Path, file: Path, line: int, rule: str, message: str) -> Diagnostic:

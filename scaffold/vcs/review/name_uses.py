@@ -4,22 +4,15 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
 
-from scaffold.analysis.python.annotations import sides_of
+from scaffold.analysis.python.follower import CALLED, Chain, Follower
 from scaffold.analysis.python.index import PythonIndex
 from scaffold.analysis.python.lookup_result import Found
-from scaffold.analysis.python.scopes import (
-    Bound,
-    Function,
-    bindings_of,
-    own_nodes,
-    parameters,
-)
-from scaffold.analysis.python.statements import all_nodes, dotted_name
-from scaffold.syntax import parse
+from scaffold.analysis.python.scopes import Bound, Function, Scope
+from scaffold.analysis.python.sources import Source
+from scaffold.analysis.python.statements import all_nodes
 from scaffold.vcs.review.guards import Guards
 
 
@@ -41,34 +34,24 @@ class Mention(NamedTuple):
     taken: str | None = None
 
 
-@dataclass
-class SourceView:
-    """What the names of one source mean.
+class SourceView(Follower):
+    """What the names of one source mean, as chains that begin with a file, or "" for the top.
 
     Args:
-        path: Its path.
-        tree: Its tree.
+        source: The parsed source.
         index: The names of the repository.
-        sought: The files with definitions whose users are sought.
     """
 
-    path: str
-    tree: ast.Module
-    index: PythonIndex
-    sought: frozenset[str] = frozenset()
+    def __init__(self, source: Source, index: PythonIndex) -> None:
+        super().__init__(source)
+        self.path = source.path
+        self.index = index
+        self.sought = frozenset[str]()
+        """The files with definitions whose users are sought."""
 
     @cached_property
     def _nodes(self) -> list[ast.AST]:
-        return all_nodes(self.tree)
-
-    @cached_property
-    def _scopes(self) -> list[Function | ast.ClassDef]:
-        kinds = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
-        return [node for node in self._nodes if isinstance(node, kinds)]
-
-    @cached_property
-    def _bound(self) -> dict[int, dict[str, str | None]]:
-        return {}
+        return all_nodes(self.source.tree)
 
     def mentions(self, words: frozenset[str]) -> Iterator[Mention]:
         """Yield the places that name one of some words, imports among them."""
@@ -106,10 +89,18 @@ class SourceView:
             return tuple(self._taken(node, mention.taken or ""))
         if isinstance(node, ast.Constant):
             return (self.index.find(str(node.value).replace(":", ".")),)
-        if isinstance(node, ast.Name) and node.id not in self._all_imported | self._top_names:
+        scope = self.scope_at(node)
+        if isinstance(node, ast.Attribute):
+            inner = self.value(node.value, scope)
+            chain = None if inner is None else inner.member(node.attr)
+        else:
+            chain = self.value(node, scope)
+        # An instance is no use of the class beyond the call that made it.
+        if chain is None or chain.parts[-1] == CALLED:
             return ()
-        dotted = self._dotted(node)
-        return () if dotted is None else (self._find(dotted),)
+        found = self._find(chain)
+        # What an attribute of an instance holds does not show.
+        return () if found.kind == "undecided" and CALLED in chain.parts[:-2] else (found,)
 
     def imports(self) -> Iterator[tuple[int, frozenset[str]]]:
         """Yield the line of each import, and the absolute names of modules that it may mean."""
@@ -129,8 +120,10 @@ class SourceView:
     def inside(self, line: int) -> str:
         """Return the dotted name of the function or class around a line, as seen from outside."""
         names: list[str] = []
-        for scope in self._scopes:
-            if _holds(scope, line):
+        for scope in self._definitions:
+            # Since Python 3.8 lineno is that of the def, below the decorators.
+            first = min([scope.lineno, *(each.lineno for each in scope.decorator_list)])
+            if first <= line <= (scope.end_lineno or scope.lineno):
                 names.append(scope.name)
                 # What is inside a function has no name outside of it.
                 if not isinstance(scope, ast.ClassDef):
@@ -138,9 +131,49 @@ class SourceView:
         return ".".join(names)
 
     @cached_property
+    def _definitions(self) -> list[Function | ast.ClassDef]:
+        kinds = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+        return [node for node in self._nodes if isinstance(node, kinds)]
+
+    @cached_property
     def guards(self) -> Guards:
         """Where the source expects to fail."""
         return Guards(self._nodes)
+
+    def imported(self, bound: Bound) -> Chain | None:
+        node, names = bound.node, bound.dotted.split(".")
+        module = self.index.modules.at_path(self.path)
+        if isinstance(node, ast.ImportFrom) and module is not None:
+            for each in self.index.modules.imported(module, node.level, node.module or ""):
+                chain = Chain((each.place, names[-1]))
+                found = self._find(chain)
+                if found.exists or found.is_missing:
+                    return chain
+        # A name of another package is known, too: not to be one of these.
+        return Chain(("", *(self.index.absolute(self.path, bound.dotted) or "?").split(".")))
+
+    def class_chain(self, node: ast.ClassDef) -> Chain | None:
+        names, scope = [node.name], self.scope_at(node)
+        while isinstance(scope.node, ast.ClassDef) and scope.parent is not None:
+            names.insert(0, scope.node.name)
+            scope = scope.parent
+        return Chain((self.path, *names)) if scope is self.module else None
+
+    def top_value(self, name: str) -> Chain | None:
+        bindings = self.module.names.get(name, [])
+        # What is imported needs no table of the whole module, which costs more than all else.
+        if len(bindings) == 1 and isinstance(bindings[0].node, ast.ImportFrom):
+            return super().top_value(name)
+        return Chain((self.path, name)) if bindings or "*" in self.module.names else None
+
+    def called(self, chain: Chain) -> Chain | None:
+        # Nothing shows what a function returns.
+        return chain.called() if self._find(chain).kind == "class" else None
+
+    def _value(self, node: ast.expr, scope: Scope) -> Chain | None:
+        # One line that sets `self.x` says more than that there is an `x`.
+        made = self.set_on_self(node, scope) if isinstance(node, ast.Attribute) else None
+        return made or super()._value(node, scope)
 
     def _taken(self, node: ast.ImportFrom, name: str) -> Iterator[Found]:
         module = self.index.modules.at_path(self.path)
@@ -148,171 +181,18 @@ class SourceView:
             for each in self.index.modules.imported(module, node.level, node.module or ""):
                 yield self.index.find_in(each.place, name)
 
-    def _find(self, dotted: str) -> Found:
-        if dotted.startswith("/"):  # an absolute name, of an import inside a function
-            return self.index.find(dotted[1:])
-        first, dot, rest = dotted.partition(".")
-        node, taken = self._imported_once.get(first, (None, ""))
-        if node is None and self.is_own_only(dotted):
-            return Found("undecided", dotted, self.path, evidence="the file defines its own")
-        if node is None:
-            return self.index.find_in(self.path, dotted)
-        # What is imported needs no table of the whole module, which costs more than all else.
-        found = list(self._taken(node, f"{taken}{dot}{rest}"))
-        sure = (each for each in found if each.exists or each.is_missing)
-        return next(sure, Found("undecided", dotted, self.path, evidence="it is from elsewhere"))
-
-    def _dotted(self, node: ast.expr) -> str | None:
-        """Return an expression as a name of the module; "/" leads what is absolute."""
-        rest: list[str] = []
-        inner = node
-        while isinstance(inner, ast.Attribute):
-            rest.insert(0, inner.attr)
-            inner = inner.value
-        if isinstance(inner, ast.Call):
-            made = dotted_name(inner.func)
-            head = self._head(made, inner) if made and made[:1].isalpha() and rest else None
-            # `Maker().use`: nothing shows what a function returns.
-            found = self._find(head) if head else None
-            return ".".join([head or "", *rest]) if found and found.kind == "class" else None
-        head = self._head(inner.id, inner) if isinstance(inner, ast.Name) else None
-        return None if head is None else ".".join([head, *rest])
-
-    def _head(self, dotted: str, node: ast.expr) -> str | None:
-        """Return what the first part of a name means, seen from where it is written."""
-        first, dot, rest = dotted.partition(".")
-        around = [each for each in self._scopes if _holds(each, node.lineno)]
-        # The walk lists outer scopes first, and lookup begins with the innermost.
-        for scope in reversed(around):
-            # Names of a class body are not visible in its methods.
-            if isinstance(scope, ast.ClassDef):
-                continue
-            if id(scope) not in self._bound:
-                self._bound[id(scope)] = dict(self._bindings(scope, around))
-            bound = self._bound[id(scope)]
-            if first in bound:
-                head = self._class_made(bound[first])
-                return None if head is None else f"{head}{dot}{rest}"
-        return dotted
-
-    def _bindings(
-        self, scope: Function, around: list[Function | ast.ClassDef]
-    ) -> Iterator[tuple[str, str | None]]:
-        for each in parameters(scope):
-            yield each.name, _type_name(getattr(each.node, "annotation", None))
-        plain = [*scope.args.posonlyargs, *scope.args.args]
-        owner = around[around.index(scope) - 1] if around.index(scope) else None
-        is_static = any(dotted_name(each) == "staticmethod" for each in scope.decorator_list)
-        # The first parameter of a method is an instance of its class, or the class.
-        if isinstance(owner, ast.ClassDef) and plain and not is_static:
-            classes = [each.name for each in around[: around.index(scope)]]
-            is_plain = all(isinstance(each, ast.ClassDef) for each in around[: len(classes)])
-            yield plain[0].arg, ".".join(classes) if is_plain else None
-        stored: dict[str, set[str | None]] = {}
-        for node in own_nodes(scope):
-            for each in bindings_of(node):
-                stored.setdefault(each.name, set()).add(self._meant(each))
-        # A comprehension is no scope of its own here: its names hide those around it.
-        for node in all_nodes(scope):
-            if isinstance(node, ast.comprehension):
-                for each in bindings_of(node):
-                    stored.setdefault(each.name, {None})
-        for name, meant in stored.items():
-            # Two bindings leave open which of them a line sees.
-            yield name, meant.pop() if len(meant) == 1 else None
-
-    def _meant(self, bound: Bound) -> str | None:
-        """Return what a name of a function stands for, ``Name()`` for what a call makes."""
-        match bound.node:
-            case ast.Import():
-                return f"/{bound.dotted}"
-            case ast.ImportFrom():
-                dotted = self.index.absolute(self.path, bound.dotted)
-                return None if dotted is None else f"/{dotted}"
-            case ast.AnnAssign(annotation=annotation):
-                return _type_name(annotation)
-            case ast.Name() if isinstance(bound.value, ast.Call):
-                name = dotted_name(bound.value.func)
-                return f"{name}()" if name else None
-            case _:
-                return None
-
-    def _class_made(self, meant: str | None) -> str | None:
-        """Return the class that ``Name()`` makes an instance of; anything else as it is."""
-        if meant is None or not meant.endswith("()"):
-            return meant
-        name = meant.removesuffix("()")
-        return name if self.index.find_in(self.path, name).kind == "class" else None
+    def _find(self, chain: Chain) -> Found:
+        place, *names = (each for each in chain.parts if each != CALLED)
+        dotted = ".".join(names)
+        if place == self.path and self.is_own_only(dotted):
+            return Found("undecided", dotted, place, evidence="the file defines its own")
+        return self.index.find_in(place, dotted) if place else self.index.find(dotted)
 
     def is_own_only(self, name: str) -> bool:
         """Return whether a name is a function that this file defines, and no definition sought."""
-        return name in self._own_functions and self.path not in self.sought
-
-    @cached_property
-    def _own_functions(self) -> frozenset[str]:
-        """The functions at the module's top that nothing else of the module binds."""
-        functions = (each for each in self.tree.body if isinstance(each, Function))
-        stored = {
-            each.id
-            for each in self._nodes
-            if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Store)
-        }
-        return frozenset(each.name for each in functions) - stored - self._all_imported
-
-    @cached_property
-    def _imported_once(self) -> dict[str, tuple[ast.ImportFrom, str]]:
-        """The names that one ``from ... import`` binds and nothing else does."""
-        found: dict[str, tuple[ast.ImportFrom, str]] = {}
-        bound = set(self._top_names)
-        for node in self._nodes:
-            if isinstance(node, (ast.Import, ast.ImportFrom)):
-                for each in node.names:
-                    name = (each.asname or each.name).partition(".")[0]
-                    if isinstance(node, ast.ImportFrom) and name not in bound:
-                        found[name] = node, each.name
-                    else:
-                        found.pop(name, None)
-                    bound.add(name)
-        return found
-
-    @cached_property
-    def _all_imported(self) -> frozenset[str]:
-        kinds = (ast.Import, ast.ImportFrom)
-        return frozenset(
-            (each.asname or each.name).partition(".")[0]
-            for node in self._nodes
-            if isinstance(node, kinds)
-            for each in node.names
-        )
-
-    @cached_property
-    def _top_names(self) -> frozenset[str]:
-        """The names that the module's own statements bind; stars may bind any."""
-        found = {each.name for each in self._scopes}
-        for node in self._nodes:
-            if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
-                found.add(node.id)
-        return frozenset(found)
-
-
-def read_view(path: str, text: str, index: PythonIndex) -> SourceView | None:
-    """Return the view of a source; None where it cannot be parsed."""
-    try:
-        return SourceView(path, parse(text), index)
-    except SyntaxError:
-        return None
-
-
-def _holds(scope: Function | ast.ClassDef, line: int) -> bool:
-    # Since Python 3.8 lineno is that of the def, below the decorators.
-    first = min([scope.lineno, *(each.lineno for each in scope.decorator_list)])
-    return first <= line <= (scope.end_lineno or scope.lineno)
-
-
-def _type_name(annotation: ast.expr | None) -> str | None:
-    """Return the class that an annotation names, where it is one, or one or None."""
-    sides = list(sides_of(annotation))
-    return dotted_name(sides[0]) if len(sides) == 1 else None
+        bindings = self.module.names.get(name, [])
+        is_own = bool(bindings) and all(isinstance(each.node, Function) for each in bindings)
+        return is_own and self.path not in self.sought
 
 
 def _last_of_dotted(text: str) -> str | None:

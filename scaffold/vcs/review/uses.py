@@ -13,7 +13,8 @@ from typing import Literal, NamedTuple
 from scaffold.analysis.files.files import Files
 from scaffold.analysis.python.index import PythonIndex
 from scaffold.analysis.python.lookup_result import Found
-from scaffold.vcs.review.name_uses import Mention, SourceView, read_view
+from scaffold.analysis.python.sources import Sources
+from scaffold.vcs.review.name_uses import Mention, SourceView
 from scaffold.vcs.review.watched_definitions import Key, Watched
 from scaffold.vcs.symbols import Symbol, read_symbols, symbol_at
 
@@ -81,6 +82,7 @@ class Uses:
         self.index = PythonIndex(files)
         self.notes: list[str] = []
         """What was not read, for the reader of the review."""
+        self._sources = Sources(files)
         self._symbols: dict[str, tuple[Symbol, ...]] = {}
         self._views: dict[str, SourceView | None] = {}
         self._words: dict[str, set[str]] = {}
@@ -98,10 +100,13 @@ class Uses:
         uses: list[Use] = []
         lost: list[LostName] = []
         by_word: dict[str, list[Watched]] = defaultdict(list)
-        for word, each in [*((each.word, each) for each in wanted), *self._renamed(wanted)]:
-            by_word[word].append(each)
+        needs: dict[str, set[str]] = defaultdict(set)
+        own = ((each.companion, each.word, each) for each in wanted)
+        for companion, word, each in [*own, *self._offered(wanted)]:
+            by_word[word] += [] if each in by_word[word] else [each]
+            needs[word].add(companion)
         sought = frozenset(each.path for each in wanted)
-        for path, words in self._candidates(by_word, is_asked):
+        for path, words in self._candidates(by_word, needs, is_asked):
             view = self.view(path)
             if view is not None:
                 view.sought = sought
@@ -116,8 +121,8 @@ class Uses:
     def view(self, path: str) -> SourceView | None:
         """Return a source as its users see it; None where it cannot be read."""
         if path not in self._views:
-            text = self.files.text(path)
-            self._views[path] = None if text is None else read_view(path, text, self.index)
+            source = self._sources.get(path)
+            self._views[path] = None if source is None else SourceView(source, self.index)
         return self._views[path]
 
     def importers(self, paths: Iterable[str]) -> Iterator[str]:
@@ -220,32 +225,35 @@ class Uses:
         is_expected = view.guards.expects_misfit(line, mention.word)
         return Use(wanted.key, view.path, line, inside, how, mention.call, found, is_expected)
 
-    def _renamed(self, wanted: Sequence[Watched]) -> list[tuple[str, Watched]]:
-        """Return the other names under which packages offer definitions."""
+    def _offered(self, wanted: Sequence[Watched]) -> Iterator[tuple[str, str, Watched]]:
+        """Yield the packages that offer definitions, by their last name, and how each calls it."""
         self._scan({each.word for each in wanted} | {each.companion for each in wanted})
-        found: list[tuple[str, Watched]] = []
-        for path in sorted(each for each in self._words if each.endswith("__init__.py")):
+        counts = self._counts()
+        for path in sorted(each for each in self._words if each.endswith("/__init__.py")):
             for each in wanted:
                 if each.word in self._words[path] and not each.is_gone:
                     pattern = rf"\b{each.word}\s+as\s+(\w+)"
                     names = set(re.findall(pattern, self.files.text(path) or "")) - {each.word}
-                    meant = ((name, self.index.find_in(path, name)) for name in sorted(names))
-                    found += [(name, each) for name, its in meant if self._is_at(each, its)]
-        return found
+                    # Any file that has a rare word is read, whatever else it names.
+                    names |= {each.word} if counts[each.word] > COMMON else set()
+                    for name in sorted(names):
+                        if self._is_at(each, self.index.find_in(path, name)):
+                            yield path.split("/")[-2], name, each
+
+    def _counts(self) -> Counter[str]:
+        return Counter(word for there in self._words.values() for word in there)
 
     def _candidates(
         self,
         by_word: Mapping[str, Sequence[Watched]],
+        needs: Mapping[str, set[str]],
         is_asked: Callable[[str], bool] | None,
     ) -> Iterator[tuple[str, frozenset[str]]]:
         """Yield the files to read, each with the words to look for in it."""
         words = set(by_word)
         wanted = [each for group in by_word.values() for each in group]
-        self._scan(words | {each.companion for each in wanted})
-        counts = Counter(word for there in self._words.values() for word in there & words)
-        needs: dict[str, set[str]] = defaultdict(set)
-        for word, group in by_word.items():
-            needs[word] |= {each.companion for each in group}
+        self._scan(words.union(*needs.values()))
+        counts = self._counts()
         common = sorted(word for word in words if counts[word] > COMMON)
         for word in common:
             self.notes.append(

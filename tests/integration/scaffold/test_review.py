@@ -331,6 +331,14 @@ def test_what_was_reported_before_is_no_finding_wherever_it_stands_now(
     assert repository.review(quick=False)["findings"] == []
 
 
+def test_a_line_that_was_reported_is_no_finding_in_other_words(repository: Repository) -> None:
+    text = "class Config:\n    rate: bool\n\n    def fix(self):\n        self.rate = b''\n"
+    repository.commit({"pkg/plain.py": text})
+    repository.git("branch", "-f", "main")
+    repository.commit({"pkg/plain.py": text.replace("bool", "str")})
+    assert repository.review(quick=False)["findings"] == []
+
+
 def test_a_file_that_did_not_change_is_checked_where_it_uses_what_did(
     repository: Repository,
 ) -> None:
@@ -370,6 +378,18 @@ def test_the_configuration_of_the_repository_counts(repository: Repository) -> N
     repository.commit({"pkg/engine.py": ENGINE + fresh})
     findings = repository.review(quick=False)["findings"]
     assert [(each["fact"], each["line"]) for each in findings] == [("ruff", 28), ("pyright", 29)]
+
+
+def test_what_a_newer_ruff_turns_on_unasked_does_not_count(repository: Repository) -> None:
+    config = 'target-version = "py38"\nlint.extend-select = ["T20"]\n'
+    repository.commit({"ruff.toml": config})
+    repository.git("branch", "-f", "main")
+    # F401 is a default of every ruff; BLE001, FA100 and S110 are defaults of newer ones alone.
+    fresh = "\n\ntry:\n    import os\n\n    print(1)\nexcept Exception:\n    pass\n"
+    fresh += "from typing import Optional\nx: Optional[int] = 1\n"
+    repository.commit({"pkg/engine.py": ENGINE + fresh})
+    findings = repository.review(quick=False)["findings"]
+    assert [(each["fact"], each["line"]) for each in findings] == [("ruff", 28), ("ruff", 30)]
 
 
 # --- defaults and domains -------------------------------------------------------------------------

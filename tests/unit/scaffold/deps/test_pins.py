@@ -8,6 +8,7 @@ import pytest
 from packaging.version import Version
 
 from scaffold.analysis.files.files import Files
+from scaffold.deps.groups import groups_of
 from scaffold.deps.pins import find_pins
 from scaffold.deps.plan import edit_pins
 from tests.deps_places import write
@@ -57,6 +58,18 @@ MOVES = {
         "pyproject.toml",
         '[tool.pixi.pypi-dependencies]\ntoolbox = ">=1,<2"\n',
         '[tool.pixi.pypi-dependencies]\ntoolbox = ">=2,<3"\n',
+    ),
+    "tox in a table of the project": (
+        "pyproject.toml",
+        '[tool.tox.env_run_base]\ndeps = ["toolbox==1.0"]\n[tool.tox.env.lint]\n'
+        'deps = ["-r req.txt", "toolbox>=1,<2"]\n',
+        '[tool.tox.env_run_base]\ndeps = ["toolbox==2.3.4"]\n[tool.tox.env.lint]\n'
+        'deps = ["-r req.txt", "toolbox>=2,<3"]\n',
+    ),
+    "tox in its own TOML": (
+        "tox.toml",
+        '[env_run_base]\ndeps = ["toolbox==1.0"]\n[env.lint]\ndeps = ["toolbox>=1,<2"]\n',
+        '[env_run_base]\ndeps = ["toolbox==2.3.4"]\n[env.lint]\ndeps = ["toolbox>=2,<3"]\n',
     ),
     "an extra of one text": (
         "setup.py",
@@ -233,3 +246,14 @@ def test_names_that_only_begin_or_end_alike_are_others(tmp_path: Path) -> None:
     text = "toolbox==1.0\ntoolbox-more==1.0\nmy-toolbox==1.0\ntoolbox2==1.0\ntoolbox.a==1.0\n"
     after, stays = edited(tmp_path, "requirements.txt", text)
     assert (after, stays) == (text.replace("1.0", "2.3.4", 1), [])
+
+
+def test_a_group_is_resolved_with_those_that_it_includes(tmp_path: Path) -> None:
+    text = (
+        '[project]\ndependencies = ["a"]\n[dependency-groups]\n'
+        'test = ["toolbox==1.0", {include-group = "Type.Checks"}]\n'
+        'type-checks = ["b<2", {include-group = "test"}]\n'
+    )
+    files = Files(write(tmp_path, {"pyproject.toml": text}), ["pyproject.toml"], has_git=False)
+    groups = groups_of(files, find_pins(files, "toolbox"))
+    assert [each.lines for each in groups] == [("a", "toolbox==1.0", "b<2")]

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from scaffold.deps.groups import Group
-from scaffold.deps.resolver import resolve_with_lock, resolve_with_pip
-from tests.deps_places import make_wheel, use_index
+from scaffold.deps.resolver import Resolution, resolve_with_lock, resolve_with_pip
+from tests.deps_places import make_sdist, make_wheel, use_index
 
 
 @pytest.fixture
@@ -36,6 +36,31 @@ def test_pip_says_that_a_release_is_nowhere(index: Path) -> None:
     assert "ERROR: No matching distribution found for click==9" in answer.said
 
 
+SOURCE_ALONE = {
+    "asked for": (["only==1.5", "click"], True, ["only"]),
+    "taken in by another": (["app==1.0", "click"], True, ["only"]),
+    "in any release": (["only", "click"], True, ["only"]),
+    "beside a conflict of others": (["only==1.5", "app==1.0", "click<8"], False, ["only"]),
+    "in no such release": (["only==9"], False, []),
+    "not as another wants it": (["only<1.5", "app==1.0"], False, ["only"]),
+    "not the newest": (["only", "old==1.0"], True, ["only"]),
+}
+
+
+@pytest.mark.parametrize("name", SOURCE_ALONE)
+def test_a_release_without_a_wheel_is_no_conflict(index: Path, name: str) -> None:
+    lines, is_ok, unknown = SOURCE_ALONE[name]
+    make_sdist(index, "only", "1.4", {"only.py": ""})
+    make_sdist(index, "only", "1.5", {"only.py": ""})
+    make_wheel(index, "app", "1.0", {"app.py": ""}, requires=["only>=1.5", "click>=8"])
+    make_wheel(index, "old", "1.0", {"old.py": ""}, requires=["only<1.5"])
+    make_wheel(index, "click", "7.1.2", {"click.py": ""})
+    make_wheel(index, "click", "8.1.0", {"click.py": ""})
+    answer = resolve_with_pip(Group("all", tuple(lines), {}), None)
+    assert answer.ok == is_ok
+    assert answer.left_out == tuple(f"what {each} needs" for each in unknown)
+
+
 # What uv 0.13.9 prints of such requirements.
 UV = """
 error: No solution found when resolving dependencies
@@ -44,13 +69,32 @@ error: No solution found when resolving dependencies
 """
 
 
+# What it prints where it finds no wheel.
+UNBUILT = """
+error: No solution found when resolving dependencies
+  cause: Because only==1.5 has no usable wheels, nothing goes.
+
+hint: Wheels are required for `only` because building from source is disabled for all packages
+"""
+
+
+def answer_of(text: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> Resolution | None:
+    program = folder / "uv"
+    program.write_text(f"#!/bin/sh\ncat <<'END'\n{text}END\nexit 1\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", str(folder), prepend=":")
+    return resolve_with_lock("uv", {"pyproject.toml": ""}, ["click"], "pyproject.toml")
+
+
 def test_the_resolver_of_a_project_is_quoted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    program = tmp_path / "uv"
-    program.write_text(f"#!/bin/sh\ncat <<'END'\n{UV}END\nexit 1\n")
-    program.chmod(0o755)
-    monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
-    answer = resolve_with_lock("uv", {"pyproject.toml": ""}, ["click"], "pyproject.toml")
+    answer = answer_of(UV, tmp_path, monkeypatch)
     assert answer is not None
     assert (answer.ok, answer.said) == (False, tuple(row.strip() for row in UV.split("\n")[1:4]))
+
+
+def test_what_a_resolver_would_build_is_asked_of_pip(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert answer_of(UNBUILT, tmp_path, monkeypatch) is None

@@ -72,6 +72,11 @@ CASES = {
         "import pkg\npkg.load('a')\n",
         "import pkg\npkg.load('a', encoding=YOURS)\n",
     ),
+    "a new required argument, on a line of its own": (
+        "import pkg\npkg.load(\n    'a'\n)\npkg.load(\n    'a',\n)\npkg.load()\n",
+        "import pkg\npkg.load(\n    'a',\n    encoding=YOURS\n)\n"
+        "pkg.load(\n    'a',\n    encoding=YOURS,\n)\npkg.load()\n",
+    ),
     "a renamed name, and its import": (
         "from pkg import get_item\nget_item('a', default=1)\n",
         "from pkg import get_items\nget_items('a', default=1)\n",

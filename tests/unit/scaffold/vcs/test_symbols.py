@@ -51,6 +51,18 @@ SOURCES: dict[str, tuple[str, list[str]]] = {
         "with c:\n    class D:\n        for e in f:\n            G = 1\n",
         ["+function a ()", "+constant B ", "+class D ()", "+constant D.G "],
     ),
+    "what runs where the module is the program": (
+        "def a(): ...\nif __name__ == '__main__':\n    b = 1\n    def c(): ...\n",
+        ["+function a ()"],
+    ),
+    "annotations in quotes": (
+        "def a(b: 'B', *, c: list['C'] = 'c', d: Literal['x']) -> 'D': ...\ne: 'E' = 1\n",
+        ["+function a (b: B, *, c: list[C]='c', d: Literal['x']) -> D", "+constant e : E"],
+    ),
+    "annotations in the words of typing": (
+        "def a(b: Optional[Dict[str, 'B']], c: typing.Union[int, None]) -> List[D]: ...\n",
+        ["+function a (b: dict[str, B] | None, c: int | None) -> list[D]"],
+    ),
     "inside of functions": ("def a():\n    def b(): ...\n    C = 1\n", ["+function a ()"]),
     "several targets": ("a = b = 1\nc, d = 1, 2\nx.y = 3\n", []),
     "private around public": (

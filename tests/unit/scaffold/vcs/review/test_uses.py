@@ -49,6 +49,31 @@ SEEN: dict[str, tuple[Watched, str, tuple[int, str, str]]] = {
         STEP, "from pkg import Engine\n\n\nclass A(Engine):\n    def f(self):\n"
         "        self.step()\n", (6, "A.f", "call"),
     ),
+    "what a decorator keeps is no call of it": (
+        RUN, "from pkg.core import run\nrun.fn(1)\n", (2, "", "name"),
+    ),
+    "a module of a package": (RUN, "from pkg import core\ncore.run()\n", (2, "", "call")),
+    "a module by its whole name": (RUN, "import pkg.core\npkg.core.run()\n", (2, "", "call")),
+    "a module in a function": (
+        RUN, "def f():\n    import pkg.core as c\n    c.run()\n", (3, "f", "call"),
+    ),
+    "a name with a fallback": (
+        RUN, "try:\n    from pkg.core import run\nexcept ImportError:\n    run = None\nrun()\n",
+        (5, "", "call"),
+    ),
+    "a base of its own method": (
+        STEP, "from pkg import Engine\n\n\nclass A(Engine):\n    def step(self):\n"
+        "        super().step()\n", (6, "A.step", "call"),
+    ),
+    "what one line sets on self": (
+        STEP, "from pkg import Engine\n\n\nclass A:\n    def __init__(self):\n"
+        "        self.e = Engine()\n\n    def f(self):\n        self.e.step()\n",
+        (9, "A.f", "call"),
+    ),
+    "a variable with a type": (
+        STEP, "from pkg import Engine\n\n\ndef f():\n    e: Engine = make()\n    e.step()\n",
+        (6, "f", "call"),
+    ),
     "an attribute that only it has": (STEP, "def f(e):\n    e.step()\n", (2, "f", "likely")),
 }  # fmt: skip
 QUIET: dict[str, tuple[Watched, str]] = {
@@ -91,17 +116,30 @@ def test_what_means_something_else_is_no_use(name: str, tmp_path: Path) -> None:
     assert uses_in(tmp_path, wanted, text) == []
 
 
-def test_of_a_common_word_only_files_that_name_its_module_are_read(tmp_path: Path) -> None:
+def test_of_a_common_word_only_files_that_name_where_it_is_are_read(tmp_path: Path) -> None:
     (tmp_path / "pkg").mkdir()
     for path, content in FILES.items():
         (tmp_path / path).write_text(content, encoding="utf-8")
+    (tmp_path / "top").mkdir()
+    (tmp_path / "top/__init__.py").write_text("from pkg.core import run\n", encoding="utf-8")
     for number in range(310):
         (tmp_path / f"m{number}.py").write_text("def run(): ...\n", encoding="utf-8")
-    (tmp_path / "user.py").write_text("from pkg.core import run\nrun()\n", encoding="utf-8")
+    users = {
+        "a.py": "from pkg.core import run\nrun()\n",
+        "b.py": "from top import run\nrun()\n",
+        "c.py": "import top as t\nt.run()\n",
+        "d.py": "from pkg import core as c\nc.run()\n",
+    }
+    for path, content in users.items():
+        (tmp_path / path).write_text(content, encoding="utf-8")
     uses = Uses(list_files(tmp_path))
     found, _ = uses.find([RUN])
-    assert [(each.path, each.line) for each in found if each.how == "call"] == [("user.py", 2)]
-    assert uses.notes == ["'run' is in 313 files: only those that also name core were read for it"]
+    assert [(each.path, each.line) for each in found if each.how == "call"] == [
+        (path, 2) for path in users
+    ]
+    assert uses.notes == [
+        "'run' is in 317 files: only those that also name core or top were read for it"
+    ]
 
 
 def test_what_is_gone_is_lost_where_it_is_named(tmp_path: Path) -> None:
