@@ -81,7 +81,7 @@ def sequence_problems(
 
 
 def _as_array(values: Any) -> np.ndarray | None:
-    """Return numbers as training takes them, for checks that cost NumPy a third of PyTorch's time."""
+    """Return numbers as training takes them, in NumPy: small checks cost a third of PyTorch's."""
     try:
         tensor = values_to_tensor(values).cpu()
     except (TypeError, ValueError, RuntimeError):

@@ -118,7 +118,7 @@ def test_many_texts_are_encoded_as_each_alone(template: str | None) -> None:
 
     def sides(row: Any) -> dict[str, Any]:
         both = join_prompt(row[0], to_messages(row[1], "assistant"))
-        return {"chosen": both, "rejected": row[0] if row[1] == "4" else both[:1] + [both[1]]}
+        return {"chosen": both, "rejected": row[0] if row[1] == "4" else both}
 
     alone = [sft_row(tokenizer, *split(row)) for row in problems]
     assert sft_rows(problems, split, tokenizer, None).to_list() == alone
