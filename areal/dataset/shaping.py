@@ -19,6 +19,8 @@ logger = logging.getLogger("Dataset")
 Row = dict[str, Any]
 Messages = list[dict[str, Any]]
 
+TEXTS_AT_ONCE = 1024  # bounds what a tokenizer holds beside the token ids
+
 
 # --- rows of a source ---------------------------------------------------------------------------
 
@@ -118,9 +120,10 @@ def rl_rows(
     made = []
     for row in rows:
         messages, answer = split_row(row)
-        if max_length is None or len(prompt_token_ids(tokenizer, messages)) <= max_length:
-            kept = {name: row[name] for name in keep}
-            made.append({"messages": messages, "answer": answer, **kept})
+        made.append({"messages": messages, "answer": answer, **{name: row[name] for name in keep}})
+    if max_length is not None:
+        prompts = prompts_token_ids(tokenizer, [row["messages"] for row in made])
+        made = [row for row, ids in zip(made, prompts, strict=True) if len(ids) <= max_length]
     return _dataset(made, ("messages", "answer", *keep))
 
 
@@ -128,7 +131,10 @@ def sft_rows(
     rows: Sequence[Row], split_row: Split, tokenizer: Any, max_length: int | None
 ) -> Dataset:
     """Return rows of ``input_ids`` and ``loss_mask``, 1 on the answer and the end of sequence."""
-    made = [sft_row(tokenizer, *split_row(row)) for row in rows]
+    split = [split_row(row) for row in rows]
+    prompts = prompts_token_ids(tokenizer, [messages for messages, _ in split])
+    completions = completions_token_ids(tokenizer, [answer for _, answer in split])
+    made = [_with_loss_mask(*ids) for ids in zip(prompts, completions, strict=True)]
     short = [row for row in made if max_length is None or len(row["input_ids"]) <= max_length]
     return _dataset(short, ("input_ids", "loss_mask"))
 
@@ -153,18 +159,23 @@ def dpo_rows(
 def _pairs(
     rows: Sequence[Row], sides_of: Sides, tokenizer: Any, max_length: int | None
 ) -> list[Row]:
-    pairs = [
-        {f"{side}_ids": _side_ids(tokenizer, value) for side, value in sides_of(row).items()}
-        for row in rows
-    ]
+    sides = [sides_of(row) for row in rows]
+    columns = {
+        f"{name}_ids": _side_ids(tokenizer, [each[name] for each in sides])
+        for name in ("chosen", "rejected")
+    }
+    pairs = [dict(zip(columns, ids, strict=True)) for ids in zip(*columns.values(), strict=True)]
     return [pair for pair in pairs if max_length is None or longer_side(pair) <= max_length]
 
 
-def _side_ids(tokenizer: Any, side: Any) -> list[int]:
-    if isinstance(side, str):  # a whole conversation as text
-        return [*tokenizer.encode(side), tokenizer.eos_token_id]
-    prompt, reply = split_chat(side)
-    return prompt_token_ids(tokenizer, prompt) + completion_token_ids(tokenizer, reply)
+def _side_ids(tokenizer: Any, sides: Sequence[Any]) -> list[list[int]]:
+    texts = [side for side in sides if isinstance(side, str)]  # whole conversations
+    chats = [split_chat(side) for side in sides if not isinstance(side, str)]
+    of_texts = iter([*ids, tokenizer.eos_token_id] for ids in _encoded(tokenizer, texts))
+    prompts = prompts_token_ids(tokenizer, [prompt for prompt, _ in chats])
+    replies = completions_token_ids(tokenizer, [reply for _, reply in chats])
+    of_chats = (prompt + reply for prompt, reply in zip(prompts, replies, strict=True))
+    return [next(of_texts if isinstance(side, str) else of_chats) for side in sides]
 
 
 def _dataset(rows: list[Row], columns: Sequence[str]) -> Dataset:
@@ -187,6 +198,34 @@ def prompt_token_ids(tokenizer: Any, messages: Messages) -> list[int]:
     return tokenizer.encode("".join(f"{message['content']}\n" for message in messages))
 
 
+def prompts_token_ids(tokenizer: Any, conversations: Sequence[Messages]) -> list[list[int]]:
+    """Return what ``prompt_token_ids`` does of each; a tokenizer encodes many texts at once faster.
+
+    Rendering a template gives every special token, so none is added to the text.
+    """
+    if not getattr(tokenizer, "chat_template", None):
+        return _encoded(tokenizer, ["".join(f"{m['content']}\n" for m in c) for c in conversations])
+    texts = [
+        apply_chat_template(tokenizer, messages, tokenize=False, add_generation_prompt=True)
+        for messages in conversations
+    ]
+    return _encoded(tokenizer, texts, add_special_tokens=False)
+
+
+def completions_token_ids(tokenizer: Any, texts: Sequence[str]) -> list[list[int]]:
+    """Return what ``completion_token_ids`` does of each text."""
+    encoded = _encoded(tokenizer, texts, add_special_tokens=False)
+    return [[*ids, tokenizer.eos_token_id] for ids in encoded]
+
+
+def _encoded(tokenizer: Any, texts: Sequence[str], **options: Any) -> list[list[int]]:
+    ids: list[list[int]] = []
+    for first in range(0, len(texts), TEXTS_AT_ONCE):
+        some = list(texts[first : first + TEXTS_AT_ONCE])
+        ids += tokenizer(some, return_attention_mask=False, **options)["input_ids"]
+    return ids
+
+
 def completion_token_ids(tokenizer: Any, text: str) -> list[int]:
     """Return the tokens of an answer, end-of-sequence included."""
     return [*tokenizer.encode(text, add_special_tokens=False), tokenizer.eos_token_id]
@@ -199,7 +238,10 @@ def sft_row(tokenizer: Any, messages: Messages, answer: str) -> Row:
         ``input_ids`` and ``loss_mask``, lists of ints of one length.
     """
     prompt = prompt_token_ids(tokenizer, messages)
-    completion = completion_token_ids(tokenizer, answer)
+    return _with_loss_mask(prompt, completion_token_ids(tokenizer, answer))
+
+
+def _with_loss_mask(prompt: list[int], completion: list[int]) -> Row:
     return {
         "input_ids": prompt + completion,
         "loss_mask": [0] * len(prompt) + [1] * len(completion),

@@ -205,8 +205,8 @@ def _characters_of(
         rows = given
         if rows is None and section is not None:
             rows = load_rows(section, tokenizer, lambda: _small_processor(config, tokenizer))
-        for index in range(len(rows or ())):  # a list, a RowDataset and a datasets.Dataset alike
-            seen.update(*strings_in(rows[index]))
+        for row in rows or ():
+            seen.update(*strings_in(row))
     if not seen:
         raise ConfigError("the rows have no text; name the characters in run.model.characters")
     return "".join(sorted(seen))

@@ -2,12 +2,26 @@
 
 from __future__ import annotations
 
+import copy
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tokenizers import processors
+from transformers import PreTrainedTokenizerFast
 
-from areal.dataset.shaping import join_texts, load_rows, rl_rows, to_messages
+from areal.dataset.shaping import (
+    TEXTS_AT_ONCE,
+    Messages,
+    join_prompt,
+    join_texts,
+    load_rows,
+    rl_rows,
+    rw_rows,
+    sft_row,
+    sft_rows,
+    to_messages,
+)
 from areal.testing import make_tokenizer, write_rows
 
 ODD = ["2014-07-02", "007", "1e5", "True", "None", "NaN", " 3 ", "12:30", "3,000", "\N{SNOWMAN}"]
@@ -75,3 +89,44 @@ def test_columns_inside_objects_and_columns_of_which_one_is_enough(tmp_path: Pat
             load_rows(place, "train", ["solution.end"])
         with pytest.raises(ValueError, match=r"lacks the column 'gold\.final'"):
             load_rows(place, "train", ["gold.final"])
+
+
+def _with_bos(template: str | None) -> PreTrainedTokenizerFast:
+    made = PreTrainedTokenizerFast(
+        tokenizer_object=copy.deepcopy(make_tokenizer().backend_tokenizer),
+        bos_token="<pad>",
+        eos_token="<eos>",
+        chat_template=template,
+    )
+    made.backend_tokenizer.post_processor = processors.TemplateProcessing(
+        single="<pad> $A", special_tokens=[("<pad>", made.bos_token_id)]
+    )
+    return made
+
+
+@pytest.mark.parametrize(
+    "template",
+    [None, "{{ bos_token }}{% for m in messages %}{{ m['content'] }}{% endfor %}="],
+    ids=["lines", "chat"],
+)
+def test_many_texts_are_encoded_as_each_alone(template: str | None) -> None:
+    tokenizer = _with_bos(template)
+    problems = [(f"{n}+{n}", str(2 * n)) for n in range(TEXTS_AT_ONCE + 3)]
+
+    def split(row: Any) -> tuple[Messages, str]:
+        return to_messages(row[0]), row[1]
+
+    def sides(row: Any) -> dict[str, Any]:
+        both = join_prompt(row[0], to_messages(row[1], "assistant"))
+        return {"chosen": both, "rejected": row[0] if row[1] == "4" else both}
+
+    alone = [sft_row(tokenizer, *split(row)) for row in problems]
+    assert sft_rows(problems, split, tokenizer, None).to_list() == alone
+    assert alone[0]["input_ids"][0] == tokenizer.bos_token_id
+    pairs = rw_rows(problems, sides, tokenizer, None)
+    assert pairs["chosen_ids"][:] == [row["input_ids"] for row in alone]
+    whole = [*tokenizer.encode("2+2"), tokenizer.eos_token_id]
+    assert pairs["rejected_ids"][2] == whole
+    assert pairs["rejected_ids"][3] == alone[3]["input_ids"]
+    limit = len(alone[10]["input_ids"])
+    assert len(sft_rows(problems, split, tokenizer, limit)) == 50
