@@ -371,7 +371,7 @@ def _others(config: PretrainedConfig, name: str, value: Any) -> list[Any]:
     if isinstance(value, str):
         return [*options, *none]
     if isinstance(value, dict):
-        return [{**value, "name": act} for act in ACTIVATIONS[:2]] if "name" in value else []
+        return _mappings(config, value)
     if isinstance(value, list):
         return _lists(config, name, value)
     if value is None:
@@ -379,6 +379,16 @@ def _others(config: PretrainedConfig, name: str, value: Any) -> list[Any]:
     if isinstance(value, int | float):
         return [*_numbers(config, name, value), *none, *options]
     return []
+
+
+def _mappings(config: PretrainedConfig, value: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return a mapping with another activation, and with one of its numbers or switches flipped."""
+    made = [{**value, "name": act} for act in ACTIVATIONS[:2]] if "name" in value else []
+    for key, inner in value.items():
+        if isinstance(inner, bool | int | float) and not re.fullmatch(UNREAD, key):
+            other = not inner if isinstance(inner, bool) else _numbers(config, key, inner)[0]
+            made.append({**value, key: other})
+    return made
 
 
 def _numbers(config: PretrainedConfig, name: str, value: float) -> list[Any]:
