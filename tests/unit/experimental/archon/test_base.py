@@ -1,5 +1,7 @@
 """What all models inherit, shown on Qwen3."""
 
+from dataclasses import dataclass
+
 import pytest
 import torch
 from torch import nn
@@ -158,3 +160,14 @@ def test_the_dtype_of_a_router_goes_to_the_experts():
     assert not hasattr(dense, "moe_args")
     with pytest.raises(ConfigError, match="router_dtype 'int8'"):
         moe.from_hf_config(MixtralConfig(), router_dtype="int8")
+
+
+def test_a_learned_activation_is_for_models_whose_own_is_one():
+    @dataclass
+    class LearnedArgs(SPEC.model_args_class):
+        hidden_act: str = "xielu"
+
+    assert LearnedArgs.from_values(SIZES, is_critic=False).hidden_act == "xielu"
+    assert LearnedArgs.from_values({**SIZES, "hidden_act": "silu"}, is_critic=False)
+    with pytest.raises(ConfigError, match="the activation prelu has parameters"):
+        LearnedArgs.from_values({**SIZES, "hidden_act": "prelu"}, is_critic=False)
