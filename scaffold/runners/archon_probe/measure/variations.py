@@ -127,6 +127,7 @@ def vary(config: PretrainedConfig, *, is_checked: bool = True) -> Varied:
     mixes = [flip for flip in flips if flip[0] == "layer_types"][-1:]
     pairs = [*_odd_heads(config), *_pairs([*((v.field, v.value) for v in singles), *mixes])]
     pairs += [*_with_scaling(config, added), *_rope_keys(config, trial.reads)]
+    pairs += _without_window(config, flips)
     every = singles + trial.made(pairs)
     return Varied(every, undeclared, trial.unvaried([*flips, *added], every))
 
@@ -592,6 +593,15 @@ def _with_scaling(
             yield ("rope_parameters", yarn), (field, value)
 
 
+def _without_window(
+    config: PretrainedConfig, flips: list[tuple[str, Any]]
+) -> Iterator[tuple[tuple[str, Any], ...]]:
+    """Yield no window at all beside layers of one kind, as those that need one do not run then."""
+    none = [(f, v) for f, v in flips if v is None and tiny.matches(tiny.WINDOWS, config, f)]
+    kinds = [(f, v) for f, v in flips if f == "layer_types" and v and len(set(v)) == 1]
+    yield from itertools.product(none, kinds)
+
+
 def _odd_heads(config: PretrainedConfig) -> Iterator[tuple[tuple[str, Any], ...]]:
     """Yield six heads, which are no power of two, on a width that they divide."""
     names = tiny.field_names(config)
@@ -622,6 +632,8 @@ _ROLES = (
     ("scaling", r"rope_parameters"),
     ("window", r"sliding_window|use_sliding_window|layer_types|no_rope_layers"),
     ("switch", r"use_sliding_window|sliding_window"),
+    # Beside kinds that the default does not have, a window it leaves out is read.
+    ("width", tiny.WINDOWS),
     ("mix", r"layer_types"),
     ("tie", r"tie_word_embeddings"),
     ("bias", r".*bias.*"),
@@ -635,6 +647,7 @@ _ROLES = (
 _ROLE_PAIRS = (
     ("scaling", "window"),
     ("switch", "mix"),
+    ("width", "mix"),
     ("tie", "scale"),
     ("tie", "bias"),
     ("heads", "size"),

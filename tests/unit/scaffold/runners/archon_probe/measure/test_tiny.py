@@ -430,3 +430,19 @@ def test_numbers_inside_a_mapping_are_varied() -> None:
     assert {c.linear_head_dim for c in found} == {8, 16, 128}  # the last where it is left out
     assert {c.linear_num_heads for c in found} == {2, 4, 32}
     assert {c.linear_conv_kernel_dim for c in found} == {4, 5}
+
+
+@pytest.mark.parametrize(
+    ("model_type", "window", "kinds"),
+    [
+        # No layer has a window, and the class's own layers never do.
+        ("smollm3", 7, ["sliding_attention", "full_attention"] * 2),
+        # Layers with a window do not run without one.
+        ("exaone4", None, ["full_attention"] * 4),
+    ],
+)
+def test_a_window_is_varied_together_with_kinds_of_layers(
+    model_type: str, window: int | None, kinds: list[str]
+) -> None:
+    made = [v.config for v in variations(tiny_config(model_type))]
+    assert any(c.sliding_window == window and c.layer_types == kinds for c in made)
