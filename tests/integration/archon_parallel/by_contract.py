@@ -12,7 +12,6 @@ from torch.distributed.tensor import DTensor
 
 from areal.experimental.models.archon import ArchonParallelDims, get_model_spec
 
-
 WHOLE = {"param_dtype": torch.float32, "loss_parallel": False, "enable_compile": False}
 # As the engine's configuration has them.
 PIPELINE = SimpleNamespace(
