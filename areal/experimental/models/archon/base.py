@@ -126,19 +126,16 @@ class BaseModelArgs(ABC):
 
 
 def _refuse_learned_activations(args: BaseModelArgs) -> None:
-    """Refuse an activation with parameters where that of the model has none."""
-    if new := _learned_activations(args) - _learned_activations(type(args)()):
+    """Refuse an activation with parameters where the model's own, its default, has none."""
+    moe_args = getattr(args, "moe_args", None)
+    values = [*vars(args).values(), *(vars(moe_args).values() if moe_args else ())]
+    own = {field.default for field in dataclasses.fields(args) if isinstance(field.default, str)}
+    named = {value for value in values if isinstance(value, str)}
+    if new := (named & LEARNED_ACTIVATIONS.keys()) - own:
         raise ConfigError(
             f"the activation {new.pop()} has parameters, which {type(args).__name__} has no place "
             "for: the activation of its checkpoints has none"
         )
-
-
-def _learned_activations(args: BaseModelArgs) -> set[str]:
-    """Return the activations with parameters that arguments name."""
-    moe_args = getattr(args, "moe_args", None)
-    values = [*vars(args).values(), *(vars(moe_args).values() if moe_args else ())]
-    return {value for value in values if isinstance(value, str)} & LEARNED_ACTIVATIONS.keys()
 
 
 def _refuse_layer_config(hf_config: Any) -> None:
