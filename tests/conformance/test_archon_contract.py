@@ -165,16 +165,27 @@ def test_stages_of_a_pipeline_have_all_of_a_model(model_type: str, is_critic: bo
 def test_a_head_size_counts_whether_or_not_the_class_declares_it(
     model_type: str, head_dim: int, tmp_path: Path
 ) -> None:
+    check_logits(model_type, tmp_path, head_dim=head_dim)
+
+
+def test_dense_layers_among_experts_have_the_activation_of_the_configuration(
+    tmp_path: Path,
+) -> None:
+    check_logits("qwen3_moe", tmp_path, mlp_only_layers=[1], hidden_act="gelu")
+
+
+def check_logits(model_type: str, folder: Path, **changes: Any) -> None:
+    """Compares logits with those of transformers, under a tiny configuration with changes."""
     small = tiny_config(model_type)
-    config = type(small)(**{**explicit_values(small), "head_dim": head_dim})
+    config = type(small)(**{**explicit_values(small), **changes})
     theirs = AutoModelForCausalLM.from_config(config, attn_implementation="eager").eval()
-    theirs.save_pretrained(tmp_path)
-    config = AutoConfig.from_pretrained(tmp_path)
+    theirs.save_pretrained(folder)
+    config = AutoConfig.from_pretrained(folder)
     spec = get_model_spec(model_type)
     model = spec.model_class(spec.model_args_class.from_hf_config(config))
     model.init_buffers("cpu")
     adapter = spec.state_dict_adapter_class(config)
-    model.load_state_dict(adapter.from_hf(load_file(tmp_path / "model.safetensors")))
+    model.load_state_dict(adapter.from_hf(load_file(folder / "model.safetensors")))
     tokens, *rest = packed(config.vocab_size)
     with torch.no_grad():
         wanted = torch.cat([theirs(row).logits for row in tokens.split(LENGTHS, dim=1)], dim=1)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import inspect
 import itertools
 import re
 from collections.abc import Iterable, Iterator
@@ -127,8 +128,9 @@ def vary(config: PretrainedConfig, *, is_checked: bool = True) -> Varied:
     mixes = [flip for flip in flips if flip[0] == "layer_types"][-1:]
     pairs = [*_odd_heads(config), *_pairs([*((v.field, v.value) for v in singles), *mixes])]
     pairs += [*_with_scaling(config, added), *_rope_keys(config, trial.reads)]
-    pairs += _without_window(config, flips)
+    pairs += [*_without_window(config, flips), *_in_new_parts(config, singles)]
     every = singles + trial.made(pairs)
+    every += trial.bounded(flips, every)
     return Varied(every, undeclared, trial.unvaried([*flips, *added], every))
 
 
@@ -235,6 +237,21 @@ class _Trial:
         )
         value = flip[0][1] if len(flip) == 1 else [v for _, v in flip]
         return Variation(name, fields, value, made)
+
+    def bounded(self, flips: list[tuple[str, Any]], made: list[Variation]) -> list[Variation]:
+        """Return counts that none of ``made`` has, each beside the first one that lets it be.
+
+        Groups that are open, for one, are at most as many as there are groups.
+        """
+        varied = {field for variation in made for field in variation.field.split(" + ")}
+        counts = {f: v for f, v in reversed(flips) if type(v) is int and "." not in f}
+        found: list[Variation] = []
+        alone = (counts.keys() & self.reads.names) - varied
+        for field, value in [flip for flip in flips if flip[0] in alone]:
+            pairs = (((other, v), (field, value)) for other, v in counts.items() if other != field)
+            if self.is_checked and (first := next(filter(None, map(self._make, pairs)), None)):
+                found.append(first)
+        return found
 
     def is_idle(self, variation: Variation) -> bool:
         """Return whether a variation changes one undeclared field alone, which nothing reads.
@@ -591,6 +608,34 @@ def _with_scaling(
     for field, value in added if yarn is not None else ():
         if re.search(r"rope|rotary|original_max|head_dim", field):
             yield ("rope_parameters", yarn), (field, value)
+
+
+def _in_new_parts(
+    config: PretrainedConfig, singles: list[Variation]
+) -> Iterator[tuple[tuple[str, Any], ...]]:
+    """Yield flips that show a part the config lacks, each with what the part's own source reads.
+
+    Alone such a part shows every option at its default, which would pass for a constant.
+    """
+    seen = _parts(config)
+    for shown in singles:
+        for part in _parts(shown.config) - seen:
+            seen.add(part)
+            read = set(re.findall(r"config\.(\w+)", inspect.getsource(part)))
+            firsts = {v.field: v.value for v in reversed(singles) if v.field in read}
+            for field in sorted(firsts.keys() - {shown.field}):
+                yield (shown.field, shown.value), (field, firsts[field])
+
+
+def _parts(config: PretrainedConfig) -> set[type]:
+    """Return the classes of modules that a model of a config has of its own."""
+    try:
+        with torch.device("meta"):
+            model = build_model(config)
+    except Exception:
+        return set()  # its code may ask for values
+    own = type(model).__module__
+    return {type(module) for module in model.modules() if type(module).__module__ == own}
 
 
 def _without_window(

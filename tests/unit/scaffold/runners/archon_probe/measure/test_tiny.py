@@ -446,3 +446,15 @@ def test_a_window_is_varied_together_with_kinds_of_layers(
 ) -> None:
     made = [v.config for v in variations(tiny_config(model_type))]
     assert any(c.sliding_window == window and c.layer_types == kinds for c in made)
+
+
+def test_a_part_that_only_a_flip_shows_is_varied_too() -> None:
+    made = [v.config for v in variations(tiny_config("qwen3_moe"))]
+    dense = [c for c in made if c.mlp_only_layers or c.decoder_sparse_step != 1]
+    assert {"gelu", "silu"} <= {c.hidden_act for c in dense}
+    assert len({c.intermediate_size for c in dense}) > 1
+
+
+def test_a_count_that_another_one_bounds_is_varied_beside_it() -> None:
+    made = [v.config for v in variations(tiny_config("glm4_moe"))]
+    assert (2, 2) in {(c.n_group, c.topk_group) for c in made}
