@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -12,14 +13,18 @@ import torch
 from safetensors.torch import load_file
 from torch import Tensor
 from transformers import AutoConfig, AutoModelForCausalLM
+from transformers.activations import ACT2FN
 
 import areal.experimental.models.archon as archon
+from areal.api.errors import ConfigError
 from areal.experimental.models.archon import (
     ARCHON_MODELS,
     generate_llm_fqn_per_model_part,
     get_model_spec,
     get_supported_model_types,
 )
+from areal.experimental.models.archon.layers.feed_forward import LEARNED_ACTIVATIONS
+from areal.experimental.models.archon.state_dict import load_checkpoint
 from tests.conformance.registries import ROOT
 
 RUNNERS = str(ROOT / "scaffold" / "runners")
@@ -160,18 +165,74 @@ def test_stages_of_a_pipeline_have_all_of_a_model(model_type: str, is_critic: bo
 def test_a_head_size_counts_whether_or_not_the_class_declares_it(
     model_type: str, head_dim: int, tmp_path: Path
 ) -> None:
+    check_logits(model_type, tmp_path, head_dim=head_dim)
+
+
+def test_dense_layers_among_experts_have_the_activation_of_the_configuration(
+    tmp_path: Path,
+) -> None:
+    check_logits("qwen3_moe", tmp_path, mlp_only_layers=[1], hidden_act="gelu")
+
+
+def check_logits(model_type: str, folder: Path, **changes: Any) -> None:
+    """Compares logits with those of transformers, under a tiny configuration with changes."""
     small = tiny_config(model_type)
-    config = type(small)(**{**explicit_values(small), "head_dim": head_dim})
+    config = type(small)(**{**explicit_values(small), **changes})
     theirs = AutoModelForCausalLM.from_config(config, attn_implementation="eager").eval()
-    theirs.save_pretrained(tmp_path)
-    config = AutoConfig.from_pretrained(tmp_path)
+    theirs.save_pretrained(folder)
+    config = AutoConfig.from_pretrained(folder)
     spec = get_model_spec(model_type)
     model = spec.model_class(spec.model_args_class.from_hf_config(config))
     model.init_buffers("cpu")
     adapter = spec.state_dict_adapter_class(config)
-    model.load_state_dict(adapter.from_hf(load_file(tmp_path / "model.safetensors")))
+    model.load_state_dict(adapter.from_hf(load_file(folder / "model.safetensors")))
     tokens, *rest = packed(config.vocab_size)
     with torch.no_grad():
         wanted = torch.cat([theirs(row).logits for row in tokens.split(LENGTHS, dim=1)], dim=1)
         found = model(tokens, *rest)
     assert (found - wanted).abs().max() < 1e-5 * wanted.std()
+
+
+@pytest.mark.parametrize("activation", sorted(LEARNED_ACTIVATIONS))
+@pytest.mark.parametrize("model_type", ARCHON_MODELS)
+def test_an_activation_with_parameters_is_refused_before_anything_is_loaded(
+    model_type: str, activation: str
+) -> None:
+    small = tiny_config(model_type)
+    fields = {"hidden_act", "hidden_activation"} & vars(small).keys()
+    config = type(small)(**{**explicit_values(small), **dict.fromkeys(fields, activation)})
+    spec = get_model_spec(model_type)
+    theirs = AutoModelForCausalLM.from_config(config)
+    if not any(isinstance(each, type(ACT2FN[activation])) for each in theirs.modules()):
+        # What transformers does not read either is no reason to refuse.
+        assert spec.model_args_class.from_hf_config(config) is not None
+        return
+    with pytest.raises(ConfigError, match=f"the activation {activation} has parameters"):
+        spec.model_args_class.from_hf_config(config)
+
+
+def test_shared_experts_of_no_width_are_none(tmp_path: Path) -> None:
+    small = tiny_config("deepseek_v3")
+    config = type(small)(**{**explicit_values(small), "n_shared_experts": 0})
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="Initializing zero-element tensors")
+        theirs = AutoModelForCausalLM.from_config(config, attn_implementation="eager").eval()
+    theirs.save_pretrained(tmp_path)
+    weights = load_file(tmp_path / "model.safetensors")
+    spec = get_model_spec("deepseek_v3")
+    adapter = spec.state_dict_adapter_class(config)
+    tokens, *rest = packed(config.vocab_size)
+    with torch.no_grad():
+        wanted = torch.cat([theirs(row).logits for row in tokens.split(LENGTHS, dim=1)], dim=1)
+    for is_streamed in (True, False):
+        model = spec.model_class(spec.model_args_class.from_hf_config(config))
+        model.init_buffers("cpu")
+        if is_streamed:
+            load_checkpoint(model, tmp_path, adapter)
+        else:
+            model.load_state_dict(adapter.from_hf(weights))
+        with torch.no_grad():
+            found = model(tokens, *rest)
+        assert (found - wanted).abs().max() < 1e-5 * wanted.std()
+    back = adapter.to_hf(model.state_dict())
+    assert back.keys() == {name for name, tensor in weights.items() if tensor.numel()}

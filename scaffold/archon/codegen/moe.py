@@ -73,10 +73,12 @@ def moe_fields(design: Json) -> list[Json]:
     inner = set(fields) - {str(field["name"]) for field in outer_args(design)}
     read: list[str] = []
     default: list[str] = []
-    for name, value in _options(design["moe"]).items():
+    options = _options(design["moe"])
+    for name, value in options.items():
         if _differs_by_layer(value):
             continue
-        read.append(f"{name}={_from_config(value, fields, inner)}")
+        stated = _count_of_shared(options) if name == "num_shared_experts" else value
+        read.append(f"{name}={_from_config(stated, fields, inner)}")
         usual = _usual(value, fields)
         # What equals the default of MoEArgs is left to it.
         if usual != literal(DEFAULTS[name]):
@@ -126,6 +128,19 @@ def _options(moe: Json) -> dict[str, Any]:
         # None there means that of the routed experts.
         options.pop("shared_activation", None)
     return {name: value for name, value in options.items() if value != DEFAULTS[name]}
+
+
+def _count_of_shared(options: Mapping[str, Any]) -> Any:
+    """Return how many shared experts there are: none where a configuration gives them no width.
+
+    ``MoEArgs`` takes a width of zero for one that is not stated.
+    """
+    width = options.get("shared_expert_intermediate_size")
+    if not isinstance(width, Mapping) or _differs_by_layer(width):
+        return options["num_shared_experts"]
+    width = cast("Json", width)
+    text = f"args.{width['arg']}" if "arg" in width else str(width["expr"])
+    return {"expr": f"int(bool({text}))"}
 
 
 def _differs_by_layer(value: Any) -> bool:

@@ -162,10 +162,16 @@ ROUNDED = [
     zoo("tp bf16", {"tp": 2}, *ALIBI, options=BF16),
     zoo("ep bf16", {"ep": 2}, fields={"moe": SHARED}, options=BF16),
 ]
-# Each model built, split and exported by code that has the contract's names alone.
+# Each model built, loaded, split and exported by code that has the contract's names alone.
 BY_CONTRACT = [
-    {"model_type": name, "mode": f"contract {is_critic}", "dims": {"tp": 2}, "is_critic": is_critic}
+    {
+        "model_type": name,
+        "mode": f"contract {axis}{' critic' * is_critic}",
+        "dims": {axis: 2},
+        "is_critic": is_critic,
+    }
     for name in ARCHON_MODELS
+    for axis in ("tp", "pp")
     for is_critic in (False, True)
 ]
 COMPILED = [

@@ -44,7 +44,7 @@ def subject_of(case: Case) -> Subject:
 def run(case: Case) -> dict[str, Any]:
     """Runs a case, with its mistake."""
     if case.mode.startswith("contract"):
-        return by_contract.run(case.model_type, case.is_critic)
+        return by_contract.run(case.model_type, case.is_critic, next(iter(case.dims)))
     with mock.patch(*MISTAKES[case.mistake]) if case.mistake else nullcontext():
         return run_case(case, subject_of(case))
 

@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from areal.api.errors import ConfigError
 from areal.api.registry import nearest_names
 from areal.experimental.models.archon.attention import ATTENTION_BACKENDS
+from areal.experimental.models.archon.layers.feed_forward import LEARNED_ACTIVATIONS
 
 # Standard deviation of a fresh linear layer or embedding.
 # Source: `initializer_range` of most decoder configs in transformers.
@@ -103,8 +104,13 @@ class BaseModelArgs(ABC):
             router_dtype: Of the projection that scores experts; None leaves it as the model has it,
                 and a model without experts has none.
             chosen: Further fields, which win over the configuration.
+
+        Raises:
+            ConfigError: An activation has parameters for which the model's checkpoints have no
+                place.
         """
         args = cls(**{**values, "is_critic": is_critic, **chosen})
+        _refuse_learned_activations(args)
         moe_args = getattr(args, "moe_args", None)
         if router_dtype is None or moe_args is None:
             return args
@@ -117,6 +123,19 @@ class BaseModelArgs(ABC):
         parameters = getattr(hf_config, "rope_parameters", None) or {}
         theta = parameters.get("rope_theta", getattr(hf_config, "rope_theta", None))
         return default if theta is None else float(theta)
+
+
+def _refuse_learned_activations(args: BaseModelArgs) -> None:
+    """Refuse an activation with parameters where the model's own, its default, has none."""
+    moe_args = getattr(args, "moe_args", None)
+    values = [*vars(args).values(), *(vars(moe_args).values() if moe_args else ())]
+    own = {field.default for field in dataclasses.fields(args) if isinstance(field.default, str)}
+    named = {value for value in values if isinstance(value, str)}
+    if new := (named & LEARNED_ACTIVATIONS.keys()) - own:
+        raise ConfigError(
+            f"the activation {new.pop()} has parameters, which {type(args).__name__} has no place "
+            "for: the activation of its checkpoints has none"
+        )
 
 
 def _refuse_layer_config(hf_config: Any) -> None:

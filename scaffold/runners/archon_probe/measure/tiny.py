@@ -60,6 +60,8 @@ SIZES: tuple[tuple[str, int], ...] = (
     # Of some layers, beside a field for the others.
     (r"swa_head_dim", HEAD_DIM),
 )
+# A key of a mapping inside a config has no default to tell what it is of.
+NESTED_SIZES = (*SIZES, (r"head_dim", HEAD_DIM))
 WINDOWS = r"sliding_window|window_size|attention_chunk_size"
 HALVED_WINDOWS = r"local_attention"
 POSITIONS = r"max_position_embeddings|n_positions|max_seq(uence)?_len(gth)?|n_ctx"
@@ -459,6 +461,8 @@ def _layer_numbers(source: PretrainedConfig, layers: int) -> dict[str, Any]:
         if is_number and is_of_layers and class_default(source, name) is not None:
             last = re.search(r"end_index", name) is not None
             made[name] = layers - 1 if last else max(1, math.ceil(value * layers / total) - 1)
+        if isinstance(value, dict) and (inner := _small_mapping(value, layers, total)) != value:
+            made[name] = inner
         if is_counted_pattern(value):
             made[name] = [[kinds, layers // len(kinds)] for kinds, _ in value]
         if small := _small_list(source, name, value, total):
@@ -467,6 +471,29 @@ def _layer_numbers(source: PretrainedConfig, layers: int) -> dict[str, Any]:
             made[name] = sorted({number * layers // total for number in value})
         elif value is None and _is_read_for_kinds(source, name):
             made[name] = [1]
+    return made
+
+
+def _small_mapping(mapping: dict[str, Any], layers: int, total: int) -> dict[str, Any]:
+    """Return a mapping inside a config with small sizes, and with the numbers of fewer layers.
+
+    Args:
+        mapping: By keys such as those of a config.
+        layers: How many are left.
+        total: How many there were.
+    """
+    made: dict[str, Any] = {}
+    lists = [value for value in mapping.values() if isinstance(value, list)]
+    first = int(any(total in numbers for numbers in lists))  # some count layers from one
+    for name, value in mapping.items():
+        made[name] = value
+        if isinstance(value, dict):
+            made[name] = _small_mapping(value, layers, total)
+        elif type(value) is int:
+            sizes = (size for pattern, size in NESTED_SIZES if re.fullmatch(pattern, name))
+            made[name] = min(value, next(sizes, value))
+        elif _numbers_layers(name, value, total, first):
+            made[name] = [number for number in value if number < layers + first]
     return made
 
 
@@ -479,11 +506,19 @@ def _small_list(source: PretrainedConfig, name: str, value: Any, total: int) -> 
     return size if size is not None and total and size < min(value) else None
 
 
-def _numbers_layers(name: str, value: Any, total: int) -> bool:
-    """Return whether a field lists the numbers of some layers, in order."""
+def _numbers_layers(name: str, value: Any, total: int, first: int = 0) -> bool:
+    """Return whether a field lists the numbers of some layers, in order.
+
+    Args:
+        name: The field's.
+        value: Its value.
+        total: How many layers there are.
+        first: Number of the first one.
+    """
     if "layer" not in name or not isinstance(value, list) or not 0 < len(value) < total:
         return False
-    return all(type(v) is int and 0 <= v < total for v in value) and value == sorted({*value})
+    numbers = range(first, total + first)
+    return all(type(v) is int and v in numbers for v in value) and value == sorted({*value})
 
 
 def _is_read_for_kinds(source: PretrainedConfig, name: str) -> bool:

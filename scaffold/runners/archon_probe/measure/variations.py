@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import inspect
 import itertools
 import re
 from collections.abc import Iterable, Iterator
@@ -127,7 +128,9 @@ def vary(config: PretrainedConfig, *, is_checked: bool = True) -> Varied:
     mixes = [flip for flip in flips if flip[0] == "layer_types"][-1:]
     pairs = [*_odd_heads(config), *_pairs([*((v.field, v.value) for v in singles), *mixes])]
     pairs += [*_with_scaling(config, added), *_rope_keys(config, trial.reads)]
+    pairs += [*_without_window(config, flips), *_in_new_parts(config, singles)]
     every = singles + trial.made(pairs)
+    every += trial.bounded(flips, every)
     return Varied(every, undeclared, trial.unvaried([*flips, *added], every))
 
 
@@ -234,6 +237,21 @@ class _Trial:
         )
         value = flip[0][1] if len(flip) == 1 else [v for _, v in flip]
         return Variation(name, fields, value, made)
+
+    def bounded(self, flips: list[tuple[str, Any]], made: list[Variation]) -> list[Variation]:
+        """Return counts that none of ``made`` has, each beside the first one that lets it be.
+
+        Groups that are open, for one, are at most as many as there are groups.
+        """
+        varied = {field for variation in made for field in variation.field.split(" + ")}
+        counts = {f: v for f, v in reversed(flips) if type(v) is int and "." not in f}
+        found: list[Variation] = []
+        alone = (counts.keys() & self.reads.names) - varied
+        for field, value in [flip for flip in flips if flip[0] in alone]:
+            pairs = (((other, v), (field, value)) for other, v in counts.items() if other != field)
+            if self.is_checked and (first := next(filter(None, map(self._make, pairs)), None)):
+                found.append(first)
+        return found
 
     def is_idle(self, variation: Variation) -> bool:
         """Return whether a variation changes one undeclared field alone, which nothing reads.
@@ -371,7 +389,7 @@ def _others(config: PretrainedConfig, name: str, value: Any) -> list[Any]:
     if isinstance(value, str):
         return [*options, *none]
     if isinstance(value, dict):
-        return [{**value, "name": act} for act in ACTIVATIONS[:2]] if "name" in value else []
+        return _mappings(config, value)
     if isinstance(value, list):
         return _lists(config, name, value)
     if value is None:
@@ -379,6 +397,16 @@ def _others(config: PretrainedConfig, name: str, value: Any) -> list[Any]:
     if isinstance(value, int | float):
         return [*_numbers(config, name, value), *none, *options]
     return []
+
+
+def _mappings(config: PretrainedConfig, value: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return a mapping with another activation, and with one of its numbers or switches flipped."""
+    made = [{**value, "name": act} for act in ACTIVATIONS[:2]] if "name" in value else []
+    for key, inner in value.items():
+        if isinstance(inner, bool | int | float) and not re.fullmatch(UNREAD, key):
+            other = not inner if isinstance(inner, bool) else _numbers(config, key, inner)[0]
+            made.append({**value, key: other})
+    return made
 
 
 def _numbers(config: PretrainedConfig, name: str, value: float) -> list[Any]:
@@ -582,6 +610,43 @@ def _with_scaling(
             yield ("rope_parameters", yarn), (field, value)
 
 
+def _in_new_parts(
+    config: PretrainedConfig, singles: list[Variation]
+) -> Iterator[tuple[tuple[str, Any], ...]]:
+    """Yield flips that show a part the config lacks, each with what the part's own source reads.
+
+    Alone such a part shows every option at its default, which would pass for a constant.
+    """
+    seen = _parts(config)
+    for shown in singles:
+        for part in _parts(shown.config) - seen:
+            seen.add(part)
+            read = set(re.findall(r"config\.(\w+)", inspect.getsource(part)))
+            firsts = {v.field: v.value for v in reversed(singles) if v.field in read}
+            for field in sorted(firsts.keys() - {shown.field}):
+                yield (shown.field, shown.value), (field, firsts[field])
+
+
+def _parts(config: PretrainedConfig) -> set[type]:
+    """Return the classes of modules that a model of a config has of its own."""
+    try:
+        with torch.device("meta"):
+            model = build_model(config)
+    except Exception:
+        return set()  # its code may ask for values
+    own = type(model).__module__
+    return {type(module) for module in model.modules() if type(module).__module__ == own}
+
+
+def _without_window(
+    config: PretrainedConfig, flips: list[tuple[str, Any]]
+) -> Iterator[tuple[tuple[str, Any], ...]]:
+    """Yield no window at all beside layers of one kind, as those that need one do not run then."""
+    none = [(f, v) for f, v in flips if v is None and tiny.matches(tiny.WINDOWS, config, f)]
+    kinds = [(f, v) for f, v in flips if f == "layer_types" and v and len(set(v)) == 1]
+    yield from itertools.product(none, kinds)
+
+
 def _odd_heads(config: PretrainedConfig) -> Iterator[tuple[tuple[str, Any], ...]]:
     """Yield six heads, which are no power of two, on a width that they divide."""
     names = tiny.field_names(config)
@@ -612,6 +677,8 @@ _ROLES = (
     ("scaling", r"rope_parameters"),
     ("window", r"sliding_window|use_sliding_window|layer_types|no_rope_layers"),
     ("switch", r"use_sliding_window|sliding_window"),
+    # Beside kinds that the default does not have, a window it leaves out is read.
+    ("width", tiny.WINDOWS),
     ("mix", r"layer_types"),
     ("tie", r"tie_word_embeddings"),
     ("bias", r".*bias.*"),
@@ -625,6 +692,7 @@ _ROLES = (
 _ROLE_PAIRS = (
     ("scaling", "window"),
     ("switch", "mix"),
+    ("width", "mix"),
     ("tie", "scale"),
     ("tie", "bias"),
     ("heads", "size"),

@@ -1,5 +1,7 @@
 """What all models inherit, shown on Qwen3."""
 
+from dataclasses import dataclass, field
+
 import pytest
 import torch
 from torch import nn
@@ -9,6 +11,7 @@ from areal.api.errors import ConfigError
 from areal.experimental.models.archon import get_model_spec
 from areal.experimental.models.archon.base import BaseModelArgs, keep_tokens
 from areal.experimental.models.archon.layers.rope import RopeArgs
+from areal.experimental.models.archon.moe import MoEArgs
 
 SPEC = get_model_spec("qwen3")
 SIZES = {
@@ -158,3 +161,17 @@ def test_the_dtype_of_a_router_goes_to_the_experts():
     assert not hasattr(dense, "moe_args")
     with pytest.raises(ConfigError, match="router_dtype 'int8'"):
         moe.from_hf_config(MixtralConfig(), router_dtype="int8")
+
+
+def test_a_learned_activation_is_for_models_whose_own_is_one():
+    @dataclass
+    class LearnedArgs(SPEC.model_args_class):
+        hidden_act: str = "xielu"
+        # Defaults of some classes are no model's.
+        moe_args: MoEArgs | None = field(default_factory=lambda: MoEArgs(top_k=None))
+
+    sizes = {**SIZES, "moe_args": None}
+    assert LearnedArgs.from_values(sizes, is_critic=False).hidden_act == "xielu"
+    assert LearnedArgs.from_values({**sizes, "hidden_act": "silu"}, is_critic=False)
+    with pytest.raises(ConfigError, match="the activation prelu has parameters"):
+        LearnedArgs.from_values({**sizes, "hidden_act": "prelu"}, is_critic=False)

@@ -177,7 +177,7 @@ class RuleAdapter(BaseStateDictAdapter):
         if (own := self.for_state(hf_state_dict)) is not self:
             return own.from_hf(hf_state_dict, partial=partial)
         named = {current_name(n): t for n, t in hf_state_dict.items()}
-        given = {n: t for n, t in named.items() if not self._is_dropped(n)}
+        given = {n: t for n, t in named.items() if not self._is_dropped(n, t)}
         shapes = {name: tuple(tensor.shape) for name, tensor in given.items()}
         fresh = {n: self.plan.tensors[n].shape for n in self.fresh_names(shapes).values()}
         given |= {name: fresh_head(shape) for name, shape in fresh.items()}
@@ -206,8 +206,9 @@ class RuleAdapter(BaseStateDictAdapter):
                 fresh |= names
         return fresh
 
-    def _is_dropped(self, name: str) -> bool:
-        return name not in self.plan.tensors and name in self.head_names
+    def _is_dropped(self, name: str, tensor: Tensor) -> bool:
+        has_no_place = name in self.head_names or not tensor.numel()
+        return name not in self.plan.tensors and has_no_place
 
     def to_hf(self, state_dict: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """Return the state dict under the names on the Hub.

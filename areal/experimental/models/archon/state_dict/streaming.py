@@ -107,7 +107,9 @@ def _places(
         plain: name for name in files.entries if (plain := current_name(name)) in needed.tensors
     }
     taken = set(places.values())
-    spare = adapter.head_names - plan.tensors.keys()
+    # What has no numbers, as shared experts of no width, holds nothing.
+    empty = {name for name, entry in files.entries.items() if 0 in entry.shape}
+    spare = (adapter.head_names | empty) - plan.tensors.keys()
     others = [n for n in files.entries if n not in taken]
     strange = [n for n in others if not plan.ignores(n) and n not in spare]
     if names and not text_only:

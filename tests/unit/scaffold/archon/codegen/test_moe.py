@@ -58,6 +58,20 @@ def test_what_only_the_experts_read_stands_in_moe_args_alone() -> None:
     assert "top_k" not in kept
 
 
+def test_shared_experts_are_there_where_a_configuration_gives_them_a_width() -> None:
+    width = expr("args.moe_inter_dim * args.top_k")
+    design = with_experts(num_shared_experts=1, shared_expert_intermediate_size=width)
+    (found,) = moe_fields(design)
+
+    read = "{moe_inter_dim} * hf_config.num_experts_per_tok"
+    assert f"num_shared_experts=int(bool({read}))" in found["expr"]
+    assert f"shared_expert_intermediate_size={read}" in found["expr"]
+    assert "num_shared_experts=1, " in found["default"]["expr"]
+    # A constant is no question of the configuration.
+    design = with_experts(num_shared_experts=1, shared_expert_intermediate_size=40)
+    assert "num_shared_experts=1, " in moe_fields(design)[0]["expr"]
+
+
 def test_an_argument_that_something_else_reads_stays() -> None:
     design = with_experts(activation=arg("top_k"))
     design["refusals"] = []

@@ -109,7 +109,9 @@ class DeepseekV3ModelArgs(BaseModelArgs):
                 route_scale=hf_config.routed_scaling_factor,
                 weights_in_fp32=True,
                 activation=hidden_act,
-                num_shared_experts=1,
+                num_shared_experts=int(
+                    bool(hf_config.moe_intermediate_size * hf_config.n_shared_experts)
+                ),
                 shared_expert_intermediate_size=hf_config.moe_intermediate_size
                 * hf_config.n_shared_experts,
             ),

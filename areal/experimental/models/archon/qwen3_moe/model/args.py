@@ -31,6 +31,7 @@ class Qwen3MoeModelArgs(BaseModelArgs):
     has_feed_forward: tuple[bool, ...] = (False,) * 24
     attention_bias: bool = False  # Whether to use a bias in the attention projection layers.
     windows: int | None = None  # Sliding window attention window size; None for no window.
+    hidden_act: str = "silu"  # The non-linear activation function in the decoder.
     moe_inter_dim: int = 768  # Intermediate size of the routed expert MLPs.
     # Configuration parameters for the RoPE embeddings.
     rope: RopeArgs = field(default_factory=lambda: RopeArgs(dim=64))
@@ -51,6 +52,7 @@ class Qwen3MoeModelArgs(BaseModelArgs):
             getattr(hf_config, "head_dim", None)
             or hf_config.hidden_size // hf_config.num_attention_heads
         )
+        hidden_act = hf_config.hidden_act
         values: dict[str, Any] = {
             "dim": hf_config.hidden_size,
             "n_layers": n_layers,
@@ -74,6 +76,7 @@ class Qwen3MoeModelArgs(BaseModelArgs):
             ),
             "attention_bias": hf_config.attention_bias,
             "windows": hf_config.sliding_window,
+            "hidden_act": hidden_act,
             "moe_inter_dim": hf_config.moe_intermediate_size,
             "rope": RopeArgs.from_hf(hf_config, dim=head_dim),
             "moe_args": MoEArgs(
@@ -81,7 +84,7 @@ class Qwen3MoeModelArgs(BaseModelArgs):
                 top_k=hf_config.num_experts_per_tok,
                 score_func="softmax",
                 route_norm=hf_config.norm_topk_prob,
-                activation=hf_config.hidden_act,
+                activation=hidden_act,
             ),
         }
         return cls.from_values(values, is_critic, **kwargs)

@@ -54,7 +54,7 @@ class TransformerBlock(nn.Module):
             MoE(args.moe_args, args.dim, args.moe_inter_dim) if args.has_moe[layer_id] else None
         )
         self.feed_forward = (
-            GatedFeedForward(args.dim, args.hidden_dim, "silu")
+            GatedFeedForward(args.dim, args.hidden_dim, args.hidden_act)
             if args.has_feed_forward[layer_id]
             else None
         )

@@ -389,3 +389,72 @@ def test_each_number_of_a_list_is_varied() -> None:
         "mlp_multipliers": 3,
         "ssm_multipliers": 6,
     }
+
+
+@pytest.mark.parametrize("names", [("linear_attn_config", "kda_layers"), ("mixer", "scan_layers")])
+def test_sizes_and_layer_numbers_inside_a_mapping_are_made_small(names: tuple[str, str]) -> None:
+    field, key = names
+    full = list(range(4, 28, 4))
+    sizes: dict[str, Any] = {
+        "head_dim": 128,
+        "num_heads": 32,
+        "kernel_size": 4,
+        "full_attn_layers": [*full, 27],
+        key: [n for n in range(1, 27) if n not in full],
+        "inner": {"ffn_dim": 4096, "scale": 0.5, "is_gated": True, "kind": "kda"},
+    }
+    tiny = tiny_config(CONFIG_MAPPING["kimi_linear"](**{field: sizes}))
+    assert getattr(tiny, field) == {
+        "head_dim": 16,
+        "num_heads": 4,
+        "kernel_size": 4,
+        "full_attn_layers": [4],
+        key: [n for n in sizes[key] if n <= tiny.num_hidden_layers],
+        "inner": {"ffn_dim": 80, "scale": 0.5, "is_gated": True, "kind": "kda"},
+    }
+
+
+def test_layers_that_a_mapping_numbers_keep_their_kinds() -> None:
+    groups = {
+        "full_attn_layers": [4, 8, 12, 16, 20, 24, 27],
+        "kda_layers": [n for n in range(1, 27) if n % 4],
+    }
+    real = CONFIG_MAPPING["kimi_linear"](linear_attn_config={**groups, "num_heads": 32})
+    assert tiny_config(real).layer_types == ["linear_attention"] * 3 + ["full_attention"]
+
+
+def test_numbers_inside_a_mapping_are_varied() -> None:
+    sizes = {"head_dim": 16, "num_heads": 4, "short_conv_kernel_size": 4}
+    tiny = tiny_config(CONFIG_MAPPING["kimi_linear"](linear_attn_config=sizes))
+    found = [v.config for v in variations(tiny) if v.field == "linear_attn_config"]
+    assert {c.linear_head_dim for c in found} == {8, 16, 128}  # the last where it is left out
+    assert {c.linear_num_heads for c in found} == {2, 4, 32}
+    assert {c.linear_conv_kernel_dim for c in found} == {4, 5}
+
+
+@pytest.mark.parametrize(
+    ("model_type", "window", "kinds"),
+    [
+        # No layer has a window, and the class's own layers never do.
+        ("smollm3", 7, ["sliding_attention", "full_attention"] * 2),
+        # Layers with a window do not run without one.
+        ("exaone4", None, ["full_attention"] * 4),
+    ],
+)
+def test_a_window_is_varied_together_with_kinds_of_layers(
+    model_type: str, window: int | None, kinds: list[str]
+) -> None:
+    made = [v.config for v in variations(tiny_config(model_type))]
+    assert any(c.sliding_window == window and c.layer_types == kinds for c in made)
+
+
+def test_a_part_that_only_a_flip_shows_is_varied_too() -> None:
+    made = [v.config for v in variations(tiny_config("qwen3_moe"))]
+    dense = [c for c in made if c.mlp_only_layers or c.decoder_sparse_step != 1]
+    assert {"gelu", "silu"} <= {c.hidden_act for c in dense}
+    assert len({c.intermediate_size for c in dense}) > 1
+
+
+def test_a_count_that_another_one_bounds_is_varied_beside_it() -> None:
+    made = [v.config for v in variations(tiny_config("glm4_moe"))]
+    assert (2, 2) in {(c.n_group, c.topk_group) for c in made}
