@@ -47,8 +47,8 @@ def groups_of(files: Files, pins: Iterable[Pin]) -> list[Group]:
             for inner in _included(path, files.text(path) or ""):
                 takers.setdefault(inner, []).append(path)
     for pin in pins:
-        if pin.variant:
-            group = _of_pyproject(pin, files.text(pin.path) or "")
+        if pin.variant or pin.path.rpartition("/")[2] == "tox.toml":
+            group = _of_toml(pin, files.text(pin.path) or "")
             found.setdefault(group.name, group)
         elif is_requirements(files, pin.path) and not pin.why_fixed:
             around = _reached(pin.path, lambda path: takers.get(path, []))
@@ -66,7 +66,7 @@ def _reached(start: str, following: Callable[[str], Iterable[str]]) -> list[str]
     return found
 
 
-def _of_pyproject(pin: Pin, text: str) -> Group:
+def _of_toml(pin: Pin, text: str) -> Group:
     table = tomllib.loads(text)
     if pin.group.startswith("tool.poetry"):
         return Group(pin.path, (), {})  # poetry's own resolver reads its own ranges
@@ -76,15 +76,18 @@ def _of_pyproject(pin: Pin, text: str) -> Group:
     asked += [] if pin.group in asked else [pin.group]
     groups: dict[str, Any] = table.get("dependency-groups", {})
     lines: list[str] = []
+    left_out: list[str] = []
     for dotted in asked:  # it grows while it is read
         for row in _list_at(table, dotted):
             if isinstance(row, str):
-                lines.append(row)
+                # tox takes options of pip as well, and its own folder in braces.
+                is_asked = not (_LOCAL.match(row) or row.lstrip().startswith(("-", "{")))
+                (lines if is_asked else left_out).append(row)
                 continue
             wanted = normal_name(str(row["include-group"]) if "include-group" in row else "")
             more = (f"dependency-groups.{each}" for each in groups if normal_name(each) == wanted)
             asked += [each for each in more if each not in asked]
-    return Group(name, tuple(lines), {})
+    return Group(name, tuple(lines), {}, tuple(f"{pin.path}: {each}" for each in left_out))
 
 
 def _list_at(value: Any, dotted: str) -> list[Any]:

@@ -89,7 +89,9 @@ def plan(
     report.changes = tuple(each.reported for each in changes)
     answers = _resolve(edited, releases, python) if resolve else []
     left_out = dict.fromkeys(row for each in answers for row in each.left_out)
-    report.warnings += tuple(f"{row}: not resolved, as it would be built" for row in left_out)
+    report.warnings += tuple(
+        f"{row}: not resolved, as it would be built or its tool alone reads it" for row in left_out
+    )
     rows = _tell(report, edited, releases, answers)
     if failed := [each.group for each in answers if not each.ok]:
         report.dry_run = True  # nothing is written, whatever was asked

@@ -257,3 +257,20 @@ def test_a_group_is_resolved_with_those_that_it_includes(tmp_path: Path) -> None
     files = Files(write(tmp_path, {"pyproject.toml": text}), ["pyproject.toml"], has_git=False)
     groups = groups_of(files, find_pins(files, "toolbox"))
     assert [each.lines for each in groups] == [("a", "toolbox==1.0", "b<2")]
+
+
+@pytest.mark.parametrize("path", ["tox.toml", "pyproject.toml"])
+def test_an_environment_of_tox_is_resolved_without_what_only_tox_reads(
+    tmp_path: Path, path: str
+) -> None:
+    rows = '"-r req.txt", "{tox_root}/local", "./local", {replace = "ref"}'
+    table = "env.lint" if path == "tox.toml" else "tool.tox.env.lint"
+    text = f'[{table}]\ndeps = ["toolbox==1.0", "a<2", {rows}]\n'
+    files = Files(write(tmp_path, {path: text}), [path], has_git=False)
+    groups = groups_of(files, find_pins(files, "toolbox"))
+    assert [(each.lines, each.left_out) for each in groups] == [
+        (
+            ("toolbox==1.0", "a<2"),
+            (f"{path}: -r req.txt", f"{path}: {{tox_root}}/local", f"{path}: ./local"),
+        )
+    ]
