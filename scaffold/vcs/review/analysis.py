@@ -15,6 +15,7 @@ from scaffold.vcs.definitions import SymbolChange, with_moves
 from scaffold.vcs.dependencies import DependencyChange, dependency_changes
 from scaffold.vcs.review.changed_defaults import ChangedDefault, changed_defaults
 from scaffold.vcs.review.changed_file import ChangedFile, read_changed_files
+from scaffold.vcs.review.constructors import shifted_constructors
 from scaffold.vcs.review.diagnostics import new_diagnostics
 from scaffold.vcs.review.domains import (
     SEVERITIES,
@@ -135,13 +136,15 @@ def analyse(comparison: Comparison, settings: Settings, *, quick: bool = False) 
         quick: Whether pyright and ruff are left out.
     """
     files = read_changed_files(comparison, settings.roles)
-    symbols = with_moves([each for file in files for each in file.symbol_changes()])
+    users, before = Uses(comparison.new), PythonIndex(comparison.old)
+    found = [each for file in files for each in file.symbol_changes()]
+    found += [each for file in files for each in shifted_constructors(file, before, users.index)]
+    symbols = with_moves(found)
     dependencies = tuple(
         change
         for each in files
         for change in dependency_changes(each.path, each.old_text, each.new_text)
     )
-    users = Uses(comparison.new)
     roles = ((path, role_of(path, None, settings.roles)) for path in comparison.new.paths)
     is_test = {path for path, role in roles if role == "test"}.__contains__
     sought = [each for each in symbols if each.role in _SOUGHT]
@@ -152,7 +155,7 @@ def analyse(comparison: Comparison, settings: Settings, *, quick: bool = False) 
     fresh = watched_definitions([each for each in sought if each.how == "added"])
     uses += users.find(fresh, {each.path for each in files}.__contains__)[0]
     own = {
-        *broken_calls(wanted, uses, users.index, PythonIndex(comparison.old)),
+        *broken_calls(wanted, uses, users.index, before),
         *lost_names(lost),
         *lost_modules(files, users, comparison.old),
         *broken_syntax(files),
@@ -161,7 +164,9 @@ def analyse(comparison: Comparison, settings: Settings, *, quick: bool = False) 
     if not quick:
         near = (each.path for each in (*uses, *lost))
         beside = list(dict.fromkeys((*near, *users.importers(each.path for each in files))))
-        checked, notes = new_diagnostics(comparison.old, comparison.new, files, beside)
+        checked, notes = new_diagnostics(
+            comparison.old, comparison.new, files, beside, users.guards_of
+        )
     # One fault is one finding: what the reader of calls explains comes first.
     for each in checked:
         if (each.path, each.line) not in {(one.path, one.line) for one in own}:

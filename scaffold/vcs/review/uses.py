@@ -14,6 +14,7 @@ from scaffold.analysis.files.files import Files
 from scaffold.analysis.python.index import PythonIndex
 from scaffold.analysis.python.lookup_result import Found
 from scaffold.analysis.python.sources import Sources
+from scaffold.vcs.review.guards import Guards
 from scaffold.vcs.review.name_uses import Mention, SourceView
 from scaffold.vcs.review.watched_definitions import Key, Watched
 from scaffold.vcs.symbols import Symbol, read_symbols, symbol_at
@@ -124,6 +125,11 @@ class Uses:
             source = self._sources.get(path)
             self._views[path] = None if source is None else SourceView(source, self.index)
         return self._views[path]
+
+    def guards_of(self, path: str) -> Guards | None:
+        """Return where a source expects to fail; None where it cannot be read."""
+        view = self.view(path)
+        return None if view is None else view.guards
 
     def importers(self, paths: Iterable[str]) -> Iterator[str]:
         """Yield the Python files that import modules of some files, or a package that does."""

@@ -392,6 +392,46 @@ def test_what_a_newer_ruff_turns_on_unasked_does_not_count(repository: Repositor
     assert [(each["fact"], each["line"]) for each in findings] == [("ruff", 28), ("ruff", 30)]
 
 
+def test_a_call_that_a_test_expects_to_fail_is_none_of_pyright_either(
+    repository: Repository,
+) -> None:
+    text = "import pytest\nfrom pkg.engine import make\n\n\ndef test_refusal():\n"
+    text += "    with pytest.raises(TypeError):\n        make()\n    make(1, 2, 3)\n"
+    repository.commit({"tests/test_refusal.py": text})
+    findings = repository.review(quick=False)["findings"]
+    assert [(each["fact"], each["line"]) for each in findings] == [("pyright", 8)]
+
+
+def test_an_overload_that_pyright_does_not_choose_is_no_finding(repository: Repository) -> None:
+    text = "\n\ndef first(form: list[str], key):\n    key = 'a' if key else 'b'\n"
+    repository.commit({"pkg/engine.py": f"{ENGINE}{text}    return form[key]\n"})
+    assert repository.review(quick=False)["findings"] == []
+
+
+def test_a_rule_that_the_change_turns_on_counts_for_its_own_lines(repository: Repository) -> None:
+    repository.commit({"pkg/plain.py": "print(1)\n"})
+    repository.git("branch", "-f", "main")
+    repository.commit(
+        {"ruff.toml": 'lint.select = ["T20"]\n', "pkg/plain.py": "print(1)\nprint(2)\n"}
+    )
+    findings = repository.review(quick=False)["findings"]
+    assert [(each["fact"], each["line"]) for each in findings] == [("ruff", 2)]
+
+
+def test_fields_of_a_dataclass_in_another_order_name_the_calls(repository: Repository) -> None:
+    text = "from dataclasses import dataclass\n\n\n@dataclass\nclass Item:\n"
+    user = "from pkg.item import Item\n\nx = Item('a', 1)\ny = Item(name='a', price=1)\n"
+    repository.commit({"pkg/item.py": f"{text}    name: str\n    price: int\n", "pkg/buy.py": user})
+    repository.git("branch", "-f", "main")
+    repository.commit({"pkg/item.py": f"{text}    price: int\n    name: str\n"})
+    review = repository.review()
+    assert [(each["name"], each["breaks"]) for each in review["symbols"]] == [
+        ("Item.__init__", "Item.__init__ takes its arguments in another order")
+    ]
+    callers = [(each["path"], each["line"]) for each in review["callers"]]
+    assert callers == [("pkg/buy.py", 3), ("pkg/buy.py", 4)]
+
+
 # --- defaults and domains -------------------------------------------------------------------------
 
 
