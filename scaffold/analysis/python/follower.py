@@ -6,7 +6,7 @@ import ast
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TypeGuard
+from typing import TypeGuard, cast
 
 from scaffold.analysis.python.annotations import sides_of
 from scaffold.analysis.python.decorators import PROPERTIES
@@ -31,6 +31,7 @@ _OPENERS = (
     *(ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda),
     *(ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp),
 )
+_BINDERS = (ast.Assign, ast.AnnAssign, ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 
 
 @dataclass(frozen=True)
@@ -177,6 +178,8 @@ class Follower(ABC):
     def _one_of(self, bindings: list[Bound], scope: Scope) -> Chain | None:
         if len(bindings) > _MOST_BINDINGS:
             return None
+        if any(self._is_replaced(each, bindings) for each in bindings):
+            return None  # which of the two a use means, its place alone would say
         found = [self._binding(each, scope) for each in bindings]
         imported = [
             chain
@@ -188,6 +191,31 @@ class Follower(ABC):
         # Bindings that disagree leave the name unknown; an import among them settles it.
         first = found[0]
         return first if all(each == first for each in found) else None
+
+    def _is_replaced(self, bound: Bound, bindings: list[Bound]) -> bool:
+        """Return whether the block of an import binds its name anew: that is no fallback of it."""
+        block = self._blocks.get(id(bound.node), [])
+        if len(bindings) == 1 or not block:
+            return False
+        lines = {getattr(each.node, "lineno", 0) for each in bindings if each.alias is None}
+        behind = (each for each in block if each.lineno > getattr(bound.node, "lineno", 0))
+        return any(each.lineno in lines for each in behind if isinstance(each, _BINDERS))
+
+    @cached_property
+    def _blocks(self) -> dict[int, list[ast.stmt]]:
+        """The statements among which each import stands."""
+        blocks = (
+            cast("list[ast.stmt]", getattr(each, name, None) or [])
+            for each in all_nodes(self.source.tree)
+            if not isinstance(each, (ast.Lambda, ast.IfExp))
+            for name in ("body", "orelse", "finalbody")
+        )
+        return {
+            id(each): block
+            for block in blocks
+            for each in block
+            if isinstance(each, (ast.Import, ast.ImportFrom))
+        }
 
     def _binding(self, bound: Bound, scope: Scope) -> Chain | None:
         chain = None

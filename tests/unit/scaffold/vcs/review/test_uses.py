@@ -255,3 +255,18 @@ def test_importers_of_a_package_that_offers_a_module_are_found(tmp_path: Path) -
     assert list(found) == [
         "pkg/__init__.py", "all/__init__.py", "pkg/near.py", "run.py", "top.py",
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "text", ["    run = partial(run, 1)\n", "    def run(): ...\n", "    class run: ...\n"]
+)
+def test_a_name_that_its_own_block_binds_anew_is_another(tmp_path: Path, text: str) -> None:
+    source = (
+        f"from functools import partial\ndef f():\n    from pkg.core import run\n{text}    run()\n"
+    )
+    for path, content in {**FILES, "use.py": source}.items():
+        place = tmp_path / path
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.write_text(content)
+    uses, _ = Uses(list_files(tmp_path)).find([RUN], "use.py".__eq__)
+    assert [each.line for each in uses if each.how == "call"] == []
