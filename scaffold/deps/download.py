@@ -26,7 +26,7 @@ from packaging.utils import (
 )
 from packaging.version import InvalidVersion, Version
 
-from scaffold.analysis.process import run_text
+from scaffold.analysis.process import end_like_ctrl_c, run_text
 from scaffold.deps.unpacking import unpack, unreadable
 from scaffold.errors import RequestError, ScaffoldError
 
@@ -121,6 +121,7 @@ def run_tool(
     command: list[str], folder: Path, error: Callable[[str], ScaffoldError], **settings: str
 ) -> subprocess.CompletedProcess[str]:
     """Run a program that asks an index; the error is what a caller sees where it does not end."""
+    end_like_ctrl_c()
     try:
         return run_text(command, folder, LIMIT_S, **settings)
     except (OSError, subprocess.TimeoutExpired) as reason:

@@ -114,3 +114,29 @@ def test_a_check_that_is_interrupted_ends_its_copies_and_says_little(many_skills
         assert told.read_text().split() == ["error:", "stopped", "[aborted]"]
     finally:
         process.kill()
+
+
+def test_deps_plan_leaves_no_resolver_and_no_scratch_folder(tmp_path: Path) -> None:
+    tree, scratch, note = (tmp_path / each for each in ("tree", "scratch", "pid"))
+    tree.mkdir()
+    scratch.mkdir()
+    (tree / "requirements.txt").write_text("click==8.1.7\n")
+    python = tmp_path / "python"
+    python.write_text(f"#!/bin/sh\necho $$ > {note}\nexec sleep 120\n")
+    python.chmod(0o755)
+    process = subprocess.Popen(
+        [sys.executable, "-m", "scaffold", "deps", "plan", "click==8.1.8", "--python", str(python)],
+        cwd=tree,
+        env={**os.environ, "PYTHONPATH": str(ROOT), "TMPDIR": str(scratch)},
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    try:
+        child = int(wait_for(note, 60))
+        assert list(scratch.iterdir())
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(20) == 130
+        assert not is_running(child)
+        assert not list(scratch.iterdir())
+    finally:
+        process.kill()
