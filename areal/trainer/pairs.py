@@ -19,7 +19,7 @@ from torch import Tensor
 from areal.api.errors import DatasetError
 from areal.dataset.rows import RowDataset
 from areal.engine.training.engine import LossFn, PackedTrainEngine
-from areal.trainer.runtime import check_row
+from areal.trainer.runtime import check_row, each_row
 from areal.trainer.supervised import SupervisedTrainer, sequence_problems
 from areal.utils import stats_tracker
 from areal.utils.data import TensorDict
@@ -126,7 +126,7 @@ def usable_pairs(
         )
     columns = tuple(columns)
     differing: list[int] = []
-    for number, row in enumerate(rows):
+    for number, row in enumerate(each_row(rows)):
         check_row(row, f"{key}: row {number}")
         problem = next(_problems(row, columns, max_length, num_embeddings), None)
         if problem:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import fcntl
 import logging
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -205,7 +205,7 @@ def _characters_of(
         rows = given
         if rows is None and section is not None:
             rows = load_rows(section, tokenizer, lambda: _small_processor(config, tokenizer))
-        for row in rows or ():
+        for row in each_row(() if rows is None else rows):
             seen.update(*strings_in(row))
     if not seen:
         raise ConfigError("the rows have no text; name the characters in run.model.characters")
@@ -376,6 +376,15 @@ def check_images(weights: SharedWeights, processor: ProcessorMixin | None) -> No
         )
     assert isinstance(weights.lm, ImageTextLM)
     compare_images(weights.lm, processor)
+
+
+def each_row(rows: Any) -> Iterable[Any]:
+    """Return the rows of a dataset one by one.
+
+    What can iterate by itself does so, as a ``datasets.Dataset`` reads by index at twice the price.
+    Anything else is read by index up to its length, as it may answer to any index.
+    """
+    return rows if hasattr(rows, "__iter__") else (rows[index] for index in range(len(rows)))
 
 
 def check_row(row: Any, name: str) -> None:

@@ -12,7 +12,7 @@ from areal.api.cli_args import SFTConfig
 from areal.api.errors import DatasetError
 from areal.engine.training.engine import PackedTrainEngine
 from areal.trainer.advantages import shift_to_next_token
-from areal.trainer.runtime import check_row
+from areal.trainer.runtime import check_row, each_row
 from areal.trainer.supervised import SupervisedTrainer, sequence_problems
 from areal.utils.data import TensorDict, collate_samples_to_list, concat_padded_tensors
 from areal.utils.data.containers import MULTI_MODAL_PREFIX
@@ -112,7 +112,7 @@ class SFTTrainer(SupervisedTrainer):
         lm = self.weights.lm
         if lm.takes_images and MULTI_MODAL_PREFIX in rows[0]:
             return rows  # reading a row prepares its images
-        for number, row in enumerate(rows):
+        for number, row in enumerate(each_row(rows)):
             check_row(row, f"{key}: row {number}")
             if MULTI_MODAL_PREFIX in row and not lm.takes_images:
                 raise DatasetError(

@@ -83,10 +83,12 @@ def sequence_problems(
 def _as_array(values: Any) -> np.ndarray | None:
     """Return numbers as training takes them, in NumPy: small checks cost a third of PyTorch's."""
     try:
-        tensor = values_to_tensor(values).cpu()
+        tensor = values_to_tensor(values)
+        # NumPy has no bfloat16.
+        tensor = tensor.float() if tensor.dtype is torch.bfloat16 else tensor
+        return tensor.numpy(force=True)
     except (TypeError, ValueError, RuntimeError):
         return None
-    return (tensor.float() if tensor.dtype is torch.bfloat16 else tensor).numpy()
 
 
 class SupervisedTrainer(BaseTrainer):

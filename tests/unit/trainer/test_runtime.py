@@ -11,6 +11,7 @@ from areal.api.errors import ArealError, ConfigError
 from areal.engine.loading.huggingface import make_model
 from areal.engine.model.shared_weights import SharedWeights
 from areal.trainer.runtime import limit_threads, load_rows, make_tokenizer
+from areal.trainer.sft import SFTTrainer
 from tests.fakes import tiny_tokenizer
 
 
@@ -59,6 +60,27 @@ def test_rows_that_a_script_gives_have_their_characters_too(tmp_path: Path) -> N
     config = sft_config(tmp_path, ROWS)
     make_tokenizer(config, config.actor, [{"question": "pq"}], [{"parts": [{"text": "r"}]}])
     assert config.run.model.characters == "pqr"
+
+
+class Endless(torch.utils.data.Dataset[dict[str, Any]]):
+    """Three rows that are computed from their number, so that no index is out of range."""
+
+    def __len__(self) -> int:
+        return 3
+
+    def __getitem__(self, index: int) -> dict[str, Any]:
+        if index > 9:
+            raise AssertionError("rows are read beyond the last one")
+        return {"input_ids": [index, 1], "loss_mask": [0, 1], "text": "abc"[index % 3]}
+
+
+def test_rows_that_are_computed_from_any_number_end_at_their_count(tmp_path: Path) -> None:
+    config = sft_config(tmp_path, ROWS)
+    make_tokenizer(config, config.actor, Endless())
+    assert config.run.model.characters == "abc"
+    config = sft_config(tmp_path, ROWS, "actor.optimizer.lr=0.1", "total_train_epochs=1")
+    with SFTTrainer(config, train_dataset=Endless()) as trainer:
+        assert len(trainer.train_dataset) == 3
 
 
 def test_a_character_that_a_chosen_alphabet_lacks_is_named(tmp_path: Path) -> None:

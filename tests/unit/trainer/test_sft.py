@@ -19,6 +19,7 @@ from areal.api.errors import DatasetError
 from areal.engine.model.checkpoint import staged_folder
 from areal.trainer.recover import RecoverState
 from areal.trainer.sft import SFTTrainer, num_loss_tokens, sft_loss_fn
+from areal.trainer.supervised import sequence_problems
 from tests.tiny_runs import sft_yaml, train_stats
 
 pytestmark = pytest.mark.usefixtures("short_runs")
@@ -140,6 +141,16 @@ def test_a_row_that_cannot_be_trained_on_is_named(
     good = {"input_ids": [3, 4, 5], "loss_mask": [0, 1, 1]}
     with pytest.raises(DatasetError, match=f"^train_dataset: {words}"):
         trained(sft_yaml(tmp_path), train_dataset=[good, row])
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.bool])
+def test_masks_may_be_tensors_of_any_kind(dtype: torch.dtype) -> None:
+    mask = torch.tensor([0.0, 1.0]).to(dtype)
+    row = {"input_ids": torch.tensor([3, 4]), "loss_mask": mask}
+    assert not list(sequence_problems(row, "input_ids", ["loss_mask"], 8, 16))
+    if dtype.is_floating_point:
+        row["loss_mask"] = mask.requires_grad_()
+        assert not list(sequence_problems(row, "input_ids", ["loss_mask"], 8, 16))
 
 
 def test_tokens_may_be_of_an_unsigned_type(tmp_path: Path) -> None:
