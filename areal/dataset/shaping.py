@@ -193,27 +193,28 @@ def prompt_token_ids(tokenizer: Any, messages: Messages) -> list[int]:
 
     A tokenizer without a chat template gets the contents, one per line.
     """
-    if getattr(tokenizer, "chat_template", None):
-        return apply_chat_template(tokenizer, messages, add_generation_prompt=True)
-    return tokenizer.encode("".join(f"{message['content']}\n" for message in messages))
+    return prompts_token_ids(tokenizer, [messages])[0]
 
 
 def prompts_token_ids(tokenizer: Any, conversations: Sequence[Messages]) -> list[list[int]]:
-    """Return what ``prompt_token_ids`` does of each; a tokenizer encodes many texts at once faster.
-
-    Rendering a template gives every special token, so none is added to the text.
-    """
+    """Return the prompts of many conversations, which are encoded together: that is faster."""
     if not getattr(tokenizer, "chat_template", None):
         return _encoded(tokenizer, ["".join(f"{m['content']}\n" for m in c) for c in conversations])
     texts = [
         apply_chat_template(tokenizer, messages, tokenize=False, add_generation_prompt=True)
         for messages in conversations
     ]
+    # A template renders the special tokens too.
     return _encoded(tokenizer, texts, add_special_tokens=False)
 
 
+def completion_token_ids(tokenizer: Any, text: str) -> list[int]:
+    """Return the tokens of an answer, end-of-sequence included."""
+    return completions_token_ids(tokenizer, [text])[0]
+
+
 def completions_token_ids(tokenizer: Any, texts: Sequence[str]) -> list[list[int]]:
-    """Return what ``completion_token_ids`` does of each text."""
+    """Return the tokens of many answers, each with its end-of-sequence."""
     encoded = _encoded(tokenizer, texts, add_special_tokens=False)
     return [[*ids, tokenizer.eos_token_id] for ids in encoded]
 
@@ -224,11 +225,6 @@ def _encoded(tokenizer: Any, texts: Sequence[str], **options: Any) -> list[list[
         some = list(texts[first : first + TEXTS_AT_ONCE])
         ids += tokenizer(some, return_attention_mask=False, **options)["input_ids"]
     return ids
-
-
-def completion_token_ids(tokenizer: Any, text: str) -> list[int]:
-    """Return the tokens of an answer, end-of-sequence included."""
-    return [*tokenizer.encode(text, add_special_tokens=False), tokenizer.eos_token_id]
 
 
 def sft_row(tokenizer: Any, messages: Messages, answer: str) -> Row:

@@ -23,6 +23,7 @@ from areal.dataset.shaping import (
     to_messages,
 )
 from areal.testing import make_tokenizer, write_rows
+from areal.utils.hf_utils import apply_chat_template
 
 ODD = ["2014-07-02", "007", "1e5", "True", "None", "NaN", " 3 ", "12:30", "3,000", "\N{SNOWMAN}"]
 ROWS = [{"question": f"{n}?", "answer": text} for n, text in enumerate(ODD)]
@@ -123,6 +124,11 @@ def test_many_texts_are_encoded_as_each_alone(template: str | None) -> None:
     alone = [sft_row(tokenizer, *split(row)) for row in problems]
     assert sft_rows(problems, split, tokenizer, None).to_list() == alone
     assert alone[0]["input_ids"][0] == tokenizer.bos_token_id
+    if template:
+        expected = apply_chat_template(tokenizer, to_messages("7+7"), add_generation_prompt=True)
+    else:
+        expected = tokenizer.encode("7+7\n")
+    assert alone[7]["input_ids"] == [*expected, *tokenizer.encode("14")[1:], tokenizer.eos_token_id]
     pairs = rw_rows(problems, sides, tokenizer, None)
     assert pairs["chosen_ids"][:] == [row["input_ids"] for row in alone]
     whole = [*tokenizer.encode("2+2"), tokenizer.eos_token_id]
