@@ -93,11 +93,11 @@ def _download(name: str, version: Version, folder: Path, python: str) -> Path:
         return found[0]
     said = f"{done.stdout}\n{done.stderr}"
     links = [link for link in _SKIPPED.findall(said) if _is_release(link, name, version)]
+    if not links:
+        raise _refusal(name, version, said)
     # A wheel of any platform is text enough, and a tar is what sdists are.
-    for end in (".whl", ".tar.gz", ""):
-        for link in sorted(each for each in links if each.endswith(end)):
-            return _fetch(link, folder)
-    raise _refusal(name, version, said)
+    links.sort(key=lambda link: (not link.endswith(".whl"), not link.endswith(".tar.gz"), link))
+    return _fetch(links[0], folder)
 
 
 def run_pip(python: str, words: Sequence[str], folder: Path) -> subprocess.CompletedProcess[str]:
