@@ -62,7 +62,9 @@ class CharacterTokenizer(PreTrainedTokenizerFast):
 
     def _check(self, texts: Any, ids: Any) -> None:
         if self.recorded is not None:
-            self.recorded |= self._lacking("".join(strings_in(texts)))
+            text = "".join(strings_in(texts))
+            if not self.recorded.issuperset(text):
+                self.recorded |= self._lacking(text)
             return
         if not _holds(ids, self.unk_token_id):
             return
@@ -138,7 +140,8 @@ def strings_in(value: Any) -> Iterable[str]:
             yield from strings_in(inner)
     elif isinstance(value, (list, tuple)):
         for inner in value:
-            yield from strings_in(inner)
+            if type(inner) is not int:  # token ids, which are most of what rows hold
+                yield from strings_in(inner)
 
 
 def _make(
