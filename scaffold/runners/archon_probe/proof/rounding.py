@@ -8,8 +8,7 @@ differs, the modules in it are given what transformers' modules get, which names
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -23,6 +22,7 @@ from archon_probe.measure.random_weights import random_model
 from archon_probe.measure.tasks import call
 from archon_probe.proof.bisect import pair_modules
 from archon_probe.proof.build import Built, read_args
+from archon_probe.proof.capture import Captured, capturing, first_tensor
 from archon_probe.proof.reference import save_and_load
 
 DTYPES = (torch.bfloat16, torch.float16)
@@ -87,7 +87,7 @@ def _measure(spec: Any, config: PretrainedConfig, dtype: torch.dtype) -> Roundin
     tokens = torch.arange(3, 3 + LENGTH)[None] % config.vocab_size
     pairs = pair_modules(theirs, built)
     layers = [(h, a) for h, a in pairs if a.rpartition(".")[0] == "layers"]
-    with _captured(theirs, [h for h, _ in pairs]) as truth:
+    with capturing(theirs, [h for h, _ in pairs]) as truth:
         call(theirs, tokens)
     found = Rounding(layers=len(layers))
     errors = _errors(built.model, layers, truth, tokens)
@@ -126,47 +126,8 @@ def _build(
     return Built(args, model.eval(), adapter)
 
 
-@dataclass
-class _Call:
-    given: Tensor
-    output: Tensor
-
-
-@contextmanager
-def _captured(model: nn.Module, names: list[str]) -> Iterator[dict[str, _Call]]:
-    """Yield what modules get and give, in the order in which they finish."""
-    calls: dict[str, _Call] = {}
-
-    def hook(name: str) -> Any:
-        def note(_: nn.Module, args: Any, kwargs: Any, output: Any) -> None:
-            given, tensor = _floats([*args, *kwargs.values()]), _floats([output])
-            if given is not None and tensor is not None:
-                calls.setdefault(name, _Call(given.clone(), tensor.clone()))
-
-        return note
-
-    handles = [
-        model.get_submodule(name).register_forward_hook(hook(name), with_kwargs=True)
-        for name in names
-    ]
-    try:
-        yield calls
-    finally:
-        for handle in handles:
-            handle.remove()
-
-
-def _floats(values: Any) -> Tensor | None:
-    for value in values:
-        if isinstance(value, Tensor) and value.is_floating_point():
-            return value
-        if isinstance(value, tuple | list) and (found := _floats(value)) is not None:
-            return found
-    return None
-
-
 def _errors(
-    model: nn.Module, pairs: list[tuple[str, str]], truth: dict[str, _Call], tokens: Tensor
+    model: nn.Module, pairs: list[tuple[str, str]], truth: Captured, tokens: Tensor
 ) -> dict[str, float]:
     """Run a model whose modules are given what transformers' get, and return where it differs.
 
@@ -174,37 +135,34 @@ def _errors(
         By module the error of its output; by ``before`` and module that of what it would have got.
     """
     errors: dict[str, float] = {}
-    handles: list[Any] = []
 
-    def watch(name: str, call: _Call) -> None:
+    def watch(name: str, given: Tensor, result: Tensor) -> tuple[Any, Any]:
         def before(_: nn.Module, args: tuple[Any, ...]) -> tuple[Any, ...]:
             place = next((i for i, a in enumerate(args) if _is_float(a)), None)
-            wanted = None if place is None else _as_shaped(call.given, args[place])
+            wanted = None if place is None else _as_shaped(given, args[place])
             if place is None or wanted is None:
                 return args
             errors.setdefault(f"before {name}", _error(args[place], wanted))
             return (*args[:place], wanted, *args[place + 1 :])
 
         def after(_: nn.Module, args: Any, output: Any) -> None:
-            tensor = _floats([output])
-            wanted = None if tensor is None else _as_shaped(call.output, tensor)
+            tensor = first_tensor(output)
+            wanted = None if tensor is None else _as_shaped(result, tensor)
             if tensor is not None and wanted is not None:
                 errors.setdefault(name, _error(tensor, wanted))
 
-        module = model.get_submodule(name)
-        handles.extend(
-            (module.register_forward_pre_hook(before), module.register_forward_hook(after))
-        )
+        return before, after
 
-    for theirs, ours in pairs:
-        if ours and theirs in truth:
-            watch(ours, truth[theirs])
-    try:
+    with ExitStack() as hooks:
+        for theirs, ours in pairs:
+            given, result = truth.inputs.get(theirs), truth.outputs.get(theirs)
+            if ours and _is_float(given) and _is_float(result):
+                before, after = watch(ours, given, result)
+                module = model.get_submodule(ours)
+                hooks.enter_context(module.register_forward_pre_hook(before))
+                hooks.enter_context(module.register_forward_hook(after))
         positions = torch.arange(LENGTH)[None]
         model(tokens, positions, torch.tensor([0, LENGTH], dtype=torch.int32), LENGTH)
-    finally:
-        for handle in handles:
-            handle.remove()
     return errors
 
 
@@ -218,13 +176,9 @@ def _as_shaped(tensor: Tensor, like: Tensor) -> Tensor | None:
         return tensor.to(like.dtype)
     if tensor.dim() == 4 and tensor.transpose(1, 2).shape == like.shape:
         return tensor.transpose(1, 2).to(like.dtype)
-    if tensor.shape[-1] == like.shape[-1] and tensor.numel() == like.numel():
-        is_flat = min(tensor.dim(), like.dim()) == 2
-        return (
-            tensor.reshape(like.shape).to(like.dtype)
-            if is_flat or LENGTH in like.shape[:2]
-            else None
-        )
+    is_flat = min(tensor.dim(), like.dim()) == 2 or LENGTH in like.shape[:2]
+    if is_flat and tensor.shape[-1] == like.shape[-1] and tensor.numel() == like.numel():
+        return tensor.reshape(like.shape).to(like.dtype)
     return None
 
 
