@@ -11,7 +11,7 @@ import functools
 import itertools
 import math
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -217,24 +217,51 @@ def fit(measured: Sequence[Any], fields: Fields, is_size: bool = False) -> Fitte
         return Fitted(None, None)
     if not is_size and all(equal(v, values[0]) for v in values):
         return Fitted(None, values[0])
-    candidates = _candidates(values, fields)
     best = Fitted(None, values[0])
     best.missed = [fields.cases[i].name for i in present if not equal(measured[i], values[0])]
+    rows = [(fields.cases[i], [measured[i]]) for i in present]
+    return _best(_candidates(values, fields), rows, best, fields.cases[present[0]], is_size)
+
+
+def _best(
+    candidates: Iterable[str],
+    rows: Sequence[tuple[Case, Sequence[Any]]],
+    best: Fitted,
+    base: Case,
+    is_size: bool = False,
+) -> Fitted:
+    """Return the first candidate that gives every measurement, or else what gives most.
+
+    Args:
+        candidates: Expressions, the simplest first.
+        rows: By case, what was measured in each layer.
+        best: What is taken where no candidate gives more.
+        base: The case that has to be right: what misses the default is wrong, whatever it gives.
+        is_size: A candidate is better than a constant that misses as few.
+    """
     for text in candidates:
         missed: list[str] = []
-        for i in present:
-            if not equal(evaluate(text, fields.cases[i]), measured[i]):
-                missed.append(fields.cases[i].name)
-                # What misses the default is wrong, whatever else it gives.
-                if i == present[0] or len(missed) >= len(best.missed) + is_size:
-                    break
+        for case, row in rows:
+            if all(v == ABSENT or equal(evaluate(text, case, i), v) for i, v in enumerate(row)):
+                continue
+            missed.append(case.name)
+            if case is base or len(missed) >= len(best.missed) + is_size:
+                break
         else:
-            # A size follows from a field even where a constant would miss as few cases.
             if len(missed) < len(best.missed) or (is_size and best.text is None):
-                best = Fitted(text, missed=missed)
+                best = Fitted(text, missed=missed, per_layer=best.per_layer)
                 if not missed:
                     return best
     return best
+
+
+def _distinct(values: Iterable[Any]) -> list[Any]:
+    """Return values of which no two are equal as measurements."""
+    found: list[Any] = []
+    for value in values:
+        if not any(equal(value, other) for other in found):
+            found.append(value)
+    return found
 
 
 def _candidates(values: Sequence[Any], fields: Fields) -> Iterator[str]:
@@ -261,34 +288,34 @@ def _candidates(values: Sequence[Any], fields: Fields) -> Iterator[str]:
     yield from fields.of(list, tuple)
 
 
+# Of one field, and of two: where their order does not matter, and where it does.
+_OF_ONE = ("{a}**-0.5", "1.0 / {a}", "{a}**0.5", "-{a}", *(f"{n} * {{a}}" for n in (2, 3, 4, 8)))
+_CHOSEN = ("{a} // {b}", "{a} or {b}")
+_UNORDERED = ("{a} * {b}", "{a} + {b}")
+_ORDERED = (
+    "{a} / {b}",
+    "{a} / {b}**0.5",
+    "({a} * {b})**-0.5",
+    "({a} // {b})**-0.5",
+    "({a} / {b})**0.5",
+    "int({a} * {b})",
+    "{a} or 4 * {b}",
+)
+
+
 def _numbers(fields: Fields) -> Iterator[str]:
     names = fields.of(int, float)
     yield from names
-    for a in names:
-        yield f"{a}**-0.5"
-        yield f"1.0 / {a}"
-        yield f"{a}**0.5"
-        yield f"-{a}"
-        for factor in (2, 3, 4, 8):
-            yield f"{factor} * {a}"
-    for a, b in itertools.permutations(names, 2):
-        yield f"{a} // {b}"
-        yield f"{a} or {b}"
-    for a, b in itertools.combinations(names, 2):
-        yield f"{a} * {b}"
-        yield f"{a} + {b}"
-    for a, b in itertools.permutations(names, 2):
-        yield f"{a} / {b}"
-        yield f"{a} / {b}**0.5"
-        yield f"({a} * {b})**-0.5"
-        yield f"({a} // {b})**-0.5"
-        yield f"({a} / {b})**0.5"
-        yield f"int({a} * {b})"
-        yield f"{a} or 4 * {b}"
-    for a, b, c in itertools.permutations(fields.of(int), 3):
-        yield f"{a} or {b} // {c}"
-    for b, c in itertools.permutations(fields.of(int), 2):
-        yield f"({b} // {c})**0.5"
+    yield from (form.format(a=a) for a in names for form in _OF_ONE)
+    for pairs, forms in (
+        (itertools.permutations, _CHOSEN),
+        (itertools.combinations, _UNORDERED),
+        (itertools.permutations, _ORDERED),
+    ):
+        yield from (form.format(a=a, b=b) for a, b in pairs(names, 2) for form in forms)
+    whole = fields.of(int)
+    yield from (f"{a} or {b} // {c}" for a, b, c in itertools.permutations(whole, 3))
+    yield from (f"({b} // {c})**0.5" for b, c in itertools.permutations(whole, 2))
 
 
 def _rounded_widths(fields: Fields) -> Iterator[str]:
@@ -315,10 +342,7 @@ def _optional(values: Sequence[Any], fields: Fields) -> Iterator[str]:
 
 def _choices(values: Sequence[Any], fields: Fields) -> Iterator[str]:
     """Yield one of two constants or fields under a condition."""
-    distinct: list[Any] = []
-    for value in values:
-        if not any(equal(value, d) for d in distinct):
-            distinct.append(value)
+    distinct = _distinct(values)
     if len(distinct) == 2:
         for condition in _conditions(fields, deep=False):
             yield f"{distinct[0]!r} if {condition} else {distinct[1]!r}"
@@ -386,34 +410,23 @@ def fit_layers(measured: Sequence[Sequence[Any]], fields: Fields) -> Fitted:
         measured: For each case its value in each layer.
         fields: Of the cases.
     """
-    uniform: list[Any] = []
-    for row in measured:
-        values = [v for v in row if v != ABSENT]
-        if any(not equal(v, values[0]) for v in values[1:]):
-            break
-        uniform.append(values[0] if values else ABSENT)
-    else:
+    uniform = uniform_values(measured)
+    if uniform is not None:
         return fit(uniform, fields)
     # Different by layer: an expression has to have the measured value in each layer of each case.
     present = {str(v): v for row in measured for v in row if v != ABSENT}
-    best = Fitted(None, None, per_layer=True)
-    best.missed = [c.name for c in fields.cases]
-    for text in _layer_candidates(list(present.values()), fields, measured):
-        missed: list[str] = []
-        for case, row in zip(fields.cases, measured, strict=True):
-            if all(v == ABSENT or equal(evaluate(text, case, i), v) for i, v in enumerate(row)):
-                continue
-            missed.append(case.name)
-            # The first case is the plain configuration, which has to fit. Of the others only fewer
-            # than so far may be missed.
-            if case is fields.cases[0] or len(missed) >= len(best.missed):
-                break
-        else:
-            if len(missed) < len(best.missed):
-                best = Fitted(text, missed=missed, per_layer=True)
-                if not missed:
-                    return best
-    return best
+    best = Fitted(None, missed=[c.name for c in fields.cases], per_layer=True)
+    candidates = _layer_candidates(list(present.values()), fields, measured)
+    rows = list(zip(fields.cases, measured, strict=True))
+    return _best(candidates, rows, best, fields.cases[0])
+
+
+def uniform_values(measured: Sequence[Sequence[Any]]) -> list[Any] | None:
+    """Return the value that all layers of a case have, for each case; None where some differ."""
+    rows = [[v for v in row if v != ABSENT] for row in measured]
+    if any(not equal(v, row[0]) for row in rows for v in row):
+        return None
+    return [row[0] if row else ABSENT for row in rows]
 
 
 def _tells_apart(condition: str, fields: Fields, measured: Sequence[Sequence[Any]]) -> bool:
@@ -438,10 +451,7 @@ def _layer_candidates(
     for text in fields.of(list, tuple):
         yield f"{text}[i]"
     yield "i"
-    distinct: list[Any] = []
-    for value in values:
-        if not any(equal(value, d) for d in distinct):
-            distinct.append(value)
+    distinct = _distinct(values)
     is_text = isinstance(next((v for v in values if v is not None), None), str)
     numbers = ["None", *(fields.of(str) if is_text else fields.of(int, float))]
     if all(isinstance(v, float) for v in values):
