@@ -160,10 +160,8 @@ def _targets(target: Any) -> list[str]:
 def _renamed(step: Json, names: dict[str, str]) -> Json:
     if "call" in step:
         return {**step, "in": names.get(str(step["in"]), step["in"])}
-    key = "mul" if "mul" in step else "sum"
-    rows: list[list[Any]] = [step["mul"]] if key == "mul" else step["sum"]
-    changed = [[names.get(str(name), name), weight] for name, weight in rows]
-    return {**step, key: changed[0] if key == "mul" else changed}
+    terms = [[names.get(str(name), name), weight] for name, weight in step["sum"]]
+    return {**step, "sum": terms}
 
 
 def _norm_places(steps: Sequence[Json], modules: dict[str, Json]) -> str:
@@ -194,11 +192,11 @@ _PLACES = {
 
 def _added(step: Json) -> list[str]:
     """Return what a sum adds."""
-    return [str(name) for name, _ in cast("list[list[Any]]", step.get("sum", []))]
+    return [str(name) for name, _ in step.get("sum", ())]
 
 
 def _is_parallel(steps: Sequence[Json], modules: dict[str, Json]) -> bool:
     """Return whether one sum adds both branches."""
-    sums = [step for step in steps if "sum" in step]
+    sums = [step["sum"] for step in steps if "sum" in step]
     # The stream and both branches.
-    return len(sums) == 1 and len(cast("list[Any]", sums[0]["sum"])) > 2
+    return len(sums) == 1 and len(sums[0]) > 2

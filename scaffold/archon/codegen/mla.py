@@ -2,24 +2,19 @@
 
 from __future__ import annotations
 
-from scaffold.archon.codegen.attention import attention_count, forward_signature, takes_rope
+from scaffold.archon.codegen.attention import AttentionWriter, takes_rope
 from scaffold.archon.codegen.class_body import ModuleBody
 from scaffold.archon.codegen.names import ModelNames
 from scaffold.archon.codegen.norms import norm_text
-from scaffold.archon.codegen.source import Source, class_text
+from scaffold.archon.codegen.source import Source
 from scaffold.archon.codegen.values import ALWAYS, Json, given, guard_of, product, value_text
 
 
 def mla_class(design: Json, source: Source, names: ModelNames) -> str:
     """Return the class ``Attention`` of a design whose attention is latent."""
-    part: Json = design["attention"]
+    writer = AttentionWriter(design, source, names)
+    part, body, rotates = writer.part, writer.body, takes_rope(design)
     source.use("torch")
-    source.use(names.shared("attention"), "AttentionCore", "merge_heads", "split_heads")
-    source.use(names.shared("layers", "packing"), "Packing")
-    rotates = takes_rope(design)
-    if rotates:
-        source.use(names.shared("layers", "rope"), "RopeTable", "apply_rotary")
-    body = ModuleBody(source)
     sizes = ("head_dim", "qk_nope_head_dim", "qk_rope_head_dim", "v_head_dim", "kv_lora_rank")
     for name in sizes:
         body.kept(name, value_text(part[name]))
@@ -28,11 +23,11 @@ def mla_class(design: Json, source: Source, names: ModelNames) -> str:
         nope_and_rope = "[self.qk_nope_head_dim, self.qk_rope_head_dim]"
         body.step(f"q_nope, q_rope = q.split({nope_and_rope}, dim=-1)")
     _keys_and_values(part, body, source, names, rotates)
-    _core(design, body)
-    core_id = ", core_id: int" if attention_count(design) > 1 else ""
-    init = f"def __init__(self, args: {names.args}, layer_id: int{core_id}) -> None"
-    doc = "Attends with keys and values that are expanded from a latent state."
-    return class_text("Attention", "nn.Module", doc, body.methods(init, forward_signature(design)))
+    out = product(part["n_heads"], part["v_head_dim"])
+    body.setup.append(_linear("wo", f"{out}, args.dim", part, "o_bias"))
+    writer.add_core()
+    body.step("return self.wo(merge_heads(self.core(q, k, v, packing)))")
+    return writer.class_of("Attends with keys and values that are expanded from a latent state.")
 
 
 def _linear(name: str, sizes: str, part: Json, bias: str) -> str:
@@ -64,13 +59,11 @@ def _queries(part: Json, body: ModuleBody, source: Source, names: ModelNames) ->
         body.setup += [f"    {line}" for line in inner.setup]
         body.kept("q_lora_rank", text)
         query = "self.wq(x) if self.q_lora_rank is None else self.wq_b(self.q_norm(self.wq_a(x)))"
+    body.step(f"q = {query}")
+    factor = ""
     if given(part.get("q_multiplier")):
-        body.step(f"q = {query}")
-        query = f"q * {body.stored('q_multiplier', part['q_multiplier'])}"
-        body.step(f"q = split_heads({query}, self.head_dim)")
-    else:
-        body.step(f"q = {query}")
-        body.step("q = split_heads(q, self.head_dim)")
+        factor = f" * {body.stored('q_multiplier', part['q_multiplier'])}"
+    body.step(f"q = split_heads(q{factor}, self.head_dim)")
 
 
 def _latent_queries(
@@ -112,18 +105,6 @@ def _keys_and_values(
     if rotates:
         body.step("q = torch.cat([q_nope, apply_rotary(q_rope, rope)], dim=-1)")
     body.step("k = torch.cat([k_nope, k_rope], dim=-1)")
-
-
-def _core(design: Json, body: ModuleBody) -> None:
-    part: Json = design["attention"]
-    out = product(part["n_heads"], part["v_head_dim"])
-    body.setup.append(_linear("wo", f"{out}, args.dim", part, "o_bias"))
-    options = [f"scale={value_text(part['scale'])}"]
-    names = [name for name in ("window", "chunk", "softcap") if given(part.get(name))]
-    options += [f"{name}={value_text(part[name])}" for name in names]
-    layer = "core_id" if attention_count(design) > 1 else "layer_id"
-    body.setup.append(f"self.core = AttentionCore({layer}, args.attn_type, {', '.join(options)})")
-    body.step("return self.wo(merge_heads(self.core(q, k, v, packing)))")
 
 
 def mla_plan(design: Json) -> dict[str, str]:

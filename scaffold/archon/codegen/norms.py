@@ -8,7 +8,7 @@ from typing import Any
 from scaffold.archon.codegen.class_body import maybe
 from scaffold.archon.codegen.names import ModelNames
 from scaffold.archon.codegen.source import Source
-from scaffold.archon.codegen.values import ALWAYS, NEVER, Json, fixed, guard_of, value_text
+from scaffold.archon.codegen.values import ALWAYS, NEVER, Json, fixed, guard_of, told, value_text
 
 
 def norm_text(norm: Json, source: Source, names: ModelNames, heads: Any = None) -> str:
@@ -39,12 +39,10 @@ def _call(norm: Json, source: Source, names: ModelNames, heads: Any) -> str:
         return f"nn.LayerNorm({', '.join([*sizes, *_torch_options(norm)])})"
     kind = "LayerNorm" if is_layer_norm else "RMSNorm"
     source.use(names.shared("layers", "norms"), kind)
-    options = [f"offset={value_text(offset)}"] if offset else []
-    options += [] if has_weight is True else [f"has_weight={value_text(has_weight)}"]
-    options += ["weight_in_fp32=True"] if norm.get("weight_in_fp32") else []
-    if is_layer_norm and norm.get("bias", True) is not True:
-        options.append(f"has_bias={value_text(norm['bias'])}")
-    options += [] if heads is None else [f"n_heads={value_text(heads)}"]
+    given = {**norm, "has_weight": has_weight, "has_bias": norm.get("bias"), "n_heads": heads}
+    options = told(given, offset=0.0, has_weight=True, weight_in_fp32=False)
+    options += told(given, has_bias=True) if is_layer_norm else []
+    options += told(given, n_heads=None)
     return f"{kind}({', '.join([*sizes, *options])})"
 
 

@@ -122,6 +122,15 @@ def given(value: Any) -> bool:
     return value is not None
 
 
+def told(part: Json, **usual: Any) -> list[str]:
+    """Return the options of a part that are there and not as usual, as keywords of a call."""
+    return [
+        f"{name}={value_text(part[name])}"
+        for name, value in usual.items()
+        if given(part.get(name)) and part[name] != value
+    ]
+
+
 def fixed(part: Json, key: str, usual: Any) -> Any:
     """Return an option that decides what is written, and so cannot follow the config.
 
