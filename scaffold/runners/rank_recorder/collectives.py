@@ -84,13 +84,9 @@ def _wrapped(c10d, original, method, name):
         number = begin(c10d, self, method, name, args, kwargs)
         local.inside = True
         try:
-            work = original(self, *args, **kwargs)
-        except BaseException as error:  # also KeyboardInterrupt
-            step("x", number, error=repr(error)[:500])
-            raise
+            work = recorded(number, "-", original, self, *args, **kwargs)
         finally:
             local.inside = False
-        step("-", number)
         if work is not None:
             remember(work, number)
         return work
@@ -105,15 +101,20 @@ def _wrapped_wait(original):
         if number is None:
             return original(self, *args, **kwargs)
         step("w", number)
-        try:
-            done = original(self, *args, **kwargs)
-        except BaseException as error:
-            step("x", number, error=repr(error)[:500])
-            raise
-        step("W", number)
-        return done
+        return recorded(number, "W", original, self, *args, **kwargs)
 
     return wait
+
+
+def recorded(number, end, original, /, *args, **kwargs):
+    """Return what a call returns, and record its end, or the error that it ends with."""
+    try:
+        result = original(*args, **kwargs)
+    except BaseException as error:  # also KeyboardInterrupt
+        step("x", number, error=repr(error)[:500])
+        raise
+    step(end, number)
+    return result
 
 
 def begin(c10d, group, method, name, args, kwargs):

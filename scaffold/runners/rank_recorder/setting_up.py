@@ -25,12 +25,7 @@ def _wrapped(c10d, original, name, details):
     @functools.wraps(original)
     def call(*args, **kwargs):
         number = _begin(name, details, args, kwargs)
-        try:
-            result = original(*args, **kwargs)
-        except BaseException as error:
-            collectives.step("x", number, error=repr(error)[:500])
-            raise
-        collectives.step("W", number)
+        result = collectives.recorded(number, "W", original, *args, **kwargs)
         if name == "init_process_group":
             world = c10d.get_world_size()
             record.current().head(kind="joined", rank=c10d.get_rank(), world=world)

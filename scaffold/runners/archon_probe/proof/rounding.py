@@ -7,6 +7,7 @@ differs, the modules in it are given what transformers' modules get, which names
 
 from __future__ import annotations
 
+import re
 import tempfile
 from contextlib import ExitStack
 from dataclasses import dataclass, field
@@ -14,16 +15,15 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors.torch import save_file
 from torch import Tensor, nn
 from transformers import PretrainedConfig
 
 from archon_probe.measure.random_weights import random_model
 from archon_probe.measure.tasks import call
 from archon_probe.proof.bisect import pair_modules
-from archon_probe.proof.build import Built, read_args
+from archon_probe.proof.build import build, read_args
 from archon_probe.proof.capture import Captured, capturing, first_tensor
-from archon_probe.proof.reference import save_and_load
+from archon_probe.proof.reference import replace_weights, save_and_load
 
 DTYPES = (torch.bfloat16, torch.float16)
 LENGTH = 17
@@ -72,10 +72,7 @@ def _measure(spec: Any, config: PretrainedConfig, dtype: torch.dtype) -> Roundin
             name: tensor.to(dtype) if tensor.is_floating_point() else tensor
             for name, tensor in save_and_load(plain, Path(folder)).items()
         }
-        for path in Path(folder).glob("*.safetensors*"):
-            path.unlink()
-        tensors = {name: tensor.contiguous().clone() for name, tensor in saved.items()}
-        save_file(tensors, Path(folder) / "model.safetensors", metadata={"format": "pt"})
+        replace_weights(Path(folder), saved)
         # Loaded by transformers, which keeps some parameters in fp32.
         options = {"attn_implementation": "eager", "experts_implementation": "eager"}
         theirs = type(plain).from_pretrained(folder, dtype=dtype, **options)
@@ -83,7 +80,7 @@ def _measure(spec: Any, config: PretrainedConfig, dtype: torch.dtype) -> Roundin
     args, refusal = read_args(spec, config, attn_type="eager")
     if refusal is not None:
         return Rounding(problem=refusal)
-    built = _build(spec, args, config, saved, dtype)
+    built = build(spec, args, config, saved, dtype)
     tokens = torch.arange(3, 3 + LENGTH)[None] % config.vocab_size
     pairs = pair_modules(theirs, built)
     layers = [(h, a) for h, a in pairs if a.rpartition(".")[0] == "layers"]
@@ -99,31 +96,10 @@ def _measure(spec: Any, config: PretrainedConfig, dtype: torch.dtype) -> Roundin
         for name, error in _errors(built.model, pairs, truth, tokens).items():
             module = name.removeprefix("before ")
             if error and module not in {a for _, a in layers} and module:
-                kind = name.replace(module, _kind(built.model, module))
+                # Its place inside its layer.
+                kind = name.replace(module, re.sub(r"^layers\.\d+\.", "", module))
                 found.modules[kind] = max(found.modules.get(kind, 0.0), error)
     return found
-
-
-def _kind(model: nn.Module, name: str) -> str:
-    """Return the place of a module inside its layer."""
-    parts = name.split(".")
-    return ".".join(parts[2:] if parts[0] == "layers" else parts)
-
-
-def _build(
-    spec: Any, args: Any, config: PretrainedConfig, saved: dict[str, Tensor], dtype: torch.dtype
-) -> Built:
-    """Build a model of one dtype as the trainer does: buffers are of fp32."""
-    before = torch.get_default_dtype()
-    torch.set_default_dtype(dtype)
-    try:
-        model = spec.model_class(args)
-    finally:
-        torch.set_default_dtype(before)
-    adapter = spec.state_dict_adapter_class(config)
-    model.init_buffers(torch.device("cpu"))
-    model.load_state_dict(adapter.from_hf(dict(saved)), strict=True)
-    return Built(args, model.eval(), adapter)
 
 
 def _errors(
