@@ -13,6 +13,7 @@ import math
 import re
 import types
 import typing
+from collections.abc import Sequence
 from typing import Any
 
 from transformers import CONFIG_MAPPING, PretrainedConfig, configuration_utils
@@ -196,6 +197,11 @@ def matches(pattern: str, config: PretrainedConfig, name: str) -> bool:
     return any(re.fullmatch(pattern, n) for n in {name, canonical(config, name)})
 
 
+def entry_of(table: Sequence[tuple[str, Any]], config: PretrainedConfig, name: str) -> Any:
+    """Return what the first pattern of a table that matches a field gives; None without one."""
+    return next((entry for pattern, entry in table if matches(pattern, config, name)), None)
+
+
 def layer_count_field(config: PretrainedConfig) -> str:
     """Return the field that holds the number of layers, or the property that counts them."""
     found = (f for f in field_names(config) if matches(LAYER_COUNTS, config, f))
@@ -257,14 +263,12 @@ def _small_value(source: PretrainedConfig, name: str) -> Any:
     number = isinstance(value, int) and not isinstance(value, bool)
     if matches(DROPOUTS, source, name) and isinstance(value, int | float):
         return type(value)(0)
-    for pattern, size in FILLED if value in (None, 1) else ():
-        if matches(pattern, source, name) and default in (None, 1):
-            return size
-    for pattern, size in LEFT_OUT if number and value == 0 else ():
-        if matches(pattern, source, name):
-            return size
-    for pattern, size in ABSENT if value is None else ():
-        if matches(pattern, source, name):
+    for table, counts in (
+        (FILLED, value in (None, 1) and default in (None, 1)),
+        (LEFT_OUT, number and value == 0),
+        (ABSENT, value is None),
+    ):
+        if counts and (size := entry_of(table, source, name)) is not None:
             return size
     if matches(POSITIONS, source, name) and number:
         return _positions(source)
@@ -278,10 +282,8 @@ def _small_value(source: PretrainedConfig, name: str) -> Any:
         return HEADS if hasattr(source, "kv_lora_rank") else KV_HEADS  # a latent gives all of them
     if not number:
         return None
-    for pattern, size in SIZES:
-        if matches(pattern, source, name):
-            return size if default is not None and size < value else None
-    return None
+    size = entry_of(SIZES, source, name)
+    return size if size is not None and default is not None and size < value else None
 
 
 def _positions(source: PretrainedConfig) -> int:
@@ -289,9 +291,8 @@ def _positions(source: PretrainedConfig) -> int:
     rope = getattr(source, "rope_parameters", None)
     if not isinstance(rope, dict) or _has_key(rope, "original_max_position_embeddings"):
         return TABLE_POSITIONS
-    return (
-        TABLE_POSITIONS if hasattr(source, "original_max_position_embeddings") else ROPE_POSITIONS
-    )
+    is_original = hasattr(source, "original_max_position_embeddings")
+    return TABLE_POSITIONS if is_original else ROPE_POSITIONS
 
 
 def _has_key(tree: dict[str, Any], key: str) -> bool:
@@ -501,8 +502,7 @@ def _small_list(source: PretrainedConfig, name: str, value: Any, total: int) -> 
     """Return the small size of a list that has one large size for each layer."""
     if not isinstance(value, list) or len(value) != total or not all(type(v) is int for v in value):
         return None
-    sizes = (size for pattern, size in SIZES if matches(pattern, source, name))
-    size = next(sizes, None)
+    size = entry_of(SIZES, source, name)
     return size if size is not None and total and size < min(value) else None
 
 

@@ -139,26 +139,17 @@ def base_values(config: PretrainedConfig) -> dict[str, Any]:
 
     A window that another option turns off is there, so that turning it on gives a small one.
     """
-    values, key = tiny.explicit_values(config), _key(config)
+    values = tiny.explicit_values(config)
     for name in list(values):
         fewer = {k: v for k, v in values.items() if k != name}
-        made = _try_build(config, fewer)
-        if made is not None and _key(made) == key:
-            values = fewer
+        values = fewer if _makes_same(config, fewer) else values
     for name in tiny.field_names(config):
         default = tiny.class_default(config, name)
         if name in values or not tiny.matches(tiny.WINDOWS, config, name):
             continue
         trial = values | {name: 4 + default % 2} if isinstance(default, int) else values
-        made = _try_build(config, trial)
-        if made is not None and _key(made) == key:
-            values = trial
+        values = trial if _makes_same(config, trial) else values
     return values
-
-
-def runs(config: PretrainedConfig) -> bool:
-    """Return whether transformers builds a model of this config and computes finite logits."""
-    return why_not_run(config, Reads()) is None
 
 
 def why_not_run(config: PretrainedConfig, reads: Reads) -> str | None:
@@ -322,19 +313,18 @@ def _with(
     if not inner:
         return values | {field: value}
     part = values.get(outer, getattr(config, outer))
-    if outer not in config.sub_configs and isinstance(part, dict):
-        return values | {outer: {**part, inner: value}}
     if not isinstance(part, dict):
         part = {f: getattr(part, f) for f in tiny.field_names(part)}
     return values | {outer: {**part, inner: value}}
 
 
-def _try_build(config: PretrainedConfig, values: dict[str, Any]) -> PretrainedConfig | None:
+def _makes_same(config: PretrainedConfig, values: dict[str, Any]) -> bool:
+    """Return whether constructor arguments make a config again."""
     try:
-        return type(config)(**_copied(values))
+        return _key(type(config)(**_copied(values))) == _key(config)
     except Exception:
         # A config class refuses combinations with errors of many kinds.
-        return None
+        return False
 
 
 def _copied(value: Any) -> Any:
@@ -413,9 +403,8 @@ def _numbers(config: PretrainedConfig, name: str, value: float) -> list[Any]:
     is_guard = isinstance(value, float) and 0 < value < GUARDS
     if re.search(r"eps(ilon)?$", name) or is_guard:
         return [max(10 * value, 1e-3)]
-    for pattern, values in NUMBERS if isinstance(value, int) else ():
-        if tiny.matches(pattern, config, name):
-            return list(values)
+    if isinstance(value, int) and (values := tiny.entry_of(NUMBERS, config, name)):
+        return list(values)
     if isinstance(value, float):
         return [round(value * 1.5, 6)] if value else [0.5]
     return [value + 1, max(1, value // 2)]
@@ -425,11 +414,9 @@ def _absent(config: PretrainedConfig, name: str, allowed: set[Any]) -> list[Any]
     """Return values for a field that is None."""
     if re.search(r"cap", name):
         return [2.0]
-    for pattern, values in NUMBERS if int in allowed else ():
-        if tiny.matches(pattern, config, name):
-            return list(values[:1])
-    made: list[Any] = []
-    made += [True] if bool in allowed else []
+    if int in allowed and (values := tiny.entry_of(NUMBERS, config, name)):
+        return list(values[:1])
+    made: list[Any] = [True] if bool in allowed else []
     is_guard = re.search(r"eps(ilon)?$", name)
     made += [1e-3 if is_guard else 0.7] if float in allowed else []
     made += [2] if int in allowed and float not in allowed else []
