@@ -77,6 +77,8 @@ def coverage_row(
         error: What kept it from a proof.
     """
     rows = variations(proof)
+    ran = [row for row in rows if row["status"] != "refused"]
+    varied, asked = proof.get("varied") or {}, proof.get("undeclared") or {}
     # The first line of a proof is its verdict, which the state has.
     lines = [error] if error else [] if proof.get("ok") else list(proof_lines(proof)[1:])
     state = "unwritten" if error else "proven" if proof.get("ok") else "unproven"
@@ -87,8 +89,11 @@ def coverage_row(
         "configurations": len(rows),
         "proven": sum(row["status"] == "proven" for row in rows),
         "refused": sum(row["status"] == "refused" for row in rows),
-        "parts": {part: _held(rows, part) for part in PARTS},
-        "undeclared": _undeclared(proof),
+        "parts": {
+            part: sum(bool((row.get(part) or {}).get("ok")) for row in ran) for part in PARTS
+        },
+        # Fields that a model asks for undeclared, to whether they were varied.
+        "undeclared": {name: name in varied for name in sorted(asked)},
         "rounding": cast("dict[str, Any]", proof.get("rounding") or {}),
         "parallel": {way: found["status"] for way, found in _ways(proof).items()},
         "finding": lines[0][:MAX_LINE] if lines else "",
@@ -97,13 +102,6 @@ def coverage_row(
         ],
         "findings": _publishable([*unknown_lines(design), *lines]) if state != "proven" else [],
     }
-
-
-def _undeclared(proof: Mapping[str, Any]) -> dict[str, bool]:
-    """Return the fields that a model asks for undeclared, to whether they were varied."""
-    varied = cast("dict[str, int]", proof.get("varied") or {})
-    asked = cast("dict[str, str]", proof.get("undeclared") or {})
-    return {name: name in varied for name in sorted(asked)}
 
 
 def _ways(proof: Mapping[str, Any]) -> dict[str, dict[str, str]]:
@@ -117,12 +115,6 @@ def _publishable(lines: Iterable[str]) -> list[str]:
     # What follows the name of a place are the lines that stand there.
     end = next((n for n, line in enumerate(shown, 1) if line.startswith("---")), len(shown))
     return shown[:end]
-
-
-def _held(rows: Iterable[Row], part: str) -> int:
-    ran = [row for row in rows if row["status"] != "refused"]
-    found = [cast("Row", row.get(part) or {}) for row in ran]
-    return sum(bool(each.get("ok")) for each in found)
 
 
 def coverage_page(rows: Sequence[Row], versions: Mapping[str, str], *, is_fast: bool) -> str:

@@ -71,7 +71,7 @@ def shared_modules(texts: Mapping[str, bytes], package: str) -> dict[str, str]:
         name = wanted.pop()
         file = _file(name)
         # A name in a module, or a module that the checkout has.
-        if file is None or name in found or _is_theirs(name):
+        if file is None or name in found or name in (*_AS_THEY_ARE, ARCHON):
             continue
         found[name] = file.read_bytes()
         wanted += _names(found[name])
@@ -98,10 +98,6 @@ def _names(text: bytes) -> Iterator[str]:
         yield module
         if name:
             yield f"{module}.{name}"
-
-
-def _is_theirs(name: str) -> bool:
-    return name in _AS_THEY_ARE or name == ARCHON
 
 
 def _file(name: str) -> Path | None:

@@ -81,7 +81,8 @@ def check_shared_parts(root: Path, package: str, texts: Mapping[str, bytes]) -> 
     python = (text for path, text in texts.items() if path.endswith(".py"))
     found = set(itertools.chain.from_iterable(map(imported, python)))
     # Modules that are about to be written need not be there.
-    own = {_dotted(path) for path in texts}
+    parts = (PurePosixPath(path).with_suffix("").parts for path in texts)
+    own = {".".join(each).removesuffix(".__init__") for each in parts}
     missing = [
         f"{name}.{member}" if member else name
         for name, member in sorted(found)
@@ -98,10 +99,6 @@ def check_shared_parts(root: Path, package: str, texts: Mapping[str, bytes]) -> 
 def _some(names: Sequence[str]) -> str:
     more = f" and {len(names) - 3} more" if len(names) > 3 else ""
     return ", ".join(names[:3]) + more
-
-
-def _dotted(path: str) -> str:
-    return ".".join(PurePosixPath(path).with_suffix("").parts).removesuffix(".__init__")
 
 
 def _has(root: Path, module: str, member: str) -> bool:

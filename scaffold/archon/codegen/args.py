@@ -80,7 +80,8 @@ def _with(text: str, name: str, found: str) -> str:
 
 def _rope_fields(design: Json) -> list[Json]:
     found: list[Json] = []
-    usual = f"RopeArgs(dim={_head_dim(design)})"
+    sizes = (each.get("default") for each in design["args"] if each["name"] == "head_dim")
+    usual = f"RopeArgs(dim={next(sizes, None) or 64})"
     for key, rope in cast("Mapping[str, Json]", design.get("ropes") or {}).items():
         of = f" of layers of type {rope['layer_type']}" if rope.get("layer_type") else ""
         doc = f"Configuration parameters for the RoPE embeddings{of}."
@@ -88,12 +89,6 @@ def _rope_fields(design: Json) -> list[Json]:
         row = {"name": key, "type": "RopeArgs", "default": default, "expr": rope["expr"]}
         found.append({**row, "doc": doc})
     return found
-
-
-def _head_dim(design: Json) -> int:
-    """Return the size of a head under the default config."""
-    found = (each.get("default") for each in design["args"] if each["name"] == "head_dim")
-    return int(next(found, None) or 64)
 
 
 def _fields_text(design: Json, fields: Sequence[Json], source: Source, names: ModelNames) -> str:
@@ -104,7 +99,10 @@ def _fields_text(design: Json, fields: Sequence[Json], source: Source, names: Mo
         doc = STANDARD.get(name) or docs.get(name) or each.get("doc")
         text = str(doc or "")
         text = text.replace("decoder", "encoder") if design.get("encoder") else text
-        rows += _commented(_field_text(each, source, names), text)
+        line = _field_text(each, source, names)
+        one = f"{line}  # {text}" if text else line
+        # A comment that is too long for the line stands above it.
+        rows += [one] if len(INDENT) + len(one) <= WIDTH else [f"# {text}", line]
     # Fields that no configuration gives: the trainer chooses them.
     is_critic, scores = "False  # Whether `score` replaces `output`.", "a critic gives each token"
     if design.get("encoder"):
@@ -114,14 +112,6 @@ def _fields_text(design: Json, fields: Sequence[Json], source: Source, names: Mo
         f"num_labels: int = 1  # Number of scores that {scores}.",
     ]
     return "\n".join(rows)
-
-
-def _commented(line: str, comment: str) -> list[str]:
-    """Return a line with a comment behind it, or above it where that is too long."""
-    if not comment:
-        return [line]
-    one = f"{line}  # {comment}"
-    return [one] if len(INDENT) + len(one) <= WIDTH else [f"# {comment}", line]
 
 
 def _field_text(field: Json, source: Source, names: ModelNames) -> str:

@@ -117,7 +117,7 @@ class _BlockWriter:
             return f"{shown}({argument}, {rope}packing)"
 
         steps = self._live(variant["steps"])
-        lines = steps_text(steps, call, self._coefficient)
+        lines = steps_text(steps, call, lambda value: self.body.stored("residual_scale", value))
         return [*first, *lines]
 
     def _live(self, steps: Sequence[Json]) -> list[Json]:
@@ -148,9 +148,6 @@ class _BlockWriter:
         first.append(f"{variable} = self.{other} if self.{one} is None else self.{one}")
         return variable
 
-    def _coefficient(self, value: Any) -> str:
-        return self.body.stored("residual_scale", value)
-
 
 def _targets(target: Any) -> list[str]:
     """Return the modules that a step may call."""
@@ -168,6 +165,7 @@ def _norm_places(steps: Sequence[Json], modules: dict[str, Json]) -> str:
     """Return where the norms of a block stand, as the end of its description."""
     places: set[str] = set()
     branches: set[str] = set()
+    ends = {name for step in steps for name, _ in step.get("sum", ())} | {steps[-1]["out"]}
     for step in steps:
         target = step.get("call")
         is_norm = isinstance(target, str) and modules.get(target, {}).get("kind") == "norm"
@@ -176,7 +174,7 @@ def _norm_places(steps: Sequence[Json], modules: dict[str, Json]) -> str:
         elif is_norm:
             out = str(step["out"])
             # A norm whose output is added or returned is behind a branch, else in front of one.
-            is_kept = out == steps[-1]["out"] or any(out in _added(each) for each in steps)
+            is_kept = out in ends
             after = "after" if str(step["in"]) in branches else "stream"
             places.add(after if is_kept else "before")
     return _PLACES.get(frozenset(places), "")
@@ -188,11 +186,6 @@ _PLACES = {
     frozenset({"stream"}): ", and norms the stream after each",
     frozenset({"before", "after"}): ", each normed before and after",
 }
-
-
-def _added(step: Json) -> list[str]:
-    """Return what a sum adds."""
-    return [str(name) for name, _ in step.get("sum", ())]
 
 
 def _is_parallel(steps: Sequence[Json], modules: dict[str, Json]) -> bool:

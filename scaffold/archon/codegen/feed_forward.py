@@ -13,16 +13,11 @@ def feed_forward_text(mlp: Json, source: Source, names: ModelNames) -> str:
     kind = "GatedFeedForward" if fixed(mlp, "gated", True) else "FeedForward"
     source.use(names.shared("layers", "feed_forward"), kind)
     sizes = ["args.dim", value_text(mlp["hidden_dim"]), value_text(mlp["activation"])]
-    options = _bias_options(mlp)
+    up = mlp.get("up_bias", False)
+    inner = {"gate_bias": mlp.get("gate_bias", up), "down_bias": mlp.get("down_bias", False)}
+    options = told({"bias": up}, bias=False) + told(inner, gate_bias=up, down_bias=up)
     norm: Json | None = mlp.get("inner_norm")
     if norm is not None and has(norm):
         options.append(f"inner_norm={norm_text(norm, source, names)}")
     options += told(mlp, first_multiplier=None, down_multiplier=None)
     return f"{kind}({', '.join([*sizes, *options])})"
-
-
-def _bias_options(mlp: Json) -> list[str]:
-    """Return which layers have biases; nothing where none has."""
-    up = mlp.get("up_bias", False)
-    inner = {"gate_bias": mlp.get("gate_bias", up), "down_bias": mlp.get("down_bias", False)}
-    return told({"bias": up}, bias=False) + told(inner, gate_bias=up, down_bias=up)

@@ -56,7 +56,8 @@ def break_lines(source: str, width: int = WIDTH) -> str:
             done.append(line)
         else:
             indent = line[: len(line) - len(line.lstrip())]
-            done += _laid(_tokens(line.lstrip()), indent, width, inside=False)
+            tokens = [_Token(text, gap) for gap, text in _TOKEN.findall(line.lstrip())]
+            done += _laid(tokens, indent, width, inside=False)
     return "\n".join(done) + "\n"
 
 
@@ -67,11 +68,6 @@ def _lines_of_text(source: str) -> set[int]:
         if token.type == tokenize.STRING and token.start[0] != token.end[0]:
             found.update(range(token.start[0], token.end[0] + 1))
     return found
-
-
-def _tokens(line: str) -> _Line:
-    """Return the tokens of one statement."""
-    return [_Token(text, gap) for gap, text in _TOKEN.findall(line)]
 
 
 def _text(line: _Line) -> str:
@@ -169,10 +165,12 @@ def _breaks_at_bracket(line: _Line, used: int, width: int, head: _Line) -> bool:
 def _ranked(line: _Line) -> list[tuple[int, int]]:
     """Return the places before which a line can break, outside of its brackets, and their rank."""
     found: list[tuple[int, int]] = []
-    depth, loops = 0, 0
+    depth, loops, opened = 0, 0, 0
     for index, token in enumerate(line):
         text, before = token.text, line[index - 1].text if index else ""
         depth += (text in _OPEN) - (text in _CLOSE)
+        is_of_loop = text == "in" and opened > 0
+        opened += (text == "for") - (text == "in")
         rank = _RANKS.get(text)
         if depth or not index or rank is None:
             continue
@@ -182,7 +180,7 @@ def _ranked(line: _Line) -> list[tuple[int, int]]:
             loops += text == "for"
             # The condition of a comprehension, as against that of a ternary.
             found.append((index, _COMPREHENSION if text == "if" and loops else rank))
-        elif _ends_value(before) and not (text == "in" and _opens_loop(line, index)):
+        elif _ends_value(before) and not is_of_loop:
             found.append((index, rank))
     return found
 
@@ -192,12 +190,6 @@ def _ends_value(before: str) -> bool:
     if keyword.iskeyword(before):
         return before in ("None", "True", "False")
     return before not in (*_OPEN, "=") and before not in _RANKS
-
-
-def _opens_loop(line: _Line, index: int) -> bool:
-    """Return whether the ``in`` at an index belongs to a ``for``."""
-    before = [token.text for token in line[:index]]
-    return before.count("for") > before.count("in")
 
 
 def _delimited(line: _Line) -> list[_Line]:

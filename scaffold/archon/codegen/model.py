@@ -94,18 +94,16 @@ def _ropes_setup(design: Json, source: Source, names: ModelNames) -> list[str]:
         return []
     source.use(names.shared("layers", "rope"), "RotaryEmbedding")
     ropes = cast("Mapping[str, Json]", design["ropes"])
-    calls = {key: _rotary_text(key, rope) for key, rope in ropes.items()}
+    calls: dict[str, str] = {}
+    for key, rope in ropes.items():
+        options = told(rope, pairing="half", reverse=False, in_fp32="")
+        calls[key] = f"RotaryEmbedding({', '.join([f'args.{key}', *options])})"
     # One table for all layers, else one for each type of layer.
     if len(calls) == 1:
         return [f"self.rope = {call}" for call in calls.values()]
     kinds = {key: str(ropes[key].get("layer_type", key)) for key in ropes}
     rows = ", ".join(f'"{kinds[key]}": {call}' for key, call in calls.items())
     return [f"self.ropes = nn.ModuleDict({{{rows}}})"]
-
-
-def _rotary_text(key: str, rope: Json) -> str:
-    options = told(rope, pairing="half", reverse=False, in_fp32="")
-    return f"RotaryEmbedding({', '.join([f'args.{key}', *options])})"
 
 
 def _layer_loop(design: Json) -> list[str]:

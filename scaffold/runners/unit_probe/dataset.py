@@ -101,7 +101,9 @@ def _check_type(
         findings.failed(kind, f"{loader}: {message}")
         return
     trained = ""
-    if kind in _PAIR_TRAINERS and _has_trainer(kind):
+    # Some targets train on pairs in one process, without a GPU.
+    trainer = _PAIR_TRAINERS.get(kind, "").partition(":")[0]
+    if trainer and kit.has_embedded_engine() and find_spec(trainer) is not None:
         with findings.guard(kind, f"training on the rows of {loader}"):
             trained = f"; {_train_on(rows, kind, tokenizer)}"
     findings.passed(kind, f"{count} rows, columns {', '.join(sorted(rows[0]))}{trained}")
@@ -198,12 +200,6 @@ def _check_dpo(rows: Any, tokenizer: Any) -> str:
 
 
 _PAIR_TRAINERS = {"dpo": "areal.trainer.dpo:DPOTrainer", "rw": "areal.trainer.rw:RWTrainer"}
-
-
-def _has_trainer(kind: str) -> bool:
-    """Return whether the target trains on pairs in one process, without a GPU."""
-    module = _PAIR_TRAINERS[kind].partition(":")[0]
-    return kit.has_embedded_engine() and find_spec(module) is not None
 
 
 def _train_on(rows: Any, kind: str, tokenizer: Any) -> str:

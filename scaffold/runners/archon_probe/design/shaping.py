@@ -208,10 +208,6 @@ def _slots(steps: list[dict[str, Any]]) -> Callable[[str], str]:
     return lambda name: _in_slot(name, merged)
 
 
-def _slot(name: str) -> str:
-    return _in_slot(name, {each: slot for slot, pair in _SLOTS.items() for each in pair})
-
-
 def _in_slot(name: str, slots: dict[str, str]) -> str:
     module = name.removesuffix("_out")
     return slots.get(module, module) + name[len(module) :]
@@ -253,7 +249,7 @@ def _steps(shaper: Shaper, outline: str, weights: dict[str, Any]) -> list[dict[s
     )
     samples = [s for row in chosen for s in row if s != ABSENT]
     steps: list[dict[str, Any]] = []
-    slot = _slots(samples[0])
+    slot, in_place = _slots(samples[0]), _slots([])
     for k, sample in enumerate(samples[0]):
         if "call" in sample:
             calls = list(dict.fromkeys(s[k]["call"] for s in samples))
@@ -263,7 +259,7 @@ def _steps(shaper: Shaper, outline: str, weights: dict[str, Any]) -> list[dict[s
         terms: list[Any] = []
         for j, (name, _) in enumerate(sample["sum"]):
             a = shaper.arguments
-            path, term = f"block.{sample['out']}.weight_of_", _slot(name)
+            path, term = f"block.{sample['out']}.weight_of_", in_place(name)
             measured = each(chosen, k, "sum", j, 1)
             # The same weight in another outline is the same argument.
             weight = weights.get(path + term)

@@ -58,7 +58,10 @@ def observe_mlp(calls: list[Call], inner: list[Call], config: Any) -> Observed:
             break
     modules = [c.module for c in inner]
     options = list(activations(modules, config))
-    for first, (name, function, parameters) in itertools.product(_numbers(modules), options):
+    # One of the numbers that modules keep may multiply what is activated.
+    kept = [v for m in modules for v in vars(m).values() if isinstance(v, float) and v]
+    factors = dict.fromkeys([1.0, *kept])
+    for first, (name, function, parameters) in itertools.product(factors, options):
         found = _combination(function, ups, given, first)
         if found is None:
             continue
@@ -80,12 +83,6 @@ def _multiple(x: Tensor, y: Tensor) -> float | None:
         return 1.0
     factor = float((x * y).sum() / x.square().sum())  # of least squares
     return rounded(factor) if is_close(x * factor, y) else None
-
-
-def _numbers(modules: list[nn.Module]) -> list[float]:
-    """Return 1, then the numbers that modules keep: one may multiply what is activated."""
-    kept = [v for m in modules for v in vars(m).values() if isinstance(v, float) and v]
-    return list(dict.fromkeys([1.0, *kept]))
 
 
 def activations(

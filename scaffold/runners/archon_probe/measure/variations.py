@@ -32,6 +32,7 @@ HEADS = r"classifier_(?!dropout).*|summary_(?!.*dropout).*|pooling"
 """Of those, what encoders read that score sequences."""
 ACTIVATIONS = ("gelu", "relu", "silu", "gelu_pytorch_tanh")
 GUARDS = 1e-5  # smaller floats only keep a divisor from zero
+OF_LAYERS = r"intermediate_size|.*norm_eps(ilon)?"
 LAYER_TYPES = ("full_attention", "sliding_attention", "chunked_attention")
 FEED_FORWARD_TYPES = ("dense", "sparse")
 # transformers before 5.4 has no such list.
@@ -122,13 +123,18 @@ def vary(config: PretrainedConfig, *, is_checked: bool = True) -> Varied:
     # What is read only under another option is known now.
     undeclared = trial.undeclared()
     added = [(f, v) for f in undeclared for v in _undeclared_values(config, f, trial.reads)]
-    added += [("per_layer_config", {1: {v.field: v.value}}) for v in singles if _is_of_layers(v)]
+    # Of these one layer may have another value than the others have.
+    of_layers = (v for v in singles if re.fullmatch(OF_LAYERS, v.field))
+    added += [("per_layer_config", {1: {v.field: v.value}}) for v in of_layers]
     singles = [v for v in singles + trial.made((f,) for f in added) if not trial.is_idle(v)]
     # A mix of layers may be refused alone and run beside a window that is switched on.
     mixes = [flip for flip in flips if flip[0] == "layer_types"][-1:]
     pairs = [*_odd_heads(config), *_pairs([*((v.field, v.value) for v in singles), *mixes])]
     pairs += [*_with_scaling(config, added), *_rope_keys(config, trial.reads)]
-    pairs += [*_without_window(config, flips), *_in_new_parts(config, singles)]
+    # No window at all beside layers of one kind, as those that need one do not run then.
+    none = [(f, v) for f, v in flips if v is None and tiny.matches(tiny.WINDOWS, config, f)]
+    kinds = [(f, v) for f, v in flips if f == "layer_types" and v and len(set(v)) == 1]
+    pairs += [*itertools.product(none, kinds), *_in_new_parts(config, singles)]
     every = singles + trial.made(pairs)
     every += trial.bounded(flips, every)
     return Varied(every, undeclared, trial.unvaried([*flips, *added], every))
@@ -581,11 +587,6 @@ def _undeclared_values(config: PretrainedConfig, name: str, reads: Reads) -> lis
     return [True, 2, 0.7]
 
 
-def _is_of_layers(variation: Variation) -> bool:
-    """Return whether one layer may have another value of the field than the others have."""
-    return re.fullmatch(r"intermediate_size|.*norm_eps(ilon)?", variation.field) is not None
-
-
 def _with_scaling(
     config: PretrainedConfig, added: list[tuple[str, Any]]
 ) -> Iterator[tuple[tuple[str, Any], ...]]:
@@ -623,15 +624,6 @@ def _parts(config: PretrainedConfig) -> set[type]:
         return set()  # its code may ask for values
     own = type(model).__module__
     return {type(module) for module in model.modules() if type(module).__module__ == own}
-
-
-def _without_window(
-    config: PretrainedConfig, flips: list[tuple[str, Any]]
-) -> Iterator[tuple[tuple[str, Any], ...]]:
-    """Yield no window at all beside layers of one kind, as those that need one do not run then."""
-    none = [(f, v) for f, v in flips if v is None and tiny.matches(tiny.WINDOWS, config, f)]
-    kinds = [(f, v) for f, v in flips if f == "layer_types" and v and len(set(v)) == 1]
-    yield from itertools.product(none, kinds)
 
 
 def _odd_heads(config: PretrainedConfig) -> Iterator[tuple[tuple[str, Any], ...]]:

@@ -73,7 +73,9 @@ def _blocks(calls: list[Call], attentions: Collection[str]) -> list[list[Call]]:
         width = call.x.shape[-1] if width is None else width
         before = joined[-1] if joined else []
         # The output projection of an attention may stand beside it.
-        if [c.path for c in before] in [[path] for path in attentions] and _projects(call, before):
+        is_after = [c.path for c in before] in [[path] for path in attentions]
+        is_map = isinstance(call.module, nn.Linear)
+        if is_after and is_map and is_close(call.x_rows, before[0].y_rows, 0.0):
             before.append(call)
             continue
         # Between two maps the width is not that of the stream: what follows belongs to the block
@@ -83,11 +85,6 @@ def _blocks(calls: list[Call], attentions: Collection[str]) -> list[list[Call]]:
         else:
             joined.append(block)
     return joined
-
-
-def _projects(call: Call, before: list[Call]) -> bool:
-    """Return whether a call is a linear map of just what came out of the one before."""
-    return isinstance(call.module, nn.Linear) and is_close(call.x_rows, before[0].y_rows, 0.0)
 
 
 def _step(wiring: Wiring, known: dict[str, Tensor], target: Tensor, what: str) -> str:
