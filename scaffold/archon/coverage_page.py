@@ -78,7 +78,8 @@ def coverage_row(
     """
     rows = variations(proof)
     ran = [row for row in rows if row["status"] != "refused"]
-    varied, asked = proof.get("varied") or {}, proof.get("undeclared") or {}
+    varied = cast("dict[str, int]", proof.get("varied") or {})
+    asked = cast("dict[str, str]", proof.get("undeclared") or {})
     # The first line of a proof is its verdict, which the state has.
     lines = [error] if error else [] if proof.get("ok") else list(proof_lines(proof)[1:])
     state = "unwritten" if error else "proven" if proof.get("ok") else "unproven"
@@ -90,7 +91,8 @@ def coverage_row(
         "proven": sum(row["status"] == "proven" for row in rows),
         "refused": sum(row["status"] == "refused" for row in rows),
         "parts": {
-            part: sum(bool((row.get(part) or {}).get("ok")) for row in ran) for part in PARTS
+            part: sum(bool(cast("Row", row.get(part) or {}).get("ok")) for row in ran)
+            for part in PARTS
         },
         # Fields that a model asks for undeclared, to whether they were varied.
         "undeclared": {name: name in varied for name in sorted(asked)},

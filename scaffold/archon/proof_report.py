@@ -40,7 +40,7 @@ def proof_lines(proof: Proof) -> tuple[str, ...]:
     lines += _fields(proof)
     lines += [
         f"{dtype} against transformers' eager path: {rounding_text(found)}"
-        for dtype, found in (proof.get("rounding") or {}).items()
+        for dtype, found in cast("dict[str, Proof]", proof.get("rounding") or {}).items()
     ]
     lines += [f"full configuration: {proof['full_size']}"] if proof.get("full_size") else []
     return tuple(lines)

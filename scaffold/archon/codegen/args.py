@@ -27,7 +27,7 @@ _REFUSE = "_refuse_what_is_missing"
 _NO_USES = ("args", "evidence", "refusals", "unknown", "source", "tiny", "ropes")
 """Parts of a design in which the name of an argument does not mean that the model reads it."""
 
-_HOMES = {"RopeArgs": "layers.rope", "MoEArgs": "moe", "MLAArgs": "mla"}
+_HOMES = {"RopeArgs": "layers.rope", "MoEArgs": "moe"}
 """Types of the shared package that a field may have, and the module that each comes from."""
 
 

@@ -61,24 +61,20 @@ class _BlockWriter:
     def _make_modules(self) -> None:
         cores = 0
         for name, module in self.modules.items():
-            if module["kind"] == "attention":
-                text = self._attention_text(cores)
-                cores += 1
-            else:
-                text = self._module_text(module)
+            text = self._module_text(module, cores)
+            cores += module["kind"] == "attention"
             if module["kind"] != "norm":
                 text = maybe(text, guard_of(module), "None")
             self.body.setup.append(f"self.{name} = {text}")
 
-    def _attention_text(self, number: int) -> str:
-        count = attention_count(self.design)
-        if count == 1:
-            return "Attention(args, layer_id)"
-        # Each core has a number of its own over all layers, under which inference keeps its cache.
-        core_id = f"{count} * layer_id" + (f" + {number}" if number else "")
-        return f"Attention(args, layer_id, {core_id})"
-
-    def _module_text(self, module: Json) -> str:
+    def _module_text(self, module: Json, number: int) -> str:
+        """Return the call that makes a module; ``number`` attentions of the block are before it."""
+        if module["kind"] == "attention":
+            count = attention_count(self.design)
+            # Each core has a number of its own over all layers, under which inference keeps its
+            # cache.
+            core_id = f", {count} * layer_id" + (f" + {number}" if number else "")
+            return f"Attention(args, layer_id{core_id if count > 1 else ''})"
         if module["kind"] == "norm":
             norm: dict[str, Any] = dict(module["norm"])
             if "when" in module:

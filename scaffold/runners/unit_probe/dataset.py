@@ -31,7 +31,10 @@ def main(request: dict[str, Any], findings: kit.Findings) -> None:
     with tempfile.TemporaryDirectory() as folder:
         path, split = request.get("path"), request.get("split") or "train"
         if not path:
-            path = _write_samples(folder, request["samples"], split)
+            path = os.path.join(folder, "source")
+            os.mkdir(path)
+            with open(os.path.join(path, f"{split}.jsonl"), "w", encoding="utf-8") as file:
+                file.writelines(json.dumps(sample) + "\n" for sample in request["samples"])
         # Nothing is left in the user's cache.
         os.environ["HF_DATASETS_CACHE"] = os.path.join(folder, "cache")
         for kind in request["types"]:
@@ -40,14 +43,6 @@ def main(request: dict[str, Any], findings: kit.Findings) -> None:
             _check_type(findings, module, loader, kind, path, split, tokenizer)
             if findings.failures > before:
                 return
-
-
-def _write_samples(folder: str, samples: list[dict[str, Any]], split: str) -> str:
-    path = os.path.join(folder, "source")
-    os.mkdir(path)
-    with open(os.path.join(path, f"{split}.jsonl"), "w", encoding="utf-8") as file:
-        file.writelines(json.dumps(sample) + "\n" for sample in samples)
-    return path
 
 
 def _check_type(

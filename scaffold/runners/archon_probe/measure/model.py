@@ -187,10 +187,6 @@ def _names(wiring: Wiring, kinds: dict[str, str]) -> dict[str, str]:
         else:
             own = module.rpartition(".")[2]
             names[module] = own if own.islower() else "output_norm"
-    return _unique(names)
-
-
-def _unique(names: dict[str, str]) -> dict[str, str]:
     totals, numbers = Counter(names.values()), defaultdict(itertools.count)
     return {
         module: f"{name}_{next(numbers[name])}" if totals[name] > 1 else name

@@ -97,8 +97,11 @@ def _observe(bench: Bench, found: dict[str, Any]) -> None:
         if routing is None:
             raise UnknownStructureError("", "its router changes with the number of tokens")
     find_guards(bench, routing, _choice, routed.choice.experts.shape[1])
-    routing.args["router_dtype"] = find_router_dtype(bench, routing)
-    routing.args["weights_in_fp32"] = _weighs_in_fp32(bench, routed)
+    half = bench.run_in_bf16()
+    routing.args["router_dtype"] = find_router_dtype(bench, routing, half)
+    calls = [call for call in (half.calls if half else ()) if call.path == routed.call.path]
+    given = [t for call in calls[:1] for t in call.inputs.values()]
+    routing.args["weights_in_fp32"] = any(t.dtype == torch.float32 for t in given)
     experts = _experts(bench, routed)
     _write(bench, routed, routing, experts, found)
     _combine(bench, run, routed, found)
@@ -155,20 +158,6 @@ def read_routed(run: Run) -> Routed | None:
     return None
 
 
-def _weighs_in_fp32(bench: Bench, routed: Routed) -> bool:
-    """Return whether the experts of a bfloat16 model get weights in float32."""
-    other = Bench(bench.module, bench.dim)
-    other.module.to(torch.bfloat16)  # a copy: what is measured stays in float32
-    try:
-        run = other.run(bench.tokens(8).to(torch.bfloat16))
-    except RuntimeError:
-        return False
-    for call in run.calls:
-        if call.path == routed.call.path:
-            return any(t.dtype == torch.float32 for t in call.inputs.values())
-    return False
-
-
 def _read_dense(call: Call, run: Run) -> Routed | None:
     """Read weights from what each expert got of each token.
 
@@ -201,21 +190,18 @@ def _choice(run: Run) -> Choice | None:
 def _experts(bench: Bench, routed: Routed) -> Experts:
     module = dict(bench.module.named_modules())[routed.call.path]
     matrices = [p for p in module.parameters() if p.ndim == 3]
-    # A projection may hold rows for experts that compute nothing; both hold those that do.
-    count = min(p.shape[0] for p in matrices) if matrices else _router_rows(bench, routed)
+    if matrices:
+        # A projection may hold rows for experts that compute nothing; both hold those that do.
+        count = min(p.shape[0] for p in matrices)
+    else:
+        own = f"{routed.call.path}."
+        routers = (t for n, t in bench.tensors() if not n.startswith(own) and t.ndim == 2)
+        rows = (t.shape[0] for t in routers if t.shape[1] == bench.dim)
+        count = next(n for n in rows if n > int(routed.choice.experts.max()))
     experts = find_experts(bench, ExpertCall(module, bench.dim, count, _asker(bench, routed)))
     if experts is None:
         raise UnknownStructureError("", "no known layout and activation give the experts' output")
     return experts
-
-
-def _router_rows(bench: Bench, routed: Routed) -> int:
-    rows = [
-        t.shape[0]
-        for n, t in bench.tensors()
-        if not n.startswith(f"{routed.call.path}.") and t.ndim == 2 and t.shape[1] == bench.dim
-    ]
-    return next(r for r in rows if r > int(routed.choice.experts.max()))
 
 
 def _asker(bench: Bench, routed: Routed) -> Any:

@@ -326,17 +326,10 @@ def _shrunk(
         return total, float(choice.weights.double().sum(-1).median()) / scale
 
 
-@torch.no_grad()
-def find_router_dtype(bench: Bench, found: Routing) -> str | None:
-    """Return the dtype of the projection in a bfloat16 model if it is not bfloat16."""
+def find_router_dtype(bench: Bench, found: Routing, half: Run | None) -> str | None:
+    """Return the dtype of the projection in a bfloat16 run if it is not bfloat16."""
     shape = dict(bench.tensors())[found.weight].shape
-    other = Bench(bench.module, bench.dim)
-    other.module.to(torch.bfloat16)  # a copy: what is measured stays in float32
-    try:
-        run = other.run(bench.tokens(8).to(torch.bfloat16))
-    except RuntimeError:
-        return None
-    for step in run.steps:
+    for step in half.steps if half is not None else ():
         if step.name in ("linear", "matmul", "mm") and step.output.shape[-1] == shape[0]:
             used = [t.dtype for t in step.inputs if t.shape in (shape, shape[::-1])]
             if used:

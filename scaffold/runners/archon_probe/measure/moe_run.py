@@ -111,6 +111,15 @@ class Bench:
         y = next(sized).detach().reshape(x.shape)
         return Run(x, y, trace.calls[:-1], trace.functions)  # its own call ends last
 
+    def run_in_bf16(self) -> Run | None:
+        """Run a few tokens through a bfloat16 copy; None where some part runs in fp32 only."""
+        other = Bench(self.module, self.dim)
+        other.module.to(torch.bfloat16)  # a copy: what is measured stays in float32
+        try:
+            return other.run(self.tokens(8).to(torch.bfloat16))
+        except RuntimeError:
+            return None
+
 
 class _NoConfig:
     def to_dict(self) -> dict[str, Any]:

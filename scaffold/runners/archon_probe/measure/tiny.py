@@ -95,7 +95,10 @@ def tiny_config(model_type_or_config: str | PretrainedConfig, seed: int = 0) -> 
 
 
 def _shrink(source: PretrainedConfig, seed: int) -> PretrainedConfig:
-    values = _small_values(source) | _special_tokens(source, VOCAB, seed)
+    sizes = {name: _small_value(source, name) for name in field_names(source)}
+    values = {name: size for name, size in sizes.items() if size is not None}
+    values |= _head_sizes(source) | _nested(source) | _rope(source)
+    values = fit_rotary_factors(source, values) | _special_tokens(source, VOCAB, seed)
     kinds = _layer_kinds(source)
     name = layer_count_field(source)
     # Four layers, or two where the class counts each as two.
@@ -248,16 +251,6 @@ def _alternatives(note: Any) -> tuple[Any, ...]:
     return () if note is None else (note,)
 
 
-def _small_values(source: PretrainedConfig) -> dict[str, Any]:
-    values: dict[str, Any] = {}
-    for name in field_names(source):
-        value = _small_value(source, name)
-        if value is not None:
-            values[name] = value
-    values |= _head_sizes(source) | _nested(source) | _rope(source)
-    return fit_rotary_factors(source, values)
-
-
 def _small_value(source: PretrainedConfig, name: str) -> Any:
     default, value = class_default(source, name), getattr(source, name)
     number = isinstance(value, int) and not isinstance(value, bool)
@@ -271,7 +264,10 @@ def _small_value(source: PretrainedConfig, name: str) -> Any:
         if counts and (size := entry_of(table, source, name)) is not None:
             return size
     if matches(POSITIONS, source, name) and number:
-        return _positions(source)
+        # A length that sequences can pass where positions are computed, not looked up.
+        rope, key = getattr(source, "rope_parameters", None), "original_max_position_embeddings"
+        is_looked_up = not isinstance(rope, dict) or _has_key(rope, key) or hasattr(source, key)
+        return TABLE_POSITIONS if is_looked_up else ROPE_POSITIONS
     if matches(HALVED_WINDOWS, source, name) and number:
         return 8 + value % 2
     if matches(WINDOWS, source, name) and (value or default):
@@ -284,15 +280,6 @@ def _small_value(source: PretrainedConfig, name: str) -> Any:
         return None
     size = entry_of(SIZES, source, name)
     return size if size is not None and default is not None and size < value else None
-
-
-def _positions(source: PretrainedConfig) -> int:
-    """Return a length that sequences can pass where positions are computed, not looked up."""
-    rope = getattr(source, "rope_parameters", None)
-    if not isinstance(rope, dict) or _has_key(rope, "original_max_position_embeddings"):
-        return TABLE_POSITIONS
-    is_original = hasattr(source, "original_max_position_embeddings")
-    return TABLE_POSITIONS if is_original else ROPE_POSITIONS
 
 
 def _has_key(tree: dict[str, Any], key: str) -> bool:
