@@ -14,7 +14,7 @@ from scaffold.archon.codegen.mixer import mixer_fields
 from scaffold.archon.codegen.moe import moe_fields, outer_args
 from scaffold.archon.codegen.names import ModelNames
 from scaffold.archon.codegen.source import INDENT, Source, class_text, function_text
-from scaffold.archon.codegen.values import Json, literal, spelled
+from scaffold.archon.codegen.values import Json, default_text, spelled
 from scaffold.templating.render import python_literal
 
 # Another field in the expression of one: `{n_heads}`.
@@ -119,12 +119,12 @@ def _field_text(field: Json, source: Source, names: ModelNames) -> str:
     for word in re.findall(r"\w+", kind):
         if word in _HOMES:
             source.use(names.shared(_HOMES[word]), word)
+    made = default_text(field)
     if isinstance(default, Mapping):
-        made = spelled(str(cast("Json", default)["expr"]))
         # A dataclass refuses a mutable default.
         source.use("dataclasses", "field")
-        return f"{field['name']}: {kind} = field(default_factory=lambda: {made})"
-    return f"{field['name']}: {kind} = {literal(default)}"
+        made = f"field(default_factory=lambda: {made})"
+    return f"{field['name']}: {kind} = {made}"
 
 
 def _from_hf(design: Json, fields: Sequence[Json], source: Source, names: ModelNames) -> str:

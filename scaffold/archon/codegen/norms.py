@@ -36,7 +36,13 @@ def _call(norm: Json, source: Source, names: ModelNames, heads: Any) -> str:
     sizes = [value_text(norm["dim"]), value_text(norm["eps"])]
     # The class of torch where it can do all that is asked, else the shared one.
     if is_layer_norm and not offset and heads is None:
-        return f"nn.LayerNorm({', '.join([*sizes, *_torch_options(norm)])})"
+        has_bias = norm.get("bias", True)
+        # Without a weight torch's has no bias either.
+        options = ["elementwise_affine=False"] if has_weight is False else []
+        if has_weight is not False:
+            options = told({"elementwise_affine": has_weight}, elementwise_affine=True)
+            options += [] if has_bias == has_weight else told({"bias": has_bias}, bias=True)
+        return f"nn.LayerNorm({', '.join([*sizes, *options])})"
     kind = "LayerNorm" if is_layer_norm else "RMSNorm"
     source.use(names.shared("layers", "norms"), kind)
     given = {**norm, "has_weight": has_weight, "has_bias": norm.get("bias"), "n_heads": heads}
@@ -44,12 +50,3 @@ def _call(norm: Json, source: Source, names: ModelNames, heads: Any) -> str:
     options += told(given, has_bias=True) if is_layer_norm else []
     options += told(given, n_heads=None)
     return f"{kind}({', '.join([*sizes, *options])})"
-
-
-def _torch_options(norm: Json) -> list[str]:
-    """Return what ``torch.nn.LayerNorm`` needs to be told; its bias goes with its weight."""
-    has_weight, has_bias = norm.get("weight", True), norm.get("bias", True)
-    if has_weight is False:
-        return ["elementwise_affine=False"]
-    options = [] if has_weight is True else [f"elementwise_affine={value_text(has_weight)}"]
-    return options if has_bias in (True, has_weight) else [*options, f"bias={value_text(has_bias)}"]

@@ -63,6 +63,13 @@ def literal(value: Any) -> str:
     return python_literal(value)
 
 
+def default_text(field: Json) -> str:
+    """Return the default of an argument, which may be an expression."""
+    default = field.get("default")
+    is_expression = isinstance(default, Mapping)
+    return spelled(str(cast("Json", default)["expr"])) if is_expression else literal(default)
+
+
 def _tuple_text(items: list[str]) -> str:
     """Return ``(a, b) * n`` where a long tuple repeats itself, else its items."""
     for period in range(1, len(items) // 2 + 1):
