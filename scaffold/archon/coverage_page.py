@@ -127,6 +127,7 @@ def coverage_page(rows: Sequence[Row], versions: Mapping[str, str], *, is_fast: 
         versions: Of torch and transformers.
         is_fast: Whether the proof was the fast one.
     """
+    rows = sorted(rows, key=lambda row: str(row["model_type"]))
     proven = [row for row in rows if row["state"] == "proven"]
     used = ", ".join(f"{name} {version}" for name, version in sorted(versions.items()))
     short = " Of the variations every few were run (`--fast`)." if is_fast else ""
@@ -149,7 +150,7 @@ def _table(rows: Sequence[Row]) -> str:
     head = ("model_type", "", *PARTS, "configurations", "refused", "undeclared", *DTYPES.values())
     head = (*head, *ways, "features")
     lines = [f"| {' | '.join(head)} |", "|" + "---|" * len(head)]
-    for row in sorted(rows, key=lambda each: str(each["model_type"])):
+    for row in rows:
         ran = row["configurations"] - row["refused"]
         held = [f"{row['parts'][part]}/{ran}" for part in PARTS]
         state = "proven" if row["state"] == "proven" else "**unproven**"
@@ -172,10 +173,10 @@ def _rounding_cell(row: Row, dtype: str) -> str:
     return f"{found['equal']}/{found['layers']}, {found['error']:.0e}"
 
 
-def _undeclared_part(rows: Iterable[Row]) -> list[str]:
+def _undeclared_part(rows: Sequence[Row]) -> list[str]:
     """Return the section on fields that no class declares: who asks for each."""
     askers: dict[str, list[str]] = {}
-    for row in sorted(rows, key=lambda each: str(each["model_type"])):
+    for row in rows:
         for name, is_varied in cast("dict[str, bool]", row["undeclared"]).items():
             mark = "" if is_varied else " (not varied)"
             askers.setdefault(name, []).append(f"`{row['model_type']}`{mark}")
@@ -189,25 +190,24 @@ def _undeclared_part(rows: Iterable[Row]) -> list[str]:
     return ["## Fields that no class declares\n", UNDECLARED, "\n".join(lines) + "\n"]
 
 
-def _rounding_part(rows: Iterable[Row]) -> list[str]:
+def _rounding_part(rows: Sequence[Row]) -> list[str]:
     """Return the section on what rounds otherwise than transformers: modules, and how much."""
-    lines: list[str] = []
-    for row in sorted(rows, key=lambda each: str(each["model_type"])):
-        for dtype, short in DTYPES.items():
-            found = cast("Mapping[str, Any]", row["rounding"]).get(dtype)
-            if found and found["equal"] < found["layers"]:
-                lines.append(f"| `{row['model_type']}` | {short} | {rounding_text(found)} |")
+    lines = [
+        f"| `{row['model_type']}` | {short} | {rounding_text(found)} |"
+        for row in rows
+        for dtype, short in DTYPES.items()
+        if (found := row["rounding"].get(dtype)) and found["equal"] < found["layers"]
+    ]
     if not lines:
         return []
     return ["## Differences below fp32\n", ROUNDING, "\n".join([ROUNDING_HEAD, *lines]) + "\n"]
 
 
-def _open_parts(rows: Iterable[Row]) -> list[str]:
+def _open_parts(rows: Sequence[Row]) -> list[str]:
     """Return the sections on what is not proven: the first difference of each."""
-    ordered = sorted(rows, key=lambda each: str(each["model_type"]))
-    open_ = [row for row in ordered if row["state"] == "unproven"]
-    refused = [row for row in ordered if row["state"] == "unwritten"]
-    split = [row for row in ordered if row["split"]]
+    open_ = [row for row in rows if row["state"] == "unproven"]
+    refused = [row for row in rows if row["state"] == "unwritten"]
+    split = [row for row in rows if row["split"]]
     parts = ["## What is not proven, and why\n"] if open_ else []
     for row in open_:
         lines = row["findings"]
