@@ -25,7 +25,7 @@ from scaffold.errors import RequestError, TargetError
 from scaffold.report import Report
 from scaffold.target.target import Target, describe
 from scaffold.templating.request import Request
-from scaffold.templating.spec import Kind, Style
+from scaffold.templating.spec import Kind
 from scaffold.units.add import write_unit
 from scaffold.units.context import Options, origin_warnings
 from scaffold.units.existing import existing_unit, nothing_to_do
@@ -140,7 +140,9 @@ def _written(
         report.found += proof_lines(proof)
     if not is_proven and not how.keep_unproven and not how.skip_proof:
         # The files are written for a look at what differs; the registry names proven models only.
-        request = replace(request, rules=(), styles=_without_next(request))
+        # What to do next is for a model that can be used.
+        styles = tuple(replace(style, next=()) for style in request.styles)
+        request = replace(request, rules=(), styles=styles)
         report.ok = False
         report.warnings += (
             f"{request.id} is not proven and not registered; "
@@ -149,8 +151,3 @@ def _written(
     elif not is_proven:
         report.warnings += (f"{request.id} is not proven",)
     return write_unit(report, target, request, rendered, options)
-
-
-def _without_next(request: Request) -> tuple[Style, ...]:
-    """Return the styles without what to do with a model that can be used."""
-    return tuple(replace(style, next=()) for style in request.styles)

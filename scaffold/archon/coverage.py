@@ -57,7 +57,8 @@ def survey_models(how: SurveyOptions, options: Options, log: Any) -> Report:
     """
     target = options.find()
     limits = ModelOptions(python=how.python, timeout_s=how.timeout_s)
-    work = ModelWork(target, limits, lambda line: None)
+    is_split = how.split and not how.fast
+    work = ModelWork(target, limits, lambda line: None, is_fast=how.fast, is_split=is_split)
     known = probe("types", {}, work.python, target.root, how.timeout_s)
     types = cast("dict[str, str]", known["types"])
     versions = cast("dict[str, str]", known["versions"])
@@ -97,12 +98,8 @@ class _Shelf:
     ) -> None:
         self.folder = state_folders(target.root)[0] / COVERAGE
         self.types = types
-        self.base = [
-            shared_digest(target.root),
-            json.dumps(versions),
-            str(how.fast),
-            str(how.split),
-        ]
+        options = [str(how.fast), str(how.split)]
+        self.base = [shared_digest(target.root), json.dumps(versions), *options]
 
     def get(self, name: str) -> dict[str, Any] | None:
         """Return the result of a model whose sources have not changed since, or None."""
@@ -134,7 +131,7 @@ def _rows(
         row = shelf.get(name) if how.resume else None
         origin = "known" if row else "run"
         if row is None:
-            row = _prove(name, work, how)
+            row = _prove(name, work)
             shelf.put(name, row)
         log(f"{next(done)}/{len(names)} {name}: {row['state']} ({origin})")
         return row
@@ -150,7 +147,7 @@ def _rows(
             raise
 
 
-def _prove(name: str, work: ModelWork, how: SurveyOptions) -> dict[str, Any]:
+def _prove(name: str, work: ModelWork) -> dict[str, Any]:
     """Return the row of one model; whatever goes wrong with it is what the row tells."""
     source = ModelSource(name)
     design: dict[str, Any] = {}
@@ -158,9 +155,7 @@ def _prove(name: str, work: ModelWork, how: SurveyOptions) -> dict[str, Any]:
         kind = work.target.catalogue.kind(KIND)
         request = model_request(work.target, kind, source, {}, None)
         design = work.derive(source, request.answers)
-        plain = Options(Path(), with_format=False)
-        is_split = how.split and not how.fast
-        drawn = work.draw(request, source, design, plain, is_fast=how.fast, is_split=is_split)
+        drawn = work.draw(request, source, design, Options(Path(), with_format=False))
     except ScaffoldError as error:
         return coverage_row(name, design, {}, f"{error.message} [{error.code}]")
     except (LookupError, TypeError, ValueError, AttributeError) as error:

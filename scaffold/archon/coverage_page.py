@@ -77,6 +77,9 @@ def coverage_row(
         error: What kept it from a proof.
     """
     rows = variations(proof)
+    ran = [row for row in rows if row["status"] != "refused"]
+    varied = cast("dict[str, int]", proof.get("varied") or {})
+    asked = cast("dict[str, str]", proof.get("undeclared") or {})
     # The first line of a proof is its verdict, which the state has.
     lines = [error] if error else [] if proof.get("ok") else list(proof_lines(proof)[1:])
     state = "unwritten" if error else "proven" if proof.get("ok") else "unproven"
@@ -87,8 +90,12 @@ def coverage_row(
         "configurations": len(rows),
         "proven": sum(row["status"] == "proven" for row in rows),
         "refused": sum(row["status"] == "refused" for row in rows),
-        "parts": {part: _held(rows, part) for part in PARTS},
-        "undeclared": _undeclared(proof),
+        "parts": {
+            part: sum(bool(cast("Row", row.get(part) or {}).get("ok")) for row in ran)
+            for part in PARTS
+        },
+        # Fields that a model asks for undeclared, to whether they were varied.
+        "undeclared": {name: name in varied for name in sorted(asked)},
         "rounding": cast("dict[str, Any]", proof.get("rounding") or {}),
         "parallel": {way: found["status"] for way, found in _ways(proof).items()},
         "finding": lines[0][:MAX_LINE] if lines else "",
@@ -97,13 +104,6 @@ def coverage_row(
         ],
         "findings": _publishable([*unknown_lines(design), *lines]) if state != "proven" else [],
     }
-
-
-def _undeclared(proof: Mapping[str, Any]) -> dict[str, bool]:
-    """Return the fields that a model asks for undeclared, to whether they were varied."""
-    varied = cast("dict[str, int]", proof.get("varied") or {})
-    asked = cast("dict[str, str]", proof.get("undeclared") or {})
-    return {name: name in varied for name in sorted(asked)}
 
 
 def _ways(proof: Mapping[str, Any]) -> dict[str, dict[str, str]]:
@@ -119,12 +119,6 @@ def _publishable(lines: Iterable[str]) -> list[str]:
     return shown[:end]
 
 
-def _held(rows: Iterable[Row], part: str) -> int:
-    ran = [row for row in rows if row["status"] != "refused"]
-    found = [cast("Row", row.get(part) or {}) for row in ran]
-    return sum(bool(each.get("ok")) for each in found)
-
-
 def coverage_page(rows: Sequence[Row], versions: Mapping[str, str], *, is_fast: bool) -> str:
     """Return the page.
 
@@ -133,6 +127,7 @@ def coverage_page(rows: Sequence[Row], versions: Mapping[str, str], *, is_fast: 
         versions: Of torch and transformers.
         is_fast: Whether the proof was the fast one.
     """
+    rows = sorted(rows, key=lambda row: str(row["model_type"]))
     proven = [row for row in rows if row["state"] == "proven"]
     used = ", ".join(f"{name} {version}" for name, version in sorted(versions.items()))
     short = " Of the variations every few were run (`--fast`)." if is_fast else ""
@@ -155,7 +150,7 @@ def _table(rows: Sequence[Row]) -> str:
     head = ("model_type", "", *PARTS, "configurations", "refused", "undeclared", *DTYPES.values())
     head = (*head, *ways, "features")
     lines = [f"| {' | '.join(head)} |", "|" + "---|" * len(head)]
-    for row in sorted(rows, key=lambda each: str(each["model_type"])):
+    for row in rows:
         ran = row["configurations"] - row["refused"]
         held = [f"{row['parts'][part]}/{ran}" for part in PARTS]
         state = "proven" if row["state"] == "proven" else "**unproven**"
@@ -178,10 +173,10 @@ def _rounding_cell(row: Row, dtype: str) -> str:
     return f"{found['equal']}/{found['layers']}, {found['error']:.0e}"
 
 
-def _undeclared_part(rows: Iterable[Row]) -> list[str]:
+def _undeclared_part(rows: Sequence[Row]) -> list[str]:
     """Return the section on fields that no class declares: who asks for each."""
     askers: dict[str, list[str]] = {}
-    for row in sorted(rows, key=lambda each: str(each["model_type"])):
+    for row in rows:
         for name, is_varied in cast("dict[str, bool]", row["undeclared"]).items():
             mark = "" if is_varied else " (not varied)"
             askers.setdefault(name, []).append(f"`{row['model_type']}`{mark}")
@@ -195,25 +190,24 @@ def _undeclared_part(rows: Iterable[Row]) -> list[str]:
     return ["## Fields that no class declares\n", UNDECLARED, "\n".join(lines) + "\n"]
 
 
-def _rounding_part(rows: Iterable[Row]) -> list[str]:
+def _rounding_part(rows: Sequence[Row]) -> list[str]:
     """Return the section on what rounds otherwise than transformers: modules, and how much."""
-    lines: list[str] = []
-    for row in sorted(rows, key=lambda each: str(each["model_type"])):
-        for dtype, short in DTYPES.items():
-            found = cast("Mapping[str, Any]", row["rounding"]).get(dtype)
-            if found and found["equal"] < found["layers"]:
-                lines.append(f"| `{row['model_type']}` | {short} | {rounding_text(found)} |")
+    lines = [
+        f"| `{row['model_type']}` | {short} | {rounding_text(found)} |"
+        for row in rows
+        for dtype, short in DTYPES.items()
+        if (found := row["rounding"].get(dtype)) and found["equal"] < found["layers"]
+    ]
     if not lines:
         return []
     return ["## Differences below fp32\n", ROUNDING, "\n".join([ROUNDING_HEAD, *lines]) + "\n"]
 
 
-def _open_parts(rows: Iterable[Row]) -> list[str]:
+def _open_parts(rows: Sequence[Row]) -> list[str]:
     """Return the sections on what is not proven: the first difference of each."""
-    ordered = sorted(rows, key=lambda each: str(each["model_type"]))
-    open_ = [row for row in ordered if row["state"] == "unproven"]
-    refused = [row for row in ordered if row["state"] == "unwritten"]
-    split = [row for row in ordered if row["split"]]
+    open_ = [row for row in rows if row["state"] == "unproven"]
+    refused = [row for row in rows if row["state"] == "unwritten"]
+    split = [row for row in rows if row["split"]]
     parts = ["## What is not proven, and why\n"] if open_ else []
     for row in open_:
         lines = row["findings"]

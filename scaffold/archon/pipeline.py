@@ -98,14 +98,25 @@ class Drawn:
 
 
 class ModelWork:
-    """One model on its way from the question to the proof."""
+    """One model on its way from the question to the proof.
 
-    def __init__(self, target: Target, how: ModelOptions, log: Log) -> None:
-        self.target = target
+    Args:
+        is_fast: Whether the proof is of few configurations.
+        is_split: Whether the model is also split over two processes, in every way.
+    """
+
+    def __init__(
+        self,
+        target: Target,
+        how: ModelOptions,
+        log: Log,
+        *,
+        is_fast: bool = False,
+        is_split: bool = False,
+    ) -> None:
+        self.target, self.how, self.log = target, how, log
+        self.is_fast, self.is_split = is_fast, is_split
         self.python = find_interpreter(target, how.python)
-        self.timeout_s = how.timeout_s
-        self.has_proof = not how.skip_proof
-        self.log = log
 
     def derive(
         self, source: ModelSource, answers: Mapping[str, Any], parts: str = ""
@@ -148,9 +159,6 @@ class ModelWork:
         source: ModelSource,
         design: Mapping[str, Any],
         options: Options,
-        *,
-        is_fast: bool = False,
-        is_split: bool = False,
     ) -> Drawn:
         """Write a design and prove it; where only options are wrong, it is made to refuse them.
 
@@ -162,11 +170,9 @@ class ModelWork:
         for _ in range(2):
             made, rendered, warnings = self.render(request, drawn.design, options)
             drawn = replace(drawn, request=made, rendered=rendered, warnings=warnings)
-            if not self.has_proof:
+            if self.how.skip_proof:
                 break
-            proof = self.prove(
-                made, source, rendered, drawn.design, is_fast=is_fast, is_split=is_split
-            )
+            proof = self.prove(made, source, rendered, drawn.design)
             drawn = replace(drawn, proof=proof)
             wrong = refusals_found(proof)
             if not wrong:
@@ -181,15 +187,8 @@ class ModelWork:
         source: ModelSource,
         rendered: Sequence[RenderedFile],
         design: Mapping[str, Any],
-        *,
-        is_fast: bool = False,
-        is_split: bool = False,
     ) -> dict[str, Any]:
-        """Prove the files where nothing of the target has changed yet.
-
-        With ``is_split`` the model is also split over two processes, in every way; with ``is_fast``
-        few configurations do.
-        """
+        """Prove the files where nothing of the target has changed yet."""
         self.log(f"proving {request.key} against transformers {design['versions']['transformers']}")
         with tempfile.TemporaryDirectory() as folder:
             test = stage_files(rendered, request.names["inside"], Path(folder))
@@ -200,13 +199,13 @@ class ModelWork:
                 "package": request.names["registry_module"],
                 "overlay": str(Path(folder) / "package"),
                 "test": None if test is None else str(test),
-                "fast": is_fast,
-                "split": is_split,
+                "fast": self.is_fast,
+                "split": self.is_split,
             }
             return self._probe("prove", asked)
 
     def _probe(self, name: str, asked: Mapping[str, Any]) -> dict[str, Any]:
-        return probe(name, asked, self.python, self.target.root, self.timeout_s, self.log)
+        return probe(name, asked, self.python, self.target.root, self.how.timeout_s, self.log)
 
 
 def refusals_found(proof: Mapping[str, Any]) -> list[dict[str, str]]:

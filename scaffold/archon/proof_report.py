@@ -21,7 +21,10 @@ def proof_lines(proof: Proof) -> tuple[str, ...]:
         f"{word}: {counts['proven']} of {len(rows)} configurations equal, "
         f"{counts['refused']} refused"
     ]
-    lines += _tests(proof)
+    test = cast("dict[str, Any]", proof.get("test") or {})
+    if test:
+        passed = f"its test: {test['passed']} passed"
+        lines.append(f"its test was not run: {test['skipped']}" if test["skipped"] else passed)
     lines += [
         f"{row.get('name', '?')}: {row.get('message') or 'failed'}"
         for row in rows
@@ -35,7 +38,10 @@ def proof_lines(proof: Proof) -> tuple[str, ...]:
         if row["status"] == "refused"
     ]
     lines += _fields(proof)
-    lines += _rounding(proof)
+    lines += [
+        f"{dtype} against transformers' eager path: {rounding_text(found)}"
+        for dtype, found in cast("dict[str, Proof]", proof.get("rounding") or {}).items()
+    ]
     lines += [f"full configuration: {proof['full_size']}"] if proof.get("full_size") else []
     return tuple(lines)
 
@@ -58,11 +64,6 @@ def _fields(proof: Proof) -> Iterator[str]:
         yield f"not varied, {why}: {', '.join(sorted(names))}"
 
 
-def _rounding(proof: Proof) -> Iterator[str]:
-    for dtype, found in cast("dict[str, dict[str, Any]]", proof.get("rounding") or {}).items():
-        yield f"{dtype} against transformers' eager path: {rounding_text(found)}"
-
-
 def rounding_text(found: Mapping[str, Any]) -> str:
     """Return how many layers are equal below fp32, and what differs by how much."""
     if found["problem"]:
@@ -78,13 +79,6 @@ def rounding_text(found: Mapping[str, Any]) -> str:
     )
 
 
-def _tests(proof: Proof) -> list[str]:
-    found = cast("dict[str, Any]", proof.get("test") or {})
-    if found.get("skipped"):
-        return [f"its test was not run: {found['skipped']}"]
-    return [f"its test: {found['passed']} passed"] if found else []
-
-
 def variations(proof: Proof) -> list[dict[str, Any]]:
     """Return the rows of a proof, one for each configuration."""
     return cast("list[dict[str, Any]]", proof.get("variations", []))
@@ -95,14 +89,5 @@ def _bisection(proof: Proof) -> Iterator[str]:
     if not isinstance(found, Mapping):
         return
     row = cast("Mapping[str, Any]", found)
-    text = row.get("text")
-    if text:
-        yield from str(text).splitlines()
-        return
-    if row.get("unknown"):
-        yield f"where it differs is unknown: {row['unknown']}"
-        return
-    yield f"first difference: {row.get('module', '?')}, {row.get('tensor', 'output')}"
-    for key in ("hf_module", "error", "hf_source", "lines", "ours"):
-        if row.get(key):
-            yield f"  {key}: {row[key]}"
+    # Without a text the port could not be run at all.
+    yield from str(row.get("text") or f"where it differs is unknown: {row['unknown']}").splitlines()

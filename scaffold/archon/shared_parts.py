@@ -63,7 +63,7 @@ def shared_modules(texts: Mapping[str, bytes], package: str) -> dict[str, str]:
     wanted = [
         ARCHON + name.removeprefix(package)
         for text in texts.values()
-        for name in _imported(text)
+        for name in _names(text)
         if name.startswith(f"{package}.")
     ]
     found: dict[str, bytes] = {}
@@ -71,10 +71,10 @@ def shared_modules(texts: Mapping[str, bytes], package: str) -> dict[str, str]:
         name = wanted.pop()
         file = _file(name)
         # A name in a module, or a module that the checkout has.
-        if file is None or name in found or _is_theirs(name):
+        if file is None or name in found or name in (*_AS_THEY_ARE, ARCHON):
             continue
         found[name] = file.read_bytes()
-        wanted += _imported(found[name])
+        wanted += _names(found[name])
         around = name.rpartition(".")[0]
         wanted += [around] if around.startswith(ARCHON) else []
     if not found:  # templates of the repository's own may do without
@@ -83,18 +83,21 @@ def shared_modules(texts: Mapping[str, bytes], package: str) -> dict[str, str]:
     return {"__init__.py": _DOC, **dict(sorted(modules.items()))}
 
 
-def _imported(text: bytes) -> Iterator[str]:
-    """Yield the modules of ours that a text imports, and the names in them."""
+def imported(text: bytes) -> Iterator[tuple[str, str]]:
+    """Yield the modules that a text imports absolutely, and with each a name from it, or ""."""
     for node in ast.walk(parse(text)):
         if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names)
+            yield from ((alias.name, "") for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
-            yield node.module
-            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+            yield from ((node.module, alias.name) for alias in node.names)
 
 
-def _is_theirs(name: str) -> bool:
-    return name in _AS_THEY_ARE or name == ARCHON
+def _names(text: bytes) -> Iterator[str]:
+    """Yield what may be a module among all that a text imports."""
+    for module, name in imported(text):
+        yield module
+        if name:
+            yield f"{module}.{name}"
 
 
 def _file(name: str) -> Path | None:

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import ast
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import itertools
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
 from scaffold.archon.codegen.names import ARCHON
-from scaffold.archon.shared_parts import THEIRS
+from scaffold.archon.shared_parts import THEIRS, imported
 from scaffold.errors import TargetError
-from scaffold.syntax import parse
 
 if TYPE_CHECKING:
     from scaffold.templating.render import RenderedFile
@@ -79,11 +78,11 @@ def check_shared_parts(root: Path, package: str, texts: Mapping[str, bytes]) -> 
     Raises:
         TargetError: A module, or a name in one, is not there.
     """
-    found = {
-        (name, member) for path, text in texts.items() for name, member in _imports(path, text)
-    }
+    python = (text for path, text in texts.items() if path.endswith(".py"))
+    found = set(itertools.chain.from_iterable(map(imported, python)))
     # Modules that are about to be written need not be there.
-    own = {_dotted(path) for path in texts}
+    parts = (PurePosixPath(path).with_suffix("").parts for path in texts)
+    own = {".".join(each).removesuffix(".__init__") for each in parts}
     missing = [
         f"{name}.{member}" if member else name
         for name, member in sorted(found)
@@ -100,20 +99,6 @@ def check_shared_parts(root: Path, package: str, texts: Mapping[str, bytes]) -> 
 def _some(names: Sequence[str]) -> str:
     more = f" and {len(names) - 3} more" if len(names) > 3 else ""
     return ", ".join(names[:3]) + more
-
-
-def _imports(path: str, text: bytes) -> Iterator[tuple[str, str]]:
-    if not path.endswith(".py"):
-        return
-    for node in ast.walk(parse(text)):
-        if isinstance(node, ast.Import):
-            yield from ((alias.name, "") for alias in node.names)
-        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
-            yield from ((node.module, alias.name) for alias in node.names)
-
-
-def _dotted(path: str) -> str:
-    return ".".join(PurePosixPath(path).with_suffix("").parts).removesuffix(".__init__")
 
 
 def _has(root: Path, module: str, member: str) -> bool:

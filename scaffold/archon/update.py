@@ -143,9 +143,14 @@ def register_proven(report: Report, options: Options) -> None:
         # Units of other kinds are registered when they are made.
         if not unit_id.startswith(f"{KIND}/") or verdict != "ok":
             continue
-        unit = _recorded(target, unit_id)
-        if unit is not None and unit.proof == UNPROVEN:
-            register_unit(report, target, unit, _entries(target, unit), PROVEN, options)
+        try:
+            unit = find_unit(target.root, unit_id)
+        except LedgerError:
+            continue
+        if unit.proof == UNPROVEN:
+            kind, source = target.catalogue.kind(unit.kind), source_of(dict(unit.answers))
+            entries = model_request(target, kind, source, {}, unit.name).edited()
+            register_unit(report, target, unit, entries, PROVEN, options)
             rows = [f"registered {r.file}:{r.line}  {r.key}\n" for r in report.registered]
             report.text = (report.text or "") + "".join(rows)
 
@@ -163,16 +168,3 @@ def register_unit(
     report.changes += reported_changes(changes)
     report.registered += tuple(lines)
     return report
-
-
-def _recorded(target: Target, unit_id: str) -> Unit | None:
-    try:
-        return find_unit(target.root, unit_id)
-    except LedgerError:
-        return None
-
-
-def _entries(target: Target, unit: Unit) -> tuple[Entry, ...]:
-    kind = target.catalogue.kind(unit.kind)
-    request = model_request(target, kind, source_of(dict(unit.answers)), {}, unit.name)
-    return request.edited()

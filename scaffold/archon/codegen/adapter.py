@@ -5,12 +5,11 @@ from __future__ import annotations
 import ast
 import math
 from collections.abc import Sequence
-from typing import Any, cast
+from typing import cast
 
 from scaffold.archon.codegen.names import ModelNames
 from scaffold.archon.codegen.source import Source, class_text
-from scaffold.archon.codegen.values import Json
-from scaffold.templating.render import python_literal
+from scaffold.archon.codegen.values import Json, literal
 
 # The three names of a rule come in this order in the shared `state_dict` module.
 POSITIONAL = ("hub", "archon", "source")
@@ -87,18 +86,10 @@ def _attributes(node: ast.ClassDef) -> dict[str, tuple[int, str]]:
 def _rule_text(rule: Json, source: Source, names: ModelNames) -> str:
     kind = str(rule["rule"])
     source.use(names.shared("state_dict"), kind)
-    given = [_literal(rule[key]) for key in POSITIONAL if key in rule]
+    given = [literal(rule[key]) for key in POSITIONAL if key in rule]
     given += [
-        f"{key}={_literal(rule[key])}"
+        f"{key}={literal(rule[key])}"
         for key in _OPTIONS
         if key in rule and rule[key] != _DEFAULTS.get(key)
     ]
     return f"{kind}({', '.join(given)})"
-
-
-def _literal(value: Any) -> str:
-    """Return a value as Python; lists become tuples, for rules are immutable."""
-    if not isinstance(value, list):
-        return python_literal(value)
-    entries = [_literal(entry) for entry in cast("list[Any]", value)]
-    return f"({', '.join(entries)}{',' if len(entries) == 1 else ''})"

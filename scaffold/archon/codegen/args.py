@@ -14,7 +14,7 @@ from scaffold.archon.codegen.mixer import mixer_fields
 from scaffold.archon.codegen.moe import moe_fields, outer_args
 from scaffold.archon.codegen.names import ModelNames
 from scaffold.archon.codegen.source import INDENT, Source, class_text, function_text
-from scaffold.archon.codegen.values import Json, literal, spelled
+from scaffold.archon.codegen.values import Json, default_text, spelled
 from scaffold.templating.render import python_literal
 
 # Another field in the expression of one: `{n_heads}`.
@@ -27,11 +27,7 @@ _REFUSE = "_refuse_what_is_missing"
 _NO_USES = ("args", "evidence", "refusals", "unknown", "source", "tiny", "ropes")
 """Parts of a design in which the name of an argument does not mean that the model reads it."""
 
-_IMPORTED = {
-    "RopeArgs": ("layers.rope", "RopeArgs"),
-    "MoEArgs": ("moe", "MoEArgs"),
-    "MLAArgs": ("mla", "MLAArgs"),
-}
+_HOMES = {"RopeArgs": "layers.rope", "MoEArgs": "moe"}
 """Types of the shared package that a field may have, and the module that each comes from."""
 
 
@@ -50,7 +46,7 @@ def args_file(design: Json, names: ModelNames) -> str:
     source.add(class_text(names.args, "BaseModelArgs", doc, parts, "@dataclass"))
     if design.get("refusals"):
         source.use(names.errors, "ConfigError")
-        source.add(_refusals_text(design["refusals"], names))
+        source.add(_refusals_text(design["refusals"], str(design["model_type"]), names))
     return source.text()
 
 
@@ -84,25 +80,15 @@ def _with(text: str, name: str, found: str) -> str:
 
 def _rope_fields(design: Json) -> list[Json]:
     found: list[Json] = []
-    ropes = cast("Mapping[str, Json]", design.get("ropes") or {})
-    for key, rope in ropes.items():
+    sizes = (each.get("default") for each in design["args"] if each["name"] == "head_dim")
+    usual = f"RopeArgs(dim={next(sizes, None) or 64})"
+    for key, rope in cast("Mapping[str, Json]", design.get("ropes") or {}).items():
         of = f" of layers of type {rope['layer_type']}" if rope.get("layer_type") else ""
-        found.append(
-            {
-                "name": key,
-                "type": "RopeArgs",
-                "default": {"expr": rope.get("default") or f"RopeArgs(dim={_head_dim(design)})"},
-                "expr": rope["expr"],
-                "doc": f"Configuration parameters for the RoPE embeddings{of}.",
-            }
-        )
+        doc = f"Configuration parameters for the RoPE embeddings{of}."
+        default = {"expr": rope.get("default") or usual}
+        row = {"name": key, "type": "RopeArgs", "default": default, "expr": rope["expr"]}
+        found.append({**row, "doc": doc})
     return found
-
-
-def _head_dim(design: Json) -> int:
-    """Return the size of a head under the default config."""
-    found = (each.get("default") for each in design["args"] if each["name"] == "head_dim")
-    return int(next(found, None) or 64)
 
 
 def _fields_text(design: Json, fields: Sequence[Json], source: Source, names: ModelNames) -> str:
@@ -113,37 +99,32 @@ def _fields_text(design: Json, fields: Sequence[Json], source: Source, names: Mo
         doc = STANDARD.get(name) or docs.get(name) or each.get("doc")
         text = str(doc or "")
         text = text.replace("decoder", "encoder") if design.get("encoder") else text
-        rows += _commented(_field_text(each, source, names), text)
+        line = _field_text(each, source, names)
+        one = f"{line}  # {text}" if text else line
+        # A comment that is too long for the line stands above it.
+        rows += [one] if len(INDENT) + len(one) <= WIDTH else [f"# {text}", line]
     # Fields that no configuration gives: the trainer chooses them.
+    is_critic, scores = "False  # Whether `score` replaces `output`.", "a critic gives each token"
     if design.get("encoder"):
-        rows += _commented("is_critic: bool = True", "Always: an encoder has no logits.")
-        rows += _commented("num_labels: int = 1", "Number of scores that a sequence gets.")
-        return "\n".join(rows)
-    rows += _commented("is_critic: bool = False", "Whether `score` replaces `output`.")
-    rows += _commented("num_labels: int = 1", "Number of scores that a critic gives each token.")
+        is_critic, scores = "True  # Always: an encoder has no logits.", "a sequence gets"
+    rows += [
+        f"is_critic: bool = {is_critic}",
+        f"num_labels: int = 1  # Number of scores that {scores}.",
+    ]
     return "\n".join(rows)
-
-
-def _commented(line: str, comment: str) -> list[str]:
-    """Return a line with a comment behind it, or above it where that is too long."""
-    if not comment:
-        return [line]
-    one = f"{line}  # {comment}"
-    return [one] if len(INDENT) + len(one) <= WIDTH else [f"# {comment}", line]
 
 
 def _field_text(field: Json, source: Source, names: ModelNames) -> str:
     kind, default = str(field["type"]), field.get("default")
     for word in re.findall(r"\w+", kind):
-        if word in _IMPORTED:
-            module, name = _IMPORTED[word]
-            source.use(names.shared(module), name)
+        if word in _HOMES:
+            source.use(names.shared(_HOMES[word]), word)
+    made = default_text(field)
     if isinstance(default, Mapping):
-        made = spelled(str(cast("Json", default)["expr"]))
         # A dataclass refuses a mutable default.
         source.use("dataclasses", "field")
-        return f"{field['name']}: {kind} = field(default_factory=lambda: {made})"
-    return f"{field['name']}: {kind} = {literal(default)}"
+        made = f"field(default_factory=lambda: {made})"
+    return f"{field['name']}: {kind} = {made}"
 
 
 def _from_hf(design: Json, fields: Sequence[Json], source: Source, names: ModelNames) -> str:
@@ -191,11 +172,10 @@ def _by_kind(text: str) -> str:
     lists = set(re.findall(r"hf_config\.(\w+)\[i\]", found[1])) if found else set[str]()
     if not found or len(lists) != 1:
         return text
-    name = lists.pop()
-    inner = found[1].replace(f"hf_config.{name}[i]", "kind")
+    of = f"hf_config.{lists.pop()}"
+    inner = found[1].replace(f"{of}[i]", "kind")
     if re.search(r"\bi\b", inner):
         return text
-    of = f"hf_config.{name}"
     return f"tuple({of})" if inner == "kind" else f"tuple({inner} for kind in {of})"
 
 
@@ -203,34 +183,23 @@ def _resolved(text: str) -> str:
     return _LOCAL.sub(r"\1", text)
 
 
-def _refusals_text(refusals: Sequence[Json], names: ModelNames) -> str:
+def _refusals_text(refusals: Sequence[Json], model_type: str, names: ModelNames) -> str:
     body: list[str] = []
     if any(re.search(r"\bn_layers\b", str(each["condition"])) for each in refusals):
         body.append("n_layers = hf_config.num_hidden_layers")
     for each in refusals:
-        text = f"{names.model_type}: {each['message']}"
-        body += [f"if {spelled(str(each['condition']))}:", "    raise ConfigError("]
-        body += [f"        {piece}" for piece in _message_pieces(text)]
-        body.append("    )")
+        pieces = _message_pieces(f"{model_type}: {each['message']}")
+        one = f"    raise ConfigError({''.join(pieces)})"
+        body.append(f"if {spelled(str(each['condition']))}:")
+        if len(pieces) == 1 and len(INDENT) + len(one) <= WIDTH:
+            body.append(one)
+        else:
+            body += ["    raise ConfigError(", *(f"        {piece}" for piece in pieces), "    )"]
     doc = (
         f"Refuses a config that asks for what {names.prefix} does not implement here.\n\n"
         "Raises:\n    ConfigError: It says what the config asks for."
     )
-    return function_text(f"def {_REFUSE}(hf_config: Any) -> None", _joined(body), doc)
-
-
-def _joined(lines: list[str]) -> list[str]:
-    """Return the statements with a message of one piece on the line of its ``raise``."""
-    found: list[str] = []
-    for line in lines:
-        if line == "    )" and found[-2] == "    raise ConfigError(":
-            piece = found.pop().strip()
-            # Four more for the indentation that the function's body gets.
-            one = f"{found[-1]}{piece})"
-            found[-1:] = [one] if len(one) + 4 <= 100 else [found[-1], f"        {piece}", line]
-        else:
-            found.append(line)
-    return found
+    return function_text(f"def {_REFUSE}(hf_config: Any) -> None", body, doc)
 
 
 def _message_pieces(text: str) -> list[str]:

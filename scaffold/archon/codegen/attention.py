@@ -18,6 +18,7 @@ from scaffold.archon.codegen.values import (
     guard_of,
     has,
     product,
+    told,
     value_text,
 )
 
@@ -27,7 +28,7 @@ _DOC_WIDTH = 88
 
 def attention_class(design: Json, source: Source, names: ModelNames) -> str:
     """Return the class ``Attention`` of a design."""
-    return _AttentionWriter(design, source, names).text()
+    return _GroupedWriter(design, source, names).text()
 
 
 def takes_rope(design: Json) -> bool:
@@ -46,35 +47,46 @@ def forward_signature(design: Json) -> str:
     return f"def forward(self, x: Tensor, {rope}packing: Packing) -> Tensor"
 
 
-class _AttentionWriter:
+class AttentionWriter:
+    """What grouped and latent attention share: imports, the core, and the class around all."""
+
     def __init__(self, design: Json, source: Source, names: ModelNames) -> None:
         self.design = design
         self.part: Json = design["attention"]
         self.source = source
         self.names = names
         self.body = ModuleBody(source)
-        self.result = ""
-        self.v_head_dim: Any = self.part.get("v_head_dim") or self.part["head_dim"]
+        source.use(names.shared("attention"), "AttentionCore", "merge_heads", "split_heads")
+        source.use(names.shared("layers", "packing"), "Packing")
+        if takes_rope(design):
+            source.use(names.shared("layers", "rope"), "RopeTable", "apply_rotary")
 
-    def text(self) -> str:
-        self._imports()
-        self._projections()
-        self._queries_keys_values()
-        self._core()
-        write_output(self.part, self.body, self.names, self.result, self.v_head_dim)
+    def add_core(self) -> None:
+        """Make the core, which attends."""
+        layer = "core_id" if attention_count(self.design) > 1 else "layer_id"
+        options = [f"scale={value_text(self.part['scale'])}"]
+        options += told(self.part, window=None, chunk=None, softcap=None, causal=True)
+        call = f"AttentionCore({layer}, args.attn_type, {', '.join(options)})"
+        self.body.setup.append(f"self.core = {call}")
+
+    def class_of(self, doc: str, reset: str = "") -> str:
+        """Return the class, with a method that resets its own parameters if it has some."""
         core_id = ", core_id: int" if attention_count(self.design) > 1 else ""
         init = f"def __init__(self, args: {self.names.args}, layer_id: int{core_id}) -> None"
-        methods = self.body.methods(init, forward_signature(self.design))
-        # Between `__init__` and `forward`; an empty text is left out by `class_text`.
-        methods.insert(1, reset_method(self.part))
-        return class_text("Attention", "nn.Module", self._doc(), methods)
+        made, forward = self.body.methods(init, forward_signature(self.design))
+        return class_text("Attention", "nn.Module", doc, [made, reset, forward])
 
-    def _imports(self) -> None:
-        self.source.use(self.names.shared("attention"), "AttentionCore")
-        self.source.use(self.names.shared("attention"), "merge_heads", "split_heads")
-        self.source.use(self.names.shared("layers", "packing"), "Packing")
-        if takes_rope(self.design):
-            self.source.use(self.names.shared("layers", "rope"), "RopeTable", "apply_rotary")
+
+class _GroupedWriter(AttentionWriter):
+    def text(self) -> str:
+        self.v_head_dim: Any = self.part.get("v_head_dim") or self.part["head_dim"]
+        self._projections()
+        self._queries_keys_values()
+        extras = self._extras()
+        self.add_core()
+        attended = f"self.core({', '.join(['q', 'k', 'v', 'packing', *extras])})"
+        write_output(self.part, self.body, self.names, attended, self.v_head_dim)
+        return self.class_of(self._doc(), reset_method(self.part))
 
     def _doc(self) -> str:
         part = self.part
@@ -160,13 +172,13 @@ class _AttentionWriter:
             return
         limit = self.body.stored("clip_limit", clip["limit"])
         if guard == ALWAYS:
-            for name in clip.get("what", "qkv"):
+            for name in states:
                 states[name] = f"{states[name]}.clamp(-{limit}, {limit})"
             return
         # A clamp under a condition is a statement, so the states need names before it.
         guard = self._none_test(guard, clip["limit"], limit)
         self._settle(states)
-        for name in clip.get("what", "qkv"):
+        for name in states:
             self.body.step(f"{name} = {name}.clamp(-{limit}, {limit})", guard)
 
     def _none_test(self, guard: str, value: Any, stored: str) -> str:
@@ -214,39 +226,27 @@ class _AttentionWriter:
             call = f"{rule}_temperature(packing.positions, {', '.join(options)})"
             body.step(f"temperature = {call}", guard)
             body.step("q = (q * temperature).to(q.dtype)", guard)
-        for name, key in (("q", "q_multiplier"), ("k", "k_multiplier"), ("v", "value_scale")):
-            if given(part.get(key)) and part[key] != 1.0:
-                body.step(f"{name} = {name} * {body.stored(key, part[key])}")
+        if told(part, value_scale=1.0):
+            body.step(f"v = v * {body.stored('value_scale', part['value_scale'])}")
 
-    def _core(self) -> None:
-        part, body = self.part, self.body
-        options = [f"scale={value_text(part['scale'])}"]
-        names = [name for name in ("window", "chunk", "softcap") if given(part.get(name))]
-        options += [f"{name}={value_text(part[name])}" for name in names]
-        options += ["causal=False"] if part.get("causal") is False else []
-        layer = "core_id" if attention_count(self.design) > 1 else "layer_id"
-        call = f"AttentionCore({layer}, args.attn_type, {', '.join(options)})"
-        extras: list[str] = []
+    def _extras(self) -> list[str]:
+        """Return what the core is given beside queries, keys and values."""
+        part, extras = self.part, list[str]()
         if has(part.get("sinks")):
             empty = f"nn.Parameter(torch.zeros({value_text(part['n_heads'])}))"
             self.source.use("torch")
-            body.setup.append(f"self.sinks = {maybe(empty, guard_of(part['sinks']), 'None')}")
+            sinks = maybe(empty, guard_of(part["sinks"]), "None")
+            self.body.setup.append(f"self.sinks = {sinks}")
             extras.append("sinks=self.sinks")
         if has(part.get("alibi")):
             extras.append(f"alibi_slopes={self._alibi(part['alibi'])}")
-        body.setup.append(f"self.core = {call}")
-        self.result = f"self.core({', '.join(['q', 'k', 'v', 'packing', *extras])})"
+        return extras
 
     def _alibi(self, alibi: Json) -> str:
         self.source.use(self.names.shared("layers", "positions"), "AlibiSlopes")
         # Only what differs from the defaults of AlibiSlopes is written.
-        options = [value_text(self.part["n_heads"])]
-        if alibi.get("max_bias", 8) != 8:
-            options.append(f"max_bias={value_text(alibi['max_bias'])}")
-        if given(alibi.get("multiplier")) and alibi["multiplier"] != 1.0:
-            options.append(f"scale={value_text(alibi['multiplier'])}")
-        if alibi.get("rounds_to_bf16"):
-            options.append("rounds_to_bf16=True")
+        options = [value_text(self.part["n_heads"]), *told(alibi, max_bias=8)]
+        options += told({"scale": alibi.get("multiplier")}, scale=1.0)
         guard = guard_of(alibi)
         call = f"AlibiSlopes({', '.join(options)})"
         self.body.setup.append(f"self.alibi = {maybe(call, guard, 'None')}")

@@ -35,16 +35,14 @@ def write_output(
     if norm is not None:
         heads = part["n_heads"] if norm.get("per_head") else None
         body.setup.append(f"self.out_norm = {norm_text(norm, body.source, names, heads)}")
-    over_heads = norm is not None and norm.get("over") == "head"
-    is_first = gate is None or (norm is not None and norm.get("before_gate"))
-    out = f"self.out_norm({attended})" if over_heads and is_first else attended
+    out = attended
     if gate is not None:
         body.step(f"out = {out}")
         _write_gate(part, gate, body, v_head_dim)
-        out = "self.out_norm(out)" if over_heads and not is_first else "out"
+        out = "out"
     out = f"merge_heads({out})"
     # A norm over the projection sees all heads side by side, so it comes after the merge.
-    if norm is not None and not over_heads:
+    if norm is not None:
         out = f"self.out_norm({out})"
     body.step(f"return self.wo({out})")
 

@@ -61,24 +61,20 @@ class _BlockWriter:
     def _make_modules(self) -> None:
         cores = 0
         for name, module in self.modules.items():
-            if module["kind"] == "attention":
-                text = self._attention_text(cores)
-                cores += 1
-            else:
-                text = self._module_text(module)
+            text = self._module_text(module, cores)
+            cores += module["kind"] == "attention"
             if module["kind"] != "norm":
                 text = maybe(text, guard_of(module), "None")
             self.body.setup.append(f"self.{name} = {text}")
 
-    def _attention_text(self, number: int) -> str:
-        count = attention_count(self.design)
-        if count == 1:
-            return "Attention(args, layer_id)"
-        # Each core has a number of its own over all layers, under which inference keeps its cache.
-        core_id = f"{count} * layer_id" + (f" + {number}" if number else "")
-        return f"Attention(args, layer_id, {core_id})"
-
-    def _module_text(self, module: Json) -> str:
+    def _module_text(self, module: Json, number: int) -> str:
+        """Return the call that makes a module; ``number`` attentions of the block are before it."""
+        if module["kind"] == "attention":
+            count = attention_count(self.design)
+            # Each core has a number of its own over all layers, under which inference keeps its
+            # cache.
+            core_id = f", {count} * layer_id" + (f" + {number}" if number else "")
+            return f"Attention(args, layer_id{core_id if count > 1 else ''})"
         if module["kind"] == "norm":
             norm: dict[str, Any] = dict(module["norm"])
             if "when" in module:
@@ -117,7 +113,7 @@ class _BlockWriter:
             return f"{shown}({argument}, {rope}packing)"
 
         steps = self._live(variant["steps"])
-        lines = steps_text(steps, call, self._coefficient)
+        lines = steps_text(steps, call, lambda value: self.body.stored("residual_scale", value))
         return [*first, *lines]
 
     def _live(self, steps: Sequence[Json]) -> list[Json]:
@@ -148,9 +144,6 @@ class _BlockWriter:
         first.append(f"{variable} = self.{other} if self.{one} is None else self.{one}")
         return variable
 
-    def _coefficient(self, value: Any) -> str:
-        return self.body.stored("residual_scale", value)
-
 
 def _targets(target: Any) -> list[str]:
     """Return the modules that a step may call."""
@@ -160,16 +153,15 @@ def _targets(target: Any) -> list[str]:
 def _renamed(step: Json, names: dict[str, str]) -> Json:
     if "call" in step:
         return {**step, "in": names.get(str(step["in"]), step["in"])}
-    key = "mul" if "mul" in step else "sum"
-    rows: list[list[Any]] = [step["mul"]] if key == "mul" else step["sum"]
-    changed = [[names.get(str(name), name), weight] for name, weight in rows]
-    return {**step, key: changed[0] if key == "mul" else changed}
+    terms = [[names.get(str(name), name), weight] for name, weight in step["sum"]]
+    return {**step, "sum": terms}
 
 
 def _norm_places(steps: Sequence[Json], modules: dict[str, Json]) -> str:
     """Return where the norms of a block stand, as the end of its description."""
     places: set[str] = set()
     branches: set[str] = set()
+    ends = {name for step in steps for name, _ in step.get("sum", ())} | {steps[-1]["out"]}
     for step in steps:
         target = step.get("call")
         is_norm = isinstance(target, str) and modules.get(target, {}).get("kind") == "norm"
@@ -178,7 +170,7 @@ def _norm_places(steps: Sequence[Json], modules: dict[str, Json]) -> str:
         elif is_norm:
             out = str(step["out"])
             # A norm whose output is added or returned is behind a branch, else in front of one.
-            is_kept = out == steps[-1]["out"] or any(out in _added(each) for each in steps)
+            is_kept = out in ends
             after = "after" if str(step["in"]) in branches else "stream"
             places.add(after if is_kept else "before")
     return _PLACES.get(frozenset(places), "")
@@ -192,13 +184,8 @@ _PLACES = {
 }
 
 
-def _added(step: Json) -> list[str]:
-    """Return what a sum adds."""
-    return [str(name) for name, _ in cast("list[list[Any]]", step.get("sum", []))]
-
-
 def _is_parallel(steps: Sequence[Json], modules: dict[str, Json]) -> bool:
     """Return whether one sum adds both branches."""
-    sums = [step for step in steps if "sum" in step]
+    sums = [step["sum"] for step in steps if "sum" in step]
     # The stream and both branches.
-    return len(sums) == 1 and len(cast("list[Any]", sums[0]["sum"])) > 2
+    return len(sums) == 1 and len(sums[0]) > 2

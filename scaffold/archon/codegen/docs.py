@@ -74,7 +74,6 @@ _DOCS: Mapping[str, str] = {
     "head.pooling": "What is scored: the first state (cls), the mean (mean), or each (late).",
     "head.bias": "Whether to use a bias in the output layer.",
     "head.multiplier": "What logits are multiplied by.",
-    "head.divisor": "What logits are divided by.",
     "head.softcap": "Tanh soft-capping value of the logits; None for none.",
     "block.modules.norm.kind": "Whether norms are RMS norms or layer norms: rms or layer.",
     "head.norm.kind": "Whether norms are RMS norms or layer norms: rms or layer.",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from scaffold.archon.codegen.names import ModelNames
 from scaffold.archon.codegen.norms import norm_text
 from scaffold.archon.codegen.source import Source
-from scaffold.archon.codegen.values import Json, fixed, given, has, value_text
+from scaffold.archon.codegen.values import Json, fixed, has, told, value_text
 
 
 def feed_forward_text(mlp: Json, source: Source, names: ModelNames) -> str:
@@ -13,24 +13,11 @@ def feed_forward_text(mlp: Json, source: Source, names: ModelNames) -> str:
     kind = "GatedFeedForward" if fixed(mlp, "gated", True) else "FeedForward"
     source.use(names.shared("layers", "feed_forward"), kind)
     sizes = ["args.dim", value_text(mlp["hidden_dim"]), value_text(mlp["activation"])]
-    options = _bias_options(mlp)
+    up = mlp.get("up_bias", False)
+    inner = {"gate_bias": mlp.get("gate_bias", up), "down_bias": mlp.get("down_bias", False)}
+    options = told({"bias": up}, bias=False) + told(inner, gate_bias=up, down_bias=up)
     norm: Json | None = mlp.get("inner_norm")
     if norm is not None and has(norm):
         options.append(f"inner_norm={norm_text(norm, source, names)}")
-    for name in ("first_multiplier", "down_multiplier"):
-        options += [f"{name}={value_text(mlp[name])}"] if name in mlp else []
+    options += told(mlp, first_multiplier=None, down_multiplier=None)
     return f"{kind}({', '.join([*sizes, *options])})"
-
-
-def _bias_options(mlp: Json) -> list[str]:
-    """Return which layers have biases; nothing where none has."""
-    common = mlp.get("bias", False)
-    up = mlp.get("up_bias", common)
-    gate = mlp.get("gate_bias", up)
-    down = mlp.get("down_bias", common)
-    options = [f"bias={value_text(up)}"] if given(up) and up is not False else []
-    if gate != up:
-        options.append(f"gate_bias={value_text(gate)}")
-    if down != up:
-        options.append(f"down_bias={value_text(down)}")
-    return options

@@ -9,7 +9,7 @@ from scaffold.archon.codegen.class_body import model_value
 from scaffold.archon.codegen.names import ModelNames
 from scaffold.archon.codegen.norms import norm_text
 from scaffold.archon.codegen.source import Source
-from scaffold.archon.codegen.values import Json, given, has, value_text
+from scaffold.archon.codegen.values import Json, given, has, told, value_text
 
 
 def head_setup(part: Json, source: Source, names: ModelNames) -> list[str]:
@@ -62,10 +62,8 @@ def logits_steps(part: Json, source: Source) -> list[str]:
     if has(part.get("transform")):
         lines.append("h = self.head_norm(self.head_act(self.head_dense(h)))")
     logits = "self.output(h)"
-    if given(part.get("multiplier")) and part["multiplier"] != 1.0:
+    if told(part, multiplier=1.0):
         logits = f"{logits} * {model_value(part['multiplier'])}"
-    if given(part.get("divisor")) and part["divisor"] != 1.0:
-        logits = f"{logits} / {model_value(part['divisor'])}"
     if given(part.get("softcap")):
         source.use("torch")
         return [*lines, *_capped(logits, part["softcap"])]

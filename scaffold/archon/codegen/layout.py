@@ -8,17 +8,27 @@ from __future__ import annotations
 
 import io
 import keyword
+import re
 import tokenize
 from dataclasses import dataclass
 
 WIDTH = 100
 _OPEN, _CLOSE = "([{", ")]}"
 
-# How strongly an operator at the top of a line asks for the break; Black's order.
-_COMMA, _COMPREHENSION, _TERNARY, _LOGIC, _COMPARISON, _ARITHMETIC = 18, 17, 16, 14, 10, 7
-_COMPARED = ("==", "!=", "<", ">", "<=", ">=", "in", "is", "not")
-_ARITHMETICS = {"|": 9, "^": 8, "&": 7, "<<": 6, ">>": 6, "+": 5, "-": 5, "*": 4, "/": 4, "//": 4,
-                "%": 4, "@": 4, "**": 2}  # fmt: skip
+_STRENGTHS = ("**", "* / // % @", "+ -", "<< >>", "&", "^", "|", "== != < > <= >= in is not",
+              "and or", "if else", "for", ",")  # fmt: skip
+"""What may stand between two lines, from what binds most; Black's order."""
+_RANKS = {text: rank for rank, row in enumerate(_STRENGTHS) for text in row.split()}
+_COMMA, _COMPREHENSION, _LOGIC = _RANKS[","], _RANKS["for"], _RANKS["and"]
+_TOKEN = re.compile(
+    r"""
+    (\s*)(
+      [a-zA-Z]*(?:"(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*')  # a string, also an f-string, is one token
+      | \d[\d_.]*(?:[eE][+-]?\d+)? | \w+ | \#.*
+      | \*\* | // | << | >> | -> | [=!<>+*/-]= | \S
+    )""",
+    re.VERBOSE,
+)
 
 
 @dataclass(frozen=True)
@@ -46,7 +56,8 @@ def break_lines(source: str, width: int = WIDTH) -> str:
             done.append(line)
         else:
             indent = line[: len(line) - len(line.lstrip())]
-            done += _laid(_tokens(line.lstrip()), indent, width, inside=False)
+            tokens = [_Token(text, gap) for gap, text in _TOKEN.findall(line.lstrip())]
+            done += _laid(tokens, indent, width, inside=False)
     return "\n".join(done) + "\n"
 
 
@@ -56,29 +67,6 @@ def _lines_of_text(source: str) -> set[int]:
     for token in tokenize.generate_tokens(io.StringIO(source).readline):
         if token.type == tokenize.STRING and token.start[0] != token.end[0]:
             found.update(range(token.start[0], token.end[0] + 1))
-    return found
-
-
-def _tokens(line: str) -> _Line:
-    """Return the tokens of one statement; an f-string is one token on every version of Python."""
-    found: _Line = []
-    column, depth, start = 0, 0, 0
-    for token in tokenize.generate_tokens(io.StringIO(line).readline):
-        kind = tokenize.tok_name[token.type]
-        if kind in ("NEWLINE", "NL", "ENDMARKER", "INDENT", "DEDENT"):
-            continue
-        # From Python 3.12 on an f-string comes in parts, which may nest.
-        if kind == "FSTRING_START":
-            start = start if depth else token.start[1]
-            depth += 1
-        if kind == "FSTRING_END":
-            depth -= 1
-        elif depth:
-            continue
-        begin = start if kind == "FSTRING_END" else token.start[1]
-        if not depth:
-            found.append(_Token(line[begin : token.end[1]], line[column:begin]))
-            column = token.end[1]
     return found
 
 
@@ -177,39 +165,31 @@ def _breaks_at_bracket(line: _Line, used: int, width: int, head: _Line) -> bool:
 def _ranked(line: _Line) -> list[tuple[int, int]]:
     """Return the places before which a line can break, outside of its brackets, and their rank."""
     found: list[tuple[int, int]] = []
-    depth, loops = 0, 0
+    depth, loops, opened = 0, 0, 0
     for index, token in enumerate(line):
         text, before = token.text, line[index - 1].text if index else ""
         depth += (text in _OPEN) - (text in _CLOSE)
-        if depth or not index:
+        is_of_loop = text == "in" and opened > 0
+        opened += (text == "for") - (text == "in")
+        rank = _RANKS.get(text)
+        if depth or not index or rank is None:
             continue
-        # A sign in front of a value is no operator between two, and no place to break.
-        binary = before not in (*_OPEN, ",", "=", *_ARITHMETICS, *_COMPARED) and not (
-            keyword.iskeyword(before) and before not in ("None", "True", "False")
-        )
-        if text == ",":
-            found += [(index + 1, _COMMA)] if index + 1 < len(line) else []
-        elif text == "for":
-            loops += 1
-            found.append((index, _COMPREHENSION))
-        # The condition of a comprehension, as against that of a ternary.
-        elif text == "if" and loops:
-            found.append((index, _COMPREHENSION))
-        elif text in ("if", "else"):
-            found.append((index, _TERNARY))
-        elif text in ("and", "or"):
-            found.append((index, _LOGIC))
-        elif text in _COMPARED and binary and not (text == "in" and _opens_loop(line, index)):
-            found.append((index, _COMPARISON))
-        elif text in _ARITHMETICS and binary and before != "lambda":
-            found.append((index, _ARITHMETICS[text]))
+        if rank == _COMMA:
+            found += [(index + 1, rank)] if index + 1 < len(line) else []
+        elif rank >= _LOGIC:
+            loops += text == "for"
+            # The condition of a comprehension, as against that of a ternary.
+            found.append((index, _COMPREHENSION if text == "if" and loops else rank))
+        elif _ends_value(before) and not is_of_loop:
+            found.append((index, rank))
     return found
 
 
-def _opens_loop(line: _Line, index: int) -> bool:
-    """Return whether the ``in`` at an index belongs to a ``for``."""
-    before = [token.text for token in line[:index]]
-    return before.count("for") > before.count("in")
+def _ends_value(before: str) -> bool:
+    """Return whether an operator may follow: a sign in front of a value is no place to break."""
+    if keyword.iskeyword(before):
+        return before in ("None", "True", "False")
+    return before not in (*_OPEN, "=") and before not in _RANKS
 
 
 def _delimited(line: _Line) -> list[_Line]:

@@ -2,128 +2,97 @@
 
 from __future__ import annotations
 
-from scaffold.archon.codegen.attention import attention_count, forward_signature, takes_rope
-from scaffold.archon.codegen.class_body import ModuleBody
+from scaffold.archon.codegen.attention import AttentionWriter, takes_rope
 from scaffold.archon.codegen.names import ModelNames
 from scaffold.archon.codegen.norms import norm_text
-from scaffold.archon.codegen.source import Source, class_text
+from scaffold.archon.codegen.source import Source
 from scaffold.archon.codegen.values import ALWAYS, Json, given, guard_of, product, value_text
 
 
 def mla_class(design: Json, source: Source, names: ModelNames) -> str:
     """Return the class ``Attention`` of a design whose attention is latent."""
-    part: Json = design["attention"]
-    source.use("torch")
-    source.use(names.shared("attention"), "AttentionCore", "merge_heads", "split_heads")
-    source.use(names.shared("layers", "packing"), "Packing")
-    rotates = takes_rope(design)
-    if rotates:
-        source.use(names.shared("layers", "rope"), "RopeTable", "apply_rotary")
-    body = ModuleBody(source)
-    sizes = ("head_dim", "qk_nope_head_dim", "qk_rope_head_dim", "v_head_dim", "kv_lora_rank")
-    for name in sizes:
-        body.kept(name, value_text(part[name]))
-    _queries(part, body, source, names)
-    if rotates:
-        nope_and_rope = "[self.qk_nope_head_dim, self.qk_rope_head_dim]"
-        body.step(f"q_nope, q_rope = q.split({nope_and_rope}, dim=-1)")
-    _keys_and_values(part, body, source, names, rotates)
-    _core(design, body)
-    core_id = ", core_id: int" if attention_count(design) > 1 else ""
-    init = f"def __init__(self, args: {names.args}, layer_id: int{core_id}) -> None"
-    doc = "Attends with keys and values that are expanded from a latent state."
-    return class_text("Attention", "nn.Module", doc, body.methods(init, forward_signature(design)))
+    return _LatentWriter(design, source, names).text()
 
 
-def _linear(name: str, sizes: str, part: Json, bias: str) -> str:
-    return f"self.{name} = nn.Linear({sizes}, bias={value_text(part.get(bias, False))})"
+class _LatentWriter(AttentionWriter):
+    def text(self) -> str:
+        part, body, rotates = self.part, self.body, takes_rope(self.design)
+        self.source.use("torch")
+        sizes = ("head_dim", "qk_nope_head_dim", "qk_rope_head_dim", "v_head_dim", "kv_lora_rank")
+        for name in sizes:
+            body.kept(name, value_text(part[name]))
+        self._queries()
+        if rotates:
+            nope_and_rope = "[self.qk_nope_head_dim, self.qk_rope_head_dim]"
+            body.step(f"q_nope, q_rope = q.split({nope_and_rope}, dim=-1)")
+        self._keys_and_values(rotates)
+        out = product(part["n_heads"], part["v_head_dim"])
+        body.setup.append(self._linear("wo", f"{out}, args.dim", "o_bias"))
+        self.add_core()
+        body.step("return self.wo(merge_heads(self.core(q, k, v, packing)))")
+        return self.class_of("Attends with keys and values that are expanded from a latent state.")
 
+    def _linear(self, name: str, sizes: str, bias: str) -> str:
+        return f"self.{name} = nn.Linear({sizes}, bias={value_text(self.part.get(bias, False))})"
 
-def _queries(part: Json, body: ModuleBody, source: Source, names: ModelNames) -> None:
-    """Write queries: from a latent state, straight from the input, or as the rank says."""
-    width = product(part["n_heads"], part["head_dim"])
-    rank = part.get("q_lora_rank")
-    guard = guard_of(part["q_norm"])
-    if not given(rank):
-        body.setup.append(_linear("wq", f"args.dim, {width}", part, "q_bias"))
+    def _queries(self) -> None:
+        """Write queries: from a latent state, straight from the input, or as the rank says."""
+        part, body = self.part, self.body
+        width = product(part["n_heads"], part["head_dim"])
+        plain = self._linear("wq", f"args.dim, {width}", "q_bias")
         query = "self.wq(x)"
-    # The rank is known: queries always come from a latent state.
-    elif guard == ALWAYS:
-        _latent_queries(part, body, source, names, width)
-        query = "self.wq_b(self.q_norm(self.wq_a(x)))"
-    else:
-        text = value_text(rank)
+        if given(part.get("q_lora_rank")):
+            rank = value_text(part["q_lora_rank"])
+            norm = norm_text({**part["q_norm"], "when": True}, self.source, self.names)
+            setup = [
+                self._linear("wq_a", f"args.dim, {rank}", "q_a_bias"),
+                f"self.q_norm = {norm}",
+                self._linear("wq_b", f"{rank}, {width}", "q_b_bias"),
+            ]
+            latent = "self.wq_b(self.q_norm(self.wq_a(x)))"
+            if guard_of(part["q_norm"]) == ALWAYS:  # the rank is always there
+                query = latent
+            else:
+                inner = [f"    {line}" for line in setup]
+                setup = [f"if {rank} is None:", f"    {plain}", "else:", *inner]
+                query = f"{query} if self.q_lora_rank is None else {latent}"
+            body.setup += setup
+            if query != latent:
+                body.kept("q_lora_rank", rank)
+        else:
+            body.setup.append(plain)
+        body.step(f"q = {query}")
+        factor = ""
+        if given(part.get("q_multiplier")):
+            factor = f" * {body.stored('q_multiplier', part['q_multiplier'])}"
+        body.step(f"q = split_heads(q{factor}, self.head_dim)")
+
+    def _keys_and_values(self, rotates: bool) -> None:
+        # The first projection gives the latent state and the part of the keys that may rotate; the
+        # second expands the state to keys and values.
+        part, body = self.part, self.body
+        nope, value = value_text(part["qk_nope_head_dim"]), value_text(part["v_head_dim"])
+        rank, rotated = value_text(part["kv_lora_rank"]), value_text(part["qk_rope_head_dim"])
+        heads = value_text(part["n_heads"])
         body.setup += [
-            f"if {text} is None:",
-            f"    {_linear('wq', f'args.dim, {width}', part, 'q_bias')}",
-            "else:",
+            self._linear("wkv_a", f"args.dim, {rank} + {rotated}", "kv_a_bias"),
+            f"self.kv_norm = {norm_text(part['kv_norm'], self.source, self.names)}",
+            self._linear("wkv_b", f"{rank}, {heads} * ({nope} + {value})", "kv_b_bias"),
         ]
-        # The same statements, collected apart to be indented below the `else`.
-        inner = ModuleBody(source)
-        _latent_queries(part, inner, source, names, width)
-        body.setup += [f"    {line}" for line in inner.setup]
-        body.kept("q_lora_rank", text)
-        query = "self.wq(x) if self.q_lora_rank is None else self.wq_b(self.q_norm(self.wq_a(x)))"
-    if given(part.get("q_multiplier")):
-        body.step(f"q = {query}")
-        query = f"q * {body.stored('q_multiplier', part['q_multiplier'])}"
-        body.step(f"q = split_heads({query}, self.head_dim)")
-    else:
-        body.step(f"q = {query}")
-        body.step("q = split_heads(q, self.head_dim)")
-
-
-def _latent_queries(
-    part: Json, body: ModuleBody, source: Source, names: ModelNames, width: str
-) -> None:
-    rank = value_text(part["q_lora_rank"])
-    norm = {**part["q_norm"], "when": True}
-    body.setup += [
-        _linear("wq_a", f"args.dim, {rank}", part, "q_a_bias"),
-        f"self.q_norm = {norm_text(norm, source, names)}",
-        _linear("wq_b", f"{rank}, {width}", part, "q_b_bias"),
-    ]
-
-
-def _keys_and_values(
-    part: Json, body: ModuleBody, source: Source, names: ModelNames, rotates: bool
-) -> None:
-    # The first projection gives the latent state and the part of the keys that may rotate; the
-    # second expands the state to keys and values.
-    nope, value = value_text(part["qk_nope_head_dim"]), value_text(part["v_head_dim"])
-    rank, rotated = value_text(part["kv_lora_rank"]), value_text(part["qk_rope_head_dim"])
-    heads = value_text(part["n_heads"])
-    body.setup += [
-        _linear("wkv_a", f"args.dim, {rank} + {rotated}", part, "kv_a_bias"),
-        f"self.kv_norm = {norm_text(part['kv_norm'], source, names)}",
-        _linear("wkv_b", f"{rank}, {heads} * ({nope} + {value})", part, "kv_b_bias"),
-    ]
-    body.step(
-        "latent, k_rope = self.wkv_a(x).split([self.kv_lora_rank, self.qk_rope_head_dim], dim=-1)"
-    )
-    latent = "self.kv_norm(latent)"
-    if given(part.get("kv_multiplier")):
-        latent += f" * {body.stored('kv_multiplier', part['kv_multiplier'])}"
-    body.step(f"kv = split_heads(self.wkv_b({latent}), self.qk_nope_head_dim + self.v_head_dim)")
-    body.step("k_nope, v = kv.split([self.qk_nope_head_dim, self.v_head_dim], dim=-1)")
-    # The rest of the keys is one head that all query heads share.
-    shared = "apply_rotary(k_rope.unsqueeze(1), rope)" if rotates else "k_rope.unsqueeze(1)"
-    body.step(f"k_rope = {shared}.expand(-1, k_nope.shape[1], -1, -1)")
-    if rotates:
-        body.step("q = torch.cat([q_nope, apply_rotary(q_rope, rope)], dim=-1)")
-    body.step("k = torch.cat([k_nope, k_rope], dim=-1)")
-
-
-def _core(design: Json, body: ModuleBody) -> None:
-    part: Json = design["attention"]
-    out = product(part["n_heads"], part["v_head_dim"])
-    body.setup.append(_linear("wo", f"{out}, args.dim", part, "o_bias"))
-    options = [f"scale={value_text(part['scale'])}"]
-    names = [name for name in ("window", "chunk", "softcap") if given(part.get(name))]
-    options += [f"{name}={value_text(part[name])}" for name in names]
-    layer = "core_id" if attention_count(design) > 1 else "layer_id"
-    body.setup.append(f"self.core = AttentionCore({layer}, args.attn_type, {', '.join(options)})")
-    body.step("return self.wo(merge_heads(self.core(q, k, v, packing)))")
+        sizes = "[self.kv_lora_rank, self.qk_rope_head_dim]"
+        body.step(f"latent, k_rope = self.wkv_a(x).split({sizes}, dim=-1)")
+        latent = "self.kv_norm(latent)"
+        if given(part.get("kv_multiplier")):
+            latent += f" * {body.stored('kv_multiplier', part['kv_multiplier'])}"
+        size = "self.qk_nope_head_dim + self.v_head_dim"
+        body.step(f"kv = split_heads(self.wkv_b({latent}), {size})")
+        body.step("k_nope, v = kv.split([self.qk_nope_head_dim, self.v_head_dim], dim=-1)")
+        # The rest of the keys is one head that all query heads share.
+        shared = "apply_rotary(k_rope.unsqueeze(1), rope)" if rotates else "k_rope.unsqueeze(1)"
+        body.step(f"k_rope = {shared}.expand(-1, k_nope.shape[1], -1, -1)")
+        if rotates:
+            body.step("q = torch.cat([q_nope, apply_rotary(q_rope, rope)], dim=-1)")
+        body.step("k = torch.cat([k_nope, k_rope], dim=-1)")
 
 
 def mla_plan(design: Json) -> dict[str, str]:

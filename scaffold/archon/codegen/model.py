@@ -14,7 +14,7 @@ from scaffold.archon.codegen.mixer import mixer_class
 from scaffold.archon.codegen.mla import mla_class
 from scaffold.archon.codegen.names import ModelNames
 from scaffold.archon.codegen.source import Source, class_text, function_text
-from scaffold.archon.codegen.values import ALWAYS, Json, guard_of, value_text
+from scaffold.archon.codegen.values import ALWAYS, Json, guard_of, told
 
 
 def model_file(design: Json, names: ModelNames) -> str:
@@ -22,11 +22,9 @@ def model_file(design: Json, names: ModelNames) -> str:
     source = Source(_file_doc(design, names), names.first_party)
     source.use("torch", "Tensor", "nn")
     source.use(names.own("model", "args"), names.args)
-    if design["attention"].get("kind", "gqa") == "mla":
-        # Latent attention shares no projections with the other kind.
-        source.add(mla_class(design, source, names))
-    else:
-        source.add(attention_class(design, source, names))
+    # Latent attention shares no projections with the other kind.
+    is_latent = design["attention"].get("kind", "gqa") == "mla"
+    source.add((mla_class if is_latent else attention_class)(design, source, names))
     source.add(block_class(design, source, names))
     source.add(_model_class(design, source, names))
     return source.text()
@@ -75,7 +73,7 @@ def _model_class(design: Json, source: Source, names: ModelNames) -> str:
         *head_setup(head, source, names),
     ]
     steps = {
-        "embed(self, tokens: Tensor, packing: Packing)": embedding_steps(embedding, source),
+        "embed(self, tokens: Tensor, packing: Packing)": embedding_steps(embedding),
         "run_layers(self, h: Tensor, packing: Packing)": _layer_loop(design),
     }
     if is_encoder:
@@ -96,24 +94,16 @@ def _ropes_setup(design: Json, source: Source, names: ModelNames) -> list[str]:
         return []
     source.use(names.shared("layers", "rope"), "RotaryEmbedding")
     ropes = cast("Mapping[str, Json]", design["ropes"])
-    calls = {key: _rotary_text(key, rope) for key, rope in ropes.items()}
+    calls: dict[str, str] = {}
+    for key, rope in ropes.items():
+        options = told(rope, pairing="half", reverse=False, in_fp32="")
+        calls[key] = f"RotaryEmbedding({', '.join([f'args.{key}', *options])})"
     # One table for all layers, else one for each type of layer.
     if len(calls) == 1:
         return [f"self.rope = {call}" for call in calls.values()]
     kinds = {key: str(ropes[key].get("layer_type", key)) for key in ropes}
     rows = ", ".join(f'"{kinds[key]}": {call}' for key, call in calls.items())
     return [f"self.ropes = nn.ModuleDict({{{rows}}})"]
-
-
-def _rotary_text(key: str, rope: Json) -> str:
-    options = [f"args.{key}"]
-    if rope.get("pairing", "half") != "half":
-        options.append(f"pairing={value_text(rope['pairing'])}")
-    if rope.get("reverse"):
-        options.append("reverse=True")
-    if rope.get("in_fp32"):
-        options.append(f"in_fp32={value_text(rope['in_fp32'])}")
-    return f"RotaryEmbedding({', '.join(options)})"
 
 
 def _layer_loop(design: Json) -> list[str]:

@@ -9,7 +9,7 @@ from typing import Any, cast
 
 from scaffold.archon.codegen.names import ModelNames
 from scaffold.archon.codegen.source import Source
-from scaffold.archon.codegen.values import Json, literal, spelled, value_text
+from scaffold.archon.codegen.values import Json, default_text, literal, spelled, value_text
 
 DEFAULTS: Mapping[str, Any] = {
     "num_experts": 8,
@@ -178,15 +178,8 @@ def _usual(value: Any, fields: Mapping[str, Json]) -> str:
         return literal(value)
     value = cast("Json", value)
     if "arg" in value:
-        return _default_of(fields[str(value["arg"])])
-    return _ARGUMENT.sub(lambda found: _default_of(fields[found[1]]), str(value["expr"]))
-
-
-def _default_of(field: Json) -> str:
-    default = field.get("default")
-    if isinstance(default, Mapping):
-        return spelled(str(cast("Json", default)["expr"]))
-    return literal(default)
+        return default_text(fields[str(value["arg"])])
+    return _ARGUMENT.sub(lambda found: default_text(fields[found[1]]), str(value["expr"]))
 
 
 def _names_in(part: Any) -> set[str]:

@@ -16,53 +16,35 @@ class ModelNames:
 
     Attributes:
         model_type: As transformers spells it.
+        model_types: Every model_type whose configuration it is built from.
         folder: Python name of the model's folder.
         module: Dotted name of that folder.
         prefix: What its classes start with.
+        args: Class of its arguments.
+        model: Class of the model.
+        adapter: Class that maps its weights.
         spec: Name of its spec in ``spec.py``.
-        composite: The model_type of a configuration of which this model's is the part for text.
+        parallelize: Function that spreads it over devices.
+        first_party: Top-level package of the target.
         parts: Dotted name of the package that holds the shared parts.
+        errors: Dotted name of the module that defines what a model raises.
         registers_itself: Whether importing its spec registers it, as no table names it.
     """
 
     model_type: str
+    model_types: tuple[str, ...]
     folder: str
     module: str
     prefix: str
+    args: str
+    model: str
+    adapter: str
     spec: str
-    composite: str = ""
-    parts: str = ARCHON
-    registers_itself: bool = False
-
-    @property
-    def model_types(self) -> tuple[str, ...]:
-        """Every model_type whose configuration it is built from."""
-        return tuple(sorted(filter(None, {self.model_type, self.composite})))
-
-    @property
-    def first_party(self) -> str:
-        """Top-level package of the target."""
-        return self.module.partition(".")[0]
-
-    @property
-    def args(self) -> str:
-        """Class of the model's arguments."""
-        return f"{self.prefix}ModelArgs"
-
-    @property
-    def model(self) -> str:
-        """Class of the model."""
-        return f"{self.prefix}Model"
-
-    @property
-    def adapter(self) -> str:
-        """Class that maps its weights."""
-        return f"{self.prefix}StateDictAdapter"
-
-    @property
-    def parallelize(self) -> str:
-        """Function that spreads it over devices."""
-        return f"parallelize_{self.folder}"
+    parallelize: str
+    first_party: str
+    parts: str
+    errors: str
+    registers_itself: bool
 
     def shared(self, *parts: str) -> str:
         """Return the dotted name of a shared part."""
@@ -72,27 +54,33 @@ class ModelNames:
         """Return the dotted name of a module that every package with Archon models has."""
         return f"{ARCHON}.{module}"
 
-    @property
-    def errors(self) -> str:
-        """Dotted name of the module that defines what a model raises."""
-        return "areal.api.errors" if self.parts == ARCHON else self.shared("errors")
-
     def own(self, *parts: str) -> str:
         """Return the dotted name of a module of the model itself."""
         return ".".join([self.module, *parts])
 
 
 def names_of(design: Json) -> ModelNames:
-    """Return the names that a design gives its model, or that follow from its model_type."""
-    model_type = str(design["model_type"])
+    """Return the names that a design gives its model, or that follow from its model_type.
+
+    A design names a ``composite`` model_type where the model's own is that of a part for text.
+    """
+    model_type, prefix = str(design["model_type"]), str(design["class_prefix"])
     folder = str(design.get("folder") or re.sub(r"\W", "_", model_type))
+    module = str(design.get("module") or f"{ARCHON}.{folder}")
+    parts = str(design.get("parts") or ARCHON)
     return ModelNames(
         model_type=model_type,
+        model_types=tuple(sorted({model_type, str(design.get("composite") or model_type)})),
         folder=folder,
-        module=str(design.get("module") or f"{ARCHON}.{folder}"),
-        prefix=str(design["class_prefix"]),
+        module=module,
+        prefix=prefix,
+        args=f"{prefix}ModelArgs",
+        model=f"{prefix}Model",
+        adapter=f"{prefix}StateDictAdapter",
         spec=str(design.get("spec_name") or f"{folder.upper()}_SPEC"),
-        composite=str(design.get("composite") or ""),
-        parts=str(design.get("parts") or ARCHON),
+        parallelize=f"parallelize_{folder}",
+        first_party=module.partition(".")[0],
+        parts=parts,
+        errors="areal.api.errors" if parts == ARCHON else f"{parts}.errors",
         registers_itself=bool(design.get("registers_itself")),
     )

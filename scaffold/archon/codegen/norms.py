@@ -8,7 +8,7 @@ from typing import Any
 from scaffold.archon.codegen.class_body import maybe
 from scaffold.archon.codegen.names import ModelNames
 from scaffold.archon.codegen.source import Source
-from scaffold.archon.codegen.values import ALWAYS, NEVER, Json, fixed, guard_of, value_text
+from scaffold.archon.codegen.values import ALWAYS, NEVER, Json, fixed, guard_of, told, value_text
 
 
 def norm_text(norm: Json, source: Source, names: ModelNames, heads: Any = None) -> str:
@@ -36,22 +36,17 @@ def _call(norm: Json, source: Source, names: ModelNames, heads: Any) -> str:
     sizes = [value_text(norm["dim"]), value_text(norm["eps"])]
     # The class of torch where it can do all that is asked, else the shared one.
     if is_layer_norm and not offset and heads is None:
-        return f"nn.LayerNorm({', '.join([*sizes, *_torch_options(norm)])})"
+        has_bias = norm.get("bias", True)
+        # Without a weight torch's has no bias either.
+        options = ["elementwise_affine=False"] if has_weight is False else []
+        if has_weight is not False:
+            options = told({"elementwise_affine": has_weight}, elementwise_affine=True)
+            options += [] if has_bias == has_weight else told({"bias": has_bias}, bias=True)
+        return f"nn.LayerNorm({', '.join([*sizes, *options])})"
     kind = "LayerNorm" if is_layer_norm else "RMSNorm"
     source.use(names.shared("layers", "norms"), kind)
-    options = [f"offset={value_text(offset)}"] if offset else []
-    options += [] if has_weight is True else [f"has_weight={value_text(has_weight)}"]
-    options += ["weight_in_fp32=True"] if norm.get("weight_in_fp32") else []
-    if is_layer_norm and norm.get("bias", True) is not True:
-        options.append(f"has_bias={value_text(norm['bias'])}")
-    options += [] if heads is None else [f"n_heads={value_text(heads)}"]
+    given = {**norm, "has_weight": has_weight, "has_bias": norm.get("bias"), "n_heads": heads}
+    options = told(given, offset=0.0, has_weight=True, weight_in_fp32=False)
+    options += told(given, has_bias=True) if is_layer_norm else []
+    options += told(given, n_heads=None)
     return f"{kind}({', '.join([*sizes, *options])})"
-
-
-def _torch_options(norm: Json) -> list[str]:
-    """Return what ``torch.nn.LayerNorm`` needs to be told; its bias goes with its weight."""
-    has_weight, has_bias = norm.get("weight", True), norm.get("bias", True)
-    if has_weight is False:
-        return ["elementwise_affine=False"]
-    options = [] if has_weight is True else [f"elementwise_affine={value_text(has_weight)}"]
-    return options if has_bias in (True, has_weight) else [*options, f"bias={value_text(has_bias)}"]

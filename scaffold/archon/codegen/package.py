@@ -8,17 +8,7 @@ from scaffold.templating.render import python_literal
 
 
 def package_files(names: ModelNames) -> dict[str, str]:
-    """Return the ``__init__.py`` of the model's folders."""
-    what = {
-        "model/__init__.py": f"{names.prefix}: arguments, modules and the mapping of its weights.",
-        "infra/__init__.py": f"{names.prefix} across processes.",
-    }
-    inner = {path: Source(doc, annotations=False).text() for path, doc in what.items()}
-    return {"__init__.py": _exports(names), **inner}
-
-
-def _exports(names: ModelNames) -> str:
-    """Return the model's ``__init__.py``, from which its three classes are imported."""
+    """Return the ``__init__.py`` of the model's folders; its three classes are in the first."""
     doc = f"Archon model for the Hugging Face model_type ``{names.model_type}``."
     source = Source(doc, names.first_party, annotations=False)
     homes = {names.args: "args", names.model: "model", names.adapter: "state_dict_adapter"}
@@ -26,7 +16,11 @@ def _exports(names: ModelNames) -> str:
         source.use(names.own("model", module), name)
     rows = "".join(f"    {python_literal(name)},\n" for name in sorted(homes))
     source.add(f"__all__ = [\n{rows}]")
-    return source.text()
+    model = f"{names.prefix}: arguments, modules and the mapping of its weights."
+    infra = f"{names.prefix} across processes."
+    inner = {"model/__init__.py": model, "infra/__init__.py": infra}
+    texts = {path: Source(doc, annotations=False).text() for path, doc in inner.items()}
+    return {"__init__.py": source.text(), **texts}
 
 
 def spec_file(names: ModelNames) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any
 
 from scaffold.archon.codegen.values import Json
 
@@ -55,15 +55,8 @@ def steps_text(
 
 
 def _inputs(step: Json) -> list[str]:
-    if "call" in step:
-        return [str(step["in"])]
-    return [str(name) for name, _ in _weighted(step)]
-
-
-def _weighted(step: Json) -> list[tuple[Any, Any]]:
-    """Return names and coefficients of a sum, or of a product as a sum of one."""
-    rows = [step["mul"]] if "mul" in step else step["sum"]
-    return [(row[0], row[1]) for row in cast("list[list[Any]]", rows)]
+    """Return the names that a step reads."""
+    return [str(step["in"])] if "call" in step else [str(name) for name, _ in step["sum"]]
 
 
 def _expression(
@@ -75,7 +68,7 @@ def _expression(
     if "call" in step:
         return _Term(call(step["call"], terms[str(step["in"])].text))
     parts: list[str] = []
-    for position, (name, weight) in enumerate(_weighted(step)):
+    for position, (name, weight) in enumerate(step["sum"]):
         term = terms[str(name)]
         if weight in (1, 1.0):
             # A sum may be the first operand of a sum without brackets: addition goes from the left.

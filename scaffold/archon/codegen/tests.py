@@ -84,6 +84,14 @@ def test_varlen_attention_on_a_gpu_is_near_the_eager_path(pair: Pair) -> None:
     distance = (found - wanted).abs().amax(-1) / wanted.std()
     assert distance.median() < 0.1
 ''')
+ARGUMENTS = Template("""\
+def test_arguments_are_those_of_the_configuration_and_of_the_trainer() -> None:
+    config = $config(**TINY)
+    chosen = {"is_critic": True, "attn_type": "sdpa", "router_dtype": torch.float32}
+    args = $spec.model_args_class.from_hf_config(config, **chosen)
+    assert (args.vocab_size, args.n_layers) == (config.vocab_size, $layers)
+    assert (args.is_critic, args.attn_type) == (True, "sdpa")
+""")
 OF_DECODER = Template('''\
 def logits_of(pair: Pair) -> tuple[Tensor, Tensor]:
     """Returns the logits of a packed batch by both models."""
@@ -93,13 +101,7 @@ def logits_of(pair: Pair) -> tuple[Tensor, Tensor]:
     return pair.ours(*pair.batch), torch.cat(theirs, dim=1)
 
 
-def test_arguments_are_those_of_the_configuration_and_of_the_trainer() -> None:
-    config = $config(**TINY)
-    chosen = {"is_critic": True, "attn_type": "sdpa", "router_dtype": torch.float32}
-    args = $spec.model_args_class.from_hf_config(config, **chosen)
-    assert (args.vocab_size, args.n_layers) == (config.vocab_size, $layers)
-    assert (args.is_critic, args.attn_type) == (True, "sdpa")
-    config.is_causal = False
+$arguments    config.is_causal = False
     with pytest.raises(ValueError, match="is_causal"):
         $spec.model_args_class.from_hf_config(config)
 
@@ -124,13 +126,7 @@ def logits_of(pair: Pair) -> tuple[Tensor, Tensor]:
     return pair.ours(*pair.batch), torch.cat(theirs, dim=1)
 
 
-def test_arguments_are_those_of_the_configuration_and_of_the_trainer() -> None:
-    config = $config(**TINY)
-    chosen = {"is_critic": True, "attn_type": "sdpa", "router_dtype": torch.float32}
-    args = $spec.model_args_class.from_hf_config(config, **chosen)
-    assert (args.vocab_size, args.n_layers) == (config.vocab_size, $layers)
-    assert (args.is_critic, args.attn_type) == (True, "sdpa")
-    with pytest.raises(ValueError, match="is_critic=True"):
+$arguments    with pytest.raises(ValueError, match="is_critic=True"):
         $spec.model_args_class.from_hf_config(config)
     config.is_decoder = True
     with pytest.raises(ValueError, match="is_decoder"):
@@ -183,19 +179,20 @@ def tests_file(design: Json, names: ModelNames) -> str:
     dims = "tp=2" if tensor_parallel_plan(design) else "dp_shard=2"
     is_encoder = bool(design.get("encoder"))
     of_task = OF_ENCODER if is_encoder else OF_DECODER
-    arguments = {row["name"]: row for row in cast("Sequence[Json]", design["args"])}
-    counted = str(arguments["n_layers"]["expr"]) if "n_layers" in arguments else ""
+    expressions = {row["name"]: str(row["expr"]) for row in design["args"]}
     # Some configurations count each layer as two.
-    layers = (counted or "hf_config.num_hidden_layers").replace("hf_config", "config")
+    layers = expressions["n_layers"].replace("hf_config", "config")
+    named = {"spec": names.spec, "config": config}
+    arguments = ARGUMENTS.substitute(named, layers=layers)
     filled = {
-        "by_task": of_task.substitute(spec=names.spec, config=config, layers=layers).rstrip(),
+        "by_task": of_task.substitute(named, arguments=arguments).rstrip(),
         "one_label": "\n    config.num_labels = 1" if is_encoder else "",
         "critic": ", is_critic=True" if is_encoder else "",
         "dims": dims,
         "names": "used" if has_unused else "back",
         "unused": UNUSED if has_unused else "",
     }
-    source.add(PARITY.substitute(spec=names.spec, config=config, hf_model=model, **filled))
+    source.add(PARITY.substitute(named, hf_model=model, **filled))
     return source.text()
 
 

@@ -63,6 +63,13 @@ def literal(value: Any) -> str:
     return python_literal(value)
 
 
+def default_text(field: Json) -> str:
+    """Return the default of an argument, which may be an expression."""
+    default = field.get("default")
+    is_expression = isinstance(default, Mapping)
+    return spelled(str(cast("Json", default)["expr"])) if is_expression else literal(default)
+
+
 def _tuple_text(items: list[str]) -> str:
     """Return ``(a, b) * n`` where a long tuple repeats itself, else its items."""
     for period in range(1, len(items) // 2 + 1):
@@ -120,6 +127,15 @@ def has(part: Any) -> bool:
 def given(value: Any) -> bool:
     """Return whether an optional value is there at all; null is the same as absent."""
     return value is not None
+
+
+def told(part: Json, **usual: Any) -> list[str]:
+    """Return the options of a part that are there and not as usual, as keywords of a call."""
+    return [
+        f"{name}={value_text(part[name])}"
+        for name, value in usual.items()
+        if given(part.get(name)) and part[name] != value
+    ]
 
 
 def fixed(part: Json, key: str, usual: Any) -> Any:

@@ -38,19 +38,8 @@ METHODS = {
     "recv": "recv",
     "recv_anysource": "recv_anysource",
 }
-# Whose output shows what all ranks have to agree on; of the others the input does.
-OUTPUT_FIRST = {
-    "allgather": 1,
-    "allgather_coalesced": 1,
-    "_allgather_base": 1,
-    "all_gather_single": 1,
-    "allgather_into_tensor_coalesced": 1,
-    "all_gather_single_coalesced": 1,
-    "gather": 1,
-    "alltoall": 1,
-    "alltoall_base": 1,
-    "all_to_all_single": 1,
-}
+# How calls begin whose output shows what all ranks have to agree on; of the others the input does.
+OUTPUT_FIRST = ("all_gather", "all_to_all", "gather")
 POINT_TO_POINT = {"send", "recv", "recv_anysource"}
 REDUCTIONS = ("SUM", "AVG", "PRODUCT", "MIN", "MAX", "BAND", "BOR", "BXOR", "PREMUL_SUM")
 # Tensors of a call whose shapes are recorded; of more, their number is.
@@ -84,13 +73,9 @@ def _wrapped(c10d, original, method, name):
         number = begin(c10d, self, method, name, args, kwargs)
         local.inside = True
         try:
-            work = original(self, *args, **kwargs)
-        except BaseException as error:  # also KeyboardInterrupt
-            step("x", number, error=repr(error)[:500])
-            raise
+            work = recorded(number, "-", original, self, *args, **kwargs)
         finally:
             local.inside = False
-        step("-", number)
         if work is not None:
             remember(work, number)
         return work
@@ -105,15 +90,20 @@ def _wrapped_wait(original):
         if number is None:
             return original(self, *args, **kwargs)
         step("w", number)
-        try:
-            done = original(self, *args, **kwargs)
-        except BaseException as error:
-            step("x", number, error=repr(error)[:500])
-            raise
-        step("W", number)
-        return done
+        return recorded(number, "W", original, self, *args, **kwargs)
 
     return wait
+
+
+def recorded(number, end, original, /, *args, **kwargs):
+    """Return what a call returns, and record its end, or the error that it ends with."""
+    try:
+        result = original(*args, **kwargs)
+    except BaseException as error:  # also KeyboardInterrupt
+        step("x", number, error=repr(error)[:500])
+        raise
+    step(end, number)
+    return result
 
 
 def begin(c10d, group, method, name, args, kwargs):
@@ -132,7 +122,8 @@ def begin(c10d, group, method, name, args, kwargs):
             fields["k"] = next_number(way)
         else:
             fields["n"] = next_number(key)
-        fields["in"] = tensors(args[OUTPUT_FIRST.get(method, 0) :][:1])
+        is_output_first = method in METHODS and name.startswith(OUTPUT_FIRST)
+        fields["in"] = tensors(args[is_output_first:][:1])
         fields.update(options(list(args) + list(kwargs.values())))
         fields["at"], fields["via"] = frames.place(3)
         return write_begin(rec, fields)

@@ -11,19 +11,14 @@ FUNCTIONS = {
     "all_reduce": "all_reduce",
     "all_reduce_coalesced": "all_reduce_coalesced",
     "all_gather_tensor": "all_gather_into_tensor",
-    "all_gather_tensor_autograd": "all_gather_into_tensor",
     "all_gather_single": "all_gather_into_tensor",
-    "all_gather_single_autograd": "all_gather_into_tensor",
     "all_gather_into_tensor_coalesced": "all_gather_into_tensor_coalesced",
     "all_gather_single_coalesced": "all_gather_into_tensor_coalesced",
     "reduce_scatter_tensor": "reduce_scatter_tensor",
-    "reduce_scatter_tensor_autograd": "reduce_scatter_tensor",
     "reduce_scatter_single": "reduce_scatter_tensor",
-    "reduce_scatter_single_autograd": "reduce_scatter_tensor",
     "reduce_scatter_tensor_coalesced": "reduce_scatter_tensor_coalesced",
     "reduce_scatter_single_coalesced": "reduce_scatter_tensor_coalesced",
     "all_to_all_single": "all_to_all_single",
-    "all_to_all_single_autograd": "all_to_all_single",
     "broadcast": "broadcast",
 }
 
@@ -33,9 +28,10 @@ _pending = {}
 def patch(module):
     """Wrap the functions, and the waiting for their results."""
     for function, name in FUNCTIONS.items():
-        original = getattr(module, function, None)
-        if original is not None:
-            setattr(module, function, _wrapped(module, original, name))
+        for each in (function, f"{function}_autograd"):
+            original = getattr(module, each, None)
+            if original is not None:
+                setattr(module, each, _wrapped(module, original, name))
     module.wait_tensor = _wrapped_wait(module.wait_tensor)
 
 
@@ -49,13 +45,9 @@ def _wrapped(module, original, name):
         number = _begin(module, name, signature, args, kwargs)
         collectives.local.inside = True
         try:
-            result = original(*args, **kwargs)
-        except BaseException as error:
-            collectives.step("x", number, error=repr(error)[:500])
-            raise
+            result = collectives.recorded(number, "-", original, *args, **kwargs)
         finally:
             collectives.local.inside = False
-        collectives.step("-", number)
         _remember(result, number)
         return result
 
@@ -100,12 +92,6 @@ def _wrapped_wait(original):
         # By storage: a view or a wrapper of the result may be waited for.
         number = _pending.pop(_key(tensor), 0)
         collectives.step("w", number)
-        try:
-            done = original(tensor)
-        except BaseException as error:
-            collectives.step("x", number, error=repr(error)[:500])
-            raise
-        collectives.step("W", number)
-        return done
+        return collectives.recorded(number, "W", original, tensor)
 
     return wait_tensor

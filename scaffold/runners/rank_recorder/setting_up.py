@@ -13,7 +13,7 @@ def patch(c10d):
     for name, details in (
         ("init_process_group", _init_details),
         ("new_group", _group_details),
-        ("split_group", _split_details),
+        ("split_group", lambda _, named: {"set": {"split": repr(named.get("split_ranks"))[:200]}}),
     ):
         original = getattr(c10d, name, None)
         if original is not None:
@@ -25,12 +25,7 @@ def _wrapped(c10d, original, name, details):
     @functools.wraps(original)
     def call(*args, **kwargs):
         number = _begin(name, details, args, kwargs)
-        try:
-            result = original(*args, **kwargs)
-        except BaseException as error:
-            collectives.step("x", number, error=repr(error)[:500])
-            raise
-        collectives.step("W", number)
+        result = collectives.recorded(number, "W", original, *args, **kwargs)
         if name == "init_process_group":
             world = c10d.get_world_size()
             record.current().head(kind="joined", rank=c10d.get_rank(), world=world)
@@ -75,10 +70,6 @@ def _group_details(args, kwargs):
     # An iterator can be read but once, and by the program.
     known = isinstance(ranks, (list, tuple, range, set))
     return {"set": {"ranks": sorted(int(each) for each in ranks) if known else None}}
-
-
-def _split_details(args, kwargs):
-    return {"set": {"split": repr(kwargs.get("split_ranks"))[:200]}}
 
 
 def _wrapped_end(original):

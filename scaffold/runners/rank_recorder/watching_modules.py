@@ -25,12 +25,10 @@ def patch(module):
         return
 
     def before(called, args):
-        for each in watchers:
-            _safely(each.before, called)
+        _tell(watchers, "before", called)
 
     def after(called, args, output):
-        for each in watchers:
-            _safely(each.after, called, output)
+        _tell(watchers, "after", called, output)
 
     # A compiler would trace the hooks once, and record nothing when the model runs.
     uncompiled.keep_off(before, after)
@@ -48,12 +46,10 @@ def patch_optimizers(module):
         return
 
     def before(optimizer, args, kwargs):
-        for each in watchers:
-            _safely(each.before_step, optimizer)
+        _tell(watchers, "before_step", optimizer)
 
     def after(optimizer, args, kwargs):
-        for each in watchers:
-            _safely(each.after_step, optimizer)
+        _tell(watchers, "after_step", optimizer)
 
     module.register_optimizer_step_pre_hook(before)
     module.register_optimizer_step_post_hook(after)
@@ -61,13 +57,14 @@ def patch_optimizers(module):
 
 def on_error(error):
     """Report the error that ends the process to the watchers."""
-    for each in _watchers():
-        _safely(each.on_error, error)
+    _tell(_watchers(), "on_error", error)
 
 
-def _safely(function, *args):
-    try:
-        function(*args)
-    # The job goes on whatever a watcher meets; the fault is in the record.
-    except Exception as error:
-        record.fault(f"{function.__qualname__}", error)
+def _tell(watchers, event, *args):
+    for each in watchers:
+        function = getattr(each, event)
+        try:
+            function(*args)
+        # The job goes on whatever a watcher meets; the fault is in the record.
+        except Exception as error:
+            record.fault(f"{function.__qualname__}", error)

@@ -31,7 +31,10 @@ def main(request: dict[str, Any], findings: kit.Findings) -> None:
     with tempfile.TemporaryDirectory() as folder:
         path, split = request.get("path"), request.get("split") or "train"
         if not path:
-            path = _write_samples(folder, request["samples"], split)
+            path = os.path.join(folder, "source")
+            os.mkdir(path)
+            with open(os.path.join(path, f"{split}.jsonl"), "w", encoding="utf-8") as file:
+                file.writelines(json.dumps(sample) + "\n" for sample in request["samples"])
         # Nothing is left in the user's cache.
         os.environ["HF_DATASETS_CACHE"] = os.path.join(folder, "cache")
         for kind in request["types"]:
@@ -40,14 +43,6 @@ def main(request: dict[str, Any], findings: kit.Findings) -> None:
             _check_type(findings, module, loader, kind, path, split, tokenizer)
             if findings.failures > before:
                 return
-
-
-def _write_samples(folder: str, samples: list[dict[str, Any]], split: str) -> str:
-    path = os.path.join(folder, "source")
-    os.mkdir(path)
-    with open(os.path.join(path, f"{split}.jsonl"), "w", encoding="utf-8") as file:
-        file.writelines(json.dumps(sample) + "\n" for sample in samples)
-    return path
 
 
 def _check_type(
@@ -101,7 +96,9 @@ def _check_type(
         findings.failed(kind, f"{loader}: {message}")
         return
     trained = ""
-    if kind in _PAIR_TRAINERS and _has_trainer(kind):
+    # Some targets train on pairs in one process, without a GPU.
+    trainer = _PAIR_TRAINERS.get(kind, "").partition(":")[0]
+    if trainer and kit.has_embedded_engine() and find_spec(trainer) is not None:
         with findings.guard(kind, f"training on the rows of {loader}"):
             trained = f"; {_train_on(rows, kind, tokenizer)}"
     findings.passed(kind, f"{count} rows, columns {', '.join(sorted(rows[0]))}{trained}")
@@ -198,12 +195,6 @@ def _check_dpo(rows: Any, tokenizer: Any) -> str:
 
 
 _PAIR_TRAINERS = {"dpo": "areal.trainer.dpo:DPOTrainer", "rw": "areal.trainer.rw:RWTrainer"}
-
-
-def _has_trainer(kind: str) -> bool:
-    """Return whether the target trains on pairs in one process, without a GPU."""
-    module = _PAIR_TRAINERS[kind].partition(":")[0]
-    return kit.has_embedded_engine() and find_spec(module) is not None
 
 
 def _train_on(rows: Any, kind: str, tokenizer: Any) -> str:

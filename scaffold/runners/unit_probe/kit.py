@@ -74,6 +74,16 @@ class Findings:
         """Report a check that could not be made here."""
         self._write(event="check", check=check, status="skipped", message=message)
 
+    def fatal(self, check: str, message: str) -> Stop:
+        """Report a check after which nothing else can be, and return what ends the probe."""
+        self.failed(check, message)
+        return Stop()
+
+    def hopeless(self, check: str, message: str) -> Stop:
+        """Report a check without which no other can be made, and return what ends the probe."""
+        self.not_run(check, message)
+        return Stop()
+
     def done(self) -> None:
         """Report that the probe came to its end."""
         self._write(event="done")
@@ -88,8 +98,7 @@ class Findings:
         except Stop:
             raise
         except BaseException as error:  # a component may call sys.exit
-            self.failed(check, describe(error) + (f"; {hint}" if hint else ""))
-            raise Stop from error
+            raise self.fatal(check, describe(error) + (f"; {hint}" if hint else "")) from error
 
 
 def describe(error: BaseException) -> str:

@@ -184,7 +184,7 @@ def _is_training(file: str) -> bool:
 @contextmanager
 def watched(root: str) -> Iterator[Watch]:
     """Watch the event loop of this thread until the end of the block."""
-    global _current
+    global _current, _is_hooked
     watch = Watch(root)
     clients = _Clients(watch)
     was = asyncio.events.Handle._run
@@ -203,7 +203,9 @@ def watched(root: str) -> Iterator[Watch]:
     with clients.stack:
         clients.notice()
         _current = watch
-        _hook()
+        if not _is_hooked:
+            _is_hooked = True
+            sys.addaudithook(_audit)  # it cannot be taken off again
         looker = threading.Thread(target=watch.run, daemon=True)
         looker.start()
         try:
@@ -259,14 +261,6 @@ def _noted(watch: Watch, what: str, was: Any) -> Any:
             watch.is_noting = False
 
     return called
-
-
-def _hook() -> None:
-    """Listen to the interpreter's audit events; a hook cannot be taken off again."""
-    global _is_hooked
-    if not _is_hooked:
-        _is_hooked = True
-        sys.addaudithook(_audit)
 
 
 EVENTS = frozenset(["open", "socket.connect", "sqlite3.connect", "subprocess.Popen"])

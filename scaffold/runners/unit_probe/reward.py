@@ -107,16 +107,14 @@ def main(request: dict[str, Any], findings: kit.Findings) -> None:
         if refused:
             text = f"the reward rejects every row that verify made up: {refused}"
             hint = f"give your own rows with --data FILE, or completions {where}"
-            findings.not_run("rows", f"{text}; {hint}")
-            raise kit.Stop
+            raise findings.hopeless("rows", f"{text}; {hint}")
     rewards = asyncio.run(_check_calls(findings, wrapper, tokenizer, own + calls, timeout_s))
     seen = {*rewards, *request["case_rewards"]}
     if len(set(rewards)) == 1:
         text = f"every completion scored {rewards[0]}"
         if len(seen) == 1:
             text = f"{text}; give one that deserves a different score {where}"
-            findings.not_run("discriminates", text)
-            raise kit.Stop
+            raise findings.hopeless("discriminates", text)
         findings.warned("discriminates", f"{text}; only its own test shows another score")
     if not findings.failures:
         asyncio.run(_try_extremes(findings, reward_fn, tokenizer, rows[0]))
@@ -164,12 +162,13 @@ async def _check_calls(
     rewards = []
     for call in calls:
         findings.stage(f"scoring {call}")
-        first = await _score(findings, wrapper, tokenizer, call, timeout_s)
-        if first is None:
-            return []  # one clear message; after a hang every further call would cost its time too
-        second = await _score(findings, wrapper, tokenizer, call, timeout_s)
-        if second is None:
-            return []
+        scores = []
+        for _ in range(2):
+            reward = await _score(findings, wrapper, tokenizer, call, timeout_s)
+            if reward is None:
+                return []  # one clear message; after a hang every further call would cost its time
+            scores.append(reward)
+        first, second = scores
         if first != second:
             text = f"{call} scored {first}, then {second}; a reward must be deterministic"
             findings.failed("deterministic", text)
@@ -230,8 +229,7 @@ async def _score(
         reward = await wrapper(*call.arguments(tokenizer), **call.row)
     except Exception as error:
         if NEEDS_SANDBOX in str(error):
-            findings.not_run("calls", str(error))
-            raise kit.Stop from error
+            raise findings.hopeless("calls", str(error)) from error
         findings.failed("calls", f"{call}: {_explain(error, call)}")
         return None
     # The wrapper answers a time-out with 0.0, which looks like a reward.

@@ -53,8 +53,9 @@ def main(request: dict[str, Any], findings: kit.Findings) -> None:
 def load_package(findings: kit.Findings) -> Any:
     """Return the classes of Trinity-RFT, or areal's stand-ins for them."""
     if find_spec("areal.experimental") is None or find_spec("areal.experimental.trinity") is None:
-        findings.not_run("episodes", "areal.experimental.trinity is missing; install areal-lite")
-        raise kit.Stop
+        raise findings.hopeless(
+            "episodes", "areal.experimental.trinity is missing; install areal-lite"
+        )
     with findings.guard("import", "loading Trinity-RFT, or the stand-ins for it"):
         from areal.experimental.trinity.package import load_package as load
 
@@ -105,8 +106,7 @@ def check_registry(
     with findings.guard("registry", f"looking up {name} in Trinity-RFT's registry"):
         loaded = registry.get(name)
     if loaded is not found:
-        findings.failed("registry", f"{name} resolves to {loaded!r}, which is another class")
-        raise kit.Stop
+        raise findings.fatal("registry", f"{name} resolves to {loaded!r}, which is another class")
 
 
 def _check_package(
@@ -136,11 +136,9 @@ def _check_package(
         steps = {each.eid.step for each in ran}
         if runs != wanted or (len(steps) == 1 and len(ran) != REPEATS):
             text = f"{REPEATS} repeats returned {len(ran)} experiences, of runs {runs}"
-            findings.failed("runner", f"{mode}: {text}; expected one for each of {wanted}")
-            raise kit.Stop
+            raise findings.fatal("runner", f"{mode}: {text}; expected one for each of {wanted}")
         if any(each.reward is None for each in ran):
-            findings.failed("runner", f"{mode}: an experience has no reward")
-            raise kit.Stop
+            raise findings.fatal("runner", f"{mode}: an experience has no reward")
     text = f"trinity-rft {package.version}: registry, config and runner ({', '.join(MODES)})"
     findings.passed("package", text)
 

@@ -17,8 +17,9 @@ def main(request: dict[str, Any], findings: kit.Findings) -> None:
     package = trinity.load_package(findings)
     found = trinity.load_class(request, findings)
     if not (isinstance(found, type) and issubclass(found, package.RewardFn)):
-        findings.failed("class", f"{found!r} does not derive from trinity.common.rewards.RewardFn")
-        raise kit.Stop
+        raise findings.fatal(
+            "class", f"{found!r} does not derive from trinity.common.rewards.RewardFn"
+        )
     with findings.guard("constructor", f"making {found.__name__}()"):
         reward = found()
     limit = float(request["call_timeout_s"])
@@ -34,8 +35,7 @@ def main(request: dict[str, Any], findings: kit.Findings) -> None:
         if not problem and time.monotonic() - started > 2 * limit:
             problem = f"took longer than {limit:g} s; limit how much the reward computes"
         if problem:
-            findings.failed("calls", f"{name}: {problem}")
-            raise kit.Stop
+            raise findings.fatal("calls", f"{name}: {problem}")
         totals.append(sum(first.values()))
     if len(set(totals)) == 1:
         text = f"every response that verify made up scored {totals[0]}"

@@ -116,8 +116,9 @@ def _make_workflow(findings: kit.Findings, workflow_class: Any, known: dict[str,
             kwargs[parameter.name] = known[parameter.name]
         elif parameter.default is parameter.empty and parameter.kind not in variadic:
             text = f"verify has no value for the constructor parameter {parameter.name!r}"
-            findings.failed("constructor", f"{text}; give it a default (known: {', '.join(known)})")
-            raise kit.Stop
+            raise findings.fatal(
+                "constructor", f"{text}; give it a default (known: {', '.join(known)})"
+            )
     with findings.guard("constructor", f"making {workflow_class.__name__}"):
         return workflow_class(**kwargs)
 
@@ -158,12 +159,12 @@ def _run_episodes(
     outcomes = asyncio.run(every())
     for row, (result, _, given) in zip(rows, outcomes, strict=True):
         if isinstance(result, BaseException):
-            findings.failed("episode", kit.describe(result) + setting.hint(result, row))
-            raise kit.Stop
+            raise findings.fatal("episode", kit.describe(result) + setting.hint(result, row))
         if given != row:
             text = "the episode modified its row"
-            findings.failed("row", f"{text}, which all samples of a group share; copy it first")
-            raise kit.Stop
+            raise findings.fatal(
+                "row", f"{text}, which all samples of a group share; copy it first"
+            )
     return [(result, recorder) for result, recorder, _ in outcomes]
 
 
@@ -212,8 +213,7 @@ def _check_all(
         else:
             # It may be right to reject what a model of random weights writes.
             hint = f"give completions that it accepts in {completions_file}, or with --completions"
-            findings.not_run("episode", f"{message}; {hint} FILE")
-            raise kit.Stop
+            raise findings.hopeless("episode", f"{message}; {hint} FILE")
     return kept
 
 

@@ -6,6 +6,7 @@ import itertools
 import re
 from collections.abc import Sequence
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 from archon_probe.design.expressions import (
@@ -17,6 +18,7 @@ from archon_probe.design.expressions import (
     evaluate,
     fit,
     fit_layers,
+    uniform_values,
 )
 from archon_probe.measure.tiny import layer_lists
 
@@ -263,13 +265,8 @@ class Arguments:
         is_size: bool = False,
     ) -> Any:
         """Fit an option that may differ between layers."""
-        uniform: list[Any] = []
-        for row in measured:
-            values = [v for v in row if v != ABSENT]
-            if any(not equal(v, values[0]) for v in values):
-                break
-            uniform.append(values[0] if values else ABSENT)
-        else:
+        uniform = uniform_values(measured)
+        if uniform is not None:
             return self.value(path, uniform, relations, name, is_size)
         self.fields.prefer(path)
         if relations:
@@ -348,43 +345,36 @@ class Arguments:
         try:
             # The relations are written in this package, and no part of them comes from a
             # configuration.
-            return equal(eval(relation, {"args": _Names(scope)}), value)
+            return equal(eval(relation, {"args": SimpleNamespace(**scope)}), value)
         except (AttributeError, TypeError, ZeroDivisionError):
             return False
 
     def _note(self, path: str, fitted: Fitted) -> None:
         for case in fitted.missed:
             self.missed.setdefault(case, set()).add(path)
+        given = len(self.cases) - len(fitted.missed)
+        how = f"gives what {given} of {len(self.cases)} instances show"
         if fitted.text is None:
             self._evidence(path, repr(fitted.constant), "the same in every instance")
         else:
-            changed = len(self.cases) - len(fitted.missed)
-            self._evidence(
-                path, fitted.text, f"gives what {changed} of {len(self.cases)} instances show"
-            )
+            self._evidence(path, fitted.text, how)
 
     def _evidence(self, path: str, value: str, how: str) -> None:
         self.evidence.append({"decision": path, "value": value, "kind": "probe", "how": how})
 
     def at(self, case: Case) -> dict[str, Any]:
         """Return the values of all arguments under a configuration."""
-        found: dict[str, Any] = {}
-        for (text, per_layer), name in self.by_text.items():
-            if per_layer:
-                found[name] = [evaluate(text, case, i) for i in range(case.n_layers)]
-            else:
-                found[name] = evaluate(text, case)
-        return found
+        return {
+            name: [evaluate(text, case, i) for i in range(case.n_layers)]
+            if per_layer
+            else evaluate(text, case)
+            for (text, per_layer), name in self.by_text.items()
+        }
 
     def as_json(self) -> list[dict[str, Any]]:
         """Return the arguments, the standard ones first."""
         first = [self.args[n] for n in STANDARD if n in self.args]
         return first + [a for n, a in self.args.items() if n not in STANDARD]
-
-
-class _Names:
-    def __init__(self, values: dict[str, Any]) -> None:
-        self.__dict__.update(values)
 
 
 def _plain(value: Any) -> Any:
@@ -398,16 +388,16 @@ def _type_of(values: Sequence[Any]) -> str:
     real = [v for v in present if v is not None]
     if not real:
         return "object"
-    if all(isinstance(v, bool) for v in real):
-        kind = "bool"
-    elif all(isinstance(v, int) for v in real):
-        kind = "int"
-    elif all(isinstance(v, (int, float)) for v in real):
-        kind = "float"
-    elif all(isinstance(v, str) for v in real):
-        kind = "str"
-    elif all(isinstance(v, (list, tuple)) for v in real):
-        kind = "tuple[float, ...]"
-    else:
-        kind = "object"
+    fits = (name for name, types in _TYPES.items() if all(isinstance(v, types) for v in real))
+    kind = next(fits, "object")
     return f"{kind} | None" if len(real) < len(present) else kind
+
+
+_TYPES: dict[str, Any] = {
+    "bool": bool,
+    "int": int,
+    "float": (int, float),
+    "str": str,
+    "tuple[float, ...]": (list, tuple),
+}
+"""Types of arguments, and what their values are instances of; the first that fits counts."""

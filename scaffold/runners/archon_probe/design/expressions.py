@@ -11,7 +11,7 @@ import functools
 import itertools
 import math
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -88,26 +88,22 @@ class Fields:
         # What a class does not declare is only where a configuration states it.
         stated = dict.fromkeys(n for c in cases for n in c.config.to_dict())
         names = [n for n in stated if n not in _NOT_OPTIONS]
-        # 99 is behind all that are preferred; the sort is stable.
-        names.sort(key=lambda n: preferred.index(n) if n in preferred else 99)
+        # The sort is stable, so what is not preferred keeps its order behind the rest.
+        names.sort(key=lambda n: preferred.index(n) if n in preferred else len(preferred))
         for name in names:
             values = [getattr(c.config, name, None) for c in cases]
-            default = False if any(isinstance(v, bool) for v in values) else None
-            if all(hasattr(c.config, name) for c in cases):
-                self._add(f"hf_config.{name}", values)
-            else:
+            text = f"hf_config.{name}"
+            if not all(hasattr(c.config, name) for c in cases):
+                default = False if any(isinstance(v, bool) for v in values) else None
                 values = [getattr(c.config, name, default) for c in cases]
-                self._add(f"getattr(hf_config, {name!r}, {default})", values)
-        for name in names:
-            nested = getattr(base, name, None)
-            if hasattr(nested, "to_dict"):
-                for inner in nested.to_dict():
-                    if inner in _NOT_OPTIONS:
-                        continue
-                    self._add(
-                        f"hf_config.{name}.{inner}",
-                        [getattr(getattr(c.config, name, None), inner, None) for c in cases],
-                    )
+                text = f"getattr(hf_config, {name!r}, {default})"
+            self._add(text, values)
+        for name in (n for n in names if hasattr(getattr(base, n, None), "to_dict")):
+            parts = [getattr(c.config, name, None) for c in cases]
+            for inner in getattr(base, name).to_dict():
+                if inner not in _NOT_OPTIONS:
+                    values = [getattr(part, inner, None) for part in parts]
+                    self._add(f"hf_config.{name}.{inner}", values)
         # A number of a list is tried last.
         for text, values in list(self.values.items()):
             self._add_entries(text, values)
@@ -152,39 +148,22 @@ class Fields:
 
     def of(self, *kinds: type) -> list[str]:
         """Return fields that have a value of one of the kinds in some case."""
-        return [
-            t
-            for t, values in self.values.items()
-            if any(
-                isinstance(v, kinds) and (bool in kinds or not isinstance(v, bool)) for v in values
-            )
-        ]
+
+        def counts(value: Any) -> bool:
+            return isinstance(value, kinds) and (bool in kinds or not isinstance(value, bool))
+
+        return [text for text, values in self.values.items() if any(map(counts, values))]
 
 
 _PARTS = {"attention", "mlp", "moe", "norm", "head", "embedding", "modules", "block", "when"}
 """Words of paths that locate an option and do not name it."""
 
 _NOT_OPTIONS = {
-    "transformers_version",
-    "architectures",
-    "dtype",
-    "torch_dtype",
-    "model_type",
-    "_name_or_path",
-    "use_cache",
-    "id2label",
-    "label2id",
-    "return_dict",
-    "output_hidden_states",
-    "output_attentions",
-    "chunk_size_feed_forward",
-    "is_encoder_decoder",
-    "problem_type",
-    "initializer_range",
-    "bos_token_id",
-    "eos_token_id",
-    "sep_token_id",
-    "cls_token_id",
+    *("transformers_version", "architectures", "dtype", "torch_dtype", "model_type"),
+    *("_name_or_path", "use_cache", "id2label", "label2id", "return_dict", "problem_type"),
+    *("output_hidden_states", "output_attentions", "chunk_size_feed_forward"),
+    *("is_encoder_decoder", "initializer_range", "bos_token_id", "eos_token_id"),
+    *("sep_token_id", "cls_token_id"),
 }
 
 
@@ -217,78 +196,102 @@ def fit(measured: Sequence[Any], fields: Fields, is_size: bool = False) -> Fitte
         return Fitted(None, None)
     if not is_size and all(equal(v, values[0]) for v in values):
         return Fitted(None, values[0])
-    candidates = _candidates(values, fields)
     best = Fitted(None, values[0])
     best.missed = [fields.cases[i].name for i in present if not equal(measured[i], values[0])]
+    rows = [(fields.cases[i], [measured[i]]) for i in present]
+    return _best(_candidates(values, fields), rows, best, fields.cases[present[0]], is_size)
+
+
+def _best(
+    candidates: Iterable[str],
+    rows: Sequence[tuple[Case, Sequence[Any]]],
+    best: Fitted,
+    base: Case,
+    is_size: bool = False,
+) -> Fitted:
+    """Return the first candidate that gives every measurement, or else what gives most.
+
+    Args:
+        candidates: Expressions, the simplest first.
+        rows: By case, what was measured in each layer.
+        best: What is taken where no candidate gives more.
+        base: The case that has to be right: what misses the default is wrong, whatever it gives.
+        is_size: A candidate is better than a constant that misses as few.
+    """
     for text in candidates:
         missed: list[str] = []
-        for i in present:
-            if not equal(evaluate(text, fields.cases[i]), measured[i]):
-                missed.append(fields.cases[i].name)
-                # What misses the default is wrong, whatever else it gives.
-                if i == present[0] or len(missed) >= len(best.missed) + is_size:
-                    break
+        for case, row in rows:
+            if all(v == ABSENT or equal(evaluate(text, case, i), v) for i, v in enumerate(row)):
+                continue
+            missed.append(case.name)
+            if case is base or len(missed) >= len(best.missed) + is_size:
+                break
         else:
-            # A size follows from a field even where a constant would miss as few cases.
             if len(missed) < len(best.missed) or (is_size and best.text is None):
-                best = Fitted(text, missed=missed)
+                best = Fitted(text, missed=missed, per_layer=best.per_layer)
                 if not missed:
                     return best
     return best
 
 
+def _distinct(values: Iterable[Any]) -> list[Any]:
+    """Return values of which no two are equal as measurements."""
+    found: list[Any] = []
+    for value in values:
+        if not any(equal(value, other) for other in found):
+            found.append(value)
+    return found
+
+
 def _candidates(values: Sequence[Any], fields: Fields) -> Iterator[str]:
     if all(isinstance(v, bool) for v in values):
         yield from _conditions(fields)
-        return
-    if all(isinstance(v, str) or v is None for v in values):
+    elif all(isinstance(v, str) or v is None for v in values):
         names = fields.of(str)
+        constants = [repr(v) for v in dict.fromkeys(v for v in values if v)]
         yield from names
-        for a in names:
-            for b in names:
-                yield f"{a} or {b}"
-            for constant in dict.fromkeys(v for v in values if v):
-                yield f"{a} or {constant!r}"
+        yield from (f"{a} or {b}" for a in names for b in (*names, *constants))
         yield from _choices(values, fields)
-        return
-    if all(isinstance(v, (int, float)) or v is None for v in values):
-        if any(v is None for v in values):
-            yield from _optional(values, fields)
+    elif all(isinstance(v, (int, float)) or v is None for v in values):
+        if None in values:
+            numbers = fields.of(int, float)
+            yield from numbers
+            yield from (f"{n} if {c} else None" for c in _conditions(fields) for n in numbers)
         yield from _numbers(fields)
         yield from _choices(values, fields)
         yield from _rounded_widths(fields)
-        return
-    yield from fields.of(list, tuple)
+    else:
+        yield from fields.of(list, tuple)
+
+
+# Of one field, and of two: where their order does not matter, and where it does.
+_OF_ONE = ("{a}**-0.5", "1.0 / {a}", "{a}**0.5", "-{a}", *(f"{n} * {{a}}" for n in (2, 3, 4, 8)))
+_CHOSEN = ("{a} // {b}", "{a} or {b}")
+_UNORDERED = ("{a} * {b}", "{a} + {b}")
+_ORDERED = (
+    "{a} / {b}",
+    "{a} / {b}**0.5",
+    "({a} * {b})**-0.5",
+    "({a} // {b})**-0.5",
+    "({a} / {b})**0.5",
+    "int({a} * {b})",
+    "{a} or 4 * {b}",
+)
 
 
 def _numbers(fields: Fields) -> Iterator[str]:
     names = fields.of(int, float)
     yield from names
-    for a in names:
-        yield f"{a}**-0.5"
-        yield f"1.0 / {a}"
-        yield f"{a}**0.5"
-        yield f"-{a}"
-        for factor in (2, 3, 4, 8):
-            yield f"{factor} * {a}"
-    for a, b in itertools.permutations(names, 2):
-        yield f"{a} // {b}"
-        yield f"{a} or {b}"
-    for a, b in itertools.combinations(names, 2):
-        yield f"{a} * {b}"
-        yield f"{a} + {b}"
-    for a, b in itertools.permutations(names, 2):
-        yield f"{a} / {b}"
-        yield f"{a} / {b}**0.5"
-        yield f"({a} * {b})**-0.5"
-        yield f"({a} // {b})**-0.5"
-        yield f"({a} / {b})**0.5"
-        yield f"int({a} * {b})"
-        yield f"{a} or 4 * {b}"
-    for a, b, c in itertools.permutations(fields.of(int), 3):
-        yield f"{a} or {b} // {c}"
-    for b, c in itertools.permutations(fields.of(int), 2):
-        yield f"({b} // {c})**0.5"
+    yield from (form.format(a=a) for a in names for form in _OF_ONE)
+    for pairs, forms in (
+        (itertools.permutations, _CHOSEN),
+        (itertools.combinations, _UNORDERED),
+        (itertools.permutations, _ORDERED),
+    ):
+        yield from (form.format(a=a, b=b) for a, b in pairs(names, 2) for form in forms)
+    whole = fields.of(int)
+    yield from (f"{a} or {b} // {c}" for a, b, c in itertools.permutations(whole, 3))
+    yield from (f"({b} // {c})**0.5" for b, c in itertools.permutations(whole, 2))
 
 
 def _rounded_widths(fields: Fields) -> Iterator[str]:
@@ -304,34 +307,26 @@ def _rounded_widths(fields: Fields) -> Iterator[str]:
                 yield f"{text} if {condition} else {a}"
 
 
-def _optional(values: Sequence[Any], fields: Fields) -> Iterator[str]:
-    """Yield numbers that are None under a condition."""
-    numbers = fields.of(int, float)
-    yield from numbers
-    for condition in _conditions(fields):
-        for number in numbers:
-            yield f"{number} if {condition} else None"
-
-
 def _choices(values: Sequence[Any], fields: Fields) -> Iterator[str]:
     """Yield one of two constants or fields under a condition."""
-    distinct: list[Any] = []
-    for value in values:
-        if not any(equal(value, d) for d in distinct):
-            distinct.append(value)
-    if len(distinct) == 2:
-        for condition in _conditions(fields, deep=False):
-            yield f"{distinct[0]!r} if {condition} else {distinct[1]!r}"
-            yield f"{distinct[1]!r} if {condition} else {distinct[0]!r}"
+    constants = [repr(value) for value in _distinct(values)]
+    conditions = list(_conditions(fields, deep=False))
+    if len(constants) == 2:
+        yield from _either(conditions, [tuple(constants)])
     numbers = fields.of(int, float) if not isinstance(values[0], str) else fields.of(str)
-    for condition in _conditions(fields, deep=False):
-        for number in numbers:
-            for constant in distinct[:3]:
-                yield f"{number} if {condition} else {constant!r}"
-                yield f"{constant!r} if {condition} else {number}"
-    for condition in _conditions(fields, deep=False):
-        for a, b in itertools.permutations(numbers, 2):
+    yield from _either(conditions, itertools.product(numbers, constants[:3]))
+    yield from (
+        f"{a} if {c} else {b}" for c in conditions for a, b in itertools.permutations(numbers, 2)
+    )
+
+
+def _either(conditions: Iterable[str], pairs: Iterable[tuple[str, ...]]) -> Iterator[str]:
+    """Yield one of two under each condition, and the other one."""
+    pairs = list(pairs)
+    for condition in conditions:
+        for a, b in pairs:
             yield f"{a} if {condition} else {b}"
+            yield f"{b} if {condition} else {a}"
 
 
 def _conditions(fields: Fields, deep: bool = True) -> Iterator[str]:
@@ -340,7 +335,7 @@ def _conditions(fields: Fields, deep: bool = True) -> Iterator[str]:
     for text in fields.of(bool):
         simple += [text, f"not {text}"]
     for text, values in fields.values.items():
-        if any(v is None for v in values):
+        if None in values:
             simple += [f"{text} is not None", f"{text} is None"]
     for text in fields.of(str):
         for value in dict.fromkeys(v for v in fields.values[text] if isinstance(v, str)):
@@ -350,9 +345,10 @@ def _conditions(fields: Fields, deep: bool = True) -> Iterator[str]:
         known = dict.fromkeys(v for v in fields.values[text] if isinstance(v, (bool, str)))
         simple += [f"{text} in {pair!r}" for pair in itertools.combinations(known, 2)]
     for text in fields.of(int, float):
-        if any(v == 0 for v in fields.values[text] if v is not None and not isinstance(v, bool)):
+        numbers = [v for v in fields.values[text] if v is not None and not isinstance(v, bool)]
+        if 0 in numbers:
             simple += [f"bool({text})", f"not {text}"]
-        whole = [v for v in fields.values[text] if isinstance(v, int) and not isinstance(v, bool)]
+        whole = [v for v in numbers if isinstance(v, int)]
         # Where a count begins to matter: above none, or above one.
         if any(v > 0 for v in whole) and any(v <= 0 for v in whole):
             simple += [f"{text} > 0", f"{text} <= 0"]
@@ -360,13 +356,18 @@ def _conditions(fields: Fields, deep: bool = True) -> Iterator[str]:
             simple += [f"{text} > 1", f"{text} <= 1"]
     for text in fields.of(list, tuple):
         simple += [f"bool({text})", f"not {text}"]
-    for a, b in itertools.permutations(fields.of(int), 2):
-        simple += [f"{a} != {b}", f"{a} > {b}"] if deep else []
-    yield from simple
     if not deep:
+        yield from simple
         return
-    short = [s for s in simple if _varies(s, fields)]
-    for a, b in itertools.combinations(short, 2):
+    for a, b in itertools.permutations(fields.of(int), 2):
+        simple += [f"{a} != {b}", f"{a} > {b}"]
+    yield from simple
+    yield from _joined([s for s in simple if _varies(s, fields)])
+
+
+def _joined(conditions: Sequence[str]) -> Iterator[str]:
+    """Yield two of the conditions at a time: both, or one of them."""
+    for a, b in itertools.combinations(conditions, 2):
         yield f"{a} and {b}"
         yield f"{a} or {b}"
 
@@ -386,34 +387,23 @@ def fit_layers(measured: Sequence[Sequence[Any]], fields: Fields) -> Fitted:
         measured: For each case its value in each layer.
         fields: Of the cases.
     """
-    uniform: list[Any] = []
-    for row in measured:
-        values = [v for v in row if v != ABSENT]
-        if any(not equal(v, values[0]) for v in values[1:]):
-            break
-        uniform.append(values[0] if values else ABSENT)
-    else:
+    uniform = uniform_values(measured)
+    if uniform is not None:
         return fit(uniform, fields)
     # Different by layer: an expression has to have the measured value in each layer of each case.
     present = {str(v): v for row in measured for v in row if v != ABSENT}
-    best = Fitted(None, None, per_layer=True)
-    best.missed = [c.name for c in fields.cases]
-    for text in _layer_candidates(list(present.values()), fields, measured):
-        missed: list[str] = []
-        for case, row in zip(fields.cases, measured, strict=True):
-            if all(v == ABSENT or equal(evaluate(text, case, i), v) for i, v in enumerate(row)):
-                continue
-            missed.append(case.name)
-            # The first case is the plain configuration, which has to fit. Of the others only fewer
-            # than so far may be missed.
-            if case is fields.cases[0] or len(missed) >= len(best.missed):
-                break
-        else:
-            if len(missed) < len(best.missed):
-                best = Fitted(text, missed=missed, per_layer=True)
-                if not missed:
-                    return best
-    return best
+    best = Fitted(None, missed=[c.name for c in fields.cases], per_layer=True)
+    candidates = _layer_candidates(list(present.values()), fields, measured)
+    rows = list(zip(fields.cases, measured, strict=True))
+    return _best(candidates, rows, best, fields.cases[0])
+
+
+def uniform_values(measured: Sequence[Sequence[Any]]) -> list[Any] | None:
+    """Return the value that all layers of a case have, for each case; None where some differ."""
+    rows = [[v for v in row if v != ABSENT] for row in measured]
+    if any(not equal(v, row[0]) for row in rows for v in row):
+        return None
+    return [row[0] if row else ABSENT for row in rows]
 
 
 def _tells_apart(condition: str, fields: Fields, measured: Sequence[Sequence[Any]]) -> bool:
@@ -438,41 +428,32 @@ def _layer_candidates(
     for text in fields.of(list, tuple):
         yield f"{text}[i]"
     yield "i"
-    distinct: list[Any] = []
-    for value in values:
-        if not any(equal(value, d) for d in distinct):
-            distinct.append(value)
     is_text = isinstance(next((v for v in values if v is not None), None), str)
-    numbers = ["None", *(fields.of(str) if is_text else fields.of(int, float))]
+    known = fields.of(str) if is_text else fields.of(int, float)
     if all(isinstance(v, float) for v in values):
         yield from _layer_numbers(fields)
-    simple = layer_conditions(fields, deep=False)
     # Conditions that part layers of one value are dropped before they are combined with numbers.
+    simple = layer_conditions(fields, deep=False)
     conditions = [c for c in simple if _tells_apart(c, fields, measured)]
     for condition in conditions:
-        for a, b in itertools.permutations(numbers, 2):
+        for a, b in itertools.permutations(["None", *known], 2):
             yield f"{a} if {condition} else {b}"
     # Only then constants: a field follows the configuration, and a constant does not.
-    constants = [repr(d) for d in distinct[:4]]
+    constants = [repr(d) for d in _distinct(values)[:4]]
     for condition in conditions:
-        for constant in constants:
-            for number in numbers:
-                yield f"{number} if {condition} else {constant}"
-                yield f"{constant} if {condition} else {number}"
+        pairs = ((number, constant) for constant in constants for number in ["None", *known])
+        yield from _either([condition], pairs)
         for a, b in itertools.permutations(constants, 2):
             yield f"{a} if {condition} else {b}"
     if all(isinstance(v, int) for v in values):
-        for condition, number, n in itertools.product(conditions, numbers[1:], (2, 3, 4)):
-            yield f"{number} if {condition} else {n} * {number}"
-            yield f"{n} * {number} if {condition} else {number}"
+        multiples = [(number, f"{n} * {number}") for number in known for n in (2, 3, 4)]
+        yield from _either(conditions, multiples)
     # The deeper conditions are many, so they go with None alone.
     for condition in layer_conditions(fields):
-        if not _tells_apart(condition, fields, measured):
-            continue
-        for number in numbers[1:]:
-            yield f"{number} if {condition} else None"
+        if _tells_apart(condition, fields, measured):
+            yield from (f"{number} if {condition} else None" for number in known)
     # A field may count the keys on one side of a token or on both, and the token is one of neither.
-    for condition, number in itertools.product(conditions, numbers[1:]) if not is_text else ():
+    for condition, number in itertools.product(conditions, known) if not is_text else ():
         yield f"{number} + 1 if {condition} else None"
         yield f"{number} // 2 + 1 if {condition} else None"
 
@@ -480,41 +461,36 @@ def _layer_candidates(
 def _layer_numbers(fields: Fields) -> Iterator[str]:
     """Yield numbers that follow from the layer's number."""
     shifts = ("i + 1", "2 * i + 1", "2 * (i + 1)", "2 * i + 3")
-    for shift in shifts:
-        yield f"1.0 / ({shift})"
-        yield f"({shift})**-0.5"
-        yield f"(({shift} - 1) / ({shift}))**0.5"
-    for shift in shifts:
-        for number in fields.of(int, float):
-            yield f"{number} / ({shift})"
-            yield f"{number}**-0.5 / ({shift})"
+    for s in shifts:
+        yield from (f"1.0 / ({s})", f"({s})**-0.5", f"(({s} - 1) / ({s}))**0.5")
+    for s, number in itertools.product(shifts, fields.of(int, float)):
+        yield from (f"{number} / ({s})", f"{number}**-0.5 / ({s})")
 
 
 def _by_count(text: str) -> list[str]:
     """Return the conditions that a field counts layers in the model, or in each period of it."""
-    return [
-        f"i >= {text}",
-        f"i < {text}",
-        f"(i + 1) % {text} == 0",
-        f"(i + 1) % {text} != 0",
-        f"i % {text} == 0",
-        f"i % {text} != 0",
-    ]
+    periods = [f"{i} % {text} {sign} 0" for i in ("(i + 1)", "i") for sign in ("==", "!=")]
+    return [f"i >= {text}", f"i < {text}", *periods]
+
+
+_BY_PLACE = (
+    *("i == n_layers - 1", "i != n_layers - 1", "i == 0", "i != 0"),
+    *("i % 2 == 0", "i % 2 == 1"),
+)
 
 
 def layer_conditions(fields: Fields, deep: bool = True) -> Iterator[str]:
     """Yield conditions on a layer's number ``i``, the simplest first."""
-    lists = fields.of(list, tuple)
     simple: list[str] = []
-    for text in lists:
+    for text in fields.of(list, tuple):
         rows = [v for v in fields.values[text] if isinstance(v, (list, tuple))]
         for value in dict.fromkeys(v for row in rows for v in row if isinstance(v, str)):
             simple += [f"{text}[i] == {value!r}", f"{text}[i] != {value!r}"]
         if any(isinstance(v, (bool, int)) for row in rows for v in row) or any(not r for r in rows):
-            simple += [f"bool({text}[i])", f"not {text}[i]"]
-            simple += [f"i in {text}", f"i not in {text}"]
+            simple += [f"bool({text}[i])", f"not {text}[i]", f"i in {text}", f"i not in {text}"]
+    whole_numbers = fields.of(int)
     # In a tiny model a period may be longer than all layers, so that only its name tells it.
-    for period in (text for text in fields.of(int) if text.endswith("_period")):
+    for period in (text for text in whole_numbers if text.endswith("_period")):
         offset = f"{period.removesuffix('_period')}_offset"
         if offset in fields.values:
             simple += [f"i % {period} == {offset}", f"i % {period} != {offset}"]
@@ -522,45 +498,32 @@ def layer_conditions(fields: Fields, deep: bool = True) -> Iterator[str]:
     totals = [c.n_layers for c in fields.cases]
     counts = [
         text
-        for text in fields.of(int)
+        for text in whole_numbers
         if (fields.values[text][0] or 0) <= totals[0] and fields.values[text] != totals
     ]
-    for text in counts:
-        simple += _by_count(text)
-    simple += [
-        "i == n_layers - 1",
-        "i != n_layers - 1",
-        "i == 0",
-        "i != 0",
-        "i % 2 == 0",
-        "i % 2 == 1",
-    ]
-    for text in fields.of(int):
-        simple += [] if text in counts else _by_count(text)
+    simple += itertools.chain.from_iterable(map(_by_count, counts))
+    simple += _BY_PLACE
+    widths = (text for text in whole_numbers if text not in counts)
+    simple += itertools.chain.from_iterable(map(_by_count, widths))
     yield from simple
     ends = list(_ends(fields))
     yield from itertools.chain.from_iterable(ends)
     whole = [c for c in _conditions(fields, deep=False) if _varies(c, fields)]
-    for a in simple:
-        for b in whole:
-            yield f"{a} and {b}"
-            yield f"{a} or {b}"
+    for a, b in itertools.product(simple, whole):
+        yield f"{a} and {b}"
+        yield f"{a} or {b}"
     if not deep:
         return
     useful = [s for s in simple if _splits(s, fields)]
+    yield from _joined(useful)
     for a, b in itertools.combinations(useful, 2):
-        yield f"{a} and {b}"
-        yield f"{a} or {b}"
-    for a, b in itertools.combinations(useful, 2):
-        for c in whole:
-            yield f"{a} and {b} and {c}"
-    for a, b, c in itertools.combinations(useful, 3):
-        yield f"{a} and {b} and {c}"
+        yield from (f"{a} and {b} and {c}" for c in whole)
+    yield from map(" and ".join, itertools.combinations(useful, 3))
     # A range: layers from one on, each of so many, up to another, and those outside of it.
     for until, after in ends:
-        for a, b in [*((a, "") for a in useful), *itertools.combinations(useful, 2)]:
-            yield " and ".join(filter(None, (a, b, until)))
-            yield " or ".join(filter(None, (a, b, after)))
+        for some in (*((a,) for a in useful), *itertools.combinations(useful, 2)):
+            yield " and ".join((*some, until))
+            yield " or ".join((*some, after))
 
 
 def _ends(fields: Fields) -> Iterator[tuple[str, str]]:

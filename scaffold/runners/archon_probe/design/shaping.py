@@ -7,7 +7,7 @@ from typing import Any
 
 from archon_probe.design.arguments import Arguments
 from archon_probe.design.expressions import ABSENT, Fitted
-from archon_probe.design.shaper import Measured, Shaper, each, read
+from archon_probe.design.shaper import Measured, Part, Shaper, each, literal_one
 from archon_probe.design.shaping_mla import shape_mla
 from archon_probe.design.shaping_rope import shape_ropes
 from archon_probe.measure.observation import Observation
@@ -32,11 +32,12 @@ def shape_design(arguments: Arguments, measured: Measured) -> dict[str, Any]:
     for kind, shape in shapes.items():
         of_kind = [n for n in names if kinds[n] == kind]
         if of_kind:
-            design[kind] = shape(shaper, of_kind[0])
+            design[kind] = shape(shaper, shaper.part(kind, shaper.modules(of_kind[0])))
     design["ropes"] = shape_ropes(shaper, design)
     if _is_encoder(measured):
         design["encoder"] = True
-    design["head"] = _scoring(shaper) if _is_encoder(measured) else _head(shaper)
+    head = shaper.part("head", [[observation.head] for _, observation in measured])
+    design["head"] = _scoring(head) if _is_encoder(measured) else _head(head)
     return design
 
 
@@ -109,56 +110,33 @@ def _standard(shaper: Shaper) -> None:
 
 
 def _embedding(shaper: Shaper) -> dict[str, Any]:
-    a = shaper.arguments
+    part = shaper.part("embedding", [[o.embedding] for _, o in shaper.measured])
     found: dict[str, Any] = {
-        "multiplier": a.value(
-            "embedding.multiplier",
-            shaper.whole(lambda o: o.embedding["multiplier"]),
-            ("1.0", "args.dim**0.5"),
-        ),
-        "norm": shaper.norm(
-            "embedding.norm", [[n] for n in shaper.whole(lambda o: o.embedding["norm"])]
-        ),
-        "padding_idx": a.value(
-            "embedding.padding_idx", shaper.whole(lambda o: o.embedding["padding_idx"])
-        ),
+        "multiplier": part.fit("multiplier", ("1.0", "args.dim**0.5")),
+        "norm": part.of("norm").norm(),
+        "padding_idx": part.fit("padding_idx"),
     }
-    positions = shaper.whole(lambda o: o.embedding["positions"])
-    when = a.value("embedding.positions.when", [p["when"] for p in positions])
-    found["positions"] = {"when": when}
-    if when is not False:
-        used = [p if p["when"] else ABSENT for p in positions]
-        for key in ("kind", "offset", "layout", "reaches_base"):
-            values = [read(p, key) for p in used]
-            if any(v != ABSENT for v in values):
-                path = f"embedding.positions.{key}"
-                fitted = a.layout_value if key == "kind" else a.layer_value
-                found["positions"][key] = fitted(path, [[v] for v in values])
-        if found["positions"]["kind"] in ("learned", "beside_padding"):
-            rows = [read(p, lambda p: p["rows"] - p.get("offset", 0)) for p in used]
-            found["positions"]["size"] = a.value("embedding.positions.size", rows, is_size=True)
-    _projection(shaper, found)
-    types = shaper.whole(lambda o: o.embedding.get("token_types", {"when": False}))
-    if any(t["when"] for t in types):
-        rows = [read(t, "rows") for t in types]
-        size = a.value("embedding.token_types.size", rows, name="n_token_types", is_size=True)
+    found |= part.optional("positions", ("kind", "offset", "layout", "reaches_base"), ("kind",))
+    positions = found.setdefault("positions", {"when": False})
+    if positions.get("kind") in ("learned", "beside_padding"):
+        positions["size"] = part.of("positions").fit(
+            "size", feature=lambda p: p["rows"] - p.get("offset", 0), is_size=True
+        )
+    if part.has("projection"):
+        # The linear map from embeddings to the stream, which some configurations have.
+        inner = part.of("projection")
+        found["projection"] = {
+            "when": part.fit("projection.when", feature=lambda e: "projection" in e),
+            "dim": part.fit(
+                "projection.dim", feature="tokens_dim", name="embedding_dim", is_size=True
+            ),
+            "bias": inner.fit("bias"),
+        }
+    if part.has("token_types"):
+        types = part.of("token_types")
+        size = types.fit("size", feature="rows", name="n_token_types", is_size=True)
         found["token_types"] = {"when": True, "size": size}
     return found
-
-
-def _projection(shaper: Shaper, found: dict[str, Any]) -> None:
-    """Add the linear map from embeddings to the stream to a model that has one."""
-    parts = shaper.whole(lambda o: o.embedding.get("projection", {"when": False}))
-    if not any(p["when"] for p in parts):
-        return
-    a = shaper.arguments
-    widths = shaper.whole(lambda o: o.embedding["tokens_dim"])
-    biases = [p["bias"] if p["when"] else ABSENT for p in parts]
-    found["projection"] = {
-        "when": a.value("embedding.projection.when", [p["when"] for p in parts]),
-        "dim": a.value("embedding.projection.dim", widths, name="embedding_dim", is_size=True),
-        "bias": a.value("embedding.projection.bias", biases),
-    }
 
 
 def _module(shaper: Shaper, name: str) -> dict[str, Any]:
@@ -170,14 +148,12 @@ def _module(shaper: Shaper, name: str) -> dict[str, Any]:
     if when is not True:
         module["when"] = when
     if kind == "norm":
-        module["norm"] = shaper.norm(name, each(rows, "norm"))
+        module["norm"] = shaper.part(name, each(rows, "norm")).norm()
         if when is not True:
             module["norm"]["when"] = when
     if kind == "mlp":
-        sizes = each(rows, "hidden_dim")
-        module["hidden_dim"] = shaper.arguments.layer_value(
-            f"modules.{name}.hidden_dim", sizes, ("args.hidden_dim",)
-        )
+        part = shaper.part(f"modules.{name}", rows)
+        module["hidden_dim"] = part.fit("hidden_dim", ("args.hidden_dim",))
     return module
 
 
@@ -232,10 +208,6 @@ def _slots(steps: list[dict[str, Any]]) -> Callable[[str], str]:
     return lambda name: _in_slot(name, merged)
 
 
-def _slot(name: str) -> str:
-    return _in_slot(name, {each: slot for slot, pair in _SLOTS.items() for each in pair})
-
-
 def _in_slot(name: str, slots: dict[str, str]) -> str:
     module = name.removesuffix("_out")
     return slots.get(module, module) + name[len(module) :]
@@ -277,7 +249,7 @@ def _steps(shaper: Shaper, outline: str, weights: dict[str, Any]) -> list[dict[s
     )
     samples = [s for row in chosen for s in row if s != ABSENT]
     steps: list[dict[str, Any]] = []
-    slot = _slots(samples[0])
+    slot, in_place = _slots(samples[0]), _slots([])
     for k, sample in enumerate(samples[0]):
         if "call" in sample:
             calls = list(dict.fromkeys(s[k]["call"] for s in samples))
@@ -287,224 +259,111 @@ def _steps(shaper: Shaper, outline: str, weights: dict[str, Any]) -> list[dict[s
         terms: list[Any] = []
         for j, (name, _) in enumerate(sample["sum"]):
             a = shaper.arguments
-            path, term = f"block.{sample['out']}.weight_of_", _slot(name)
+            path, term = f"block.{sample['out']}.weight_of_", in_place(name)
             measured = each(chosen, k, "sum", j, 1)
             # The same weight in another outline is the same argument.
             weight = weights.get(path + term)
             if weight is None or not a.gives(weight, measured):
                 weight = a.layer_value(path + slot(name), measured, ("1.0",))
             weights.setdefault(path + term, weight)
-            terms.append([slot(name), _literal_one(weight)])
+            terms.append([slot(name), literal_one(weight)])
         steps.append({"out": sample["out"], "sum": terms})
     return steps
 
 
-def _literal_one(weight: Any) -> Any:
-    return 1.0 if weight == {"expr": "1.0"} else weight
-
-
-def _attention(shaper: Shaper, name: str) -> dict[str, Any]:
-    a = shaper.arguments
-    rows = shaper.modules(name)
-    if any(kind == "mla" for row in each(rows, "kind_of_attention") for kind in row):
-        return shape_mla(shaper, rows)
+def _attention(shaper: Shaper, part: Part) -> dict[str, Any]:
+    if part.has("kind_of_attention", "gqa"):
+        return shape_mla(shaper, part)
     found: dict[str, Any] = {"kind": "gqa"}
-    found["n_heads"] = a.layer_value("attention.n_heads", each(rows, "n_heads"), ("args.n_heads",))
-    found["n_kv_heads"] = a.layer_value(
-        "attention.n_kv_heads", each(rows, "n_kv_heads"), ("args.n_kv_heads",)
-    )
-    found["head_dim"] = a.layer_value(
-        "attention.head_dim", each(rows, "head_dim"), ("args.head_dim",)
-    )
-    if any(m != ABSENT and m["v_head_dim"] != m["head_dim"] for row in rows for m in row):
-        found["v_head_dim"] = a.layer_value(
-            "attention.v_head_dim", each(rows, "v_head_dim"), is_size=True
-        )
+    for key in ("n_heads", "n_kv_heads", "head_dim"):
+        found[key] = part.fit(key, (f"args.{key}",))
+    if any(m["v_head_dim"] != m["head_dim"] for row in part.rows for m in row if m != ABSENT):
+        found["v_head_dim"] = part.fit("v_head_dim", is_size=True)
     for key in ("q_bias", "k_bias", "v_bias", "o_bias"):
-        found[key] = a.layer_value(f"attention.{key}", each(rows, key))
-    when = a.layer_value("attention.clip_qkv.when", each(rows, "clip_qkv", "when"))
+        found[key] = part.fit(key)
+    clip = part.of("clip_qkv")
+    when = clip.fit("when")
     if when is not False:
-        limits = each(rows, lambda m: m["clip_qkv"]["limit"] if m["clip_qkv"]["when"] else None)
-        limit = a.layer_value("attention.clip_qkv", limits)
+        limits = clip.each(lambda c: c["limit"] if c["when"] else None)
+        limit = shaper.arguments.layer_value("attention.clip_qkv", limits)
         # A limit that a field gives also decides whether anything is clipped: None clips nothing.
         arg = limit.get("arg") if isinstance(limit, dict) else None
-        found["clip_qkv"] = {
-            "when": {"expr": f"args.{arg} is not None"} if arg else when,
-            "limit": limit,
-        }
-        late = each(rows, "clip_qkv", "after_norm")
-        if a.layout_value("attention.clip_qkv.after_norm", late):
+        when = {"expr": f"args.{arg} is not None"} if arg else when
+        found["clip_qkv"] = {"when": when, "limit": limit}
+        if clip.layout("after_norm"):
             found["clip_qkv"]["after_norm"] = True
     for key in ("q_norm", "k_norm", "v_norm"):
-        found[key] = shaper.norm(f"attention.{key}", each(rows, key), ("over", "after_rope"))
-    found["scale"] = a.layer_value("attention.scale", each(rows, "scale"), SCALES)
+        found[key] = part.of(key).norm(("over", "after_rope"))
+    found["scale"] = part.fit("scale", SCALES)
     for key in ("softcap", "window", "chunk"):
-        value = a.layer_value(f"attention.{key}", each(rows, key), name=LAYER_NAMES.get(key))
+        value = part.fit(key, name=LAYER_NAMES.get(key))
         if value is not None:
             found[key] = value
-    causal = each(rows, lambda m: m.get("causal", True))
-    if any(value is False for row in causal for value in row):
-        found["causal"] = a.layout_value("attention.causal", causal)
-    found["sinks"] = {"when": a.layer_value("attention.sinks.when", each(rows, "sinks", "when"))}
-    _alibi(shaper, rows, found)
-    _gate(shaper, rows, found)
-    found["out_norm"] = shaper.norm("attention.out_norm", each(rows, "out_norm"))
-    scale = a.layer_value("attention.value_scale", each(rows, "value_scale"), ("1.0",))
-    if _literal_one(scale) != 1.0:
-        found["value_scale"] = scale
-    _temperature(shaper, rows, found)
-    return found
+    if part.has("causal"):
+        causal = part.each(lambda m: m.get("causal", True))
+        found["causal"] = shaper.arguments.layout_value("attention.causal", causal)
+    found["sinks"] = {"when": part.of("sinks").fit("when")}
+    found |= part.optional("alibi", ("rule", "max_bias", "multiplier"), relations=SCALES)
+    found |= part.optional("gate", ("fn", "per", "bias", "head_bias"), ("fn", "head_bias"))
+    found["out_norm"] = part.of("out_norm").norm()
+    found |= part.factor("value_scale")
+    growth = ("rule", "scale", "floor", "power", "length", "position_offset")
+    return found | part.optional("temperature", growth, ("rule",))
 
 
-def _alibi(shaper: Shaper, rows: list[list[Any]], found: dict[str, Any]) -> None:
-    when = shaper.arguments.layer_value("attention.alibi.when", each(rows, "alibi", "when"))
-    if when is False:
-        return
-    found["alibi"] = {"when": when}
-    for key in ("rule", "max_bias", "multiplier"):
-        values = each(rows, "alibi", key)
-        if any(v != ABSENT for row in values for v in row):
-            found["alibi"][key] = shaper.arguments.layer_value(
-                f"attention.alibi.{key}", values, SCALES
-            )
+def _mixer(_: Shaper, part: Part) -> dict[str, Any]:
+    return {key: part.layout(key) for key in ("class", "by_layer", "buffers", "unread")}
 
 
-def _gate(shaper: Shaper, rows: list[list[Any]], found: dict[str, Any]) -> None:
-    when = shaper.arguments.layer_value("attention.gate.when", each(rows, "gate", "when"))
-    if when is False:
-        return
-    found["gate"] = {"when": when}
-    a = shaper.arguments
-    for key in ("fn", "per", "bias", "head_bias"):
-        fitted = a.layout_value if key in ("fn", "head_bias") else a.layer_value
-        found["gate"][key] = fitted(f"attention.gate.{key}", each(rows, "gate", key))
-
-
-def _temperature(shaper: Shaper, rows: list[list[Any]], found: dict[str, Any]) -> None:
-    when = shaper.arguments.layer_value(
-        "attention.temperature.when", each(rows, "temperature", "when")
-    )
-    if when is False:
-        return
-    found["temperature"] = {"when": when}
-    for key in ("rule", "scale", "floor", "power", "length", "position_offset"):
-        values = each(rows, "temperature", key)
-        if any(v != ABSENT for row in values for v in row):
-            a = shaper.arguments
-            fitted = a.layout_value if key == "rule" else a.layer_value
-            found["temperature"][key] = fitted(f"attention.temperature.{key}", values)
-
-
-def _mixer(shaper: Shaper, name: str) -> dict[str, Any]:
-    rows = shaper.modules(name)
-    return {
-        key: shaper.arguments.layout_value(f"mixer.{key}", each(rows, key))
-        for key in ("class", "by_layer", "buffers", "unread")
-    }
-
-
-def _mlp(shaper: Shaper, name: str) -> dict[str, Any]:
-    a = shaper.arguments
-    rows = shaper.modules(name)
+def _mlp(_: Shaper, part: Part) -> dict[str, Any]:
     found: dict[str, Any] = {
-        "gated": a.layout_value("mlp.gated", each(rows, "gated")),
-        "activation": a.layer_value("mlp.activation", each(rows, "activation")),
-        "hidden_dim": a.layer_value(
-            "mlp.hidden_dim", each(rows, "hidden_dim"), ("args.hidden_dim",)
-        ),
-        "inner_norm": shaper.norm("mlp.inner_norm", each(rows, "inner_norm")),
+        "gated": part.layout("gated"),
+        "activation": part.fit("activation"),
+        "hidden_dim": part.fit("hidden_dim", ("args.hidden_dim",)),
+        "inner_norm": part.of("inner_norm").norm(),
     }
     # The first map is the gate of a gated feed-forward, and what widens in a plain one.
     first = "gate_bias" if found["gated"] else "up_bias"
-    for key, part in ((first, "w1_bias"), ("down_bias", "w2_bias"), ("up_bias", "w3_bias")):
-        if part == "w3_bias" and not found["gated"]:
-            continue
-        found[key] = a.layer_value(f"mlp.{key}", each(rows, part))
-    for key in ("first_multiplier", "down_multiplier"):
-        value = a.layer_value(f"mlp.{key}", each(rows, key), ("1.0",))
-        if _literal_one(value) != 1.0:
-            found[key] = value
-    return found
+    found[first] = part.fit(first, feature="w1_bias")
+    found["down_bias"] = part.fit("down_bias", feature="w2_bias")
+    if found["gated"]:
+        found["up_bias"] = part.fit("up_bias", feature="w3_bias")
+    return found | part.factor("first_multiplier") | part.factor("down_multiplier")
 
 
-def _moe(shaper: Shaper, name: str) -> dict[str, Any]:
-    a = shaper.arguments
-    rows = shaper.modules(name)
-    keys = {
-        k: None
-        for row in rows
-        for m in row
-        if m != ABSENT
-        for k in m
-        if k not in {"kind", "hidden_dim"}
-    }
-    found: dict[str, Any] = {
-        "hidden_dim": a.layer_value(
-            "moe.hidden_dim",
-            each(rows, "hidden_dim"),
-            name="moe_inter_dim",
-            is_size=True,
-        ),
-        "args": {},
-    }
+def _moe(_: Shaper, part: Part) -> dict[str, Any]:
+    layers = [m for row in part.rows for m in row if m != ABSENT]
     sizes = {"num_experts", "top_k", "shared_expert_intermediate_size"}
-    if all(m == ABSENT or m["score_func"] == "sparsemixer" for row in rows for m in row):
+    if all(m["score_func"] == "sparsemixer" for m in layers):
         # It chooses two experts whatever the configuration asks for.
         sizes.remove("top_k")
-    for key in keys:
-        found["args"][key] = a.layer_value(
-            f"moe.{key}",
-            each(rows, key),
-            is_size=key in sizes,
-        )
-    return found
+    hidden_dim = part.fit("hidden_dim", name="moe_inter_dim", is_size=True)
+    keys = dict.fromkeys(k for m in layers for k in m if k not in {"kind", "hidden_dim"})
+    args = {key: part.fit(key, is_size=key in sizes) for key in keys}
+    return {"hidden_dim": hidden_dim, "args": args}
 
 
-def _scoring(shaper: Shaper) -> dict[str, Any]:
+def _scoring(part: Part) -> dict[str, Any]:
     """Return the head of an encoder."""
-    a = shaper.arguments
-    found: dict[str, Any] = {
-        "norm": shaper.norm("head.norm", [[n] for n in shaper.whole(lambda o: o.head["norm"])]),
-        "pooling": a.value("head.pooling", shaper.whole(lambda o: o.head["pooling"])),
-        "bias": a.value("head.bias", shaper.whole(lambda o: o.head["bias"])),
-    }
-    _transform(shaper, found)
-    return found
+    found = {"norm": part.of("norm").norm()}
+    found |= {key: part.fit(key) for key in ("pooling", "bias")}
+    return found | _transform(part)
 
 
-def _head(shaper: Shaper) -> dict[str, Any]:
-    a = shaper.arguments
-    found: dict[str, Any] = {
-        "norm": shaper.norm("head.norm", [[n] for n in shaper.whole(lambda o: o.head["norm"])]),
-        "bias": a.value("head.bias", shaper.whole(lambda o: o.head["bias"])),
-        "tied": {"arg": "enable_weight_tying"},
-    }
-    multiplier = a.value(
-        "head.multiplier",
-        shaper.whole(lambda o: o.head["multiplier"]),
-        ("1.0",),
-        name="logit_multiplier",
-    )
-    if _literal_one(multiplier) != 1.0:
-        found["multiplier"] = multiplier
-    _transform(shaper, found)
-    softcap = a.value("head.softcap", shaper.whole(lambda o: o.head["softcap"]))
+def _head(part: Part) -> dict[str, Any]:
+    found: dict[str, Any] = {"norm": part.of("norm").norm(), "bias": part.fit("bias")}
+    found |= {"tied": {"arg": "enable_weight_tying"}}
+    found |= part.factor("multiplier", name="logit_multiplier")
+    found |= _transform(part)
+    softcap = part.fit("softcap")
     if softcap is not None:
         found["softcap"] = softcap
     return found
 
 
-def _transform(shaper: Shaper, found: dict[str, Any]) -> None:
-    """Add the dense block before the output projection to a head that has one."""
-    a = shaper.arguments
-    parts = shaper.whole(lambda o: o.head["transform"])
-    when = a.value("head.transform.when", [p["when"] for p in parts])
-    if when is False:
-        return
-    used = [p if p["when"] else ABSENT for p in parts]
-    found["transform"] = {
-        "when": when,
-        "activation": a.value("head.transform.activation", [read(p, "activation") for p in used]),
-        "bias": a.value("head.transform.bias", [read(p, "bias") for p in used]),
-        "norm": shaper.norm("head.transform.norm", [[read(p, "norm")] for p in used]),
-    }
+def _transform(part: Part) -> dict[str, Any]:
+    """Return the dense block before the output projection of a head that has one."""
+    found = part.optional("transform", ("activation", "bias"))
+    if found:
+        found["transform"]["norm"] = part.of("transform").of("norm").norm()
+    return found

@@ -6,7 +6,7 @@ Shape letters: T tokens, H query heads, K key-value heads, D size of a head.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -22,17 +22,10 @@ from archon_probe.measure.algebra import (
 from archon_probe.measure.gates import observe_gate
 from archon_probe.measure.hooks import Call, Trace
 from archon_probe.measure.norm import observe_norm
+from archon_probe.measure.observation import Observed, keep, keep_linear, linear_weight
 from archon_probe.measure.roles import UnknownStructureError
 from archon_probe.measure.rotary import observe_rotation, observe_temperature
 from archon_probe.measure.scores import MASKED, Products, observe_scores
-
-
-@dataclass
-class Observed:
-    """What was found of a module: features by name, and the tensors of its Archon twin."""
-
-    features: dict[str, Any]
-    tensors: dict[str, Tensor] = field(default_factory=dict)
 
 
 def products_of(trace: Trace, path: str) -> Products:
@@ -101,15 +94,15 @@ def observe_attention(
     leaves = [c for c in trace.under(call.path) if not any(c.module.children())] + [*beside]
     x = call.x.reshape(-1, call.x.shape[-1])
     linears = [c for c in leaves if linear_weight(c.module) is not None]
-    projections = [c for c in linears if is_close(_rows(c.x), x)]
+    projections = [c for c in linears if is_close(c.x_rows, x)]
     observed = Observed({"kind_of_attention": "gqa"})
     norms = norms_under(trace, call)
-    parts: dict[str, Side] = {}
-    limit = None
-    for role, values in (("q", products.q), ("k", products.k), ("v", products.v)):
-        side = find_side(role, values, projections, norms, call.path)
-        parts[role] = side
-        limit = side.clip if side.clip is not None else limit
+    parts = {
+        role: find_side(role, values, projections, norms, call.path)
+        for role, values in (("q", products.q), ("k", products.k), ("v", products.v))
+    }
+    limits = [side.clip for side in parts.values() if side.clip is not None]
+    limit = limits[-1] if limits else None
     head_dim, v_head_dim = products.q.shape[-1], products.v.shape[-1]
     n_heads = products.q.shape[0]
     kv_rows = list(dict.fromkeys(parts["k"].columns))
@@ -128,16 +121,10 @@ def observe_attention(
         side = parts[role]
         # Keys and values that several query heads share have each row of the weight once.
         rows = list(dict.fromkeys(side.columns)) if role != "q" else side.columns
-        weight, bias = linear_weight(side.source.module), linear_bias(side.source.module)
-        assert weight is not None
-        observed.tensors[f"w{role}.weight"] = weight[rows]
-        features[f"{role}_bias"] = bias is not None
-        if bias is not None:
-            observed.tensors[f"w{role}.bias"] = bias[rows]
-        features[f"{role}_norm"] = side.norm_feature()
+        has_bias = keep_linear(observed.tensors, f"w{role}", side.source.module, rows)
+        features |= {f"{role}_bias": has_bias, f"{role}_norm": side.norm_feature()}
         if side.norm is not None:
-            for name, tensor in side.norm.module.named_parameters():
-                observed.tensors[f"{role}_norm.{name}"] = tensor.detach()
+            keep(observed.tensors, f"{role}_norm", side.norm.module)
     # Grouped queries: each head of keys, `groups` times in a row.
     groups = n_heads // max(n_kv_heads, 1)
     if parts["k"].columns != [
@@ -174,26 +161,6 @@ def observe_attention(
     return observed
 
 
-def _rows(x: Tensor) -> Tensor:
-    return x.reshape(-1, x.shape[-1])
-
-
-def linear_weight(module: nn.Module) -> Tensor | None:
-    """Return the weight of a linear map as [out, in], also of one that keeps it transposed."""
-    weight = getattr(module, "weight", None)
-    if not isinstance(weight, Tensor) or weight.ndim != 2 or isinstance(module, nn.Embedding):
-        return None
-    if type(module).__name__ == "Conv1D":
-        return weight.detach().t()
-    return weight.detach() if isinstance(module, nn.Linear) else None
-
-
-def linear_bias(module: nn.Module) -> Tensor | None:
-    """Return the bias of a linear map."""
-    bias = getattr(module, "bias", None)
-    return bias.detach() if isinstance(bias, Tensor) else None
-
-
 # --- where queries, keys and values come from
 
 
@@ -217,26 +184,26 @@ class Side:
     Args:
         source: The projection.
         columns: Of the projection's output, for each head and dimension.
+        before_rope: [H, T, D], what is rotated.
+        rotated: [H, T, D], what comes out of that.
         norm: The call of its norm, None without one.
         norm_kind: What ``observe_norm`` returns for it.
         over: "head" or "projection", what one norm is taken over.
         after_rope: Whether the norm follows the rotation.
         clip: Bound of the absolute value, None without one.
-        before_rope: [H, T, D], what is rotated.
-        rotated: [H, T, D], what comes out of that.
         factor: On the projection's numbers, part of the scale.
         is_clipped_late: Whether the bound is that of the norm's output.
     """
 
     source: Call
     columns: list[int]
-    norm: Call | None
-    norm_kind: dict[str, Any] | None
-    over: str
-    after_rope: bool
-    clip: float | None
     before_rope: Tensor
     rotated: Tensor
+    norm: Call | None = None
+    norm_kind: dict[str, Any] | None = None
+    over: str = ""
+    after_rope: bool = False
+    clip: float | None = None
     factor: float = 1.0
     is_clipped_late: bool = False
 
@@ -325,17 +292,14 @@ def find_side(
         side.before_rope = side.before_rope.repeat_interleave(groups, dim=0)
         side.rotated = side.rotated.repeat_interleave(groups, dim=0)
         return side
-    sources = {str(i): _rows(c.y)[0] for i, c in enumerate(projections)}
+    sources = {str(i): c.y_rows[0] for i, c in enumerate(projections)}
     wanted = values[:, 0].flatten()
     scaled = match_one_source(wanted, sources)
     if scaled is not None:
-        side = _side(values, projections, scaled[1], None, None, "", False, None)
-        side.factor = scaled[0]
-        return side
+        return _side(values, projections, scaled[1], factor=scaled[0])
     bounded = _clipped(wanted, sources)
     if bounded is not None:
-        limit, clipped = bounded
-        return _side(values, projections, clipped, None, None, "", False, limit)
+        return _side(values, projections, bounded[1], clip=bounded[0])
     for inner, kind in norms:
         # Not at first hand: the way leads from the values through a norm to a projection.
         produced = _token_major(inner.y, length)
@@ -347,13 +311,12 @@ def find_side(
         late = _clipped(wanted, row) if matched is None else None
         if matched is None and late is None:
             continue
-        factor, through = matched or (1.0, late[1])
+        factor, matches = matched or (1.0, late[1])
+        through = [i for _, i in matches]
         taken = _token_major(inner.x, length)
         assert taken is not None
-        after_rope = is_close(
-            _pick(produced.reshape(length, -1), [i for _, i in through], values), values
-        )
-        inputs = taken[0].flatten()[torch.tensor([i for _, i in through])]
+        after_rope = is_close(_pick(produced, through, values), values)
+        inputs = taken[0][torch.tensor(through)]
         limit = None
         scaled = match_scaled(inputs, sources) if after_rope else None
         columns = scaled[1] if scaled is not None else match_columns(inputs, sources)
@@ -364,18 +327,16 @@ def find_side(
                 continue
             limit, columns = bounded
         over = "projection" if kind["dim"] > values.shape[-1] else "head"
-        side = _side(values, projections, columns, inner, kind, over, after_rope, limit)
-        side.factor = factor
-        flat = (taken if after_rope else produced).reshape(length, -1)
-        picked = _pick(flat, [i for _, i in through], values)
+        side = _side(values, projections, columns, limit, factor)
+        side.norm, side.norm_kind, side.over, side.after_rope = inner, kind, over, after_rope
         if after_rope:
             # The projection is rotated, and the norm's input is rotated already.
-            side.rotated = picked
+            side.rotated = _pick(taken, through, values)
         else:
-            side.before_rope = picked
+            side.before_rope = _pick(produced, through, values)
         if late is not None:
             side.clip, side.is_clipped_late = late[0], True
-            side.before_rope = picked.clamp(-side.clip, side.clip)
+            side.before_rope = side.before_rope.clamp(-side.clip, side.clip)
         return side
     raise UnknownStructureError(path, f"its {role} is not a projection of its input, normed or not")
 
@@ -442,23 +403,19 @@ def _side(
     values: Tensor,
     projections: list[Call],
     matches: list[tuple[str, int]],
-    norm: Call | None,
-    kind: dict[str, Any] | None,
-    over: str,
-    after_rope: bool,
-    clip: float | None,
+    clip: float | None = None,
+    factor: float = 1.0,
 ) -> Side:
     owners = {name for name, _ in matches}
     if len(owners) != 1:
         raise UnknownStructureError("", "queries, keys or values come from several projections")
     source = projections[int(owners.pop())]
     columns = [i for _, i in matches]
-    flat = _rows(source.y)
+    flat = source.y_rows
     if clip is not None:
         flat = flat.clamp(-clip, clip)
-    return Side(
-        source, columns, norm, kind, over, after_rope, clip, _pick(flat, columns, values), values
-    )
+    before_rope = _pick(flat, columns, values)
+    return Side(source, columns, before_rope, values, clip=clip, factor=factor)
 
 
 # --- from probabilities times values to the module's output
@@ -473,20 +430,16 @@ def _output(
     config: Any,
 ) -> None:
     """Find the output projection, and what happens before it."""
-    result = _rows(call.y)
+    result = call.y_rows
     out, extra_bias = _last_map(call, linears, result)
     merged = products.output.transpose(0, 1).reshape(products.output.shape[1], -1)
-    weight, bias = linear_weight(out.module), linear_bias(out.module)
-    bias = extra_bias if bias is None else bias
-    assert weight is not None
-    observed.tensors["wo.weight"] = weight
-    observed.features["o_bias"] = bias is not None
-    if bias is not None:
-        observed.tensors["wo.bias"] = bias
+    has_bias = keep_linear(observed.tensors, "wo", out.module)
+    if extra_bias is not None and not has_bias:
+        observed.tensors["wo.bias"], has_bias = extra_bias, True
     features = observed.features
-    features |= {"out_norm": {"when": False}, "gate": {"when": False}}
+    features |= {"o_bias": has_bias, "out_norm": {"when": False}, "gate": {"when": False}}
     features["value_scale"] = 1.0
-    given = _rows(out.x)
+    given = out.x_rows
     if is_close(given, merged):
         return
     if given.shape != merged.shape:
@@ -494,14 +447,9 @@ def _output(
         raise UnknownStructureError(call.path, f"{what}give {merged.shape[-1]}")
     for inner in trace.under(call.path):
         kind = observe_norm(inner.module, inner.x) if inner.inputs else None
-        if (
-            kind is not None
-            and is_close(_rows(inner.y), given)
-            and is_close(_rows(inner.x), merged)
-        ):
+        if kind is not None and is_close(inner.y_rows, given) and is_close(inner.x_rows, merged):
             features["out_norm"] = {"when": True, **kind}
-            for name, tensor in inner.module.named_parameters():
-                observed.tensors[f"out_norm.{name}"] = tensor.detach()
+            keep(observed.tensors, "out_norm", inner.module)
             return
     # The factor that fits best in least squares; it fits exactly or the result is gated.
     factor = (given * merged).sum() / merged.square().sum()
@@ -526,12 +474,12 @@ def _last_map(call: Call, linears: list[Call], result: Tensor) -> tuple[Call, Te
     """Return the linear map whose output is the module's, and a bias that is added to it."""
     # From the last on: an earlier map may have the same output where nothing follows it.
     for linear in reversed(linears):
-        if is_close(_rows(linear.y), result):
+        if is_close(linear.y_rows, result):
             return linear, None
     own = [p.detach() for p in call.module.parameters(recurse=False) if p.ndim == 1]
     for linear in reversed(linears):
         for bias in own:
-            if bias.shape == result.shape[1:] and is_close(_rows(linear.y) + bias, result):
+            if bias.shape == result.shape[1:] and is_close(linear.y_rows + bias, result):
                 return linear, bias
     raise UnknownStructureError(call.path, "its output is not that of an output projection")
 

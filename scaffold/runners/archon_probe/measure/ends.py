@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from archon_probe.measure.algebra import explain, is_close, rounded
-from archon_probe.measure.attention import linear_bias, linear_weight
 from archon_probe.measure.hooks import Call, Trace
 from archon_probe.measure.mlp import activations
 from archon_probe.measure.norm import observe_norm
-from archon_probe.measure.observation import Observation
+from archon_probe.measure.observation import (
+    Observation,
+    keep,
+    keep_linear,
+    linear_weight,
+)
 from archon_probe.measure.roles import Skeleton, UnknownStructureError
 from archon_probe.measure.scores import config_numbers
 from archon_probe.measure.tasks import call as run
+from archon_probe.measure.tasks import is_encoder
 
 
 def observe_embedding(
@@ -27,14 +33,13 @@ def observe_embedding(
         UnknownStructureError: The first layer's input is none of what is known.
     """
     embedding = model.get_input_embeddings()
-    embedded = _rows(trace.of(skeleton.embed)[0].y)
-    length = embedded.shape[0]
+    length = len(trace.of(skeleton.embed)[0].y_rows)
     # Explained backwards from what the first layer gets: a model may do anything before it.
-    target = _rows(trace.of(skeleton.layers[0])[0].x)
-    _check_stream(trace.of(skeleton.layers[0])[0].x, trace.tokens.shape[1])
+    first = trace.of(skeleton.layers[0])[0]
+    target = first.x_rows
+    _check_stream(first.x, trace.tokens.shape[1])
     plain = embedding.weight.detach()[trace.tokens[0]]
     observation.tensors["tok_embeddings.weight"] = embedding.weight.detach()
-    observation.paths["tok_embeddings"] = skeleton.embed
     features: dict[str, Any] = {
         "multiplier": 1.0,
         "norm": {"when": False},
@@ -44,17 +49,15 @@ def observe_embedding(
         "dim": target.shape[1],
     }
     observation.embedding = features
-    before = [c for c in trace.calls if c.order < trace.of(skeleton.layers[0])[0].order]
-    before = [c for c in before if not c.path.startswith(f"{skeleton.layers[0]}.")]
+    before = [c for c in trace.calls if c.order < first.order]
+    before = [c for c in before if not c.path.startswith(f"{first.path}.")]
     target = _before_projection(before, target, observation)
     for call in before:
         kind = observe_norm(call.module, call.x) if call.inputs else None
-        if kind is not None and is_close(_rows(call.y), target):
+        if kind is not None and is_close(call.y_rows, target):
             features["norm"] = {"when": True, **kind}
-            for n, p in call.module.named_parameters():
-                observation.tensors[f"embedding_norm.{n}"] = p.detach()
-            observation.paths["embedding_norm"] = call.path
-            target = _rows(call.x)
+            keep(observation.tensors, "embedding_norm", call.module)
+            target = call.x_rows
             break
     known = {"tokens": plain}
     tables: dict[str, Call] = {}
@@ -63,7 +66,7 @@ def observe_embedding(
         is_around = call.path == skeleton.embed or skeleton.embed.startswith(f"{call.path}.")
         if is_around or not call.outputs:
             continue
-        y = call.y.reshape(-1, call.y.shape[-1])
+        y = call.y_rows
         # Dropout passes on what somebody else made.
         passes_on = call.inputs and is_close(
             y, call.x.reshape(y.shape[0], -1)[:, : y.shape[1]], 0.0
@@ -87,7 +90,10 @@ def observe_embedding(
         raise UnknownStructureError(mapped, what)
     kinds = [name for name, _ in others if _is_one_row(tables[name])]
     if len(kinds) == 1:
-        _token_types(tables[kinds[0]], features, observation)
+        # What is added for the type of a token, which is 0 where a caller gives none.
+        table = tables[kinds[0]].module
+        features["token_types"] = {"when": True, "rows": len(table.weight)}
+        keep(observation.tensors, "type_embeddings", table)
         others = [t for t in others if t[0] not in kinds or t[1] != 1.0]
     if not others:
         return
@@ -121,13 +127,10 @@ def _check_stream(x: Tensor, length: int) -> None:
 def _before_projection(before: list[Call], target: Tensor, observation: Observation) -> Tensor:
     """Describe a linear map from narrower embeddings to the stream; return what it maps."""
     for call in before:
-        if isinstance(call.module, nn.Linear) and is_close(_rows(call.y), target):
-            bias = linear_bias(call.module) is not None
+        if isinstance(call.module, nn.Linear) and is_close(call.y_rows, target):
+            bias = keep_linear(observation.tensors, "embedding_proj", call.module)
             observation.embedding["projection"] = {"when": True, "bias": bias}
-            for name, parameter in call.module.named_parameters():
-                observation.tensors[f"embedding_proj.{name}"] = parameter.detach()
-            observation.paths["embedding_proj"] = call.path
-            target = _rows(call.x)
+            target = call.x_rows
             break
     observation.embedding["tokens_dim"] = target.shape[1]
     return target
@@ -145,11 +148,8 @@ def _counts_text(model: Any, trace: Trace, call: Call) -> bool:
     tokens = trace.tokens.clone()
     tokens[0, ::3] = padding
     rows: list[Tensor] = []
-    handle = call.module.register_forward_hook(lambda _, args, out: rows.append(args[0]))
-    try:
+    with call.module.register_forward_hook(lambda _, args, out: rows.append(args[0])):
         run(model, tokens)
-    finally:
-        handle.remove()
     found = rows[0].flatten()
     is_text = (tokens[0] != padding).long()
     if torch.equal(found, is_text.cumsum(0) * is_text + padding):
@@ -161,21 +161,13 @@ def _counts_text(model: Any, trace: Trace, call: Call) -> bool:
 
 def _is_one_row(call: Call) -> bool:
     """Return whether a table gives every token its first row, as that of the types of tokens."""
-    y, weight = _rows(call.y), getattr(call.module, "weight", None)
+    y, weight = call.y_rows, getattr(call.module, "weight", None)
     return isinstance(weight, nn.Parameter) and is_close(y, weight[:1].expand_as(y), 0.0)
-
-
-def _token_types(call: Call, features: dict[str, Any], observation: Observation) -> None:
-    """Describe what is added for the type of a token, which is 0 where a caller gives none."""
-    weight = call.module.weight
-    features["token_types"] = {"when": True, "rows": len(weight)}
-    observation.tensors["type_embeddings.weight"] = weight.detach()
-    observation.paths["type_embeddings"] = call.path
 
 
 def _positions(call: Call, length: int, features: dict[str, Any], observation: Observation) -> None:
     """Describe a table of positions, learned or fixed."""
-    y = call.y.reshape(-1, call.y.shape[-1])
+    y = call.y_rows
     weight = getattr(call.module, "weight", getattr(call.module, "weights", None))
     if not isinstance(weight, Tensor):
         raise UnknownStructureError(call.path, "positions that are not a table")
@@ -185,44 +177,25 @@ def _positions(call: Call, length: int, features: dict[str, Any], observation: O
     )
     if offset is None:
         raise UnknownStructureError(call.path, "positions that are not consecutive rows of a table")
-    if not isinstance(weight, nn.Parameter):
-        form = _sinusoid_form(y, offset)
-        if form is None:
-            raise UnknownStructureError(call.path, "a fixed table that is not sinusoidal")
-        features["positions"] = {"when": True, "kind": "sinusoidal", "offset": offset, **form}
+    if isinstance(weight, nn.Parameter):
+        found = {"kind": "learned", "offset": offset, "rows": len(weight)}
+        features["positions"] = {"when": True, **found}
+        observation.tensors["pos_embeddings.weight"] = weight.detach()
         return
-    features["positions"] = {
-        "when": True,
-        "kind": "learned",
-        "offset": offset,
-        "rows": len(weight),
-    }
-    observation.tensors["pos_embeddings.weight"] = weight.detach()
-    observation.paths["pos_embeddings"] = call.path
-
-
-def _sinusoid_form(table: Tensor, offset: int) -> dict[str, Any] | None:
-    """Return the layout of sines and cosines in a table that begins at a position."""
-    for layout in ("concatenated", "interleaved"):
-        for reaches_base in (False, True):
-            made = _sinusoids(offset + len(table), table.shape[1], layout, reaches_base)
-            # Sines in fp32 of angles up to the number of positions.
-            if is_close(made[offset:], table, 1e-4):
-                return {"layout": layout, "reaches_base": reaches_base}
-    return None
+    for form, table in _sinusoids(offset + length, y.shape[1]):
+        # Sines in fp32 of angles up to the number of positions.
+        if is_close(table[offset:], y, 1e-4):
+            features["positions"] = {"when": True, "kind": "sinusoidal", "offset": offset, **form}
+            return
+    raise UnknownStructureError(call.path, "a fixed table that is not sinusoidal")
 
 
 def _fixed_positions(target: Tensor, plain: Tensor, features: dict[str, Any]) -> None:
     """Accept sinusoids that a model adds without a module."""
-    length, dim = plain.shape
-    for layout in ("concatenated", "interleaved"):
-        for reaches_base in (False, True):
-            table = _sinusoids(length, dim, layout, reaches_base)
-            terms = explain(target, {"tokens": plain, "positions": table})
-            if terms is None or dict(terms).get("positions") != 1.0:
-                continue
-            features["multiplier"] = dict(terms).get("tokens", 0.0)
-            form = {"layout": layout, "reaches_base": reaches_base}
+    for form, table in _sinusoids(*plain.shape):
+        terms = dict(explain(target, {"tokens": plain, "positions": table}) or [])
+        if terms.get("positions") == 1.0:
+            features["multiplier"] = terms.get("tokens", 0.0)
             features["positions"] = {"when": True, "kind": "sinusoidal", "offset": 0, **form}
             return
     raise UnknownStructureError(
@@ -230,103 +203,109 @@ def _fixed_positions(target: Tensor, plain: Tensor, features: dict[str, Any]) ->
     )
 
 
-def _sinusoids(length: int, dim: int, layout: str, reaches_base: bool) -> Tensor:
-    """Return sines and cosines of position over wavelengths up to 10000, [length, dim].
+def _sinusoids(length: int, dim: int) -> Iterator[tuple[dict[str, Any], Tensor]]:
+    """Yield tables [length, dim] of sines and cosines of position, each with its form.
 
-    Args:
-        reaches_base: The slowest rate is 1 / 10000 itself, and not one step before it.
+    Wavelengths go up to 10000. Where the form ``reaches_base``, the slowest rate is 1 / 10000
+    itself, and not one step before it.
     """
     steps = torch.arange(dim // 2, dtype=torch.float64)
-    rates = 10000 ** (-steps / (dim // 2 - 1 if reaches_base else dim / 2))
-    angles = torch.arange(length, dtype=torch.float64)[:, None] * rates
-    if layout == "concatenated":
-        return torch.cat([angles.sin(), angles.cos()], dim=1).float()
-    return torch.stack([angles.sin(), angles.cos()], dim=2).flatten(1).float()
+    positions = torch.arange(length, dtype=torch.float64)[:, None]
+    for layout in ("concatenated", "interleaved"):
+        for reaches_base in (False, True):
+            rates = 10000 ** (-steps / (dim // 2 - 1 if reaches_base else dim / 2))
+            waves = [(positions * rates).sin(), (positions * rates).cos()]
+            is_whole = layout == "concatenated"
+            table = torch.cat(waves, dim=1) if is_whole else torch.stack(waves, dim=2).flatten(1)
+            yield {"layout": layout, "reaches_base": reaches_base}, table.float()
 
 
 def observe_head(model: Any, trace: Trace, skeleton: Skeleton, observation: Observation) -> None:
-    """Describe final norm, output projection, and what happens to its logits.
+    """Describe what follows the last layer: a norm, a dense block, and the projection.
+
+    Of a decoder that is the projection to logits, with what happens to them; of an encoder that to
+    a score, with what it takes of all tokens.
 
     Raises:
-        UnknownStructureError: The logits are not capped or scaled outputs of the projection.
+        UnknownStructureError: The head is made of something else.
     """
     last = trace.of(skeleton.layers[-1])[0]
     head = trace.of(skeleton.head)[-1]
-    given, final = _rows(head.x), _rows(last.y)
-    features: dict[str, Any] = {"norm": {"when": False}, "input_multiplier": 1.0}
+    after = [c for c in trace.calls if last.order < c.order < head.order and c.inputs and c.outputs]
+    norms = [(c, kind) for c in after if (kind := observe_norm(c.module, c.x)) is not None]
+    maps = [c for c in after if linear_weight(c.module) is not None]
+    features: dict[str, Any] = {"norm": {"when": False}, "transform": {"when": False}}
     observation.head = features
-    scale = _ratio(given, final)
+    states, given = last.y_rows, head.x_rows
+    final, kind = next((n for n in norms if is_close(n[0].x_rows, states)), (None, None))
+    scale = None if is_encoder(model.config) else _ratio(given, states)
+    if final is not None and kind is not None and scale is None:
+        features["norm"] = {"when": True, **kind}
+        keep(observation.tensors, "norm", final.module)
+        states = final.y_rows
+    if is_encoder(model.config):
+        pooling = _pooling(given, states)
+        if pooling is None:
+            pools = ((c, _pooling(c.x_rows, states)) for c in maps)
+            dense, pooling = next((each for each in pools if each[1] is not None), (None, None))
+            if dense is None:
+                what = "its input is no pooled state, mapped once or not"
+                raise UnknownStructureError(head.path, what)
+            _transform(model.config, norms, dense, given, observation)
+        has_bias = keep_linear(observation.tensors, "score", head.module)
+        features |= {"pooling": pooling, "tied": False, "bias": has_bias}
+        return
+    scale = _ratio(given, states) if scale is None else scale
     if scale is None:
-        for call in trace.calls:
-            if call.order < last.order or not call.inputs or call.order > head.order:
-                continue
-            kind = observe_norm(call.module, call.x)
-            if kind is None or not is_close(_rows(call.x), final):
-                continue
-            scale = _ratio(given, _rows(call.y))
-            if scale is not None:
-                features["norm"] = {"when": True, **kind}
-                for n, p in call.module.named_parameters():
-                    observation.tensors[f"norm.{n}"] = p.detach()
-                observation.paths["norm"] = call.path
-                break
-    features["transform"] = {"when": False}
-    if scale is None:
-        scale = _transformed(trace, last, head, observation)
-    weight, bias = linear_weight(head.module), linear_bias(head.module)
-    assert weight is not None
-    embedding = model.get_input_embeddings().weight
+        # The chain is last layer, norm, dense map, activation, norm, projection.
+        dense = next((c for c in maps if final and is_close(c.x_rows, states)), None)
+        if dense is None or not any(is_close(c.y_rows, given) for c, _ in norms):
+            what = "its input is not a norm of the last layer's output"
+            raise UnknownStructureError(head.path, what)
+        _transform(model.config, norms, dense, given, observation)
     # Equal values prove nothing: only shared memory stays equal in training.
+    embedding = model.get_input_embeddings().weight
     features["tied"] = head.module.weight.data_ptr() == embedding.data_ptr()
-    features["bias"] = bias is not None
-    observation.paths["output"] = skeleton.head
-    observation.tensors["output.weight"] = weight
-    if bias is not None:
-        observation.tensors["output.bias"] = bias
-    features |= _logits(_rows(head.y), trace.of("")[-1].outputs[0][0], model.config)
-    features["multiplier"] *= scale
+    features["bias"] = keep_linear(observation.tensors, "output", head.module)
+    features |= _logits(head.y_rows, trace.of("")[-1].outputs[0][0], model.config)
+    features["multiplier"] *= 1.0 if scale is None else scale
 
 
-def _transformed(trace: Trace, last: Call, head: Call, observation: Observation) -> float:
-    """Describe a linear map, an activation and a norm between the final norm and the projection.
+def _transform(
+    config: Any,
+    norms: list[tuple[Call, dict[str, Any]]],
+    dense: Call,
+    given: Tensor,
+    observation: Observation,
+) -> None:
+    """Describe what leads from a linear map to the projection: an activation, maybe a norm.
 
     Raises:
-        UnknownStructureError: It is something else.
+        UnknownStructureError: No known activation does.
     """
-    after = [c for c in trace.calls if last.order < c.order < head.order and c.inputs]
-    norms = [(c, k) for c in after if (k := observe_norm(c.module, c.x)) is not None]
-    # The chain is last layer, norm, dense map, activation, norm, projection.
-    final = next((n for n in norms if is_close(_rows(n[0].x), _rows(last.y))), None)
-    closing = next((n for n in norms if is_close(_rows(n[0].y), _rows(head.x))), None)
-    maps = [c for c in after if linear_weight(c.module) is not None]
-    dense = next((c for c in maps if final and is_close(_rows(c.x), _rows(final[0].y))), None)
-    if final is None or closing is None or dense is None:
-        raise UnknownStructureError(head.path, "its input is not a norm of the last layer's output")
-    features, config = observation.head, trace_config(trace)
-    features["norm"] = {"when": True, **final[1]}
-    bias, weight = linear_bias(dense.module), linear_weight(dense.module)
-    assert weight is not None
-    for name, function, _ in activations([], config):
-        if is_close(function(_rows(dense.y)), _rows(closing[0].x)):
-            transform = {"when": True, "activation": name, "bias": bias is not None}
-            features["transform"] = {**transform, "norm": {"when": True, **closing[1]}}
-            break
-    else:
+    closing = [n for n in norms if n[0].order > dense.order and is_close(n[0].y_rows, given)]
+    norm: dict[str, Any] = {"when": False}
+    for call, kind in closing[:1]:
+        norm, given = {"when": True, **kind}, call.x_rows
+    y = dense.y_rows
+    fits = (name for name, function, _ in activations([], config) if is_close(function(y), given))
+    activation = next(fits, None)
+    if activation is None:
         raise UnknownStructureError(dense.path, "an unknown activation")
-    observation.tensors["head_dense.weight"] = weight
-    if bias is not None:
-        observation.tensors["head_dense.bias"] = bias
-    for name, call in (("norm", final[0]), ("head_norm", closing[0])):
-        for n, p in call.module.named_parameters():
-            observation.tensors[f"{name}.{n}"] = p.detach()
-        observation.paths[name] = call.path
-    observation.paths["head_dense"] = dense.path
-    return 1.0
+    has_bias = keep_linear(observation.tensors, "head_dense", dense.module)
+    for call, _ in closing[:1]:
+        keep(observation.tensors, "head_norm", call.module)
+    transform = {"when": True, "activation": activation, "bias": has_bias, "norm": norm}
+    observation.head["transform"] = transform
 
 
-def trace_config(trace: Trace) -> Any:
-    """Return the configuration of the model that was run."""
-    return trace.of("")[-1].module.config
+def _pooling(pooled: Tensor, states: Tensor) -> str | None:
+    """Return what is taken of the states of all tokens: the first one, the mean, or all.
+
+    All of them are scored where it is the scores that are pooled.
+    """
+    kinds = {"cls": states[:1], "mean": states.mean(0, keepdim=True), "late": states}
+    return next((name for name, row in kinds.items() if is_close(pooled, row)), None)
 
 
 def _ratio(given: Tensor, source: Tensor) -> float | None:
@@ -353,7 +332,3 @@ def _logits(produced: Tensor, logits: Tensor, config: Any) -> dict[str, Any]:
         if factor is not None:
             return {"multiplier": factor, "softcap": cap}
     raise UnknownStructureError("output", "the logits are not scaled or capped outputs of it")
-
-
-def _rows(x: Tensor) -> Tensor:
-    return x.reshape(-1, x.shape[-1])

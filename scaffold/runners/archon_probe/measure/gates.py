@@ -5,6 +5,7 @@ Shape letters: H heads, T tokens, D size of a head.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from typing import Any
 
@@ -14,6 +15,7 @@ from torch import Tensor
 
 from archon_probe.measure.algebra import is_close
 from archon_probe.measure.hooks import Call
+from archon_probe.measure.observation import keep_linear
 
 FUNCTIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "sigmoid": torch.sigmoid,
@@ -44,35 +46,26 @@ def observe_gate(
     in_part = _in_wider_map(call, merged.reshape(length, -1), given, linears)
     if in_part is not None:
         return in_part
-    own: dict[str, Any] = {n: p.detach() for n, p in call.module.named_parameters(recurse=False)}
+    # A bias may be a parameter of the attention module and not of the map.
+    own = {n: p.detach() for n, p in call.module.named_parameters(recurse=False)}
+    biases = [("", None), *((name, bias) for name, bias in own.items() if bias.shape == (heads,))]
     for linear in linears:
         logits = linear.y.reshape(length, -1)
         if not is_close(linear.x.reshape(length, -1), call.x.reshape(length, -1)):
             continue
         # One number for a head, or one for each of its dimensions.
-        for per, width in (("head", heads), ("dim", heads * size)):
-            if logits.shape[-1] != width:
-                continue
-            # [T, H, 1] for a gate per head, [T, H, D] for one per dimension: both broadcast.
-            shaped = logits.view(length, heads, -1)
-            # A bias may be a parameter of the attention module and not of the map.
-            for name, bias in [("", None), *own.items()]:
-                if bias is not None and bias.shape != (heads,):
-                    continue
-                biased = shaped if bias is None else shaped + bias[None, :, None]
-                for fn, function in FUNCTIONS.items():
-                    result = (merged * function(biased)).reshape(length, -1)
-                    if not is_close(result, given):
-                        continue
-                    feature: dict[str, Any] = {"when": True, "fn": fn, "per": per}
-                    tensors = {"gate.weight": linear.module.weight.detach()}
-                    feature["bias"] = getattr(linear.module, "bias", None) is not None
-                    if feature["bias"]:
-                        tensors["gate.bias"] = linear.module.bias.detach()
-                    feature["head_bias"] = bool(name)
-                    if name:
-                        tensors["gate_bias"] = bias
-                    return feature, tensors
+        per = {heads: "head", heads * size: "dim"}.get(logits.shape[-1])
+        if per is None:
+            continue
+        # [T, H, 1] for a gate per head, [T, H, D] for one per dimension: both broadcast.
+        shaped = logits.view(length, heads, -1)
+        for (name, bias), (fn, function) in itertools.product(biases, FUNCTIONS.items()):
+            biased = shaped if bias is None else shaped + bias[None, :, None]
+            if is_close((merged * function(biased)).reshape(length, -1), given):
+                tensors = {} if bias is None else {"gate_bias": bias}
+                has_bias = keep_linear(tensors, "gate", linear.module)
+                options = {"fn": fn, "per": per, "bias": has_bias, "head_bias": bool(name)}
+                return {"when": True, **options}, tensors
     return None
 
 
@@ -91,11 +84,8 @@ def _in_wider_map(
         apart = (wanted[:, :, None] - logits.double()[:, None, :]).abs().median(dim=0).values
         columns = apart.argmin(dim=-1)
         if is_close(merged * torch.sigmoid(logits[:, columns]), given):
-            bias = getattr(linear.module, "bias", None)
-            feature = {"when": True, "fn": "sigmoid", "per": "dim"}
-            feature |= {"bias": bias is not None, "head_bias": False}
-            tensors = {"gate.weight": linear.module.weight.detach()[columns]}
-            if bias is not None:
-                tensors["gate.bias"] = bias.detach()[columns]
-            return feature, tensors
+            tensors: dict[str, Tensor] = {}
+            has_bias = keep_linear(tensors, "gate", linear.module, columns)
+            options = {"fn": "sigmoid", "per": "dim", "bias": has_bias, "head_bias": False}
+            return {"when": True, **options}, tensors
     return None

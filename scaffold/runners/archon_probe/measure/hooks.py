@@ -1,24 +1,24 @@
-"""Record what a Hugging Face model computes: module calls, and the functions attention is made of.
+"""Record what modules compute: the calls of modules inside them, and of some functions.
 
 Shape letters: T tokens of the one sequence that is run, D features.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Collection
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.overrides import TorchFunctionMode, resolve_name
+from torch.overrides import TorchFunctionMode
 
 from archon_probe.measure.tasks import call
 
 # Attention in eager mode is made of these; fused kernels would hide the scores.
-PRODUCTS = {"matmul", "bmm", "baddbmm", "__matmul__", "einsum"}
-"""The functions that scores and attention outputs are products of."""
+ATTENTION = {"matmul", "bmm", "baddbmm", "einsum", "softmax"}
+"""The functions that scores and attention outputs are made of."""
 
 
 @dataclass
@@ -31,7 +31,7 @@ class Call:
         inputs: Tensors among its arguments, in order; keyword arguments follow under their names.
         outputs: Tensors among its results.
         depth: Of the call stack.
-        order: Of its end among all calls' ends and functions.
+        order: Of its end among all calls.
     """
 
     path: str
@@ -55,24 +55,34 @@ class Call:
         """The first output."""
         return self.outputs[0]
 
+    @property
+    def x_rows(self) -> Tensor:
+        """The first input with one row of features for each token."""
+        return self.x.reshape(-1, self.x.shape[-1])
+
+    @property
+    def y_rows(self) -> Tensor:
+        """The first output in the same form."""
+        return self.y.reshape(-1, self.y.shape[-1])
+
 
 @dataclass
 class Function:
     """One call of a recorded function inside a module.
 
     Args:
-        name: Of the function, without its module.
+        name: Of the function, without its module and underscores around it.
         path: Of the innermost module that runs.
         inputs: Its tensors, in order.
-        output: Its result.
-        order: As of calls.
+        output: Its result, of several the first.
+        k: Of a top-k.
     """
 
     name: str
     path: str
     inputs: list[Tensor]
     output: Tensor
-    order: int
+    k: int = 0
 
 
 @dataclass
@@ -82,7 +92,7 @@ class Trace:
     Args:
         tokens: [1, T], what went in.
         calls: Of modules, in the order of their ends.
-        functions: Products and softmaxes, in order.
+        functions: Those that are watched, in order.
     """
 
     tokens: Tensor
@@ -103,76 +113,65 @@ class Trace:
         return [f for f in self.functions if f.path == path or f.path.startswith(f"{path}.")]
 
 
-class _Recorder(TorchFunctionMode):
-    def __init__(self, trace: Trace) -> None:
+class Recorder(TorchFunctionMode):
+    """Records, while it is entered, the calls of a model's modules and of some functions.
+
+    Args:
+        model: Whose modules are watched, itself under the path "".
+        trace: Gets what is recorded.
+        watched: Names of the functions; a copy of each tensor would fill the memory.
+    """
+
+    def __init__(self, model: nn.Module, trace: Trace, watched: Collection[str]) -> None:
         super().__init__()
-        self.trace = trace
-        self.stack: list[str] = []
-        self.order = 0
+        self._model, self._trace, self._watched = model, trace, watched
+        self._pending: list[tuple[str, dict[str, Tensor]]] = []
+        self._hooks = ExitStack()
 
-    def tick(self) -> int:
-        self.order += 1
-        return self.order
+    def __enter__(self) -> Recorder:
+        for path, module in self._model.named_modules():
+            pre = module.register_forward_pre_hook(self._begin(path), with_kwargs=True)
+            self._hooks.enter_context(pre)
+            self._hooks.enter_context(module.register_forward_hook(self._end))
+        return super().__enter__()
 
-    def __torch_function__(
-        self,
-        func: Any,
-        types: Any,
-        args: tuple[Any, ...] = (),
-        kwargs: dict[str, Any] | None = None,
-    ) -> Any:
-        kwargs = kwargs or {}
-        name = getattr(func, "__name__", "") or str(resolve_name(func))
-        # Everything else is called as it is: a copy of each tensor would fill the memory.
-        if name not in PRODUCTS and name != "softmax":
-            return func(*args, **kwargs)
-        values = [*args, *kwargs.values()]
-        # Copied before the call, which may change its inputs in place.
-        inputs = [v.detach().clone() for v in values if isinstance(v, Tensor)]
-        output = func(*args, **kwargs)
-        here = self.stack[-1] if self.stack else ""
-        self.trace.functions.append(
-            Function(name, here, inputs, output.detach().clone(), self.tick())
-        )
-        return output
+    def __exit__(self, *exception: Any) -> None:
+        super().__exit__(*exception)
+        self._hooks.close()
 
-
-@contextmanager
-def _hooks(model: nn.Module, recorder: _Recorder) -> Iterator[None]:
-    handles: list[Any] = []
-    pending: list[dict[str, Tensor]] = []
-
-    def before(path: str) -> Any:
+    def _begin(self, path: str) -> Any:
         def hook(_module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
             named = {str(i): a for i, a in enumerate(args)} | kwargs
             # Copied before the module runs, which may change its inputs in place.
-            pending.append({k: _copy(v) for k, v in named.items() if isinstance(v, Tensor)})
-            recorder.stack.append(path)
+            copies = {k: _copy(v) for k, v in named.items() if isinstance(v, Tensor)}
+            self._pending.append((path, copies))
 
         return hook
 
-    def after(path: str) -> Any:
-        def hook(
-            module: nn.Module, _args: tuple[Any, ...], _kwargs: dict[str, Any], out: Any
-        ) -> None:
-            recorder.stack.pop()
-            # Attention modules return their weights beside the output.
-            flat = out if isinstance(out, (tuple, list)) else (out,)
-            outputs = [_copy(v) for v in flat if isinstance(v, Tensor)]
-            recorder.trace.calls.append(
-                Call(path, module, pending.pop(), outputs, len(recorder.stack), recorder.tick())
-            )
+    def _end(self, module: nn.Module, _args: Any, out: Any) -> None:
+        # Modules end in reverse, so the last one that began is this one.
+        path, inputs = self._pending.pop()
+        # Attention modules return their weights beside the output.
+        flat = out if isinstance(out, (tuple, list)) else (out,)
+        outputs = [_copy(v) for v in flat if isinstance(v, Tensor)]
+        calls = self._trace.calls
+        calls.append(Call(path, module, inputs, outputs, len(self._pending), len(calls)))
 
-        return hook
-
-    for path, module in model.named_modules():
-        handles.append(module.register_forward_pre_hook(before(path), with_kwargs=True))
-        handles.append(module.register_forward_hook(after(path), with_kwargs=True))
-    try:
-        yield
-    finally:
-        for handle in handles:
-            handle.remove()
+    def __torch_function__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
+    ) -> Any:
+        kwargs = kwargs or {}
+        name = getattr(func, "__name__", "").strip("_")
+        if name not in self._watched:
+            return func(*args, **kwargs)
+        # Copied before the call, which may change its inputs in place.
+        inputs = [_copy(v) for v in (*args, *kwargs.values()) if isinstance(v, Tensor)]
+        out = func(*args, **kwargs)
+        here = self._pending[-1][0] if self._pending else ""
+        k = kwargs.get("k", args[1] if name == "topk" and len(args) > 1 else 0)
+        first = out if isinstance(out, Tensor) else out[0]
+        self._trace.functions.append(Function(name, here, inputs, _copy(first), int(k)))
+        return out
 
 
 def _copy(x: Tensor) -> Tensor:
@@ -191,10 +190,8 @@ def record(model: Any, tokens: Tensor) -> Trace:
         The run, and the logits as the output of the call at path "".
     """
     trace = Trace(tokens)
-    recorder = _Recorder(trace)
-    with _hooks(model, recorder), recorder:
+    with Recorder(model, trace, ATTENTION):
         out = call(model, tokens)
     # The model's own call ends last; its result is an object and no tensor.
-    root = trace.calls[-1]
-    root.outputs.insert(0, out.logits.detach().clone())
+    trace.calls[-1].outputs.insert(0, _copy(out.logits))
     return trace

@@ -15,8 +15,8 @@ import torch
 from torch import Tensor, nn
 
 from archon_probe.measure.algebra import is_close
-from archon_probe.measure.attention import Observed
 from archon_probe.measure.hooks import Call
+from archon_probe.measure.observation import Observed
 from archon_probe.measure.roles import UnknownStructureError
 
 _ARGUMENTS = ("config", "layer_idx")

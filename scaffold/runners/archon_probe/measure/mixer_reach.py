@@ -7,6 +7,7 @@ change, it mixes tokens; where no softmax over positions ran meanwhile, it is no
 from __future__ import annotations
 
 import re
+from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any
 
@@ -73,16 +74,12 @@ def token_mixers(model: nn.Module, vocab_size: int) -> list[Mixer]:
 
         return hook
 
-    handles = [
-        module.register_forward_pre_hook(keep(name), with_kwargs=True)
-        for name, module in model.named_modules()
-        if _IN_A_LAYER.fullmatch(name)
-    ]
-    try:
+    with ExitStack() as hooks:
+        for name, module in model.named_modules():
+            if _IN_A_LAYER.fullmatch(name):
+                hook = module.register_forward_pre_hook(keep(name), with_kwargs=True)
+                hooks.enter_context(hook)
         call(model, torch.arange(3, 3 + LENGTH)[None] % vocab_size)
-    finally:
-        for handle in handles:
-            handle.remove()
     rows = [(name, type(call[0]).__name__, _reach(*call)) for name, call in calls.items()]
     return [Mixer(name, kind, reach) for name, kind, reach in rows if reach]
 

@@ -19,14 +19,9 @@ from archon_probe.measure.algebra import (
     match_scaled,
     rounded,
 )
-from archon_probe.measure.attention import (
-    Observed,
-    linear_bias,
-    linear_weight,
-    norms_under,
-    products_of,
-)
+from archon_probe.measure.attention import norms_under, products_of
 from archon_probe.measure.hooks import Call, Trace
+from archon_probe.measure.observation import Observed, keep, keep_linear, linear_weight
 from archon_probe.measure.roles import UnknownStructureError
 from archon_probe.measure.rotary import observe_rotation
 from archon_probe.measure.scores import Products, observe_scores
@@ -52,12 +47,7 @@ class _Parts:
 
     def keep(self, name: str, call: Call, feature: str) -> None:
         """Keep a linear map's tensors, and whether it has a bias."""
-        weight, bias = linear_weight(call.module), linear_bias(call.module)
-        assert weight is not None
-        self.observed.tensors[f"{name}.weight"] = weight
-        self.observed.features[feature] = bias is not None
-        if bias is not None:
-            self.observed.tensors[f"{name}.bias"] = bias
+        self.observed.features[feature] = keep_linear(self.observed.tensors, name, call.module)
 
 
 def observe_mla(trace: Trace, call: Call, config: Any) -> Observed | None:
@@ -69,7 +59,7 @@ def observe_mla(trace: Trace, call: Call, config: Any) -> Observed | None:
     products = products_of(trace, call.path)
     leaves = [c for c in trace.under(call.path) if not any(c.module.children())]
     linears = [c for c in leaves if linear_weight(c.module) is not None]
-    parts = _Parts(call.path, _rows(call.x), linears, norms_under(trace, call), Observed({}))
+    parts = _Parts(call.path, call.x_rows, linears, norms_under(trace, call), Observed({}))
     expansion = _expansion(parts, products)
     if expansion is None:
         return None
@@ -82,9 +72,9 @@ def observe_mla(trace: Trace, call: Call, config: Any) -> Observed | None:
     features |= observe_scores(products, config)
     features["q_multiplier"] = factor
     # The last linear layer whose output is the module's own.
-    out = next((c for c in reversed(linears) if is_close(_rows(c.y), _rows(call.y))), None)
+    out = next((c for c in reversed(linears) if is_close(c.y_rows, call.y_rows)), None)
     merged = products.output.transpose(0, 1).reshape(products.output.shape[1], -1)
-    if out is None or not is_close(_rows(out.x), merged):
+    if out is None or not is_close(out.x_rows, merged):
         raise UnknownStructureError(
             call.path, "its output is not a projection of what it attends to"
         )
@@ -92,18 +82,14 @@ def observe_mla(trace: Trace, call: Call, config: Any) -> Observed | None:
     return parts.observed
 
 
-def _rows(x: Tensor) -> Tensor:
-    return x.reshape(-1, x.shape[-1])
-
-
 def _expansion(parts: _Parts, products: Products) -> Call | None:
     """Return the linear map that makes values, where its input is no input of the module."""
     wanted = products.v[:, 0].flatten()
     for linear in parts.linears:
         # Plain attention makes its values from the module's input, latent attention from a state.
-        if is_close(_rows(linear.x), parts.x):
+        if is_close(linear.x_rows, parts.x):
             continue
-        if match_columns(wanted, {"y": _rows(linear.y)[0]}) is not None:
+        if match_columns(wanted, {"y": linear.y_rows[0]}) is not None:
             return linear
     return None
 
@@ -112,7 +98,7 @@ def _keys_and_values(parts: _Parts, products: Products, expansion: Call) -> Call
     """Describe what keys and values are made of, and return the map to the latent state."""
     features = parts.observed.features
     heads, _, size = products.k.shape
-    row = _rows(expansion.y)[0]
+    row = expansion.y_rows[0]
     first = products.k[0, 0]
     values = row.view(heads, -1)
     # Those dimensions of a key that the expanded state has too are not rotated.
@@ -124,16 +110,16 @@ def _keys_and_values(parts: _Parts, products: Products, expansion: Call) -> Call
         raise UnknownStructureError(parts.path, "heads of its expanded state are not key and value")
     features |= {"qk_nope_head_dim": nope, "qk_rope_head_dim": size - nope, "v_head_dim": width}
     parts.keep("wkv_b", expansion, "kv_b_bias")
-    given = _rows(expansion.x)
+    given = expansion.x_rows
     norm, kind, factor = _norm_before(parts, given)
     features |= {"kv_norm": {"when": True, **kind}, "kv_lora_rank": given.shape[-1]}
     features["kv_multiplier"] = factor
-    _keep_norm(parts, "kv_norm", norm)
+    keep(parts.observed.tensors, "kv_norm", norm.module)
     latent = next(
-        (c for c in parts.linears if is_close(_rows(c.y)[:, : given.shape[-1]], _rows(norm.x))),
+        (c for c in parts.linears if is_close(c.y_rows[:, : given.shape[-1]], norm.x_rows)),
         None,
     )
-    if latent is None or not is_close(_rows(latent.x), parts.x):
+    if latent is None or not is_close(latent.x_rows, parts.x):
         raise UnknownStructureError(parts.path, "its latent state is not a projection of its input")
     parts.keep("wkv_a", latent, "kv_a_bias")
     return latent
@@ -142,7 +128,7 @@ def _keys_and_values(parts: _Parts, products: Products, expansion: Call) -> Call
 def _norm_before(parts: _Parts, given: Tensor) -> tuple[Call, dict[str, Any], float]:
     """Return the norm whose output, times a factor, is what a map gets."""
     for norm, kind in parts.norms:
-        made = _rows(norm.y)
+        made = norm.y_rows
         if made.shape != given.shape:
             continue
         # The factor of least squares, which is exact where one is a multiple of the other.
@@ -152,34 +138,29 @@ def _norm_before(parts: _Parts, given: Tensor) -> tuple[Call, dict[str, Any], fl
     raise UnknownStructureError(parts.path, "a projection of a state that is not normed")
 
 
-def _keep_norm(parts: _Parts, name: str, norm: Call) -> None:
-    for tensor_name, tensor in norm.module.named_parameters():
-        parts.observed.tensors[f"{name}.{tensor_name}"] = tensor.detach()
-
-
 def _queries(parts: _Parts, products: Products) -> float:
     """Describe what queries are made of, and return the factor on them."""
     features = parts.observed.features
     nope = features["qk_nope_head_dim"]
     wanted = products.q[:, 0, :nope].flatten()
     for linear in parts.linears:
-        matched = match_scaled(wanted, {"y": _rows(linear.y)[0]})
+        matched = match_scaled(wanted, {"y": linear.y_rows[0]})
         if matched is None:
             continue
-        if is_close(_rows(linear.x), parts.x):
+        if is_close(linear.x_rows, parts.x):
             # Straight from the hidden states, without a latent state.
             parts.keep("wq", linear, "q_bias")
             features |= {"q_lora_rank": None, "q_norm": {"when": False}}
             return matched[0]
         # Else in three steps: wq_b(norm(wq_a(x))).
-        norm, kind, factor = _norm_before(parts, _rows(linear.x))
-        down = next((c for c in parts.linears if is_close(_rows(c.y), _rows(norm.x))), None)
+        norm, kind, factor = _norm_before(parts, linear.x_rows)
+        down = next((c for c in parts.linears if is_close(c.y_rows, norm.x_rows)), None)
         if down is None:
             raise UnknownStructureError(parts.path, "its queries do not come from a latent state")
         parts.keep("wq_b", linear, "q_b_bias")
         parts.keep("wq_a", down, "q_a_bias")
-        features |= {"q_lora_rank": _rows(norm.y).shape[-1], "q_norm": {"when": True, **kind}}
-        _keep_norm(parts, "q_norm", norm)
+        features |= {"q_lora_rank": norm.y_rows.shape[-1], "q_norm": {"when": True, **kind}}
+        keep(parts.observed.tensors, "q_norm", norm.module)
         return matched[0] * factor
     raise UnknownStructureError(parts.path, "its queries are not a projection")
 
@@ -189,7 +170,7 @@ def _rotation(parts: _Parts, products: Products, latent: Call) -> None:
     features = parts.observed.features
     nope, size = features["qk_nope_head_dim"], features["qk_rope_head_dim"]
     rank = features["kv_lora_rank"]
-    before = _rows(latent.y)[:, rank:]
+    before = latent.y_rows[:, rank:]
     after = products.k[:1, :, nope:]  # the same for all heads
     wanted, row = after[0, 0], {"y": before[0]}
     matched = match_scaled(wanted, row) or match_partly_scaled(wanted, row)

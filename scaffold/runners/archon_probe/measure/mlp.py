@@ -14,9 +14,9 @@ from torch import Tensor, nn
 from transformers.activations import ACT2FN
 
 from archon_probe.measure.algebra import is_close, rounded
-from archon_probe.measure.attention import Observed, linear_bias, linear_weight
 from archon_probe.measure.hooks import Call
 from archon_probe.measure.norm import observe_norm
+from archon_probe.measure.observation import Observed, keep, keep_linear, linear_weight
 from archon_probe.measure.roles import UnknownStructureError
 
 
@@ -37,42 +37,40 @@ def observe_mlp(calls: list[Call], inner: list[Call], config: Any) -> Observed:
         UnknownStructureError: It computes something else.
     """
     path = calls[0].path
-    x, y = _rows(calls[0].x), _rows(calls[-1].y)
+    x, y = calls[0].x_rows, calls[-1].y_rows
     linears = [c for c in inner if linear_weight(c.module) is not None]
-    downs = [(c, factor) for c in linears if (factor := _multiple(_rows(c.y), y)) is not None]
-    ups = [c for c in linears if is_close(_rows(c.x), x)]
+    downs = [(c, factor) for c in linears if (factor := _multiple(c.y_rows, y)) is not None]
+    ups = [c for c in linears if is_close(c.x_rows, x)]
     if not downs or not ups:
         raise UnknownStructureError(path, "no linear map of its input, or none to its output")
     down, multiplier = downs[-1]  # an inner map may return the same where nothing follows it
-    given = _rows(down.x)
+    given = down.x_rows
     # What the last map gets: the product of gate and up, or what a norm makes of it.
     features: dict[str, Any] = {"inner_norm": {"when": False}, "hidden_dim": given.shape[-1]}
     features["down_multiplier"] = multiplier
     tensors: dict[str, Tensor] = {}
     for call in inner:
         kind = observe_norm(call.module, call.x) if call.inputs else None
-        if kind is not None and is_close(_rows(call.y), given):
+        if kind is not None and is_close(call.y_rows, given):
             features["inner_norm"] = {"when": True, **kind}
-            tensors |= {f"inner_norm.{n}": p.detach() for n, p in call.module.named_parameters()}
-            given = _rows(call.x)
+            keep(tensors, "inner_norm", call.module)
+            given = call.x_rows
             break
     modules = [c.module for c in inner]
     options = list(activations(modules, config))
-    for first, (name, function, parameters) in itertools.product(_numbers(modules), options):
+    # One of the numbers that modules keep may multiply what is activated.
+    kept = [v for m in modules for v in vars(m).values() if isinstance(v, float) and v]
+    factors = dict.fromkeys([1.0, *kept])
+    for first, (name, function, parameters) in itertools.product(factors, options):
         found = _combination(function, ups, given, first)
         if found is None:
             continue
         features["first_multiplier"] = first
         tensors |= {f"act.{n}": p for n, p in parameters.items()}
         for part, (linear, rows) in found.items():
-            weight, bias = linear_weight(linear.module), linear_bias(linear.module)
-            assert weight is not None
-            tensors[f"{part}.weight"] = weight[rows]
-            features[f"{part}_bias"] = bias is not None
-            if bias is not None:
-                tensors[f"{part}.bias"] = bias[rows]
+            features[f"{part}_bias"] = keep_linear(tensors, part, linear.module, rows)
         features |= {"gated": "w3" in found, "activation": name}
-        _add_down(down, features, tensors)
+        features["w2_bias"] = keep_linear(tensors, "w2", down.module)
         return Observed(features, tensors)
     raise UnknownStructureError(path, "its activation is unknown, gated or not")
 
@@ -85,21 +83,6 @@ def _multiple(x: Tensor, y: Tensor) -> float | None:
         return 1.0
     factor = float((x * y).sum() / x.square().sum())  # of least squares
     return rounded(factor) if is_close(x * factor, y) else None
-
-
-def _numbers(modules: list[nn.Module]) -> list[float]:
-    """Return 1, then the numbers that modules keep: one may multiply what is activated."""
-    kept = [v for m in modules for v in vars(m).values() if isinstance(v, float) and v]
-    return list(dict.fromkeys([1.0, *kept]))
-
-
-def _add_down(down: Call, features: dict[str, Any], tensors: dict[str, Tensor]) -> None:
-    weight, bias = linear_weight(down.module), linear_bias(down.module)
-    assert weight is not None
-    tensors["w2.weight"] = weight
-    features["w2_bias"] = bias is not None
-    if bias is not None:
-        tensors["w2.bias"] = bias
 
 
 def activations(
@@ -138,7 +121,7 @@ def _combination(
     width = given.shape[-1]
     pieces: list[tuple[Call, Any, Tensor]] = []
     for call in ups:
-        y = _rows(call.y)
+        y = call.y_rows
         if y.shape[-1] == width:
             pieces.append((call, slice(None), y))
         if y.shape[-1] == 2 * width:
@@ -158,7 +141,3 @@ def _combination(
             if is_close(a * y, given):
                 return {"w1": (call, rows), "w3": (other, other_rows)}
     return None
-
-
-def _rows(x: Tensor) -> Tensor:
-    return x.reshape(-1, x.shape[-1])

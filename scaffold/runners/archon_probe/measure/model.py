@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from archon_probe.measure.attention import Observed, linear_weight, observe_attention
+from archon_probe.measure.attention import observe_attention
 from archon_probe.measure.ends import observe_embedding, observe_head
 from archon_probe.measure.hooks import Call, Trace, record
 from archon_probe.measure.mixer import mixes_tokens, observe_mixer
@@ -18,15 +18,13 @@ from archon_probe.measure.mla import observe_mla
 from archon_probe.measure.mlp import observe_mlp
 from archon_probe.measure.moe import observe_moe
 from archon_probe.measure.norm import observe_norm
-from archon_probe.measure.observation import Observation
+from archon_probe.measure.observation import Observation, Observed, linear_weight
 from archon_probe.measure.roles import (
     UnknownStructureError,
     attention_paths,
     direct_calls,
     find_skeleton,
 )
-from archon_probe.measure.scoring import observe_scoring
-from archon_probe.measure.tasks import is_encoder
 from archon_probe.measure.wiring import Wiring, wire
 
 LENGTH = 37
@@ -61,8 +59,7 @@ def observe(model: Any) -> Observation:
     for i, path in enumerate(skeleton.layers):
         layer = observe_layer(trace, path, config, observation, f"layers.{i}.")
         observation.layers.append(layer)
-    head = observe_scoring if is_encoder(model.config) else observe_head
-    head(model, trace, skeleton, observation)
+    observe_head(model, trace, skeleton, observation)
     return observation
 
 
@@ -79,7 +76,6 @@ def observe_layer(
     for old, new in names.items():
         found = _observe_module(trace, kinds[old], wiring.calls[old], config)
         modules[new] = {"kind": kinds[old], **found.features}
-        observation.paths[prefix + new] = old
         for tensor_name, tensor in found.tensors.items():
             observation.tensors[f"{prefix}{new}.{tensor_name}"] = tensor
     return {"steps": _renamed(wiring.steps, names), "modules": modules}
@@ -191,10 +187,6 @@ def _names(wiring: Wiring, kinds: dict[str, str]) -> dict[str, str]:
         else:
             own = module.rpartition(".")[2]
             names[module] = own if own.islower() else "output_norm"
-    return _unique(names)
-
-
-def _unique(names: dict[str, str]) -> dict[str, str]:
     totals, numbers = Counter(names.values()), defaultdict(itertools.count)
     return {
         module: f"{name}_{next(numbers[name])}" if totals[name] > 1 else name

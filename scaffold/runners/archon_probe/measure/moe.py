@@ -60,8 +60,8 @@ def observe_moe(module: nn.Module, x: Tensor, config: Any = None) -> dict[str, A
 
     Returns:
         ``args`` (fields of MoEArgs, without those that do not matter here), ``hidden_dim``,
-        ``tensors`` (by their names in Archon's layer), ``unused`` (parameters that change nothing),
-        ``evidence``; and ``unknown``, what could not be found: then the rest is not complete.
+        ``tensors`` (by their names in Archon's layer); and ``unknown``, what could not be found:
+        then the rest is not complete.
     """
 
     def look(read: set[str]) -> tuple[dict[str, Any], dict[str, Place]]:
@@ -72,7 +72,7 @@ def observe_moe(module: nn.Module, x: Tensor, config: Any = None) -> dict[str, A
 
 def _look(bench: Bench) -> tuple[dict[str, Any], dict[str, Place]]:
     bench.randomise()
-    found: dict[str, Any] = {"args": {}, "tensors": {}, "unused": [], "evidence": [], "unknown": []}
+    found: dict[str, Any] = {"args": {}, "tensors": {}, "unknown": []}
     try:
         _observe(bench, found)
     except UnknownStructureError as error:
@@ -97,18 +97,15 @@ def _observe(bench: Bench, found: dict[str, Any]) -> None:
         if routing is None:
             raise UnknownStructureError("", "its router changes with the number of tokens")
     find_guards(bench, routing, _choice, routed.choice.experts.shape[1])
-    routing.args["router_dtype"] = find_router_dtype(bench, routing)
-    routing.args["weights_in_fp32"] = _weighs_in_fp32(bench, routed)
+    half = bench.run_in_bf16()
+    routing.args["router_dtype"] = find_router_dtype(bench, routing, half)
+    calls = [call for call in (half.calls if half else ()) if call.path == routed.call.path]
+    given = [t for call in calls[:1] for t in call.inputs.values()]
+    routing.args["weights_in_fp32"] = any(t.dtype == torch.float32 for t in given)
     experts = _experts(bench, routed)
-    _write_router(bench, routed, routing, found)
-    _write_experts(experts, found)
-    # The router may choose experts that compute nothing, which no parameter has.
-    zero = found["args"]["num_routes"] - found["args"]["num_experts"]
-    found["args"]["num_zero_experts"] = zero
-    del found["args"]["num_routes"]
-    shared = _combine(bench, run, routed, found)
-    _check(bench, run, routed, routing, experts, shared, found)
-    _find_unused(bench, run, found)
+    _write(bench, routed, routing, experts, found)
+    _combine(bench, run, routed, found)
+    _check(bench, run, routed, routing, experts, found)
     for name in _idle(found["args"]):
         del found["args"][name]
 
@@ -161,20 +158,6 @@ def read_routed(run: Run) -> Routed | None:
     return None
 
 
-def _weighs_in_fp32(bench: Bench, routed: Routed) -> bool:
-    """Return whether the experts of a bfloat16 model get weights in float32."""
-    other = Bench(bench.module, bench.dim)
-    other.module.to(torch.bfloat16)  # a copy: what is measured stays in float32
-    try:
-        run = other.run(bench.tokens(8).to(torch.bfloat16))
-    except RuntimeError:
-        return False
-    for call in run.calls:
-        if call.path == routed.call.path:
-            return any(t.dtype == torch.float32 for t in call.inputs.values())
-    return False
-
-
 def _read_dense(call: Call, run: Run) -> Routed | None:
     """Read weights from what each expert got of each token.
 
@@ -207,21 +190,18 @@ def _choice(run: Run) -> Choice | None:
 def _experts(bench: Bench, routed: Routed) -> Experts:
     module = dict(bench.module.named_modules())[routed.call.path]
     matrices = [p for p in module.parameters() if p.ndim == 3]
-    # A projection may hold rows for experts that compute nothing; both hold those that do.
-    count = min(p.shape[0] for p in matrices) if matrices else _router_rows(bench, routed)
+    if matrices:
+        # A projection may hold rows for experts that compute nothing; both hold those that do.
+        count = min(p.shape[0] for p in matrices)
+    else:
+        own = f"{routed.call.path}."
+        routers = (t for n, t in bench.tensors() if not n.startswith(own) and t.ndim == 2)
+        rows = (t.shape[0] for t in routers if t.shape[1] == bench.dim)
+        count = next(n for n in rows if n > int(routed.choice.experts.max()))
     experts = find_experts(bench, ExpertCall(module, bench.dim, count, _asker(bench, routed)))
     if experts is None:
         raise UnknownStructureError("", "no known layout and activation give the experts' output")
     return experts
-
-
-def _router_rows(bench: Bench, routed: Routed) -> int:
-    rows = [
-        t.shape[0]
-        for n, t in bench.tensors()
-        if not n.startswith(f"{routed.call.path}.") and t.ndim == 2 and t.shape[1] == bench.dim
-    ]
-    return next(r for r in rows if r > int(routed.choice.experts.max()))
 
 
 def _asker(bench: Bench, routed: Routed) -> Any:
@@ -256,41 +236,39 @@ def _asker(bench: Bench, routed: Routed) -> Any:
     return ask
 
 
-def _write_router(bench: Bench, routed: Routed, routing: Routing, found: dict[str, Any]) -> None:
-    named = dict(bench.tensors())
-    weight = named[routing.weight]
-    found["args"] |= routing.args | {
-        "num_routes": weight.shape[0],
+def _write(
+    bench: Bench, routed: Routed, routing: Routing, experts: Experts, found: dict[str, Any]
+) -> None:
+    """Write what was found of the router and of the routed experts."""
+    named, args, tensors = dict(bench.tensors()), found["args"], found["tensors"]
+    weight, layout = named[routing.weight], experts.layout
+    args |= routing.args | {
         "top_k": routed.choice.experts.shape[1],
         "router_bias": routing.bias is not None,
         "use_expert_bias": routing.expert_bias is not None,
         "score_before_experts": routed.is_input_scaled,
     }
-    found["args"].setdefault("sparsemixer_eps", 0.0)
-    found["args"].setdefault("num_expert_groups", None)
-    found["args"].setdefault("num_limited_groups", None)
-    found["args"].setdefault("group_score_func", "top2")
-    found["tensors"]["router.gate.weight"] = weight
+    args.setdefault("sparsemixer_eps", 0.0)
+    args.setdefault("num_expert_groups", None)
+    args.setdefault("num_limited_groups", None)
+    args.setdefault("group_score_func", "top2")
+    # The router may choose experts that compute nothing, which no parameter has.
+    count = layout.w1.shape[0]
+    args |= experts.args | {"num_experts": count, "num_zero_experts": weight.shape[0] - count}
+    tensors["router.gate.weight"] = weight
     if routing.bias is not None:
-        found["tensors"]["router.gate.bias"] = named[routing.bias].flatten()
+        tensors["router.gate.bias"] = named[routing.bias].flatten()
     if routing.expert_bias is not None:
-        found["tensors"]["expert_bias"] = named[routing.expert_bias].flatten()
-    found["evidence"] += routing.evidence
-
-
-def _write_experts(experts: Experts, found: dict[str, Any]) -> None:
-    layout = experts.layout
-    found["args"] |= experts.args | {"num_experts": layout.w1.shape[0]}
+        tensors["expert_bias"] = named[routing.expert_bias].flatten()
     found["hidden_dim"] = layout.w1.shape[1]
     for name in ("w1", "w2", "w3", "b1", "b2", "b3"):
         tensor = getattr(layout, name)
         if tensor is not None:
-            found["tensors"][f"experts.{name}"] = tensor
-    found["evidence"] += experts.evidence
+            tensors[f"experts.{name}"] = tensor
 
 
-def _combine(bench: Bench, run: Run, routed: Routed, found: dict[str, Any]) -> Tensor:
-    """Find what is added to the routed experts; return it, scaled, or zeros."""
+def _combine(bench: Bench, run: Run, routed: Routed, found: dict[str, Any]) -> None:
+    """Find what is added to the routed experts."""
     args = found["args"]
     target = _find_post_norm(run, found)
     known = {"routed": routed.output}
@@ -312,7 +290,6 @@ def _combine(bench: Bench, run: Run, routed: Routed, found: dict[str, Any]) -> T
         "use_shared_expert_gate": False,
         "output_scale": 1.0,
     }
-    rest = torch.zeros_like(target)
     for name, factor in terms.items():
         args["output_scale"] = factor
         path, _, gate = name.partition(" * ")
@@ -321,14 +298,8 @@ def _combine(bench: Bench, run: Run, routed: Routed, found: dict[str, Any]) -> T
             args["use_shared_expert_gate"] = True
             weight = dict(bench.tensors())[f"{gate}.weight"]
             found["tensors"]["shared_expert_gate.weight"] = weight
-        rest = known[name] * factor
     scale = declared(bench.module, scale / args["output_scale"], 1e-5)
     args["route_scale"] = declared(bench.module, args["route_scale"] * scale, 1e-5)
-    found["evidence"].append(
-        f"output = {scale * args['output_scale']:.7g} * routed"
-        + "".join(f" + {v:.7g} * {n}" for n, v in terms.items())
-    )
-    return rest
 
 
 def _find_post_norm(run: Run, found: dict[str, Any]) -> Tensor:
@@ -353,7 +324,7 @@ def _branches(bench: Bench, run: Run, routed: Routed) -> tuple[list[Call], list[
     branches: list[Call] = []
     gates: list[Call] = []
     for call in run.calls:
-        if call.depth or call.path == routed.call.path or not call.outputs:
+        if call.depth > 1 or call.path == routed.call.path or not call.outputs:
             continue
         weights = [p for p in call.module.parameters() if p.ndim == 2]
         if call.y.numel() == len(run.x) and len(weights) == 1:
@@ -391,7 +362,6 @@ def _check(
     routed: Routed,
     routing: Routing,
     experts: Experts,
-    rest: Tensor,
     found: dict[str, Any],
 ) -> None:
     """Compute the output from the findings alone, but for the shared experts."""
@@ -417,20 +387,3 @@ def _check(
     difference = float((total - routed.output).norm() / routed.output.norm())
     if difference > 2e-5:  # fp32 through three products, summed over the experts of a token
         raise UnknownStructureError("", f"routed output is off by {difference:.2g}")
-    found["evidence"].append(f"routed output from these findings is off by {difference:.1g}")
-
-
-@torch.no_grad()
-def _find_unused(bench: Bench, run: Run, found: dict[str, Any]) -> None:
-    """List tensors that may be anything without a change of the output."""
-    few = bench.run(run.x[:48])  # one run for each tensor
-    for name, tensor in bench.tensors():
-        if tensor.numel() == 0:
-            continue
-        with bench.changed():
-            noise = torch.linspace(-1, 1, tensor.numel()).reshape(tensor.shape)
-            tensor.add_(noise)
-            y = bench.run(few.x).y
-        if torch.equal(y, few.y):
-            found["unused"].append(name)
-            found["evidence"].append(f"{name} changes nothing")

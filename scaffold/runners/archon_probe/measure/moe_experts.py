@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -34,7 +34,6 @@ class Layout:
         b1: [E, H] or None, as the others.
         b3: Of w3.
         b2: [E, D] or None.
-        how: In words.
     """
 
     w1: Tensor
@@ -43,7 +42,6 @@ class Layout:
     b1: Tensor | None
     b3: Tensor | None
     b2: Tensor | None
-    how: str
 
 
 @dataclass
@@ -54,13 +52,11 @@ class Experts:
         layout: Of their parameters.
         args: Fields of MoEArgs.
         gate: From the products of w1 and w3 to what w2 multiplies.
-        evidence: What was compared, with numbers.
     """
 
     layout: Layout
     args: dict[str, Any]
     gate: Gate
-    evidence: list[str] = field(default_factory=list)
 
 
 @dataclass
@@ -101,8 +97,7 @@ def find_experts(bench: Bench, call: ExpertCall) -> Experts | None:
                 plain = {"gate_alpha": None, "gate_limit": None, "up_limit": None, "up_offset": 0.0}
                 args = {"activation": name, **plain, "gated": is_gated}
                 args["expert_bias_terms"] = layout.b2 is not None
-                how = f"{name}(gate) * up" if is_gated else f"{name}(up)"
-                return Experts(layout, args, gate, [f"{layout.how}; {how}"])
+                return Experts(layout, args, gate)
     for layout in (each for each in layouts_of(call) if each.w3 is not None):
         found = _measured(bench, call, judge, layout)
         if found is not None:
@@ -144,77 +139,65 @@ class _Judge:
 # --- layouts
 
 
+Split = Callable[[Tensor], tuple[Tensor, Tensor | None]]
+"""From the rows of what a map widens to, [E, rows, ...], to those that are activated and others."""
+
+
 def layouts_of(call: ExpertCall) -> Iterator[Layout]:
     """Yield the readings of the parameters that the shapes allow."""
-    named = [(n, p.detach()) for n, p in call.module.named_parameters()]
-    matrices = [(n, p) for n, p in named if p.ndim == 3]
+    own = [p.detach() for p in call.module.parameters()]
+    matrices = [p for p in own if p.ndim == 3]
     if not matrices:
         count = call.num_experts
         # All experts below each other in one matrix.
-        matrices = [
-            (n, p.unflatten(0, (count, -1)))
-            for n, p in named
-            if p.ndim == 2 and p.shape[0] % count == 0 and p.shape[0] > count
-        ]
-    vectors = [(n, p) for n, p in named if p.ndim == 2 and p.shape[0] == matrices[0][1].shape[0]]
+        stacked = [p for p in own if p.ndim == 2 and p.shape[0] % count == 0 and p.shape[0] > count]
+        matrices = [p.unflatten(0, (count, -1)) for p in stacked]
+    vectors = [p for p in own if p.ndim == 2 and p.shape[0] == matrices[0].shape[0]]
     # Shapes alone do not decide where E, D and H are equal: each reading is tried on tokens.
-    for chosen in itertools.permutations(matrices, len(matrices)):
-        ups, down = chosen[:-1], chosen[-1]
+    for *ups, down in itertools.permutations(matrices, len(matrices)):
         # The last of the order is read as the map back, the others as gate and up.
-        for turned_down, w2 in _turns(down, call.dim, -2):
-            for w1, w3, how in _pairs(ups, call.dim, w2.shape[-1]):
-                biases = _biases([v for _, v in vectors], w1.shape[1], call.dim, how)
-                if biases is not None:
-                    first, other, last = (
-                        t if t is None else t[: call.num_experts] for t in (w1, w3, w2)
-                    )
-                    yield Layout(first, other, last, *biases, f"{how}{turned_down}")
+        for w2 in _turns(down, call.dim, -2):
+            for w1, w3, biases in _pairs(ups, vectors, call.dim, w2.shape[-1]):
+                known = slice(call.num_experts)
+                yield Layout(w1[known], None if w3 is None else w3[known], w2[known], *biases)
 
 
-def _turns(named: tuple[str, Tensor], dim: int, axis: int) -> Iterator[tuple[str, Tensor]]:
-    name, tensor = named
-    if tensor.shape[axis] == dim:
-        yield f", {name} as it is", tensor
-    if tensor.transpose(1, 2).shape[axis] == dim:
-        yield f", {name} transposed", tensor.transpose(1, 2)
+def _turns(tensor: Tensor, dim: int, axis: int) -> Iterator[Tensor]:
+    """Yield matrices, as they are and transposed, that have the width of the stream in an axis."""
+    yield from (t for t in (tensor, tensor.transpose(1, 2)) if t.shape[axis] == dim)
 
 
 def _pairs(
-    ups: tuple[tuple[str, Tensor], ...], dim: int, width: int
-) -> Iterator[tuple[Tensor, Tensor | None, str]]:
+    ups: list[Tensor], vectors: list[Tensor], dim: int, width: int
+) -> Iterator[tuple[Tensor, Tensor | None, tuple[Tensor | None, ...]]]:
+    """Yield w1 and w3, and the biases that go with them: b1, b3 and b2."""
     if len(ups) == 1:
-        for turned, both in _turns(ups[0], dim, -1):
-            if both.shape[1] == width:
-                yield both, None, f"no gate{turned}"
-            if both.shape[1] != 2 * width:
-                continue
-            for how, first, second in _halves(both, width):
-                yield first, second, f"gate first, {how}{turned}"
-                yield second, first, f"up first, {how}{turned}"
-    if len(ups) == 2:
-        for turned, gate in _turns(ups[0], dim, -1):
-            for turned_up, up in _turns(ups[1], dim, -1):
-                if gate.shape[1] == up.shape[1] == width:
-                    yield gate, up, f"apart{turned}{turned_up}"
+        for both in _turns(ups[0], dim, -1):
+            for split in _splits(both.shape[1], width):
+                biases: tuple[Tensor | None, ...] = (None, None, None)
+                if vectors:
+                    if [v.shape[1] for v in vectors] != [both.shape[1], dim]:
+                        continue
+                    biases = (*split(vectors[0]), vectors[1])
+                yield *split(both), biases
+    if len(ups) == 2 and not vectors:
+        for gate, up in itertools.product(_turns(ups[0], dim, -1), _turns(ups[1], dim, -1)):
+            if gate.shape[1] == up.shape[1] == width:
+                yield gate, up, (None, None, None)
 
 
-def _halves(both: Tensor, width: int) -> Iterator[tuple[str, Tensor, Tensor]]:
-    yield "side by side", both[:, :width], both[:, width:]
-    yield "interleaved", both[:, 0::2], both[:, 1::2]
-
-
-def _biases(
-    vectors: list[Tensor], width: int, dim: int, how: str
-) -> tuple[Tensor | None, Tensor | None, Tensor | None] | None:
-    if not vectors:
-        return None, None, None
-    if how.startswith("no gate") and [v.shape[1] for v in vectors] == [width, dim]:
-        return vectors[0], None, vectors[1]
-    if len(vectors) != 2 or vectors[0].shape[1] != 2 * width or vectors[1].shape[1] != dim:
-        return None
-    options = {h: (a, b) for h, a, b in _halves(vectors[0], width)}
-    first, second = options["interleaved" if "interleaved" in how else "side by side"]
-    return (first, second, vectors[1]) if "gate first" in how else (second, first, vectors[1])
+def _splits(rows: int, width: int) -> list[Split]:
+    """Return the ways in which gate and up may share the rows of a map, if there is a gate."""
+    if rows == width:
+        return [lambda t: (t, None)]
+    if rows != 2 * width:
+        return []
+    return [
+        lambda t: (t[:, :width], t[:, width:]),
+        lambda t: (t[:, width:], t[:, :width]),
+        lambda t: (t[:, 0::2], t[:, 1::2]),
+        lambda t: (t[:, 1::2], t[:, 0::2]),
+    ]
 
 
 # --- what an expert computes
@@ -255,8 +238,7 @@ def _measured(bench: Bench, call: ExpertCall, judge: _Judge, layout: Layout) -> 
     if found is None or not judge.accepts(layout, found[1]):
         return None
     args = found[0] | {"gated": True, "expert_bias_terms": layout.b2 is not None}
-    numbers = ", ".join(f"{k} {v}" for k, v in found[0].items())
-    return Experts(layout, args, found[1], [f"{layout.how}; one unit measured: {numbers}"])
+    return Experts(layout, args, found[1])
 
 
 def _measure_gate(module: nn.Module, config: Any, unit: Gate) -> tuple[dict[str, Any], Gate] | None:

@@ -7,9 +7,9 @@ too. A model has many such layers, and most variations of a config do not reach 
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -36,39 +36,23 @@ class WatchedConfig:
         return getattr(config, name)
 
 
-@dataclass(frozen=True)
-class Place:
-    """The place of a tensor's numbers in another one.
-
-    Args:
-        name: Of the other one.
-        size: Of the tensor.
-        stride: Of the tensor in the other one's storage.
-        offset: Of its first number.
-    """
+class Place(NamedTuple):
+    """The place of a tensor's numbers in another one: its name, and the view of it."""
 
     name: str
     size: tuple[int, ...]
     stride: tuple[int, ...]
     offset: int
 
-    def read(self, tensors: dict[str, Tensor]) -> Tensor:
-        """Return the tensor, of a module of the same shapes."""
-        # The strides are those of a view of contiguous numbers.
-        source = tensors[self.name].detach().contiguous().float()
-        return source.as_strided(self.size, self.stride, self.offset).clone()
-
 
 def place_of(view: Tensor, tensors: dict[str, Tensor]) -> Place:
     """Return the place of a view's numbers."""
-    for name, tensor in tensors.items():
-        if tensor.untyped_storage().data_ptr() == view.untyped_storage().data_ptr():
-            return Place(name, tuple(view.shape), view.stride(), view.storage_offset())
-    raise AssertionError("a tensor that is not a view of the module's")
+    memory = view.untyped_storage().data_ptr()
+    owners = (n for n, t in tensors.items() if t.untyped_storage().data_ptr() == memory)
+    return Place(next(owners), tuple(view.shape), view.stride(), view.storage_offset())
 
 
-@dataclass
-class _Finding:
+class _Finding(NamedTuple):
     fields: dict[str, Any]
     found: dict[str, Any]
     places: dict[str, Place]
@@ -116,10 +100,14 @@ def remembered(
 
 
 def _with_tensors(finding: _Finding, module: nn.Module) -> dict[str, Any]:
-    tensors = tensors_of(module)
+    # The strides are those of views of contiguous numbers.
+    own = {n: t.detach().contiguous().float() for n, t in tensors_of(module).items()}
+    tensors = {
+        name: own[place.name].as_strided(place.size, place.stride, place.offset).clone()
+        for name, place in finding.places.items()
+    }
     # Callers write into what they get.
-    copied = {k: v.copy() if isinstance(v, (dict, list)) else v for k, v in finding.found.items()}
-    return copied | {"tensors": {n: place.read(tensors) for n, place in finding.places.items()}}
+    return {**copy.deepcopy(finding.found), "tensors": tensors}
 
 
 def _value(configs: list[Any], name: str) -> str:

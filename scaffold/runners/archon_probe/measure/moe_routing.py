@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -42,14 +42,12 @@ class Routing:
         weight: Name of the projection's weight.
         bias: Name of its bias, or None.
         expert_bias: Name of the bias that takes part in the choice only, or None.
-        evidence: What was compared, with numbers.
     """
 
     args: dict[str, Any]
     weight: str
     bias: str | None
     expert_bias: str | None
-    evidence: list[str] = field(default_factory=list)
 
 
 def find_routing(bench: Bench, run: Run, choice: Choice, skip: str) -> Routing | None:
@@ -194,11 +192,6 @@ def _find_norm(bench: Bench, found: Routing, choice: Choice, scores: Tensor) -> 
                 "route_norm_min": least,
                 "route_scale": declared(bench.module, scale, 1e-5),
             }
-            what = "as they are" if order is None else f"over their {order:g}-norm"
-            found.evidence.append(
-                f"weights of {len(scores)} tokens are {found.args['score_func']} scores {what},"
-                f" times {scale:.7g}, to {spread / abs(scale):.1g}"
-            )
             return True
     return False
 
@@ -222,7 +215,6 @@ def _is_sparsemixer(bench: Bench, run: Run, choice: Choice, found: Routing) -> b
     for _ in range(2):
         best, expert = open_logits.max(-1, keepdim=True)
         # Source: SparseMixer (arXiv:2409.12136): logits beyond 2 eps from the best take no part.
-        # part.
         distance = (best - logits) / logits.abs().clamp(min=best)
         position = (choice.experts == expert).float()
         if not bool((position.sum(-1) == 1).all()):
@@ -242,10 +234,6 @@ def _is_sparsemixer(bench: Bench, run: Run, choice: Choice, found: Routing) -> b
         open_logits = open_logits.scatter(-1, expert, float("-inf"))
     found.args |= {"sparsemixer_eps": _between(bench, low / 2, high / 2), "route_norm": False}
     found.args |= {"route_norm_p": 1.0, "route_norm_min": 0.0, "route_scale": 1.0}
-    found.evidence.append(
-        f"two experts one after the other, each among logits nearer than 2 eps;"
-        f" {len(logits)} tokens leave eps between {low / 2:.5g} and {high / 2:.5g}"
-    )
     return True
 
 
@@ -302,13 +290,7 @@ def find_guards(bench: Bench, found: Routing, read: Any, top_k: int) -> None:
     as_min = max(abs(r - t / max(t, floor)) for t, r in near)
     eps = declared(bench.module, total / ratio - total, 2e-2)
     as_eps = max(abs(r - t / (t + eps)) for t, r in near)
-    args["route_norm_eps" if as_eps <= as_min else "route_norm_min"] = (
-        eps if as_eps <= as_min else floor
-    )
-    found.evidence.append(
-        f"scores that sum to {total:.3g} are normed to {ratio:.3g}: an added epsilon of {eps:.3g}"
-        f" is off by {as_eps:.2g}, a least norm of {floor:.3g} by {as_min:.2g}"
-    )
+    args |= {"route_norm_eps": eps} if as_eps <= as_min else {"route_norm_min": floor}
 
 
 def _shrunk(
@@ -344,17 +326,10 @@ def _shrunk(
         return total, float(choice.weights.double().sum(-1).median()) / scale
 
 
-@torch.no_grad()
-def find_router_dtype(bench: Bench, found: Routing) -> str | None:
-    """Return the dtype of the projection in a bfloat16 model if it is not bfloat16."""
+def find_router_dtype(bench: Bench, found: Routing, half: Run | None) -> str | None:
+    """Return the dtype of the projection in a bfloat16 run if it is not bfloat16."""
     shape = dict(bench.tensors())[found.weight].shape
-    other = Bench(bench.module, bench.dim)
-    other.module.to(torch.bfloat16)  # a copy: what is measured stays in float32
-    try:
-        run = other.run(bench.tokens(8).to(torch.bfloat16))
-    except RuntimeError:
-        return None
-    for step in run.steps:
+    for step in half.steps if half is not None else ():
         if step.name in ("linear", "matmul", "mm") and step.output.shape[-1] == shape[0]:
             used = [t.dtype for t in step.inputs if t.shape in (shape, shape[::-1])]
             if used:

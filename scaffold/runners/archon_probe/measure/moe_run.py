@@ -8,34 +8,16 @@ from __future__ import annotations
 import copy
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.overrides import TorchFunctionMode
 
-from archon_probe.measure.hooks import Call
+from archon_probe.measure.hooks import Call, Function, Recorder, Trace
 from archon_probe.measure.moe_memory import WatchedConfig, tensors_of
 
 WATCHED = {"topk", "softmax", "sigmoid", "tanh", "linear", "matmul", "mm"}
-
-
-@dataclass
-class Step:
-    """One call of a watched function.
-
-    Args:
-        name: Of the function.
-        inputs: Its tensors.
-        output: The first tensor of its result.
-        k: Of a top-k.
-    """
-
-    name: str
-    inputs: list[Tensor]
-    output: Tensor
-    k: int = 0
 
 
 @dataclass
@@ -45,14 +27,14 @@ class Run:
     Args:
         x: [T, D], what went in.
         y: [T, D], what came out.
-        calls: Of modules, in the order of their ends.
+        calls: Of the modules inside, in the order of their ends.
         steps: Watched functions, in order.
     """
 
     x: Tensor
     y: Tensor
-    calls: list[Call] = field(default_factory=list)
-    steps: list[Step] = field(default_factory=list)
+    calls: list[Call]
+    steps: list[Function]
 
 
 class Bench:
@@ -119,74 +101,29 @@ class Bench:
     @torch.no_grad()
     def run(self, x: Tensor) -> Run:
         """Run tokens [T, D] as one sequence."""
-        run = Run(x, x)
-        with _hooks(self.module, run), _Watch(run):
+        trace = Trace(x)
+        with Recorder(self.module, trace, WATCHED):
             out = self.module(x.clone().unsqueeze(0))
         # Some modules return their router's logits beside the output.
         flat = out if isinstance(out, (tuple, list)) else (out,)
         # The output is known by its size, that of the input.
         sized = (o for o in flat if isinstance(o, Tensor) and o.numel() == x.numel())
-        run.y = next(sized).detach().reshape(x.shape)
-        return run
+        y = next(sized).detach().reshape(x.shape)
+        return Run(x, y, trace.calls[:-1], trace.functions)  # its own call ends last
+
+    def run_in_bf16(self) -> Run | None:
+        """Run a few tokens through a bfloat16 copy; None where some part runs in fp32 only."""
+        other = Bench(self.module, self.dim)
+        other.module.to(torch.bfloat16)  # a copy: what is measured stays in float32
+        try:
+            return other.run(self.tokens(8).to(torch.bfloat16))
+        except RuntimeError:
+            return None
 
 
 class _NoConfig:
     def to_dict(self) -> dict[str, Any]:
         return {}
-
-
-class _Watch(TorchFunctionMode):
-    def __init__(self, run: Run) -> None:
-        super().__init__()
-        self.recorded = run
-
-    def __torch_function__(
-        self,
-        func: Any,
-        types: Any,
-        args: tuple[Any, ...] = (),
-        kwargs: dict[str, Any] | None = None,
-    ) -> Any:
-        kwargs = kwargs or {}
-        name = getattr(func, "__name__", "").strip("_")
-        if name not in WATCHED:
-            return func(*args, **kwargs)
-        inputs = [a.detach().clone() for a in (*args, *kwargs.values()) if isinstance(a, Tensor)]
-        out = func(*args, **kwargs)
-        first = out if isinstance(out, Tensor) else out[0]
-        k = kwargs.get("k", args[1] if name == "topk" and len(args) > 1 else 0)
-        self.recorded.steps.append(Step(name, inputs, first.detach().clone(), int(k)))
-        return out
-
-
-@contextmanager
-def _hooks(module: nn.Module, run: Run) -> Iterator[None]:
-    pending: list[dict[str, Tensor]] = []
-
-    def before(_m: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        named = {str(i): a for i, a in enumerate(args)} | kwargs
-        pending.append({k: v.detach().clone() for k, v in named.items() if isinstance(v, Tensor)})
-
-    def after(path: str) -> Any:
-        def hook(m: nn.Module, _args: Any, _kwargs: Any, out: Any) -> None:
-            flat = out if isinstance(out, (tuple, list)) else (out,)
-            outputs = [v.detach().clone() for v in flat if isinstance(v, Tensor)]
-            depth = len(pending) - 1
-            # Modules end in reverse, so the last one that began is this one.
-            run.calls.append(Call(path, m, pending.pop(), outputs, depth, len(run.calls)))
-
-        return hook
-
-    handles: list[Any] = []
-    for path, part in module.named_modules():
-        if path:
-            handles.append(part.register_forward_pre_hook(before, with_kwargs=True))
-            handles.append(part.register_forward_hook(after(path), with_kwargs=True))
-    try:
-        yield
-    finally:
-        for handle in handles:
-            handle.remove()
 
 
 def declared(module: nn.Module, measured: float, tolerance: float = 1e-4) -> float:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import copy
+import itertools
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -46,28 +48,53 @@ def observe_norm(module: nn.Module, x: Tensor) -> dict[str, Any] | None:
         return None
     if not isinstance(y, Tensor) or y.shape != probe.shape:
         return None
-    for kind in _KINDS:
-        for offset in (0.0, 1.0):
-            if offset and weight is None:
-                continue  # an offset is added to the weight
-            if not is_close(_norm(kind, probe, 0.0, offset, weight, bias), y, EPS_SHARE):
-                continue
-            eps = _eps(module, kind, probe, offset, weight, bias)
-            if eps is None:
-                continue
-            if is_close(_norm(kind, probe, eps, offset, weight, bias), y):
-                is_late = kind == "rms" and weight is not None
-                return {
-                    "weight_in_fp32": is_late and _weighs_in_fp32(module, probe, eps, offset),
-                    "kind": kind,
-                    "eps": eps,
-                    "offset": offset,
-                    "weight": weight is not None,
-                    "bias": bias is not None,
-                    "dim": probe.shape[-1],
-                    "heads": weight.shape[0] if weight is not None and weight.ndim == 2 else 0,
-                }
+    # An offset is added to the weight.
+    offsets = (0.0, 1.0) if weight is not None else (0.0,)
+    for kind, offset in itertools.product(_KINDS, offsets):
+        gain = None if weight is None else weight.double() + offset
+        norm = _Norm(kind, gain, bias)
+        if not is_close(norm(probe, 0.0), y, EPS_SHARE):
+            continue
+        eps = _eps(module, norm, probe)
+        if eps is not None and is_close(norm(probe, eps), y):
+            is_late = kind == "rms" and weight is not None
+            return {
+                "weight_in_fp32": is_late and _weighs_in_fp32(module, probe, eps, offset),
+                "kind": kind,
+                "eps": eps,
+                "offset": offset,
+                "weight": weight is not None,
+                "bias": bias is not None,
+                "dim": probe.shape[-1],
+                "heads": weight.shape[0] if weight is not None and weight.ndim == 2 else 0,
+            }
     return None
+
+
+@dataclass(frozen=True)
+class _Norm:
+    """A norm in double precision: what its output is multiplied by, and what is added to that."""
+
+    kind: str
+    gain: Tensor | None
+    bias: Tensor | None
+
+    def centred(self, x: Tensor) -> Tensor:
+        """Return what is divided by its root mean square."""
+        x = x.double()
+        return x - x.mean(-1, keepdim=True) if self.kind == "layer" else x
+
+    def __call__(self, x: Tensor, eps: float) -> Tensor:
+        x = self.centred(x)
+        y = x * torch.rsqrt(x.square().mean(-1, keepdim=True) + eps)
+        y = y if self.gain is None else y * self.gain
+        return y if self.bias is None else y + self.bias.double()
+
+    def undone(self, y: Tensor) -> Tensor:
+        """Return the quotient that an output comes from."""
+        y = y.double()
+        y = y if self.bias is None else y - self.bias.double()
+        return y if self.gain is None else y / self.gain
 
 
 @torch.no_grad()
@@ -89,36 +116,12 @@ def _weighs_in_fp32(module: nn.Module, probe: Tensor, eps: float, offset: float)
     return int((y != late).sum()) < int((y != early).sum())
 
 
-def _norm(
-    kind: str, x: Tensor, eps: float, offset: float, weight: Tensor | None, bias: Tensor | None
-) -> Tensor:
-    x = x.double()
-    if kind == "layer":
-        x = x - x.mean(-1, keepdim=True)
-    y = x * torch.rsqrt(x.square().mean(-1, keepdim=True) + eps)
-    if weight is not None:
-        y = y * (weight.double() + offset)
-    return y if bias is None else y + bias.double()
-
-
 @torch.no_grad()
-def _eps(
-    module: nn.Module,
-    kind: str,
-    probe: Tensor,
-    offset: float,
-    weight: Tensor | None,
-    bias: Tensor | None,
-) -> float | None:
+def _eps(module: nn.Module, norm: _Norm, probe: Tensor) -> float | None:
     """Solve for eps on inputs so small that it decides the result."""
     for scale in (1e-3, 1e-2, 1e-4, 1e-1):
         x = probe * scale
-        y = module(x).double()
-        if bias is not None:
-            y = y - bias.double()
-        if weight is not None:
-            y = y / (weight.double() + offset)
-        z = x.double() - x.double().mean(-1, keepdim=True) if kind == "layer" else x.double()
+        y, z = norm.undone(module(x)), norm.centred(x)
         square = z.square().mean(-1)
         # y = z / sqrt(mean square + eps), so the squared quotient is mean square + eps.
         ratio = ((z * y).sum(-1) / y.square().sum(-1)).square()
@@ -131,5 +134,4 @@ def _eps(
             close = [v for v in declared if abs(v - eps) <= 1e-2 * eps]
             return close[0] if close else float(f"{eps:.3g}")
     x = probe * 1e-2
-    is_without = is_close(_norm(kind, x, 0.0, offset, weight, bias), module(x))
-    return 0.0 if is_without else None
+    return 0.0 if is_close(norm(x, 0.0), module(x)) else None

@@ -115,34 +115,23 @@ def randomise(model: nn.Module, seed: int = 0) -> None:
         else:
             fan_in = inputs.get(id(parameter)) or min(parameter.shape[-2:])
             parameter.copy_(noise * (GAIN / math.sqrt(max(fan_in, 1))))
-    for buffer in _state_buffers(model):
-        if _is_constant(buffer):
-            buffer.add_(torch.randn(buffer.shape, generator=generator) * NOISE_STD)
-    _shrink_before_norms(model)
-
-
-def _is_constant(tensor: Tensor) -> bool:
-    return tensor.numel() > 1 and bool((tensor == tensor.flatten()[0]).all())
-
-
-def _state_buffers(model: nn.Module) -> list[Tensor]:
-    """Return the buffers that a checkpoint holds and that are no table of frequencies."""
     saved = model.state_dict()
-    return [
-        buffer
-        for name, buffer in model.named_buffers()
-        if name in saved and buffer.is_floating_point() and "inv_freq" not in name
-    ]
-
-
-def _shrink_before_norms(model: nn.Module) -> None:
-    """Scale down what goes into norms: straight, or by way of the stream that layers add to."""
+    for name, buffer in model.named_buffers():
+        # A table of frequencies stays as it is computed.
+        is_state = name in saved and buffer.is_floating_point() and "inv_freq" not in name
+        if is_state and _is_constant(buffer):
+            buffer.add_(torch.randn(buffer.shape, generator=generator) * NOISE_STD)
+    # Small is what goes into norms: straight, or by way of the stream that layers add to.
     tokens = torch.arange(6)[None] % model.config.get_text_config().vocab_size
     with _Writers(model) as writers:
         call(model, tokens)
     for module in writers.found.values():
         for parameter in module.parameters(recurse=False):
             parameter.mul_(NORMED_SCALE if parameter.dim() < 3 else EXPERTS_SCALE)
+
+
+def _is_constant(tensor: Tensor) -> bool:
+    return tensor.numel() > 1 and bool((tensor == tensor.flatten()[0]).all())
 
 
 class _Writers(TorchFunctionMode):

@@ -13,6 +13,7 @@ import math
 import re
 import types
 import typing
+from collections.abc import Sequence
 from typing import Any
 
 from transformers import CONFIG_MAPPING, PretrainedConfig, configuration_utils
@@ -94,7 +95,10 @@ def tiny_config(model_type_or_config: str | PretrainedConfig, seed: int = 0) -> 
 
 
 def _shrink(source: PretrainedConfig, seed: int) -> PretrainedConfig:
-    values = _small_values(source) | _special_tokens(source, VOCAB, seed)
+    sizes = {name: _small_value(source, name) for name in field_names(source)}
+    values = {name: size for name, size in sizes.items() if size is not None}
+    values |= _head_sizes(source) | _nested(source) | _rope(source)
+    values = fit_rotary_factors(source, values) | _special_tokens(source, VOCAB, seed)
     kinds = _layer_kinds(source)
     name = layer_count_field(source)
     # Four layers, or two where the class counts each as two.
@@ -196,6 +200,11 @@ def matches(pattern: str, config: PretrainedConfig, name: str) -> bool:
     return any(re.fullmatch(pattern, n) for n in {name, canonical(config, name)})
 
 
+def entry_of(table: Sequence[tuple[str, Any]], config: PretrainedConfig, name: str) -> Any:
+    """Return what the first pattern of a table that matches a field gives; None without one."""
+    return next((entry for pattern, entry in table if matches(pattern, config, name)), None)
+
+
 def layer_count_field(config: PretrainedConfig) -> str:
     """Return the field that holds the number of layers, or the property that counts them."""
     found = (f for f in field_names(config) if matches(LAYER_COUNTS, config, f))
@@ -242,32 +251,23 @@ def _alternatives(note: Any) -> tuple[Any, ...]:
     return () if note is None else (note,)
 
 
-def _small_values(source: PretrainedConfig) -> dict[str, Any]:
-    values: dict[str, Any] = {}
-    for name in field_names(source):
-        value = _small_value(source, name)
-        if value is not None:
-            values[name] = value
-    values |= _head_sizes(source) | _nested(source) | _rope(source)
-    return fit_rotary_factors(source, values)
-
-
 def _small_value(source: PretrainedConfig, name: str) -> Any:
     default, value = class_default(source, name), getattr(source, name)
     number = isinstance(value, int) and not isinstance(value, bool)
     if matches(DROPOUTS, source, name) and isinstance(value, int | float):
         return type(value)(0)
-    for pattern, size in FILLED if value in (None, 1) else ():
-        if matches(pattern, source, name) and default in (None, 1):
-            return size
-    for pattern, size in LEFT_OUT if number and value == 0 else ():
-        if matches(pattern, source, name):
-            return size
-    for pattern, size in ABSENT if value is None else ():
-        if matches(pattern, source, name):
+    for table, counts in (
+        (FILLED, value in (None, 1) and default in (None, 1)),
+        (LEFT_OUT, number and value == 0),
+        (ABSENT, value is None),
+    ):
+        if counts and (size := entry_of(table, source, name)) is not None:
             return size
     if matches(POSITIONS, source, name) and number:
-        return _positions(source)
+        # A length that sequences can pass where positions are computed, not looked up.
+        rope, key = getattr(source, "rope_parameters", None), "original_max_position_embeddings"
+        is_looked_up = not isinstance(rope, dict) or _has_key(rope, key) or hasattr(source, key)
+        return TABLE_POSITIONS if is_looked_up else ROPE_POSITIONS
     if matches(HALVED_WINDOWS, source, name) and number:
         return 8 + value % 2
     if matches(WINDOWS, source, name) and (value or default):
@@ -278,20 +278,8 @@ def _small_value(source: PretrainedConfig, name: str) -> Any:
         return HEADS if hasattr(source, "kv_lora_rank") else KV_HEADS  # a latent gives all of them
     if not number:
         return None
-    for pattern, size in SIZES:
-        if matches(pattern, source, name):
-            return size if default is not None and size < value else None
-    return None
-
-
-def _positions(source: PretrainedConfig) -> int:
-    """Return a length that sequences can pass where positions are computed, not looked up."""
-    rope = getattr(source, "rope_parameters", None)
-    if not isinstance(rope, dict) or _has_key(rope, "original_max_position_embeddings"):
-        return TABLE_POSITIONS
-    return (
-        TABLE_POSITIONS if hasattr(source, "original_max_position_embeddings") else ROPE_POSITIONS
-    )
+    size = entry_of(SIZES, source, name)
+    return size if size is not None and default is not None and size < value else None
 
 
 def _has_key(tree: dict[str, Any], key: str) -> bool:
@@ -501,8 +489,7 @@ def _small_list(source: PretrainedConfig, name: str, value: Any, total: int) -> 
     """Return the small size of a list that has one large size for each layer."""
     if not isinstance(value, list) or len(value) != total or not all(type(v) is int for v in value):
         return None
-    sizes = (size for pattern, size in SIZES if matches(pattern, source, name))
-    size = next(sizes, None)
+    size = entry_of(SIZES, source, name)
     return size if size is not None and total and size < min(value) else None
 
 

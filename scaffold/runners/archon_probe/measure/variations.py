@@ -32,6 +32,7 @@ HEADS = r"classifier_(?!dropout).*|summary_(?!.*dropout).*|pooling"
 """Of those, what encoders read that score sequences."""
 ACTIVATIONS = ("gelu", "relu", "silu", "gelu_pytorch_tanh")
 GUARDS = 1e-5  # smaller floats only keep a divisor from zero
+OF_LAYERS = r"intermediate_size|.*norm_eps(ilon)?"
 LAYER_TYPES = ("full_attention", "sliding_attention", "chunked_attention")
 FEED_FORWARD_TYPES = ("dense", "sparse")
 # transformers before 5.4 has no such list.
@@ -122,13 +123,18 @@ def vary(config: PretrainedConfig, *, is_checked: bool = True) -> Varied:
     # What is read only under another option is known now.
     undeclared = trial.undeclared()
     added = [(f, v) for f in undeclared for v in _undeclared_values(config, f, trial.reads)]
-    added += [("per_layer_config", {1: {v.field: v.value}}) for v in singles if _is_of_layers(v)]
+    # Of these one layer may have another value than the others have.
+    of_layers = (v for v in singles if re.fullmatch(OF_LAYERS, v.field))
+    added += [("per_layer_config", {1: {v.field: v.value}}) for v in of_layers]
     singles = [v for v in singles + trial.made((f,) for f in added) if not trial.is_idle(v)]
     # A mix of layers may be refused alone and run beside a window that is switched on.
     mixes = [flip for flip in flips if flip[0] == "layer_types"][-1:]
     pairs = [*_odd_heads(config), *_pairs([*((v.field, v.value) for v in singles), *mixes])]
     pairs += [*_with_scaling(config, added), *_rope_keys(config, trial.reads)]
-    pairs += [*_without_window(config, flips), *_in_new_parts(config, singles)]
+    # No window at all beside layers of one kind, as those that need one do not run then.
+    none = [(f, v) for f, v in flips if v is None and tiny.matches(tiny.WINDOWS, config, f)]
+    kinds = [(f, v) for f, v in flips if f == "layer_types" and v and len(set(v)) == 1]
+    pairs += [*itertools.product(none, kinds), *_in_new_parts(config, singles)]
     every = singles + trial.made(pairs)
     every += trial.bounded(flips, every)
     return Varied(every, undeclared, trial.unvaried([*flips, *added], every))
@@ -139,26 +145,17 @@ def base_values(config: PretrainedConfig) -> dict[str, Any]:
 
     A window that another option turns off is there, so that turning it on gives a small one.
     """
-    values, key = tiny.explicit_values(config), _key(config)
+    values = tiny.explicit_values(config)
     for name in list(values):
         fewer = {k: v for k, v in values.items() if k != name}
-        made = _try_build(config, fewer)
-        if made is not None and _key(made) == key:
-            values = fewer
+        values = fewer if _makes_same(config, fewer) else values
     for name in tiny.field_names(config):
         default = tiny.class_default(config, name)
         if name in values or not tiny.matches(tiny.WINDOWS, config, name):
             continue
         trial = values | {name: 4 + default % 2} if isinstance(default, int) else values
-        made = _try_build(config, trial)
-        if made is not None and _key(made) == key:
-            values = trial
+        values = trial if _makes_same(config, trial) else values
     return values
-
-
-def runs(config: PretrainedConfig) -> bool:
-    """Return whether transformers builds a model of this config and computes finite logits."""
-    return why_not_run(config, Reads()) is None
 
 
 def why_not_run(config: PretrainedConfig, reads: Reads) -> str | None:
@@ -322,19 +319,18 @@ def _with(
     if not inner:
         return values | {field: value}
     part = values.get(outer, getattr(config, outer))
-    if outer not in config.sub_configs and isinstance(part, dict):
-        return values | {outer: {**part, inner: value}}
     if not isinstance(part, dict):
         part = {f: getattr(part, f) for f in tiny.field_names(part)}
     return values | {outer: {**part, inner: value}}
 
 
-def _try_build(config: PretrainedConfig, values: dict[str, Any]) -> PretrainedConfig | None:
+def _makes_same(config: PretrainedConfig, values: dict[str, Any]) -> bool:
+    """Return whether constructor arguments make a config again."""
     try:
-        return type(config)(**_copied(values))
+        return _key(type(config)(**_copied(values))) == _key(config)
     except Exception:
         # A config class refuses combinations with errors of many kinds.
-        return None
+        return False
 
 
 def _copied(value: Any) -> Any:
@@ -413,9 +409,8 @@ def _numbers(config: PretrainedConfig, name: str, value: float) -> list[Any]:
     is_guard = isinstance(value, float) and 0 < value < GUARDS
     if re.search(r"eps(ilon)?$", name) or is_guard:
         return [max(10 * value, 1e-3)]
-    for pattern, values in NUMBERS if isinstance(value, int) else ():
-        if tiny.matches(pattern, config, name):
-            return list(values)
+    if isinstance(value, int) and (values := tiny.entry_of(NUMBERS, config, name)):
+        return list(values)
     if isinstance(value, float):
         return [round(value * 1.5, 6)] if value else [0.5]
     return [value + 1, max(1, value // 2)]
@@ -425,11 +420,9 @@ def _absent(config: PretrainedConfig, name: str, allowed: set[Any]) -> list[Any]
     """Return values for a field that is None."""
     if re.search(r"cap", name):
         return [2.0]
-    for pattern, values in NUMBERS if int in allowed else ():
-        if tiny.matches(pattern, config, name):
-            return list(values[:1])
-    made: list[Any] = []
-    made += [True] if bool in allowed else []
+    if int in allowed and (values := tiny.entry_of(NUMBERS, config, name)):
+        return list(values[:1])
+    made: list[Any] = [True] if bool in allowed else []
     is_guard = re.search(r"eps(ilon)?$", name)
     made += [1e-3 if is_guard else 0.7] if float in allowed else []
     made += [2] if int in allowed and float not in allowed else []
@@ -594,11 +587,6 @@ def _undeclared_values(config: PretrainedConfig, name: str, reads: Reads) -> lis
     return [True, 2, 0.7]
 
 
-def _is_of_layers(variation: Variation) -> bool:
-    """Return whether one layer may have another value of the field than the others have."""
-    return re.fullmatch(r"intermediate_size|.*norm_eps(ilon)?", variation.field) is not None
-
-
 def _with_scaling(
     config: PretrainedConfig, added: list[tuple[str, Any]]
 ) -> Iterator[tuple[tuple[str, Any], ...]]:
@@ -636,15 +624,6 @@ def _parts(config: PretrainedConfig) -> set[type]:
         return set()  # its code may ask for values
     own = type(model).__module__
     return {type(module) for module in model.modules() if type(module).__module__ == own}
-
-
-def _without_window(
-    config: PretrainedConfig, flips: list[tuple[str, Any]]
-) -> Iterator[tuple[tuple[str, Any], ...]]:
-    """Yield no window at all beside layers of one kind, as those that need one do not run then."""
-    none = [(f, v) for f, v in flips if v is None and tiny.matches(tiny.WINDOWS, config, f)]
-    kinds = [(f, v) for f, v in flips if f == "layer_types" and v and len(set(v)) == 1]
-    yield from itertools.product(none, kinds)
 
 
 def _odd_heads(config: PretrainedConfig) -> Iterator[tuple[tuple[str, Any], ...]]:

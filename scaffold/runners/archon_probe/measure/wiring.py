@@ -42,22 +42,18 @@ def wire(layer: Call, calls: list[Call], attentions: Collection[str] = ()) -> Wi
     wiring = Wiring()
     known: dict[str, Tensor] = {"x": layer.x.reshape(-1, layer.x.shape[-1])}
     for group in _blocks(calls, attentions):
-        source = _rows(group[0].x)
+        source = group[0].x_rows
         name = group[0].path
         step_in = _step(wiring, known, source, name)
         out = f"{name}:out"
-        known[out] = _rows(group[-1].y)
+        known[out] = group[-1].y_rows
         wiring.steps.append({"out": out, "call": name, "in": step_in})
         wiring.calls[name] = group
     # The last residual is a sum that no module computes.
-    final = _step(wiring, known, _rows(layer.y), f"{layer.path} output")
+    final = _step(wiring, known, layer.y_rows, f"{layer.path} output")
     if wiring.steps and wiring.steps[-1]["out"] != final:
         wiring.steps.append({"out": f"{layer.path}:y", "sum": [[final, 1.0]]})
     return wiring
-
-
-def _rows(x: Tensor) -> Tensor:
-    return x.reshape(-1, x.shape[-1])
 
 
 def _blocks(calls: list[Call], attentions: Collection[str]) -> list[list[Call]]:
@@ -67,7 +63,7 @@ def _blocks(calls: list[Call], attentions: Collection[str]) -> list[list[Call]]:
         if not call.inputs or not call.outputs:
             continue
         # Dropout in evaluation, or a residual's identity.
-        if not list(call.module.parameters()) and is_close(_rows(call.y), _rows(call.x), 0.0):
+        if not list(call.module.parameters()) and is_close(call.y_rows, call.x_rows, 0.0):
             continue
         blocks.append([call])
     joined: list[list[Call]] = []
@@ -77,23 +73,18 @@ def _blocks(calls: list[Call], attentions: Collection[str]) -> list[list[Call]]:
         width = call.x.shape[-1] if width is None else width
         before = joined[-1] if joined else []
         # The output projection of an attention may stand beside it.
-        if [c.path for c in before] in [[path] for path in attentions] and _projects(call, before):
+        is_after = [c.path for c in before] in [[path] for path in attentions]
+        is_map = isinstance(call.module, nn.Linear)
+        if is_after and is_map and is_close(call.x_rows, before[0].y_rows, 0.0):
             before.append(call)
             continue
         # Between two maps the width is not that of the stream: what follows belongs to the block
         # before.
-        if joined and (
-            _rows(call.x).shape[-1] != width or _rows(joined[-1][-1].y).shape[-1] != width
-        ):
+        if joined and (call.x_rows.shape[-1] != width or joined[-1][-1].y_rows.shape[-1] != width):
             joined[-1].extend(block)
         else:
             joined.append(block)
     return joined
-
-
-def _projects(call: Call, before: list[Call]) -> bool:
-    """Return whether a call is a linear map of just what came out of the one before."""
-    return isinstance(call.module, nn.Linear) and is_close(_rows(call.x), _rows(before[0].y), 0.0)
 
 
 def _step(wiring: Wiring, known: dict[str, Tensor], target: Tensor, what: str) -> str:

@@ -8,8 +8,6 @@ from __future__ import annotations
 import inspect
 import tempfile
 from collections import defaultdict
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -21,24 +19,13 @@ from transformers.core_model_loading import revert_weight_conversion
 from archon_probe.measure.random_weights import random_model
 from archon_probe.measure.tasks import head_width, token_logits
 from archon_probe.proof.build import build, forward_packed, read_args
+from archon_probe.proof.capture import Captured, capturing
 from archon_probe.proof.reference import Batch, fresh_state, make_batch, save_and_load
 
 DIFFERENT = 3e-5
 """Of a tensor's standard deviation: more than rounding in a few layers."""
 SOURCE_LINES = 60
 SHOWN_VALUES = 6
-
-Rows = dict[str, Tensor]
-"""[T, values] of each module."""
-
-
-@dataclass
-class Traced:
-    """What modules took and gave, in the order in which they finished."""
-
-    outputs: Rows
-    gradients: Rows
-    inputs: Rows
 
 
 def bisect(spec: Any, config: PretrainedConfig, variation: str) -> dict[str, Any]:
@@ -70,9 +57,9 @@ def bisect(spec: Any, config: PretrainedConfig, variation: str) -> dict[str, Any
     batch = make_batch(config.vocab_size, width=head_width(config))
     truth = _capture_alone(hf_model, [h for h, _ in pairs], batch)
     try:
-        with _Capture(built.model, [a for _, a in pairs]) as capture:
+        with capturing(built.model, [a for _, a in pairs]) as captured:
             (forward_packed(built.model, batch) * batch.cotangent).sum().backward()
-        found = _traced([capture], (sum(batch.lengths),))
+        found = _traced([captured], (sum(batch.lengths),))
     except Exception as error:
         return _unknown(variation, f"its forward fails: {type(error).__name__}: {error}")
     kind, first = "output", _first_difference(pairs, truth.outputs, found.outputs)
@@ -83,12 +70,14 @@ def bisect(spec: Any, config: PretrainedConfig, variation: str) -> dict[str, Any
         first = _first_difference(pairs, backwards, found.gradients)
     if first is None:
         return _unknown(variation, "all modules that could be paired agree")
-    given = [(first["hf_module"], first["archon_module"])]
-    has_inputs = first["hf_module"] in truth.inputs and first["archon_module"] in found.inputs
+    hf, archon = first.pop("hf_module"), first.pop("archon_module")
     first["input_differs"] = None
-    if has_inputs and kind == "output":
-        first["input_differs"] = _first_difference(given, truth.inputs, found.inputs) is not None
-    return _report(variation, kind, first, hf_model, built.model)
+    if kind == "output" and hf in truth.inputs and archon in found.inputs:
+        differing = _first_difference([(hf, archon)], truth.inputs, found.inputs)
+        first["input_differs"] = differing is not None
+    sides = {"hf": _side(hf_model, hf), "archon": _side(built.model, archon)}
+    report = {"variation": variation, "tensor": kind, **first, **sides}
+    return report | {"text": describe(report)}
 
 
 def _unknown(variation: str, why: str) -> dict[str, Any]:
@@ -153,87 +142,35 @@ def _archon_hub_names(built: Any) -> dict[str, set[str]]:
     return found
 
 
-class _Capture:
-    """The outputs of modules, the gradients of these, and their inputs, as modules finish."""
-
-    def __init__(self, model: nn.Module, names: Iterable[str]) -> None:
-        self.outputs: dict[str, Tensor] = {}
-        self.gradients: dict[str, Tensor] = {}
-        self.inputs: dict[str, Tensor] = {}
-        wanted = set(names)
-        self.handles = [
-            module.register_forward_hook(self._hook(name), with_kwargs=True)
-            for name, module in model.named_modules()
-            if name in wanted
-        ]
-
-    def __enter__(self) -> _Capture:
-        return self
-
-    def __exit__(self, *exception: object) -> None:
-        for handle in self.handles:
-            handle.remove()
-
-    def all_gradients(self) -> dict[str, Tensor]:
-        """Return gradients in the order of the outputs; zeros where the loss needs none."""
-        return {n: self.gradients.get(n, torch.zeros_like(t)) for n, t in self.outputs.items()}
-
-    def _hook(self, name: str) -> Any:
-        def hook(module: nn.Module, args: Any, kwargs: Any, output: Any) -> None:
-            given, tensor = _first_tensor([args, kwargs]), _first_tensor(output)
-            if given is not None:
-                # The first call counts: a shared module is called again.
-                self.inputs.setdefault(name, given.detach().clone())
-            if tensor is None:
-                return
-            self.outputs.setdefault(name, tensor.detach().clone())
-            if tensor.requires_grad:
-                tensor.register_hook(self._keep_gradient(name))
-
-        return hook
-
-    def _keep_gradient(self, name: str) -> Callable[[Tensor], None]:
-        # Whatever a hook returns replaces the gradient, so this one returns nothing.
-        def keep(gradient: Tensor) -> None:
-            self.gradients.setdefault(name, gradient.detach().clone())
-
-        return keep
-
-
-def _first_tensor(output: Any) -> Tensor | None:
-    if isinstance(output, Tensor):
-        return output
-    values = output.values() if isinstance(output, dict) else output
-    if isinstance(values, tuple | list) or isinstance(output, dict):
-        return next((t for t in map(_first_tensor, values) if t is not None), None)
-    return None
-
-
-def _capture_alone(model: Any, names: list[str], batch: Batch) -> Traced:
+def _capture_alone(model: Any, names: list[str], batch: Batch) -> Captured:
     """Run transformers on each sequence alone and lay what its modules gave end to end."""
-    runs: list[_Capture] = []
+    runs: list[Captured] = []
     # Alone, since a packed batch is what may be wrong: transformers gives the truth without one.
     for start, end in batch.spans:
-        with _Capture(model, names) as capture, fresh_state(model):
+        with capturing(model, names) as captured, fresh_state(model):
             logits = token_logits(model, batch.tokens[None, start:end])
             (logits * batch.cotangent[start:end]).sum().backward()
-        runs.append(capture)
+        runs.append(captured)
     return _traced(runs, batch.lengths)
 
 
-def _traced(runs: list[_Capture], lengths: tuple[int, ...]) -> Traced:
-    """Join what several runs captured; what has no dimension of tokens is left out."""
+def _traced(runs: list[Captured], lengths: tuple[int, ...]) -> Captured:
+    """Join what several runs captured to rows of [T, values].
 
-    def rows(parts: list[dict[str, Tensor]]) -> Rows:
+    What has no dimension of tokens is left out, and a gradient that the loss does not need is zero.
+    """
+
+    def rows(parts: list[dict[str, Tensor]]) -> dict[str, Tensor]:
         shared = [name for name in parts[0] if all(name in part for part in parts)]
         joined = {name: _joined([part[name] for part in parts], lengths) for name in shared}
         return {name: tensor for name, tensor in joined.items() if tensor is not None}
 
-    return Traced(
-        rows([run.outputs for run in runs]),
-        rows([run.all_gradients() for run in runs]),
-        rows([run.inputs for run in runs]),
-    )
+    gradients = [
+        {name: run.gradients.get(name, torch.zeros_like(y)) for name, y in run.outputs.items()}
+        for run in runs
+    ]
+    outputs = rows([run.outputs for run in runs])
+    return Captured(rows([run.inputs for run in runs]), outputs, rows(gradients))
 
 
 def _joined(tensors: list[Tensor], lengths: tuple[int, ...]) -> Tensor | None:
@@ -247,7 +184,7 @@ def _joined(tensors: list[Tensor], lengths: tuple[int, ...]) -> Tensor | None:
 
 
 def _first_difference(
-    pairs: list[tuple[str, str]], truth: Rows, found: Rows
+    pairs: list[tuple[str, str]], truth: dict[str, Tensor], found: dict[str, Tensor]
 ) -> dict[str, Any] | None:
     partner = dict(pairs)
     for name in truth:
@@ -279,18 +216,6 @@ def _where(
         "column": start,
         "values": {"hf": truth[token, shown].tolist(), "archon": found[token, shown].tolist()},
     }
-
-
-def _report(
-    variation: str, kind: str, first: dict[str, Any], hf_model: nn.Module, model: nn.Module
-) -> dict[str, Any]:
-    sides = {
-        "hf": _side(hf_model, first.pop("hf_module")),
-        "archon": _side(model, first.pop("archon_module")),
-    }
-    found = {"variation": variation, "tensor": kind, **first, **sides}
-    found["text"] = describe(found)
-    return found
 
 
 def _side(model: nn.Module, name: str) -> dict[str, Any]:

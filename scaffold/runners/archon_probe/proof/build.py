@@ -49,9 +49,23 @@ def refusal_class(model_args_class: type) -> type[Exception]:
     return next(found for m in modules if (found := getattr(m, "ConfigError", None)) is not None)
 
 
-def build(spec: Any, args: Any, config: PretrainedConfig, saved: dict[str, Tensor]) -> Built:
-    """Build the Archon model and load a checkpoint's tensors through its adapter."""
-    model = spec.model_class(args)
+def build(
+    spec: Any,
+    args: Any,
+    config: PretrainedConfig,
+    saved: dict[str, Tensor],
+    dtype: torch.dtype = torch.float32,
+) -> Built:
+    """Build the Archon model and load a checkpoint's tensors through its adapter.
+
+    As where models are trained, buffers are in fp32 whatever the dtype of the parameters.
+    """
+    before = torch.get_default_dtype()
+    torch.set_default_dtype(dtype)
+    try:
+        model = spec.model_class(args)
+    finally:
+        torch.set_default_dtype(before)
     adapter = spec.state_dict_adapter_class(config)
     # What is state, such as the bias that picks experts, comes with the checkpoint.
     model.init_buffers(torch.device("cpu"))

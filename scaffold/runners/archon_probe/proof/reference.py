@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import copy
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors.torch import load_file
+from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 from transformers.core_model_loading import revert_weight_conversion
 
@@ -300,3 +300,12 @@ def save_and_load(model: Any, folder: Path) -> dict[str, Tensor]:
     for path in sorted(folder.glob("*.safetensors")):
         found |= load_file(path)
     return found
+
+
+def replace_weights(folder: Path, tensors: Mapping[str, Tensor]) -> None:
+    """Write tensors into a checkpoint, in the place of all that it holds."""
+    for path in folder.glob("*.safetensors*"):
+        path.unlink()  # nothing of it is left that could be loaded in their place
+    # safetensors refuses views, and tensors that share memory.
+    copies = {name: tensor.contiguous().clone() for name, tensor in tensors.items()}
+    save_file(copies, folder / "model.safetensors", metadata={"format": "pt"})

@@ -7,23 +7,23 @@ differs, the modules in it are given what transformers' modules get, which names
 
 from __future__ import annotations
 
+import re
 import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors.torch import save_file
 from torch import Tensor, nn
 from transformers import PretrainedConfig
 
 from archon_probe.measure.random_weights import random_model
 from archon_probe.measure.tasks import call
 from archon_probe.proof.bisect import pair_modules
-from archon_probe.proof.build import Built, read_args
-from archon_probe.proof.reference import save_and_load
+from archon_probe.proof.build import build, read_args
+from archon_probe.proof.capture import Captured, capturing, first_tensor
+from archon_probe.proof.reference import replace_weights, save_and_load
 
 DTYPES = (torch.bfloat16, torch.float16)
 LENGTH = 17
@@ -72,10 +72,7 @@ def _measure(spec: Any, config: PretrainedConfig, dtype: torch.dtype) -> Roundin
             name: tensor.to(dtype) if tensor.is_floating_point() else tensor
             for name, tensor in save_and_load(plain, Path(folder)).items()
         }
-        for path in Path(folder).glob("*.safetensors*"):
-            path.unlink()
-        tensors = {name: tensor.contiguous().clone() for name, tensor in saved.items()}
-        save_file(tensors, Path(folder) / "model.safetensors", metadata={"format": "pt"})
+        replace_weights(Path(folder), saved)
         # Loaded by transformers, which keeps some parameters in fp32.
         options = {"attn_implementation": "eager", "experts_implementation": "eager"}
         theirs = type(plain).from_pretrained(folder, dtype=dtype, **options)
@@ -83,11 +80,11 @@ def _measure(spec: Any, config: PretrainedConfig, dtype: torch.dtype) -> Roundin
     args, refusal = read_args(spec, config, attn_type="eager")
     if refusal is not None:
         return Rounding(problem=refusal)
-    built = _build(spec, args, config, saved, dtype)
+    built = build(spec, args, config, saved, dtype)
     tokens = torch.arange(3, 3 + LENGTH)[None] % config.vocab_size
     pairs = pair_modules(theirs, built)
     layers = [(h, a) for h, a in pairs if a.rpartition(".")[0] == "layers"]
-    with _captured(theirs, [h for h, _ in pairs]) as truth:
+    with capturing(theirs, [h for h, _ in pairs]) as truth:
         call(theirs, tokens)
     found = Rounding(layers=len(layers))
     errors = _errors(built.model, layers, truth, tokens)
@@ -99,74 +96,14 @@ def _measure(spec: Any, config: PretrainedConfig, dtype: torch.dtype) -> Roundin
         for name, error in _errors(built.model, pairs, truth, tokens).items():
             module = name.removeprefix("before ")
             if error and module not in {a for _, a in layers} and module:
-                kind = name.replace(module, _kind(built.model, module))
+                # Its place inside its layer.
+                kind = name.replace(module, re.sub(r"^layers\.\d+\.", "", module))
                 found.modules[kind] = max(found.modules.get(kind, 0.0), error)
     return found
 
 
-def _kind(model: nn.Module, name: str) -> str:
-    """Return the place of a module inside its layer."""
-    parts = name.split(".")
-    return ".".join(parts[2:] if parts[0] == "layers" else parts)
-
-
-def _build(
-    spec: Any, args: Any, config: PretrainedConfig, saved: dict[str, Tensor], dtype: torch.dtype
-) -> Built:
-    """Build a model of one dtype as the trainer does: buffers are of fp32."""
-    before = torch.get_default_dtype()
-    torch.set_default_dtype(dtype)
-    try:
-        model = spec.model_class(args)
-    finally:
-        torch.set_default_dtype(before)
-    adapter = spec.state_dict_adapter_class(config)
-    model.init_buffers(torch.device("cpu"))
-    model.load_state_dict(adapter.from_hf(dict(saved)), strict=True)
-    return Built(args, model.eval(), adapter)
-
-
-@dataclass
-class _Call:
-    given: Tensor
-    output: Tensor
-
-
-@contextmanager
-def _captured(model: nn.Module, names: list[str]) -> Iterator[dict[str, _Call]]:
-    """Yield what modules get and give, in the order in which they finish."""
-    calls: dict[str, _Call] = {}
-
-    def hook(name: str) -> Any:
-        def note(_: nn.Module, args: Any, kwargs: Any, output: Any) -> None:
-            given, tensor = _floats([*args, *kwargs.values()]), _floats([output])
-            if given is not None and tensor is not None:
-                calls.setdefault(name, _Call(given.clone(), tensor.clone()))
-
-        return note
-
-    handles = [
-        model.get_submodule(name).register_forward_hook(hook(name), with_kwargs=True)
-        for name in names
-    ]
-    try:
-        yield calls
-    finally:
-        for handle in handles:
-            handle.remove()
-
-
-def _floats(values: Any) -> Tensor | None:
-    for value in values:
-        if isinstance(value, Tensor) and value.is_floating_point():
-            return value
-        if isinstance(value, tuple | list) and (found := _floats(value)) is not None:
-            return found
-    return None
-
-
 def _errors(
-    model: nn.Module, pairs: list[tuple[str, str]], truth: dict[str, _Call], tokens: Tensor
+    model: nn.Module, pairs: list[tuple[str, str]], truth: Captured, tokens: Tensor
 ) -> dict[str, float]:
     """Run a model whose modules are given what transformers' get, and return where it differs.
 
@@ -174,37 +111,34 @@ def _errors(
         By module the error of its output; by ``before`` and module that of what it would have got.
     """
     errors: dict[str, float] = {}
-    handles: list[Any] = []
 
-    def watch(name: str, call: _Call) -> None:
+    def watch(name: str, given: Tensor, result: Tensor) -> tuple[Any, Any]:
         def before(_: nn.Module, args: tuple[Any, ...]) -> tuple[Any, ...]:
             place = next((i for i, a in enumerate(args) if _is_float(a)), None)
-            wanted = None if place is None else _as_shaped(call.given, args[place])
+            wanted = None if place is None else _as_shaped(given, args[place])
             if place is None or wanted is None:
                 return args
             errors.setdefault(f"before {name}", _error(args[place], wanted))
             return (*args[:place], wanted, *args[place + 1 :])
 
         def after(_: nn.Module, args: Any, output: Any) -> None:
-            tensor = _floats([output])
-            wanted = None if tensor is None else _as_shaped(call.output, tensor)
+            tensor = first_tensor(output)
+            wanted = None if tensor is None else _as_shaped(result, tensor)
             if tensor is not None and wanted is not None:
                 errors.setdefault(name, _error(tensor, wanted))
 
-        module = model.get_submodule(name)
-        handles.extend(
-            (module.register_forward_pre_hook(before), module.register_forward_hook(after))
-        )
+        return before, after
 
-    for theirs, ours in pairs:
-        if ours and theirs in truth:
-            watch(ours, truth[theirs])
-    try:
+    with ExitStack() as hooks:
+        for theirs, ours in pairs:
+            given, result = truth.inputs.get(theirs), truth.outputs.get(theirs)
+            if ours and _is_float(given) and _is_float(result):
+                before, after = watch(ours, given, result)
+                module = model.get_submodule(ours)
+                hooks.enter_context(module.register_forward_pre_hook(before))
+                hooks.enter_context(module.register_forward_hook(after))
         positions = torch.arange(LENGTH)[None]
         model(tokens, positions, torch.tensor([0, LENGTH], dtype=torch.int32), LENGTH)
-    finally:
-        for handle in handles:
-            handle.remove()
     return errors
 
 
@@ -218,13 +152,9 @@ def _as_shaped(tensor: Tensor, like: Tensor) -> Tensor | None:
         return tensor.to(like.dtype)
     if tensor.dim() == 4 and tensor.transpose(1, 2).shape == like.shape:
         return tensor.transpose(1, 2).to(like.dtype)
-    if tensor.shape[-1] == like.shape[-1] and tensor.numel() == like.numel():
-        is_flat = min(tensor.dim(), like.dim()) == 2
-        return (
-            tensor.reshape(like.shape).to(like.dtype)
-            if is_flat or LENGTH in like.shape[:2]
-            else None
-        )
+    is_flat = min(tensor.dim(), like.dim()) == 2 or LENGTH in like.shape[:2]
+    if is_flat and tensor.shape[-1] == like.shape[-1] and tensor.numel() == like.numel():
+        return tensor.reshape(like.shape).to(like.dtype)
     return None
 
 

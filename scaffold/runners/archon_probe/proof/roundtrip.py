@@ -7,11 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors.torch import save_file
 from torch import Tensor
 
 from archon_probe.proof.build import Built
-from archon_probe.proof.reference import Batch, run_alone
+from archon_probe.proof.reference import Batch, replace_weights, run_alone
 
 SAME_LOGITS = 1e-5
 """Of their standard deviation: the same weights, but elsewhere in memory, so rounded otherwise."""
@@ -71,15 +70,7 @@ def check_saved(hf_class: Any, built: Built, folder: Path, batch: Batch, wanted:
     Args:
         folder: Holds what `save_pretrained` wrote; its weights are replaced.
     """
-    for path in folder.glob("*.safetensors*"):
-        # Nothing of the first checkpoint is left that could be loaded in the place of ours.
-        path.unlink()
-    tensors = {
-        # safetensors refuses views, and tensors that share memory.
-        n: t.contiguous().clone()
-        for n, t in built.adapter.to_hf(built.model.state_dict()).items()
-    }
-    save_file(tensors, folder / "model.safetensors", metadata={"format": "pt"})
+    replace_weights(folder, built.adapter.to_hf(built.model.state_dict()))
     again = hf_class.from_pretrained(
         folder, attn_implementation="eager", dtype=torch.float32
     ).eval()

@@ -120,7 +120,10 @@ def proof_of(is_equal: bool) -> dict[str, Any]:
     if not is_equal:
         row["message"] = "forward: logits differ by 0.3"
     refused = {"name": "x=1", "status": "refused", "message": "x"}
-    place = {"module": "layers.0.attention", "tensor": "output", "error": 0.3}
+    place = {
+        "module": "layers.0.attention",
+        "text": "first difference: layers.0.attention, output",
+    }
     return {
         "ok": is_equal,
         "variations": [row, refused],

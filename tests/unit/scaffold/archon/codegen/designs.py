@@ -447,7 +447,7 @@ def gemma2() -> Json:
                 "message": "attention_bias {hf_config.attention_bias} is not implemented",
             }
         ],
-        "embedding": {"multiplier": arg("embedding_multiplier"), "multiplier_rounded": True},
+        "embedding": {"multiplier": arg("embedding_multiplier")},
         "block": {
             "modules": [
                 norm_module("attention_norm", norm()),
@@ -545,7 +545,8 @@ def gpt_neox() -> Json:
             "gated": False,
             "activation": arg("hidden_act"),
             "hidden_dim": arg("hidden_dim"),
-            "bias": True,
+            "up_bias": True,
+            "down_bias": True,
         },
         "head": {"norm": layer_norm(), "tied": arg("enable_weight_tying")},
         "weights": [*renames(names), *fused, tied],
@@ -580,7 +581,7 @@ def everything() -> Json:
         {"out": "n", "call": "ffn_norm", "in": "x"},
         {"out": "f", "call": "feed_forward", "in": "n"},
         {"out": "h", "sum": [["f", 1.0], ["x", 1.0]]},
-        {"out": "y", "mul": ["h", arg("residual_multiplier")]},
+        {"out": "y", "sum": [["h", arg("residual_multiplier")]]},
     ]
     head_norm = layer_norm(arg("head_dim"), bias=False, over="head", per_head=True)
     attention = gqa(
@@ -601,7 +602,6 @@ def everything() -> Json:
             "floor": 4.0,
             "position_offset": 1,
         },
-        q_multiplier=1.5,
         value_scale=arg("value_scale"),
         out_norm=rms(expr("args.n_heads * args.v_head_dim"), over="projection"),
     )
@@ -659,7 +659,6 @@ def everything() -> Json:
             "norm": layer_norm(),
             "positions": {"kind": "learned", "offset": 2, "size": arg("max_seq_len")},
             "padding_idx": 0,
-            "tokens_dim": 24,
         },
         "block": {
             "modules": [
@@ -684,7 +683,7 @@ def everything() -> Json:
         "head": {
             "norm": layer_norm(bias=False),
             "bias": True,
-            "divisor": arg("logits_scaling"),
+            "multiplier": arg("logits_scaling"),
             "softcap": 30.0,
             "transform": {"activation": "gelu", "bias": False, "norm": layer_norm()},
         },
@@ -707,7 +706,7 @@ def positional() -> Json:
     attention = gqa(
         alibi={"when": arg("alibi"), "max_bias": 4, "multiplier": 0.5},
         gate={"fn": "sigmoid", "per": "dim", "head_bias": True},
-        out_norm=rms(arg("head_dim"), over="head", before_gate=True),
+        out_norm=rms(expr("args.n_heads * args.head_dim")),
         softcap=20.0,
     )
     return {
@@ -737,7 +736,14 @@ def positional() -> Json:
             "variants": [{"steps": steps}],
         },
         "attention": attention,
-        "mlp": {"gated": True, "activation": "silu", "hidden_dim": arg("hidden_dim"), "bias": True},
+        "mlp": {
+            "gated": True,
+            "activation": "silu",
+            "hidden_dim": arg("hidden_dim"),
+            "gate_bias": True,
+            "up_bias": True,
+            "down_bias": True,
+        },
         "head": {"multiplier": 0.0625},
         "unknown": [],
     }

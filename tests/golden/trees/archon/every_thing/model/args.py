@@ -34,7 +34,7 @@ class EveryThingModelArgs(BaseModelArgs):
     use_swapped: bool = False  # Whether blocks add their branches in this order.
     attn_scale: float = 0.1  # How much queries grow for each e-fold of positions.
     value_scale: float = 2.0  # What values are multiplied by.
-    logits_scaling: float = 4.0  # What logits are divided by.
+    logits_scaling: float = 4.0  # What logits are multiplied by.
     hidden_act: str = "relu2"  # The non-linear activation function in the decoder.
     # By layer: whether to use rotary position embeddings.
     has_rope: tuple[bool, ...] = (True, False, True, False)

@@ -88,7 +88,6 @@ class Attention(nn.Module):
                 packing.positions, scale=self.attn_scale, floor=4.0, offset=1
             )
             q = (q * temperature).to(q.dtype)
-        q = q * 1.5
         v = v * self.value_scale
         out = self.core(q, k, v, packing, sinks=self.sinks)
         if self.gate is not None:
@@ -136,8 +135,7 @@ class EveryThingModel(BaseDecoder):
     def __init__(self, args: EveryThingModelArgs) -> None:
         super().__init__()
         self.model_args = args
-        self.tok_embeddings = nn.Embedding(args.vocab_size, 24, padding_idx=0)
-        self.embedding_proj = nn.Linear(24, args.dim, bias=False)
+        self.tok_embeddings = nn.Embedding(args.vocab_size, args.dim, padding_idx=0)
         self.pos_embeddings = LearnedPositions(args.max_seq_len, args.dim, offset=2)
         self.embedding_norm = nn.LayerNorm(args.dim, args.norm_eps)
         self.ropes = nn.ModuleDict(
@@ -163,7 +161,6 @@ class EveryThingModel(BaseDecoder):
 
     def embed(self, tokens: Tensor, packing: Packing) -> Tensor:
         h = self.tok_embeddings(tokens)
-        h = self.embedding_proj(h)
         h = h * self.model_args.dim**0.5
         h = h + self.pos_embeddings(packing)
         return self.embedding_norm(h)
@@ -176,4 +173,4 @@ class EveryThingModel(BaseDecoder):
 
     def logits(self, h: Tensor) -> Tensor:
         h = self.head_norm(self.head_act(self.head_dense(h)))
-        return 30.0 * torch.tanh(self.output(h) / self.model_args.logits_scaling / 30.0)
+        return 30.0 * torch.tanh(self.output(h) * self.model_args.logits_scaling / 30.0)

@@ -83,7 +83,7 @@ class Gemma2Model(BaseDecoder):
 
     def embed(self, tokens: Tensor, packing: Packing) -> Tensor:
         h = self.tok_embeddings(tokens)
-        return h * torch.tensor(self.model_args.embedding_multiplier, dtype=h.dtype)
+        return h * self.model_args.embedding_multiplier
 
     def logits(self, h: Tensor) -> Tensor:
         cap, logits = self.model_args.final_logit_softcapping, self.output(h)

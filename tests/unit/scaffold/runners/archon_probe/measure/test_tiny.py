@@ -16,8 +16,14 @@ if RUNNERS not in sys.path:
     sys.path.append(RUNNERS)
 
 from archon_probe.measure.random_weights import build_model, random_model  # noqa: E402
+from archon_probe.measure.reads import Reads  # noqa: E402
 from archon_probe.measure.tiny import field_names, tiny_config  # noqa: E402
-from archon_probe.measure.variations import LONGEST, base_values, runs, variations  # noqa: E402
+from archon_probe.measure.variations import (  # noqa: E402
+    LONGEST,
+    base_values,
+    variations,
+    why_not_run,
+)
 from archon_probe.proof.reference import make_batch, run_alone  # noqa: E402
 
 TYPES = (
@@ -131,6 +137,11 @@ TYPICAL = (
     "mimo_v2_flash",  # an odd share of a head is rotated
     "emu3",  # a composite
 )
+
+
+def runs(config: Any) -> bool:
+    """Returns whether transformers computes finite logits with a configuration."""
+    return why_not_run(config, Reads()) is None
 
 
 @pytest.mark.parametrize("model_type", TYPES)
