@@ -15,7 +15,6 @@ from scaffold.analysis.labels import Labels
 from scaffold.analysis.lazy_re import lazy_re
 from scaffold.analysis.near_names import NearNames
 from scaffold.analysis.project.agent_guides import agent_names, command_names, skill_names
-from scaffold.analysis.project.compose import Services, services_of
 from scaffold.analysis.project.config_classes import ConfigClasses
 from scaffold.analysis.project.defaults import Defaults
 from scaffold.analysis.project.images import Images
@@ -145,11 +144,6 @@ class Repository:
     def images(self) -> Images:
         """The container images that its files use."""
         return Images(self.files)
-
-    @cached_property
-    def services(self) -> Services:
-        """The services that its compose files define."""
-        return services_of(self.files)
 
     @cached_property
     def pytest(self) -> PytestNames:

@@ -18,7 +18,7 @@ from scaffold.skills.check.references.trees import find_trees
 from scaffold.skills.check.references.typescript import find_types
 from scaffold.skills.check.resolve.calls import resolve_call, resolve_import, resolve_python
 from scaffold.skills.check.resolve.commands import resolve_command, resolve_option
-from scaffold.skills.check.resolve.data import resolve_data, resolve_key, resolve_shell
+from scaffold.skills.check.resolve.data import resolve_key
 from scaffold.skills.check.resolve.generated import resolve_generated
 from scaffold.skills.check.resolve.lines import resolve_line
 from scaffold.skills.check.resolve.links import resolve_link, resolve_own_link, resolve_symlink
@@ -55,7 +55,6 @@ KINDS: dict[str, Callable[[Reference, Scope], Verdict]] = {
     "call": resolve_call,
     "command": resolve_command,
     "count": resolve_count,
-    "data": resolve_data,
     "default": resolve_default,
     "definition": resolve_definition,
     "extra": resolve_extra,
@@ -74,7 +73,6 @@ KINDS: dict[str, Callable[[Reference, Scope], Verdict]] = {
     "own link": resolve_own_link,
     "path": resolve_path,
     "python": resolve_python,
-    "shell": resolve_shell,
     "skill": resolve_skill,
     "symlink": resolve_symlink,
     "task": resolve_task,

@@ -21,7 +21,6 @@ class Rule(NamedTuple):
     why: str
 
 
-_COPIED = "The reader copies it into a file, and the program that reads the file stops."
 _FAILS = "The command fails, and the agent tries others until one seems to work."
 _UNLISTED = "A client that cannot read the front matter leaves the skill out of its list, silently."
 
@@ -106,11 +105,6 @@ RULES: dict[str, Rule] = {
         "`compatibility` is a text of at most 500 characters.",
         "The specification of skills limits it; strict clients refuse the skill.",
     ),
-    "compose-service-missing": Rule(
-        "error",
-        "A service that `docker compose` names is defined in a compose file of the repository.",
-        "The command stops with `no such service`, and nothing that needs it runs.",
-    ),
     "config-key-missing": Rule(
         "error",
         "A key of the configuration that a text sets is a field of its classes.",
@@ -182,11 +176,6 @@ RULES: dict[str, Rule] = {
         "The front matter has keys that some client reads.",
         "Other keys have no effect, although somebody meant them to.",
     ),
-    "hook-missing": Rule(
-        "error",
-        "A hook that a text runs by its id is in .pre-commit-config.yaml.",
-        _FAILS,
-    ),
     "image-tag-differs": Rule(
         "error",
         "An image has the tag that the repository's own files give it.",
@@ -201,11 +190,6 @@ RULES: dict[str, Rule] = {
         "error",
         "A name that a text imports from a module of this repository exists.",
         "The first line of the code that the agent writes fails.",
-    ),
-    "json-syntax": Rule(
-        "error",
-        "A fenced block of JSON can be parsed.",
-        _COPIED,
     ),
     "just-recipe-missing": Rule(
         "error",
@@ -342,30 +326,10 @@ RULES: dict[str, Rule] = {
         "A file under a skill's `references` is named by the skill or by another reference.",
         "An agent opens only what it is pointed to.",
     ),
-    "requirements-missing": Rule(
-        "error",
-        "A requirements file that a text installs from exists.",
-        _FAILS,
-    ),
     "script-missing": Rule(
         "error",
         "A script that a text runs exists.",
         _FAILS,
-    ),
-    "script-no-shebang": Rule(
-        "error",
-        "A script that a text runs by its path has a shebang line.",
-        "The system hands it to a shell, which misreads it.",
-    ),
-    "script-not-executable": Rule(
-        "error",
-        "A script that a text runs by its path is executable.",
-        "The command ends with 'Permission denied'.",
-    ),
-    "shell-syntax": Rule(
-        "error",
-        "A block of shell closes its quotes, here-documents, loops and conditions.",
-        "The shell waits for more, or runs something other than intended.",
     ),
     "skill-case": Rule(
         "error",
@@ -387,11 +351,6 @@ RULES: dict[str, Rule] = {
         "A name of this repository exists, in the file it is said to be in.",
         "The agent imports or calls something that does not exist.",
     ),
-    "task-missing": Rule(
-        "error",
-        "A task that a text runs is in the Taskfile.",
-        _FAILS,
-    ),
     "test-missing": Rule(
         "error",
         "A test that a text names exists.",
@@ -401,11 +360,6 @@ RULES: dict[str, Rule] = {
         "error",
         "Guidance has no invisible characters.",
         "They can carry instructions that an agent reads and no reviewer sees.",
-    ),
-    "toml-syntax": Rule(
-        "error",
-        "A fenced block of TOML can be parsed.",
-        _COPIED,
     ),
     "tree-missing": Rule(
         "error",
@@ -417,24 +371,29 @@ RULES: dict[str, Rule] = {
         "A version that a text gives is that of the project's own files.",
         "The agent installs, or writes for, a version that the project does not have.",
     ),
-    "yaml-syntax": Rule(
-        "error",
-        "A fenced block of YAML can be parsed.",
-        _COPIED,
-    ),
 }
 """All rules by their ids. An id is stable: baselines, `select` and inline comments name it."""
 
 GONE: frozenset[str] = frozenset(
     {
         "agent-unknown",
+        "compose-service-missing",
         "fixture-missing",
         "function-missing",
+        "hook-missing",
+        "json-syntax",
         "list-missing",
         "name-undefined",
         "parameter-missing",
+        "requirements-missing",
+        "script-no-shebang",
+        "script-not-executable",
+        "shell-syntax",
+        "task-missing",
+        "toml-syntax",
         "variable-missing",
         "workflow-job-missing",
+        "yaml-syntax",
     }
 )
 """Rules of earlier releases, which `select`, inline comments and baselines may still name."""

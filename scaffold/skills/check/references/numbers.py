@@ -12,7 +12,7 @@ from scaffold.skills.check.read.documents import Document
 from scaffold.skills.check.read.markdown import Block, Span
 from scaffold.skills.check.reference import Reference
 from scaffold.skills.check.references.placeholders import is_placeholder
-from scaffold.skills.check.references.shell import shell_of
+from scaffold.skills.check.references.shell import invocations
 from scaffold.skills.check.references.trees import find_trees
 
 _SPELLED: str = "two|three|four|five|six|seven|eight|nine|ten|eleven|twelve"
@@ -134,7 +134,7 @@ def find_numbers(document: Document) -> Iterator[Reference]:
             yield from _floors(block)
         elif block.kind == "fence" and not block.info:
             yield from _sets(block)
-    for line in shell_of(document).invocations:
+    for line in invocations(document):
         if line.span is not None:
             continue
         texts = [word.text for word in line.words]

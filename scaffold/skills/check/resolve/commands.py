@@ -11,7 +11,7 @@ from scaffold.analysis.lazy_re import lazy_re
 from scaffold.findings import Fix
 from scaffold.skills.check.reference import Asked, Reference, Verdict
 from scaffold.skills.check.references.placeholders import is_invented
-from scaffold.skills.check.references.shell import Invocation, Run, inputs
+from scaffold.skills.check.references.shell import Run, inputs
 from scaffold.skills.check.resolve.folders import find_file, has_left, run_folders
 from scaffold.skills.check.resolve.scope import Scope
 
@@ -152,34 +152,7 @@ def _script(run: Run, scope: Scope) -> Program | Verdict | None:
         if call.kind == "interpreted" and f"{place}/__main__.py" in scope.files.paths:
             return programs.script(f"{place}/__main__.py")
         return Verdict.unknown("it is a folder")
-    if call.kind == "script" and (verdict := _not_runnable(run, place, scope)):
-        return verdict
     return programs.script(place)
-
-
-def _not_runnable(run: Run, path: str, scope: Scope) -> Verdict | None:
-    """Return the verdict of a file that cannot be run itself; None where it can."""
-    programs, text = scope.repository.programs, run.call.target.text
-    is_named = text.startswith("./") and (run.call.args or text.endswith(_SHELL_RUNS_IT))
-    if not run.line.is_whole and not is_named:
-        return None  # it may be meant as a file, or as what another program is given
-    if not programs.is_executable(path):
-        if _made_executable(run.line, path):
-            return None
-        now = f"`git update-index --chmod=+x {path}` sets it"
-        evidence, message = f"the mode of {path} is 644", f"{text!r} has no run bit"
-        return Verdict("contradicts", evidence, "script-not-executable", message, now)
-    if not programs.has_shebang(path) and not path.endswith(_SHELL_RUNS_IT):
-        evidence = f"line 1 of {path} does not begin with #!"
-        message = f"{text!r} does not name what runs it"
-        return Verdict("contradicts", evidence, "script-no-shebang", message)
-    return None
-
-
-def _made_executable(line: Invocation, path: str) -> bool:
-    """Return whether a command before it sets the run bit."""
-    name = path.rpartition("/")[2]
-    return any(each.rpartition("/")[2] in (name, "*.sh", "*.py", "*") for each in line.allowed)
 
 
 def _module(run: Run, scope: Scope) -> Program | Verdict | None:

@@ -1,4 +1,4 @@
-"""Whether the targets, scripts, extras, hooks, tests and markers that a runner is given exist."""
+"""Whether the targets, scripts, extras, tests and markers that a runner is given exist."""
 
 from __future__ import annotations
 
@@ -24,10 +24,7 @@ _LISTS: dict[str, tuple[str, tuple[str, ...], Callable[..., Tasks | None], str]]
     "make": ("make-target-missing", tasks.MAKEFILES, tasks.make_tasks, "target"),
     "npm": ("npm-script-missing", ("package.json",), tasks.npm_tasks, "script"),
     "just": ("just-recipe-missing", tasks.JUSTFILES, tasks.just_tasks, "recipe"),
-    "task": ("task-missing", tasks.TASKFILES, tasks.task_tasks, "task"),
-    "session": ("task-missing", ("tox.ini", "noxfile.py", "pyproject.toml"), tasks.session_tasks,
-                "environment"),
-}  # fmt: skip
+}
 
 
 def resolve_task(reference: Reference, scope: Scope) -> Verdict:
@@ -36,9 +33,7 @@ def resolve_task(reference: Reference, scope: Scope) -> Verdict:
     task = asked.task
     if task.family == "file":
         word = Word(task.name, task.word.line, task.word.column, task.word.is_sure)
-        return find_file(word, asked.line, scope, "requirements-missing")
-    if task.family == "place":
-        return find_file(task.word, asked.line, scope, "path-missing")
+        return find_file(word, asked.line, scope, "path-missing")
     if task.family in ("argument", "maybe"):
         return _argument(asked, scope)
     if task.family == "test":
@@ -80,18 +75,6 @@ def _listed(task: Task, asked: Asked, scope: Scope) -> Verdict:
     known = sorted(own.names)
     message = f"{path} has no {what} {task.name!r}"
     return _unlisted(task.name, rule, message, f"{path} has {_shown(known)}", known)
-
-
-def _hook(task: Task, asked: Asked, scope: Scope) -> Verdict:
-    hooks = scope.repository.programs.projects.hooks
-    if hooks is None:
-        return Verdict.unknown("there is no .pre-commit-config.yaml that can be read")
-    if task.name in hooks:
-        path = ".pre-commit-config.yaml"
-        return Verdict.holds(f"{path} has the hook {task.name}", path)
-    message = f"pre-commit has no hook {task.name!r}"
-    evidence = f".pre-commit-config.yaml has {_shown(sorted(hooks))}"
-    return _unlisted(task.name, "hook-missing", message, evidence, sorted(hooks))
 
 
 def _extra(task: Task, asked: Asked, scope: Scope) -> Verdict:
@@ -189,28 +172,11 @@ def _marked(name: str, scope: Scope) -> Verdict:
     return _unlisted(name, "marker-missing", message, evidence, sorted(own))
 
 
-def _service(task: Task, asked: Asked, scope: Scope) -> Verdict:
-    services = scope.repository.services
-    if task.folder and task.folder.removeprefix("./") not in services.by_file:
-        return Verdict.unknown(f"{task.folder} is not a compose file of the repository")
-    if task.name in services.by_name:
-        path = services.by_name[task.name]
-        return Verdict.holds(f"{path} defines it", path)
-    if not services.by_name or services.why_open:
-        return Verdict.unknown(services.why_open or "the repository has no compose file")
-    known = sorted(services.by_name)
-    message = f"no compose file has the service {task.name!r}"
-    evidence = f"the services are {_shown(known)}"
-    return _unlisted(task.name, "compose-service-missing", message, evidence, known)
-
-
 _RESOLVERS: dict[str, Callable[[Task, Asked, Scope], Verdict]] = {
     **dict.fromkeys(_LISTS, _listed),
-    "hook": _hook,
     "extra": _extra,
     "group": _extra,
     "marker": _marker,
-    "service": _service,
 }
 
 
