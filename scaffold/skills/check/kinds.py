@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable
 
 from scaffold.skills.check.read.documents import Document
 from scaffold.skills.check.reference import Reference, Verdict
+from scaffold.skills.check.references.code import find_code
 from scaffold.skills.check.references.data import find_data
 from scaffold.skills.check.references.generated import find_generated
 from scaffold.skills.check.references.links import find_links
@@ -15,7 +16,6 @@ from scaffold.skills.check.references.python import find_python
 from scaffold.skills.check.references.shell import find_shell
 from scaffold.skills.check.references.spans import find_shown, find_spans
 from scaffold.skills.check.references.trees import find_trees
-from scaffold.skills.check.references.typescript import find_types
 from scaffold.skills.check.resolve.calls import resolve_call, resolve_import, resolve_python
 from scaffold.skills.check.resolve.commands import resolve_command, resolve_option
 from scaffold.skills.check.resolve.data import resolve_key
@@ -29,6 +29,7 @@ from scaffold.skills.check.resolve.names import (
     resolve_node,
     resolve_skill,
     resolve_value,
+    resolve_word,
 )
 from scaffold.skills.check.resolve.numbers import resolve_count, resolve_version
 from scaffold.skills.check.resolve.paths import resolve_path
@@ -44,7 +45,7 @@ FINDERS: tuple[Callable[[Document], Iterable[Reference]], ...] = (
     find_trees,
     find_lists,
     find_python,
-    find_types,
+    find_code,
     find_data,
     find_shell,
     find_numbers,
@@ -79,4 +80,5 @@ KINDS: dict[str, Callable[[Reference, Scope], Verdict]] = {
     "tree": resolve_tree,
     "value": resolve_value,
     "version": resolve_version,
+    "word": resolve_word,
 }

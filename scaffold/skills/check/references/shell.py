@@ -237,7 +237,7 @@ def _block(
     """
     left, made = before
     folders: list[str] = []
-    inner = 0
+    inner, is_cloned = 0, False
     for index, simple in enumerate(script.commands):
         if simple.before == "(":
             inner = len(folders) + 1
@@ -255,8 +255,12 @@ def _block(
                     None, block, is_safe,
                 )
             )  # fmt: skip
-            if words[0].text in ("cd", "pushd", "popd"):
-                folders.append(words[1].text if len(words) > 1 and words[1].is_sure else "?")
+            verb, *given = words
+            if verb.text in ("cd", "pushd", "popd") and not is_cloned:
+                folders.append(given[0].text if given and given[0].is_sure else "?")
+            # What is cloned from an address that is left open is this repository.
+            is_clone = [each.text for each in words[:2]] == ["git", "clone"]
+            is_cloned = is_clone and not all(each.is_sure for each in given)
     return folders, made
 
 

@@ -44,7 +44,6 @@ _LINKED = lazy_re(
 )
 # `trainer.policy.lr=1e-6`: a setting as command lines and OmegaConf write it.
 _KEY = lazy_re(r"\+{0,2}(?P<key>[a-z_]\w*(?:\.[a-z_]\w*)+)=(?:[^=\s(].*)?")
-_GO = lazy_re(r"(?<![\w.])(?P<name>[a-z]\w+\.[A-Z]\w*)(?P<call>\(?)")
 # `/create-worktree`: of several words, as a path of one part may be anything.
 _SLASH = lazy_re(r"/(?P<name>[a-z]+(?:-[a-z]+)+)(?: .*)?")
 _MARK = lazy_re(r"@?pytest\.mark\.(?P<name>\w+)")
@@ -130,8 +129,6 @@ def find_spans(document: Document) -> Iterator[Reference]:
         elif "/" in block.text and block.kind == "fence":
             yield from _in_comments(block)
             yield from _in_listing(block) if block.info.lower() in ("", "text") else ()
-        if block.kind == "fence" and block.info.lower() in ("go", "golang"):
-            yield from _in_go(block)
     if document.path.endswith((".md", ".mdc")) and document.kind in ("guide", "rules"):
         yield from _imports(document)
 
@@ -164,14 +161,6 @@ def _in_words(block: Block) -> Iterator[Reference]:
         before, after = block.text[: found.start()][-400:], block.text[found.end() :][:400]
         span = Span(text, line, 1, block, before, after)
         yield Reference("path", text, line, 1, Named(text), span=span)
-
-
-def _in_go(fence: Block) -> Iterator[Reference]:
-    """Yield what a block of Go takes from packages."""
-    for number, row in enumerate(fence.text.split("\n"), fence.line):
-        for found in _GO.finditer(row.partition("//")[0]):
-            data = Symbol(found["name"])
-            yield Reference("name", found["name"], number, found.start() + 1, data, fence)
 
 
 def _in_comments(fence: Block) -> Iterator[Reference]:

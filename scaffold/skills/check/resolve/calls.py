@@ -8,11 +8,11 @@ import re
 from typing import NamedTuple
 
 from scaffold.analysis.files.history import is_test
-from scaffold.analysis.lazy_re import lazy_re
 from scaffold.analysis.python.lookup_result import Found
 from scaffold.analysis.python.signatures import Signature
 from scaffold.findings import Fix
 from scaffold.skills.check.reference import Asked, Reason, Reference, Verdict
+from scaffold.skills.check.references.code import TELLING, Taken
 from scaffold.skills.check.references.placeholders import is_invented
 from scaffold.skills.check.references.python import (
     Called,
@@ -21,14 +21,9 @@ from scaffold.skills.check.references.python import (
     imported_names,
     written_names,
 )
-from scaffold.skills.check.references.typescript import Taken
 from scaffold.skills.check.resolve.scope import Scope
 from scaffold.skills.check.resolve.typescript import resolve_taken
 
-# So long, or of several parts: a word that no prose holds by chance.
-TELLING = lazy_re(
-    r"_*[a-z0-9]+(?:_[a-z0-9]+)+|_*[A-Za-z][a-z0-9]+(?:[A-Z][A-Za-z0-9]*)+|[A-Z0-9]+(?:_[A-Z0-9]+)+"
-)
 RULES = {
     "missing": "argument-missing",
     "unknown": "argument-unknown",

@@ -16,6 +16,7 @@ from scaffold.analysis.python.lookup_result import Found
 from scaffold.analysis.python.signatures import Signature
 from scaffold.findings import Fix
 from scaffold.skills.check.reference import Asked, Reference, Verdict
+from scaffold.skills.check.references.code import TELLING
 from scaffold.skills.check.references.named import Symbol
 from scaffold.skills.check.references.placeholders import is_invented
 from scaffold.skills.check.references.python import (
@@ -24,7 +25,6 @@ from scaffold.skills.check.references.python import (
     written_names,
 )
 from scaffold.skills.check.resolve.calls import (
-    TELLING,
     Gone,
     absent_name,
     is_surely_ours,
@@ -401,6 +401,11 @@ def resolve_value(reference: Reference, scope: Scope) -> Verdict:
     if not found.is_missing or not is_surely_ours(symbol.name, scope):
         return Verdict.unknown("it is not of this repository", "third party not installed")
     return _missing(symbol, found, scope)
+
+
+def resolve_word(reference: Reference, scope: Scope) -> Verdict:
+    """Resolve a word of code: examples hold any, so only what was here once is told."""
+    return absent_name(str(reference.data))
 
 
 def resolve_label(reference: Reference, scope: Scope) -> Verdict:

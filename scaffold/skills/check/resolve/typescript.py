@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 
 from scaffold.skills.check.reference import Asked, Verdict
+from scaffold.skills.check.references.code import ShownType, Taken
 from scaffold.skills.check.references.placeholders import is_invented
-from scaffold.skills.check.references.typescript import ShownType, Taken
 from scaffold.skills.check.resolve.scope import Scope
 
 _ENDS = (".ts", ".tsx", ".js", ".jsx", "/index.ts", "/index.tsx", "/index.js")
