@@ -21,7 +21,7 @@ from scaffold.skills.check.resolve.commands import resolve_command, resolve_opti
 from scaffold.skills.check.resolve.data import resolve_key
 from scaffold.skills.check.resolve.generated import resolve_generated
 from scaffold.skills.check.resolve.lines import resolve_line
-from scaffold.skills.check.resolve.links import resolve_link, resolve_own_link, resolve_symlink
+from scaffold.skills.check.resolve.links import resolve_link, resolve_symlink
 from scaffold.skills.check.resolve.lists import resolve_list
 from scaffold.skills.check.resolve.names import (
     resolve_label,
@@ -71,7 +71,6 @@ KINDS: dict[str, Callable[[Reference, Scope], Verdict]] = {
     "name": resolve_name,
     "node": resolve_node,
     "option": resolve_option,
-    "own link": resolve_own_link,
     "path": resolve_path,
     "python": resolve_python,
     "skill": resolve_skill,

@@ -110,11 +110,6 @@ RULES: dict[str, Rule] = {
         "A key of the configuration that a text sets is a field of its classes.",
         "The run stops at the key, or ignores it.",
     ),
-    "console-script-missing": Rule(
-        "error",
-        "A program that the project installs leads to a function that exists.",
-        "It is installed but cannot start.",
-    ),
     "copy-differs": Rule(
         "error",
         "Copies of a skill for several clients have the same body.",
@@ -122,7 +117,7 @@ RULES: dict[str, Rule] = {
     ),
     "count-differs": Rule(
         "error",
-        "The number that a text gives for entries, files, lines, items or a setting is right.",
+        "The number that a text gives for lines, items or a setting is right.",
         "The agent looks for items that do not exist, or stops before the last one.",
     ),
     "default-differs": Rule(
@@ -228,7 +223,8 @@ RULES: dict[str, Rule] = {
     ),
     "list-incomplete": Rule(
         "warning",
-        "A list that enumerates a folder, an enum or what derives from a class has all of it.",
+        "A list that enumerates a folder, an enum, the subclasses of a class or what a source lists is "
+        "complete.",
         "What the list lacks is not looked at, or is written a second time.",
     ),
     "make-target-missing": Rule(
@@ -378,6 +374,7 @@ GONE: frozenset[str] = frozenset(
     {
         "agent-unknown",
         "compose-service-missing",
+        "console-script-missing",
         "fixture-missing",
         "function-missing",
         "hook-missing",

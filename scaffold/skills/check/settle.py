@@ -17,9 +17,7 @@ from scaffold.findings import Fix
 from scaffold.skills.check.read.documents import CLIENT_FOLDERS, Document
 from scaffold.skills.check.reference import HELD, REFUTED, Judged, Verdict
 
-_PLACES = frozenset(
-    {"path", "line", "node", "tree", "import", "call", "name", "command", "task", "own link"}
-)
+_PLACES = frozenset({"path", "line", "node", "tree", "import", "call", "name", "command", "task"})
 """The kinds whose references are of one repository; links inside of a skill are of any."""
 
 _NAMES = frozenset({"call", "name", "word"})

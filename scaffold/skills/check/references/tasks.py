@@ -14,7 +14,9 @@ RUNNERS = frozenset(
     {"make", "gmake", "npm", "pnpm", "yarn", "bun", "just", "task", "pytest", "py.test"}
     | {"pre-commit", "prek", "uv", "pip", "pip3", "poetry", "pdm", "tox", "nox"}
 )
-_MAKE_VALUES = frozenset({"-j", "-f", "-C", "-o", "-W", "-I", "-l"})
+# What makes another folder, or another file, count.
+_ELSEWHERE = frozenset({"-C", "-f", "--file"})
+_MAKE_VALUES = frozenset({"-o", "-W", "-I"})
 TEST = lazy_re(r"^(?P<path>[\w./-]+\.py)(?P<node>(?:::[\w.-]+)*)(?:\[.*\])?$", re.DOTALL)
 _CALLED = lazy_re(r"\([^()]*=[^()]*\)")
 _WORD = lazy_re(r"[A-Za-z_]\w*")
@@ -48,26 +50,15 @@ def tasks_of(words: Sequence[Word]) -> Iterator[Task]:
 
 
 def _make(line: Sequence[Word]) -> Iterator[Task]:
-    folder, skip = "", False
-    found: list[Word] = []
     words = line[1:]
     for index, each in enumerate(words):
-        text = each.text
-        if skip:
-            skip = False
-        elif text.startswith("-"):
-            skip = text in _MAKE_VALUES
-            if text in ("-j", "-l") and not re.match(r"\d", _text(words, index + 1)):
-                skip = False
-            if text in ("-f", "--file"):
-                return
-            folder = _text(words, index + 1) if text == "-C" else folder
-            folder = text.partition("=")[2] if text.startswith("--directory=") else folder
-        elif "=" not in text:
-            found.append(each)
-    for each in found:
-        if re.fullmatch(r"[\w./-]+", each.text) and not each.text.isupper():
-            yield Task("make", each, each.text, folder)
+        if each.text in _ELSEWHERE or each.text.startswith("--directory="):
+            return
+        is_value = index > 0 and words[index - 1].text in _MAKE_VALUES
+        if is_value or each.text.startswith("-") or "=" in each.text or each.text.isupper():
+            continue
+        if re.fullmatch(r"[\w./-]+", each.text) and not each.text.isdigit():
+            yield Task("make", each, each.text)
 
 
 def _text(words: Sequence[Word], index: int) -> str:
@@ -75,28 +66,12 @@ def _text(words: Sequence[Word], index: int) -> str:
 
 
 def _npm(line: Sequence[Word]) -> Iterator[Task]:
-    program, words = line[0].text, line[1:]
-    folder = ""
-    index = 0
-    while index < len(words) and words[index].text.startswith("-"):
-        if words[index].text in ("--prefix", "-C", "--cwd", "--dir"):
-            folder = _text(words, index + 1)
-            index += 1
-        elif words[index].text in ("-w", "--workspace", "--filter", "-F"):
-            index += 1
-        index += 1
-    if index >= len(words):
-        return
-    verb = words[index]
-    if verb.text in ("run", "run-script"):
-        rest = words[index + 1 :]
-        while rest and rest[0].text.startswith("-"):
-            takes = rest[0].text in ("-w", "--workspace", "--filter", "-F", "--prefix")
-            rest = rest[2 if takes else 1 :]
-        if rest and program in ("npm", "pnpm") and re.fullmatch(r"[\w:.@/-]+", rest[0].text):
-            yield Task("npm", rest[0], rest[0].text, folder)
-    elif program == "npm" and verb.text in ("test", "stop", "restart"):
-        yield Task("npm", verb, verb.text, folder)
+    verb, rest = _text(line, 1), line[2:]
+    # An option in front of either leads to another package, or has a value of its own.
+    if verb in ("run", "run-script") and rest and re.fullmatch(r"[\w:.@/][\w:.@/-]*", rest[0].text):
+        yield Task("npm", rest[0], rest[0].text)
+    elif line[0].text == "npm" and verb in ("test", "stop", "restart"):
+        yield Task("npm", line[1], verb)
 
 
 def _just(line: Sequence[Word]) -> Iterator[Task]:
@@ -135,16 +110,6 @@ def _uv(line: Sequence[Word]) -> Iterator[Task]:
         yield from _pip(line)
     elif verb in ("sync", "run", "export", "lock"):
         yield from _named_options(line, ("--extra",), ("--group", "--only-group", "--no-group"))
-
-
-def _poetry(line: Sequence[Word]) -> Iterator[Task]:
-    if _text(line, 1) in ("install", "sync"):
-        yield from _named_options(line, ("--extras", "-E"), ("--with", "--without", "--only"))
-
-
-def _pdm(line: Sequence[Word]) -> Iterator[Task]:
-    if _text(line, 1) in ("install", "sync"):
-        yield from _named_options(line, (), ())
 
 
 def _named_options(
@@ -195,8 +160,6 @@ _READERS: dict[str, Callable[[Sequence[Word]], Iterator[Task]]] = {
     "pip": _pip,
     "pip3": _pip,
     "uv": _uv,
-    "poetry": _poetry,
-    "pdm": _pdm,
     "pytest": _pytest,
     "py.test": _pytest,
     "go": _go,

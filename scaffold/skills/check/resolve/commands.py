@@ -38,10 +38,7 @@ def resolve_command(reference: Reference, scope: Scope) -> Verdict:
         evidence = f"{call.target.text!r} is not a program of this repository"
         return Verdict.unknown(evidence, "third party not installed")
     if found.fault:
-        message = f"{call.target.text!r} cannot start"
-        now = f"there is {found.near}" if found.near else ""
-        evidence = f"{found.evidence}; {found.fault}"
-        return Verdict("contradicts", evidence, "console-script-missing", message, now)
+        return Verdict.unknown(found.fault)
     place = found.evidence.removeprefix("git lists ")
     if found.command is None or not call.args:
         return Verdict.holds(found.evidence, place)
@@ -118,7 +115,7 @@ def _program(run: Run, scope: Scope) -> Program | Verdict | None:
         return _script(run, scope)
     if run.call.kind == "module":
         return _module(run, scope)
-    return _named(run, scope)
+    return scope.repository.programs.console(run.call.target.text)
 
 
 def _fitted(run: Run, command: Command) -> Fit:
@@ -177,17 +174,3 @@ def _module(run: Run, scope: Scope) -> Program | Verdict | None:
     places = tuple(f"{dotted.replace('.', '/')}{end}" for end in (".py", "/__main__.py"))
     asked = Asked(places, otherwise="contradicts")
     return Verdict("absent", program.fault, "module-missing", message, now, fix, asked)
-
-
-def _named(run: Run, scope: Scope) -> Program | Verdict | None:
-    programs, name = scope.repository.programs, run.call.target.text
-    program = programs.console(name)
-    if program is not None or not run.call.runner or not programs.is_own_name(name):
-        return program
-    owners = [each for each in programs.projects.all if each.name]
-    if any(each.has_more_scripts for each in owners) or has_left(run.line, scope):
-        return Verdict.unknown("its scripts are computed, or it runs in another folder")
-    scripts = sorted(programs.projects.scripts)
-    message = f"`{run.call.runner} run {name}`: the project has no such script"
-    evidence = f"its scripts: {', '.join(scripts) or 'none'}"
-    return Verdict("contradicts", evidence, "console-script-missing", message)

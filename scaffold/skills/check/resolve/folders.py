@@ -16,7 +16,6 @@ _SKILL = lazy_re(
     r"^(?:\$\{?(?:CLAUDE_SKILL_DIR|SKILL_DIR|SKILL_PATH|SKILL_ROOT)\}?|\{base_?[dD]ir\}"
     r"|<(?:path[-_ ]to[-_ ])?(?:this[-_ ])?skill(?:[-_ ](?:dir|path|folder|root))?>)/"
 )
-_PLUGIN = lazy_re(r"^\$\{?CLAUDE_PLUGIN_ROOT\}?/")
 _ROOT = lazy_re(
     r"^(?:\$\{?(?:CLAUDE_PROJECT_DIR|REPO_ROOT|PROJECT_ROOT|ROOT_DIR|GITHUB_WORKSPACE|PWD)\}?"
     r"|\$\(git rev-parse --show-toplevel\)|<repo(?:[-_ ]root)?>)/"
@@ -78,8 +77,6 @@ def _anchored(text: str, scope: Scope) -> tuple[str, str] | None:
         return folder, text[found.end() :]
     if found := _ROOT.match(text):
         return "", text[found.end() :]
-    if found := _PLUGIN.match(text):
-        return _plugin(scope), text[found.end() :]
     if (found := _INSTALLED.match(text)) and not scope.files.has(text):
         skills = [
             path.rpartition("/")[0]
@@ -89,16 +86,6 @@ def _anchored(text: str, scope: Scope) -> tuple[str, str] | None:
         own = [each for each in skills if each == folder] or skills
         return (own[0], found["rest"]) if len(own) == 1 else None
     return None
-
-
-def _plugin(scope: Scope) -> str:
-    """Return the folder of the plugin that a document belongs to, or the root."""
-    folder = scope.document.folder
-    while folder:
-        if f"{folder}/.claude-plugin/plugin.json" in scope.files.paths:
-            return folder
-        folder = folder.rpartition("/")[0]
-    return ""
 
 
 def _at(folder: str, rest: str, word: Word, line: Invocation, scope: Scope, rule: str) -> Verdict:

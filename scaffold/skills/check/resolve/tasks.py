@@ -66,7 +66,7 @@ def _listed(task: Task, asked: Asked, scope: Scope) -> Verdict:
     if task.family == "make" and scope.locate(task.name) is not None:
         return Verdict.holds("a file has this name")
     folders = run_folders(asked.line, scope)
-    if task.folder or folders is None:
+    if folders is None:
         return Verdict.unknown("it runs in a folder of its own", "another namespace")
     here = [(path, each) for path, each in every if path.rpartition("/")[0] in folders]
     if not here or any(each.why_open for _, each in here):
