@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from scaffold.analysis.lazy_re import lazy_re
 from scaffold.skills.check.read.documents import Document
-from scaffold.skills.check.read.markdown import Block, Span
+from scaffold.skills.check.read.markdown import Block, Span, words_of
 from scaffold.skills.check.reference import Reference
 from scaffold.skills.check.references.trees import find_trees
 
@@ -153,22 +153,21 @@ def _in_line(block: Block) -> Iterator[Reference]:
     plain = block.text.replace("`", "")
     for found in _VALUES.finditer(plain) if of else ():
         names = tuple(_WORD.findall(found.group()))
-        yield _enumerated(block, plain, found, Listing(names, "enum", of))
+        yield _enumerated(block._replace(text=plain), found, Listing(names, "enum", of))
     for pattern, name in ((_CODES, _CODE), (_ONE_CODE, _NAME)):
         for found in pattern.finditer(block.text):
             if not _ELIDED.search(found.group()):
                 listing = Listing(tuple(name.findall(found["names"])), "words")
-                yield _enumerated(block, block.text, found, listing)
+                yield _enumerated(block, found, listing)
     for found in _DEFINED.finditer(block.text):
         names = tuple(_WORD.findall(found["names"]))
-        yield _enumerated(block, block.text, found, Listing(names, "file", (found["file"],)))
+        yield _enumerated(block, found, Listing(names, "file", (found["file"],)))
 
 
-def _enumerated(block: Block, text: str, found: re.Match[str], listing: Listing) -> Reference:
-    line = block.line + text.count("\n", 0, found.start())
+def _enumerated(block: Block, found: re.Match[str], listing: Listing) -> Reference:
     shown = f"{listing.names[0]} to {listing.names[-1]}"
-    span = Span(shown, line, 1, block, text[: found.start()][-400:], text[found.end() :][:400])
-    return Reference("list", shown, line, 3 + found.start(), listing, span=span)
+    span = words_of(block, found.start(), found.end(), shown)
+    return Reference.at(span._replace(column=3 + found.start()), "list", listing)
 
 
 def _is_elided(drawing: Block) -> bool:

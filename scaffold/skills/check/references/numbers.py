@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from scaffold.analysis.lazy_re import lazy_re
 from scaffold.skills.check.read.documents import Document
-from scaffold.skills.check.read.markdown import Block, Span
+from scaffold.skills.check.read.markdown import Block, Span, words_of
 from scaffold.skills.check.reference import Reference
 from scaffold.skills.check.references.placeholders import is_placeholder
 from scaffold.skills.check.references.shell import invocations
@@ -100,14 +100,14 @@ def find_numbers(document: Document) -> Iterator[Reference]:
         yield from _count(span)
         if (found := _IMAGE.fullmatch(span.text)) and not is_placeholder(span.text):
             data = Given("image", found["name"], found["tag"])
-            yield Reference("image", span.text, span.line, span.column, data, span=span)
+            yield Reference.at(span, "image", data)
     yield from _drawn_lengths(document)
     yield from _introduced(document)
     for block in document.markdown.blocks:
-        if block.kind in ("heading", "paragraph", "item", "cell"):
-            yield from _floors(block)
-        elif block.kind == "fence" and not block.info:
-            yield from _sets(block)
+        if block.kind in ("heading", "paragraph", "item", "cell") or (
+            block.kind == "fence" and not block.info
+        ):
+            yield from _versions(block)
     for line in invocations(document):
         if line.span is not None:
             continue
@@ -175,51 +175,30 @@ def _introduced(document: Document) -> Iterator[Reference]:
         if found and len(sizes) == 1 and written[block.text] == 1:
             number = found["number"]
             value = int(number) if number.isdigit() else _WORDS.index(number.lower()) + 2
-            line = block.line + block.text.count("\n", 0, found.start("number"))
-            text = " ".join(block.text[found.start("number") :].split())
-            span = Span(text, line, 1, block, block.text[: found.start("number")], "")
-            count = Count(value, number, str(sizes[0]), "items")
-            yield Reference("count", text, line, 1, count, span=span)
+            span = words_of(block, found.start("number"), len(block.text))
+            yield Reference.at(span, "count", Count(value, number, str(sizes[0]), "items"))
 
 
 def _of_file(span: Span, written: str, unit: str) -> Reference:
     data = Count(int(written.replace(",", "")), written, span.text, unit)
     text = f"{span.text}: {written}{' lines' if unit == 'lines' else ''}"
-    return Reference("count", text, span.line, span.column, data, span=span)
+    return Reference.at(span, "count", data, text)
 
 
-def _floors(block: Block) -> Iterator[Reference]:
-    for found in _FLOOR.finditer(block.text):
+def _versions(block: Block) -> Iterator[Reference]:
+    """Yield the lowest versions of tools, and the limits of packages: "scipy must be <1.8.0"."""
+    for found in _FLOOR.finditer(block.text) if block.kind != "fence" else ():
         if found["sign"] or found["more"]:
-            line = block.line + block.text.count("\n", 0, found.start())
-            text = found.group().strip().strip("*")
-            before, after = block.text[: found.start()], block.text[found.end() :]
-            span = Span(text, line, 1, block, before[-400:], after[:400])
             data = Given("floor", _TOOLS[found["tool"]], found["version"])
-            yield Reference("version", text, line, 1, data, span=span)
-    yield from _sets(block)
-    yield from _limits(block)
-
-
-def _limits(block: Block) -> Iterator[Reference]:
-    """Yield the limits of packages: "scikit-learn must be <1.8.0"."""
-    if "<" not in block.text and "≤" not in block.text:
-        return  # the pattern is tried at each word
-    for found in _LIMIT.finditer(block.text):
-        line = block.line + block.text.count("\n", 0, found.start())
-        text = " ".join(found.group().split())
-        before, after = block.text[: found.start()], block.text[found.end() :]
-        span = Span(text, line, 1, block, before[-400:], after[:400])
-        sign = {"≤": "<=", "≥": ">="}.get(found["sign"], found["sign"])
-        data = Given("limit", found["name"], f"{sign}{found['version']}")
-        yield Reference("version", text, line, 1, data, span=span)
-
-
-def _sets(block: Block) -> Iterator[Reference]:
+            yield _version(block, found, data, found.group().strip().strip("*"))
     for found in _SET.finditer(block.text):
-        line = block.line + block.text.count("\n", 0, found.start())
-        before, after = block.text[: found.start()], block.text[found.end() :]
-        text = " ".join(found.group().split())
-        span = Span(text, line, 1, block, before[-400:], after[:400])
-        data = Given("floor", "python", found["version"])
-        yield Reference("version", text, line, 1, data, span=span)
+        yield _version(block, found, Given("floor", "python", found["version"]))
+    # The pattern is tried at each word.
+    has_sign = block.kind != "fence" and ("<" in block.text or "≤" in block.text)
+    for found in _LIMIT.finditer(block.text) if has_sign else ():
+        sign = found["sign"].replace("≤", "<=")
+        yield _version(block, found, Given("limit", found["name"], f"{sign}{found['version']}"))
+
+
+def _version(block: Block, found: re.Match[str], data: Given, text: str = "") -> Reference:
+    return Reference.at(words_of(block, found.start(), found.end(), text), "version", data)

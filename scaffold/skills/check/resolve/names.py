@@ -25,7 +25,6 @@ from scaffold.skills.check.references.python import (
     written_names,
 )
 from scaffold.skills.check.resolve.calls import (
-    Gone,
     absent_name,
     is_surely_ours,
     missing_name,
@@ -83,7 +82,7 @@ def test_node(path: str, parts: list[str], text: str, scope: Scope) -> Verdict:
     if not found.is_missing:
         return Verdict.unknown(found.evidence or "it may be made while it runs")
     message = f"{text!r} names a test that does not exist"
-    verdict = missing_name(found, Gone("test-missing", message, ""), otherwise="never here")
+    verdict = missing_name(found, "test-missing", message, "", otherwise="never here")
     return verdict._replace(place=place)
 
 
@@ -230,7 +229,7 @@ def _missing(symbol: Symbol, found: Found, scope: Scope) -> Verdict:
         return Verdict.unknown("it is a name for others", "placeholder")
     rule = "method-missing" if is_member else "symbol-missing"
     message = f"{owner!r} has no {last!r}" if owner else f"there is no {last!r}"
-    return missing_name(found, Gone(rule, message, symbol.name))
+    return missing_name(found, rule, message, symbol.name)
 
 
 def _is_of_code(symbol: Symbol, scope: Scope) -> bool:
