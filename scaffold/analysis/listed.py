@@ -1,4 +1,4 @@
-"""Words that sources list one after the other: literals, unions, members of enums, YAML items."""
+"""Words that sources list one after the other: literals, unions, constants, items of YAML."""
 
 from __future__ import annotations
 
@@ -18,10 +18,12 @@ _DATA = (".yml", ".yaml", ".toml")
 _COMMENT = rb"(?:(?:#|//)[^\n]*\n\s*)*"
 # `"a", "b", "c"`, `'a' | 'b' | 'c'`.
 _QUOTED = lazy_re(rb"(?:[\"'][\w./-]{2,60}[\"'][\s,|]*" + _COMMENT + rb"[\s|]*){3,}")
-_IN_QUOTES = lazy_re(rb"[\"']([\w./-]+)[\"']")
-# A word a line: `- a` of YAML, `A = 1,` of an enum, `a: int` of a class, `"a": f,` of a mapping.
-_VALUE = rb"(?:\??:[ \t]*[^\s|>][^\n]*|(?:[ \t]+\w+)?[ \t]+=[^\n]*[^\s\[({])?,?"
-_ROW = rb"[ \t]*(?:- )?[\"']?[A-Za-z_][\w./-]+[\"']?" + _VALUE + rb"[ \t]*(?:(?:#|//)[^\n]*)?\n"
+_IN_QUOTES = lazy_re(rb"[\"']([\w./-]*\w[\w./-]*)[\"']")
+# A word a line: `- a` of YAML, `name` of a block of constants; what has a value is a field.
+_ROW = (
+    rb"[ \t]*(?:- )?[\"']?[A-Za-z_][\w./-]+[\"']?(?:[ \t]+\w+[ \t]+=[ \t]*iota)?,?[ \t]*"
+    rb"(?:(?:#|//)[^\n]*)?\n"
+)
 _ROWS = lazy_re(rb"(?:(?<=\n)(?:[ \t]*(?:#|//)[^\n]*\n)*" + _ROW + rb"){3,}")
 _FIRST = lazy_re(rb"(?m)^[ \t]*(?:- )?[\"']?([\w./-]+)")
 

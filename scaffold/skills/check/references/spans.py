@@ -146,10 +146,12 @@ def _default(cell: Block) -> Iterator[Reference]:
     named = _ONE_CODE.fullmatch(cell.row[0].strip()) or argument
     value = cell.text.strip().strip("`")
     if named is not None and value and " " not in value:
-        name = named["name"].lstrip("-").replace("-", "_")
-        text = f"{name} (default: {value})"
-        span = Span(text, cell.line, 1, cell, "", "")
-        yield Reference.at(span, "default", (name, value))
+        span = Span(value, cell.line, 1, cell, "", "")
+        yield _given(span, named["name"].lstrip("-").replace("-", "_"), value)
+
+
+def _given(span: Span, name: str, value: str) -> Reference:
+    return Reference.at(span, "default", (name, value), f"{name} (default: {value})")
 
 
 def _in_words(block: Block) -> Iterator[Reference]:
@@ -216,17 +218,11 @@ def _of_block(spans: Sequence[Span]) -> Iterator[Reference]:
         if found is None or is_placeholder(found["name"]):
             continue
         name, call = found["name"].replace("::", "."), found["call"] or ""
+        one = _ONE_ARGUMENT.fullmatch(span.text)
         if (given := _DEFAULT.match(span.after)) and "." not in name and not call:
-            value = given["value"] or given["plain"]
-            text = f"{name} (default: {value})"
-            data = (name, value)
-            yield Reference.at(span, "default", data, text)
-        elif (one := _ONE_ARGUMENT.fullmatch(span.text)) and (
-            given := _ITS_DEFAULT.match(span.after)
-        ):
-            text = f"{one['name']} (default: {given['value']})"
-            data = (one["name"], given["value"])
-            yield Reference.at(span, "default", data, text)
+            yield _given(span, name, given["value"] or given["plain"])
+        elif one and (given := _ITS_DEFAULT.match(span.after)):
+            yield _given(span, one["name"], given["value"])
         # "`FILE`: `NAME`, `OTHER`": the others of a list are in it, too.
         is_next = index > 0 and _NEXT.match(_gap(spans[index - 1], span)) is not None
         file = _file_of(spans, places, index) or (file if is_next else "")

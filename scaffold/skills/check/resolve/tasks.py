@@ -91,11 +91,9 @@ def _extra(task: Task, asked: Asked, scope: Scope) -> Verdict:
         folders = scope.bases if left is None else left
         own = [each for each in projects if each.path.rpartition("/")[0] in folders]
         projects = own or projects
-    return known_extra(task.family, task.name, projects, scope, is_uv=_program(asked) == "uv")
-
-
-def _program(asked: Asked) -> str:
-    return asked.line.words[0].text
+    return known_extra(
+        task.family, task.name, projects, scope, is_uv=asked.line.words[0].text == "uv"
+    )
 
 
 def resolve_extra(reference: Reference, scope: Scope) -> Verdict:
@@ -151,10 +149,6 @@ def resolve_marker(reference: Reference, scope: Scope) -> Verdict:
     return _marked(str(reference.data), scope)
 
 
-def _marker(task: Task, asked: Asked, scope: Scope) -> Verdict:
-    return _marked(task.name, scope)
-
-
 def _marked(name: str, scope: Scope) -> Verdict:
     names = scope.repository.pytest
     # The cheap answers first: the last two read all tests, and all sources.
@@ -176,7 +170,7 @@ _RESOLVERS: dict[str, Callable[[Task, Asked, Scope], Verdict]] = {
     **dict.fromkeys(_LISTS, _listed),
     "extra": _extra,
     "group": _extra,
-    "marker": _marker,
+    "marker": lambda task, _, scope: _marked(task.name, scope),
 }
 
 
