@@ -119,10 +119,7 @@ def _program(run: Run, scope: Scope) -> Program | Verdict | None:
 
 
 def _fitted(run: Run, command: Command) -> Fit:
-    named = Command(
-        run.call.target.text.rpartition("/")[2], command.help, command.options, command.arguments,
-        command.commands, command.is_open, command.why_open, command.place, command.abbreviates,
-    )  # fmt: skip
+    named = command._replace(name=run.call.target.text.rpartition("/")[2])
     return fit(named, inputs(run.call.args), is_whole=run.line.is_whole)
 
 

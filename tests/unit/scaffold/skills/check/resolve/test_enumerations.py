@@ -232,8 +232,10 @@ def test_a_number_above_a_list_is_that_of_its_items(
 LISTED = {
     "pkg/__init__.py": "",
     "pkg/steps.py": 'STEPS = ["fetch", "build", "check", "publish", "announce"]\n',
-    ".github/workflows/title.yml": "with:\n  scopes: |\n    core\n    cli\n    docs\n    mcp\n    api\n",
-    "ui/focus.go": "const (\n\tfocusNone uiFocus = iota\n\tfocusEditor\n\tfocusMain\n\tfocusSide\n)\n",
+    ".github/workflows/title.yml": "scopes: |\n    core\n    cli\n    docs\n    mcp\n    api\n",
+    "ui/focus.go": (
+        "const (\n\tfocusNone uiFocus = iota\n\tfocusEditor\n\tfocusMain\n\tfocusSide\n)\n"
+    ),
 }
 
 
