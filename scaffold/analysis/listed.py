@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Collection, Iterator
 from functools import cached_property
 from typing import NamedTuple
@@ -51,32 +50,40 @@ class Lists:
 
     def __init__(self, files: Files) -> None:
         self._files = files
+        self._known: dict[str, tuple[Listed, ...]] = {}
 
     def around(self, words: Collection[str]) -> list[Listed]:
         """Return the lists that have all of some words."""
-        first, *others = (self._by_word.get(each, frozenset[int]()) for each in words)
-        return [self._every[each] for each in sorted(first.intersection(*others))]
+        # The longest is the rarest, and most sources lack it.
+        keys = sorted((each.encode() for each in words), key=len, reverse=True)
+        return [
+            each
+            for path in self._sources
+            if all(key in (self._files.data(path) or b"") for key in keys)
+            for each in self._in_file(path)
+            if each.words.issuperset(words)
+        ]
 
     @cached_property
-    def _every(self) -> list[Listed]:
-        return [each for path in self._files.sorted_paths for each in self._in_file(path)]
+    def _sources(self) -> list[str]:
+        return [
+            path
+            for path in self._files.sorted_paths
+            if (is_code(path) or path.endswith(_DATA)) and not is_test(path)
+            if not DOCS.search(path) and len(self._files.data(path) or b"") <= MAX_BYTES
+        ]
 
-    @cached_property
-    def _by_word(self) -> dict[str, frozenset[int]]:
-        found: dict[str, set[int]] = defaultdict(set)
-        for number, each in enumerate(self._every):
-            for word in each.words:
-                found[word].add(number)
-        return {word: frozenset(each) for word, each in found.items()}
+    def _in_file(self, path: str) -> tuple[Listed, ...]:
+        if path not in self._known:
+            self._known[path] = tuple(_lists(path, self._files.data(path) or b""))
+        return self._known[path]
 
-    def _in_file(self, path: str) -> Iterator[Listed]:
-        if not (is_code(path) or path.endswith(_DATA)) or is_test(path) or DOCS.search(path):
-            return
-        data = self._files.data(path) or b""
-        if len(data) > MAX_BYTES or b"\0" in data[:8192]:
-            return
-        for form, word in ((_QUOTED, _IN_QUOTES), (_ROWS, _FIRST)):
-            for found in form.finditer(data):
-                words = frozenset(each.decode() for each in word.findall(found.group()))
-                if len(words) >= _LEAST:
-                    yield Listed(words, path, data.count(b"\n", 0, found.start()) + 1)
+
+def _lists(path: str, data: bytes) -> Iterator[Listed]:
+    for form, word in ((_QUOTED, _IN_QUOTES), (_ROWS, _FIRST)):
+        for found in form.finditer(data) if b"\0" not in data[:8192] else ():
+            words = frozenset(
+                each.decode("utf-8", "replace") for each in word.findall(found.group())
+            )
+            if len(words) >= _LEAST:
+                yield Listed(words, path, data.count(b"\n", 0, found.start()) + 1)
