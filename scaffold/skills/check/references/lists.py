@@ -31,7 +31,7 @@ _CODES = lazy_re(
     r"[^`]{0,24}"
 )
 _ONE_CODE = lazy_re(
-    r"`[^`]*?(?P<names>[\w.-]+(?:\s*\|\s*[\w.-]+){2,}|\{[\w.-]+(?:\s*[,|]\s*[\w.-]+)+\})`"
+    r"`[^`]*?(?<![\w./*])(?P<names>[\w.-]+(?:\s*\|\s*[\w.-]+){2,}|\{[\w.-]+(?:\s*[,|]\s*[\w.-]+)+\})`"
 )
 _NAME = lazy_re(r"[\w./-]+")
 # "`helpers.py` — what it is for (`one`, `two`, `three`)".

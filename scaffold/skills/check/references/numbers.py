@@ -172,7 +172,8 @@ def _introduced(document: Document) -> Iterator[Reference]:
     for block in blocks:
         found = _INTRODUCED.search(block.text) if block.text[-1:] == ":" else None
         sizes = [size for intros, size in items.items() if intros[-1] == block.text]
-        if found and len(sizes) == 1 and written[block.text] == 1:
+        # One item may be of all that is counted.
+        if found and len(sizes) == 1 and sizes[0] > 1 and written[block.text] == 1:
             number = found["number"]
             value = int(number) if number.isdigit() else _WORDS.index(number.lower()) + 2
             span = words_of(block, found.start("number"), len(block.text))

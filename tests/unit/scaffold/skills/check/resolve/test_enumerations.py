@@ -263,6 +263,7 @@ def test_what_the_one_list_of_a_source_has_more_is_found(
         "The steps are `fetch`, `build`, `check`, `publish` and so on; `announce` is the last.",
         "The steps are `fetch`, `build`, `check`, `publish`, ...",
         "The steps are `fetch`, `build` and `check`.",
+        "Each `*.{fetch,build,check,publish}` is read.",
         "All of `fetch`, `build`, `check`, `publish`, `announce`.",
     ],
 )
