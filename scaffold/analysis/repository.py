@@ -13,9 +13,9 @@ from scaffold.analysis.files.git import git_output
 from scaffold.analysis.files.words import defined_names
 from scaffold.analysis.labels import Labels
 from scaffold.analysis.lazy_re import lazy_re
+from scaffold.analysis.listed import Lists
 from scaffold.analysis.near_names import NearNames
 from scaffold.analysis.project.agent_guides import agent_names, command_names, skill_names
-from scaffold.analysis.project.compose import Services, services_of
 from scaffold.analysis.project.config_classes import ConfigClasses
 from scaffold.analysis.project.defaults import Defaults
 from scaffold.analysis.project.images import Images
@@ -101,6 +101,11 @@ class Repository:
         return Labels(self.files)
 
     @cached_property
+    def lists(self) -> Lists:
+        """The words that its sources list one after the other."""
+        return Lists(self.files)
+
+    @cached_property
     def defaults(self) -> Defaults:
         """The defaults that its Python gives fields, parameters and options."""
         return Defaults(self.files)
@@ -145,11 +150,6 @@ class Repository:
     def images(self) -> Images:
         """The container images that its files use."""
         return Images(self.files)
-
-    @cached_property
-    def services(self) -> Services:
-        """The services that its compose files define."""
-        return services_of(self.files)
 
     @cached_property
     def pytest(self) -> PytestNames:

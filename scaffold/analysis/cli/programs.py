@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from functools import cached_property
 from typing import NamedTuple
@@ -13,7 +12,6 @@ from scaffold.analysis.cli.click_reader import read_click
 from scaffold.analysis.cli.commands import Command
 from scaffold.analysis.cli.dataclass_reader import read_dataclasses
 from scaffold.analysis.files.files import Files
-from scaffold.analysis.files.git import git_output
 from scaffold.analysis.project.project import normal_name
 from scaffold.analysis.project.projects import Projects
 from scaffold.analysis.python.index import PythonIndex
@@ -21,7 +19,6 @@ from scaffold.analysis.python.sources import Sources
 from scaffold.config import FieldError
 
 # The run bits of owner, group and others.
-_EXECUTABLE = 0o111
 
 
 class Program(NamedTuple):
@@ -153,30 +150,3 @@ class Programs:
         """Return whether a word is the name of one of the repository's distributions."""
         own = {normal_name(each.name) for each in self.projects.all if each.name}
         return normal_name(name) in own
-
-    def is_executable(self, path: str) -> bool:
-        """Return whether a file has its run bit, on the disk or in git's index."""
-        place = self._files.root / path
-        try:
-            if os.stat(place).st_mode & _EXECUTABLE:
-                return True
-        # A missing file is reported elsewhere, and not as a missing run bit.
-        except OSError:
-            return True
-        # File systems without a run bit lose it on checkout; git's index keeps it.
-        return path in self._executables
-
-    @cached_property
-    def _executables(self) -> frozenset[str]:
-        output = git_output(self._files.root, "ls-files", "-s", "-z") or b""
-        rows = (row.partition(b"\t") for row in output.split(b"\0"))
-        return frozenset(
-            path.decode("utf-8", "surrogateescape")
-            for head, _, path in rows
-            if head.startswith(b"100755")
-        )
-
-    def has_shebang(self, path: str) -> bool:
-        """Return whether a file has a shebang line; one that is no text needs none."""
-        text = self._files.text(path)
-        return text is None or text.startswith("#!")

@@ -187,7 +187,7 @@ class History:
         """Return the last file that was removed of each name, where no file has the name now.
 
         Args:
-            names: Names of files, or of modules without their ending.
+            names: Names of files, or of modules without their ending, or how paths end.
         """
         if self.why_not:
             return {}
@@ -195,6 +195,7 @@ class History:
         fresh = {each for each in names if each and each not in known}
         if fresh:
             known.update(dict.fromkeys(fresh))
+            ends = {f"/{each.strip('/')}/": each for each in fresh if "/" in each.strip("/")}
             paths: dict[str, str] = {}
             for path in self._gone:
                 name = path.rpartition("/")[2]
@@ -202,6 +203,10 @@ class History:
                 keys = {name, stem if f"*.{end}" in _CODE else name} & fresh
                 if keys and not is_test(path):
                     paths.update((key, path) for key in keys if key not in paths)
+                for inner, key in ends.items():
+                    at = f"/{path}/".find(inner)
+                    if at >= 0 and key not in paths:
+                        paths[key] = path[: at + len(inner) - 2]
             found = self._find_paths(set(paths.values()))
             known.update((key, list(found[path])) for key, path in paths.items())
         return {each: Removal(*row) for each in names if (row := known.get(each))}

@@ -1,9 +1,8 @@
-"""What the project files of a repository declare: programs, extras, groups, hooks."""
+"""What the project files of a repository declare: programs, extras, groups."""
 
 from __future__ import annotations
 
 import ast
-import re
 import tomllib
 from collections import defaultdict
 from dataclasses import dataclass, field
@@ -91,16 +90,6 @@ class Projects:
         given: Any = _table(_table(_table(table, "tool"), "scaffold"), "skills").get("cli")
         rows = cast("list[Any]", given) if isinstance(given, list) else []
         return tuple(each for each in rows if isinstance(each, str))
-
-    @cached_property
-    def hooks(self) -> frozenset[str] | None:
-        """The ids and aliases of the root's pre-commit hooks; None where there are none."""
-        text = self._files.text(".pre-commit-config.yaml")
-        if text is None:
-            return None
-        # `- id: ruff` of a list of hooks; no YAML parser, which costs 25 ms, for lines of one form.
-        found = re.findall(r"^\s*-?\s*(?:id|alias):\s*[\"']?([\w.+-]+)", text, re.MULTILINE)
-        return frozenset(found) or None
 
     def _toml(self, path: str) -> Table:
         text = self._files.text(path) if path in self._files.paths else None

@@ -11,7 +11,6 @@ from scaffold.analysis.lazy_re import lazy_re
 
 MAKEFILES = ("GNUmakefile", "Makefile", "makefile")
 JUSTFILES = ("justfile", "Justfile", ".justfile")
-TASKFILES = ("Taskfile.yml", "Taskfile.yaml", "taskfile.yml", "taskfile.yaml")
 
 # `build test: deps` and `all:: deps`; neither `X := 1` nor `X = a:b`.
 _TARGET = lazy_re(r"^(?P<names>[^\s#:=][^#:=]*?)\s*::?(?!=)(?P<rest>[^=]*)$")
@@ -87,49 +86,6 @@ def just_tasks(path: str, files: Files) -> Tasks | None:
     names |= {found["name"] for found in _ALIAS.finditer(text)}
     opens = re.search(r"^(?:import|mod|set\s+fallback|!include)\b", text, re.MULTILINE)
     return Tasks(path, frozenset(names), (), "it takes in other files" if opens else "")
-
-
-def session_tasks(path: str, files: Files) -> Tasks | None:
-    """Return the environments of tox, or the sessions of nox; None where a file has neither."""
-    text = files.text(path)
-    if text is None:
-        return None
-    if path.endswith("noxfile.py"):
-        named = re.findall(r"^@nox\.session\([^)]*name=[\"']([\w.-]+)", text, re.MULTILINE)
-        plain = re.findall(r"^@nox\.session.*\n(?:@.*\n)*def (\w+)", text, re.MULTILINE)
-        # `tests-3.12` is a session of `tests`.
-        sessions = {*named, *plain}
-        patterns = tuple(sorted(f"{each}-%" for each in sessions))
-        return Tasks(path, frozenset(sessions), patterns, "" if sessions else "it computes them")
-    if "envlist" not in text and "env_list" not in text:
-        return None
-    names = set(re.findall(r"^\[testenv:([\w.,{}-]+)\]", text, re.MULTILINE))
-    # Any factor of a generated name makes an environment of its own: `py312-dbt160`.
-    return Tasks(path, frozenset(names), (), "environments are made of factors")
-
-
-def task_tasks(path: str, files: Files) -> Tasks | None:
-    """Return the tasks of a Taskfile."""
-    import yaml  # costs 20 ms; only Taskfiles need it
-
-    try:
-        data: Any = yaml.safe_load(files.text(path) or "")
-    except (yaml.YAMLError, RecursionError):
-        return None
-    if not isinstance(data, dict):
-        return None
-    table = cast("dict[str, Any]", data)
-    tasks: Any = table.get("tasks", {})
-    names: set[str] = set()
-    for name, body in cast("dict[str, Any]", tasks).items() if isinstance(tasks, dict) else ():
-        names.add(str(name))
-        aliases: Any = (
-            cast("dict[str, Any]", body).get("aliases") if isinstance(body, dict) else None
-        )
-        names |= {str(each) for each in cast("list[Any]", aliases or [])}
-    why = "it takes in other files" if "includes" in table else ""
-    why = why or ("a name has a wildcard" if any("*" in name for name in names) else "")
-    return Tasks(path, frozenset(names), (), why)
 
 
 def _fits(name: str, pattern: str) -> bool:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from scaffold.analysis.lazy_re import lazy_re
 from scaffold.findings import Finding
 from scaffold.skills.check.read.documents import Document
-from scaffold.skills.check.rules import GONE, RULES
+from scaffold.skills.check.rules import GONE, RULES, fault
 
 _ALLOW = lazy_re(r"<!--\s*scaffold:\s*allow\s+(?P<rule>[\w-]+)[ \t]*(?P<reason>.*?)\s*-->")
 
@@ -73,22 +73,21 @@ def faults(document: Document, allowances: Sequence[Allowance]) -> Iterator[Find
     for each in allowances:
         if each.rule in GONE:
             message = f"there is no rule {each.rule} any more: remove the comment"
-            yield _finding(document, each, "allow-unused", message)
+            yield fault(document.path, each.line, "allow-unused", each.rule, message)
         elif each.rule not in RULES:
-            yield _finding(document, each, "allow-unknown", f"there is no rule {each.rule!r}")
+            yield fault(
+                document.path,
+                each.line,
+                "allow-unknown",
+                each.rule,
+                f"there is no rule {each.rule!r}",
+            )
         elif not each.reason:
             message = f"the comment that allows {each.rule} gives no reason"
-            yield _finding(document, each, "allow-reason", message)
+            yield fault(document.path, each.line, "allow-reason", each.rule, message)
         elif not each.used:
             message = f"{each.rule} finds nothing here: remove the comment"
-            yield _finding(document, each, "allow-unused", message)
-
-
-def _finding(document: Document, allowance: Allowance, rule: str, message: str) -> Finding:
-    severity = RULES[rule].severity
-    return Finding(
-        document.path, allowance.line, 1, rule, allowance.rule, message, "", "", severity, "high"
-    )
+            yield fault(document.path, each.line, "allow-unused", each.rule, message)
 
 
 def _block_end(lines: Sequence[str], number: int) -> int:

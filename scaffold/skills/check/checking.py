@@ -55,6 +55,12 @@ class Outcome:
         """How many references are true, false and undecided."""
         return sum((states_of(rows, path) for path, rows in self.judged.items()), Counter[str]())
 
+    def undecided(self, path: str) -> Iterator[Judged]:
+        """Yield the references of a document that nothing proves and of which nothing is told."""
+        for each in self.judged.get(path, ()):
+            if each.verdict.reason not in HELD and decide(each, path) is None:
+                yield each
+
     @property
     def is_clean(self) -> bool:
         """Whether no finding is an error."""

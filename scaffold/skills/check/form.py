@@ -10,7 +10,7 @@ from typing import Any, cast
 from scaffold.analysis.lazy_re import lazy_re
 from scaffold.findings import Finding, Fix
 from scaffold.skills.check.read.documents import Document, Unreadable
-from scaffold.skills.check.rules import RULES
+from scaffold.skills.check.rules import fault
 from scaffold.skills.check.settings import Settings
 
 MAX_NAME = 64
@@ -53,14 +53,16 @@ def check_form(document: Document, settings: Settings) -> Iterator[Finding]:
 def unreadable_finding(unreadable: Unreadable) -> Finding:
     """Return the finding for a document that could not be read."""
     message = f"the document {unreadable.reason}"
-    return _finding(unreadable.path, 1, "file-unreadable", unreadable.path, message, "")
+    return fault(unreadable.path, 1, "file-unreadable", unreadable.path, message)
 
 
 def _skill(document: Document, settings: Settings) -> Iterator[Finding]:
     matter = document.front_matter
     if not matter.is_there:
         message = "the skill has no front matter"
-        found = _at(document, 1, "frontmatter-missing", "SKILL.md", message, "line 1 is not ---")
+        found = fault(
+            document.path, 1, "frontmatter-missing", "SKILL.md", message, "line 1 is not ---"
+        )
         yield found.at("warning") if _is_lenient(document) else found
     elif matter.problem is not None and not matter.fields:
         yield _broken(document)
@@ -72,11 +74,13 @@ def _skill(document: Document, settings: Settings) -> Iterator[Finding]:
         yield from _other_fields(document)
     body = document.lines[matter.body_line - 1 :]
     if matter.is_there and matter.problem is None and not any(line.strip() for line in body):
-        yield _at(document, matter.body_line, "body-missing", "body", "the skill has no body", "")
+        yield fault(
+            document.path, matter.body_line, "body-missing", "body", "the skill has no body"
+        )
     count = len(document.text.splitlines())
     if count > settings.line_budget:
         message = f"the skill has {count} lines; at most {settings.line_budget} are recommended"
-        yield _at(document, settings.line_budget + 1, "line-budget", "lines", message, "")
+        yield fault(document.path, settings.line_budget + 1, "line-budget", "lines", message)
 
 
 def _name(document: Document) -> Iterator[Finding]:
@@ -86,18 +90,20 @@ def _name(document: Document) -> Iterator[Finding]:
     folder = document.folder.rpartition("/")[2]
     if name is None or name == "":
         if not _is_lenient(document):
-            yield _at(document, line, "name-missing", "name", "the skill has no name", "")
+            yield fault(document.path, line, "name-missing", "name", "the skill has no name")
         return
     if not isinstance(name, str):
         yield _wrong_type(document, "name", name, "a text")
         return
     if not (_NAME.fullmatch(name) and len(name) <= MAX_NAME):
         message = f"the name {name!r} is not 1 to 64 lower-case letters, digits and single hyphens"
-        yield _at(document, line, "name-format", name, message, "")
+        yield fault(document.path, line, "name-format", name, message)
     elif folder and name != folder:
         message = f"the name {name!r} is not that of the folder"
         fix = Fix(line, name, folder) if _NAME.fullmatch(folder) else None
-        yield _at(document, line, "name-folder", name, message, f"the folder is {folder!r}", fix)
+        yield fault(
+            document.path, line, "name-folder", name, message, f"the folder is {folder!r}", fix
+        )
 
 
 def _description(document: Document, budget: int) -> Iterator[Finding]:
@@ -106,13 +112,13 @@ def _description(document: Document, budget: int) -> Iterator[Finding]:
     line = matter.lines.get("description", 1)
     if text is None or (isinstance(text, str) and not text.strip()):
         message = "the skill has no description"
-        found = _at(document, line, "description-missing", "description", message, "")
+        found = fault(document.path, line, "description-missing", "description", message)
         yield found.at("warning") if _is_lenient(document) else found
     elif not isinstance(text, str):
         yield _wrong_type(document, "description", text, "a text")
     elif len(text) > budget:
         message = f"the description has {len(text)} characters; at most {budget} are asked for"
-        yield _at(document, line, "description-length", "description", message, "")
+        yield fault(document.path, line, "description-length", "description", message)
 
 
 def _is_lenient(document: Document) -> bool:
@@ -135,11 +141,11 @@ def _other_fields(document: Document) -> Iterator[Finding]:
                     matter.lines.get(key, 1),
                     Fix(matter.lines.get(key, 1), key, near[0], False),
                 )
-                yield _at(document, line, "frontmatter-unknown-key", key, message, "", fix)
+                yield fault(document.path, line, "frontmatter-unknown-key", key, message, fix=fix)
         elif key == "compatibility" and isinstance(value, str) and len(value) > MAX_COMPATIBILITY:
             message = f"`compatibility` has {len(value)} characters; at most 500 are allowed"
             line = matter.lines.get(key, 1)
-            yield _at(document, line, "compatibility-length", key, message, "")
+            yield fault(document.path, line, "compatibility-length", key, message)
         elif key in ("license", "compatibility") and not isinstance(value, str):
             yield _wrong_type(document, key, value, "a text")
         elif key == "allowed-tools" and not _is_tools(value, document):
@@ -175,7 +181,7 @@ def _agent(document: Document) -> Iterator[Finding]:
     if not matter.fields.get("description"):
         message = "the subagent has no description"
         line = matter.lines.get("description", 1)
-        yield _at(document, line, "agent-description-missing", "description", message, "")
+        yield fault(document.path, line, "agent-description-missing", "description", message)
     if ".github/" in document.path:
         return  # its name is a title for people
     name = matter.fields.get("name")
@@ -184,7 +190,7 @@ def _agent(document: Document) -> Iterator[Finding]:
         return  # OpenCode takes the file's name
     if name != stem or not _NAME.fullmatch(stem):
         message = f"the subagent is called {name!r} in the file {stem}.md"
-        yield _at(document, matter.lines.get("name", 1), "agent-name", str(name), message, "")
+        yield fault(document.path, matter.lines.get("name", 1), "agent-name", str(name), message)
 
 
 def _hidden(document: Document) -> Iterator[Finding]:
@@ -194,10 +200,8 @@ def _hidden(document: Document) -> Iterator[Finding]:
         if found := _HIDDEN.search(line):
             sign = f"U+{ord(found.group()):04X}"
             message = f"the line contains the invisible character {sign}"
-            yield Finding(
-                document.path, number, found.start() + 1, "text-hidden", sign, message,
-                "", "", RULES["text-hidden"].severity, "high",
-            )  # fmt: skip
+            at = found.start() + 1
+            yield fault(document.path, number, "text-hidden", sign, message, column=at)
 
 
 def _fences(document: Document) -> Iterator[Finding]:
@@ -207,37 +211,18 @@ def _fences(document: Document) -> Iterator[Finding]:
     for fence in document.markdown.fences:
         if not fence.is_closed:
             message = "the fenced code that begins here is not closed"
-            yield _at(
-                document, fence.line - 1, "fence-unclosed", fence.info or "fence", message, ""
+            yield fault(
+                document.path, fence.line - 1, "fence-unclosed", fence.info or "fence", message
             )
 
 
 def _broken(document: Document) -> Finding:
     matter = document.front_matter
     problem = matter.problem or ""
-    return _at(document, matter.problem_line, "frontmatter-invalid", "front matter", problem, "")
+    return fault(document.path, matter.problem_line, "frontmatter-invalid", "front matter", problem)
 
 
 def _wrong_type(document: Document, key: str, value: object, what: str) -> Finding:
     line = document.front_matter.lines.get(key.partition(".")[0], 1)
     message = f"`{key}` is {reprlib.repr(value)}; it must be {what}"
-    return _at(document, line, "frontmatter-type", key, message, "")
-
-
-def _at(
-    document: Document,
-    line: int,
-    rule: str,
-    claim: str,
-    message: str,
-    evidence: str,
-    fix: Fix | None = None,
-) -> Finding:
-    return _finding(document.path, line, rule, claim, message, evidence, fix)
-
-
-def _finding(
-    path: str, line: int, rule: str, claim: str, message: str, evidence: str, fix: Fix | None = None
-) -> Finding:
-    severity = RULES[rule].severity
-    return Finding(path, line, 1, rule, claim, message, evidence, "", severity, "high", fix)
+    return fault(document.path, line, "frontmatter-type", key, message)

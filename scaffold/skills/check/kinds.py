@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable
 
 from scaffold.skills.check.read.documents import Document
 from scaffold.skills.check.reference import Reference, Verdict
+from scaffold.skills.check.references.code import find_code
 from scaffold.skills.check.references.data import find_data
 from scaffold.skills.check.references.generated import find_generated
 from scaffold.skills.check.references.links import find_links
@@ -15,13 +16,12 @@ from scaffold.skills.check.references.python import find_python
 from scaffold.skills.check.references.shell import find_shell
 from scaffold.skills.check.references.spans import find_shown, find_spans
 from scaffold.skills.check.references.trees import find_trees
-from scaffold.skills.check.references.typescript import find_types
 from scaffold.skills.check.resolve.calls import resolve_call, resolve_import, resolve_python
 from scaffold.skills.check.resolve.commands import resolve_command, resolve_option
-from scaffold.skills.check.resolve.data import resolve_data, resolve_key, resolve_shell
+from scaffold.skills.check.resolve.data import resolve_key
 from scaffold.skills.check.resolve.generated import resolve_generated
 from scaffold.skills.check.resolve.lines import resolve_line
-from scaffold.skills.check.resolve.links import resolve_link, resolve_own_link, resolve_symlink
+from scaffold.skills.check.resolve.links import resolve_link, resolve_symlink
 from scaffold.skills.check.resolve.lists import resolve_list
 from scaffold.skills.check.resolve.names import (
     resolve_label,
@@ -29,6 +29,7 @@ from scaffold.skills.check.resolve.names import (
     resolve_node,
     resolve_skill,
     resolve_value,
+    resolve_word,
 )
 from scaffold.skills.check.resolve.numbers import resolve_count, resolve_version
 from scaffold.skills.check.resolve.paths import resolve_path
@@ -44,7 +45,7 @@ FINDERS: tuple[Callable[[Document], Iterable[Reference]], ...] = (
     find_trees,
     find_lists,
     find_python,
-    find_types,
+    find_code,
     find_data,
     find_shell,
     find_numbers,
@@ -55,7 +56,6 @@ KINDS: dict[str, Callable[[Reference, Scope], Verdict]] = {
     "call": resolve_call,
     "command": resolve_command,
     "count": resolve_count,
-    "data": resolve_data,
     "default": resolve_default,
     "definition": resolve_definition,
     "extra": resolve_extra,
@@ -71,14 +71,13 @@ KINDS: dict[str, Callable[[Reference, Scope], Verdict]] = {
     "name": resolve_name,
     "node": resolve_node,
     "option": resolve_option,
-    "own link": resolve_own_link,
     "path": resolve_path,
     "python": resolve_python,
-    "shell": resolve_shell,
     "skill": resolve_skill,
     "symlink": resolve_symlink,
     "task": resolve_task,
     "tree": resolve_tree,
     "value": resolve_value,
     "version": resolve_version,
+    "word": resolve_word,
 }

@@ -11,7 +11,7 @@ from scaffold.analysis.lazy_re import lazy_re
 from scaffold.findings import Finding
 from scaffold.skills.check.read.documents import CLIENT_FOLDERS, Document
 from scaffold.skills.check.references.links import unquoted
-from scaffold.skills.check.rules import RULES
+from scaffold.skills.check.rules import fault
 
 _TOKEN = lazy_re(r"[\w.*-]*(?:/[\w.*-]+)*[/.][\w.*-]*/?")
 
@@ -25,7 +25,7 @@ def check_pack(documents: Sequence[Document], files: Files) -> Iterator[Finding]
     for name in ("skill.md", "Skill.md", "SKILL.MD", "SKILLS.md"):
         for path in files.by_name.get(name, ()):
             if not files.has(f"{path.rpartition('/')[0]}/SKILL.md") and _is_skill_folder(path):
-                yield _finding(path, "skill-case", name, f"{name} must be called SKILL.md")
+                yield fault(path, 1, "skill-case", name, f"{name} must be called SKILL.md")
 
 
 def copies(documents: Sequence[Document]) -> set[str]:
@@ -53,7 +53,7 @@ def _duplicates(skills: Sequence[Document]) -> Iterator[Finding]:
         if first is not skill:
             message = f"the name {name!r} is also that of {first.path}"
             line = skill.front_matter.lines.get("name", 1)
-            yield _finding(skill.path, "name-duplicate", name, message, line)
+            yield fault(skill.path, line, "name-duplicate", name, message)
 
 
 def _copies(skills: Sequence[Document]) -> Iterator[Finding]:
@@ -66,7 +66,7 @@ def _copies(skills: Sequence[Document]) -> Iterator[Finding]:
         for other in others:
             for line, text in _differences(first, other):
                 message = f"the copy differs from {first.path} here"
-                yield _finding(other.path, "copy-differs", text or other.folder, message, line)
+                yield fault(other.path, line, "copy-differs", text or other.folder, message)
 
 
 def _place(document: Document) -> str:
@@ -108,7 +108,8 @@ def _orphans(documents: Sequence[Document], files: Files) -> Iterator[Finding]:
             others = (each for other, found in tokens.items() if other != path for each in found)
             if not any(_is_named(path, each, folder) for each in others):
                 inside = path.removeprefix(f"{folder}/references/")
-                yield _finding(path, "reference-orphaned", inside, f"nothing in {folder} names it")
+                message = f"nothing in {folder} names it"
+                yield fault(path, 1, "reference-orphaned", inside, message)
 
 
 def _named(document: Document) -> Iterator[str]:
@@ -132,7 +133,3 @@ def _is_named(path: str, token: str, folder: str) -> bool:
 def _is_skill_folder(path: str) -> bool:
     parts = path.split("/")
     return len(parts) >= 3 and parts[-3] in ("skills", ".skills")
-
-
-def _finding(path: str, rule: str, claim: str, message: str, line: int = 1) -> Finding:
-    return Finding(path, line, 1, rule, claim, message, "", "", RULES[rule].severity, "high")

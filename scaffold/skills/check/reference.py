@@ -68,6 +68,11 @@ class Reference(NamedTuple):
     block: Block | None = None
     span: Span | None = None
 
+    @classmethod
+    def at(cls, span: Span, kind: str, data: Any = None, text: str = "") -> Self:
+        """Return what a span names, by its own words or others."""
+        return cls(kind, text or span.text, span.line, span.column, data, span=span)
+
 
 class Asked(NamedTuple):
     """What the history is asked where the files have nothing.

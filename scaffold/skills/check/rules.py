@@ -4,423 +4,285 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from scaffold.findings import Severity
+from scaffold.findings import Finding, Fix, Severity
 
 
 class Rule(NamedTuple):
     """One rule.
 
     Args:
-        severity: "error" makes the command fail.
         asks: What it asks for, in a sentence.
         why: What happens to an agent, or a client, where it is broken.
+        severity: "error" makes the command fail.
     """
 
-    severity: Severity
     asks: str
     why: str
+    severity: Severity = "error"
 
 
-_COPIED = "The reader copies it into a file, and the program that reads the file stops."
 _FAILS = "The command fails, and the agent tries others until one seems to work."
 _UNLISTED = "A client that cannot read the front matter leaves the skill out of its list, silently."
 
 RULES: dict[str, Rule] = {
     "agent-description-missing": Rule(
-        "error",
         "A subagent has a description.",
         "The client decides by the description when to call a subagent; without one it never does.",
     ),
     "agent-name": Rule(
-        "error",
         "A subagent's name is the name of its file, in lower case with hyphens.",
         "Texts call a subagent by the name of its file; the client knows it by its key.",
     ),
     "allow-reason": Rule(
-        "error",
         "An inline comment that allows a rule gives the reason.",
         "The next reader cannot tell whether the exception still holds.",
     ),
     "allow-unknown": Rule(
-        "error",
         "An inline comment names rules that exist.",
         "A misspelled rule is not allowed: the comment has no effect.",
     ),
     "allow-unused": Rule(
-        "warning",
         "An inline comment silences a finding.",
         "A comment that silences nothing hides the next true finding on its line.",
+        "warning",
     ),
     "argument-missing": Rule(
-        "error",
         "A call gives every argument that its function needs.",
         "Code that is copied from the text raises TypeError.",
     ),
     "argument-surplus": Rule(
-        "error",
         "A call gives no more positional arguments than its function takes.",
         "Code that is copied from the text raises TypeError.",
     ),
     "argument-unknown": Rule(
-        "error",
         "A call names only arguments that its function has.",
         "Code that is copied from the text raises TypeError, or the argument is swallowed.",
     ),
     "block-invalid": Rule(
-        "error",
         "A generated block has an end, a kind that exists, and sources.",
         "`scaffold skills sync` cannot write it, so it stays as it is while the code moves on.",
     ),
     "block-stale": Rule(
-        "error",
         "A generated block matches its sources.",
         "The agent reads an outdated signature, table or output.",
     ),
     "body-missing": Rule(
-        "error",
         "A skill has a body below its front matter.",
         "The skill is listed, and loading it gives nothing.",
     ),
     "choice-unknown": Rule(
-        "error",
         "A value that a command line gives is one of the choices.",
         "The program refuses it with a usage error.",
     ),
     "cli-argument-missing": Rule(
-        "error",
         "A command line gives every argument that its program needs.",
         "The program stops with a usage error.",
     ),
     "cli-argument-surplus": Rule(
-        "error",
         "A command line gives no more arguments than its program takes.",
         "The program stops with a usage error.",
     ),
     "command-unknown": Rule(
-        "error",
         "A command that a text calls exists in the repository's program.",
         "The program stops with a usage error, and the agent guesses another command.",
     ),
     "compatibility-length": Rule(
-        "error",
         "`compatibility` is a text of at most 500 characters.",
         "The specification of skills limits it; strict clients refuse the skill.",
     ),
-    "compose-service-missing": Rule(
-        "error",
-        "A service that `docker compose` names is defined in a compose file of the repository.",
-        "The command stops with `no such service`, and nothing that needs it runs.",
-    ),
     "config-key-missing": Rule(
-        "error",
         "A key of the configuration that a text sets is a field of its classes.",
         "The run stops at the key, or ignores it.",
     ),
-    "console-script-missing": Rule(
-        "error",
-        "A program that the project installs leads to a function that exists.",
-        "It is installed but cannot start.",
-    ),
     "copy-differs": Rule(
-        "error",
         "Copies of a skill for several clients have the same body.",
         "What an agent reads depends on the client, and only one of the copies is maintained.",
     ),
     "count-differs": Rule(
-        "error",
-        "The number that a text gives for entries, files, lines, items or a setting is right.",
+        "The number that a text gives for lines, items or a setting is right.",
         "The agent looks for items that do not exist, or stops before the last one.",
     ),
     "default-differs": Rule(
-        "error",
         "A default that a text gives for a parameter is that of the code.",
         "The agent leaves out an argument that it needs, or passes one for nothing.",
     ),
     "dependency-group-missing": Rule(
-        "error",
-        "A dependency group that a text installs is declared in the project file.",
-        _FAILS,
+        "A dependency group that a text installs is declared in the project file.", _FAILS
     ),
     "description-length": Rule(
-        "error",
         "A description has at most 1,024 characters, or as many as the repository's settings say.",
         "Clients cut or drop longer ones from the list that agents choose by.",
     ),
     "description-missing": Rule(
-        "error",
         "A skill has a description that says what it does and when to use it.",
         "The description is all that an agent sees before it chooses a skill.",
     ),
     "fence-unclosed": Rule(
-        "error",
         "Fenced code is closed.",
         "Everything below it is read as code, and nothing of it as instruction.",
     ),
     "file-unreadable": Rule(
-        "error",
         "Guidance is text in UTF-8 of a size that can be read.",
         "A client skips what it cannot read, and no claim in it can be checked.",
     ),
-    "frontmatter-invalid": Rule(
-        "error",
-        "The front matter is a YAML mapping.",
-        _UNLISTED,
-    ),
+    "frontmatter-invalid": Rule("The front matter is a YAML mapping.", _UNLISTED),
     "frontmatter-missing": Rule(
-        "error",
-        "A SKILL.md begins with front matter between two lines ---.",
-        _UNLISTED,
+        "A SKILL.md begins with front matter between two lines ---.", _UNLISTED
     ),
     "frontmatter-type": Rule(
-        "error",
         "Values of the front matter have the types of the specification: texts, and a mapping of "
         "texts under `metadata`.",
         "A number or a list where a text belongs is refused by strict clients.",
     ),
     "frontmatter-unknown-key": Rule(
-        "warning",
         "The front matter has keys that some client reads.",
         "Other keys have no effect, although somebody meant them to.",
-    ),
-    "hook-missing": Rule(
-        "error",
-        "A hook that a text runs by its id is in .pre-commit-config.yaml.",
-        _FAILS,
+        "warning",
     ),
     "image-tag-differs": Rule(
-        "error",
         "An image has the tag that the repository's own files give it.",
         "The agent tests the change in a different environment from the real one.",
     ),
     "import-missing": Rule(
-        "error",
         "A module of this repository that a text imports exists.",
         "The first line of the code that the agent writes fails.",
     ),
     "import-name-missing": Rule(
-        "error",
         "A name that a text imports from a module of this repository exists.",
         "The first line of the code that the agent writes fails.",
     ),
-    "json-syntax": Rule(
-        "error",
-        "A fenced block of JSON can be parsed.",
-        _COPIED,
-    ),
-    "just-recipe-missing": Rule(
-        "error",
-        "A recipe that a text runs is in the justfile.",
-        _FAILS,
-    ),
+    "just-recipe-missing": Rule("A recipe that a text runs is in the justfile.", _FAILS),
     "line-budget": Rule(
-        "warning",
         "A skill has at most 500 lines, or as many as the repository's settings say.",
         "A loaded skill stays in the context; rare detail belongs in references.",
+        "warning",
     ),
     "line-number": Rule(
-        "error",
         "Lines that a text gives for a file contain what it says is there.",
         "Line numbers move with every edit; the agent reads the wrong place.",
     ),
     "link-anchor": Rule(
-        "error",
         "The heading that a link leads to exists.",
         "The link opens the top of a page that does not say what was promised.",
     ),
     "link-from-root": Rule(
-        "warning",
         "A link leads to its file from the file it is in, not only from the root.",
         "A client that follows the link, and every rendered page, finds nothing.",
+        "warning",
     ),
     "link-missing": Rule(
-        "error",
         "The file that a link leads to exists.",
         "An agent that follows it finds nothing and goes on without what it needed.",
     ),
     "link-outside": Rule(
-        "warning",
         "A skill links to files of its repository only.",
         "On another machine it is a different file, or none.",
+        "warning",
     ),
     "list-incomplete": Rule(
-        "warning",
-        "A list that enumerates a folder, an enum or what derives from a class has all of it.",
+        "A list of what a folder, an enum, a class or a list of a source has is complete.",
         "What the list lacks is not looked at, or is written a second time.",
+        "warning",
     ),
-    "make-target-missing": Rule(
-        "error",
-        "A make target that a text runs is in the Makefile.",
-        _FAILS,
-    ),
+    "make-target-missing": Rule("A make target that a text runs is in the Makefile.", _FAILS),
     "marker-missing": Rule(
-        "error",
         "A marker of pytest that a text names is registered, or carried by a test.",
         "A selection by it runs nothing, or everything, and looks as if it had passed.",
     ),
     "method-missing": Rule(
-        "error",
         "A method, attribute or member that a text names with its class or type exists.",
         "The agent overrides or calls a method that does not exist.",
     ),
     "module-missing": Rule(
-        "error",
-        "A module that a text runs with `python -m` exists and can be run.",
-        _FAILS,
+        "A module that a text runs with `python -m` exists and can be run.", _FAILS
     ),
     "name-duplicate": Rule(
-        "error",
         "Different skills of one root have different names.",
         "Which of them a client loads is arbitrary.",
     ),
     "name-folder": Rule(
-        "error",
         "A skill's name is the name of its folder.",
         "Clients that list by folder and clients that list by name call it differently.",
     ),
     "name-format": Rule(
-        "error",
         "A name has 1 to 64 lower-case letters, digits and single hyphens between them.",
         "The specification of skills asks for it; slash commands are made of it.",
     ),
-    "name-missing": Rule(
-        "error",
-        "A skill has a name.",
-        _UNLISTED,
-    ),
-    "npm-script-missing": Rule(
-        "error",
-        "A script that a text runs is in package.json.",
-        _FAILS,
-    ),
+    "name-missing": Rule("A skill has a name.", _UNLISTED),
+    "npm-script-missing": Rule("A script that a text runs is in package.json.", _FAILS),
     "option-required": Rule(
-        "error",
         "A command line gives the options that its program requires.",
         "The program stops with a usage error.",
     ),
     "option-unknown": Rule(
-        "error",
         "An option that a text gives exists in the repository's program.",
         "The program stops with a usage error, and the agent leaves out what the option was for.",
     ),
     "option-value-missing": Rule(
-        "error",
         "An option that takes a value is given one.",
         "The program stops, or takes the next word for the value.",
     ),
     "parameter-order": Rule(
-        "error",
         "A signature in a text has its parameters in the order of the code.",
         "Positional calls that are written after it pass the wrong values, without an error.",
     ),
     "parameter-unknown": Rule(
-        "error",
         "A signature in a text has parameters that the code has.",
         "The agent passes what does not exist.",
     ),
     "path-case": Rule(
-        "error",
         "A path is spelled as on the disk.",
         "It opens on some systems and not on others.",
     ),
     "path-missing": Rule(
-        "error",
         "A path of the repository, or of the skill's folder, exists.",
         "The agent opens it, finds nothing, and invents what it should have read.",
     ),
     "pip-extra-missing": Rule(
-        "error",
         "An extra that a text installs is declared in the project file.",
         "The installer warns at most, and the packages of the extra are missing.",
     ),
     "python-syntax": Rule(
-        "error",
         "A block of Python can be parsed.",
         "The agent copies it and gets a SyntaxError, or repairs it by guessing.",
     ),
     "reference-orphaned": Rule(
-        "warning",
         "A file under a skill's `references` is named by the skill or by another reference.",
         "An agent opens only what it is pointed to.",
+        "warning",
     ),
-    "requirements-missing": Rule(
-        "error",
-        "A requirements file that a text installs from exists.",
-        _FAILS,
-    ),
-    "script-missing": Rule(
-        "error",
-        "A script that a text runs exists.",
-        _FAILS,
-    ),
-    "script-no-shebang": Rule(
-        "error",
-        "A script that a text runs by its path has a shebang line.",
-        "The system hands it to a shell, which misreads it.",
-    ),
-    "script-not-executable": Rule(
-        "error",
-        "A script that a text runs by its path is executable.",
-        "The command ends with 'Permission denied'.",
-    ),
-    "shell-syntax": Rule(
-        "error",
-        "A block of shell closes its quotes, here-documents, loops and conditions.",
-        "The shell waits for more, or runs something other than intended.",
-    ),
+    "script-missing": Rule("A script that a text runs exists.", _FAILS),
     "skill-case": Rule(
-        "error",
         "The file of a skill is called SKILL.md.",
         "Clients look for this spelling, and on a case-sensitive disk they find nothing else.",
     ),
     "skill-unknown": Rule(
-        "error",
         "A skill or command that a text calls as `/name` has that name.",
         "The client does not know the command, and the agent goes on without what it does.",
     ),
     "symbol-deleted": Rule(
-        "error",
         "A change that removes a definition also removes it from the guidance.",
         "The agent looks for a definition that no longer exists.",
     ),
     "symbol-missing": Rule(
-        "error",
         "A name of this repository exists, in the file it is said to be in.",
         "The agent imports or calls something that does not exist.",
     ),
-    "task-missing": Rule(
-        "error",
-        "A task that a text runs is in the Taskfile.",
-        _FAILS,
-    ),
     "test-missing": Rule(
-        "error",
         "A test that a text names exists.",
         "pytest collects nothing, which an agent may take for success.",
     ),
     "text-hidden": Rule(
-        "error",
         "Guidance has no invisible characters.",
         "They can carry instructions that an agent reads and no reviewer sees.",
     ),
-    "toml-syntax": Rule(
-        "error",
-        "A fenced block of TOML can be parsed.",
-        _COPIED,
-    ),
     "tree-missing": Rule(
-        "error",
         "The files that a drawn tree shows exist.",
         "The agent relies on the tree as a map.",
     ),
     "version-differs": Rule(
-        "error",
         "A version that a text gives is that of the project's own files.",
         "The agent installs, or writes for, a version that the project does not have.",
-    ),
-    "yaml-syntax": Rule(
-        "error",
-        "A fenced block of YAML can be parsed.",
-        _COPIED,
     ),
 }
 """All rules by their ids. An id is stable: baselines, `select` and inline comments name it."""
@@ -428,13 +290,39 @@ RULES: dict[str, Rule] = {
 GONE: frozenset[str] = frozenset(
     {
         "agent-unknown",
+        "compose-service-missing",
+        "console-script-missing",
         "fixture-missing",
         "function-missing",
+        "hook-missing",
+        "json-syntax",
         "list-missing",
         "name-undefined",
         "parameter-missing",
+        "requirements-missing",
+        "script-no-shebang",
+        "script-not-executable",
+        "shell-syntax",
+        "task-missing",
+        "toml-syntax",
         "variable-missing",
         "workflow-job-missing",
+        "yaml-syntax",
     }
 )
 """Rules of earlier releases, which `select`, inline comments and baselines may still name."""
+
+
+def fault(
+    path: str,
+    line: int,
+    rule: str,
+    claim: str,
+    message: str,
+    evidence: str = "",
+    fix: Fix | None = None,
+    column: int = 1,
+) -> Finding:
+    """Return a finding that no reference of a text gives, with the severity of its rule."""
+    severity = RULES[rule].severity
+    return Finding(path, line, column, rule, claim, message, evidence, "", severity, "high", fix)

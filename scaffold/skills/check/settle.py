@@ -17,12 +17,10 @@ from scaffold.findings import Fix
 from scaffold.skills.check.read.documents import CLIENT_FOLDERS, Document
 from scaffold.skills.check.reference import HELD, REFUTED, Judged, Verdict
 
-_PLACES = frozenset(
-    {"path", "line", "node", "tree", "import", "call", "name", "command", "task", "own link"}
-)
+_PLACES = frozenset({"path", "line", "node", "tree", "import", "call", "name", "command", "task"})
 """The kinds whose references are of one repository; links inside of a skill are of any."""
 
-_NAMES = frozenset({"call", "name"})
+_NAMES = frozenset({"call", "name", "word"})
 """The kinds that may be a bare name."""
 
 _OF_PROJECTS = frozenset(
@@ -355,6 +353,9 @@ def _with_neighbours(
             is_class = _CLASS.fullmatch(_asked_name(each)) is not None
             is_near = total == 1 or (held > 0)
             is_kept = is_class or (is_near and (is_here or _asked_name(each).isupper()))
+            is_kept = is_here if each.reference.kind == "word" else is_kept
+        elif each.reference.kind == "word":
+            is_kept = False
         elif _is_bare(each) and reason in ("never here", "other spelling"):
             is_family = families[_family(each)] >= _FAMILY and _is_own(_family(each), names_here)
             is_kept = is_family or _bears_name(_asked_name(each), names_here)

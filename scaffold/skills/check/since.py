@@ -10,7 +10,6 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import NamedTuple
 
-from scaffold.analysis.files.git import git_output
 from scaffold.analysis.files.revision import revision_files
 from scaffold.analysis.lazy_re import lazy_re
 from scaffold.analysis.repository import Repository
@@ -19,13 +18,8 @@ from scaffold.skills.check.checking import Outcome
 from scaffold.skills.check.judging import judge_document
 from scaffold.skills.check.read.documents import Document, find_documents
 from scaffold.skills.check.reference import REFUTED
-from scaffold.skills.check.rules import RULES
+from scaffold.skills.check.rules import fault
 
-_DEFINITION = lazy_re(
-    rb"^[ \t]*(?:async[ \t]+def|def|class)[ \t]+(?P<name>\w+)|^(?P<constant>[A-Z][A-Z0-9_]{2,})\b"
-    rb"(?:[ \t]*:[^=\n]+)?[ \t]*=",
-    re.MULTILINE,
-)
 _CALL = lazy_re(r"^(?:[\w.]+\.)?(?P<name>[A-Za-z_]\w+)(?:\(.*\))?$")
 # Names that stand for nothing of this repository when they stand alone in a sentence.
 _SHORTEST = 4
@@ -51,12 +45,12 @@ def since(outcome: Outcome, repository: Repository, revision: str) -> Outcome:
     """
     old_files = revision_files(repository.root, revision)
     try:
-        return _since(outcome, repository, Repository(old_files), old_files.revision)
+        return _since(outcome, repository, Repository(old_files))
     finally:
         old_files.close()
 
 
-def _since(outcome: Outcome, repository: Repository, before: Repository, revision: str) -> Outcome:
+def _since(outcome: Outcome, repository: Repository, before: Repository) -> Outcome:
     documents = {each.path: each for each in find_documents(repository.files)[0]}
     pages = [path for path in outcome.judged if path not in documents]
     documents.update({each.path: each for each in find_documents(repository.files, pages)[0]})
@@ -69,7 +63,7 @@ def _since(outcome: Outcome, repository: Repository, before: Repository, revisio
         for each in outcome.findings
         if (each.claim, each.line, each.column) in held.get(each.path, frozenset())
     ]
-    gone = _gone(repository, before, revision)
+    gone = _gone(repository, before)
     checked = [document for path, document in documents.items() if path in outcome.judged]
     told = {(each.path, each.line) for each in kept}
     kept += [
@@ -91,28 +85,11 @@ def _not_false(document: Document, before: Repository) -> frozenset[tuple[str, i
     )
 
 
-def _gone(repository: Repository, before: Repository, revision: str) -> dict[str, Gone]:
-    """Return the names that changed files defined, and that nothing defines any more."""
-    listed = git_output(
-        repository.root, "diff", "--name-only", "--no-renames", "-z", "--diff-filter=MD", revision
-    )
-    found: dict[str, Gone] = {}
-    for raw in (listed or b"").split(b"\0"):
-        path = raw.decode("utf-8", "surrogateescape")
-        if not path.endswith(".py"):
-            continue
-        old, new = before.files.data(path) or b"", repository.files.data(path) or b""
-        names = dict(_definitions(new))
-        for name, line in _definitions(old):
-            if name not in names and len(name) >= _SHORTEST and not name.startswith("__"):
-                found.setdefault(name, Gone(path, line))
-    return {name: gone for name, gone in found.items() if not repository.python.defined(name)}
-
-
-def _definitions(source: bytes) -> Iterator[tuple[str, int]]:
-    for found in _DEFINITION.finditer(source):
-        name = (found["name"] or found["constant"]).decode()
-        yield name, source.count(b"\n", 0, found.end()) + 1
+def _gone(repository: Repository, before: Repository) -> dict[str, Gone]:
+    """Return the names that were defined, and that nothing defines any more."""
+    names = {*before.python.names()}.difference(repository.python.names())
+    kept = (each for each in names if len(each) >= _SHORTEST and not each.startswith("__"))
+    return {name: Gone(*before.python.defined(name)[0]) for name in kept}
 
 
 def _named(document: Document, gone: dict[str, Gone]) -> Iterator[Finding]:
@@ -130,15 +107,7 @@ def _named(document: Document, gone: dict[str, Gone]) -> Iterator[Finding]:
 
 
 def _finding(path: str, line: int, column: int, claim: str, gone: Gone) -> Finding:
-    return Finding(
-        path,
-        line,
-        column,
-        "symbol-deleted",
-        claim,
-        f"{claim!r} names what the change took away",
-        f"it was in {gone.path}:{gone.line}",
-        "nothing of this name is defined any more",
-        RULES["symbol-deleted"].severity,
-        "high",
-    )
+    message = f"{claim!r} names what the change took away"
+    evidence = f"it was in {gone.path}:{gone.line}"
+    found = fault(path, line, "symbol-deleted", claim, message, evidence, column=column)
+    return found._replace(now="nothing of this name is defined any more")

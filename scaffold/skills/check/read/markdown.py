@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 NEAR = 1_000
 """So many characters of a paragraph are kept around a span: no sentence is longer."""
 
+_SIDE = 400
+"""So many beside words that no mark sets off."""
+
 BlockKind = Literal["heading", "paragraph", "item", "cell", "fence", "indented", "html"]
 
 _CODE_SPAN = lazy_re(r"(?<!`)(?P<ticks>`+)(?!`)(?P<code>.+?)(?<!`)(?P=ticks)(?!`)", re.DOTALL)
@@ -85,6 +88,21 @@ class Span(NamedTuple):
     block: Block
     before: str
     after: str
+
+
+def words_of(block: Block, start: int, end: int, text: str = "") -> Span:
+    """Return a part of a block's running text as a span, without its column.
+
+    Args:
+        block: The block.
+        start: Where the part begins.
+        end: Where it ends.
+        text: What it is called, on one line, in place of its own words.
+    """
+    whole = block.text
+    words = text or " ".join(whole[start:end].split())
+    line = block.line + whole.count("\n", 0, start)
+    return Span(words, line, 1, block, whole[:start][-_SIDE:], whole[end:][:_SIDE])
 
 
 @dataclass

@@ -11,10 +11,6 @@ from scaffold.skills.check.reference import Reference
 from scaffold.skills.check.references.placeholders import is_placeholder
 
 _SCHEME = lazy_re(r"^(?:[a-z][a-z0-9+.-]*:|//|#!|@)", re.IGNORECASE)
-_OWN = lazy_re(
-    r"^https?://github\.com/(?P<slug>[\w.-]+/[\w.-]+)/(?:blob|tree|edit)/(?:main|master|HEAD|develop)/"
-    r"(?P<path>[^#?\s]+)(?:#L(?P<line>\d+))?"
-)
 
 
 def unquoted(text: str) -> str:
@@ -27,10 +23,7 @@ def unquoted(text: str) -> str:
 
 
 def find_links(document: Document) -> Iterator[Reference]:
-    """Yield the links to files, to headings, and to files of a repository's own address."""
+    """Yield the links to files and to headings."""
     for span in document.markdown.links:
-        if found := _OWN.match(span.text):
-            data = (found["slug"], unquoted(found["path"]))
-            yield Reference("own link", span.text, span.line, span.column, data, span=span)
-        elif not _SCHEME.match(span.text) and not is_placeholder(unquoted(span.text)):
+        if not _SCHEME.match(span.text) and not is_placeholder(unquoted(span.text)):
             yield Reference("link", span.text, span.line, span.column, span=span)

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from scaffold.analysis.lazy_re import lazy_re
 from scaffold.skills.check.read.documents import Document
-from scaffold.skills.check.read.markdown import Block, Span
+from scaffold.skills.check.read.markdown import Block, Span, words_of
 from scaffold.skills.check.reference import Reference
 from scaffold.skills.check.references.trees import find_trees
 
@@ -25,6 +25,15 @@ _WORD = lazy_re(r"[A-Za-z_]\w*")
 _VALUES = lazy_re(
     r"\b[A-Z][A-Z0-9_]+(?:(?:\s*[/,|]\s*|\s*,?\s+(?:and|or)\s+)[A-Z][A-Z0-9_]+){2,}\b"
 )
+# "`a`, `b` and `c`", "`a` | `b` | `c`", and in one code: "a|b|c", "{a, b, c}".
+_CODES = lazy_re(
+    r"(?P<names>`[\w./-]+`(?:(?:\s*[,|/]\s*(?:(?:and|or)\s+)?|\s+(?:and|or)\s+)`[\w./-]+`){2,})"
+    r"[^`]{0,24}"
+)
+_ONE_CODE = lazy_re(
+    r"`[^`]*?(?<![\w./*])(?P<names>[\w.-]+(?:\s*\|\s*[\w.-]+){2,}|\{[\w.-]+(?:\s*[,|]\s*[\w.-]+)+\})`"
+)
+_NAME = lazy_re(r"[\w./-]+")
 # "`helpers.py` — what it is for (`one`, `two`, `three`)".
 _DEFINED = lazy_re(
     r"^\**`(?P<file>[\w./-]+\.py)`\**[ \t]*[—–:-][^`.;|()]{0,80}"
@@ -39,8 +48,9 @@ class Listing(NamedTuple):
 
     Args:
         names: The first name of each item.
-        what: "folder" for its entries, "classes" for what derives from a class, "enum" for its
-            members, "file" for what it defines, "members" for those of a class.
+        what: "words" for those that a source lists, "folder" for its entries, "classes" for what
+            derives from a class, "enum" for its members, "file" for what it defines, "members" for
+            those of a class.
         of: The classes, or the file, that the text names with it.
         every: All classes of a drawing, its root first; of members the one that is looked at.
     """
@@ -143,17 +153,21 @@ def _in_line(block: Block) -> Iterator[Reference]:
     plain = block.text.replace("`", "")
     for found in _VALUES.finditer(plain) if of else ():
         names = tuple(_WORD.findall(found.group()))
-        yield _enumerated(block, plain, found, Listing(names, "enum", of))
+        yield _enumerated(block._replace(text=plain), found, Listing(names, "enum", of))
+    for pattern, name in ((_CODES, _CODE), (_ONE_CODE, _NAME)):
+        for found in pattern.finditer(block.text):
+            if not _ELIDED.search(found.group()):
+                listing = Listing(tuple(name.findall(found["names"])), "words")
+                yield _enumerated(block, found, listing)
     for found in _DEFINED.finditer(block.text):
         names = tuple(_WORD.findall(found["names"]))
-        yield _enumerated(block, block.text, found, Listing(names, "file", (found["file"],)))
+        yield _enumerated(block, found, Listing(names, "file", (found["file"],)))
 
 
-def _enumerated(block: Block, text: str, found: re.Match[str], listing: Listing) -> Reference:
-    line = block.line + text.count("\n", 0, found.start())
+def _enumerated(block: Block, found: re.Match[str], listing: Listing) -> Reference:
     shown = f"{listing.names[0]} to {listing.names[-1]}"
-    span = Span(shown, line, 1, block, text[: found.start()][-400:], text[found.end() :][:400])
-    return Reference("list", shown, line, 3 + found.start(), listing, span=span)
+    span = words_of(block, found.start(), found.end(), shown)
+    return Reference.at(span._replace(column=3 + found.start()), "list", listing)
 
 
 def _is_elided(drawing: Block) -> bool:

@@ -59,7 +59,6 @@ class Invocation(NamedTuple):
         folders: The folders that commands before it change to.
         made: What commands before it write.
         left: The folders that earlier blocks of the document end in.
-        allowed: What commands before it make executable.
         span: The inline code it stands in.
         block: The fenced code it stands in.
         has_fallback: Whether another command follows for the case that it fails.
@@ -72,7 +71,6 @@ class Invocation(NamedTuple):
     folders: tuple[str, ...] = ()
     made: frozenset[str] = frozenset()
     left: tuple[str, ...] = ()
-    allowed: frozenset[str] = frozenset()
     span: Span | None = None
     block: Block | None = None
     has_fallback: bool = False
@@ -93,18 +91,6 @@ class Invocation(NamedTuple):
         return self._replace(words=tuple(words), columns=self.columns[skipped:], line=line)
 
 
-class Shell(NamedTuple):
-    """What a document says in shell.
-
-    Args:
-        invocations: Its command lines.
-        fences: The blocks that are shell for certain, each with what was read of it.
-    """
-
-    invocations: tuple[Invocation, ...]
-    fences: tuple[tuple[Block, Script], ...]
-
-
 class Run(NamedTuple):
     """What a command line runs, with the line from there on, and the option it is about, if any."""
 
@@ -122,7 +108,7 @@ class Asked(NamedTuple):
 
 def find_shell(document: Document) -> Iterator[Reference]:
     """Yield what the command lines of a document run, their options, and what they are given."""
-    for each in shell_of(document).invocations:
+    for each in invocations(document):
         call = call_of(each.words)
         line = each.from_word(call.words) if call is not None else each
         if call is not None and call.target.text not in RUNNERS and _is_command(call, each):
@@ -142,8 +128,6 @@ def find_shell(document: Document) -> Iterator[Reference]:
             text = f"{words[0].text} {task.name}"
             yield _reference("task", text, whole, at, Asked(task, whole))
         yield from _given_files(each)
-    for block, script in shell_of(document).fences:
-        yield Reference("shell", block.text.strip().split("\n", 1)[0], block.line, 1, script, block)
 
 
 def _given_files(line: Invocation) -> Iterator[Reference]:
@@ -187,27 +171,22 @@ def _is_command(call: Call, line: Invocation) -> bool:
 
 
 @lru_cache(maxsize=8)
-def shell_of(document: Document) -> Shell:
+def invocations(document: Document) -> tuple[Invocation, ...]:
     """Return the command lines of a document."""
     found: list[Invocation] = []
-    fences: list[tuple[Block, Script]] = []
     left: list[str] = []
     made: frozenset[str] = frozenset()
-    allowed: frozenset[str] = frozenset()
     for block in document.markdown.fences:
         text, is_whole = _shell_text(block)
         if text is None:
             continue
-        script = read_shell(text)
-        fences += [(block, script)] if is_whole and text == block.text else []
-        folders, made, allowed = _block(
-            block, script, document, is_whole, (tuple(left), made, allowed), found
+        folders, made = _block(
+            block, read_shell(text), document, is_whole, (tuple(left), made), found
         )
         left += folders
-    behind = tuple(left)
     for span in document.markdown.codes:
-        found += _inline(span, behind, made, allowed)
-    return Shell(tuple(found), tuple(fences))
+        found += _inline(span, tuple(left), made)
+    return tuple(found)
 
 
 def _shell_text(block: Block) -> tuple[str | None, bool]:
@@ -248,17 +227,17 @@ def _block(
     script: Script,
     document: Document,
     is_whole: bool,
-    before: tuple[tuple[str, ...], frozenset[str], frozenset[str]],
+    before: tuple[tuple[str, ...], frozenset[str]],
     found: list[Invocation],
-) -> tuple[list[str], frozenset[str], frozenset[str]]:
+) -> tuple[list[str], frozenset[str]]:
     """Collect the command lines of one block.
 
     Returns:
-        The folders it ends in, what was written up to there, what was made executable.
+        The folders it ends in, and what was written up to there.
     """
-    left, made, allowed = before
+    left, made = before
     folders: list[str] = []
-    inner = 0
+    inner, is_cloned = 0, False
     for index, simple in enumerate(script.commands):
         if simple.before == "(":
             inner = len(folders) + 1
@@ -273,14 +252,16 @@ def _block(
             found.append(
                 Invocation(
                     tuple(words), line, columns, is_whole, tuple(folders), made, left,
-                    allowed, None, block, is_safe,
+                    None, block, is_safe,
                 )
             )  # fmt: skip
-            if words[0].text in ("cd", "pushd", "popd"):
-                folders.append(words[1].text if len(words) > 1 and words[1].is_sure else "?")
-            if words[0].text == "chmod":
-                allowed |= {each.text for each in words[2:]}
-    return folders, made, allowed
+            verb, *given = words
+            if verb.text in ("cd", "pushd", "popd") and not is_cloned:
+                folders.append(given[0].text if given and given[0].is_sure else "?")
+            # What is cloned from an address that is left open is this repository.
+            is_clone = [each.text for each in words[:2]] == ["git", "clone"]
+            is_cloned = is_clone and not all(each.is_sure for each in given)
+    return folders, made
 
 
 def _column(document: Document, line: int, word: Word) -> int:
@@ -331,9 +312,7 @@ def _made(simple: Simple, words: Sequence[Word]) -> set[str]:
     return {re.sub(r"^\./", "", each) for each in made if each}
 
 
-def _inline(
-    span: Span, left: tuple[str, ...], made: frozenset[str], allowed: frozenset[str]
-) -> Iterator[Invocation]:
+def _inline(span: Span, left: tuple[str, ...], made: frozenset[str]) -> Iterator[Invocation]:
     """Yield the command line that inline code is."""
     text = span.text.removeprefix("$ ")
     first = _INLINE.match(text)
@@ -351,7 +330,7 @@ def _inline(
         words = _command_words(simple)
         if words:
             columns = tuple(span.column + each.column for each in words)
-            yield Invocation(tuple(words), span.line, columns, False, (), made, left, allowed, span)
+            yield Invocation(tuple(words), span.line, columns, False, (), made, left, span)
 
 
 def inputs(words: Sequence[Word]) -> list[Input]:

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from scaffold.analysis.lazy_re import lazy_re
 from scaffold.skills.check.read.documents import Document
-from scaffold.skills.check.read.markdown import Block, Span
+from scaffold.skills.check.read.markdown import Block, Span, words_of
 from scaffold.skills.check.reference import Reference
 from scaffold.skills.check.references.named import Anchor, Named, Symbol
 from scaffold.skills.check.references.placeholders import is_invented, is_placeholder
@@ -44,7 +44,6 @@ _LINKED = lazy_re(
 )
 # `trainer.policy.lr=1e-6`: a setting as command lines and OmegaConf write it.
 _KEY = lazy_re(r"\+{0,2}(?P<key>[a-z_]\w*(?:\.[a-z_]\w*)+)=(?:[^=\s(].*)?")
-_GO = lazy_re(r"(?<![\w.])(?P<name>[a-z]\w+\.[A-Z]\w*)(?P<call>\(?)")
 # `/create-worktree`: of several words, as a path of one part may be anything.
 _SLASH = lazy_re(r"/(?P<name>[a-z]+(?:-[a-z]+)+)(?: .*)?")
 _MARK = lazy_re(r"@?pytest\.mark\.(?P<name>\w+)")
@@ -130,8 +129,6 @@ def find_spans(document: Document) -> Iterator[Reference]:
         elif "/" in block.text and block.kind == "fence":
             yield from _in_comments(block)
             yield from _in_listing(block) if block.info.lower() in ("", "text") else ()
-        if block.kind == "fence" and block.info.lower() in ("go", "golang"):
-            yield from _in_go(block)
     if document.path.endswith((".md", ".mdc")) and document.kind in ("guide", "rules"):
         yield from _imports(document)
 
@@ -140,7 +137,7 @@ def _bold(block: Block, name: str) -> Iterator[Reference]:
     """Yield the name that an item is about, where no word of prose is written so."""
     if _TELLING.fullmatch(name):
         span = Span(name, block.line, 1, block, "", block.text[len(name) + 4 :][:400])
-        yield Reference("name", name, block.line, 1, Symbol(name), span=span)
+        yield Reference.at(span, "name", Symbol(name))
 
 
 def _default(cell: Block) -> Iterator[Reference]:
@@ -149,29 +146,20 @@ def _default(cell: Block) -> Iterator[Reference]:
     named = _ONE_CODE.fullmatch(cell.row[0].strip()) or argument
     value = cell.text.strip().strip("`")
     if named is not None and value and " " not in value:
-        name = named["name"].lstrip("-").replace("-", "_")
-        text = f"{name} (default: {value})"
-        span = Span(text, cell.line, 1, cell, "", "")
-        yield Reference("default", text, cell.line, 1, (name, value), span=span)
+        span = Span(value, cell.line, 1, cell, "", "")
+        yield _given(span, named["name"].lstrip("-").replace("-", "_"), value)
+
+
+def _given(span: Span, name: str, value: str) -> Reference:
+    return Reference.at(span, "default", (name, value), f"{name} (default: {value})")
 
 
 def _in_words(block: Block) -> Iterator[Reference]:
     """Yield the paths that running text names without marks around them."""
     plain = _MARKED.sub(lambda found: re.sub(r"[^\n]", " ", found.group()), block.text)
     for found in _WORDS.finditer(plain):
-        line = block.line + plain.count("\n", 0, found.start())
-        text = found["path"]
-        before, after = block.text[: found.start()][-400:], block.text[found.end() :][:400]
-        span = Span(text, line, 1, block, before, after)
-        yield Reference("path", text, line, 1, Named(text), span=span)
-
-
-def _in_go(fence: Block) -> Iterator[Reference]:
-    """Yield what a block of Go takes from packages."""
-    for number, row in enumerate(fence.text.split("\n"), fence.line):
-        for found in _GO.finditer(row.partition("//")[0]):
-            data = Symbol(found["name"])
-            yield Reference("name", found["name"], number, found.start() + 1, data, fence)
+        span = words_of(block, found.start(), found.end())
+        yield Reference.at(span, "path", Named(span.text))
 
 
 def _in_comments(fence: Block) -> Iterator[Reference]:
@@ -208,46 +196,40 @@ def _of_block(spans: Sequence[Span]) -> Iterator[Reference]:
             yield from _of_place(place, spans, places, index)
             continue
         if found := _KEY.fullmatch(span.text):
-            yield Reference("key", span.text, span.line, span.column, found["key"], span=span)
+            yield Reference.at(span, "key", found["key"])
             continue
         if called := _SLASH.fullmatch(span.text):
-            yield Reference("skill", span.text, span.line, span.column, called["name"], span=span)
+            yield Reference.at(span, "skill", called["name"])
             continue
         called = _CALLED.match(span.after) or (index == 0 and _titled(span.block))
         if called and _EXTRA.fullmatch(span.text):
             family = "extra" if called["extra"] else "group"
             data = (family, span.text.strip("[]"))
-            yield Reference("extra", span.text, span.line, span.column, data, span=span)
+            yield Reference.at(span, "extra", data)
             continue
         if _KEBAB.fullmatch(span.text) and not is_invented(span.text):
             data = span.text.lstrip(".")
-            yield Reference("label", span.text, span.line, span.column, data, span=span)
+            yield Reference.at(span, "label", data)
             continue
         found = _SYMBOL.fullmatch(span.text)
         if marked := _MARK.match(span.text):
-            yield Reference("marker", span.text, span.line, span.column, marked["name"], span=span)
+            yield Reference.at(span, "marker", marked["name"])
             continue
         if found is None or is_placeholder(found["name"]):
             continue
         name, call = found["name"].replace("::", "."), found["call"] or ""
+        one = _ONE_ARGUMENT.fullmatch(span.text)
         if (given := _DEFAULT.match(span.after)) and "." not in name and not call:
-            value = given["value"] or given["plain"]
-            text = f"{name} (default: {value})"
-            data = (name, value)
-            yield Reference("default", text, span.line, span.column, data, span=span)
-        elif (one := _ONE_ARGUMENT.fullmatch(span.text)) and (
-            given := _ITS_DEFAULT.match(span.after)
-        ):
-            text = f"{one['name']} (default: {given['value']})"
-            data = (one["name"], given["value"])
-            yield Reference("default", text, span.line, span.column, data, span=span)
+            yield _given(span, name, given["value"] or given["plain"])
+        elif one and (given := _ITS_DEFAULT.match(span.after)):
+            yield _given(span, one["name"], given["value"])
         # "`FILE`: `NAME`, `OTHER`": the others of a list are in it, too.
         is_next = index > 0 and _NEXT.match(_gap(spans[index - 1], span)) is not None
         file = _file_of(spans, places, index) or (file if is_next else "")
         file = file or ("" if index else _file_above(span) or _file_of_row(span))
         if "." in name or call or _TELLING.fullmatch(name) or (file and len(name) > 3):
             data = Symbol(name, call, file)
-            yield Reference("name", span.text, span.line, span.column, data, span=span)
+            yield Reference.at(span, "name", data)
 
 
 def _titled(block: Block) -> re.Match[str] | None:
@@ -263,27 +245,24 @@ def _of_place(
     place: Place, spans: Sequence[Span], places: Sequence[Place | None], index: int
 ) -> Iterator[Reference]:
     span = place.span
-    text, line, column = span.text, span.line, span.column
     after = places[index + 1] if index + 1 < len(places) else None
     if after is not None and _LINKED.match(_gap(span, after.span)):
-        data = (place.path, after.path)
-        yield Reference("symlink", text, line, column, data, span=span)
+        yield Reference.at(span, "symlink", (place.path, after.path))
     if place.line:
         symbol = _symbol_beside(spans, places, index)
         around = () if symbol else tuple(_names_around(spans, index))
         end = place.end or place.line
         anchor = Anchor(place.path, place.line, end, symbol, "", around, _is_rough(place))
-        yield Reference("line", text, line, column, anchor, span=span)
+        yield Reference.at(span, "line", anchor)
         for more in _MORE.finditer(place.more):
             first, end = int(more[1]), int(more[2] or more[1])
-            other = f"{place.path}:{more[0]}"
             again = anchor._replace(line=first, end=end)
-            yield Reference("line", other, line, column, again, span=span)
+            yield Reference.at(span, "line", again, f"{place.path}:{more[0]}")
         return
     if place.node:
-        yield Reference("node", text, line, column, place.path + place.node, span=span)
+        yield Reference.at(span, "node", place.path + place.node)
         return
-    yield Reference("path", text, line, column, Named(place.path), span=span)
+    yield Reference.at(span, "path", Named(place.path))
 
 
 def place_of(span: Span) -> Place | None:

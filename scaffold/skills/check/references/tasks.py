@@ -1,4 +1,4 @@
-"""What programs of the trade are given: targets, scripts, extras, hooks, tests, markers."""
+"""What programs of the trade are given: targets, scripts, extras, files, tests, markers."""
 
 from __future__ import annotations
 
@@ -14,17 +14,12 @@ RUNNERS = frozenset(
     {"make", "gmake", "npm", "pnpm", "yarn", "bun", "just", "task", "pytest", "py.test"}
     | {"pre-commit", "prek", "uv", "pip", "pip3", "poetry", "pdm", "tox", "nox"}
 )
-_MAKE_VALUES = frozenset({"-j", "-f", "-C", "-o", "-W", "-I", "-l"})
+# What makes another folder, or another file, count.
+_ELSEWHERE = frozenset({"-C", "-f", "--file"})
+_MAKE_VALUES = frozenset({"-o", "-W", "-I"})
 TEST = lazy_re(r"^(?P<path>[\w./-]+\.py)(?P<node>(?:::[\w.-]+)*)(?:\[.*\])?$", re.DOTALL)
 _CALLED = lazy_re(r"\([^()]*=[^()]*\)")
 _WORD = lazy_re(r"[A-Za-z_]\w*")
-_COMPOSE = frozenset(
-    {"up", "start", "stop", "restart", "build", "logs", "exec", "run", "rm", "pull"}
-)
-_COMPOSE_TAKES = frozenset(
-    {"-f", "--file", "-p", "--project-name", "--profile", "--env-file", "-e", "--env", "-v", "-u"}
-    | {"--user", "-w", "--workdir", "--name", "--entrypoint", "--scale", "-t", "--tail", "-n"}
-)
 _EXTRA = lazy_re(r"^(?P<base>[\w./-]*)\[(?P<extras>[\w.,\s-]+)\]$")
 
 
@@ -32,8 +27,8 @@ class Task(NamedTuple):
     """One word that a runner is given.
 
     Args:
-        family: What it is: "make", "npm", "just", "task", "hook", "extra", "group", "file",
-            "place", "test", "marker", "service", "session", "argument", "maybe".
+        family: What it is: "make", "npm", "just", "extra", "group", "file", "test", "marker",
+            "argument", "maybe".
         word: The word.
         name: The name within the word.
         folder: The folder, or the project, that the line names with it, or "".
@@ -55,26 +50,15 @@ def tasks_of(words: Sequence[Word]) -> Iterator[Task]:
 
 
 def _make(line: Sequence[Word]) -> Iterator[Task]:
-    folder, skip = "", False
-    found: list[Word] = []
     words = line[1:]
     for index, each in enumerate(words):
-        text = each.text
-        if skip:
-            skip = False
-        elif text.startswith("-"):
-            skip = text in _MAKE_VALUES
-            if text in ("-j", "-l") and not re.match(r"\d", _text(words, index + 1)):
-                skip = False
-            if text in ("-f", "--file"):
-                return
-            folder = _text(words, index + 1) if text == "-C" else folder
-            folder = text.partition("=")[2] if text.startswith("--directory=") else folder
-        elif "=" not in text:
-            found.append(each)
-    for each in found:
-        if re.fullmatch(r"[\w./-]+", each.text) and not each.text.isupper():
-            yield Task("make", each, each.text, folder)
+        if each.text in _ELSEWHERE or each.text.startswith("--directory="):
+            return
+        is_value = index > 0 and words[index - 1].text in _MAKE_VALUES
+        if is_value or each.text.startswith("-") or "=" in each.text or each.text.isupper():
+            continue
+        if re.fullmatch(r"[\w./-]+", each.text) and not each.text.isdigit():
+            yield Task("make", each, each.text)
 
 
 def _text(words: Sequence[Word], index: int) -> str:
@@ -82,56 +66,18 @@ def _text(words: Sequence[Word], index: int) -> str:
 
 
 def _npm(line: Sequence[Word]) -> Iterator[Task]:
-    program, words = line[0].text, line[1:]
-    folder = ""
-    index = 0
-    while index < len(words) and words[index].text.startswith("-"):
-        if words[index].text in ("--prefix", "-C", "--cwd", "--dir"):
-            folder = _text(words, index + 1)
-            index += 1
-        elif words[index].text in ("-w", "--workspace", "--filter", "-F"):
-            index += 1
-        index += 1
-    if index >= len(words):
-        return
-    verb = words[index]
-    if verb.text in ("run", "run-script"):
-        rest = words[index + 1 :]
-        while rest and rest[0].text.startswith("-"):
-            takes = rest[0].text in ("-w", "--workspace", "--filter", "-F", "--prefix")
-            rest = rest[2 if takes else 1 :]
-        if rest and program in ("npm", "pnpm") and re.fullmatch(r"[\w:.@/-]+", rest[0].text):
-            yield Task("npm", rest[0], rest[0].text, folder)
-    elif program == "npm" and verb.text in ("test", "stop", "restart"):
-        yield Task("npm", verb, verb.text, folder)
+    verb, rest = _text(line, 1), line[2:]
+    # An option in front of either leads to another package, or has a value of its own.
+    if verb in ("run", "run-script") and rest and re.fullmatch(r"[\w:.@/][\w:.@/-]*", rest[0].text):
+        yield Task("npm", rest[0], rest[0].text)
+    elif line[0].text == "npm" and verb in ("test", "stop", "restart"):
+        yield Task("npm", line[1], verb)
 
 
 def _just(line: Sequence[Word]) -> Iterator[Task]:
     words = line[1:]
     if words and re.fullmatch(r"[A-Za-z_][\w-]*", words[0].text):
         yield Task("just", words[0], words[0].text)
-
-
-def _task(line: Sequence[Word]) -> Iterator[Task]:
-    for each in line[1:]:
-        if each.text == "--":
-            return
-        if re.fullmatch(r"[A-Za-z_][\w:-]*", each.text):
-            yield Task("task", each, each.text)
-
-
-def _hook(line: Sequence[Word]) -> Iterator[Task]:
-    words = line[1:]
-    if _text(words, 0) != "run":
-        return
-    with_value = {"-c", "--config", "--hook-stage", "--from-ref", "--to-ref", "-s", "-o"}
-    index = 1
-    while index < len(words) and words[index].text.startswith("-"):
-        if words[index].text in ("-c", "--config", "--files"):
-            return
-        index += 2 if words[index].text in with_value else 1
-    if index < len(words) and re.fullmatch(r"[\w.+-]+", words[index].text):
-        yield Task("hook", words[index], words[index].text)
 
 
 def _pip(line: Sequence[Word]) -> Iterator[Task]:
@@ -166,16 +112,6 @@ def _uv(line: Sequence[Word]) -> Iterator[Task]:
         yield from _named_options(line, ("--extra",), ("--group", "--only-group", "--no-group"))
 
 
-def _poetry(line: Sequence[Word]) -> Iterator[Task]:
-    if _text(line, 1) in ("install", "sync"):
-        yield from _named_options(line, ("--extras", "-E"), ("--with", "--without", "--only"))
-
-
-def _pdm(line: Sequence[Word]) -> Iterator[Task]:
-    if _text(line, 1) in ("install", "sync"):
-        yield from _named_options(line, (), ())
-
-
 def _named_options(
     line: Sequence[Word], extras: Sequence[str], groups: Sequence[str]
 ) -> Iterator[Task]:
@@ -208,47 +144,11 @@ def _pytest(line: Sequence[Word]) -> Iterator[Task]:
             yield Task("test", bare, bare.text)
 
 
-def _tox(line: Sequence[Word]) -> Iterator[Task]:
-    words = line[1:]
-    for index, each in enumerate(words):
-        name, is_set, value = each.text.partition("=")
-        if name in ("-e", "-s", "--session", "--sessions") and (is_set or index + 1 < len(words)):
-            given = value if is_set else words[index + 1].text
-            word = each if is_set else words[index + 1]
-            for part in given.split(","):
-                if re.fullmatch(r"[\w.-]+", part):
-                    yield Task("session", word, part, line[0].text.rpartition("/")[2])
-
-
 def _go(line: Sequence[Word]) -> Iterator[Task]:
     if _text(line, 1) in ("test", "build", "run", "vet", "generate"):
         for each in line[2:]:
             if each.text.startswith("./") and "..." not in each.text and each.text != "./":
-                yield Task("place", each, each.text)
-
-
-def _compose(line: Sequence[Word]) -> Iterator[Task]:
-    if line[0].text == "docker" and _text(line, 1) != "compose":
-        return
-    words = list(line[1:] if line[0].text == "docker-compose" else line[2:])
-    verb = file = ""
-    while words:
-        word = words.pop(0)
-        if word.text.startswith("-"):
-            if word.text in ("-f", "--file") and words and not verb:
-                file = words[0].text
-            # Behind the command `-f` follows the log, and `-t` has no value.
-            takes = _COMPOSE_TAKES if not verb else _COMPOSE_TAKES - {"-f", "-t"}
-            if word.text in takes and words:
-                words.pop(0)
-        elif not verb:
-            verb = word.text
-            if verb not in _COMPOSE:
-                return
-        elif re.fullmatch(r"[a-z][\w-]*", word.text):
-            yield Task("service", word, word.text, file)
-            if verb in ("exec", "run"):
-                return
+                yield Task("file", each, each.text)
 
 
 _READERS: dict[str, Callable[[Sequence[Word]], Iterator[Task]]] = {
@@ -257,19 +157,10 @@ _READERS: dict[str, Callable[[Sequence[Word]], Iterator[Task]]] = {
     "npm": _npm,
     "pnpm": _npm,
     "just": _just,
-    "task": _task,
-    "pre-commit": _hook,
-    "prek": _hook,
     "pip": _pip,
     "pip3": _pip,
     "uv": _uv,
-    "poetry": _poetry,
-    "pdm": _pdm,
     "pytest": _pytest,
     "py.test": _pytest,
     "go": _go,
-    "tox": _tox,
-    "nox": _tox,
-    "docker": _compose,
-    "docker-compose": _compose,
 }

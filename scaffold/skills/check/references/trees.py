@@ -13,6 +13,11 @@ from scaffold.skills.check.reference import Reference
 from scaffold.skills.check.references.placeholders import is_placeholder
 
 _ENTRY = lazy_re(r"^(?P<lead>[\s│|]*)(?:[├└|`+][─-]{1,3}\s?)(?P<name>\S+)(?P<rest>.*)$")
+# `  client/  — public objects`: an outline has its depth from blanks alone.
+_ROW = lazy_re(
+    r"^(?P<lead>[ \t]+)(?P<name>[\w.@-]+(?:/[\w.@-]+)*/?)"
+    r"(?P<rest>\s*(?:\s(?:#|//|←|→|[—–-])\s.*)?)$"
+)
 _ROOT = lazy_re(r"^(?P<name>[\w./@-]+/?)\s*(?:#.*|←.*)?$")
 _LINKED = lazy_re(
     r"\bsym(?:bolic )?link(?:ed|s)? ?(?:to|→|->) ?`?(?P<to>[\w./-]+\w)", re.IGNORECASE
@@ -44,12 +49,13 @@ def find_trees(document: Document) -> Iterator[Reference]:
 
 def _entries(fence: Block) -> Iterator[Reference]:
     lines = fence.text.split("\n")
-    if sum(_ENTRY.match(line) is not None for line in lines) < 2:
+    form = _ROW if _is_outline(lines) else _ENTRY
+    if sum(form.match(line) is not None for line in lines) < 2:
         return
     root, stack, drawn = "", list[tuple[int, str]](), list[str]()
     found: list[tuple[int, str, str]] = []
     for number, line in enumerate(lines, fence.line):
-        entry = _ENTRY.match(line)
+        entry = form.match(line)
         if entry is None:
             start = _ROOT.match(line)
             if start:  # of several drawings in a block each has its own root
@@ -76,6 +82,21 @@ def _entries(fence: Block) -> Iterator[Reference]:
             data = (f"{root}/{path}" if root else path, linked["to"])
             yield Reference("symlink", path, number, line.find(name) + 1, data, fence)
     yield from _told(found, root, drawn, fence)
+
+
+def _is_outline(lines: list[str]) -> bool:
+    """Return whether every row is a path, and what is below another is below a folder."""
+    folders: list[int] = []
+    for line in filter(None, map(str.rstrip, lines)):
+        found = _ROW.match(f" {line}")
+        if found is None:
+            return False
+        depth = len(found["lead"])
+        folders = [each for each in folders if each < depth]
+        if depth > 1 and not folders:
+            return False
+        folders += [depth] if found["name"].endswith("/") else []
+    return True
 
 
 def _told(

@@ -7,8 +7,6 @@ from collections.abc import Iterator
 
 from scaffold.findings import human_rows
 from scaffold.skills.check.checking import Outcome
-from scaffold.skills.check.decide import decide
-from scaffold.skills.check.reference import HELD
 
 
 def to_text(outcome: Outcome, *, show_undecided: bool = False) -> str:
@@ -27,13 +25,12 @@ def summary(outcome: Outcome) -> str:
 
 
 def _undecided(outcome: Outcome) -> Iterator[str]:
-    for path, rows in outcome.judged.items():
-        for each in rows:
+    for path in outcome.judged:
+        for each in outcome.undecided(path):
             reference, verdict = each.reference, each.verdict
-            if verdict.reason not in HELD and decide(each, path) is None:
-                place = f"{path}:{reference.line}:{reference.column}"
-                yield f"{place}  undecided  {reference.kind}  {reference.text}"
-                yield f"    {verdict.evidence}  [{verdict.reason}]"
+            place = f"{path}:{reference.line}:{reference.column}"
+            yield f"{place}  undecided  {reference.kind}  {reference.text}"
+            yield f"    {verdict.evidence}  [{verdict.reason}]"
 
 
 def _summary(outcome: Outcome) -> Iterator[str]:

@@ -6,8 +6,7 @@ from typing import Any
 
 from scaffold.findings import Finding
 from scaffold.skills.check.checking import Outcome, states_of
-from scaffold.skills.check.decide import decide
-from scaffold.skills.check.reference import HELD, Judged
+from scaffold.skills.check.reference import Judged
 
 
 def to_json(outcome: Outcome) -> dict[str, Any]:
@@ -21,11 +20,7 @@ def to_json(outcome: Outcome) -> dict[str, Any]:
                 "claims": dict(states_of(rows, path)),
                 "compared": path not in outcome.uncompared,
                 "why": outcome.uncompared.get(path, ""),
-                "undecided": [
-                    _undecided(each)
-                    for each in rows
-                    if each.verdict.reason not in HELD and decide(each, path) is None
-                ],
+                "undecided": [_undecided(each) for each in outcome.undecided(path)],
             }
             for path, rows in outcome.judged.items()
         ],

@@ -13,8 +13,6 @@ from scaffold.analysis.files.git import git_output
 from scaffold.analysis.lazy_re import lazy_re
 from scaffold.findings import Finding
 from scaffold.skills.check.checking import Outcome
-from scaffold.skills.check.decide import decide
-from scaffold.skills.check.reference import HELD
 
 Form = Literal["html", "markdown"]
 
@@ -118,9 +116,5 @@ def _linked(evidence: str, address: str) -> Iterator[tuple[str, str]]:
 
 
 def _undecided(outcome: Outcome) -> Counter[str]:
-    return Counter(
-        each.verdict.reason
-        for path, rows in outcome.judged.items()
-        for each in rows
-        if each.verdict.reason not in HELD and decide(each, path) is None
-    )
+    every = (each for path in outcome.judged for each in outcome.undecided(path))
+    return Counter(each.verdict.reason for each in every)

@@ -5,14 +5,13 @@ import __future__
 
 import ast
 import re
-from typing import NamedTuple
 
 from scaffold.analysis.files.history import is_test
-from scaffold.analysis.lazy_re import lazy_re
 from scaffold.analysis.python.lookup_result import Found
 from scaffold.analysis.python.signatures import Signature
 from scaffold.findings import Fix
 from scaffold.skills.check.reference import Asked, Reason, Reference, Verdict
+from scaffold.skills.check.references.code import TELLING, Taken
 from scaffold.skills.check.references.placeholders import is_invented
 from scaffold.skills.check.references.python import (
     Called,
@@ -21,34 +20,15 @@ from scaffold.skills.check.references.python import (
     imported_names,
     written_names,
 )
-from scaffold.skills.check.references.typescript import Taken
 from scaffold.skills.check.resolve.scope import Scope
 from scaffold.skills.check.resolve.typescript import resolve_taken
 
-# So long, or of several parts: a word that no prose holds by chance.
-TELLING = lazy_re(
-    r"_*[a-z0-9]+(?:_[a-z0-9]+)+|_*[A-Za-z][a-z0-9]+(?:[A-Z][A-Za-z0-9]*)+|[A-Z0-9]+(?:_[A-Z0-9]+)+"
-)
 RULES = {
     "missing": "argument-missing",
     "unknown": "argument-unknown",
     "too-many": "argument-surplus",
     "twice": "argument-unknown",
 }
-
-
-class Gone(NamedTuple):
-    """The verdict of a name that is certainly missing, in three words.
-
-    Args:
-        rule: The rule that is broken.
-        message: What is wrong.
-        written: What the text writes, for a fix.
-    """
-
-    rule: str
-    message: str
-    written: str
 
 
 def resolve_python(reference: Reference, scope: Scope) -> Verdict:
@@ -98,20 +78,22 @@ def resolve_import(reference: Reference, scope: Scope) -> Verdict:
     if not is_surely_ours(module, scope):
         evidence = f"{module.split('.')[0]!r} may also be a package from elsewhere"
         return Verdict.unknown(evidence, "another namespace")
-    is_name = bool(name) and found.name == f"{module}.{name}"
-    if is_name:
-        gone = Gone("import-name-missing", f"{module!r} has no {name!r}", reference.text)
-    else:
-        gone = Gone("import-missing", f"there is no module {module!r}", module)
-    return missing_name(found, gone)
+    if is_inside and name:
+        message = f"{module!r} has no {name!r}"
+        return missing_name(found, "import-name-missing", message, reference.text)
+    return missing_name(found, "import-missing", f"there is no module {module!r}", module)
 
 
-def missing_name(found: Found, gone: Gone, *, otherwise: Reason = "contradicts") -> Verdict:
+def missing_name(
+    found: Found, rule: str, message: str, written: str, *, otherwise: Reason = "contradicts"
+) -> Verdict:
     """Return the verdict of a dotted name that the sources certainly lack.
 
     Args:
         found: What the index says of it.
-        gone: What is wrong.
+        rule: The rule that is broken.
+        message: What is wrong.
+        written: What the text writes, for a fix.
         otherwise: The class of the reason where neither a near name nor the history says more.
     """
     last = found.name.rpartition(".")[2]
@@ -119,15 +101,15 @@ def missing_name(found: Found, gone: Gone, *, otherwise: Reason = "contradicts")
     now = f"there is {near}" if near else ""
     is_moved = near.rpartition(".")[2] == last and near.split(".")[0] == found.name.split(".")[0]
     if near and is_moved:
-        fix = _moved(gone.written, found.name, near)
-        return Verdict("moved", found.evidence, gone.rule, gone.message, now, fix)
+        fix = _moved(written, found.name, near)
+        return Verdict("moved", found.evidence, rule, message, now, fix)
     lacking = _lacking(found)
     if near and _differs_in_spelling(near.rpartition(".")[2], lacking):
-        fix = Fix(0, lacking, near.rpartition(".")[2]) if lacking in gone.written else None
-        return Verdict("other spelling", found.evidence, gone.rule, gone.message, now, fix)
+        fix = Fix(0, lacking, near.rpartition(".")[2]) if lacking in written else None
+        return Verdict("other spelling", found.evidence, rule, message, now, fix)
     # A dotted text that any file holds as it is may be a key, or the name of a group.
     asked = Asked(name=lacking, otherwise=otherwise, file=found.name)
-    return Verdict("absent", found.evidence, gone.rule, gone.message, now, asked=asked)
+    return Verdict("absent", found.evidence, rule, message, now, asked=asked)
 
 
 def _lacking(found: Found) -> str:
@@ -314,7 +296,7 @@ def _missing(reference: Reference, called: Called, found: Found, scope: Scope) -
         return Verdict.unknown("its owner may hold more than is seen")
     rule = "method-missing" if holder.kind == "class" else "symbol-missing"
     message = f"{owner.rpartition('.')[2]!r} has no {last!r}"
-    return missing_name(found, Gone(rule, message, reference.text))
+    return missing_name(found, rule, message, reference.text)
 
 
 def _takes_more(called: Called, signature: Signature, scope: Scope) -> bool:

@@ -11,7 +11,7 @@ from scaffold.analysis.lazy_re import lazy_re
 from scaffold.findings import Fix
 from scaffold.skills.check.reference import Asked, Reference, Verdict
 from scaffold.skills.check.references.placeholders import is_invented
-from scaffold.skills.check.references.shell import Invocation, Run, inputs
+from scaffold.skills.check.references.shell import Run, inputs
 from scaffold.skills.check.resolve.folders import find_file, has_left, run_folders
 from scaffold.skills.check.resolve.scope import Scope
 
@@ -38,10 +38,7 @@ def resolve_command(reference: Reference, scope: Scope) -> Verdict:
         evidence = f"{call.target.text!r} is not a program of this repository"
         return Verdict.unknown(evidence, "third party not installed")
     if found.fault:
-        message = f"{call.target.text!r} cannot start"
-        now = f"there is {found.near}" if found.near else ""
-        evidence = f"{found.evidence}; {found.fault}"
-        return Verdict("contradicts", evidence, "console-script-missing", message, now)
+        return Verdict.unknown(found.fault)
     place = found.evidence.removeprefix("git lists ")
     if found.command is None or not call.args:
         return Verdict.holds(found.evidence, place)
@@ -118,14 +115,11 @@ def _program(run: Run, scope: Scope) -> Program | Verdict | None:
         return _script(run, scope)
     if run.call.kind == "module":
         return _module(run, scope)
-    return _named(run, scope)
+    return scope.repository.programs.console(run.call.target.text)
 
 
 def _fitted(run: Run, command: Command) -> Fit:
-    named = Command(
-        run.call.target.text.rpartition("/")[2], command.help, command.options, command.arguments,
-        command.commands, command.is_open, command.why_open, command.place, command.abbreviates,
-    )  # fmt: skip
+    named = command._replace(name=run.call.target.text.rpartition("/")[2])
     return fit(named, inputs(run.call.args), is_whole=run.line.is_whole)
 
 
@@ -152,34 +146,7 @@ def _script(run: Run, scope: Scope) -> Program | Verdict | None:
         if call.kind == "interpreted" and f"{place}/__main__.py" in scope.files.paths:
             return programs.script(f"{place}/__main__.py")
         return Verdict.unknown("it is a folder")
-    if call.kind == "script" and (verdict := _not_runnable(run, place, scope)):
-        return verdict
     return programs.script(place)
-
-
-def _not_runnable(run: Run, path: str, scope: Scope) -> Verdict | None:
-    """Return the verdict of a file that cannot be run itself; None where it can."""
-    programs, text = scope.repository.programs, run.call.target.text
-    is_named = text.startswith("./") and (run.call.args or text.endswith(_SHELL_RUNS_IT))
-    if not run.line.is_whole and not is_named:
-        return None  # it may be meant as a file, or as what another program is given
-    if not programs.is_executable(path):
-        if _made_executable(run.line, path):
-            return None
-        now = f"`git update-index --chmod=+x {path}` sets it"
-        evidence, message = f"the mode of {path} is 644", f"{text!r} has no run bit"
-        return Verdict("contradicts", evidence, "script-not-executable", message, now)
-    if not programs.has_shebang(path) and not path.endswith(_SHELL_RUNS_IT):
-        evidence = f"line 1 of {path} does not begin with #!"
-        message = f"{text!r} does not name what runs it"
-        return Verdict("contradicts", evidence, "script-no-shebang", message)
-    return None
-
-
-def _made_executable(line: Invocation, path: str) -> bool:
-    """Return whether a command before it sets the run bit."""
-    name = path.rpartition("/")[2]
-    return any(each.rpartition("/")[2] in (name, "*.sh", "*.py", "*") for each in line.allowed)
 
 
 def _module(run: Run, scope: Scope) -> Program | Verdict | None:
@@ -204,17 +171,3 @@ def _module(run: Run, scope: Scope) -> Program | Verdict | None:
     places = tuple(f"{dotted.replace('.', '/')}{end}" for end in (".py", "/__main__.py"))
     asked = Asked(places, otherwise="contradicts")
     return Verdict("absent", program.fault, "module-missing", message, now, fix, asked)
-
-
-def _named(run: Run, scope: Scope) -> Program | Verdict | None:
-    programs, name = scope.repository.programs, run.call.target.text
-    program = programs.console(name)
-    if program is not None or not run.call.runner or not programs.is_own_name(name):
-        return program
-    owners = [each for each in programs.projects.all if each.name]
-    if any(each.has_more_scripts for each in owners) or has_left(run.line, scope):
-        return Verdict.unknown("its scripts are computed, or it runs in another folder")
-    scripts = sorted(programs.projects.scripts)
-    message = f"`{run.call.runner} run {name}`: the project has no such script"
-    evidence = f"its scripts: {', '.join(scripts) or 'none'}"
-    return Verdict("contradicts", evidence, "console-script-missing", message)

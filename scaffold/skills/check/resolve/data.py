@@ -1,38 +1,10 @@
-"""Whether blocks of data and of shell parse."""
+"""Whether the configuration has the keys that a text sets."""
 
 from __future__ import annotations
 
-from scaffold.analysis.cli.shell_words import Script
 from scaffold.findings import Fix
 from scaffold.skills.check.reference import Reference, Verdict
-from scaffold.skills.check.references.data import Problem
 from scaffold.skills.check.resolve.scope import Scope
-
-
-def resolve_data(reference: Reference, scope: Scope) -> Verdict:
-    """Resolve a block of JSON, YAML or TOML."""
-    language, problem = reference.data
-    given: Problem | None = problem
-    if given is None:
-        return Verdict.holds("it parses")
-    name = str(language).upper()
-    if given.doubt:
-        return Verdict.unknown(f"it is not a {name} as written: {given.doubt}", "placeholder")
-    message = f"the block does not parse as {name}: {given.reason}"
-    return Verdict("contradicts", given.reason, f"{language}-syntax", message)
-
-
-def resolve_shell(reference: Reference, scope: Scope) -> Verdict:
-    """Resolve a block of shell: are its quotes and here-documents closed?"""
-    script: Script = reference.data
-    if not script.faults:
-        return Verdict.holds("it can be read")
-    fault = script.faults[0]
-    what = "here-document" if fault.what == "heredoc" else "quote"
-    message = f"the {what} {fault.text!r} is not closed"
-    return Verdict(
-        "contradicts", f"it begins at line {reference.line + fault.line}", "shell-syntax", message
-    )
 
 
 def resolve_key(reference: Reference, scope: Scope) -> Verdict:

@@ -9,14 +9,13 @@ from scaffold.analysis.lazy_re import lazy_re
 from scaffold.skills.check.reference import Verdict
 from scaffold.skills.check.references.placeholders import is_placeholder
 from scaffold.skills.check.references.shell import Invocation
-from scaffold.skills.check.resolve.paths import missing
+from scaffold.skills.check.resolve.paths import missing, prefixes
 from scaffold.skills.check.resolve.scope import Scope
 
 _SKILL = lazy_re(
     r"^(?:\$\{?(?:CLAUDE_SKILL_DIR|SKILL_DIR|SKILL_PATH|SKILL_ROOT)\}?|\{base_?[dD]ir\}"
     r"|<(?:path[-_ ]to[-_ ])?(?:this[-_ ])?skill(?:[-_ ](?:dir|path|folder|root))?>)/"
 )
-_PLUGIN = lazy_re(r"^\$\{?CLAUDE_PLUGIN_ROOT\}?/")
 _ROOT = lazy_re(
     r"^(?:\$\{?(?:CLAUDE_PROJECT_DIR|REPO_ROOT|PROJECT_ROOT|ROOT_DIR|GITHUB_WORKSPACE|PWD)\}?"
     r"|\$\(git rev-parse --show-toplevel\)|<repo(?:[-_ ]root)?>)/"
@@ -63,12 +62,7 @@ def find_file(word: Word, line: Invocation, scope: Scope, rule: str) -> Verdict:
 def is_made(text: str, line: Invocation) -> bool:
     """Return whether a command before a command line writes a file."""
     plain = os.path.normpath(text)
-    return plain in line.made or any(part in line.made for part in _above(plain))
-
-
-def _above(path: str) -> list[str]:
-    parts = path.split("/")[:-1]
-    return ["/".join(parts[:count]) for count in range(1, len(parts) + 1)]
+    return plain in line.made or any(part in line.made for part in prefixes(plain))
 
 
 def _anchored(text: str, scope: Scope) -> tuple[str, str] | None:
@@ -78,8 +72,6 @@ def _anchored(text: str, scope: Scope) -> tuple[str, str] | None:
         return folder, text[found.end() :]
     if found := _ROOT.match(text):
         return "", text[found.end() :]
-    if found := _PLUGIN.match(text):
-        return _plugin(scope), text[found.end() :]
     if (found := _INSTALLED.match(text)) and not scope.files.has(text):
         skills = [
             path.rpartition("/")[0]
@@ -89,16 +81,6 @@ def _anchored(text: str, scope: Scope) -> tuple[str, str] | None:
         own = [each for each in skills if each == folder] or skills
         return (own[0], found["rest"]) if len(own) == 1 else None
     return None
-
-
-def _plugin(scope: Scope) -> str:
-    """Return the folder of the plugin that a document belongs to, or the root."""
-    folder = scope.document.folder
-    while folder:
-        if f"{folder}/.claude-plugin/plugin.json" in scope.files.paths:
-            return folder
-        folder = folder.rpartition("/")[0]
-    return ""
 
 
 def _at(folder: str, rest: str, word: Word, line: Invocation, scope: Scope, rule: str) -> Verdict:

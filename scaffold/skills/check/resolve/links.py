@@ -46,23 +46,6 @@ def resolve_link(reference: Reference, scope: Scope) -> Verdict:
     return _missing(reference, place, to, scope)
 
 
-def resolve_own_link(reference: Reference, scope: Scope) -> Verdict:
-    """Resolve an address of the repository's own site as the file that it shows."""
-    slug, path = reference.data
-    if slug.lower() not in scope.repository.slugs:
-        return Verdict.unknown(f"{slug} is another repository", "another namespace")
-    place = path.rstrip("/")
-    if scope.files.has(place):
-        return Verdict.holds(f"git lists {place}", place)
-    near = scope.files.by_name.get(place.rpartition("/")[2], [])
-    message = f"the link leads to {path!r}, which does not exist"
-    evidence = f"git lists no {place}"
-    if len(near) == 1:
-        fix = Fix(reference.line, path, near[0])
-        return Verdict("moved", evidence, _RULE, message, f"it is {near[0]}", fix, Asked((place,)))
-    return Verdict("absent", evidence, _RULE, message, asked=Asked((place,)))
-
-
 def _at(place: str, anchor: str, reference: Reference, scope: Scope) -> Verdict:
     text = scope.text(place) if anchor and place.endswith((".md", ".mdc")) else None
     if text is None:

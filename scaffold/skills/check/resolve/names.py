@@ -16,6 +16,7 @@ from scaffold.analysis.python.lookup_result import Found
 from scaffold.analysis.python.signatures import Signature
 from scaffold.findings import Fix
 from scaffold.skills.check.reference import Asked, Reference, Verdict
+from scaffold.skills.check.references.code import TELLING
 from scaffold.skills.check.references.named import Symbol
 from scaffold.skills.check.references.placeholders import is_invented
 from scaffold.skills.check.references.python import (
@@ -24,8 +25,6 @@ from scaffold.skills.check.references.python import (
     written_names,
 )
 from scaffold.skills.check.resolve.calls import (
-    TELLING,
-    Gone,
     absent_name,
     is_surely_ours,
     missing_name,
@@ -83,7 +82,7 @@ def test_node(path: str, parts: list[str], text: str, scope: Scope) -> Verdict:
     if not found.is_missing:
         return Verdict.unknown(found.evidence or "it may be made while it runs")
     message = f"{text!r} names a test that does not exist"
-    verdict = missing_name(found, Gone("test-missing", message, ""), otherwise="never here")
+    verdict = missing_name(found, "test-missing", message, "", otherwise="never here")
     return verdict._replace(place=place)
 
 
@@ -230,7 +229,7 @@ def _missing(symbol: Symbol, found: Found, scope: Scope) -> Verdict:
         return Verdict.unknown("it is a name for others", "placeholder")
     rule = "method-missing" if is_member else "symbol-missing"
     message = f"{owner!r} has no {last!r}" if owner else f"there is no {last!r}"
-    return missing_name(found, Gone(rule, message, symbol.name))
+    return missing_name(found, rule, message, symbol.name)
 
 
 def _is_of_code(symbol: Symbol, scope: Scope) -> bool:
@@ -401,6 +400,11 @@ def resolve_value(reference: Reference, scope: Scope) -> Verdict:
     if not found.is_missing or not is_surely_ours(symbol.name, scope):
         return Verdict.unknown("it is not of this repository", "third party not installed")
     return _missing(symbol, found, scope)
+
+
+def resolve_word(reference: Reference, scope: Scope) -> Verdict:
+    """Resolve a word of code: examples hold any, so only what was here once is told."""
+    return absent_name(str(reference.data))
 
 
 def resolve_label(reference: Reference, scope: Scope) -> Verdict:

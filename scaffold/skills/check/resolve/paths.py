@@ -156,7 +156,9 @@ def missing(path: str, rule: str, scope: Scope, *, before: str = "") -> Verdict:
         otherwise = "placeholder"
     elif scope.makes(clean):
         otherwise = "generated"
-    asked = Asked(tuple(places), otherwise=otherwise)
+    # A path of several parts that is not anchored here may be the end of one that was.
+    is_end = is_plain and not anchored and otherwise == "another namespace"
+    asked = Asked(tuple(places), otherwise=otherwise, file=clean if is_end else "")
     place = whole.rpartition("/")[0] if anchored else ""
     return Verdict("absent", evidence, rule, message, asked=asked, place=place)
 

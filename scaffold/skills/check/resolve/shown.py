@@ -10,9 +10,8 @@ from scaffold.analysis.lazy_re import lazy_re
 from scaffold.analysis.python.lookup_result import Found
 from scaffold.analysis.python.signatures import Signature, read_signature
 from scaffold.skills.check.reference import Reference, Verdict
+from scaffold.skills.check.references.code import TELLING, ShownType
 from scaffold.skills.check.references.python import Shown, imported_names
-from scaffold.skills.check.references.typescript import ShownType
-from scaffold.skills.check.resolve.calls import TELLING
 from scaffold.skills.check.resolve.scope import Scope
 from scaffold.skills.check.resolve.typescript import resolve_type
 

@@ -1,4 +1,4 @@
-"""Whether the targets, scripts, extras, hooks, tests and markers that a runner is given exist."""
+"""Whether the targets, scripts, extras, tests and markers that a runner is given exist."""
 
 from __future__ import annotations
 
@@ -24,10 +24,7 @@ _LISTS: dict[str, tuple[str, tuple[str, ...], Callable[..., Tasks | None], str]]
     "make": ("make-target-missing", tasks.MAKEFILES, tasks.make_tasks, "target"),
     "npm": ("npm-script-missing", ("package.json",), tasks.npm_tasks, "script"),
     "just": ("just-recipe-missing", tasks.JUSTFILES, tasks.just_tasks, "recipe"),
-    "task": ("task-missing", tasks.TASKFILES, tasks.task_tasks, "task"),
-    "session": ("task-missing", ("tox.ini", "noxfile.py", "pyproject.toml"), tasks.session_tasks,
-                "environment"),
-}  # fmt: skip
+}
 
 
 def resolve_task(reference: Reference, scope: Scope) -> Verdict:
@@ -36,9 +33,7 @@ def resolve_task(reference: Reference, scope: Scope) -> Verdict:
     task = asked.task
     if task.family == "file":
         word = Word(task.name, task.word.line, task.word.column, task.word.is_sure)
-        return find_file(word, asked.line, scope, "requirements-missing")
-    if task.family == "place":
-        return find_file(task.word, asked.line, scope, "path-missing")
+        return find_file(word, asked.line, scope, "path-missing")
     if task.family in ("argument", "maybe"):
         return _argument(asked, scope)
     if task.family == "test":
@@ -71,7 +66,7 @@ def _listed(task: Task, asked: Asked, scope: Scope) -> Verdict:
     if task.family == "make" and scope.locate(task.name) is not None:
         return Verdict.holds("a file has this name")
     folders = run_folders(asked.line, scope)
-    if task.folder or folders is None:
+    if folders is None:
         return Verdict.unknown("it runs in a folder of its own", "another namespace")
     here = [(path, each) for path, each in every if path.rpartition("/")[0] in folders]
     if not here or any(each.why_open for _, each in here):
@@ -80,18 +75,6 @@ def _listed(task: Task, asked: Asked, scope: Scope) -> Verdict:
     known = sorted(own.names)
     message = f"{path} has no {what} {task.name!r}"
     return _unlisted(task.name, rule, message, f"{path} has {_shown(known)}", known)
-
-
-def _hook(task: Task, asked: Asked, scope: Scope) -> Verdict:
-    hooks = scope.repository.programs.projects.hooks
-    if hooks is None:
-        return Verdict.unknown("there is no .pre-commit-config.yaml that can be read")
-    if task.name in hooks:
-        path = ".pre-commit-config.yaml"
-        return Verdict.holds(f"{path} has the hook {task.name}", path)
-    message = f"pre-commit has no hook {task.name!r}"
-    evidence = f".pre-commit-config.yaml has {_shown(sorted(hooks))}"
-    return _unlisted(task.name, "hook-missing", message, evidence, sorted(hooks))
 
 
 def _extra(task: Task, asked: Asked, scope: Scope) -> Verdict:
@@ -108,11 +91,9 @@ def _extra(task: Task, asked: Asked, scope: Scope) -> Verdict:
         folders = scope.bases if left is None else left
         own = [each for each in projects if each.path.rpartition("/")[0] in folders]
         projects = own or projects
-    return known_extra(task.family, task.name, projects, scope, is_uv=_program(asked) == "uv")
-
-
-def _program(asked: Asked) -> str:
-    return asked.line.words[0].text
+    return known_extra(
+        task.family, task.name, projects, scope, is_uv=asked.line.words[0].text == "uv"
+    )
 
 
 def resolve_extra(reference: Reference, scope: Scope) -> Verdict:
@@ -168,10 +149,6 @@ def resolve_marker(reference: Reference, scope: Scope) -> Verdict:
     return _marked(str(reference.data), scope)
 
 
-def _marker(task: Task, asked: Asked, scope: Scope) -> Verdict:
-    return _marked(task.name, scope)
-
-
 def _marked(name: str, scope: Scope) -> Verdict:
     names = scope.repository.pytest
     # The cheap answers first: the last two read all tests, and all sources.
@@ -189,28 +166,11 @@ def _marked(name: str, scope: Scope) -> Verdict:
     return _unlisted(name, "marker-missing", message, evidence, sorted(own))
 
 
-def _service(task: Task, asked: Asked, scope: Scope) -> Verdict:
-    services = scope.repository.services
-    if task.folder and task.folder.removeprefix("./") not in services.by_file:
-        return Verdict.unknown(f"{task.folder} is not a compose file of the repository")
-    if task.name in services.by_name:
-        path = services.by_name[task.name]
-        return Verdict.holds(f"{path} defines it", path)
-    if not services.by_name or services.why_open:
-        return Verdict.unknown(services.why_open or "the repository has no compose file")
-    known = sorted(services.by_name)
-    message = f"no compose file has the service {task.name!r}"
-    evidence = f"the services are {_shown(known)}"
-    return _unlisted(task.name, "compose-service-missing", message, evidence, known)
-
-
 _RESOLVERS: dict[str, Callable[[Task, Asked, Scope], Verdict]] = {
     **dict.fromkeys(_LISTS, _listed),
-    "hook": _hook,
     "extra": _extra,
     "group": _extra,
-    "marker": _marker,
-    "service": _service,
+    "marker": lambda task, _, scope: _marked(task.name, scope),
 }
 
 

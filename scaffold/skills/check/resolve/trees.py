@@ -23,7 +23,7 @@ def resolve_tree(reference: Reference, scope: Scope) -> Verdict:
     if scope.files.has(whole):
         return Verdict.holds(f"git lists {whole}", whole)
     parent = whole.rpartition("/")[0]
-    if parent and not scope.files.has(parent):
+    if entry.path.rpartition("/")[0] in entry.drawn and not scope.files.has(parent):
         return Verdict.unknown(f"{parent} is missing, which is reported already")
     name = entry.path.rpartition("/")[2]
     verdict = missing(whole, "tree-missing", scope, before=name)

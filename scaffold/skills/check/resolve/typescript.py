@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
 
 from scaffold.skills.check.reference import Asked, Verdict
+from scaffold.skills.check.references.code import ShownType, Taken
 from scaffold.skills.check.references.placeholders import is_invented
-from scaffold.skills.check.references.typescript import ShownType, Taken
 from scaffold.skills.check.resolve.scope import Scope
 
 _ENDS = (".ts", ".tsx", ".js", ".jsx", "/index.ts", "/index.tsx", "/index.js")
@@ -14,24 +15,26 @@ _ENDS = (".ts", ".tsx", ".js", ".jsx", "/index.ts", "/index.tsx", "/index.js")
 
 def resolve_type(shown: ShownType, scope: Scope) -> Verdict:
     """Resolve a member of a type of TypeScript by the one declaration that has its name."""
-    declared = scope.repository.typescript.declared.get(shown.owner, [])
-    if len(declared) > 1:
-        # Of several, as of versions of a format, the one whose source the page names is meant.
-        named = [each for each in declared if _ending(each[0]) in scope.document.text]
-        declared = named or declared
-    if len(declared) != 1:
-        return Verdict.unknown("no one source declares it")
-    path, there = declared[0]
-    held = sum(each in there.members for each in shown.every)
-    if held < 2 or 2 * held < len(shown.every):
+    every = scope.repository.typescript.declared.get(shown.owner, [])
+    # Of several, as of versions of a format, the one whose source the page names is meant.
+    declared = [each for each in every if _ending(each[0]) in scope.document.text] or every
+    alike = [(path, each) for path, each in declared if _is_alike(shown, each.members)]
+    if not alike:
         return Verdict.unknown("it may be a type of another kind")
-    if shown.name in there.members:
-        return Verdict.holds(f"{path}:{there.members[shown.name]} declares it", path)
-    if not there.is_whole:
-        return Verdict.unknown(f"{path} declares it with members of another type")
+    for path, each in alike:
+        if shown.name in each.members:
+            return Verdict.holds(f"{path}:{each.members[shown.name]} declares it", path)
+    if not all(each.is_whole for _, each in alike):
+        return Verdict.unknown(f"{alike[0][0]} declares it with members of another type")
+    path, there = alike[0]
     message = f"{shown.owner!r} has no {shown.name!r}"
     evidence = f"{path} declares it with {', '.join(there.members)}"
     return Verdict("contradicts", evidence, "method-missing", message, is_sure=False, place=path)
+
+
+def _is_alike(shown: ShownType, members: Collection[str]) -> bool:
+    held = sum(each in members for each in shown.every)
+    return held >= 2 and 2 * held >= len(shown.every)
 
 
 def _ending(path: str) -> str:

@@ -10,7 +10,7 @@ import pytest
 from scaffold.analysis.cli.cli_json import read_cli
 from scaffold.analysis.files.files import list_files
 from scaffold.analysis.project.projects import Project
-from scaffold.analysis.project.tasks import just_tasks, make_tasks, npm_tasks, task_tasks
+from scaffold.analysis.project.tasks import just_tasks, make_tasks, npm_tasks
 from scaffold.analysis.repository import Repository
 from scaffold.config import FieldError
 
@@ -86,21 +86,14 @@ def test_other_lists_of_tasks(tmp_path: Path) -> None:
     texts = {
         "package.json": '{"scripts": {"a:b": "x"}}',
         "justfile": "set a := ['sh']\nx := 'a'\nalias r := run\n@run arg='1' *m: d\n  echo y:\n",
-        "Taskfile.yml": "includes: {a: b}\ntasks:\n  go: echo\n  on: {aliases: [o]}\n",
         "web/package.json": "[1]",
     }
     files = repository(tmp_path, texts).files
-    npm, just, task = (
-        npm_tasks("package.json", files),
-        just_tasks("justfile", files),
-        task_tasks("Taskfile.yml", files),
-    )
+    npm, just = npm_tasks("package.json", files), just_tasks("justfile", files)
     assert npm is not None
     assert npm.names == {"a:b"}
     assert just is not None
     assert just.names == {"run", "r"}
-    assert task is not None
-    assert task.why_open
     assert npm_tasks("web/package.json", files) is None
 
 

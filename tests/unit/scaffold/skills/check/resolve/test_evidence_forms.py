@@ -375,3 +375,27 @@ def test_types_sizes_and_paths_that_may_be_right_are_left_alone(
     checked: Checked, page: str
 ) -> None:
     assert told(checked(HERE + page, TYPED)) == []
+
+
+OLD = {"web/entries.ts": "export type TraceEventInContext = { id: string };\n"}
+BLOCK = "```ts\nfailed(): TraceEventInContext;\nnever(): SomethingOfOthers;\n```\n"
+
+
+def test_a_word_of_code_in_another_language_is_found_where_it_was_removed(checked: Checked) -> None:
+    assert told(checked(HERE + BLOCK, FILES, OLD)) == [("symbol-missing", "removed", 4)]
+
+
+def test_a_word_of_code_on_a_page_that_is_not_mostly_of_here_may_be_anyones(
+    checked: Checked,
+) -> None:
+    assert told(checked("Read `pkg/loader.py`.\n\n" + BLOCK, FILES, OLD)) == []
+
+
+def test_what_is_cloned_from_an_address_left_open_is_this_repository(checked: Checked) -> None:
+    page = HERE + "```bash\ngit clone {}\ncd Loader\nuv sync --extra cpu\n```\n"
+    assert told(checked(page.format("<url>"), FILES)) == [("pip-extra-missing", "contradicts", 6)]
+
+
+def test_what_is_cloned_from_another_address_is_another_place(checked: Checked) -> None:
+    page = "```bash\ngit clone https://example.org/a/b\ncd b\nuv sync --extra cpu\n```\n"
+    assert told(checked(HERE + page, FILES)) == []

@@ -1,4 +1,4 @@
-"""The types that blocks of TypeScript write out, and what they take from files of here."""
+"""What blocks of other languages than Python name: words, and types and imports of TypeScript."""
 
 from __future__ import annotations
 
@@ -9,8 +9,16 @@ from typing import NamedTuple
 from scaffold.analysis.lazy_re import lazy_re
 from scaffold.analysis.typescript import read_declarations
 from scaffold.skills.check.read.documents import Document
+from scaffold.skills.check.read.markdown import Block
 from scaffold.skills.check.reference import Reference
+from scaffold.skills.check.references.named import Symbol
 
+_CODE = frozenset(
+    {"c", "c++", "cc", "cpp", "cs", "csharp", "cu", "cuda", "go", "golang", "h", "hpp", "java"}
+    | {"javascript", "js", "jsx", "kotlin", "kt", "lua", "php", "rb", "rs", "ruby", "rust", "scala"}
+    | {"swift", "ts", "tsx", "typescript"}
+)
+_GO = frozenset({"go", "golang"})
 _LANGUAGES = frozenset({"ts", "tsx", "typescript"})
 _SCRIPTS = frozenset({*_LANGUAGES, "js", "jsx", "javascript"})
 # From a file beside it, or from the root that `@/` stands for; a package is not of here.
@@ -20,6 +28,13 @@ _TAKEN = lazy_re(
 )
 _NAME = lazy_re(r"(?:^|,)\s*(?:type\s+)?([A-Za-z_$][\w$]*)")
 _FIELD = lazy_re(r"[?!]?\s*[:(]")
+# `package.Name` of Go, and any other word.
+_TAKEN_OF = lazy_re(r"(?<![\w.])[a-z]\w+\.[A-Z]\w*")
+_WORD = lazy_re(r"[A-Za-z_]\w*")
+# So long, or of several parts: a word that no prose holds by chance.
+TELLING = lazy_re(
+    r"_*[a-z0-9]+(?:_[a-z0-9]+)+|_*[A-Za-z][a-z0-9]+(?:[A-Z][A-Za-z0-9]*)+|[A-Z0-9]+(?:_[A-Z0-9]+)+"
+)
 
 
 class ShownType(NamedTuple):
@@ -43,10 +58,12 @@ class Taken(NamedTuple):
     path: str
 
 
-def find_types(document: Document) -> Iterator[Reference]:
-    """Yield the members of the types that blocks of TypeScript declare."""
+def find_code(document: Document) -> Iterator[Reference]:
+    """Yield the words of code, what it takes from elsewhere, and the members of its types."""
     for fence in document.markdown.fences:
         language = next(iter(fence.info.lower().split()), "")
+        if language in _CODE:
+            yield from _words(fence, is_go=language in _GO)
         for found in _TAKEN.finditer(fence.text) if language in _SCRIPTS else ():
             for name in _NAME.finditer(found["names"]):
                 at = found.start("names") + name.start(1)
@@ -63,3 +80,14 @@ def find_types(document: Document) -> Iterator[Reference]:
                         data = ShownType(each.name, name, tuple(each.members))
                         text, place = f"{each.name}.{name}", (fence.line + line - 1, at + 1)
                         yield Reference("definition", text, *place, data, fence)
+
+
+def _words(fence: Block, *, is_go: bool) -> Iterator[Reference]:
+    for number, row in enumerate(fence.text.split("\n"), fence.line):
+        for found in _TAKEN_OF.finditer(row.partition("//")[0]) if is_go else ():
+            data = Symbol(found.group())
+            yield Reference("name", found.group(), number, found.start() + 1, data, fence)
+        for found in _WORD.finditer(row):
+            if TELLING.fullmatch(found.group()):
+                place = number, found.start() + 1
+                yield Reference("word", found.group(), *place, found.group(), fence)
