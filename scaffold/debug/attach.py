@@ -181,7 +181,6 @@ def conclude(looks: dict[int, Look], unseen: Sequence[int]) -> tuple[Verdict | N
     A verdict needs every rank to have stood where it is, and one of them in communication.
 
     Args:
-        looks: What was seen, by rank.
         unseen: The ranks of the job that were not looked at.
     """
     waiting = {

@@ -27,7 +27,6 @@ class Divergence:
     Args:
         kind: What differs: "collective", "order", "shape", "dtype", "root", "reduction" or
             "groups".
-        group: The group's name.
         number: Which call of the group it is.
         calls: The call of each rank that has come so far.
         odd: The ranks that differ from most others; all of them where there is no majority.

@@ -189,8 +189,6 @@ def difference(left: Checksum, right: Checksum, rtol: float) -> str:
     """Return how two tensors differ, or "" where they are the same.
 
     Args:
-        left: One.
-        right: The other.
         rtol: How far norm, largest element, sum and samples may be apart; 0 compares all bits.
     """
     if left.shape != right.shape:

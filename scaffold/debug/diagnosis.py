@@ -58,10 +58,8 @@ class Snapshot:
     """A job at one moment.
 
     Args:
-        job: What its processes recorded.
         alive: The ranks whose process is there.
         stacks: Of each process that was asked, by pid.
-        now_s: The moment.
         status: The job's exit status, or None while it runs.
         interrupted: Whether a person stopped it.
     """
@@ -80,11 +78,8 @@ class Verdict:
 
     Args:
         kind: One of KINDS.
-        ranks: Those that parted from the others.
-        text: One or two sentences.
         group: The group that it is about, or "".
         notes: Further evidence, as sentences.
-        hint: What to do.
     """
 
     kind: str

@@ -60,9 +60,7 @@ class Place:
     """The facts that the checks look at.
 
     Args:
-        env: The environment variables.
         said: What the interpreter said of itself.
-        launch: The arguments of torchrun.
         meshes: The layouts that ranks have to fill.
     """
 

@@ -40,7 +40,6 @@ def add_native_calls(job: Job, folder: Path, stacks: Stacks) -> None:
 
     Args:
         job: The job; its calls are changed.
-        folder: Where its processes record.
         stacks: Of the processes that were asked: from there a call of C++ that is open was made.
     """
     native: dict[int, list[Call]] = {}

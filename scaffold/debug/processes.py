@@ -36,8 +36,6 @@ def start(
     """Start a job in a session of its own, so that it can be ended as a whole.
 
     Args:
-        argv: The command.
-        env: Its environment.
         folder: Where it runs; here where it is None.
         quiet: Whether its output goes to the error stream, because another one takes the other.
     """
@@ -54,7 +52,6 @@ def end_job(job: subprocess.Popen[bytes], mark: tuple[str, str]) -> None:
     """End a job with every process it started, also those in sessions of their own.
 
     Args:
-        job: The process that was started.
         mark: The environment variable and value that processes of this job alone have.
     """
     # Before the first signal: once a parent is gone, its children can no longer be found by it.

@@ -187,11 +187,7 @@ def rows_of(file: Path) -> list[dict[str, Any]]:
 
 
 class Records:
-    """A folder of records that is read as it grows.
-
-    Args:
-        folder: Where the processes of a job record.
-    """
+    """A folder of records that is read as it grows."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder

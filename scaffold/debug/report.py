@@ -61,7 +61,6 @@ def picture(snapshot: Snapshot, named: Sequence[int]) -> list[str]:
     """Return the table of ranks.
 
     Args:
-        snapshot: The job.
         named: The ranks that are shown even where there are too many.
     """
     ranks = sorted(set(snapshot.job.ranks) | set(snapshot.job.missing))

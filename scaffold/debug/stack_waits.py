@@ -18,7 +18,6 @@ class Waiting:
     Args:
         kind: One of the kinds of `_LIBRARY`, "handle", or "" for the program's own code.
         words: What it does, such as "all_reduce".
-        place: The program's own line.
     """
 
     kind: str
@@ -52,11 +51,7 @@ _LINES = (
 
 
 def waiting_in(frames: Sequence[Place]) -> Waiting:
-    """Return what a stack is in.
-
-    Args:
-        frames: The frames, the innermost first.
-    """
+    """Return what a stack is in."""
     own = own_frames(frames)
     place = own[0] if own else next(iter(frames), Place("", 0, ""))
     # What stands above the program's own line called it, as launchers and spawners do.

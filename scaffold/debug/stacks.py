@@ -46,12 +46,7 @@ class Stack:
 
 
 def ask_stacks(folder: Path, processes: Sequence[Process]) -> dict[int, tuple[Stack, ...]]:
-    """Return the stacks of each process that answers, by its pid.
-
-    Args:
-        folder: Where the processes of the job record.
-        processes: Those that are alive.
-    """
+    """Return the stacks of each process that answers, by its pid."""
     # faulthandler appends to its file, so what is new begins at the old size.
     sizes = {each.pid: _size(_file(folder, each)) for each in processes}
     for process in processes:

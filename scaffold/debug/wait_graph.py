@@ -28,7 +28,6 @@ def waits(job: Job, failed: Collection[int] = ()) -> dict[int, Wait]:
     """Return what each rank waits in, and for whom.
 
     Args:
-        job: The job.
         failed: Ranks whose last call failed, which counts as waiting in it.
     """
     found: dict[int, Wait] = {}

@@ -40,7 +40,6 @@ class WatchOptions:
     """The limits of a watch.
 
     Args:
-        argv: The command that starts it.
         folder: Where its processes record; it is empty.
         timeout_s: How long a rank may be in one call.
         options: What else the ranks record, as JSON for them.

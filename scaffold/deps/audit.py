@@ -65,10 +65,6 @@ class Audited:
     """What an audit has found.
 
     Args:
-        names: The names of the package.
-        versions: The old release and the new one.
-        uses: Every use of it in the tree.
-        findings: What the new release changes for them.
         unread: The sources that do not parse.
         meanings: What the release changes without a text's word.
     """

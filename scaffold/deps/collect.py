@@ -27,7 +27,6 @@ class Collected:
     """Every use in a tree.
 
     Args:
-        tree: The tree.
         uses: The uses, sorted by file and line.
         attributes: The attributes of what is not known, in sources that take the package in; those
             that are asked for with a fallback have no node.

@@ -85,7 +85,6 @@ class Judgement(Change):
     """What an audit has found about one use: what changes for it.
 
     Args:
-        use: The use.
         old: What the old release has, with its place.
     """
 

@@ -42,7 +42,6 @@ class Edited:
     """The manifests after the edit.
 
     Args:
-        files: The tree, edited.
         moved: The pins that moved, or admit the release as they are, by package.
         unmoved: The pins that stay, and why.
     """

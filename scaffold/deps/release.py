@@ -49,7 +49,6 @@ class Given:
         text: The words of the error or warning.
         target: Where a table says that the name is now, dotted, or "".
         path: The file of the condition that decides.
-        line: Its line.
     """
 
     is_refused: bool
@@ -64,7 +63,6 @@ class Meaning:
     """The meaning of a chain in one release.
 
     Args:
-        release: The release.
         found: The last thing that was found, or what is missing.
         ask: How it was asked for.
         lacking: Where it is not there: the name that is not.

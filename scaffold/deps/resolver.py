@@ -36,8 +36,6 @@ class Resolution:
     """A resolver's answer.
 
     Args:
-        group: What was resolved.
-        resolver: The program that was asked.
         ok: Whether a set of releases was found.
         said: The resolver's own words where they do not go together, on who wants what.
         left_out: The requirements that it was not asked about.
@@ -140,8 +138,6 @@ def resolve_with_lock(
     Args:
         resolver: "uv", "poetry" or "pdm".
         manifests: The texts of the project files and the lock, edited, by path.
-        names: The packages whose pins moved.
-        group: What to call what is resolved.
     """
     program = shutil.which(resolver)
     if program is None:

@@ -28,7 +28,6 @@ def moved(spec: str, version: Version) -> str | None:
 
     Args:
         spec: What is written, as PEP 440 or as poetry has it (``^1.2``, ``~1.2``, ``1.*``).
-        version: The release.
     """
     inside = admits(spec, version)
     if inside is None:

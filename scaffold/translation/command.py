@@ -69,9 +69,7 @@ def docs_adopt(
     """Write the markers of translations that have none, as git's history shows them.
 
     Args:
-        start: A folder of the repository.
         pages: Pages or translations; none means all.
-        dry_run: Show what would be written, and write nothing.
         glossary: Also begin a glossary, where there is none.
     """
     root = find_root(start)
@@ -107,7 +105,6 @@ def docs_check(start: Path, pages: tuple[str, ...], form: str = "human") -> Repo
     """Prove that translations agree with their pages; those that are missing are named.
 
     Args:
-        start: A folder of the repository.
         pages: Pages or translations; none means all.
         form: One of `scaffold.findings.FORMATS`.
     """

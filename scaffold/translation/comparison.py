@@ -12,14 +12,7 @@ from scaffold.translation.page import Passage, Section
 
 @dataclass(frozen=True)
 class Comparison:
-    """A section with the one that translates it.
-
-    Args:
-        page: The page of the source.
-        other: The page of the translation.
-        source: The section of the source.
-        translation: The section of the translation.
-    """
+    """A section with the one that translates it."""
 
     page: str
     other: str

@@ -19,11 +19,7 @@ from scaffold.translation.settings import Settings, read_settings
 
 
 class Documents:
-    """The pages of a repository and their translations.
-
-    Args:
-        files: The repository's files.
-    """
+    """The pages of a repository and their translations."""
 
     def __init__(self, files: Files) -> None:
         self.files = files
@@ -119,7 +115,6 @@ class Documents:
 
         Args:
             given: A path from the working folder or from the root, or the end of one.
-            start: The working folder.
 
         Raises:
             RequestError: There is no such page, or nobody translates it.

@@ -38,11 +38,7 @@ def disagreement(
     """Return the finding that a translation disagrees with its page.
 
     Args:
-        path: The translation.
-        line: The line in it, from 1.
         rule: What disagrees, in one word.
-        found: What the translation has.
-        expected: What would agree.
         source: The place in the page, as file:line.
     """
     message = f"found {found}, expected {expected}"

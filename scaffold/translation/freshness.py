@@ -28,10 +28,8 @@ class PageState(NamedTuple):
 
     Args:
         page: The page; empty where only a translation is left.
-        translation: Its translation.
         state: As for sections.
         reason: Why it is excluded, or what is known of the page of an orphan.
-        pairs: Its sections.
     """
 
     page: str

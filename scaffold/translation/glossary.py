@@ -47,12 +47,7 @@ class Term(NamedTuple):
 
 
 class Glossary:
-    """The terms of a repository.
-
-    Args:
-        path: The file.
-        terms: The terms.
-    """
+    """The terms of a repository."""
 
     def __init__(self, path: str, terms: Iterable[Term]) -> None:
         self.path = path

@@ -41,7 +41,6 @@ class _Revision(NamedTuple):
 
     Args:
         age: How many commits are newer, in topological order.
-        commit: Its name.
         path: The file's path in it.
         renamed_from: Its path before, where the commit renamed it; or "".
     """
@@ -53,11 +52,7 @@ class _Revision(NamedTuple):
 
 
 class History:
-    """The committed states of pages, each read when it is asked for.
-
-    Args:
-        files: The repository's files.
-    """
+    """The committed states of pages, each read when it is asked for."""
 
     def __init__(self, files: Files) -> None:
         self._files = files
@@ -89,11 +84,6 @@ class History:
         the commit that last changed the translation, or, where the page had no such section then,
         at the first one in which it has, in its own language. A commit that changes spelling alone
         counts too, so this is a presumption and no proof.
-
-        Args:
-            page: The path of the page.
-            translation: The path of its translation.
-            sections: Sections of the page with those that translate them.
 
         Returns:
             The state for the line of the translated section; none for what is not committed.

@@ -81,14 +81,7 @@ class Html:
 
 
 def read_inline(token: Token, slot: Slot, line: int, html: Html) -> Passage:
-    """Return the passage that a token of inline content holds.
-
-    Args:
-        token: The token.
-        slot: Its place among the blocks.
-        line: The line where it begins.
-        html: Takes in tags and comments.
-    """
+    """Return the passage that a token of inline content holds."""
     found = Passage(slot, line)
     at = line
     for child in token.children or []:

@@ -35,12 +35,7 @@ class Expected(NamedTuple):
 
 
 class Links:
-    """The links of a page and of its translation.
-
-    Args:
-        documents: The documents.
-        page: The page.
-    """
+    """The links of a page and of its translation."""
 
     def __init__(self, documents: Documents, page: str) -> None:
         self._documents = documents

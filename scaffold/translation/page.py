@@ -102,7 +102,6 @@ class Section:
 
     Args:
         line: The line of its heading, from 1.
-        level: That of the heading; 0 means what is above the first one.
         title: The heading as a reader sees it.
         key: What it is known by in its page.
         hash: The digest of its content.
@@ -110,9 +109,7 @@ class Section:
         mkdocs_slug: The anchor that Python-Markdown gives it, and so MkDocs.
         end: The line of the next section.
         passages: Its text, the heading first.
-        blocks: Its blocks in their order.
         comments: Its HTML comments, markers left out.
-        markers: Its markers.
         anchors: The anchors that it sets itself.
     """
 
@@ -147,9 +144,6 @@ class Page:
 
     Args:
         path: Relative to the repository's root.
-        lines: Its lines, without their ends.
-        front: Its front matter.
-        sections: In their order.
     """
 
     path: str

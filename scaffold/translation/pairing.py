@@ -30,8 +30,6 @@ class Pair(NamedTuple):
     """A section of the source with the one that translates it; one of them may be missing.
 
     Args:
-        source: The section of the source.
-        translation: The section of the translation.
         state: What can be said of the translation.
         marker: The marker by which they were paired, or None.
         origin: Of a translation without a marker, the state of the source that git's history

@@ -19,8 +19,6 @@ class Task(NamedTuple):
     """One section to translate.
 
     Args:
-        pair: The section and its translation.
-        source: The text to translate.
         old_source: The text that was translated, where git has it.
         translation: The translation so far.
     """
@@ -65,9 +63,6 @@ class Plan(NamedTuple):
     """The work to do on a page.
 
     Args:
-        page: The page.
-        other: Its translation.
-        tasks: The sections to translate.
         orphans: Sections of the translation to delete.
         terms: The terms that the sections use.
         codes: The inline code that they hold.
@@ -98,8 +93,6 @@ def plan_page(documents: Documents, page: str, keys: Sequence[str], *, everythin
     """Return what is to be done on a page.
 
     Args:
-        documents: The documents.
-        page: The page.
         keys: Only these sections; () means those that are missing or behind.
         everything: Whether to include sections that are up to date.
 

@@ -19,11 +19,7 @@ class SymbolChange:
 
     Args:
         how: ``head`` where what callers see changed, ``body`` where only the rest did.
-        path: The file that defines it, or did.
         old_path: The file that it stood in; None for a new one.
-        old: The definition before.
-        new: The definition after.
-        role: The role of its file.
     """
 
     how: How
@@ -70,11 +66,7 @@ def compare_symbols(
     """Yield what became of each definition of a file; of a parent and its members the parent.
 
     Args:
-        path: The file.
-        old_path: Where it was.
         before: What it defined; of several of one name the last counts.
-        after: What it defines.
-        role: The role of the file.
     """
     had, has = ({each.name: each for each in symbols} for symbols in (before, after))
     for name, symbol in has.items():

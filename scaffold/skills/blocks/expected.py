@@ -27,7 +27,6 @@ class Problem(NamedTuple):
     """Why a block is wrong.
 
     Args:
-        message: What is wrong.
         is_stale: Whether `scaffold skills sync` fixes it.
     """
 
@@ -47,12 +46,7 @@ _OPTIONS: dict[str, frozenset[str]] = {
 
 @dataclass
 class Repository:
-    """A repository as blocks see it.
-
-    Args:
-        files: Its files.
-        settings: What it says about its skills.
-    """
+    """A repository as blocks see it."""
 
     files: Files
     settings: Settings
@@ -65,10 +59,6 @@ class Repository:
 
 def expected(block: Block, repository: Repository) -> str | Problem | None:
     """Return what ought to stand in a block.
-
-    Args:
-        block: One that `parse_blocks` has found.
-        repository: Where it stands.
 
     Returns:
         The text; a problem where there can be none, or where an output is stale; None for an output

@@ -33,8 +33,6 @@ class Plugin:
     """What the manifests of plugins say of the pack.
 
     Args:
-        name: What the plugin is called.
-        version: Its version.
         description: What it is good for.
         author: Whose it is.
         marketplace: What the catalogue is called that offers it.

@@ -24,13 +24,7 @@ class BlockError(ValueError):
 
 @dataclass
 class Module:
-    """One parsed source file.
-
-    Args:
-        path: The file, relative to the root.
-        text: What stands in it.
-        tree: The same, parsed.
-    """
+    """One parsed source file."""
 
     path: str
     text: str
@@ -48,11 +42,7 @@ class Module:
 
 
 class Sources:
-    """The Python of a repository; what nobody asks for is never parsed.
-
-    Args:
-        files: The repository.
-    """
+    """The Python of a repository; what nobody asks for is never parsed."""
 
     def __init__(self, files: Files) -> None:
         # Brings thirty modules: most packs have no block that asks it.

@@ -60,7 +60,6 @@ class InstallOptions:
 
     Args:
         clients: For whom; none for all.
-        prefix: What to put before their names.
         revision: The revision of the source, where it is not part of it.
         grant_tools: Whether what a skill grants itself is left in.
         allow_hidden: Files whose hidden text is agreed to, as ``SKILL/FILE``.
@@ -92,9 +91,6 @@ def install_skills(
     Args:
         source: A folder, an address, or "builtin"; each but the last may end in ``@REVISION``.
         wanted: Names or folders of skills in it.
-        here: What a relative folder is relative to.
-        how: How they are to be installed.
-        options: How the run goes about its work.
 
     Raises:
         ScaffoldError: The source cannot be read, a skill is unsound, or its name is taken.
@@ -147,9 +143,7 @@ def remove_skills(names: Sequence[str], discard: Sequence[str], options: Options
     """Take installed skills back: exactly what was written, and only if nobody edited it.
 
     Args:
-        names: The skills.
         discard: Those whose edited files go too, once they are copied.
-        options: How the run goes about its work.
 
     Raises:
         ScaffoldError: No such skill is installed, or a file of it was edited.

@@ -58,7 +58,6 @@ def fetch(url: str, revision: str, folder: Path) -> str:
     """Fetch one commit into a new bare repository, and return its id.
 
     Args:
-        url: The remote.
         revision: A branch, tag or commit; "" for the remote's default branch.
         folder: Where the repository is made; it is empty.
 

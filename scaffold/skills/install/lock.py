@@ -40,8 +40,6 @@ class LockedFile:
 
     Args:
         path: Relative to the target.
-        sha256: The hash of its bytes.
-        executable: Whether it has its run bit.
     """
 
     path: str
@@ -63,10 +61,8 @@ class LockedSkill:
         path: Its folder in the source.
         prefix: What was put before its name.
         grant_tools: Whether what it grants itself was left in.
-        roots: The folders it was installed to.
         allow_hidden: Its files whose hidden text was agreed to.
         permissions: What it brought then.
-        files: Its files.
     """
 
     name: str

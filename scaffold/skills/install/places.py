@@ -44,9 +44,7 @@ def find_target(here: Path, target: str | None, *, user: bool) -> Path:
     """Return the folder that skills are installed to, resolved.
 
     Args:
-        here: The working folder.
         target: A folder that was named, or None for the nearest repository upwards.
-        user: Whether the home is meant.
 
     Raises:
         TargetError: There is no such folder.
@@ -96,10 +94,7 @@ def check_free(target: Path, name: str, own: Iterable[str], source: str) -> None
     """Refuse a name that a skill or command has already.
 
     Args:
-        target: The folder that is installed to.
-        name: The name that is to be used.
         own: The folders in which the skill is installed by this tool already.
-        source: Where it is to come from, for the message.
 
     Raises:
         ConflictError: Something has the name, perhaps in another spelling.
@@ -115,11 +110,6 @@ def check_free(target: Path, name: str, own: Iterable[str], source: str) -> None
 
 def check_free_files(target: Path, paths: Iterable[str], source: str) -> None:
     """Refuse the name of a subagent that exists.
-
-    Args:
-        target: The folder that is installed to.
-        paths: The files that are to be written.
-        source: Where it is to come from, for the message.
 
     Raises:
         ConflictError: One of the files exists, perhaps in another spelling.

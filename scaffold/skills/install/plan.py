@@ -32,7 +32,6 @@ class FilePlan:
     """What becomes of the files of one skill.
 
     Args:
-        changes: What is written.
         kept: Files that a person edited or deleted and that stay so; the source has them unchanged.
         conflicts: Files that a person edited and that are to become something else.
         blocked: Places of files where no plain file stands, and no option removes what does.
@@ -55,7 +54,6 @@ def plan_files(
     """Work out how the files of a skill become others; nothing is written.
 
     Args:
-        target: The folder that is installed to.
         old: The files as they were written last.
         new: The files to be, by path; none to remove the skill.
         given_up: Paths whose edits somebody has given up.

@@ -30,9 +30,6 @@ def render(
     """Return the files of a skill by their paths in the target.
 
     Args:
-        skill: As it stands in the source.
-        name: Its name in the target.
-        roots: The folders that it goes to.
         grant_tools: Whether what it grants itself is left in.
 
     Raises:

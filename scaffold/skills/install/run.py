@@ -32,7 +32,6 @@ class Options:
 
     Args:
         target: The folder that is installed to, resolved.
-        user: Whether it is the home.
         dry_run: Whether nothing is written.
         agreed: Whether what skills bring is agreed to beforehand.
         ask: Shows a text and asks for consent; None where nobody can be asked.
@@ -52,11 +51,7 @@ class SkillPlan:
     """What becomes of one skill.
 
     Args:
-        name: As it is installed.
-        outcome: What it is called.
         locked: What the lock file is to say of it; None where it is removed.
-        files: What becomes of its files.
-        rows: What it brings.
         needs_yes: Why somebody has to agree, as lines; none where nobody has to.
     """
 

@@ -71,10 +71,7 @@ def render_subagent(
     """Return the files of a subagent by their paths in the target.
 
     Args:
-        skill: The subagent in its source.
         data: Its text, without what stays in the source.
-        name: Its name in the target.
-        roots: The folders that it goes to.
         grant_tools: Whether hooks, permissions and the like are kept.
 
     Raises:

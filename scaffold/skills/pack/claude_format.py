@@ -24,10 +24,6 @@ _PLAIN = lazy_re(r"true|false|\d+")
 def for_claude(data: bytes, where: str) -> bytes:
     """Return a SKILL.md as Claude Code reads it: the same, with Claude's own keys added.
 
-    Args:
-        data: The source.
-        where: What to call it in messages.
-
     Raises:
         ScaffoldError: It does not begin with front matter between two lines ``---``.
     """
@@ -50,12 +46,7 @@ def for_claude(data: bytes, where: str) -> bytes:
 
 
 def client_keys(fields: Mapping[str, Any], client: str) -> dict[str, object]:
-    """Return what ``metadata.CLIENT-*`` says to one client, without the prefix.
-
-    Args:
-        fields: The front matter.
-        client: The client's short name, such as "claude".
-    """
+    """Return what ``metadata.CLIENT-*`` says to one client, without the prefix."""
     metadata = fields.get("metadata")
     if not isinstance(metadata, dict):
         return {}

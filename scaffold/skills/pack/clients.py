@@ -59,8 +59,6 @@ def render_clients(pack: Pack, clients: tuple[str, ...], *, commands: bool) -> d
     """Return every rendered file but the copies of a skill's other files, by path.
 
     Args:
-        pack: What people edit.
-        clients: Whom to render for.
         commands: Whether OpenCode gets a slash command for each skill.
     """
     found: dict[str, bytes] = {}

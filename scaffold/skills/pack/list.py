@@ -14,11 +14,7 @@ NOTE = "tokens are estimated: four ASCII characters to one, any other character 
 
 
 def list_skills(root: Path) -> Report:
-    """List a repository's skills and subagents; one that cannot be read makes the report fail.
-
-    Args:
-        root: The repository.
-    """
+    """List a repository's skills and subagents; one that cannot be read makes the report fail."""
     pack, problems = read_what_can_be(list_files(root))
     report = Report("skills list", warnings=pack.warnings)
     report.fail_in_part(problems)

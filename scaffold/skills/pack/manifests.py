@@ -24,12 +24,7 @@ OPENCODE_SCHEMA = "https://opencode.ai/config.json"
 
 
 def render_manifests(settings: Settings, clients: tuple[str, ...]) -> dict[str, bytes]:
-    """Return the manifests that a repository asks for, by path; none that it does not.
-
-    Args:
-        settings: What it asks for.
-        clients: Whom to render for.
-    """
+    """Return the manifests that a repository asks for, by path; none that it does not."""
     found: dict[str, Mapping[str, Any]] = {}
     plugin = settings.plugin
     if plugin is not None and "claude" in clients:

@@ -21,8 +21,6 @@ class Rendered(NamedTuple):
     """One file as it is to stand.
 
     Args:
-        path: Relative to the root.
-        data: Its bytes.
         can_run: Whether it has its run bits; None where that does not matter.
     """
 
@@ -59,7 +57,6 @@ def plan_sync(
     """Compare what is rendered with what stands.
 
     Args:
-        files: The repository.
         rendered: Every rendered file by path.
         modes: Whether a rendered file can be run, where that is to be kept.
         overwrite: Files and folders whose edits may be lost.

@@ -24,8 +24,6 @@ class BlockUpdate:
     Args:
         documents: The bytes of each document that changes, before and after, by path.
         stale: Outputs that were not updated since nothing was to be run, as ``path:line``.
-        errors: Blocks that cannot be made.
-        count: How many blocks there are.
     """
 
     documents: dict[str, tuple[bytes, bytes]] = field(
@@ -40,7 +38,6 @@ def update_blocks(repository: Repository, *, may_run: bool) -> BlockUpdate:
     """Update every generated block of the skills, their references and the subagents.
 
     Args:
-        repository: Where they stand.
         may_run: Whether the commands of stale outputs are run.
     """
     found = BlockUpdate()

@@ -27,11 +27,6 @@ ENVIRONMENT = {"COLUMNS": "100", "LC_ALL": "C.UTF-8", "NO_COLOR": "1", "TERM": "
 def run_block(block: Block, repository: Repository, where: str) -> Block:
     """Run the command of a block in the repository's root, and return the block with its output.
 
-    Args:
-        block: A block of the kind ``output``.
-        repository: Where it stands.
-        where: Its file and line, for messages.
-
     Raises:
         ScaffoldError: The repository does not allow the command, or it failed.
         BlockError: The block is wrong.

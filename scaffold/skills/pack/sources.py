@@ -24,8 +24,6 @@ class Document:
 
     Args:
         name: The skill's folder, or the subagent's file without its ending.
-        path: The file, relative to the root.
-        data: Its bytes.
         front: What stands at its top.
     """
 
@@ -107,7 +105,6 @@ def read_pack(files: Files, updated: dict[str, bytes] | None = None) -> Pack:
     """Read every skill and subagent of a repository.
 
     Args:
-        files: The repository.
         updated: The bytes of files that are about to be written, by path.
 
     Raises:
@@ -124,7 +121,6 @@ def read_what_can_be(
     """Read the skills and subagents of a repository, and what keeps the others from being read.
 
     Args:
-        files: The repository.
         updated: The bytes of files that are about to be written, by path.
     """
     problems: list[ScaffoldError] = []

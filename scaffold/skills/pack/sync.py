@@ -31,7 +31,6 @@ def sync_skills(
     """Render a repository's pack, or tell what is out of date.
 
     Args:
-        root: The repository.
         check: Write and run nothing; what is behind makes the report fail.
         dry_run: Write and run nothing; report what would be written.
         overwrite: Rendered files and folders, relative to the root, whose edits may be lost.

@@ -58,11 +58,6 @@ def learn_convention(root: Path, settings: CommitSettings, start: str = "HEAD") 
     The settings of this tool come first, then those of commitlint and commitizen, then the history
     before a commit, then a page that asks for Conventional Commits. Without any of them, messages
     are Conventional Commits.
-
-    Args:
-        root: The top folder.
-        settings: The settings of this tool.
-        start: The commit whose history counts.
     """
     messages = _messages(root, start)
     examples = tuple(each.partition("\n")[0] for each in messages[:3])

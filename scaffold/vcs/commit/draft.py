@@ -24,11 +24,7 @@ def draft_message(
     """Return the message for a diff, with gaps for what is its author's to write.
 
     Args:
-        key: Its key changes.
         type_: Its type; None where that is for the author to choose.
-        scope: Its scope; None for none.
-        references: Issues that the branch names.
-        rules: What the repository asks of messages.
     """
     head = f"{type_ or TYPE_GAP}{f'({scope})' if scope else ''}: " if rules.is_conventional else ""
     points = [_wrapped(point, "- ", rules.max_body) for point in point_lines(key)]

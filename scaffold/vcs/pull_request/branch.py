@@ -63,7 +63,6 @@ class Uncommitted:
     Args:
         staged: Files with staged changes.
         unstaged: Tracked files with changes that are not staged.
-        unmerged: Files in conflict.
         untracked: Files that git neither tracks nor ignores.
         submodules: Submodules with changes of their own inside.
         unfinished: What was begun and not ended, with the way on.
@@ -87,8 +86,6 @@ class BranchState:
     """A branch compared with its base.
 
     Args:
-        name: The branch that is checked out.
-        head: Its newest commit.
         base: Where it goes.
         merge_base: The newest commit that both have; None for unrelated histories.
         commits: What the base lacks, the oldest first, without merges.
@@ -132,7 +129,6 @@ def find_base(repository: Repository, name: str | None, remote: str | None) -> B
     """Return the branch that a pull request goes into, as it was last fetched.
 
     Args:
-        repository: The repository.
         name: What was asked for; None takes the remote's own branch, or a usual one.
         remote: The remote that was asked for; None takes origin, or the only one.
 

@@ -78,8 +78,6 @@ def pull_request(folder: Path, options: Options, ask: Callable[[str], bool] | No
     """Prepare the pull request of the branch that is checked out.
 
     Args:
-        folder: A folder of the repository.
-        options: What was asked for.
         ask: Shows a plan and asks for a yes; None where nobody can be asked.
 
     Raises:

@@ -29,10 +29,7 @@ class TreeMove:
 
     Args:
         repository: The repository, whose tracked files are as committed.
-        branch: The branch that is checked out.
-        old: Its commit.
         new: The commit or tree to be checked out.
-        env: The environment in which git finds it.
 
     Raises:
         ScaffoldError: A file that is not tracked, or whose edits git ignores, is in the way.

@@ -23,10 +23,7 @@ class Risk(NamedTuple):
     """A subject that a branch touches.
 
     Attributes:
-        title: Its name.
         severity: How much harm a fault would do.
-        look: What to look at.
-        paths: The changed files of it.
     """
 
     title: str
@@ -70,10 +67,6 @@ def near_tests_run(near: Surroundings, commands: Sequence[str]) -> NearTests:
 
     A command that names no test file, and no folder of one, covers all, as ``make test`` does. Of
     what a command of pytest covers, those tests ran that its markers, or the usual ones, select.
-
-    Args:
-        near: The test files, with their markers.
-        commands: What was run.
     """
     ran: dict[str, set[int]] = {}
     for command in commands:

@@ -37,12 +37,7 @@ class Conflict(NamedTuple):
 
 
 class ConflictError(ScaffoldError):
-    """Raised where a branch does not fit on top of its base.
-
-    Args:
-        conflicts: The files.
-        place: The base as people call it.
-    """
+    """Raised where a branch does not fit on top of its base."""
 
     def __init__(self, conflicts: tuple[Conflict, ...], place: str) -> None:
         paths = ", ".join(dict.fromkeys(each.path for each in conflicts))
@@ -81,12 +76,6 @@ def squashed_tree(
     repository: Repository, branch: BranchState, base: Base, env: dict[str, str] | None = None
 ) -> str:
     """Return the tree that the base has once the branch is merged into it.
-
-    Args:
-        repository: The repository.
-        branch: The branch.
-        base: The base.
-        env: The environment of git, such as that of `scratch_store`.
 
     Raises:
         ConflictError: Both changed the same places.

@@ -44,8 +44,6 @@ class Reading:
     """One reading that the change wants.
 
     Args:
-        domain: What it is about.
-        paths: The files that are read for it.
         tests: Test files to run for it: those named after the files, then those of the domain.
         agent: The subagent of the repository for it; None where it has nobody.
         why: Why that one.
@@ -62,9 +60,7 @@ class Deselected(NamedTuple):
     """A test file of which the markers that ``addopts`` names leave tests out.
 
     Args:
-        path: The file.
         runs: How many of its tests pytest runs where it is asked for nothing else.
-        tests: How many tests it has.
         markers: The expression of ``addopts``.
     """
 
@@ -79,16 +75,10 @@ class Analysis:
     """The whole analysis that a review begins with.
 
     Args:
-        comparison: The two states.
-        files: The changed files.
         domains: What each of them is about, its own domain first.
-        symbols: What happened to definitions.
-        dependencies: What happened to dependencies.
-        uses: Who uses the definitions that changed.
         tests: The test files that use each definition that changed, by the definition.
         deselected: The tests near to the change that pytest leaves out unasked.
         findings: What is certainly broken.
-        defaults: Defaults that changed.
         readings: The readings that the change wants, the gravest first.
         notes: What was not read, and why.
     """
@@ -128,13 +118,7 @@ class Analysis:
 
 
 def analyse(comparison: Comparison, settings: Settings, *, quick: bool = False) -> Analysis:
-    """Return the analysis of a change.
-
-    Args:
-        comparison: The two states.
-        settings: The repository's settings of reviews.
-        quick: Whether pyright and ruff are left out.
-    """
+    """Return the analysis of a change."""
     files = read_changed_files(comparison, settings.roles)
     users, before = Uses(comparison.new), PythonIndex(comparison.old)
     found = [each for file in files for each in file.symbol_changes()]

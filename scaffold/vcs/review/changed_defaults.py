@@ -22,12 +22,9 @@ class ChangedDefault(NamedTuple):
     """A value that whoever does not set it has another one of now.
 
     Args:
-        path: The file.
         line: The line of the new value.
         owner: The dotted name of the function or class; empty for a constant of the module.
-        name: The parameter, field or constant.
         old: The value before, as written.
-        new: The value after.
         reliers: The calls, as ``path:line``, that leave it out.
     """
 

@@ -34,9 +34,7 @@ class ChangedFile:
 
     Args:
         change: Git's record of it.
-        role: What it is for.
         old_text: What it held; None where that was no text, or nothing.
-        new_text: What it holds.
     """
 
     change: FileChange
@@ -129,12 +127,7 @@ def _code(text: str, symbol: Symbol) -> str:
 
 
 def read_changed_files(comparison: Comparison, roles: tuple[Role, ...]) -> tuple[ChangedFile, ...]:
-    """Return the changed files of a comparison.
-
-    Args:
-        comparison: The two states.
-        roles: The roles that the repository adds.
-    """
+    """Return the changed files of a comparison."""
     found: list[ChangedFile] = []
     for change in comparison.changes:
         old = comparison.old.text(change.old_path) if change.old_path else None

@@ -21,10 +21,7 @@ def review(folder: Path, which: Which, form: str = "human", *, quick: bool = Fal
     """Return the CHANGE_ANALYSIS_REPORT of a change.
 
     Args:
-        folder: A folder of the repository.
-        which: The states to compare.
         form: One of `scaffold.findings.FORMATS`; people read Markdown.
-        quick: Whether pyright and ruff are left out.
 
     Raises:
         ScaffoldError: There is no repository, no such revision, or a setting is wrong.

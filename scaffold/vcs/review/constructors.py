@@ -13,13 +13,7 @@ from scaffold.vcs.review.changed_file import ChangedFile
 def shifted_constructors(
     file: ChangedFile, before: PythonIndex, after: PythonIndex
 ) -> Iterator[SymbolChange]:
-    """Yield the changes of constructors that no file writes, where a place has another field.
-
-    Args:
-        file: A changed file.
-        before: The names of the old state.
-        after: Those of the new one.
-    """
+    """Yield the changes of constructors that no file writes, where a place has another field."""
     old_symbols = {each.name: each for each in file.old_symbols or ()}
     names = {each.name for each in file.new_symbols or ()}
     for new in file.new_symbols or ():

@@ -111,10 +111,7 @@ def domains_of(
     """Return the domains of a changed file, the first of them its own; `UNKNOWN` where none fits.
 
     Args:
-        path: Its path from the root.
-        role: Its role.
         names: The dotted names of the definitions that changed in it.
-        table: The domains.
     """
     own = [each for each in table if role in each.roles]
     parts = [*path.split("/")[:-1], path.rpartition("/")[2].partition(".")[0]]
@@ -131,13 +128,7 @@ def domains_of(
 
 
 def tests_of(domain: Domain, paths: Iterable[str], tests: Iterable[str]) -> tuple[str, ...]:
-    """Return the test files that are named after changed files, then those of the domain.
-
-    Args:
-        domain: The domain.
-        paths: The changed files.
-        tests: All test files of the repository.
-    """
+    """Return the test files that are named after changed files, then those of the domain."""
     stems = {path.rpartition("/")[2].partition(".")[0] for path in paths}
     named: list[str] = []
     alike: list[str] = []

@@ -17,11 +17,7 @@ Lines = tuple[int, int]
 
 
 class Guards:
-    """The lines of one source that expect an error, and the names that it replaces.
-
-    Args:
-        nodes: All nodes of its tree.
-    """
+    """The lines of one source that expect an error, and the names that it replaces."""
 
     def __init__(self, nodes: Sequence[ast.AST]) -> None:
         self._nodes = nodes

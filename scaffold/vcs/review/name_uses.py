@@ -22,8 +22,6 @@ class Mention(NamedTuple):
     Args:
         node: The expression; of an import the statement.
         word: The last part of the name.
-        line: Its line.
-        call: The call whose function it is, or None.
         taken: Of an import, the name that is taken; else None.
     """
 
@@ -35,12 +33,7 @@ class Mention(NamedTuple):
 
 
 class SourceView(Follower):
-    """What the names of one source mean, as chains that begin with a file, or "" for the top.
-
-    Args:
-        source: The parsed source.
-        index: The names of the repository.
-    """
+    """What the names of one source mean, as chains that begin with a file, or "" for the top."""
 
     def __init__(self, source: Source, index: PythonIndex) -> None:
         super().__init__(source)

@@ -33,7 +33,6 @@ class Settings(NamedTuple):
     Args:
         domains: The table, the repository's own rows first.
         roles: Roles of files that the repository adds.
-        agents: The subagents by domain.
     """
 
     domains: tuple[Domain, ...]

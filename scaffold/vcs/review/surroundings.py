@@ -25,11 +25,7 @@ def surroundings_of(
     Near are those that change, and those that are named after a changed file.
 
     Args:
-        repository: Where both states are.
         old: The commit that the change begins at; its settings of reviews count.
-        new: The commit that it ends at.
-        changes: The changed files.
-        key: Their definitions that changed.
 
     Raises:
         RequestError: The settings of reviews are wrong.

@@ -40,14 +40,9 @@ class Use(NamedTuple):
     """One place that uses a definition.
 
     Args:
-        key: The definition.
-        path: The file that uses it.
-        line: The line.
         inside: The dotted name of the definition around that line; empty at a module's top.
         how: ``call``, ``name`` (it is handed on) and ``import`` are resolved; ``likely`` is an
             attribute of something unknown whose name only this definition has.
-        call: The call, where it is one.
-        found: What it was resolved to.
         is_expected: Whether the place expects that the call does not fit, or put another
             definition there.
     """
@@ -72,11 +67,7 @@ class LostName(NamedTuple):
 
 
 class Uses:
-    """The users of definitions in one state of a repository.
-
-    Args:
-        files: The files of that state.
-    """
+    """The users of definitions in one state of a repository."""
 
     def __init__(self, files: Files) -> None:
         self.files = files
@@ -92,12 +83,7 @@ class Uses:
     def find(
         self, wanted: Sequence[Watched], is_asked: Callable[[str], bool] | None = None
     ) -> tuple[list[Use], list[LostName]]:
-        """Return the uses of definitions, and the places that name those that are gone.
-
-        Args:
-            wanted: The definitions.
-            is_asked: Which files count; None means all.
-        """
+        """Return the uses of definitions, and the places that name those that are gone."""
         uses: list[Use] = []
         lost: list[LostName] = []
         by_word: dict[str, list[Watched]] = defaultdict(list)

@@ -18,9 +18,7 @@ class Watched(NamedTuple):
 
     Args:
         path: Its file; of one that is gone, the file that lacks it now.
-        name: Its dotted name there.
         old_path: The file that it stood in before; None for a new one.
-        is_gone: Whether it is gone.
         calls_only: Whether calls alone count: of a class whose constructor changed.
     """
 
