@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from scaffold.debug.records import SET_UP, Call, Job
 
@@ -41,13 +41,10 @@ class Divergence:
 
 def first_divergence(job: Job) -> Divergence | None:
     """Return the earliest call in which ranks do not agree, or None."""
-    found = [each for each in (_in_group(job, name) for name in _groups(job)) if each]
+    groups = {call.group for process in job.ranks.values() for call in process.calls}
+    found = [each for each in (_in_group(job, name) for name in sorted(groups)) if each]
     # What parts first makes other groups part later.
-    return min(found, key=_entered_s, default=None)
-
-
-def _entered_s(parted: Divergence) -> float:
-    return min(call.entered_s for call in parted.calls.values())
+    return min(found, key=lambda each: min(c.entered_s for c in each.calls.values()), default=None)
 
 
 def line_divergence(job: Job, group: str) -> Divergence | None:
@@ -55,20 +52,15 @@ def line_divergence(job: Job, group: str) -> Divergence | None:
 
     Programs may do that on purpose, so it explains a hang and is no fault by itself.
     """
-    return _first(_numbered(job, group), group, _lines_of)
-
-
-def _groups(job: Job) -> list[str]:
-    return sorted({call.group for process in job.ranks.values() for call in process.calls})
+    numbered = _numbered(job, group)
+    return _first(numbered, group, lambda calls: {rank: c.at[-1:] for rank, c in calls.items()})
 
 
 def _in_group(job: Job, group: str) -> Divergence | None:
     numbered = _numbered(job, group)
     found = _first(numbered, group, keys_of)
-    if found is None:
-        return None
-    kind = "order" if group != SET_UP and _is_swapped(numbered, found) else found.kind
-    return Divergence(kind, group, found.number, found.calls, found.odd)
+    is_swapped = found is not None and group != SET_UP and _is_swapped(numbered, found)
+    return replace(found, kind="order") if found is not None and is_swapped else found
 
 
 Numbered = dict[int, dict[int, Call]]
@@ -85,10 +77,6 @@ def _numbered(job: Job, group: str) -> Numbered:
     }
 
 
-def _lines_of(calls: Mapping[int, Call]) -> dict[int, object]:
-    return {rank: call.at[-1:] for rank, call in calls.items()}
-
-
 def _first(
     numbered: Numbered, group: str, keys_at: Callable[[Mapping[int, Call]], Mapping[int, object]]
 ) -> Divergence | None:
@@ -97,7 +85,7 @@ def _first(
         calls = {rank: each[number] for rank, each in numbered.items() if number in each}
         keys = keys_at(calls)
         if len(set(keys.values())) > 1:
-            return Divergence(_kind(calls), group, number, calls, _odd(keys))
+            return Divergence(_kind(calls), group, number, calls, odd_ranks(keys))
     return None
 
 
@@ -133,7 +121,8 @@ def _kind(calls: Mapping[int, Call]) -> str:
     return "root" if len({call.options.get("root") for call in each}) > 1 else "reduction"
 
 
-def _odd(keys: Mapping[int, object]) -> tuple[int, ...]:
+def odd_ranks(keys: Mapping[int, object]) -> tuple[int, ...]:
+    """Return the ranks that differ from most others; all of them where there is no majority."""
     counted = Counter(keys.values()).most_common()
     # Two ranks against two: neither side is the odd one.
     if len(counted) > 1 and counted[0][1] == counted[1][1]:

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import ast
+import re
+import tomllib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from packaging.version import Version
 
 from scaffold.analysis.files.files import Files, list_files
 from scaffold.deps.collect import collect, require_unpinned
@@ -13,7 +18,6 @@ from scaffold.deps.download import fetch_release, parse_version
 from scaffold.deps.hidden_losses import HiddenLosses
 from scaffold.deps.import_names import OWN_NAME, Names, names_of, read_names
 from scaffold.deps.judgement import LEVELS, VERDICTS, Judgement
-from scaffold.deps.meanings import meanings
 from scaffold.deps.release import Release
 from scaffold.deps.use import Use
 from scaffold.deps.verdicts import Judge
@@ -197,3 +201,44 @@ def places(sites: Iterable[dict[str, Any]]) -> list[str]:
     for each in sites:
         lines.setdefault(each["file"], []).append(str(each["line"]))
     return [f"{path}:{', '.join(found)}" for path, found in lines.items()]
+
+
+_MEANINGS = Path(__file__).with_name("meanings.toml")
+
+
+def meanings(
+    package: str, old: str, new: str, files: Files, uses: Iterable[Use]
+) -> list[dict[str, Any]]:
+    """Return what releases after the old one, up to the new one, change; each with its sites."""
+    told = tomllib.loads(_MEANINGS.read_text(encoding="utf-8")).get(package, [])
+    known = list(uses)
+    found: list[dict[str, Any]] = []
+    for each in told:
+        if Version(old) < Version(each["since"]) <= Version(new):
+            row = {key: each[key] for key in ("since", "says", "source")}
+            found.append({**row, "sites": _sites(each, files, known)})
+    return found
+
+
+def _sites(told: dict[str, str], files: Files, uses: list[Use]) -> list[dict[str, Any]]:
+    """Return the lines with the pattern of a meaning; what they mean is for a person to say."""
+    if "pattern" not in told:
+        return []
+    pattern = re.compile(told["pattern"], re.MULTILINE)
+    if told.get("within") == "subclasses":
+        spans: dict[str, set[int]] = {}
+        for use in uses:
+            if use.kind == "subclass" and isinstance(use.node, ast.ClassDef):
+                end = use.node.end_lineno or use.node.lineno
+                spans.setdefault(use.path, set()).update(range(use.node.lineno, end + 1))
+    else:
+        # What a name without a type holds does not show, so every source counts.
+        spans = {path: set() for path in files.python}
+    found: dict[tuple[str, int], None] = {}
+    for path in sorted(spans):
+        text = files.text(path) or ""
+        for each in pattern.finditer(text):
+            begin = each.end() - len(each[0].lstrip())
+            found[path, text.count("\n", 0, begin) + 1] = None
+    rows = [each for each in found if not spans[each[0]] or each[1] in spans[each[0]]]
+    return [{"file": path, "line": line} for path, line in rows]

@@ -12,18 +12,17 @@ from packaging.version import Version
 
 from scaffold.analysis.files.files import Files, list_files
 from scaffold.deps.download import parse_version
-from scaffold.deps.groups import groups_of
 from scaffold.deps.import_names import distribution_name
 from scaffold.deps.mentions import mentions
-from scaffold.deps.pin import EditedFiles, Pin
+from scaffold.deps.pin import EditedFiles, Pin, moved
 from scaffold.deps.pins import RESOLVERS, find_locks, find_pins, lock_of
 from scaffold.deps.resolver import (
     Resolution,
+    groups_of,
     own_resolver,
     resolve_with_lock,
     resolve_with_pip,
 )
-from scaffold.deps.specifiers import moved
 from scaffold.errors import ConflictError, RequestError, TargetError
 from scaffold.report import Report, Step
 from scaffold.transaction.apply import apply_changes, settle

@@ -13,12 +13,11 @@ from scaffold.analysis.python.decorators import PROPERTIES
 from scaffold.analysis.python.follower import CALLED, ELEMENT
 from scaffold.analysis.python.guards import hides_absence
 from scaffold.analysis.python.scopes import own_nodes
-from scaffold.deps.call_changes import call_changes
-from scaffold.deps.class_changes import override_changes, subclass_changes
 from scaffold.deps.deprecation_texts import deprecation_of, names_in
 from scaffold.deps.judgement import Change, Judgement
 from scaffold.deps.release import Meaning, Release
 from scaffold.deps.rename_candidates import Renames, likely_name
+from scaffold.deps.signature_changes import call_changes, override_changes, subclass_changes
 from scaffold.deps.use import Use
 
 _ELSEWHERE = re.compile(r"is not known here|shows only while|is not written down|only a stub")

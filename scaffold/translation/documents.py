@@ -85,30 +85,21 @@ class Documents:
             translations = self.page(other).sections if self.has(other) else ()
             excluded = self.settings.excluded_sections(path)
             pairs = pair_sections(self.page(path).sections, translations, excluded)
-            self._pairs[path] = self._dated(path, pairs)
+            self._pairs[path] = [self._dated(path, each) for each in pairs]
         return self._pairs[path]
 
-    def _dated(self, path: str, pairs: list[Pair]) -> list[Pair]:
-        """Return the pairs, those without a marker with the state that history gives them."""
-        open_ = [
-            (pair.source, pair.translation)
-            for pair in pairs
-            if pair.state == "unmarked" and pair.source and pair.translation
-        ]
-        origins = self.history.find_origins(path, self.layout.pages[path], open_)
-
-        def dated(pair: Pair) -> Pair:
-            if pair.state != "unmarked" or pair.source is None or pair.translation is None:
-                return pair
-            origin = origins.get(pair.translation.line)
-            if origin is None:
-                return pair
-            now = self.page(path).text(pair.source)
-            state = "reworded" if differ_in_words(origin.text, now) else "stale"
-            is_current = origin.hash == pair.source.hash
-            return pair._replace(state="current" if is_current else state, origin=origin)
-
-        return [dated(pair) for pair in pairs]
+    def _dated(self, path: str, pair: Pair) -> Pair:
+        """Return a pair, one without a marker with the state that history gives it."""
+        if pair.state != "unmarked" or pair.source is None or pair.translation is None:
+            return pair
+        other = self.layout.pages[path]
+        origin = self.history.find_origin(path, other, pair.source, pair.translation)
+        if origin is None:
+            return pair
+        now = self.page(path).text(pair.source)
+        state = "reworded" if differ_in_words(origin.text, now) else "stale"
+        is_current = origin.hash == pair.source.hash
+        return pair._replace(state="current" if is_current else state, origin=origin)
 
     def resolve(self, given: str, start: Path) -> str:
         """Return the page of the source that a name means: its path, or its translation's.

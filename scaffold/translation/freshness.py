@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -43,10 +42,6 @@ class PageState(NamedTuple):
         """Whether nothing is to be done."""
         return self.state in FINE
 
-    def counts(self) -> dict[str, int]:
-        """Return how many sections are in each state."""
-        return dict(Counter(pair.state for pair in self.pairs))
-
     def to_json(self) -> dict[str, Any]:
         """Return the state as part of a report."""
         return {
@@ -58,30 +53,30 @@ class PageState(NamedTuple):
         }
 
 
+_GONE = "its page is gone; delete it"
+
+
 def page_states(documents: Documents) -> list[PageState]:
     """Return the state of every page, and of translations whose page is gone."""
-    found = [page_state(documents, page) for page in documents.layout.pages]
-    return [*found, *(_orphan(documents, path) for path in documents.layout.orphans)]
-
-
-def _orphan(documents: Documents, path: str) -> PageState:
-    """Return the state of a translation without a page, and whether it ever had one."""
     layout = documents.layout
-    page = f"{layout.source}{path.removeprefix(layout.translation)}"
-    if documents.history.knows(page):
-        return PageState("", path, "orphan", "its page is gone; delete it")
-    # Some pages are written in the other language first.
-    return PageState("", path, "orphan", f"there is no {page}, nor does git know of one")
+    found = [_page_state(documents, page, other) for page, other in layout.pages.items()]
+    for path in layout.orphans:
+        page = f"{layout.source}{path.removeprefix(layout.translation)}"
+        # Some pages are written in the other language first.
+        why = _GONE if documents.history.knows(page) else _UNKNOWN.format(page)
+        found.append(PageState("", path, "orphan", why))
+    return found
 
 
-def page_state(documents: Documents, page: str) -> PageState:
-    """Return the state of one page."""
-    other = documents.layout.pages[page]
+_UNKNOWN = "there is no {}, nor does git know of one"
+
+
+def _page_state(documents: Documents, page: str, other: str) -> PageState:
     reason = documents.why_excluded(page)
     if reason:
         return PageState(page, other, "excluded", reason)
     if not documents.has(page):
-        return PageState(page, other, "orphan", "its page is gone; delete it")
+        return PageState(page, other, "orphan", _GONE)
     pairs = tuple(documents.pairs(page))
     if not documents.has(other):
         return PageState(page, other, "missing", "", pairs)

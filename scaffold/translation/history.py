@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from difflib import SequenceMatcher
 from functools import cached_property
 from itertools import islice
@@ -75,26 +75,22 @@ class History:
                 break
         return found
 
-    def find_origins(
-        self, page: str, translation: str, sections: Iterable[tuple[Section, Section]]
-    ) -> dict[int, Origin]:
-        """Return which states of a page the sections of its translation were made of.
+    def find_origin(
+        self, page: str, translation: str, source: Section, other: Section
+    ) -> Origin | None:
+        """Return which state of a page a section of its translation was made of.
 
         A section and its translation were last in step when the later of the two was written: at
         the commit that last changed the translation, or, where the page had no such section then,
         at the first one in which it has, in its own language. A commit that changes spelling alone
         counts too, so this is a presumption and no proof.
 
-        Returns:
-            The state for the line of the translated section; none for what is not committed.
+        Args:
+            source: The section of the page.
+            other: The one that translates it; of what is not committed the state is None.
         """
-        found: dict[int, Origin] = {}
-        for source, other in sections:
-            age = self._written(translation, other)
-            origin = None if age is None else self._first_with(page, source.key, age)
-            if origin is not None:
-                found[other.line] = origin
-        return found
+        age = self._written(translation, other)
+        return None if age is None else self._first_with(page, source.key, age)
 
     def _written(self, path: str, section: Section) -> int | None:
         """Return the age of the commit that last changed a section, deletions in it included."""

@@ -128,6 +128,11 @@ class Section:
     anchors: list[Piece] = field(default_factory=list[Piece])
 
     @property
+    def prose(self) -> str:
+        """The words of all its text."""
+        return "\n".join(passage.prose for passage in self.passages)
+
+    @property
     def has_content(self) -> bool:
         """Whether it has more than front matter and comments."""
         return bool(self.level or self.passages or self.blocks or self.markers)
@@ -155,14 +160,9 @@ class Page:
         """Return the source text of a section, without its markers and the blank lines around."""
         # Markers are notes of the tool and no part of the text.
         taken = {marker.line for marker in section.markers}
-        rows = [
-            row
-            for number, row in enumerate(
-                self.lines[section.line - 1 : section.end - 1], section.line
-            )
-            if number not in taken
-        ]
-        return "\n".join(_without_doubled_gaps(rows)).strip("\n")
+        rows = enumerate(self.lines[section.line - 1 : section.end - 1], section.line)
+        kept = [row for number, row in rows if number not in taken]
+        return "\n".join(_without_doubled_gaps(kept)).strip("\n")
 
     def find(self, key: str) -> Section | None:
         """Return the section of a key."""

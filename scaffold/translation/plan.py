@@ -11,7 +11,7 @@ from scaffold.translation.documents import Documents
 from scaffold.translation.freshness import WORDS, count_of
 from scaffold.translation.glossary import Term
 from scaffold.translation.links import Links
-from scaffold.translation.page import Section
+from scaffold.translation.page import Passage, Section
 from scaffold.translation.pairing import Pair
 
 
@@ -46,17 +46,11 @@ class Task(NamedTuple):
         """Return the task as part of a report."""
         source, other = self.pair.source, self.pair.translation
         assert source is not None, "what has no source is not a task"
-        return {
-            "key": source.key,
-            "state": self.pair.state,
-            "marker": self.marker,
-            "source_line": source.line,
-            "source": self.source,
-            "old_source": self.old_source,
-            "diff": self.diff,
-            "translation_line": other.line if other else None,
-            "translation": self.translation,
-        }
+        told = {"key": source.key, "state": self.pair.state, "marker": self.marker}
+        texts = {"source": self.source, "old_source": self.old_source, "diff": self.diff}
+        line = other.line if other else None
+        done = {"translation_line": line, "translation": self.translation}
+        return {**told, "source_line": source.line, **texts, **done}
 
 
 class Plan(NamedTuple):
@@ -116,7 +110,7 @@ def plan_page(documents: Documents, page: str, keys: Sequence[str], *, everythin
         if pair.source and pair.state in wanted and (not keys or pair.key in keys)
     ]
     sources = [pair.source for pair in chosen if pair.source]
-    prose = "\n".join(passage.prose for each in sources for passage in each.passages)
+    prose = "\n".join(each.prose for each in sources)
     codes = [code.text for each in sources for p in each.passages for code in p.codes]
     return Plan(
         page,
@@ -125,7 +119,7 @@ def plan_page(documents: Documents, page: str, keys: Sequence[str], *, everythin
         [pair.translation for pair in pairs if pair.translation and not pair.source],
         documents.glossary.used_in(prose),
         sorted(set(codes)),
-        _links(documents, page, sources),
+        _links(documents, page, [passage for each in sources for passage in each.passages]),
     )
 
 
@@ -143,14 +137,13 @@ def _tasks(documents: Documents, page: str, pairs: list[Pair]) -> list[Task]:
     return tasks
 
 
-def _links(documents: Documents, page: str, sections: list[Section]) -> dict[str, str]:
+def _links(documents: Documents, page: str, passages: list[Passage]) -> dict[str, str]:
+    """Return what each link becomes in the translation, by what it is in the page."""
     links = Links(documents, page)
     found: dict[str, str] = {}
-    for section in sections:
-        for passage in section.passages:
-            # What the link becomes in the translation, by what it is in the page.
-            found |= {piece.text: links.expected(piece.text).text for piece in passage.links}
-            found |= {piece.text: links.expected_image(piece.text).text for piece in passage.images}
+    for passage in passages:
+        found |= {piece.text: links.expected(piece.text).text for piece in passage.links}
+        found |= {piece.text: links.expected_image(piece.text).text for piece in passage.images}
     return dict(sorted(found.items()))
 
 

@@ -149,12 +149,6 @@ class _Reader:
                 html.read(token.content, line, self._passage(Passage(self._slot(), line)))
             case "inline":
                 self._inline(token)
-            case _:
-                self._read_list(token)
-                self._read_table(token)
-
-    def _read_list(self, token: Token) -> None:
-        match token.type:
             case "bullet_list_open":
                 self._open_list(token, "bullet list")
             case "ordered_list_open":
@@ -164,11 +158,6 @@ class _Reader:
             case "bullet_list_close" | "ordered_list_close":
                 _, items, place = self._lists.pop()
                 self._resize(place, (items,))
-            case _:
-                pass
-
-    def _read_table(self, token: Token) -> None:
-        match token.type:
             case "table_open":
                 place = self._add(Block("table", token_line(token)))
                 self._table = [self._counts["table"], 0, 0, 0, place]

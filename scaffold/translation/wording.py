@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterator
+from itertools import zip_longest
 
 from scaffold.findings import Finding
-from scaffold.translation.comparison import Comparison
+from scaffold.translation.finding import Comparison
 from scaffold.translation.glossary import Glossary
-from scaffold.translation.links import Expected, Links
+from scaffold.translation.links import Links
 from scaffold.translation.numbers import foreign_numbers, missing_numbers
 from scaffold.translation.page import Passage, Piece
 
@@ -43,11 +44,10 @@ def check_passage(
         yield at.finding("paragraph", passage.line, found, wanted, source.line)
     yield from _check_codes(at, source, passage)
     yield from _check_numbers(at, source, passage)
-    pieces = {piece.text for piece in passage.tags}
-    wanted = {piece.text for piece in source.tags}
-    for tag in sorted(wanted - pieces):
+    theirs, ours = ({piece.text for piece in each.tags} for each in (passage, source))
+    for tag in sorted(ours - theirs):
         yield at.finding("html", passage.line, "none", f"<{tag}>", source.line)
-    for tag in sorted(pieces - wanted):
+    for tag in sorted(theirs - ours):
         yield at.finding("html", passage.line, f"<{tag}>", "none", source.line)
     same = {tuple(each.prose.split()) for each in source.parts or [source]}
     for part in passage.parts or [passage]:
@@ -86,24 +86,36 @@ def check_links(
     at: Comparison, links: Links, source: Passage, passage: Passage
 ) -> Iterator[Finding]:
     """Yield links and images of two passages that do not lead to the same."""
-    yield from _check_leads(at, "link", links.expected, links, (source.links, passage.links))
-    images = (source.images, passage.images)
-    yield from _check_leads(at, "image", links.expected_image, links, images)
+    for rule, expected, ours, theirs in (
+        ("link", links.expected, source.links, passage.links),
+        ("image", links.expected_image, source.images, passage.images),
+    ):
+        wanted = {piece: expected(piece.text) for piece in ours}
+        agreeing = {lead for each in wanted.values() for lead in each.leads}
+        found = {links.found(piece.text) for piece in theirs}
+        lost = [(piece, each) for piece, each in wanted.items() if not each.leads & found]
+        new = [piece for piece in theirs if links.found(piece.text) not in agreeing]
+        for row, other in zip_longest(lost, new):
+            yield at.finding(
+                rule,
+                other.line if other else at.translation.line,
+                other.text if other else "none",
+                row[1].text if row else "none",
+                row[0].line if row else at.source.line,
+            )
 
 
 def check_terms(at: Comparison, glossary: Glossary) -> Iterator[Finding]:
     """Yield the terms of a section that its translation lacks."""
-    source = "\n".join(passage.prose for passage in at.source.passages)
-    prose = "\n".join(passage.prose for passage in at.translation.passages)
-    for term in glossary.used_in(source):
+    prose = at.translation.prose
+    for term in glossary.used_in(at.source.prose):
+        if term.is_in(prose) if term.is_kept else term.is_translated_in(prose):
+            continue
         # A term may span passages once they are joined, so none of them need have it alone.
         line = next((p.line for p in at.source.passages if term.is_in(p.prose)), at.source.line)
-        if term.is_kept and not term.is_kept_in(prose):
-            wanted = f"{term.name!r}, which stays as it is"
-            yield at.finding("term", at.translation.line, "none", wanted, line)
-        elif not term.is_kept and not term.is_translated_in(prose):
-            wanted = f"{' or '.join(term.translations)} for {term.name!r}"
-            yield at.finding("term", at.translation.line, "none", wanted, line)
+        words = f"{' or '.join(term.translations)} for {term.name!r}"
+        wanted = f"{term.name!r}, which stays as it is" if term.is_kept else words
+        yield at.finding("term", at.translation.line, "none", wanted, line)
 
 
 def check_comments(at: Comparison) -> Iterator[Finding]:
@@ -134,9 +146,7 @@ def _check_codes(at: Comparison, source: Passage, passage: Passage) -> Iterator[
     # As sets: a language may need to repeat a name, or to leave a repetition out.
     lost = list(dict.fromkeys(p for p in source.codes if p.text not in theirs))
     new = list(dict.fromkeys(p for p in passage.codes if p.text not in ours))
-    for place in range(max(len(lost), len(new))):
-        wanted = lost[place] if place < len(lost) else None
-        found = new[place] if place < len(new) else None
+    for wanted, found in zip_longest(lost, new):
         yield at.finding(
             "inline-code",
             found.line if found else passage.line,
@@ -152,27 +162,3 @@ def _check_numbers(at: Comparison, source: Passage, passage: Passage) -> Iterato
     if lost or new:
         found, wanted = ", ".join(new) or "none", ", ".join(lost) or "none"
         yield at.finding("number", passage.line, found, wanted, source.line)
-
-
-def _check_leads(
-    at: Comparison,
-    rule: str,
-    expected: Callable[[str], Expected],
-    links: Links,
-    pieces: tuple[Iterable[Piece], Iterable[Piece]],
-) -> Iterator[Finding]:
-    wanted = {piece: expected(piece.text) for piece in pieces[0]}
-    agreeing = {lead for each in wanted.values() for lead in each.leads}
-    found = {links.found(piece.text) for piece in pieces[1]}
-    lost = [(piece, each) for piece, each in wanted.items() if not each.leads & found]
-    new = [piece for piece in pieces[1] if links.found(piece.text) not in agreeing]
-    for place in range(max(len(lost), len(new))):
-        source = lost[place][0] if place < len(lost) else None
-        other = new[place] if place < len(new) else None
-        yield at.finding(
-            rule,
-            other.line if other else at.translation.line,
-            other.text if other else "none",
-            lost[place][1].text if source else "none",
-            source.line if source else at.source.line,
-        )

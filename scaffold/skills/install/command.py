@@ -34,6 +34,7 @@ from scaffold.skills.install.run import (
     Outcome,
     SkillPlan,
     carry_out,
+    compare,
     target_of,
 )
 from scaffold.skills.install.source import (
@@ -50,7 +51,6 @@ from scaffold.skills.install.subagents import (
     subagent_permissions,
     unprefixed,
 )
-from scaffold.skills.install.summary import compare
 from scaffold.transaction.leftovers import leftover_warning
 
 

@@ -12,10 +12,9 @@ from scaffold.errors import ConflictError, RequestError, ScaffoldError
 from scaffold.report import Report, ReportedChange, unified_diff
 from scaffold.skills.blocks.expected import REPAIR, Repository
 from scaffold.skills.blocks.settings import Settings, read_settings
-from scaffold.skills.pack.checksums import is_same_text
 from scaffold.skills.pack.clients import claude_folder, render_clients
 from scaffold.skills.pack.manifests import render_manifests
-from scaffold.skills.pack.plan import SyncPlan, plan_sync
+from scaffold.skills.pack.plan import SyncPlan, is_same_text, plan_sync
 from scaffold.skills.pack.refresh import BlockUpdate, update_blocks
 from scaffold.skills.pack.sources import SKILLS, Pack, read_bytes, read_pack
 from scaffold.transaction.apply import apply_changes, settle

@@ -8,12 +8,10 @@ from scaffold.errors import RequestError
 from scaffold.report import Report
 from scaffold.vcs.changes import FileChange, staged_changes
 from scaffold.vcs.commit.convention import Convention, learn_convention
-from scaffold.vcs.commit.draft import MAX_LISTED, draft_message
-from scaffold.vcs.commit.history import past_commits
-from scaffold.vcs.commit.issue_references import branch_references
+from scaffold.vcs.commit.draft import MAX_LISTED, branch_references, draft_message
 from scaffold.vcs.commit.key_changes import KeyChanges, key_changes, symbol_json
 from scaffold.vcs.commit.settings import CommitSettings, read_commit_settings
-from scaffold.vcs.commit.type_evidence import Word, find_type, from_table
+from scaffold.vcs.commit.type_evidence import Word, find_type, from_table, past_commits
 from scaffold.vcs.repository import Repository, listed, open_repository
 
 COMMAND = "commit-msg"

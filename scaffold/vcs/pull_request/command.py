@@ -14,7 +14,7 @@ from scaffold.report import Report
 from scaffold.vcs.changes import changes_between
 from scaffold.vcs.commit.convention import learn_convention
 from scaffold.vcs.commit.conventional import check_message, read_header
-from scaffold.vcs.commit.issue_references import branch_references
+from scaffold.vcs.commit.draft import branch_references
 from scaffold.vcs.commit.key_changes import key_changes
 from scaffold.vcs.commit.settings import read_commit_settings
 from scaffold.vcs.pull_request import github, remote

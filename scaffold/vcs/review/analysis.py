@@ -14,8 +14,7 @@ from scaffold.findings import Finding
 from scaffold.vcs.definitions import SymbolChange, with_moves
 from scaffold.vcs.dependencies import DependencyChange, dependency_changes
 from scaffold.vcs.review.changed_defaults import ChangedDefault, changed_defaults
-from scaffold.vcs.review.changed_file import ChangedFile, read_changed_files
-from scaffold.vcs.review.constructors import shifted_constructors
+from scaffold.vcs.review.changed_file import ChangedFile, read_changed_files, shifted_constructors
 from scaffold.vcs.review.diagnostics import new_diagnostics
 from scaffold.vcs.review.domains import (
     SEVERITIES,
@@ -30,8 +29,7 @@ from scaffold.vcs.review.domains import (
 from scaffold.vcs.review.findings import broken_calls, broken_syntax, lost_modules, lost_names
 from scaffold.vcs.review.revisions import Comparison
 from scaffold.vcs.review.settings import Settings
-from scaffold.vcs.review.uses import Use, Uses
-from scaffold.vcs.review.watched_definitions import Key, watched_definitions
+from scaffold.vcs.review.uses import Key, Use, Uses, watched_definitions
 from scaffold.vcs.roles import SOURCE, role_of
 from scaffold.vcs.symbols import why_unread
 

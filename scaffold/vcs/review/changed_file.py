@@ -10,6 +10,8 @@ from functools import cached_property
 from textwrap import dedent
 from typing import Literal, NamedTuple
 
+from scaffold.analysis.python.index import PythonIndex
+from scaffold.analysis.python.signatures import Signature
 from scaffold.syntax import parse
 from scaffold.vcs.changes import FileChange
 from scaffold.vcs.definitions import SymbolChange, compare_symbols
@@ -135,3 +137,33 @@ def read_changed_files(comparison: Comparison, roles: tuple[Role, ...]) -> tuple
         text = new if new is not None else old
         found.append(ChangedFile(change, role_of(change.path, text, roles), old, new))
     return tuple(found)
+
+
+def shifted_constructors(
+    file: ChangedFile, before: PythonIndex, after: PythonIndex
+) -> Iterator[SymbolChange]:
+    """Yield the changes of constructors that no file writes, where a place has another field."""
+    old_symbols = {each.name: each for each in file.old_symbols or ()}
+    names = {each.name for each in file.new_symbols or ()}
+    for new in file.new_symbols or ():
+        old, name = old_symbols.get(new.name), f"{new.name}.__init__"
+        if new.kind != "class" or old is None or old.digest == new.digest:
+            continue
+        if name in names or name in old_symbols:
+            continue  # one that is written is compared as any method
+        was = before.signature_of(before.find_in(file.path_on("old"), old.name))
+        now = after.signature_of(after.find_in(file.path_on("new"), new.name))
+        if was is None or now is None or now.slots[: len(was.slots)] == was.slots:
+            continue
+        old = old._replace(name=name, kind="method", head=_head(was))
+        new = new._replace(name=name, kind="method", head=_head(now))
+        yield SymbolChange("head", file.path, file.path_on("old"), old, new, file.role)
+
+
+def _head(signature: Signature) -> str:
+    rows = ["self"]
+    for each in signature.parameters:
+        if each.kind == "keyword_only" and "*" not in rows:
+            rows.append("*")
+        rows.append(f"{each.name}=..." if each.has_default else each.name)
+    return f"({', '.join(rows)})"

@@ -24,7 +24,7 @@ from scaffold.analysis.files.files import Files
 from scaffold.analysis.process import end_all, end_like_ctrl_c, run_text
 from scaffold.findings import Finding
 from scaffold.vcs.review.changed_file import ChangedFile
-from scaffold.vcs.review.guards import Guards
+from scaffold.vcs.review.name_uses import Guards
 
 TIMEOUT_S = 300.0
 MOST_FILES = 60

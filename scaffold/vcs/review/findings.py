@@ -10,8 +10,7 @@ from scaffold.analysis.python.index import PythonIndex
 from scaffold.findings import Finding, RuleText
 from scaffold.syntax import NewerSyntaxError, parse
 from scaffold.vcs.review.changed_file import ChangedFile
-from scaffold.vcs.review.uses import LostName, Use, Uses
-from scaffold.vcs.review.watched_definitions import Watched
+from scaffold.vcs.review.uses import LostName, Use, Uses, Watched
 
 RULES = {
     "call-broken": RuleText("A call still fits what it calls."),

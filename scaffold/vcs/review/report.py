@@ -10,8 +10,7 @@ from scaffold.vcs.definitions import SymbolChange
 from scaffold.vcs.review.analysis import Analysis
 from scaffold.vcs.review.changed_file import ChangedFile
 from scaffold.vcs.review.domains import SEVERITIES
-from scaffold.vcs.review.uses import Use
-from scaffold.vcs.review.watched_definitions import Key
+from scaffold.vcs.review.uses import Key, Use
 
 # How much of each list a report shows; `--json` has all of it.
 _MOST_USES = 8
