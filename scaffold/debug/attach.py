@@ -8,14 +8,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from scaffold.debug.call_matching import odd_ranks
 from scaffold.debug.diagnosis import Snapshot, Verdict, diagnose
 from scaffold.debug.flight_recorder import add_native_calls
+from scaffold.debug.matching import odd_ranks, waits
 from scaffold.debug.records import Call, Job, Process, read_job
 from scaffold.debug.report import picture, report_json, verdict_rows, wrapped
 from scaffold.debug.running_ranks import RunningRank, cpu_seconds, find_ranks
 from scaffold.debug.stacks import COMMUNICATING, Stack, Waiting, spy, waiting_in
-from scaffold.debug.wait_graph import waits
 from scaffold.debug.watch import WatchResult, ask
 from scaffold.debug.wording import ranks_text, where_text
 from scaffold.errors import RequestError

@@ -5,10 +5,17 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 
-from scaffold.debug.call_matching import Divergence, first_divergence, line_divergence
+from scaffold.debug.matching import (
+    Divergence,
+    Wait,
+    blamed,
+    cycle,
+    first_divergence,
+    line_divergence,
+    waits,
+)
 from scaffold.debug.records import POINT_TO_POINT, SET_UP, Call, Failure, Job, Place, Process
 from scaffold.debug.stacks import Stack, own_frames
-from scaffold.debug.wait_graph import Wait, blamed, cycle, waits
 from scaffold.debug.wording import (
     call_text,
     end_text,

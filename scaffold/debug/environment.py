@@ -108,7 +108,6 @@ def _text(found: Sequence[Remark]) -> str:
 
 
 def check_versions(place: Place) -> list[Remark]:
-    """Check the interpreter and its packages."""
     version, python = place.said.get("python", "?"), place.python
     rows = [Remark("ok", "python", f"{version}, {python.path}: {python.why}")]
     packages: Mapping[str, str] = place.said.get("packages", {})
@@ -119,7 +118,6 @@ def check_versions(place: Place) -> list[Remark]:
 
 
 def check_devices(place: Place) -> list[Remark]:
-    """Check accelerators and backends."""
     torch: Mapping[str, Any] | None = place.said.get("torch")
     if torch is None:
         return []
@@ -252,7 +250,6 @@ def check_variables(place: Place) -> list[Remark]:
 
 
 def check_limits(place: Place) -> list[Remark]:
-    """Check the limits of open files and shared memory."""
     rows: list[Remark] = []
     with suppress(ImportError):
         import resource  # there is none on Windows

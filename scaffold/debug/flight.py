@@ -12,10 +12,10 @@ from typing import Any, cast
 
 from scaffold.debug.diagnosis import Snapshot, Verdict, diagnose, who_waits
 from scaffold.debug.flight_recorder import as_call
+from scaffold.debug.matching import waits
 from scaffold.debug.records import Group, Job, Place, Process
 from scaffold.debug.report import report_json, verdict_text
 from scaffold.debug.stacks import own_frames
-from scaffold.debug.wait_graph import waits
 from scaffold.debug.watch import WatchResult
 from scaffold.debug.wording import ranks_text
 from scaffold.errors import RequestError

@@ -140,7 +140,6 @@ def _last_s(process: Process) -> float:
 
 
 def as_call(row: Mapping[str, Any]) -> Call:
-    """Return an entry of torch's flight recorder as a call."""
     dtypes = [_DTYPES.get(str(each), str(each)) for each in row.get("input_dtypes", [])]
     shapes = [tuple(each) for each in row.get("input_sizes", [])]
     created = row["time_created_ns"] / 1e9

@@ -37,7 +37,6 @@ class MemoryUse:
     phases: dict[str, Any] = field(default_factory=dict[str, Any])
 
     def total(self, kind: str) -> int:
-        """Return the bytes of one kind."""
         return sum(row[kind] for row in self.modules.values())
 
     def unsharded(self) -> dict[str, int]:
@@ -52,7 +51,6 @@ class MemoryUse:
 
 
 def is_sharded(row: dict[str, Any]) -> bool:
-    """Return whether a parameter lies in shards."""
     return any("Shard" in each or each.startswith("S(") for each in row["placements"])
 
 

@@ -46,7 +46,6 @@ class Mesh(NamedTuple):
         return None if -1 in self._own.values() else math.prod(self._own.values())
 
     def text(self) -> str:
-        """Return it as people write it."""
         return " * ".join(f"{axis}={size}" for axis, size in self._own.items())
 
     def faults(self, world: int | None) -> list[str]:

@@ -194,7 +194,6 @@ class Records:
         self._ends: dict[int, tuple[int, float]] = {}
 
     def update(self) -> None:
-        """Read what was added since."""
         for head in sorted(self.folder.glob("*.head.jsonl")):
             pid = int(head.name.partition(".")[0])
             for row in self._new_rows(head):

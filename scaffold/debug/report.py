@@ -8,9 +8,9 @@ from dataclasses import asdict
 from typing import Any
 
 from scaffold.debug.diagnosis import Snapshot, Verdict
+from scaffold.debug.matching import open_call
 from scaffold.debug.records import SET_UP, Call, Group, Process
 from scaffold.debug.stacks import Stack, own_frames, to_json
-from scaffold.debug.wait_graph import open_call
 from scaffold.debug.watch import WatchResult
 from scaffold.debug.wording import call_text, cut, end_text, place_text, where_text
 
@@ -22,7 +22,6 @@ MAX_STATE = 60
 
 
 def verdict_text(seen: WatchResult, folder: str) -> str:
-    """Return the report as people read it."""
     verdict = seen.verdict
     if verdict is None:
         ranks = len(seen.snapshot.job.ranks)
@@ -96,7 +95,6 @@ def _row(snapshot: Snapshot, rank: int) -> tuple[str, str, str, str]:
 
 
 def state_text(snapshot: Snapshot, process: Process, call: Call | None) -> str:
-    """Return what a rank is in, in a few words."""
     is_alive, is_running = process.rank in snapshot.alive, snapshot.status is None
     has_ended = process.failure is not None or (is_running and not is_alive)
     if call is not None and not has_ended:
@@ -137,13 +135,13 @@ def report_json(seen: WatchResult, folder: str) -> dict[str, Any]:
     snapshot, job = seen.snapshot, seen.snapshot.job
     names = sorted({name for process in job.ranks.values() for name in process.groups})
     return {
-        "verdict": None if seen.verdict is None else asdict(seen.verdict),
+        "verdict": None if seen.verdict is None else _plain(seen.verdict),
         "status": snapshot.status,
         "seconds": round(seen.took_s, 2),
         "world": job.world,
         "ranks": [_rank_json(snapshot, rank) for rank in sorted(job.ranks)],
         "missing": job.missing,
-        "groups": {name: _group_json(job.group(name)) for name in names},
+        "groups": {name: _plain(job.group(name), "name") for name in names},
         "record": folder,
     }
 
@@ -188,7 +186,6 @@ def _call_json(call: Call | None) -> dict[str, Any] | None:
     }
 
 
-def _group_json(group: Group) -> dict[str, Any]:
-    told = asdict(group)
-    del told["name"]
-    return told
+def _plain(thing: Verdict | Group, without: str = "") -> dict[str, Any]:
+    told: list[tuple[str, Any]] = [*asdict(thing).items()]
+    return {key: [*each] if type(each) is tuple else each for key, each in told if key != without}

@@ -134,7 +134,6 @@ def parse_spy(text: str, pid: int) -> tuple[Stack, ...]:
 
 
 def to_json(stacks: Sequence[Stack]) -> list[dict[str, object]]:
-    """Return stacks as rows of the report."""
     return [
         {"thread": each.thread, "main": each.is_main, "frames": [list(row) for row in each.frames]}
         for each in stacks

@@ -22,8 +22,8 @@ from scaffold.debug.diagnosis import (
     is_definite,
 )
 from scaffold.debug.flight_recorder import add_native_calls, ask_flights
+from scaffold.debug.matching import waits
 from scaffold.debug.records import Process, Records
-from scaffold.debug.wait_graph import waits
 from scaffold.errors import RequestError
 
 RECORD = "SCAFFOLD_DEBUG_RECORD"

@@ -14,7 +14,7 @@ from libcst.metadata import CodePosition, CodeRange, MetadataWrapper, PositionPr
 
 from scaffold.analysis.files.files import Files, list_files
 from scaffold.deps.audit import audit_tree
-from scaffold.deps.judgement import Judgement
+from scaffold.deps.use import Judgement
 from scaffold.report import Report
 from scaffold.transaction.apply import apply_changes, settle
 from scaffold.transaction.change import Change

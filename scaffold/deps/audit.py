@@ -13,13 +13,12 @@ from typing import Any
 from packaging.version import Version
 
 from scaffold.analysis.files.files import Files, list_files
-from scaffold.deps.collect import collect, require_unpinned
+from scaffold.deps.catalog import collect, require_unpinned
 from scaffold.deps.download import fetch_release, parse_version
-from scaffold.deps.hidden_losses import HiddenLosses
 from scaffold.deps.import_names import OWN_NAME, Names, names_of, read_names
-from scaffold.deps.judgement import LEVELS, VERDICTS, Judgement
+from scaffold.deps.losses import HiddenLosses
 from scaffold.deps.release import Release
-from scaffold.deps.use import Use
+from scaffold.deps.use import LEVELS, VERDICTS, Judgement, Use
 from scaffold.deps.verdicts import Judge
 from scaffold.findings import RuleText, write_findings
 from scaffold.report import Report, Step
@@ -82,11 +81,9 @@ class Audited:
 
     @property
     def steps(self) -> tuple[Step, ...]:
-        """What breaks, as what is left to do."""
         return tuple(each.step for each in self.findings if each.level == "breaks")
 
     def count(self, level: str) -> int:
-        """Return how many findings have a level."""
         return sum(each.level == level for each in self.findings)
 
 
@@ -100,7 +97,12 @@ def audit_tree(files: Files, package: str, old: str, new: str, python: str | Non
     named = names_of(files, package)
     versions = [parse_version(each) for each in (old, new)]
     places = [fetch_release(named.distribution, each, python) for each in versions]
-    names = _all_names(named, [read_names(named.distribution, each) for each in places])
+    read = [read_names(named.distribution, each) for each in places]
+    imports = {one for each in read for one in each.imports}
+    # A guessed import name goes where the archives name the packages themselves.
+    if named.source != OWN_NAME or not imports:
+        imports |= set(named.imports)
+    names = Names(named.distribution, tuple(sorted(imports)), named.source)
     old_release, new_release = map(Release, map(str, versions), places)
     found = judge_tree(files, names, old_release, new_release)
     if not found.uses:
@@ -109,7 +111,6 @@ def audit_tree(files: Files, package: str, old: str, new: str, python: str | Non
 
 
 def told_of(found: Audited) -> dict[str, Any]:
-    """Return an audit as JSON has it."""
     concerned = {each.use for each in found.findings}
     return {
         "package": found.names.distribution,
@@ -150,15 +151,6 @@ def judge_tree(files: Files, names: Names, old: Release, new: Release) -> Audite
     return Audited(names, (old.version, new.version), uses, ordered, found.unread, told)
 
 
-def _all_names(named: Names, read: Iterable[Names]) -> Names:
-    """Join the names that the tree uses with those that the releases bring."""
-    imports = {one for each in read for one in each.imports}
-    # A guessed import name goes where the archives name the packages themselves.
-    if named.source != OWN_NAME or not imports:
-        imports |= set(named.imports)
-    return Names(named.distribution, tuple(sorted(imports)), named.source)
-
-
 def _by_change(findings: Iterable[Judgement]) -> list[dict[str, Any]]:
     """Return one row for the findings that tell the same of the same name, with its sites."""
     found: dict[tuple[str, ...], dict[str, Any]] = {}
@@ -173,7 +165,6 @@ def _by_change(findings: Iterable[Judgement]) -> list[dict[str, Any]]:
 
 
 def _rows(told: dict[str, Any], show_undecided: bool) -> Iterator[str]:
-    """Yield the lines for a terminal."""
     blank = " " * 11
     for each in told["changes"]:
         if each["level"] == "undecided" and not show_undecided:

@@ -291,7 +291,6 @@ def _safe(archive: Path, name: str) -> PurePosixPath:
 
 
 def unreadable(archive: Path, reason: str) -> ScaffoldError:
-    """Return the error for an archive that cannot be unpacked."""
     return ScaffoldError(
         f"{archive.name} cannot be read: {reason}",
         code="release_unreadable",

@@ -36,7 +36,6 @@ class Ask:
     name: str
 
     def member(self, name: str) -> Ask:
-        """Return the question for an attribute."""
         return Ask(self.path, f"{self.name}.{name}")
 
 
@@ -77,12 +76,10 @@ class Meaning:
 
     @property
     def is_there(self) -> bool:
-        """Whether it certainly is there."""
         return self.found.exists or self.found.kind == "third_party"
 
     @property
     def is_missing(self) -> bool:
-        """Whether it certainly is not there."""
         return self.found.is_missing
 
     @property
@@ -238,7 +235,6 @@ class Release:
         return None
 
     def assigned(self, found: Found) -> ast.Assign | ast.AnnAssign | None:
-        """Return the assignment that was found, or None."""
         return self._assignments(found.path or "").get(found.line or 0)
 
     def _statements(self, path: str) -> dict[int, ast.Assign | ast.AnnAssign]:

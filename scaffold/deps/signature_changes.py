@@ -18,10 +18,10 @@ from scaffold.deps.deprecation_texts import (
     parameter_deprecation,
     renamed_parameter,
 )
-from scaffold.deps.judgement import Change
 from scaffold.deps.keywords import taken_by_kwargs, takes
 from scaffold.deps.release import Meaning, Place, Release
 from scaffold.deps.source_code import own_names
+from scaffold.deps.use import Change
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,7 @@ def call_changes(old: Meaning, new: Meaning, call: ast.Call) -> Iterator[Change]
     yield from _keywords(before, after, given, {each.likely for each in broken})
     if not any(each.level == "breaks" for each in broken):
         ends = before.signature, after.signature
-        yield from _reordered(*ends, given, lambda name: _renamed_to(before, after, name))
+        yield from _reordered(*ends, given, lambda name: _successor(before, after, name)[0])
         yield from _defaults(before, after, given)
 
 
@@ -123,17 +123,12 @@ def _unseen(before: _Side, after: _Side, given: Given) -> Iterator[Change]:
     if gone:
         names = ", ".join(map(repr, gone))
         why = f"{new.name}() no longer takes {names}: look at what {given.unseen} holds"
-        likely = _renamed_to(before, after, gone[0]) if len(gone) == 1 else ""
+        likely = _successor(before, after, gone[0])[0] if len(gone) == 1 else ""
         yield Change("parameter-removed", "check", why, likely)
 
 
-def _renamed_to(before: _Side, after: _Side, name: str) -> str:
-    """Return the parameter that most likely took the place of one that is gone."""
-    return _successor(before, after, name)[0]
-
-
 def _successor(before: _Side, after: _Side, name: str) -> tuple[str, bool]:
-    """Return that parameter, and whether nothing speaks against it."""
+    """Return what most likely took a parameter's place, and whether nothing speaks against it."""
     names = after.signature.names
     if before.node is not None:
         told = [renamed_parameter(before.node, name)]
@@ -187,7 +182,7 @@ def _swallowed(before: _Side, after: _Side, name: str) -> Iterator[Change]:
         yield Change("parameter-deprecated", "deprecated", f"{name!r}: {taken.text}", likely)
     elif name in before.signature.names and taken.how == "unread":
         why = f"{name!r} is no longer a parameter: **kwargs accepts it, and nothing reads it"
-        yield Change("keyword-unread", "breaks", why, _renamed_to(before, after, name))
+        yield Change("keyword-unread", "breaks", why, _successor(before, after, name)[0])
     elif taken.how == "passed":
         yield from _handed_on(before, after, name)
 
@@ -300,17 +295,12 @@ def override_changes(old: Meaning, new: Meaning, method: Function) -> Iterator[C
         if "var_keyword" in kinds or (each.kind != "keyword_only" and "var_positional" in kinds):
             continue
         level = "check" if each.has_default else "breaks"
-        if _has_room(own, before, after, each.name):
+        # A parameter may take the place of one that only has another name.
+        slots, is_no_more = after.slots, len(after.slots) <= len(before.slots)
+        if is_no_more and each.name in slots and slots.index(each.name) < len(own.slots):
             continue
         why = f"the base takes {each.name!r} now, which this does not"
         yield Change("override-signature", level, why, each.name)
-
-
-def _has_room(own: Signature, before: Signature, after: Signature, name: str) -> bool:
-    """Return whether the parameter took the place of one that only has another name."""
-    new = after.slots
-    is_no_more = name in new and len(new) <= len(before.slots)
-    return is_no_more and new.index(name) < len(own.slots)
 
 
 def _abstract(meaning: Meaning) -> set[str]:

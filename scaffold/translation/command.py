@@ -6,7 +6,7 @@ from collections import Counter
 from pathlib import Path
 
 from scaffold.errors import escaped
-from scaffold.findings import Finding, RuleText, write_findings
+from scaffold.findings import RuleText, write_findings
 from scaffold.report import Report
 from scaffold.transaction.apply import apply_changes, settle
 from scaffold.translation.adopt import plan_adoption, starter_glossary
@@ -114,7 +114,13 @@ def docs_check(start: Path, pages: tuple[str, ...], form: str = "human") -> Repo
     lacking = [page for page in wanted if page not in there]
     findings = [finding for page in there for finding in check_page(documents, page)]
     # A page that was named has to be there; of all pages a missing one is only a warning.
-    findings += [_no_translation(documents, page) for page in lacking if pages]
+    findings += [
+        disagreement(
+            translations[page], 1, "page", "none", f"the translation of {page}", f"{page}:1"
+        )
+        for page in lacking
+        if pages
+    ]
     rows = [to_row(finding) for finding in findings]
     rows.append(f"{count_of(there, 'page')} checked, {count_of(findings, 'finding')}")
     warnings: list[str] = []
@@ -133,15 +139,9 @@ def docs_check(start: Path, pages: tuple[str, ...], form: str = "human") -> Repo
         extra={"docs": {"findings": [to_json(finding) for finding in findings], "checked": there}},
     )
     rules = {name: RuleText(asks) for name, asks in RULES.items()}
-    return write_findings(report, form, [_with_place(each) for each in findings], rules)
-
-
-def _with_place(finding: Finding) -> Finding:
-    """Return a finding for writers that have no other place for the page's line."""
-    source = f"the page has it at {finding.evidence}" if finding.evidence else ""
-    return finding._replace(evidence=source, now="")
-
-
-def _no_translation(documents: Documents, page: str) -> Finding:
-    other = documents.layout.pages[page]
-    return disagreement(other, 1, "page", "none", f"the translation of {page}", f"{page}:1")
+    # Other writers have no other place for the page's line.
+    said = {
+        each: f"the page has it at {each.evidence}" if each.evidence else "" for each in findings
+    }
+    placed = [each._replace(evidence=said[each], now="") for each in findings]
+    return write_findings(report, form, placed, rules)

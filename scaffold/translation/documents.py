@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from difflib import get_close_matches
 from functools import cached_property
 from pathlib import Path
@@ -11,11 +12,10 @@ from scaffold.analysis.project.tool_table import read_tool_table
 from scaffold.errors import RequestError, TargetError
 from scaffold.translation.glossary import Glossary, read_glossary
 from scaffold.translation.history import History, differ_in_words
-from scaffold.translation.layout import Layout, find_layout
+from scaffold.translation.layout import Layout, Settings, find_layout, read_settings
 from scaffold.translation.page import Page
 from scaffold.translation.pairing import Pair, pair_sections
 from scaffold.translation.reading import read_page
-from scaffold.translation.settings import Settings, read_settings
 
 
 class Documents:
@@ -36,11 +36,9 @@ class Documents:
 
     @cached_property
     def glossary(self) -> Glossary:
-        """The terms."""
         return read_glossary(self.files, self.layout.glossary)
 
     def has(self, path: str) -> bool:
-        """Return whether a page exists."""
         return path in self.files.paths
 
     def page(self, path: str) -> Page:
@@ -71,11 +69,9 @@ class Documents:
         return text
 
     def why_excluded(self, path: str) -> str:
-        """Return why a page stays untranslated, or nothing."""
         return self.settings.why_excluded(path)
 
     def wanted_pages(self) -> list[str]:
-        """Return the pages that are to be translated."""
         return [path for path in self.layout.pages if not self.why_excluded(path)]
 
     def pairs(self, path: str) -> list[Pair]:
@@ -153,17 +149,12 @@ def find_root(start: Path) -> Path:
     else the repository's top folder; without git the folder itself.
     """
     for folder in (start, *start.parents):
-        if _is_configured(folder):
+        text = ""
+        with suppress(OSError):
+            text = (folder / "pyproject.toml").read_text(encoding="utf-8-sig", errors="replace")
+        if "tool.scaffold.docs" in text and read_tool_table(text, "docs", TargetError).names():
             return folder
         # A table above the repository belongs to another project.
         if (folder / ".git").exists():
             return folder
     return start
-
-
-def _is_configured(folder: Path) -> bool:
-    try:
-        text = (folder / "pyproject.toml").read_text(encoding="utf-8-sig", errors="replace")
-    except OSError:
-        return False
-    return "tool.scaffold.docs" in text and bool(read_tool_table(text, "docs", TargetError).names())

@@ -51,13 +51,11 @@ def disagreement(
 
 
 def to_row(finding: Finding) -> str:
-    """Return a finding on one line."""
     where = f" ({finding.evidence})" if finding.evidence else ""
     return f"{finding.path}:{finding.line}: {finding.rule}: {finding.message}{where}"
 
 
 def to_json(finding: Finding) -> dict[str, Any]:
-    """Return a finding as part of a report."""
     return {
         "file": finding.path,
         "line": finding.line,
@@ -79,7 +77,6 @@ class Comparison:
     translation: Section
 
     def finding(self, rule: str, line: int, found: str, expected: str, source: int) -> Finding:
-        """Return a finding with both places."""
         return disagreement(self.other, line, rule, found, expected, f"{self.page}:{source}")
 
     def passages(self, *, is_same_shape: bool) -> Iterator[tuple[Passage, Passage]]:

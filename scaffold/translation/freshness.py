@@ -43,7 +43,6 @@ class PageState(NamedTuple):
         return self.state in FINE
 
     def to_json(self) -> dict[str, Any]:
-        """Return the state as part of a report."""
         return {
             "page": self.page,
             "translation": self.translation,
@@ -96,21 +95,14 @@ def shown(state: PageState) -> list[str]:
     if state.state == "missing":
         return [f"{state.translation}  missing: {count_of(state.pairs, 'section')} of {state.page}"]
     rows = [f"{state.translation}  stale"]
-    behind = [pair for pair in state.pairs if pair.state not in FINE]
-    return [*rows, *(f"  {p.state:<8} {_place(state, p)}  {_name(p)}" for p in behind)]
-
-
-def _place(state: PageState, pair: Pair) -> str:
-    if pair.translation is not None:
-        return f"{state.translation}:{pair.translation.line}"
-    assert pair.source is not None, "one of the two is there"
-    return f"{state.page}:{pair.source.line}"
-
-
-def _name(pair: Pair) -> str:
-    section = pair.source or pair.translation
-    assert section is not None, "one of the two is there"
-    return f"{section.key} ({section.title})" if section.title else section.key
+    for pair in state.pairs:
+        source, other = pair.source, pair.translation
+        section = source or other
+        if section is not None and pair.state not in FINE:
+            line = f"{state.translation}:{other.line}" if other else f"{state.page}:{section.line}"
+            name = f"{section.key} ({section.title})" if section.title else section.key
+            rows.append(f"  {pair.state:<8} {line}  {name}")
+    return rows
 
 
 def _row(pair: Pair) -> dict[str, Any]:

@@ -19,7 +19,6 @@ class Term(NamedTuple):
 
     @property
     def is_kept(self) -> bool:
-        """Whether the term stays as it is."""
         return not self.translations
 
     def is_in(self, prose: str) -> bool:

@@ -46,7 +46,6 @@ class Links:
         self._falls_back = re.search(r"^\s*docs_structure:\s*folder\b", site, re.M) is not None
 
     def found(self, href: str) -> LinkTarget:
-        """Return where a link of the translation leads."""
         return _resolved(href, self._other)
 
     def expected(self, href: str) -> Expected:

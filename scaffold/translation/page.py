@@ -36,7 +36,6 @@ class Marker(NamedTuple):
     line: int
 
     def __str__(self) -> str:
-        """Return the marker as a line of the page."""
         return MARKER_FORM.format(key=self.key, hash=self.hash)
 
 
@@ -165,7 +164,6 @@ class Page:
         return "\n".join(_without_doubled_gaps(kept)).strip("\n")
 
     def find(self, key: str) -> Section | None:
-        """Return the section of a key."""
         return next((each for each in self.sections if each.key == key), None)
 
     def at_anchor(self, anchor: str) -> Section | None:

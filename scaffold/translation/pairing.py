@@ -50,7 +50,6 @@ class Pair(NamedTuple):
 
     @property
     def key(self) -> str:
-        """What the pair is known by."""
         section = self.source or self.translation
         assert section is not None, "one of the two is there"
         return section.key
@@ -120,7 +119,6 @@ class _Matching:
                         self._take(source, other, None)
 
     def pair(self, at: int, *, is_excluded: bool) -> Pair:
-        """Return the pair of a source section."""
         source = self._sources[at]
         other = self._found.get(at)
         translation = None if other is None else self._translations[other]

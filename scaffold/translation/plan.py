@@ -30,7 +30,6 @@ class Task(NamedTuple):
 
     @property
     def marker(self) -> str:
-        """The line that goes below the heading."""
         assert self.pair.source is not None, "what has no source is not a task"
         return str(self.pair.source.wanted)
 
@@ -43,7 +42,6 @@ class Task(NamedTuple):
         return unified_diff(self.pair.source.key, before, after)
 
     def to_json(self) -> dict[str, Any]:
-        """Return the task as part of a report."""
         source, other = self.pair.source, self.pair.translation
         assert source is not None, "what has no source is not a task"
         told = {"key": source.key, "state": self.pair.state, "marker": self.marker}
@@ -72,7 +70,6 @@ class Plan(NamedTuple):
     links: dict[str, str]
 
     def to_json(self) -> dict[str, Any]:
-        """Return the plan as part of a report."""
         return {
             "page": self.page,
             "translation": self.other,
@@ -155,7 +152,8 @@ def shown(plan: Plan) -> str:
     for section in plan.orphans:
         rows += [f"=== delete {plan.other}:{section.line}, {section.title!r}", ""]
     if plan.terms:
-        rows += ["=== terms", *map(_shown_term, plan.terms), ""]
+        words = {each.name: " or ".join(each.translations) or "stays" for each in plan.terms}
+        rows += ["=== terms", *(f"{name}: {text}" for name, text in words.items()), ""]
     if plan.codes:
         rows += ["=== code that stays", *(f"`{code}`" for code in plan.codes), ""]
     if plan.links:
@@ -181,7 +179,3 @@ def _shown_task(plan: Plan, task: Task) -> list[str]:
         rows += [f"--- translation so far, {plan.other}:{task.pair.translation.line}"]
         rows += [task.translation]
     return [*rows, ""]
-
-
-def _shown_term(term: Term) -> str:
-    return f"{term.name}: {'stays' if term.is_kept else ' or '.join(term.translations)}"

@@ -45,7 +45,6 @@ class Repository(AbstractContextManager["Repository"]):
         self.close()
 
     def close(self) -> None:
-        """End the process that reads objects."""
         self._objects.close()
 
     def ask(
@@ -141,7 +140,6 @@ class Repository(AbstractContextManager["Repository"]):
 
     @cached_property
     def remotes(self) -> tuple[str, ...]:
-        """The names of its remotes."""
         return tuple(self.look("remote").split())
 
 
@@ -222,7 +220,6 @@ def listed(names: Sequence[str], most: int) -> str:
 
 
 def failure(command: str, answer: Answer) -> ScaffoldError:
-    """Return the error for a call that failed."""
     return ScaffoldError(
         f"git {command} failed: {answer.said or f'status {answer.status}'}",
         code="git_failed",

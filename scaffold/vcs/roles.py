@@ -43,7 +43,6 @@ def role_of(path: str, text: str | None, own: tuple[Role, ...] = ()) -> str:
 
 
 def role_names() -> tuple[str, ...]:
-    """Return the names of all roles."""
     return (*(role.name for role in _rows("role")), SOURCE, OTHER)
 
 

@@ -7,12 +7,10 @@ from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
 from scaffold.errors import ScaffoldError
-from scaffold.skills.blocks.markers import Block
+from scaffold.skills.blocks.markers import Block, BlockError
 from scaffold.skills.blocks.options import options_text
 from scaffold.skills.blocks.output import is_stale
-from scaffold.skills.blocks.registry import registry_text
-from scaffold.skills.blocks.signature import signature_text
-from scaffold.skills.blocks.sources import BlockError, Sources
+from scaffold.skills.blocks.signature import Sources, registry_text, signature_text
 from scaffold.skills.blocks.template import template_text
 from scaffold.skills.blocks.tree import tree_text
 
@@ -53,7 +51,6 @@ class Repository:
 
     @cached_property
     def sources(self) -> Sources:
-        """Its Python."""
         return Sources(self.files)
 
 

@@ -24,6 +24,10 @@ _FENCE = lazy_re(r"^[ \t]*(?:[-*+>][ \t]+)*(?P<mark>`{3,}|~{3,})(?P<rest>.*)$")
 _OPTION = lazy_re(r"(?P<name>[a-z_]+)=(?P<value>.*)", re.DOTALL)
 
 
+class BlockError(ValueError):
+    """A block asks for what is not there, or in the wrong way; the message says which."""
+
+
 @dataclass(frozen=True)
 class Block:
     """One generated block as it stands in a document.
@@ -54,7 +58,6 @@ class Block:
         return self.body.strip("\n")
 
     def opening(self) -> str:
-        """Return the opening comment as it is written."""
         pairs = [f"{name}={_quoted(value)}" for name, value in self.options.items()]
         words = [_quoted(word) for word in self.words]
         return " ".join(["<!-- scaffold:begin", self.kind, *words, *pairs, "-->"])
@@ -113,14 +116,10 @@ def fenced(text: str, language: str) -> str:
 
 
 def table(head: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
-    """Return a Markdown table."""
     names = list(head)
+    cells = ([" ".join(each.split()).replace("|", "\\|") for each in row] for row in rows)
     lines = [f"| {' | '.join(names)} |", "|" + "---|" * len(names)]
-    return "\n".join([*lines, *(f"| {' | '.join(map(_cell, row))} |" for row in rows)])
-
-
-def _cell(text: str) -> str:
-    return " ".join(text.split()).replace("|", "\\|")
+    return "\n".join([*lines, *(f"| {' | '.join(row)} |" for row in cells)])
 
 
 def _fence_after(row: str, fence: str) -> str:

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 from scaffold.analysis.cli.cli_json import read_cli
 from scaffold.analysis.lazy_re import lazy_re
 from scaffold.config import FieldError
-from scaffold.skills.blocks.markers import Block, table
-from scaffold.skills.blocks.sources import BlockError
+from scaffold.skills.blocks.markers import Block, BlockError, table
 
 if TYPE_CHECKING:
     from scaffold.analysis.cli.commands import Command, Option

@@ -12,8 +12,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from scaffold.analysis.files.globs import matches
-from scaffold.skills.blocks.markers import Block, fenced
-from scaffold.skills.blocks.sources import BlockError
+from scaffold.skills.blocks.markers import Block, BlockError, fenced
 
 if TYPE_CHECKING:
     from scaffold.analysis.files.files import Files

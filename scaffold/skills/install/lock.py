@@ -101,7 +101,6 @@ class LockedSkill:
             ) from error
 
     def described(self) -> str:
-        """Return where it is pinned, for people."""
         pin = self.commit[:12] or self.version or "files as they stood"
         at = f"@{self.revision}" if self.revision else ""
         return f"{self.source}{at} ({pin})"
@@ -193,15 +192,12 @@ def _read_skill(fields: Fields) -> LockedSkill:
     kind = fields.text("kind")
     if kind not in ("builtin", "folder", "git"):
         raise FieldError(f"{fields.where}: {kind!r} is not a source kind")
+    texts = ("revision", "commit", "version", "path", "prefix")
     skill = LockedSkill(
-        name=name,
-        source=fields.text("source"),
-        kind=kind,
-        revision=fields.text("revision", ""),
-        commit=fields.text("commit", ""),
-        version=fields.text("version", ""),
-        path=fields.text("path", ""),
-        prefix=fields.text("prefix", ""),
+        name,
+        fields.text("source"),
+        kind,
+        *(fields.text(key, "") for key in texts),
         grant_tools=fields.boolean("grant_tools", False),
         roots=roots,
         allow_hidden=fields.texts("allow_hidden", ()),

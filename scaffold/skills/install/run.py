@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
 from scaffold.errors import ConflictError, escaped
-from scaffold.report import Report, ReportedChange, unified_diff
+from scaffold.report import Report, ReportedChange
 from scaffold.skills.install.lock import LOCK, LockedSkill, dump_lock, read_lock
 from scaffold.skills.install.permissions import Permission
 from scaffold.skills.install.plan import FilePlan, find
@@ -66,18 +66,7 @@ def listing(name: str, rows: Sequence[Row], *, is_update: bool) -> str:
 
 
 def permissions_json(rows: Iterable[Row]) -> list[dict[str, Any]]:
-    """Return the rows of one skill as the JSON report has them."""
-    return [
-        {
-            "kind": each.kind,
-            "file": each.file,
-            "line": each.line,
-            "what": each.what,
-            "state": each.state,
-            "change": change,
-        }
-        for each, change in rows
-    ]
+    return [{**asdict(each), "change": change} for each, change in rows]
 
 
 def _hashes(skill: LockedSkill) -> dict[str, str]:
@@ -194,7 +183,6 @@ def changes_of(plans: Sequence[SkillPlan], target: Path) -> list[Change]:
 
 
 def target_of(options: Options) -> dict[str, str]:
-    """Return the target as reports have it."""
     layout = "home" if options.user else "repository"
     return {"root": str(options.target), "layout": layout, "package": ""}
 
@@ -271,20 +259,16 @@ def _report(
     # In a repository that renders its own skills, sync renders the new ones too.
     if (target / RENDERED).is_file() and changes:
         report.check = (("scaffold", "skills", "sync"),)  # it knows the new skills then
-    for each in plans:
-        report.warnings += tuple(
-            f"{path} was edited and is not changed" for path in each.files.kept
-        )
+    kept = [path for each in plans for path in each.files.kept]
+    report.warnings += tuple(f"{path} was edited and is not changed" for path in kept)
     if not report.dry_run:
-        report.text = _text(report, plans)
+        pins = ((each, each.locked.described() if each.locked else "") for each in plans)
+        rows = [f"{each.outcome:<10} {each.name}  {pin}".rstrip() for each, pin in pins]
+        rows = rows or ["nothing is installed"]
+        rows += [f"{each.action:<10} {each.path}" for each in report.changes]
+        rows += [f"next       {' '.join(argv)}" for argv in report.check]
+        report.text = "\n".join(rows) + "\n"
     return report
-
-
-def _text(report: Report, plans: Sequence[SkillPlan]) -> str:
-    rows = [_line(each) for each in plans] or ["nothing is installed"]
-    rows += [f"{each.action:<10} {each.path}" for each in report.changes]
-    rows += [f"next       {' '.join(argv)}" for argv in report.check]
-    return "\n".join(rows) + "\n"
 
 
 def _reported(change: Change) -> ReportedChange:
@@ -292,13 +276,7 @@ def _reported(change: Change) -> ReportedChange:
         return ReportedChange(change.path, change.action)
     if b"\0" in (change.before or b"") + (change.after or b""):
         return ReportedChange(change.path, change.action, f"Binary file {change.path} differs\n")
-    diff = unified_diff(change.path, change.before, change.after)
-    return ReportedChange(change.path, change.action, diff)
-
-
-def _line(plan: SkillPlan) -> str:
-    where = "" if plan.locked is None else f"  {plan.locked.described()}"
-    return f"{plan.outcome:<10} {plan.name}{where}"
+    return change.reported
 
 
 def _json(plan: SkillPlan) -> dict[str, Any]:

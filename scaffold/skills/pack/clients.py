@@ -3,18 +3,27 @@
 Claude Code reads no ``.agents``: it gets the skills, with the same body and what it alone
 understands. Codex and OpenCode read the skills where they are, and each client takes a skill's name
 for a command. Each has its own form of subagents.
+
+Manifests of plugins make the pack installable. The plugin is ``.claude``, for Codex too: a client
+copies the folder of a plugin, so that nobody gets the rest of the repository. A manifest of Codex
+in ``.agents`` or at the repository's root would make Codex rename the repository's own skills to
+``<plugin>:<skill>`` in every session there.
 """
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from scaffold.analysis.files.front_matter import read_front_matter
 from scaffold.analysis.lazy_re import lazy_re
 from scaffold.errors import ScaffoldError
 from scaffold.skills.pack.sources import Document, Pack, Skill
+
+if TYPE_CHECKING:
+    from scaffold.skills.blocks.settings import Plugin, Settings
 
 COMMAND = """\
 Load the skill `{name}` with the skill tool and do what it says.
@@ -37,7 +46,6 @@ def agent_for_opencode(agent: Document, origin: str = "") -> bytes:
 
 
 def agent_for_codex(agent: Document, origin: str = "") -> bytes:
-    """Return a subagent as Codex reads it."""
     import tomli_w  # packs without subagents do without
 
     table = {
@@ -172,3 +180,75 @@ def _row(head: bytes, name: str, value: object) -> bytes:
     if written and is_plain and not written["value"].startswith((b"|", b">", b"&", b"*")):
         return written["row"]
     return yaml_rows({name: as_value(value)}).rstrip("\n").encode()
+
+
+CLAUDE_PLUGIN = ".claude/.claude-plugin/plugin.json"
+CLAUDE_MARKETPLACE = ".claude-plugin/marketplace.json"
+CODEX_PLUGIN = ".claude/.codex-plugin/plugin.json"
+CODEX_MARKETPLACE = ".agents/plugins/marketplace.json"
+OPENCODE = "opencode.json"
+
+OPENCODE_SCHEMA = "https://opencode.ai/config.json"
+
+
+def render_manifests(settings: Settings, clients: tuple[str, ...]) -> dict[str, bytes]:
+    """Return the manifests that a repository asks for, by path; none that it does not."""
+    found: dict[str, Mapping[str, Any]] = {}
+    plugin = settings.plugin
+    if plugin is not None and "claude" in clients:
+        found[CLAUDE_PLUGIN] = _head(plugin)
+        found[CLAUDE_MARKETPLACE] = _claude_marketplace(plugin)
+    if plugin is not None and {"claude", "codex"} <= set(clients):  # the first renders its skills
+        found[CODEX_PLUGIN] = _codex_plugin(plugin)
+        found[CODEX_MARKETPLACE] = _codex_marketplace(plugin)
+    if settings.opencode is not None and "opencode" in clients:
+        found[OPENCODE] = {"$schema": OPENCODE_SCHEMA, **settings.opencode}
+    return {path: _json(table) for path, table in found.items()}
+
+
+def _claude_marketplace(plugin: Plugin) -> dict[str, Any]:
+    offer = {"name": plugin.name, "source": "./.claude", "description": plugin.description}
+    return {
+        "name": plugin.marketplace,
+        "owner": {"name": plugin.author},
+        "metadata": {"description": plugin.description, "version": plugin.version},
+        "plugins": [offer],
+    }
+
+
+def _codex_plugin(plugin: Plugin) -> dict[str, Any]:
+    interface = {
+        "displayName": plugin.name,
+        "shortDescription": plugin.description,
+        "developerName": plugin.author,
+        "category": "Productivity",
+    }
+    return {**_head(plugin), "skills": "./skills/", "interface": interface}
+
+
+def _codex_marketplace(plugin: Plugin) -> dict[str, Any]:
+    offer = {
+        "name": plugin.name,
+        "source": {"source": "local", "path": "./.claude"},
+        "policy": {"installation": "AVAILABLE", "authentication": "ON_INSTALL"},
+        "category": "Productivity",
+    }
+    return {
+        "name": plugin.marketplace,
+        "interface": {"displayName": plugin.marketplace},
+        "plugins": [offer],
+    }
+
+
+def _head(plugin: Plugin) -> dict[str, Any]:
+    return {
+        "name": plugin.name,
+        "version": plugin.version,
+        "description": plugin.description,
+        "author": {"name": plugin.author},
+        **plugin.extra,
+    }
+
+
+def _json(table: Mapping[str, Any]) -> bytes:
+    return (json.dumps(table, indent=2, ensure_ascii=False, default=str) + "\n").encode()

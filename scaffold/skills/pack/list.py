@@ -91,7 +91,12 @@ def _skill_json(skill: Skill) -> dict[str, object]:
 
 def _text(pack: Pack) -> str:
     head = ["skill", "description", *(f"{client} list/body" for client in CLIENTS)]
-    rows = [head, *(_row(each) for each in pack.skills), _totals(pack)]
+    rows = [head]
+    for each in pack.skills:
+        costs = (cost_of(each, client) for client in CLIENTS)
+        numbers = [f"{cost.listing} / {cost.body}" for cost in costs]
+        rows.append([each.name, f"{len(each.description)} characters", *numbers])
+    rows.append(_totals(pack))
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     lines = [
         "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
@@ -99,12 +104,6 @@ def _text(pack: Pack) -> str:
     ]
     agents = [f"agent  {each.name}  {each.description}" for each in pack.agents]
     return "\n".join([*lines, *agents, NOTE]) + "\n"
-
-
-def _row(skill: Skill) -> list[str]:
-    costs = [cost_of(skill, client) for client in CLIENTS]
-    numbers = [f"{cost.listing} / {cost.body}" for cost in costs]
-    return [skill.name, f"{len(skill.description)} characters", *numbers]
 
 
 def _totals(pack: Pack) -> list[str]:

@@ -50,20 +50,17 @@ def read_record(text: str) -> dict[str, frozenset[str]]:
     found: dict[str, set[str]] = {}
     for row in text.splitlines():
         match = _ROW.fullmatch(row)
-        if match is not None and _may_be_rendered(match["path"]):
+        path = match["path"] if match is not None else ""
+        # Where sync may have written: the record is a file that anybody can write.
+        is_ours = path in FILES or (path.startswith(ROOTS) and ".." not in path.split("/"))
+        if match is not None and is_ours:
             # Both sides of an unresolved merge count as written by sync.
-            found.setdefault(match["path"], set()).add(match["digest"])
+            found.setdefault(path, set()).add(match["digest"])
     return {path: frozenset(digests) for path, digests in found.items()}
 
 
 def record_text(rendered: Mapping[str, bytes]) -> bytes:
-    """Return the record of rendered files."""
     return "".join(f"{digest(rendered[path])}  {path}\n" for path in sorted(rendered)).encode()
-
-
-def _may_be_rendered(path: str) -> bool:
-    """Return whether sync may have written here: the record is a file that anybody can write."""
-    return path in FILES or (path.startswith(ROOTS) and ".." not in path.split("/"))
 
 
 class Rendered(NamedTuple):

@@ -47,12 +47,10 @@ class BranchCommit(NamedTuple):
 
     @property
     def subject(self) -> str:
-        """The first line of its message."""
         return self.message.strip().partition("\n")[0].strip()
 
     @property
     def header(self) -> Header | None:
-        """Its first line, taken apart; None where it has another form."""
         return read_header(self.subject)
 
 
@@ -151,7 +149,21 @@ def find_base(repository: Repository, name: str | None, remote: str | None) -> B
             found = repository.commit_of(ref)
             if found:
                 return Base(each, chosen if "/remotes/" in ref else None, ref, found)
-    raise _no_base(repository, name, chosen)
+    if name is None:
+        raise RequestError(
+            f"no branch to go into was found: none of {', '.join(USUAL_BRANCHES)} is there",
+            code="base_unknown",
+            hint="name it with --base",
+        )
+    places = ["refs/heads/"] + ([f"refs/remotes/{chosen}/"] if chosen else [])
+    rows = repository.look("for-each-ref", "--format=%(refname)", *places).split("\n")
+    known = [row.removeprefix(place) for place in places for row in rows if row.startswith(place)]
+    where = f" of {chosen}" if chosen else ""
+    raise RequestError(
+        f"there is no branch {name!r}{where}{nearest(name, known)}",
+        code="base_unknown",
+        hint=f"`git fetch {chosen}` brings what is new there" if chosen else "see `git branch`",
+    )
 
 
 def find_remote(repository: Repository, name: str | None) -> str | None:
@@ -162,7 +174,9 @@ def find_remote(repository: Repository, name: str | None) -> str | None:
     """
     known = repository.remotes
     # `gh repo set-default` remembers its answer so.
-    chosen = [each for each in known if _setting(repository, f"remote.{each}.gh-resolved")]
+    chosen = [
+        each for each in known if repository.look("config", "--get", f"remote.{each}.gh-resolved")
+    ]
     if name is not None:
         if name not in known:
             raise RequestError(
@@ -186,10 +200,10 @@ def find_push_remote(repository: Repository, branch: str, base: Base) -> str | N
     """Return the remote that git pushes a branch to; None where there is no remote."""
     keys = [f"branch.{branch}.pushRemote", "remote.pushDefault"]
     # A branch that began at another one, such as upstream/main, is not pushed there.
-    if _setting(repository, f"branch.{branch}.merge") == f"refs/heads/{branch}":
+    if repository.look("config", "--get", f"branch.{branch}.merge") == f"refs/heads/{branch}":
         keys.append(f"branch.{branch}.remote")
     for key in keys:
-        name = _setting(repository, key)
+        name = repository.look("config", "--get", key)
         # A dot is this repository itself.
         if name and name != ".":
             return name
@@ -213,10 +227,6 @@ def merged_elsewhere(repository: Repository, branch: BranchState) -> tuple[str, 
     return found
 
 
-def _setting(repository: Repository, key: str) -> str:
-    return repository.look("config", "--get", key)
-
-
 def find_uncommitted(repository: Repository) -> Uncommitted:
     """Return the uncommitted files, and git's unfinished work; the index is not refreshed."""
     # Renames would add a second path to a record, which the reader below does not expect.
@@ -226,12 +236,9 @@ def find_uncommitted(repository: Repository) -> Uncommitted:
     for row in output.decode("utf-8", "surrogateescape").split("\0"):
         for kind, path in _status_of(row):
             found.setdefault(kind, []).append(path)
-    folder = repository.folder
-    begun = tuple(said for name, said in _UNFINISHED.items() if (folder / name).exists())
-    return Uncommitted(
-        **{kind: tuple(paths) for kind, paths in found.items()},
-        unfinished=tuple(dict.fromkeys(begun)),
-    )
+    begun = [said for name, said in _UNFINISHED.items() if (repository.folder / name).exists()]
+    files = {kind: tuple(paths) for kind, paths in found.items()}
+    return Uncommitted(**files, unfinished=tuple(dict.fromkeys(begun)))
 
 
 def _status_of(row: str) -> list[tuple[str, str]]:
@@ -252,21 +259,3 @@ def _status_of(row: str) -> list[tuple[str, str]]:
         is_inside = submodule[0] == "S" and submodule[1] == "."
         found.append(("submodules" if is_inside else "unstaged", path))
     return found
-
-
-def _no_base(repository: Repository, name: str | None, remote: str | None) -> RequestError:
-    if name is None:
-        return RequestError(
-            f"no branch to go into was found: none of {', '.join(USUAL_BRANCHES)} is there",
-            code="base_unknown",
-            hint="name it with --base",
-        )
-    places = ["refs/heads/"] + ([f"refs/remotes/{remote}/"] if remote else [])
-    rows = repository.look("for-each-ref", "--format=%(refname)", *places).split("\n")
-    known = [row.removeprefix(place) for place in places for row in rows if row.startswith(place)]
-    commit = f" of {remote}" if remote else ""
-    return RequestError(
-        f"there is no branch {name!r}{commit}{nearest(name, known)}",
-        code="base_unknown",
-        hint=f"`git fetch {remote}` brings what is new there" if remote else "see `git branch`",
-    )

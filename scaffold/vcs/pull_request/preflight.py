@@ -37,9 +37,7 @@ def preflight(
     uncommitted = find_uncommitted(repository)
     return (
         _branch(branch),
-        _begun(uncommitted),
-        _tree(uncommitted, is_moved=is_rewrite or is_push),
-        *_uncommitted_files(uncommitted),
+        *_uncommitted(uncommitted, is_moved=is_rewrite or is_push),
         *_base(repository, branch),
         *_foreign(repository, branch),
         _messages(branch, rules, is_rewrite=is_rewrite),
@@ -59,31 +57,26 @@ def _branch(branch: BranchState) -> Check:
     return Check("branch", "ok", f"{branch.name} at {branch.head[:9]}")
 
 
-def _begun(uncommitted: Uncommitted) -> Check:
-    if not uncommitted.unfinished:
-        return Check("operation", "ok", "nothing is half done")
-    words = " and ".join(what for what, _ in uncommitted.unfinished)
-    return Check("operation", "failed", f"{words} is half done", uncommitted.unfinished[0][1])
-
-
-def _tree(uncommitted: Uncommitted, *, is_moved: bool) -> Check:
+def _uncommitted(uncommitted: Uncommitted, *, is_moved: bool) -> Iterator[Check]:
+    begun = uncommitted.unfinished
+    said, how = " and ".join(what for what, _ in begun), begun[0][1] if begun else ""
+    operation = Check("operation", "failed", f"{said} is half done", how)
+    yield operation if begun else Check("operation", "ok", "nothing is half done")
     edited = uncommitted.edited
-    if not edited:
-        return Check("tree", "ok", "all changes of tracked files are committed")
-    # Wording a text harms no edited file; moving the branch or pushing it does.
-    state: State = "failed" if is_moved or uncommitted.unmerged else "warning"
-    said = f"{len(edited)} tracked files are not as committed: {listed(edited, MAX_NAMED)}"
-    return Check("tree", state, said, "commit or stash them; a pull request has commits alone")
-
-
-def _uncommitted_files(uncommitted: Uncommitted) -> Iterator[Check]:
-    if uncommitted.untracked:
-        paths = uncommitted.untracked
+    if edited:
+        # Wording a text harms no edited file; moving the branch or pushing it does.
+        state: State = "failed" if is_moved or uncommitted.unmerged else "warning"
+        said = f"{len(edited)} tracked files are not as committed: {listed(edited, MAX_NAMED)}"
+        how = "commit or stash them; a pull request has commits alone"
+        yield Check("tree", state, said, how)
+    else:
+        yield Check("tree", "ok", "all changes of tracked files are committed")
+    if paths := uncommitted.untracked:
         said = f"{len(paths)} files are not tracked: {listed(paths, MAX_NAMED)}"
         yield Check("untracked", "warning", said, "add and commit what belongs to the change")
     if uncommitted.submodules:
-        paths = listed(uncommitted.submodules, MAX_NAMED)
-        said = f"submodules have changes of their own: {paths}"
+        said = listed(uncommitted.submodules, MAX_NAMED)
+        said = f"submodules have changes of their own: {said}"
         yield Check("submodules", "warning", said, "commit and push them there first")
 
 

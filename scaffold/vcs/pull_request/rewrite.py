@@ -107,7 +107,10 @@ class TreeMove:
         self._branch = branch
         self._root = repository.root
         self._old, self._new = old, new
-        self._paths = self._changed(env)
+        options = ("-r", "-z", "--no-renames", "--name-status")
+        # With -z, status and path are fields of their own in turn.
+        fields = repository.call("diff-tree", *options, old, new, env=env).split("\0")
+        self._paths = list(zip(fields[0::2], fields[1::2], strict=False))
         self._going = {path for status, path in self._paths if status in "DT"}
         self._index = repository.folder / "index"
         self._lock = self._index.with_name("index.lock")
@@ -121,7 +124,12 @@ class TreeMove:
             ScaffoldError: Git refused, and nothing was changed.
         """
         # A person may have worked on since the plan was made and shown.
-        self._confirm_unlocked()
+        if self._lock.exists():
+            raise ScaffoldError(
+                f"another git is at work here, or one was killed: there is {str(self._lock)!r}",
+                code="git_failed",
+                hint="all is as it was; wait for it, or remove that file, then run it again",
+            )
         self._confirm_branch()
         self._confirm_free()
         saved = self._index.read_bytes()
@@ -159,14 +167,6 @@ class TreeMove:
             move_refs(self._repository, refs)
             self.is_done = True
 
-    def _confirm_unlocked(self) -> None:
-        if self._lock.exists():
-            raise ScaffoldError(
-                f"another git is at work here, or one was killed: there is {str(self._lock)!r}",
-                code="git_failed",
-                hint="all is as it was; wait for it, or remove that file, then run it again",
-            )
-
     def _confirm_branch(self) -> None:
         answer = self._repository.ask("symbolic-ref", "--quiet", "HEAD")
         now = self._repository.call("rev-parse", "--verify", "HEAD").strip()
@@ -176,14 +176,6 @@ class TreeMove:
                 code="changed_meanwhile",
                 hint="all is as it was; go back to the branch, and run the command again",
             )
-
-    def _changed(self, env: dict[str, str] | None) -> list[tuple[str, str]]:
-        output = self._repository.call("diff-tree", "-r", "-z", "--no-renames", "--name-status",
-            self._old, self._new, env=env,
-        )  # fmt: skip
-        # With -z, status and path are fields of their own in turn.
-        fields = output.split("\0")
-        return list(zip(fields[0::2], fields[1::2], strict=False))
 
     def _confirm_free(self) -> None:
         """Refuse a move that overwrites ignored files or hidden edits, as git silently does."""

@@ -11,14 +11,14 @@ from scaffold.analysis.project.pytest_names import PytestNames
 from scaffold.analysis.project.test_marks import marks_of, selected
 from scaffold.analysis.python.index import PythonIndex
 from scaffold.findings import Finding
-from scaffold.vcs.definitions import SymbolChange, with_moves
+from scaffold.vcs.definitions import SymbolChange, why_unread, with_moves
 from scaffold.vcs.dependencies import DependencyChange, dependency_changes
-from scaffold.vcs.review.changed_defaults import ChangedDefault, changed_defaults
 from scaffold.vcs.review.changed_file import ChangedFile, read_changed_files, shifted_constructors
 from scaffold.vcs.review.diagnostics import new_diagnostics
 from scaffold.vcs.review.domains import (
     SEVERITIES,
     Domain,
+    Settings,
     Severity,
     domains_of,
     expert_for,
@@ -26,12 +26,17 @@ from scaffold.vcs.review.domains import (
     tests_of,
     worst,
 )
-from scaffold.vcs.review.findings import broken_calls, broken_syntax, lost_modules, lost_names
+from scaffold.vcs.review.findings import (
+    ChangedDefault,
+    broken_calls,
+    broken_syntax,
+    changed_defaults,
+    lost_modules,
+    lost_names,
+)
 from scaffold.vcs.review.revisions import Comparison
-from scaffold.vcs.review.settings import Settings
 from scaffold.vcs.review.uses import Key, Use, Uses, watched_definitions
 from scaffold.vcs.roles import SOURCE, role_of
-from scaffold.vcs.symbols import why_unread
 
 _SOUGHT = (SOURCE, "manifest", "config", "ci", "other", "guidance")
 """The roles of files whose definitions have users that matter to a reviewer."""
@@ -116,7 +121,6 @@ class Analysis:
 
 
 def analyse(comparison: Comparison, settings: Settings, *, quick: bool = False) -> Analysis:
-    """Return the analysis of a change."""
     files = read_changed_files(comparison, settings.roles)
     users, before = Uses(comparison.new), PythonIndex(comparison.old)
     found = [each for file in files for each in file.symbol_changes()]

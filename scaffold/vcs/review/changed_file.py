@@ -14,10 +14,9 @@ from scaffold.analysis.python.index import PythonIndex
 from scaffold.analysis.python.signatures import Signature
 from scaffold.syntax import parse
 from scaffold.vcs.changes import FileChange
-from scaffold.vcs.definitions import SymbolChange, compare_symbols
+from scaffold.vcs.definitions import Symbol, SymbolChange, compare_symbols, read_symbols, symbol_at
 from scaffold.vcs.review.revisions import Comparison
 from scaffold.vcs.roles import Role, is_program, role_of
-from scaffold.vcs.symbols import Symbol, read_symbols, symbol_at
 
 Side = Literal["old", "new"]
 
@@ -25,7 +24,6 @@ Side = Literal["old", "new"]
 class Block(NamedTuple):
     """Adjacent lines that were removed, or added."""
 
-    side: Side
     start: int
     lines: tuple[str, ...]
 
@@ -59,7 +57,7 @@ class ChangedFile:
         for hunk in self.change.hunks:
             lines = hunk.removed if side == "old" else hunk.added
             if lines:
-                yield Block(side, hunk.old_start if side == "old" else hunk.new_start, lines)
+                yield Block(hunk.old_start if side == "old" else hunk.new_start, lines)
 
     @cached_property
     def old_symbols(self) -> tuple[Symbol, ...] | None:
@@ -85,24 +83,21 @@ class ChangedFile:
             return
         touched = set(self._touched())
         for each in compare_symbols(self.path, self.path_on("old"), old, new, self.role):
-            if each.how != "body" or (each.name in touched and self._does_otherwise(each)):
+            # On docstrings no caller and no test depends.
+            sides = ((self.old_text, each.old), (self.new_text, each.new))
+            codes = (_code(text or "", symbol) for text, symbol in sides if symbol is not None)
+            if each.how != "body" or (each.name in touched and len({*codes}) > 1):
                 yield each
 
     def _touched(self) -> Iterator[str]:
         """Yield the innermost definitions of the lines of code that changed, on both sides."""
-        for side in ("old", "new"):
-            symbols = self.old_symbols if side == "old" else self.new_symbols
-            for block in self.blocks(side):
+        sides = (self.blocks("old"), self.old_symbols), (self.blocks("new"), self.new_symbols)
+        for blocks, symbols in sides:
+            for block in blocks:
                 for number, line in enumerate(block.lines, block.start):
                     symbol = symbol_at(symbols or (), number) if line.strip() else None
                     if symbol is not None:
                         yield symbol.name
-
-    def _does_otherwise(self, change: SymbolChange) -> bool:
-        """Return whether more changed than docstrings, on which no caller and no test depends."""
-        sides = ((self.old_text, change.old), (self.new_text, change.new))
-        old, new = (_code(text or "", symbol) for text, symbol in sides if symbol is not None)
-        return old != new
 
     def _read(self, side: Side, text: str | None) -> tuple[Symbol, ...] | None:
         if text is None:
@@ -129,7 +124,6 @@ def _code(text: str, symbol: Symbol) -> str:
 
 
 def read_changed_files(comparison: Comparison, roles: tuple[Role, ...]) -> tuple[ChangedFile, ...]:
-    """Return the changed files of a comparison."""
     found: list[ChangedFile] = []
     for change in comparison.changes:
         old = comparison.old.text(change.old_path) if change.old_path else None
@@ -163,7 +157,6 @@ def shifted_constructors(
 def _head(signature: Signature) -> str:
     rows = ["self"]
     for each in signature.parameters:
-        if each.kind == "keyword_only" and "*" not in rows:
-            rows.append("*")
+        rows += ["*"] if each.kind == "keyword_only" and "*" not in rows else []
         rows.append(f"{each.name}=..." if each.has_default else each.name)
     return f"({', '.join(rows)})"

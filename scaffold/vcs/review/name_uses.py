@@ -240,7 +240,6 @@ class SourceView(Follower):
 
     @cached_property
     def guards(self) -> Guards:
-        """Where the source expects to fail."""
         return Guards(self._nodes)
 
     def imported(self, bound: Bound) -> Chain | None:

@@ -14,9 +14,8 @@ from scaffold.analysis.files.files import Files
 from scaffold.analysis.python.index import PythonIndex
 from scaffold.analysis.python.lookup_result import Found
 from scaffold.analysis.python.sources import Sources
-from scaffold.vcs.definitions import SymbolChange
+from scaffold.vcs.definitions import Symbol, SymbolChange, read_symbols, symbol_at
 from scaffold.vcs.review.name_uses import Guards, Mention, SourceView
-from scaffold.vcs.symbols import Symbol, read_symbols, symbol_at
 
 _CONSTRUCTORS = ("__init__", "__new__")
 
@@ -41,7 +40,6 @@ class Watched(NamedTuple):
 
     @property
     def key(self) -> Key:
-        """The file and the name."""
         return self.path, self.name
 
     @property
@@ -52,8 +50,10 @@ class Watched(NamedTuple):
     @property
     def companion(self) -> str:
         """What code that uses it mostly names as well: its class, or its module."""
-        owner = self.name.rpartition(".")[0].rpartition(".")[2]
-        return owner or _stem(self.path)
+        *folders, name = self.path.split("/")
+        stem = name.partition(".")[0]
+        module = folders[-1] if stem == "__init__" and folders else stem
+        return self.name.rpartition(".")[0].rpartition(".")[2] or module
 
 
 def watched_definitions(changes: Sequence[SymbolChange]) -> tuple[Watched, ...]:
@@ -88,12 +88,6 @@ def _wanted(change: SymbolChange) -> Iterator[Watched]:
     makes = last in _CONSTRUCTORS or change.symbol.kind == "constant"
     if owner and makes:
         yield Watched(change.path, owner, change.old_path or change.path, calls_only=True)
-
-
-def _stem(path: str) -> str:
-    *folders, name = path.split("/")
-    stem = name.partition(".")[0]
-    return folders[-1] if stem == "__init__" and folders else stem
 
 
 How = Literal["call", "name", "import", "likely"]
