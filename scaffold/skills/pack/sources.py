@@ -195,11 +195,11 @@ def _by_folder(files: Files, problems: list[ScaffoldError]) -> dict[str, dict[st
         name, slash, inside = path.partition("/")
         if slash:
             found.setdefault(name, {})[inside] = place
-    links: list[os.DirEntry[str]] = []
+    links: list[Path] = []
     with suppress(OSError):  # not there, or closed to git as well
-        links = [each for each in os.scandir(files.root / SKILLS) if each.is_symlink()]
+        links = sorted(each for each in (files.root / SKILLS).iterdir() if each.is_symlink())
     # A skill may be a link to a folder elsewhere in the repository.
-    for link in sorted(links, key=lambda each: each.name):
+    for link in links:
         if link.is_dir() and not link.name.startswith("."):
             found[link.name] = _below(files, f"{SKILLS}/{link.name}", problems)
     return {name: found[name] for name in sorted(found) if found[name]}
