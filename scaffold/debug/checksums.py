@@ -16,6 +16,8 @@ PHASES = ("start", "forward", "backward", "gradient", "parameter")
 # Checksums are sums that wrap around at 64 bits, so that those of shards can be added.
 MODULUS = 1 << 64
 
+_SUMMED = ("norm", "total", "nan", "inf")
+
 
 class Key(NamedTuple):
     """The tensor of a row: the n-th of a module's in a phase of a step."""
@@ -158,6 +160,3 @@ def _joined(shards: list[Checksum]) -> Checksum:
         is_partial=any(each.is_partial for each in shards),
         **sums,
     )
-
-
-_SUMMED = ("norm", "total", "nan", "inf")

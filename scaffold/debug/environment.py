@@ -30,6 +30,9 @@ MIN_FILES = 4096
 MATTER = ("NCCL_", "GLOO_", "TORCH_", "MASTER_", "CUDA_VISIBLE_", "OMP_NUM_", "FI_", "UCX_")
 RANKS = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "GROUP_RANK")
 
+PROBE = Path(__file__).parents[1] / "runners" / "rank_recorder" / "env_probe.py"
+TIMEOUT_S = 120
+
 
 class Remark(NamedTuple):
     """One thing that was looked at: "ok", "warn" or "bad", and what to do where it is not ok."""
@@ -278,10 +281,6 @@ CHECKS: tuple[Callable[[Place], list[Remark]], ...] = (
     check_variables,
     check_limits,
 )
-
-
-PROBE = Path(__file__).parents[1] / "runners" / "rank_recorder" / "env_probe.py"
-TIMEOUT_S = 120
 
 
 @dataclass(frozen=True)

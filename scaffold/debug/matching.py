@@ -19,6 +19,8 @@ LOOK_AHEAD = 64
 
 Key = tuple[object, ...]
 
+Numbered = dict[int, dict[int, Call]]
+
 
 @dataclass(frozen=True)
 class Divergence:
@@ -61,9 +63,6 @@ def _in_group(job: Job, group: str) -> Divergence | None:
     found = _first(numbered, group, keys_of)
     is_swapped = found is not None and group != SET_UP and _is_swapped(numbered, found)
     return replace(found, kind="order") if found is not None and is_swapped else found
-
-
-Numbered = dict[int, dict[int, Call]]
 
 
 def _numbered(job: Job, group: str) -> Numbered:

@@ -30,6 +30,30 @@ _FRAME = re.compile(r'^  File "(.*)", line (\d+) in (.*)$')
 _SPY_THREAD = re.compile(r"^Thread (\S+) \((\w[\w +]*)\)(?:: \"(.*)\")?")
 _SPY_FRAME = re.compile(r"^    (\S.*) \((.*?)(?::(\d+))?\)$")
 
+COMMUNICATING = frozenset({"collective", "sharding", "backward", "handle", "device"})
+"""The kinds in which a rank waits for others. On an accelerator a collective returns at once, and
+the line that waits for the device stands in its place."""
+
+_GROUPS = r"torch/distributed/(distributed_c10d|_functional_collectives)\.py"
+_SHARDING = r"torch/distributed/(fsdp|tensor|_composable|pipelining|utils).*"
+_FILES = r"torch/serialization\.py|torch/distributed/checkpoint/.*"
+# Kind, end of the file's name, function, and what is said of it; "" for the function's own name.
+_LIBRARY = (
+    ("file", _FILES, "", "in a checkpoint that is read or written"),
+    ("collective", _GROUPS, "[a-z]", ""),
+    ("sharding", _SHARDING, "", ""),
+    ("sharding", r"torch/nn/parallel/distributed\.py", "_(sync|verify|ddp_init)", ""),
+    ("backward", r"torch/autograd/(graph|__init__)\.py", "", "backward, where DDP and FSDP reduce"),
+    ("device", r"torch/(cuda|accelerator|npu)/.*", "synchronize|wait", "a wait for the device"),
+    ("data", r"torch/utils/data/.*", "", "waiting for rows of a DataLoader"),
+    ("compile", r"torch/(_dynamo|_inductor)/.*", "", "in torch.compile"),
+)
+# The program's own line, where C++ waits without a frame of Python.
+_LINES = (
+    ("handle", re.compile(r"\.wait\("), "wait for an asynchronous collective"),
+    ("device", re.compile(r"\.(item|cpu|tolist|synchronize|numpy)\("), "a wait for the device"),
+)
+
 
 @dataclass(frozen=True)
 class Stack:
@@ -189,31 +213,6 @@ class Waiting:
     kind: str
     words: str
     place: Place
-
-
-COMMUNICATING = frozenset({"collective", "sharding", "backward", "handle", "device"})
-"""The kinds in which a rank waits for others. On an accelerator a collective returns at once, and
-the line that waits for the device stands in its place."""
-
-_GROUPS = r"torch/distributed/(distributed_c10d|_functional_collectives)\.py"
-_SHARDING = r"torch/distributed/(fsdp|tensor|_composable|pipelining|utils).*"
-_FILES = r"torch/serialization\.py|torch/distributed/checkpoint/.*"
-# Kind, end of the file's name, function, and what is said of it; "" for the function's own name.
-_LIBRARY = (
-    ("file", _FILES, "", "in a checkpoint that is read or written"),
-    ("collective", _GROUPS, "[a-z]", ""),
-    ("sharding", _SHARDING, "", ""),
-    ("sharding", r"torch/nn/parallel/distributed\.py", "_(sync|verify|ddp_init)", ""),
-    ("backward", r"torch/autograd/(graph|__init__)\.py", "", "backward, where DDP and FSDP reduce"),
-    ("device", r"torch/(cuda|accelerator|npu)/.*", "synchronize|wait", "a wait for the device"),
-    ("data", r"torch/utils/data/.*", "", "waiting for rows of a DataLoader"),
-    ("compile", r"torch/(_dynamo|_inductor)/.*", "", "in torch.compile"),
-)
-# The program's own line, where C++ waits without a frame of Python.
-_LINES = (
-    ("handle", re.compile(r"\.wait\("), "wait for an asynchronous collective"),
-    ("device", re.compile(r"\.(item|cpu|tolist|synchronize|numpy)\("), "a wait for the device"),
-)
 
 
 def waiting_in(frames: Sequence[Place]) -> Waiting:

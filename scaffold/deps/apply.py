@@ -24,6 +24,12 @@ COMMAND = "deps apply"
 # A new argument has no value yet; what a dropped one did, such as to name a proxy, is undone.
 _HALF_DONE = frozenset({"parameter-removed", "parameter-required"})
 
+PLACE = "YOURS"
+"""Stands for a value that only a person knows: a name that is not defined, so that every check
+shows it."""
+
+_CALLS = frozenset({"parameter-removed", "parameter-renamed", "parameter-required"})
+
 
 def apply(
     root: Path, package: str, old: str, new: str, *, write: bool, python: str | None = None
@@ -81,13 +87,6 @@ def taken_elsewhere(files: Files, path: str) -> set[str]:
             names = each[1] or each[2] or "*"
             found.update(re.findall(r"\w+|\*", names))
     return found
-
-
-PLACE = "YOURS"
-"""Stands for a value that only a person knows: a name that is not defined, so that every check
-shows it."""
-
-_CALLS = frozenset({"parameter-removed", "parameter-renamed", "parameter-required"})
 
 
 def rewrite(

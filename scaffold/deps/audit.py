@@ -25,6 +25,8 @@ from scaffold.report import Report, Step
 
 _ORDER = {level: number for number, level in enumerate(LEVELS)}
 
+_MEANINGS = Path(__file__).with_name("meanings.toml")
+
 
 def audit(
     root: Path,
@@ -192,9 +194,6 @@ def places(sites: Iterable[dict[str, Any]]) -> list[str]:
     for each in sites:
         lines.setdefault(each["file"], []).append(str(each["line"]))
     return [f"{path}:{', '.join(found)}" for path, found in lines.items()]
-
-
-_MEANINGS = Path(__file__).with_name("meanings.toml")
 
 
 def meanings(

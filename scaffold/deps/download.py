@@ -45,6 +45,17 @@ _OFFLINE = re.compile(
     r"|Failed to establish"
 )
 
+_TEXTS = (".py", ".pyi", ".pyx")
+_METADATA = frozenset(
+    {"METADATA", "PKG-INFO", "RECORD", "entry_points.txt", "top_level.txt"}
+    | {"pyproject.toml", "setup.cfg", "setup.py"}
+)
+_COMPILED = (".so", ".pyd")
+# A larger member is data and is left out; an archive with more bytes or members is refused.
+MAX_MEMBER_BYTES = 8_000_000
+MAX_BYTES = 600_000_000
+MAX_MEMBERS = 200_000
+
 
 def parse_version(text: str) -> Version:
     """Read a version.
@@ -213,18 +224,6 @@ def _cache_folder() -> Path:
     told = sorted((key, value) for key, value in os.environ.items() if key.startswith("PIP_"))
     asked = hashlib.sha256(repr(told).encode()).hexdigest()[:12]
     return platformdirs.user_cache_path("areal-scaffold", appauthor=False) / "deps" / asked
-
-
-_TEXTS = (".py", ".pyi", ".pyx")
-_METADATA = frozenset(
-    {"METADATA", "PKG-INFO", "RECORD", "entry_points.txt", "top_level.txt"}
-    | {"pyproject.toml", "setup.cfg", "setup.py"}
-)
-_COMPILED = (".so", ".pyd")
-# A larger member is data and is left out; an archive with more bytes or members is refused.
-MAX_MEMBER_BYTES = 8_000_000
-MAX_BYTES = 600_000_000
-MAX_MEMBERS = 200_000
 
 
 def unpack(archive: Path, folder: Path) -> None:

@@ -22,6 +22,15 @@ _TABLE = re.compile(
 )
 _WORDS = rb"RENAMED|REMOVED|REPLACED|MOVED|OBSOLETE|renamed_|removed_|replaced_|moved_"
 
+_NEAR = 0.8  # the ratio of difflib
+
+_SHOWN = 3
+# What begins at the left edge: a class, by its name, or anything else.
+_TOP = re.compile(rb"^(?:class (\w+)|[A-Za-z@])", re.MULTILINE)
+
+_OF_ANY_OBJECT = {*dir(type), *dir(lambda: None)}
+"""Attributes of every class or function, such as ``__name__``."""
+
 
 class Renames:
     """The literal tables of the new release that list renames and removals."""
@@ -53,9 +62,6 @@ class Renames:
                     why = f"{self._release.version} lists it as {how}"
                     found[key] = Change(how, "breaks", why, new, evidence=place)
         return found
-
-
-_NEAR = 0.8  # the ratio of difflib
 
 
 def likely_name(before: Meaning, after: Meaning, renames: Renames) -> Change:
@@ -184,14 +190,6 @@ def _value(meaning: Meaning) -> str | None:
 
 def _arguments(node: Function) -> list[str]:
     return [each.arg for each in ast.walk(node.args) if isinstance(each, ast.arg)]
-
-
-_SHOWN = 3
-# What begins at the left edge: a class, by its name, or anything else.
-_TOP = re.compile(rb"^(?:class (\w+)|[A-Za-z@])", re.MULTILINE)
-
-_OF_ANY_OBJECT = {*dir(type), *dir(lambda: None)}
-"""Attributes of every class or function, such as ``__name__``."""
 
 
 class HiddenLosses:

@@ -12,6 +12,12 @@ from packaging.version import InvalidVersion, Version
 from scaffold.analysis.files.files import Files
 from scaffold.analysis.project.project import normal_name
 
+_VARIANT = re.compile(r"(?:^|/)pyproject(?:[._-](?P<name>[^/]+))?\.toml$")
+DEFAULT_VARIANT = "default"
+"""What the variant of a plain ``pyproject.toml`` is called."""
+
+_CLAUSE = re.compile(r"\s*(===|==|~=|>=|<=|!=|<|>|\^|~|)\s*([^\s,<>=!~^][^\s,<>=~^]*)\s*")
+
 
 @dataclass(frozen=True)
 class Pin:
@@ -35,11 +41,6 @@ class Pin:
     def variant(self) -> str:
         """The variant of a project that the manifest is for; "" where it is for all of them."""
         return variant_of(self.path)
-
-
-_VARIANT = re.compile(r"(?:^|/)pyproject(?:[._-](?P<name>[^/]+))?\.toml$")
-DEFAULT_VARIANT = "default"
-"""What the variant of a plain ``pyproject.toml`` is called."""
 
 
 def variant_of(path: str) -> str:
@@ -83,9 +84,6 @@ class EditedFiles(Files):
 
     def _read_bytes(self, path: str) -> bytes | None:
         return self.edits[path] if path in self.edits else self._files.data(path)
-
-
-_CLAUSE = re.compile(r"\s*(===|==|~=|>=|<=|!=|<|>|\^|~|)\s*([^\s,<>=!~^][^\s,<>=~^]*)\s*")
 
 
 def admits(spec: str, version: Version) -> bool | None:

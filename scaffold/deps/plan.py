@@ -34,6 +34,17 @@ _WORD = re.compile(r"(?P<name>[\w.-]+) *== *(?P<version>[^=@*\s]+)(?:@(?P<varian
 Asking = Callable[[str, Sequence[str]], str]
 """Asks a person which of some variants is meant, after a sentence on how they differ."""
 
+ALL_VARIANTS = "all"
+
+# A release of two numbers or more, as specifiers and tags have it; one number says nothing.
+_RELEASE = re.compile(r"\d+(?:\.\d+)+[A-Za-z0-9.+]*")
+_MOST_BYTES = 2_000_000
+_OPERATOR = r"(?:===?|[<>~!]=|[<>])\s*"
+# `plugin>=1,<` before a release: what is pinned there is another package.
+_PINNED = re.compile(
+    rf"([A-Za-z][\w.-]*)(?:\[[^\]]*\])?\s*(?:{_OPERATOR}[\w.*+]+\s*,\s*)*{_OPERATOR}v?$"
+)
+
 
 @dataclass(frozen=True)
 class Edited:
@@ -104,9 +115,6 @@ def plan(
     written = [] if report.dry_run else [f"edited     {each.path}" for each in report.changes]
     report.text = "".join([*diffs, *(f"{row}\n" for row in [*rows, *written])])
     return report
-
-
-ALL_VARIANTS = "all"
 
 
 def _chosen_variants(
@@ -285,16 +293,6 @@ def _tell(
 
 def _pin_row(pin: Pin) -> dict[str, Any]:
     return {"file": pin.path, "line": pin.line, "spec": pin.spec, "group": pin.group}
-
-
-# A release of two numbers or more, as specifiers and tags have it; one number says nothing.
-_RELEASE = re.compile(r"\d+(?:\.\d+)+[A-Za-z0-9.+]*")
-_MOST_BYTES = 2_000_000
-_OPERATOR = r"(?:===?|[<>~!]=|[<>])\s*"
-# `plugin>=1,<` before a release: what is pinned there is another package.
-_PINNED = re.compile(
-    rf"([A-Za-z][\w.-]*)(?:\[[^\]]*\])?\s*(?:{_OPERATOR}[\w.*+]+\s*,\s*)*{_OPERATOR}v?$"
-)
 
 
 def mentions(

@@ -31,6 +31,14 @@ from scaffold.errors import ScaffoldError
 _INCLUDE = re.compile(r"^\s*(?:-r|--requirement|-c|--constraint)[ =]\s*(\S+)")
 _LOCAL = re.compile(r"^\s*(-e|--editable)\b|^\s*(\.|/|file:)")
 
+_MOST_ROWS = 12
+# What pip says of a conflict: indented, who wants what; else, as of a missing release, its errors.
+_PIP_WANTS = re.compile(r"^ {4}(\S.*)$", re.MULTILINE)
+_PIP_MISSES = re.compile(r"^ERROR: No matching distribution found for (.+)$", re.MULTILINE)
+_PIP_LISTS = re.compile(r"^Available versions: (.+)$", re.MULTILINE)
+_BUILDS = re.compile(r"building (?:from source|source distributions) is disabled")
+_PIP_ERRORS = re.compile(r"^ERROR: .*$", re.MULTILINE)
+
 
 @dataclass(frozen=True)
 class Group:
@@ -127,15 +135,6 @@ def _of_requirements(files: Files, root: str) -> Group:
         left_out += [f"{path}: {row.strip()}" for row in rows if _LOCAL.match(row)]
         taken[path] = "".join(f"{row}\n" for row in rows if not _LOCAL.match(row))
     return Group(root, (f"-r {root}",), taken, tuple(left_out))
-
-
-_MOST_ROWS = 12
-# What pip says of a conflict: indented, who wants what; else, as of a missing release, its errors.
-_PIP_WANTS = re.compile(r"^ {4}(\S.*)$", re.MULTILINE)
-_PIP_MISSES = re.compile(r"^ERROR: No matching distribution found for (.+)$", re.MULTILINE)
-_PIP_LISTS = re.compile(r"^Available versions: (.+)$", re.MULTILINE)
-_BUILDS = re.compile(r"building (?:from source|source distributions) is disabled")
-_PIP_ERRORS = re.compile(r"^ERROR: .*$", re.MULTILINE)
 
 
 @dataclass

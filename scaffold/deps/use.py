@@ -27,6 +27,53 @@ KINDS: dict[str, str] = {
 }
 """Every kind of use with its heading, in the order of the page."""
 
+Level = Literal["breaks", "check", "deprecated", "guarded", "undecided"]
+
+LEVELS: dict[str, str] = {
+    "breaks": "The use fails, or does nothing, with the new release.",
+    "check": "It runs, but may behave differently.",
+    "deprecated": "It runs, and the new release announces that it will not for long.",
+    "guarded": "It would fail, and the code around it provides for that.",
+    "undecided": "The text of the releases does not decide it; look at it, or run it.",
+}
+"""How grave a judgement is, the gravest first."""
+
+SEVERITIES: dict[Level, Severity] = {
+    "breaks": "error",
+    "check": "warning",
+    "deprecated": "warning",
+    "guarded": "note",
+    "undecided": "note",
+}
+
+VERDICTS: dict[str, str] = {
+    "removed": "The name is gone.",
+    "moved": "The name is gone from there, and is in another module.",
+    "renamed": "The name is gone, and another one does its work.",
+    "kind-changed": "A method became a property or a coroutine, or the other way round.",
+    "parameter-removed": "The call gives a keyword that is no longer taken.",
+    "parameter-renamed": "The call gives a keyword that has another name now.",
+    "parameter-required": "The call omits an argument that is now required.",
+    "too-many-arguments": "The call gives more by position than is taken.",
+    "reordered": "An argument given by position fills another parameter now.",
+    "keyword-refused": "The keyword falls into **kwargs, and the body raises for it.",
+    "keyword-unread": "The keyword falls into **kwargs, and nothing reads it.",
+    "absence-hidden": "The name is gone, and getattr() or hasattr() hides it.",
+    "default-changed": "The call omits a parameter whose default changed.",
+    "override-gone": "The member that a subclass overrides is gone: nothing calls it.",
+    "override-signature": "The member that a subclass replaces takes other parameters.",
+    "abstract-added": "A subclass lacks a member that is abstract now.",
+    "deprecated": "The name is marked as deprecated.",
+    "parameter-deprecated": "The call gives a parameter that warns.",
+    "unclear": "The name was there; whether it still is does not show.",
+    "undecided": "Whether it is there, or what it takes, does not show.",
+}
+"""Every verdict and what it means."""
+
+_TYPE_ERRORS = frozenset(
+    {"parameter-removed", "parameter-renamed", "parameter-required", "too-many-arguments"}
+)
+
 
 def dotted(parts: tuple[str, ...]) -> str:
     """Return a chain as text: ``click.Context().exit``, ``pkg.rows()[].name``."""
@@ -79,55 +126,6 @@ class Use:
     def to_json(self) -> dict[str, Any]:
         row = {"kind": self.kind, "name": self.name, "file": self.path, "line": self.line}
         return row | {"detail": self.detail, "guard": self.guard.text, "through": self.local}
-
-
-Level = Literal["breaks", "check", "deprecated", "guarded", "undecided"]
-
-LEVELS: dict[str, str] = {
-    "breaks": "The use fails, or does nothing, with the new release.",
-    "check": "It runs, but may behave differently.",
-    "deprecated": "It runs, and the new release announces that it will not for long.",
-    "guarded": "It would fail, and the code around it provides for that.",
-    "undecided": "The text of the releases does not decide it; look at it, or run it.",
-}
-"""How grave a judgement is, the gravest first."""
-
-SEVERITIES: dict[Level, Severity] = {
-    "breaks": "error",
-    "check": "warning",
-    "deprecated": "warning",
-    "guarded": "note",
-    "undecided": "note",
-}
-
-VERDICTS: dict[str, str] = {
-    "removed": "The name is gone.",
-    "moved": "The name is gone from there, and is in another module.",
-    "renamed": "The name is gone, and another one does its work.",
-    "kind-changed": "A method became a property or a coroutine, or the other way round.",
-    "parameter-removed": "The call gives a keyword that is no longer taken.",
-    "parameter-renamed": "The call gives a keyword that has another name now.",
-    "parameter-required": "The call omits an argument that is now required.",
-    "too-many-arguments": "The call gives more by position than is taken.",
-    "reordered": "An argument given by position fills another parameter now.",
-    "keyword-refused": "The keyword falls into **kwargs, and the body raises for it.",
-    "keyword-unread": "The keyword falls into **kwargs, and nothing reads it.",
-    "absence-hidden": "The name is gone, and getattr() or hasattr() hides it.",
-    "default-changed": "The call omits a parameter whose default changed.",
-    "override-gone": "The member that a subclass overrides is gone: nothing calls it.",
-    "override-signature": "The member that a subclass replaces takes other parameters.",
-    "abstract-added": "A subclass lacks a member that is abstract now.",
-    "deprecated": "The name is marked as deprecated.",
-    "parameter-deprecated": "The call gives a parameter that warns.",
-    "unclear": "The name was there; whether it still is does not show.",
-    "undecided": "Whether it is there, or what it takes, does not show.",
-}
-"""Every verdict and what it means."""
-
-
-_TYPE_ERRORS = frozenset(
-    {"parameter-removed", "parameter-renamed", "parameter-required", "too-many-arguments"}
-)
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,10 @@ from scaffold.translation.glossary import Glossary, Term
 from scaffold.translation.page import Marker, Page, Section
 from scaffold.translation.pairing import Pair
 
+_TABLE = Path(__file__).with_name("starter_glossary.toml")
+_SHARE = 0.8
+"""In so many of the sections that use a term its translation has the word, or the term is left."""
+
 
 class Adoption(NamedTuple):
     """What taking translations over writes.
@@ -89,11 +93,6 @@ def _marked(data: bytes, markers: dict[int, str]) -> bytes:
             if at < len(rows) and rows[at].strip():
                 found.append(end)
     return b"".join(found)
-
-
-_TABLE = Path(__file__).with_name("starter_glossary.toml")
-_SHARE = 0.8
-"""In so many of the sections that use a term its translation has the word, or the term is left."""
 
 
 def starter_glossary(documents: Documents) -> Change | None:

@@ -21,6 +21,10 @@ WORDS = {
 # States that ask for no work.
 FINE = frozenset({"current", "reworded", "excluded"})
 
+_GONE = "its page is gone; delete it"
+
+_UNKNOWN = "there is no {}, nor does git know of one"
+
 
 class PageState(NamedTuple):
     """The state of the translation of a page.
@@ -52,9 +56,6 @@ class PageState(NamedTuple):
         }
 
 
-_GONE = "its page is gone; delete it"
-
-
 def page_states(documents: Documents) -> list[PageState]:
     """Return the state of every page, and of translations whose page is gone."""
     layout = documents.layout
@@ -65,9 +66,6 @@ def page_states(documents: Documents) -> list[PageState]:
         why = _GONE if documents.history.knows(page) else _UNKNOWN.format(page)
         found.append(PageState("", path, "orphan", why))
     return found
-
-
-_UNKNOWN = "there is no {}, nor does git know of one"
 
 
 def _page_state(documents: Documents, page: str, other: str) -> PageState:

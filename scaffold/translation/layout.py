@@ -15,6 +15,17 @@ from scaffold.analysis.project.tool_table import project_text, read_tool_table, 
 from scaffold.config import FieldError, Fields
 from scaffold.errors import TargetError
 
+SOURCE_FOLDERS = ("docs", "doc", "documentation", "content")
+# The beginning of a path: `ja/`, `zh-cn/`, `pt_br/`.
+_OTHER_LANGUAGE = re.compile(
+    r"(?:ar|cn|de|es|fa|fr|hi|id|it|ja|jp|ko|kr|pl|pt|ru|tr|uk|vi|zh)(?:[-_][a-z]{2,4})?/",
+    re.IGNORECASE,
+)
+_PAGE = re.compile(r".+\.(?:md|markdown)\Z", re.IGNORECASE)
+_SKIPPED = re.compile(r"(?:^|/)(?:\.[^/]+|node_modules|vendor|third_party|site-packages)/")
+# Where Docusaurus keeps the pages of a language, below `i18n/zh`.
+_DOCUSAURUS = "docusaurus-plugin-content-docs/current"
+
 
 @dataclass(frozen=True)
 class Settings:
@@ -90,18 +101,6 @@ def _text_map(table: Fields, key: str, what: str) -> dict[str, str]:
     if not all(text.strip() for text in found.values()):
         raise FieldError(f"{table.where} [{key}]: each of its keys needs {what}")
     return found
-
-
-SOURCE_FOLDERS = ("docs", "doc", "documentation", "content")
-# The beginning of a path: `ja/`, `zh-cn/`, `pt_br/`.
-_OTHER_LANGUAGE = re.compile(
-    r"(?:ar|cn|de|es|fa|fr|hi|id|it|ja|jp|ko|kr|pl|pt|ru|tr|uk|vi|zh)(?:[-_][a-z]{2,4})?/",
-    re.IGNORECASE,
-)
-_PAGE = re.compile(r".+\.(?:md|markdown)\Z", re.IGNORECASE)
-_SKIPPED = re.compile(r"(?:^|/)(?:\.[^/]+|node_modules|vendor|third_party|site-packages)/")
-# Where Docusaurus keeps the pages of a language, below `i18n/zh`.
-_DOCUSAURUS = "docusaurus-plugin-content-docs/current"
 
 
 class Language(NamedTuple):

@@ -57,6 +57,11 @@ _PRESENTATION = frozenset({"a", "abbr", "b", "br", "em", "i", "strong", "wbr"})
 _SHOWN = frozenset({"alt", "title", "aria-label", "summary", "label"})
 """Attributes whose text a reader sees, and which are translated."""
 
+HASH_DIGITS = 12
+# MyST's `(label)=` above a heading; then `{#id}` or `{: #id}` at its end.
+_LABEL = re.compile(r"\(([\w:.-]+)\)=\s*\Z")
+_OWN_ID = re.compile(r"\s*\{:?\s*#(?P<id>[\w:.-]+)[^{}]*\}\s*$")
+
 
 class Html:
     """A reader that takes tags and comments out of HTML.
@@ -140,12 +145,6 @@ def _code(code: str, before: str) -> str:
     """Return what has to stay of inline code: of a MyST role with a text, where it leads."""
     target = _ROLE_TARGET.search(code)
     return target.group() if target and _ROLE.search(before) else " ".join(code.split())
-
-
-HASH_DIGITS = 12
-# MyST's `(label)=` above a heading; then `{#id}` or `{: #id}` at its end.
-_LABEL = re.compile(r"\(([\w:.-]+)\)=\s*\Z")
-_OWN_ID = re.compile(r"\s*\{:?\s*#(?P<id>[\w:.-]+)[^{}]*\}\s*$")
 
 
 def read_page(path: str, text: str) -> Page:

@@ -34,6 +34,41 @@ _LINKING = re.compile(
 )
 """Words that join others to a phrase; names and lists of them have no such words."""
 
+# `1,000.5` with separators; else `12`, `3.14`, and versions such as `2.4.1`.
+_NUMBER = re.compile(r"\d{1,3}(?:,\d{3})+(?:\.\d+)?(?!\d)|\d+(?:\.\d+)*")
+_CHINESE_UNITS = {"百": 100, "千": 1000, "万": 10**4, "亿": 10**8, "百万": 10**6, "千万": 10**7}
+_ENGLISH_UNITS = {"thousand": 1000, "k": 1000, "million": 10**6, "m": 10**6, "billion": 10**9}
+_UNIT = re.compile(
+    r" ?(百万|千万|百|千|万|亿)| ?(thousand|million|billion)\b|([km])\b", re.IGNORECASE
+)
+_SMALL = (
+    "zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven",
+    "twelve", "thirteen", "fourteen", "fifteen", "sixteen", "seventeen", "eighteen", "nineteen",
+)  # fmt: skip
+_TENS = (
+    "twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety",
+)  # fmt: skip
+_WORDS: dict[str, tuple[str, ...]] = {
+    **{word: (str(value),) for value, word in enumerate(_SMALL)},
+    **{word: (str(20 + 10 * place),) for place, word in enumerate(_TENS)},
+    "hundred": ("100",), "thousand": ("1000",), "million": ("1000000",), "dozen": ("12",),
+    "a": ("1",), "an": ("1",), "single": ("1",), "each": ("1",), "once": ("1",), "per": ("1",),
+    # A half may be written as 50 %.
+    "twice": ("2",), "both": ("2",), "pair": ("2",), "half": ("0.5", "50"), "quarter": ("0.25",),
+    "last": ("1",), "next": ("1",), "other": ("1",), "only": ("1",),
+}  # fmt: skip
+_ORDINALS = (
+    "first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth", "tenth",
+    "eleventh", "twelfth",
+)  # fmt: skip
+_MONTHS = (
+    "jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec",
+)  # fmt: skip
+_DIGITS = "零一二三四五六七八九"
+# The decade `1990s` is `20 世纪 90 年代`.
+_DECADE = re.compile(r"(\d{1,2}) ?世纪 ?(\d0) ?年代")
+_FIFTY = re.compile(r"\b50 ?(?:%|per ?cent)", re.IGNORECASE)
+
 
 def check_passage(
     at: Comparison, source: Passage, passage: Passage, language: str
@@ -163,42 +198,6 @@ def _check_numbers(at: Comparison, source: Passage, passage: Passage) -> Iterato
     if lost or new:
         found, wanted = ", ".join(new) or "none", ", ".join(lost) or "none"
         yield at.finding("number", passage.line, found, wanted, source.line)
-
-
-# `1,000.5` with separators; else `12`, `3.14`, and versions such as `2.4.1`.
-_NUMBER = re.compile(r"\d{1,3}(?:,\d{3})+(?:\.\d+)?(?!\d)|\d+(?:\.\d+)*")
-_CHINESE_UNITS = {"百": 100, "千": 1000, "万": 10**4, "亿": 10**8, "百万": 10**6, "千万": 10**7}
-_ENGLISH_UNITS = {"thousand": 1000, "k": 1000, "million": 10**6, "m": 10**6, "billion": 10**9}
-_UNIT = re.compile(
-    r" ?(百万|千万|百|千|万|亿)| ?(thousand|million|billion)\b|([km])\b", re.IGNORECASE
-)
-_SMALL = (
-    "zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven",
-    "twelve", "thirteen", "fourteen", "fifteen", "sixteen", "seventeen", "eighteen", "nineteen",
-)  # fmt: skip
-_TENS = (
-    "twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety",
-)  # fmt: skip
-_WORDS: dict[str, tuple[str, ...]] = {
-    **{word: (str(value),) for value, word in enumerate(_SMALL)},
-    **{word: (str(20 + 10 * place),) for place, word in enumerate(_TENS)},
-    "hundred": ("100",), "thousand": ("1000",), "million": ("1000000",), "dozen": ("12",),
-    "a": ("1",), "an": ("1",), "single": ("1",), "each": ("1",), "once": ("1",), "per": ("1",),
-    # A half may be written as 50 %.
-    "twice": ("2",), "both": ("2",), "pair": ("2",), "half": ("0.5", "50"), "quarter": ("0.25",),
-    "last": ("1",), "next": ("1",), "other": ("1",), "only": ("1",),
-}  # fmt: skip
-_ORDINALS = (
-    "first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth", "tenth",
-    "eleventh", "twelfth",
-)  # fmt: skip
-_MONTHS = (
-    "jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec",
-)  # fmt: skip
-_DIGITS = "零一二三四五六七八九"
-# The decade `1990s` is `20 世纪 90 年代`.
-_DECADE = re.compile(r"(\d{1,2}) ?世纪 ?(\d0) ?年代")
-_FIFTY = re.compile(r"\b50 ?(?:%|per ?cent)", re.IGNORECASE)
 
 
 def missing_numbers(source: str, translation: str) -> list[str]:

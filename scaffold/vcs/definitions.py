@@ -20,6 +20,8 @@ Kind = Literal["class", "constant", "function", "method", "property"]
 
 _PROPERTY_MARKS = PROPERTIES | {"setter", "deleter"}
 
+How = Literal["added", "removed", "head", "body", "moved"]
+
 
 class Symbol(NamedTuple):
     """One definition of a file.
@@ -140,9 +142,6 @@ def _is_python(path: str) -> bool:
 def why_unread(path: str) -> str:
     """Return why `read_symbols` gives None for a file."""
     return "it cannot be parsed" if _is_python(path) else "its language is not read"
-
-
-How = Literal["added", "removed", "head", "body", "moved"]
 
 
 @dataclass(frozen=True)

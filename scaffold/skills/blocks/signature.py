@@ -22,6 +22,22 @@ if TYPE_CHECKING:
 
 Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
 
+_CHANGES_THE_CALL = frozenset(
+    {
+        "property",
+        "cached_property",
+        "staticmethod",
+        "classmethod",
+        "abstractmethod",
+        "dataclass",
+        "contextmanager",
+        "asynccontextmanager",
+    }
+)
+"""The decorators of the standard library after which something is called, or made, otherwise."""
+
+Reading = Callable[[], tuple[Source, ast.stmt | ast.Module]]
+
 
 class Sources:
     """The Python of a repository; what nobody asks for is never parsed."""
@@ -76,21 +92,6 @@ def first_sentence(node: ast.AST) -> str:
     if not isinstance(node, Definition | ast.Module):
         return ""
     return (ast.get_docstring(node) or "").partition("\n")[0]
-
-
-_CHANGES_THE_CALL = frozenset(
-    {
-        "property",
-        "cached_property",
-        "staticmethod",
-        "classmethod",
-        "abstractmethod",
-        "dataclass",
-        "contextmanager",
-        "asynccontextmanager",
-    }
-)
-"""The decorators of the standard library after which something is called, or made, otherwise."""
 
 
 def signature_text(block: Block, sources: Sources) -> str:
@@ -166,9 +167,6 @@ def _fields(module: Source, node: ast.ClassDef) -> list[str]:
     rows = ("\n".join(rows_of(module)[each.lineno - 1 : each.end_lineno]) for each in found)
     texts = [textwrap.indent(textwrap.dedent(each), "    ") for each in rows]
     return ["", *texts] if texts else []
-
-
-Reading = Callable[[], tuple[Source, ast.stmt | ast.Module]]
 
 
 def registry_text(block: Block, sources: Sources) -> str:

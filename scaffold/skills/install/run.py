@@ -29,6 +29,13 @@ _NOTES = {
 }
 _RUNS = frozenset({"script", "executable", "program"})
 
+COMMAND = "skills install"
+
+RENDERED = ".scaffold/skills.sums"
+"""Where a repository that renders skills for clients itself keeps what it rendered."""
+
+Outcome = Literal["installed", "updated", "unchanged", "removed"]
+
 
 def compare(old: LockedSkill | None, new: LockedSkill) -> list[Row]:
     """Return what a skill brings, each with what became of it since it was installed last."""
@@ -77,14 +84,6 @@ def _hashes(skill: LockedSkill) -> dict[str, str]:
         for file in skill.files
         if file.path.startswith(start)
     }
-
-
-COMMAND = "skills install"
-
-RENDERED = ".scaffold/skills.sums"
-"""Where a repository that renders skills for clients itself keeps what it rendered."""
-
-Outcome = Literal["installed", "updated", "unchanged", "removed"]
 
 
 @dataclass(frozen=True)

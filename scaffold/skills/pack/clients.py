@@ -31,6 +31,24 @@ Load the skill `{name}` with the skill tool and do what it says.
 What was asked for: $ARGUMENTS
 """
 
+# In bytes, as all but the added keys has to stay; a mark of UTF-8 may be in front.
+_FRONT_MATTER = lazy_re(
+    rb"\A(?:\xef\xbb\xbf)?---[ \t]*\r?\n(?P<head>.*?)^---[ \t]*(?:\r?\n|\Z)",
+    re.DOTALL | re.MULTILINE,
+)
+# The key `metadata:` with its indented rows.
+_METADATA = lazy_re(rb"^metadata:[ \t]*\r?\n(?P<rows>(?:[ \t]+.*(?:\r?\n|\Z))*)", re.MULTILINE)
+_PLAIN = lazy_re(r"true|false|\d+")
+"""Text that a client wants as a value: the specification allows strings alone in metadata."""
+
+CLAUDE_PLUGIN = ".claude/.claude-plugin/plugin.json"
+CLAUDE_MARKETPLACE = ".claude-plugin/marketplace.json"
+CODEX_PLUGIN = ".claude/.codex-plugin/plugin.json"
+CODEX_MARKETPLACE = ".agents/plugins/marketplace.json"
+OPENCODE = "opencode.json"
+
+OPENCODE_SCHEMA = "https://opencode.ai/config.json"
+
 
 def agent_for_claude(agent: Document, origin: str = "") -> bytes:
     """Return a subagent as Claude Code reads it, with a comment on where it comes from."""
@@ -110,17 +128,6 @@ def _origin(document: Document) -> str:
     return f"Rendered from {document.path} by `scaffold skills sync`; edit that file."
 
 
-# In bytes, as all but the added keys has to stay; a mark of UTF-8 may be in front.
-_FRONT_MATTER = lazy_re(
-    rb"\A(?:\xef\xbb\xbf)?---[ \t]*\r?\n(?P<head>.*?)^---[ \t]*(?:\r?\n|\Z)",
-    re.DOTALL | re.MULTILINE,
-)
-# The key `metadata:` with its indented rows.
-_METADATA = lazy_re(rb"^metadata:[ \t]*\r?\n(?P<rows>(?:[ \t]+.*(?:\r?\n|\Z))*)", re.MULTILINE)
-_PLAIN = lazy_re(r"true|false|\d+")
-"""Text that a client wants as a value: the specification allows strings alone in metadata."""
-
-
 def for_claude(data: bytes, where: str) -> bytes:
     """Return a SKILL.md as Claude Code reads it: the same, with Claude's own keys added.
 
@@ -180,15 +187,6 @@ def _row(head: bytes, name: str, value: object) -> bytes:
     if written and is_plain and not written["value"].startswith((b"|", b">", b"&", b"*")):
         return written["row"]
     return yaml_rows({name: as_value(value)}).rstrip("\n").encode()
-
-
-CLAUDE_PLUGIN = ".claude/.claude-plugin/plugin.json"
-CLAUDE_MARKETPLACE = ".claude-plugin/marketplace.json"
-CODEX_PLUGIN = ".claude/.codex-plugin/plugin.json"
-CODEX_MARKETPLACE = ".agents/plugins/marketplace.json"
-OPENCODE = "opencode.json"
-
-OPENCODE_SCHEMA = "https://opencode.ai/config.json"
 
 
 def render_manifests(settings: Settings, clients: tuple[str, ...]) -> dict[str, bytes]:

@@ -19,6 +19,8 @@ BUDGETS = {"claude": 0.01, "codex": 0.02}
 CONTEXT_TOKENS = 200_000
 """The context that the budgets are told for; the smallest that the three clients use by default."""
 
+NOTE = "tokens are estimated: four ASCII characters to one, any other character for one"
+
 
 class Cost(NamedTuple):
     """What one client spends on one skill.
@@ -58,9 +60,6 @@ def cost_of(skill: Skill, client: str) -> Cost:
     # OpenCode lists skills as XML.
     tags = "<skill><name></name><description></description><location></location></skill>"
     return Cost(tokens(f"{tags}{skill.name}{skill.description}{skill.path}"), body)
-
-
-NOTE = "tokens are estimated: four ASCII characters to one, any other character for one"
 
 
 def list_skills(root: Path) -> Report:

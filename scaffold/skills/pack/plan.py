@@ -31,6 +31,9 @@ FILES = (".agents/plugins/marketplace.json", "opencode.json")
 
 _ROW = lazy_re(r"(?P<digest>[0-9a-f]{64})  (?P<path>\S.*)")
 
+# Folders that repositories link to their sources in whole or skill by skill.
+_SOURCES = {".claude/skills": SKILLS, ".claude/agents": AGENTS, ".opencode/agents": AGENTS}
+
 
 def digest(data: bytes) -> str:
     """Return the hash of a file's bytes; git may have changed the ends of its lines."""
@@ -199,10 +202,6 @@ def _stray(
         and path not in recorded
         and not _leads_to_source(files.root, path)
     ]
-
-
-# Folders that repositories link to their sources in whole or skill by skill.
-_SOURCES = {".claude/skills": SKILLS, ".claude/agents": AGENTS, ".opencode/agents": AGENTS}
 
 
 def _is_named(path: str, overwrite: frozenset[str]) -> bool:

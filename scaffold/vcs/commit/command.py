@@ -36,6 +36,30 @@ DEPTH = 400
 MAX_FILES = 300
 """Commits that touch more are imports and mass edits, whose subject describes no file."""
 
+ENOUGH = 12
+"""Earlier commits of the same roles from which their type is the repository's custom."""
+
+AGREED = 0.95
+
+# A body of more points is not read; a head of more characters does not fit a line.
+MAX_LISTED = 12
+MAX_HEAD = 100
+_VERBS = {
+    "added": "add", "removed": "remove", "moved": "move", "head": "change",
+}  # fmt: skip
+
+# `feature/ABC-12-title`; then `fix/123-title`, `issue-45`, `gh-7`; and `release-1.2`, `v2.x`.
+_TRACKER = re.compile(r"(?<![A-Za-z0-9])([A-Z][A-Z0-9]{1,9}-[1-9][0-9]*)(?![0-9A-Za-z])")
+_NUMBER = re.compile(
+    r"(?:^|/)(?:#|gh-?|issues?[-_/]|fix(?:es)?[-_/#]|bugs?[-_/]|pr-)?([1-9][0-9]{0,6})(?=$|[-_/])",
+    re.IGNORECASE,
+)
+_NO_ISSUE = re.compile(r"(?:^|/)(?:v?\d+(?:\.\d+|\.x)|\d{4}-\d{2}|20\d{2}[-_/]|release|dependabot)")
+
+COMMAND = "commit-msg"
+# How many files a message names before it counts the rest.
+MAX_NAMED = 5
+
 
 class Past(NamedTuple):
     """One commit of the past."""
@@ -62,12 +86,6 @@ def past_commits(root: Path, start: str = "HEAD", limit: int | None = DEPTH) -> 
         # A shallow clone makes first commits of those where it was cut.
         if parents and len(paths) <= MAX_FILES:
             yield Past(subject, paths)
-
-
-ENOUGH = 12
-"""Earlier commits of the same roles from which their type is the repository's custom."""
-
-AGREED = 0.95
 
 
 class Word(NamedTuple):
@@ -122,14 +140,6 @@ def from_table(
         return Word(None, "")
     where = "[tool.scaffold.commits.paths]"
     return Word(word, f"{count} of {len(changes)} files, by {where}")
-
-
-# A body of more points is not read; a head of more characters does not fit a line.
-MAX_LISTED = 12
-MAX_HEAD = 100
-_VERBS = {
-    "added": "add", "removed": "remove", "moved": "move", "head": "change",
-}  # fmt: skip
 
 
 def draft_message(
@@ -208,15 +218,6 @@ def _wrapped(text: str, lead: str, width: int) -> str:
     )
 
 
-# `feature/ABC-12-title`; then `fix/123-title`, `issue-45`, `gh-7`; and `release-1.2`, `v2.x`.
-_TRACKER = re.compile(r"(?<![A-Za-z0-9])([A-Z][A-Z0-9]{1,9}-[1-9][0-9]*)(?![0-9A-Za-z])")
-_NUMBER = re.compile(
-    r"(?:^|/)(?:#|gh-?|issues?[-_/]|fix(?:es)?[-_/#]|bugs?[-_/]|pr-)?([1-9][0-9]{0,6})(?=$|[-_/])",
-    re.IGNORECASE,
-)
-_NO_ISSUE = re.compile(r"(?:^|/)(?:v?\d+(?:\.\d+|\.x)|\d{4}-\d{2}|20\d{2}[-_/]|release|dependabot)")
-
-
 def branch_references(branch: str) -> tuple[str, ...]:
     """Return the issues in a branch's name, such as "#123" and "ABC-12".
 
@@ -230,11 +231,6 @@ def branch_references(branch: str) -> tuple[str, ...]:
         return ()
     match = _NUMBER.search(branch)
     return (f"#{match[1]}",) if match else ()
-
-
-COMMAND = "commit-msg"
-# How many files a message names before it counts the rest.
-MAX_NAMED = 5
 
 
 def draft_commit_message(folder: Path) -> Report:

@@ -44,6 +44,62 @@ FITS = 0.98
 # Faults of a draft or of bytes are none of form: a history that has them has no convention of them.
 _NEVER_UNASKED = frozenset({"draft", "empty", "encoding"})
 
+# What `@commitlint/config-conventional` sets, in the terms of `Rules`.
+_COMMITLINT = Rules(
+    ("build", "chore", "ci", "docs", "feat", "fix", "perf", "refactor", "revert", "style", "test"),
+    max_subject=100,
+)
+# What commitizen's `cz_conventional_commits` accepts.
+_COMMITIZEN = (
+    "bump", "build", "ci", "docs", "feat", "fix", "perf", "refactor", "style", "test", "chore",
+    "revert",
+)  # fmt: skip
+_LINT_FILES = (
+    ".commitlintrc", ".commitlintrc.json", ".commitlintrc.yaml", ".commitlintrc.yml",
+    ".commitlintrc.js", ".commitlintrc.cjs", ".commitlintrc.mjs", ".commitlintrc.ts",
+    "commitlint.config.js", "commitlint.config.cjs", "commitlint.config.mjs",
+    "commitlint.config.ts",
+)  # fmt: skip
+_PAGES = (
+    "CONTRIBUTING.md", ".github/CONTRIBUTING.md", "docs/CONTRIBUTING.md", "CONTRIBUTING.rst",
+    "AGENTS.md", "CLAUDE.md",
+)  # fmt: skip
+_SKILLS = (".agents/skills", ".claude/skills", ".github/skills", "skills")
+_MAX_BYTES = 1_000_000
+# `'type-enum': [2, 'always', ['a', 'b']]` and `"header-max-length": [2, "always", 120]` in a
+# program, of which only literals are read.
+_ROW = re.compile(r"""['"](?P<rule>[a-z-]+)['"]\s*:\s*(?:\[\s*(?P<level>2|\w+\.Error)\b(?:\s*,\s*
+    ['"]always['"]\s*,\s*(?:(?P<limit>\d+)|\[(?P<words>[^\]]*)\]))?)?""", re.VERBOSE)  # fmt: skip
+_WORD = re.compile(r"""(?P<quote>['"])(?P<word>[^'"]+)(?P=quote)""")
+_ASKS = re.compile(r"conventional[ -]commits?\b|conventionalcommits\.org", re.IGNORECASE)
+# Commas and comments, which stand between the words of a list.
+_BETWEEN = re.compile(r"[\s,]|//[^\n]*")
+# A sentence ends with its paragraph or its item of a list, too.
+_SENTENCE_END = re.compile(r"(?<=[.!?])\s|\n\s*\n|\n\s*[-*+#]")
+# What RFC 2119 calls recommended or optional is not asked for, and nor is what is not done.
+_LEAVES_OPEN = re.compile(
+    r"\b((?:when|where|wherever|whenever|if) "
+    r"(?:appropriate|possible|applicable|reasonable|(?:it|this|that) makes sense)"
+    r"|optional(?:ly)?|not (?:required|mandatory)|recommended|encouraged?|prefer(?:red|ably)?"
+    r"|(?:may|can|could|might)(?: \w+)? (?:used?|follow(?:ed)?|write|written|conventional)"
+    r"|try to|consider|feel free)\b"
+    rf"|(?:\b(?:not?|never|without|instead of)|n['\u2019]t)\b[^,;:]*?(?:{_ASKS.pattern})"
+    rf"|(?:{_ASKS.pattern})[^,;:]*(?:\b(?:not|never)|n['\u2019]t)\b",
+    re.IGNORECASE,
+)
+_TITLES = re.compile(r"\b(?:PR|MR|(?:pull|merge)[ -]request)s?\b", re.IGNORECASE)
+_MESSAGES = re.compile(r"\b(?:commits?|messages?)\b", re.IGNORECASE)
+_FIELDS = {
+    "type-enum": "types", "scope-enum": "scopes", "header-max-length": "max_subject",
+    "body-max-line-length": "max_body",
+}  # fmt: skip
+_PROBLEMS = {
+    "type-enum": "type", "header-max-length": "subject-length", "type-empty": "form",
+    "body-max-line-length": "body-width", "body-leading-blank": "body-blank",
+    "subject-full-stop": "subject-period", "subject-empty": "subject-empty",
+}  # fmt: skip
+"""What commitlint leaves open where a rule is off or warns, or has a value that is not read."""
+
 
 class Convention(NamedTuple):
     """What a repository asks of its messages, and how that is known."""
@@ -135,63 +191,6 @@ def _messages(root: Path, start: str) -> list[str]:
     output = git_output(root, "log", *options, start, "--") or b""
     rows = (each.partition("\n") for each in output.decode("utf-8", "replace").split("\0"))
     return [message.strip() for name, _, message in rows if not name.endswith("[bot]") and message]
-
-
-# What `@commitlint/config-conventional` sets, in the terms of `Rules`.
-_COMMITLINT = Rules(
-    ("build", "chore", "ci", "docs", "feat", "fix", "perf", "refactor", "revert", "style", "test"),
-    max_subject=100,
-)
-# What commitizen's `cz_conventional_commits` accepts.
-_COMMITIZEN = (
-    "bump", "build", "ci", "docs", "feat", "fix", "perf", "refactor", "style", "test", "chore",
-    "revert",
-)  # fmt: skip
-_LINT_FILES = (
-    ".commitlintrc", ".commitlintrc.json", ".commitlintrc.yaml", ".commitlintrc.yml",
-    ".commitlintrc.js", ".commitlintrc.cjs", ".commitlintrc.mjs", ".commitlintrc.ts",
-    "commitlint.config.js", "commitlint.config.cjs", "commitlint.config.mjs",
-    "commitlint.config.ts",
-)  # fmt: skip
-_PAGES = (
-    "CONTRIBUTING.md", ".github/CONTRIBUTING.md", "docs/CONTRIBUTING.md", "CONTRIBUTING.rst",
-    "AGENTS.md", "CLAUDE.md",
-)  # fmt: skip
-_SKILLS = (".agents/skills", ".claude/skills", ".github/skills", "skills")
-_MAX_BYTES = 1_000_000
-# `'type-enum': [2, 'always', ['a', 'b']]` and `"header-max-length": [2, "always", 120]` in a
-# program, of which only literals are read.
-_ROW = re.compile(r"""['"](?P<rule>[a-z-]+)['"]\s*:\s*(?:\[\s*(?P<level>2|\w+\.Error)\b(?:\s*,\s*
-    ['"]always['"]\s*,\s*(?:(?P<limit>\d+)|\[(?P<words>[^\]]*)\]))?)?""", re.VERBOSE)  # fmt: skip
-_WORD = re.compile(r"""(?P<quote>['"])(?P<word>[^'"]+)(?P=quote)""")
-_ASKS = re.compile(r"conventional[ -]commits?\b|conventionalcommits\.org", re.IGNORECASE)
-# Commas and comments, which stand between the words of a list.
-_BETWEEN = re.compile(r"[\s,]|//[^\n]*")
-# A sentence ends with its paragraph or its item of a list, too.
-_SENTENCE_END = re.compile(r"(?<=[.!?])\s|\n\s*\n|\n\s*[-*+#]")
-# What RFC 2119 calls recommended or optional is not asked for, and nor is what is not done.
-_LEAVES_OPEN = re.compile(
-    r"\b((?:when|where|wherever|whenever|if) "
-    r"(?:appropriate|possible|applicable|reasonable|(?:it|this|that) makes sense)"
-    r"|optional(?:ly)?|not (?:required|mandatory)|recommended|encouraged?|prefer(?:red|ably)?"
-    r"|(?:may|can|could|might)(?: \w+)? (?:used?|follow(?:ed)?|write|written|conventional)"
-    r"|try to|consider|feel free)\b"
-    rf"|(?:\b(?:not?|never|without|instead of)|n['\u2019]t)\b[^,;:]*?(?:{_ASKS.pattern})"
-    rf"|(?:{_ASKS.pattern})[^,;:]*(?:\b(?:not|never)|n['\u2019]t)\b",
-    re.IGNORECASE,
-)
-_TITLES = re.compile(r"\b(?:PR|MR|(?:pull|merge)[ -]request)s?\b", re.IGNORECASE)
-_MESSAGES = re.compile(r"\b(?:commits?|messages?)\b", re.IGNORECASE)
-_FIELDS = {
-    "type-enum": "types", "scope-enum": "scopes", "header-max-length": "max_subject",
-    "body-max-line-length": "max_body",
-}  # fmt: skip
-_PROBLEMS = {
-    "type-enum": "type", "header-max-length": "subject-length", "type-empty": "form",
-    "body-max-line-length": "body-width", "body-leading-blank": "body-blank",
-    "subject-full-stop": "subject-period", "subject-empty": "subject-empty",
-}  # fmt: skip
-"""What commitlint leaves open where a rule is off or warns, or has a value that is not read."""
 
 
 class Written(NamedTuple):

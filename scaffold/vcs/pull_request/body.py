@@ -28,6 +28,23 @@ _SELECTING = frozenset({"-k", "-run", "--testNamePattern"})
 _ONE = (frozenset[str](),)
 """The markers of a file of which no test was read: it counts as one, and has none."""
 
+_RANK = ("feat", "fix", "perf", "refactor", "build", "ci", "docs", "test", "style", "chore")
+"""Of commits with several types, the first of these names the whole."""
+
+# `Fixes: #12`, `Refs #12`, `Co-authored-by: A <a@b>`; and not `Before: x`, which is a sentence.
+_TRAILER = re.compile(
+    r"(?P<key>BREAKING[ -]CHANGE(?=: )|[A-Z][A-Za-z0-9]*(?:-[A-Za-z0-9]+)+"
+    r"|(?i:[a-z]+(?:-[a-z]+)*-by|fix(?:es|ed)?|close[sd]?|resolve[sd]?|refs?"
+    r"|references|cc|link|issues?|bug))"
+    r"(?:: | (?=#))(?P<value>\S.*)"
+)
+_BREAKING = ("BREAKING CHANGE", "BREAKING-CHANGE")
+_ISSUE_TRAILERS = ("refs", "fixes", "closes", "resolves")
+# The hash of the text above it: where it fits, nobody has edited the body since.
+_MARK = re.compile(r"\n*<!-- scaffold pr (?P<digest>[0-9a-f]{12}) -->\s*\Z")
+MAX_TESTS = 20
+MAX_PATHS = 5
+
 
 class Risk(NamedTuple):
     """A subject that a branch touches.
@@ -117,24 +134,6 @@ def _places(path: str) -> list[str]:
     """Return a path and the folders that it is in."""
     parts = path.split("/")
     return ["/".join(parts[:end]) for end in range(1, len(parts) + 1)]
-
-
-_RANK = ("feat", "fix", "perf", "refactor", "build", "ci", "docs", "test", "style", "chore")
-"""Of commits with several types, the first of these names the whole."""
-
-# `Fixes: #12`, `Refs #12`, `Co-authored-by: A <a@b>`; and not `Before: x`, which is a sentence.
-_TRAILER = re.compile(
-    r"(?P<key>BREAKING[ -]CHANGE(?=: )|[A-Z][A-Za-z0-9]*(?:-[A-Za-z0-9]+)+"
-    r"|(?i:[a-z]+(?:-[a-z]+)*-by|fix(?:es|ed)?|close[sd]?|resolve[sd]?|refs?"
-    r"|references|cc|link|issues?|bug))"
-    r"(?:: | (?=#))(?P<value>\S.*)"
-)
-_BREAKING = ("BREAKING CHANGE", "BREAKING-CHANGE")
-_ISSUE_TRAILERS = ("refs", "fixes", "closes", "resolves")
-# The hash of the text above it: where it fits, nobody has edited the body since.
-_MARK = re.compile(r"\n*<!-- scaffold pr (?P<digest>[0-9a-f]{12}) -->\s*\Z")
-MAX_TESTS = 20
-MAX_PATHS = 5
 
 
 class Material(NamedTuple):

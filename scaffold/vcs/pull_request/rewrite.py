@@ -14,6 +14,8 @@ from scaffold.errors import ScaffoldError
 from scaffold.vcs.repository import Repository, failure, listed
 from scaffold.vcs.signals import undisturbed
 
+MAX_NAMED = 5
+
 
 class FileCopies:
     """Copies of files: bytes, mode and time, untouched by git's filters.
@@ -71,9 +73,6 @@ class FileCopies:
             if place.is_dir() and not place.is_symlink():
                 place.rmdir()
             kept.replace(place)
-
-
-MAX_NAMED = 5
 
 
 class RefMove(NamedTuple):

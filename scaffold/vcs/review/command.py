@@ -21,6 +21,27 @@ from scaffold.vcs.review.uses import Key
 
 COMMAND = "review"
 
+# How much of each list a report shows; `--json` has all of it.
+_MOST_USES = 8
+_MOST_ROWS = 60
+_MOST_PLACES = 20
+_STATUS = {
+    "A": "added", "C": "copied", "D": "deleted", "M": "changed", "R": "renamed", "T": "other type",
+    "U": "unmerged",
+}  # fmt: skip
+_HOW = {"head": "head changed", "body": "body changed"}
+_COLUMNS = {
+    "severity": "CRITICAL, HIGH, MEDIUM or LOW",
+    "file:line": "`path:12`",
+    "claim": "what happens, for which input",
+    "evidence": "the lines, a run, a source",
+    "fix": "what would fix it",
+    "confidence": "certain, likely or a question",
+}
+TEMPLATE = "".join(
+    f"| {' | '.join(cells)} |\n" for cells in (_COLUMNS, ["---"] * len(_COLUMNS), _COLUMNS.values())
+)
+
 
 def review(folder: Path, which: Which, form: str = "human", *, quick: bool = False) -> Report:
     """Return the CHANGE_ANALYSIS_REPORT of a change.
@@ -42,28 +63,6 @@ def review(folder: Path, which: Which, form: str = "human", *, quick: bool = Fal
             )
         report = Report(COMMAND, text=text, extra={"review": to_data(analysis)})
         return write_findings(report, form, analysis.findings, RULES)
-
-
-# How much of each list a report shows; `--json` has all of it.
-_MOST_USES = 8
-_MOST_ROWS = 60
-_MOST_PLACES = 20
-_STATUS = {
-    "A": "added", "C": "copied", "D": "deleted", "M": "changed", "R": "renamed", "T": "other type",
-    "U": "unmerged",
-}  # fmt: skip
-_HOW = {"head": "head changed", "body": "body changed"}
-_COLUMNS = {
-    "severity": "CRITICAL, HIGH, MEDIUM or LOW",
-    "file:line": "`path:12`",
-    "claim": "what happens, for which input",
-    "evidence": "the lines, a run, a source",
-    "fix": "what would fix it",
-    "confidence": "certain, likely or a question",
-}
-TEMPLATE = "".join(
-    f"| {' | '.join(cells)} |\n" for cells in (_COLUMNS, ["---"] * len(_COLUMNS), _COLUMNS.values())
-)
 
 
 def to_markdown(analysis: Analysis) -> str:

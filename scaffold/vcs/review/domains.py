@@ -42,6 +42,8 @@ _MANIFEST = re.compile(
 # `.claude/agents/review/tests.md`; the folders of the other tools are named alike.
 _AGENT = re.compile(r"(?:^|/)\.(?:agents|claude|codex|opencode)/agents?/(?:[^/]+/)*([^/]+)\.md$")
 
+DESCRIBED = "docs/en/review.md lists the settings"
+
 
 class Domain(NamedTuple):
     """A row of the table."""
@@ -210,9 +212,6 @@ def _words(name: str) -> Iterator[str]:
         elif word.endswith("s") and not word.endswith(("ss", "us", "is")) and len(word) > 2:
             word = word[:-1]
         yield word
-
-
-DESCRIBED = "docs/en/review.md lists the settings"
 
 
 class Settings(NamedTuple):

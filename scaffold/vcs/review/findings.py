@@ -26,6 +26,9 @@ RULES = {
 }
 """What certainly broke, for writers that name rules."""
 
+Place = tuple[str, str]
+"""An owner and a name: ("Config.__init__", "lr"), ("Config", "lr"), ("", "TIMEOUT")."""
+
 
 def _broken(fact: str, path: str, line: int, claim: str, evidence: str) -> Finding:
     return Finding(path, line, 1, fact, claim, claim, evidence)
@@ -133,10 +136,6 @@ def _syntax_problem(text: str) -> SyntaxError | None:
     except (ValueError, TypeError, RecursionError):
         return None
     return None
-
-
-Place = tuple[str, str]
-"""An owner and a name: ("Config.__init__", "lr"), ("Config", "lr"), ("", "TIMEOUT")."""
 
 
 class ChangedDefault(NamedTuple):

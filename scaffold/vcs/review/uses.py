@@ -22,6 +22,22 @@ _CONSTRUCTORS = ("__init__", "__new__")
 Key = tuple[str, str]
 """A definition: its file and its dotted name there."""
 
+How = Literal["call", "name", "import", "likely"]
+
+COMMON = 300
+"""A name that is in more files is read only where its class or module is named too."""
+MOST_FILES = 1200
+# For bytes.translate: letters, digits, `_` and what is beyond ASCII stay, all else becomes a blank.
+_TABLE = bytes(
+    each if chr(each).isalnum() or each == ord("_") or each > 127 else ord(" ")
+    for each in range(256)
+)
+_TYPES = (str, bytes, list, dict, set, tuple, int, object, type, builtins)
+_COMMON_NAMES = frozenset(name for each in _TYPES for name in dir(each)) | {
+    "run", "read", "write", "close", "open", "start", "main", "name",
+}  # fmt: skip
+"""Attributes that things of anybody's making have."""
+
 
 class Watched(NamedTuple):
     """One definition whose users are sought.
@@ -88,23 +104,6 @@ def _wanted(change: SymbolChange) -> Iterator[Watched]:
     makes = last in _CONSTRUCTORS or change.symbol.kind == "constant"
     if owner and makes:
         yield Watched(change.path, owner, change.old_path or change.path, calls_only=True)
-
-
-How = Literal["call", "name", "import", "likely"]
-
-COMMON = 300
-"""A name that is in more files is read only where its class or module is named too."""
-MOST_FILES = 1200
-# For bytes.translate: letters, digits, `_` and what is beyond ASCII stay, all else becomes a blank.
-_TABLE = bytes(
-    each if chr(each).isalnum() or each == ord("_") or each > 127 else ord(" ")
-    for each in range(256)
-)
-_TYPES = (str, bytes, list, dict, set, tuple, int, object, type, builtins)
-_COMMON_NAMES = frozenset(name for each in _TYPES for name in dir(each)) | {
-    "run", "read", "write", "close", "open", "start", "main", "name",
-}  # fmt: skip
-"""Attributes that things of anybody's making have."""
 
 
 class Use(NamedTuple):
