@@ -33,7 +33,6 @@ class Look:
 
     Args:
         stacks: All its stacks, the one that counts first.
-        waiting: What that stack is in.
         moved: Whether the stack was another one between looks, or the process used its core.
     """
 
@@ -50,7 +49,6 @@ def attach(pids: Sequence[int], seconds: float) -> Report:
 
     Args:
         pids: Ranks, or a launcher of ranks; none for the one job of this machine.
-        seconds: How long the ranks are looked at.
 
     Raises:
         RequestError: There are no such ranks, those of several jobs, or none can be read.

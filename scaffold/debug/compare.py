@@ -32,7 +32,6 @@ class Comparison:
     """The result of a comparison.
 
     Args:
-        same: How many tensors agree.
         different: Those that do not, in the order of execution.
         alone: How many only one side has.
         first_alone: Which is the first of those, and who has it.

@@ -71,8 +71,6 @@ def check_environment(
 
     Args:
         argv: Arguments of torchrun, perhaps with torchrun before and a program behind.
-        root: Where the job is started.
-        mesh: A layout of ranks.
         config: A YAML file that names layouts.
         python: The interpreter of the job, or None to find it.
 

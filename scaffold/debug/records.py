@@ -42,7 +42,6 @@ class Call:
         since_s: When that state began, on the clock of the machine.
         issued_s: When the call itself returned; the work may go on. 0.0 before that.
         during: The exception that the program was handling when it made the call.
-        during_at: Where that exception comes from.
         is_native: Whether C++ made it by itself, so that only torch's flight recorder has it.
     """
 
@@ -95,7 +94,6 @@ class Process:
         rank: Its rank, or None where it never had one.
         joined: When `init_process_group` returned, or None.
         signal: What makes it write its stacks, or None.
-        ended_s: When it came to an orderly end.
         status: How it ended, as the one who waited for it saw it; negative for a signal.
         status_s: When that one saw it.
     """

@@ -28,7 +28,6 @@ def run_job(
     """Run a job under watch and report what is wrong with it, if anything.
 
     Args:
-        argv: The command of the job.
         root: Where the job runs, and where its record is relative to.
         timeout_s: How long a rank may be in one call.
         folder: Where to record; a temporary folder where it is None.

@@ -57,7 +57,6 @@ def watch(
     """Run a job to its end, or end it where ranks wait in vain, and return the verdict.
 
     Args:
-        argv: The command that starts it.
         root: Where it runs; its `.venv` may have the program.
         folder: Where its processes record; it is empty.
         timeout_s: How long a rank may be in one call.

@@ -33,7 +33,6 @@ class Collected:
         uses: The uses, sorted by file and line.
         attributes: The attributes of what is not known, in sources that take the package in; those
             that are asked for with a fallback have no node.
-        unread: The Python sources that do not parse.
     """
 
     tree: Tree

@@ -30,7 +30,6 @@ class LockChange:
     Args:
         old: Its release then, "" where it was not there; several are joined by commas.
         new: Its release now, "" where it is gone.
-        paths: The files that say so.
     """
 
     name: str

@@ -44,10 +44,8 @@ class Given:
     """What a module's ``__getattr__`` does with a name.
 
     Args:
-        is_refused: Whether it raises.
         text: The words of the error or warning.
         target: Where a table says that the name is now, dotted, or "".
-        path: The file of the condition that decides.
     """
 
     is_refused: bool
@@ -63,7 +61,6 @@ class Meaning:
 
     Args:
         found: The last thing that was found, or what is missing.
-        ask: How it was asked for.
         lacking: Where it is not there: the name that is not.
         given: What the module's ``__getattr__`` does with it, or None.
     """

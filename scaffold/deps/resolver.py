@@ -142,7 +142,6 @@ class Resolution:
     """A resolver's answer.
 
     Args:
-        ok: Whether a set of releases was found.
         said: The resolver's own words where they do not go together, on who wants what.
         left_out: The requirements that it was not asked about.
         changed: The packages that the new lock has in another release, with both; "" for none.

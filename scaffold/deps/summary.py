@@ -23,7 +23,6 @@ class Upgrade:
     """One package that changed.
 
     Args:
-        change: From which release to which.
         audited: What the audit found; None where there was none.
         why: Why there was no audit, or "".
     """
@@ -43,7 +42,6 @@ def summary(root: Path, since: str, output: str | None, python: str | None = Non
     """Compare the locks and exact pins of a tree with a commit, and audit what the code imports.
 
     Args:
-        since: The commit before the upgrade.
         output: The file to write it to, relative to the root; None for stdout.
         python: The interpreter whose pip is asked; None for the one that runs this.
 

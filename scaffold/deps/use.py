@@ -85,9 +85,7 @@ class Use:
     """One use of a package.
 
     Args:
-        kind: How the name is used.
         parts: What is used, see `scaffold.analysis.python.follower.Chain`.
-        path: The file, relative to the root.
         line: The line, from 1.
         detail: The line, for the reader of a list.
         guard: Why, and how far, the code does without it where it is missing.
@@ -135,7 +133,6 @@ class Change:
     Args:
         verdict: One of VERDICTS.
         level: One of LEVELS.
-        why: One sentence for a reader.
         likely: The name to take instead, or "".
         argument: The argument of the call, or the part of the name, that it is about, or "".
         evidence: What the new release has, with its place.

@@ -23,8 +23,6 @@ class Adoption(NamedTuple):
     """What taking translations over writes.
 
     Args:
-        changes: The translations with their markers.
-        marked: How many sections get one.
         left: Sections, as file:line, of which history does not show what they translate.
         reworded: Sections, as file:line, that are taken to be in step with a page of other words.
     """

@@ -41,7 +41,6 @@ class _Revision(NamedTuple):
 
     Args:
         age: How many commits are newer, in topological order.
-        path: The file's path in it.
         renamed_from: Its path before, where the commit renamed it; or "".
     """
 

@@ -107,8 +107,6 @@ class Language(NamedTuple):
     """How folders and files are named for a language, in letters of either case.
 
     Attributes:
-        code: Such as "zh".
-        folder: The name of a folder.
         file: The name of a file: `guide.zh.md`, `README_zh-CN.md`, `setup-cn.markdown`.
         text: The pattern of both.
     """

@@ -47,7 +47,6 @@ class Block(NamedTuple):
         line: Its first line.
         size: The items of a list; the rows and columns of a table.
         info: The language of code, or the sort of an admonition.
-        text: The code.
     """
 
     kind: str
@@ -62,11 +61,9 @@ class Passage:
     """Running text: a heading, paragraphs, an item, a cell.
 
     Args:
-        slot: Its place among the blocks.
         line: Its first line.
         prose: The words, without code.
         plain: The words and the code, as a reader sees them.
-        codes: Its inline code.
         links: Where its links lead.
         images: Where its images are.
         tags: Its HTML tags, by name and attributes.
@@ -107,7 +104,6 @@ class Section:
         slug: The anchor that GitHub gives the heading.
         mkdocs_slug: The anchor that Python-Markdown gives it, and so MkDocs.
         end: The line of the next section.
-        passages: Its text, the heading first.
         comments: Its HTML comments, markers left out.
         anchors: The anchors that it sets itself.
     """

@@ -16,9 +16,7 @@ class Origin(NamedTuple):
     """What a translation is presumed to be of: its source when the translation last changed.
 
     Args:
-        commit: The commit that last changed the translation.
         hash: The digest of the source's section in it.
-        text: The text of that section.
     """
 
     commit: str
@@ -61,8 +59,6 @@ def pair_sections(
     """Pair sections by their markers, and where those fail by order and level.
 
     Args:
-        sources: The sections of the source.
-        translations: Those of the translation.
         excluded: The keys of sections that nobody needs to translate.
 
     Returns:

@@ -20,7 +20,6 @@ class Task(NamedTuple):
 
     Args:
         old_source: The text that was translated, where git has it.
-        translation: The translation so far.
     """
 
     pair: Pair
@@ -55,9 +54,6 @@ class Plan(NamedTuple):
     """The work to do on a page.
 
     Args:
-        orphans: Sections of the translation to delete.
-        terms: The terms that the sections use.
-        codes: The inline code that they hold.
         links: Where their links have to lead.
     """
 

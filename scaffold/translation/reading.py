@@ -64,12 +64,7 @@ _OWN_ID = re.compile(r"\s*\{:?\s*#(?P<id>[\w:.-]+)[^{}]*\}\s*$")
 
 
 class Html:
-    """A reader that takes tags and comments out of HTML.
-
-    Args:
-        anchors: Where ids go.
-        comments: Where comments go.
-    """
+    """A reader that takes tags and comments out of HTML."""
 
     def __init__(self, anchors: list[Piece], comments: list[Piece]) -> None:
         self._anchors = anchors

@@ -53,7 +53,6 @@ class Settings:
 
     Args:
         is_there: Whether the repository says anything.
-        clients: Whom to render for.
         commands: Whether OpenCode gets a file for the slash command of each skill. Typed in full,
             the name of a skill is one without; its list of commands leaves skills out.
         run: Command lines, each of which allows all that begin with its words.

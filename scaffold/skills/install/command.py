@@ -90,7 +90,6 @@ def install_skills(
 
     Args:
         source: A folder, an address, or "builtin"; each but the last may end in ``@REVISION``.
-        wanted: Names or folders of skills in it.
 
     Raises:
         ScaffoldError: The source cannot be read, a skill is unsound, or its name is taken.

@@ -54,7 +54,6 @@ def plan_files(
     """Work out how the files of a skill become others; nothing is written.
 
     Args:
-        old: The files as they were written last.
         new: The files to be, by path; none to remove the skill.
         given_up: Paths whose edits somebody has given up.
 

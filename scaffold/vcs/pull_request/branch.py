@@ -59,10 +59,8 @@ class Uncommitted:
     """The uncommitted files of the work tree.
 
     Args:
-        staged: Files with staged changes.
         unstaged: Tracked files with changes that are not staged.
         untracked: Files that git neither tracks nor ignores.
-        submodules: Submodules with changes of their own inside.
         unfinished: What was begun and not ended, with the way on.
     """
 
@@ -84,7 +82,6 @@ class BranchState:
     """A branch compared with its base.
 
     Args:
-        base: Where it goes.
         merge_base: The newest commit that both have; None for unrelated histories.
         commits: What the base lacks, the oldest first, without merges.
         behind: How many commits of the base the branch lacks.

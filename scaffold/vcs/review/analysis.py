@@ -49,7 +49,6 @@ class Reading:
     Args:
         tests: Test files to run for it: those named after the files, then those of the domain.
         agent: The subagent of the repository for it; None where it has nobody.
-        why: Why that one.
     """
 
     domain: Domain

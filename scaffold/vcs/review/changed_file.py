@@ -33,7 +33,6 @@ class ChangedFile:
     """One changed file.
 
     Args:
-        change: Git's record of it.
         old_text: What it held; None where that was no text, or nothing.
     """
 

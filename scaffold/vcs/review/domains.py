@@ -219,7 +219,6 @@ class Settings(NamedTuple):
 
     Args:
         domains: The table, the repository's own rows first.
-        roles: Roles of files that the repository adds.
     """
 
     domains: tuple[Domain, ...]
