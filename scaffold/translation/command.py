@@ -13,9 +13,7 @@ from scaffold.translation.adopt import plan_adoption, starter_glossary
 from scaffold.translation.agreement import check_page
 from scaffold.translation.documents import Documents, find_root
 from scaffold.translation.finding import RULES, disagreement, to_json, to_row
-from scaffold.translation.freshness import count_of, page_states, shown
-from scaffold.translation.plan import plan_page
-from scaffold.translation.plan import shown as shown_plan
+from scaffold.translation.plan import count_of, page_states, plan_page, shown, shown_plan
 
 
 def docs_status(start: Path) -> Report:

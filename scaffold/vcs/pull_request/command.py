@@ -35,8 +35,8 @@ from scaffold.vcs.pull_request.branch import (
     find_base,
     find_branch,
     find_push_remote,
+    preflight,
 )
-from scaffold.vcs.pull_request.preflight import preflight
 from scaffold.vcs.pull_request.report import Outcome, done_lines, report_of
 from scaffold.vcs.pull_request.rewrite import RefMove, TreeMove, move_refs
 from scaffold.vcs.pull_request.squash import (
