@@ -57,6 +57,10 @@ class Block:
         """The body without blank lines around it, which formatters add and take away."""
         return self.body.strip("\n")
 
+    def listed(self, key: str) -> list[str]:
+        """Return what an option names, between commas."""
+        return [each for each in self.options.get(key, "").split(",") if each]
+
     def opening(self) -> str:
         pairs = [f"{name}={_quoted(value)}" for name, value in self.options.items()]
         words = [_quoted(word) for word in self.words]

@@ -44,7 +44,7 @@ def inputs_of(block: Block, files: Files) -> list[str]:
         BlockError: A pattern fits no file.
     """
     found: set[str] = set()
-    for pattern in filter(None, block.options["inputs"].split(",")):
+    for pattern in block.listed("inputs"):
         fitting = [path for path in files.paths if matches(path, [pattern])]
         if not fitting:
             raise BlockError(f"no file fits inputs={pattern}")

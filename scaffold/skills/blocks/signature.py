@@ -107,7 +107,7 @@ def signature_text(block: Block, sources: Sources) -> str:
     doc = block.options.get("doc", "all")
     parts = [_head(module, node, doc)]
     if isinstance(node, ast.ClassDef):
-        names = [name for name in block.options.get("members", "").split(",") if name]
+        names = block.listed("members")
         own = {each.name for each in node.body if isinstance(each, Definition)}
         parts += _fields(module, node)
         for name in names or {"__init__"} & own:

@@ -24,10 +24,7 @@ def tree_text(block: Block, files: Files) -> str:
     folder = block.words[0].strip("/") if block.words else "."
     prefix = "" if folder == "." else f"{folder}/"
     inside = [path[len(prefix) :] for path in files.paths if path.startswith(prefix)]
-    only, without = (
-        tuple(each for each in block.options.get(key, "").split(",") if each)
-        for key in ("only", "without")
-    )
+    only, without = block.listed("only"), block.listed("without")
     inside = [path for path in inside if not only or matches(path, only)]
     inside = [path for path in inside if not matches(path, without)]
     if not inside:
