@@ -99,8 +99,9 @@ def check_free(target: Path, name: str, own: Iterable[str], source: str) -> None
     Raises:
         ConflictError: Something has the name, perhaps in another spelling.
     """
-    _refuse(target, [f"{root}/{name}" for root in _NAMED_FOLDERS if root not in own], source, name)
-    _refuse(target, [f"{root}/{name}.md" for root in _NAMED_FILES], source, name)
+    folders = {**dict.fromkeys(_NAMED_FOLDERS, name), **dict.fromkeys(_NAMED_FILES, f"{name}.md")}
+    paths = [f"{root}/{each}" for root, each in folders.items() if root not in own]
+    _refuse(target, paths, source, name)
 
 
 def check_free_files(target: Path, paths: Iterable[str], source: str) -> None:
