@@ -12,9 +12,8 @@ from pathlib import Path
 from benchmarks.results import Result
 from benchmarks.settings import Settings
 from scaffold.vcs.changes import FileChange
+from scaffold.vcs.commit.command import Past, find_type, past_commits
 from scaffold.vcs.commit.conventional import DEFAULT_RULES
-from scaffold.vcs.commit.history import Past, past_commits
-from scaffold.vcs.commit.type_evidence import find_type
 
 ROOT = Path(__file__).parents[1]
 ENOUGH = 20

@@ -73,9 +73,9 @@ def debug_run(argv: tuple[str, ...], target: str | None, **values: Any) -> Repor
     COMMAND is anything that starts ranks of torch.distributed, such as torchrun. A recorder is
     injected into each rank. If a rank waits longer than --timeout, the job is ended.
     """
-    from scaffold.debug.run import RunOptions, run_job
+    from scaffold.debug.run import run_job
 
-    return run_job(RunOptions(argv=argv, root=_root(target), **values))
+    return run_job(argv, _root(target), **values)
 
 
 _ATTACH: list[click.Parameter] = [
@@ -122,21 +122,14 @@ _COMPARE: list[click.Parameter] = [
 ]
 
 
-def debug_compare(
-    records: tuple[str, ...],
-    ranks: str | None,
-    rtol: float,
-    phases: tuple[str, ...],
-    target: str | None,
-    **_: Any,
-) -> Report:
+def debug_compare(records: tuple[str, ...], target: str | None, **values: Any) -> Report:
     """Find the first module in which two runs, or two ranks, differ.
 
     RECORD is what `scaffold debug run --checksums --report` wrote.
     """
-    from scaffold.debug.compare import CompareOptions, compare_runs
+    from scaffold.debug.compare import compare_runs
 
-    return compare_runs(CompareOptions(records, ranks, rtol, phases, _root(target)))
+    return compare_runs(records, _root(target), **_given(values))
 
 
 _FLIGHT: list[click.Parameter] = [
@@ -173,11 +166,14 @@ def debug_env(argv: tuple[str, ...], target: str | None, **values: Any) -> Repor
     It checks versions, GPUs, ports, host names, limits and variables, and whether the ranks that
     TORCHRUN ARGS start fill the mesh. It runs the interpreter to get versions, but no job.
     """
-    from scaffold.debug.environment import EnvOptions, check_environment
+    from scaffold.debug.environment import check_environment
 
+    return check_environment(argv, _root(target), **_given(values))
+
+
+def _given(values: dict[str, Any]) -> dict[str, Any]:
     # The report is printed by `Cli.main`, which looks for --json itself.
-    given = {key: value for key, value in values.items() if key != "as_json"}
-    return check_environment(EnvOptions(argv=argv, root=_root(target), **given))
+    return {key: value for key, value in values.items() if key != "as_json"}
 
 
 def _root(target: str | None) -> Path:

@@ -152,7 +152,7 @@ def pr(no_input: bool, target: str | None, as_json: bool, **values: Any) -> Repo
     as they were; a backup of the branch is printed.
     """
     from scaffold.vcs.pull_request.command import Options, pull_request
-    from scaffold.vcs.review.surroundings import surroundings_of
+    from scaffold.vcs.review.domains import surroundings_of
 
     ask = _agree if may_ask(no_input, as_json) else None
     options = Options(**values, look_around=surroundings_of)

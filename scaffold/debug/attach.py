@@ -10,12 +10,11 @@ from typing import Any
 
 from scaffold.debug.diagnosis import Snapshot, Verdict, diagnose
 from scaffold.debug.flight_recorder import add_native_calls
+from scaffold.debug.matching import odd_ranks, waits
 from scaffold.debug.records import Call, Job, Process, read_job
-from scaffold.debug.report import as_json, picture, verdict_rows, wrapped
+from scaffold.debug.report import picture, report_json, verdict_rows, wrapped
 from scaffold.debug.running_ranks import RunningRank, cpu_seconds, find_ranks
-from scaffold.debug.stack_waits import COMMUNICATING, Waiting, waiting_in
-from scaffold.debug.stacks import Stack, spy
-from scaffold.debug.wait_graph import waits
+from scaffold.debug.stacks import COMMUNICATING, Stack, Waiting, spy, waiting_in
 from scaffold.debug.watch import WatchResult, ask
 from scaffold.debug.wording import ranks_text, where_text
 from scaffold.errors import RequestError
@@ -34,7 +33,6 @@ class Look:
 
     Args:
         stacks: All its stacks, the one that counts first.
-        waiting: What that stack is in.
         moved: Whether the stack was another one between looks, or the process used its core.
     """
 
@@ -51,7 +49,6 @@ def attach(pids: Sequence[int], seconds: float) -> Report:
 
     Args:
         pids: Ranks, or a launcher of ranks; none for the one job of this machine.
-        seconds: How long the ranks are looked at.
 
     Raises:
         RequestError: There are no such ranks, those of several jobs, or none can be read.
@@ -72,7 +69,7 @@ def attach(pids: Sequence[int], seconds: float) -> Report:
         head = f"none of the {count} ranks is seen to wait in vain, in {seconds:g} s"
         rows = [wrapped("ok", head), *(wrapped("note", each) for each in notes)]
         rows += picture(snapshot, ())
-    extra: dict[str, Any] = {**as_json(seen, str(folder or "")), "notes": notes}
+    extra: dict[str, Any] = {**report_json(seen, str(folder or "")), "notes": notes}
     text = "\n".join([*rows, ""])
     return Report("debug attach", ok=verdict is None, text=text, extra={"debug": extra})
 
@@ -181,7 +178,6 @@ def conclude(looks: dict[int, Look], unseen: Sequence[int]) -> tuple[Verdict | N
     A verdict needs every rank to have stood where it is, and one of them in communication.
 
     Args:
-        looks: What was seen, by rank.
         unseen: The ranks of the job that were not looked at.
     """
     waiting = {
@@ -203,46 +199,35 @@ def conclude(looks: dict[int, Look], unseen: Sequence[int]) -> tuple[Verdict | N
             f"{_sides(waiting)}"
         )
         return Verdict("outside", tuple(outside), text, hint=f"see its stack below; {_SLOW}"), []
-    places = {(each.words, each.place) for each in waiting.values()}
-    if len(places) == 1:
+    places = {rank: (each.words, each.place) for rank, each in waiting.items()}
+    if len(set(places.values())) == 1:
         text = _sides(waiting)
         rest = f", and {ranks_text(unseen)} {'was' if len(unseen) == 1 else 'were'} not seen"
         hint = "attach on the machines of the other ranks too" if unseen else _SLOW
         return Verdict("stalled", tuple(waiting), text + (rest if unseen else ""), hint=hint), []
-    odd = _odd(waiting)
     text = f"ranks wait in different calls: {_sides(waiting)}"
     note = "stacks do not say which rank went wrong first, nor the groups of the calls"
     hint = "compare the lines above; `scaffold debug run` counts the calls of each group"
-    return Verdict("collective", odd, text, notes=(note,), hint=hint), []
-
-
-def _odd(waiting: dict[int, Waiting]) -> tuple[int, ...]:
-    """Return the ranks that wait elsewhere than most; all where there is no majority."""
-    counted: dict[tuple[object, object], list[int]] = {}
-    for rank, each in waiting.items():
-        counted.setdefault((each.words, each.place), []).append(rank)
-    sizes = sorted((len(each) for each in counted.values()), reverse=True)
-    if sizes[0] == sizes[1]:
-        return tuple(waiting)
-    most = max(counted.values(), key=len)
-    return tuple(rank for rank in waiting if rank not in most)
+    return Verdict("collective", odd_ranks(places), text, notes=(note,), hint=hint), []
 
 
 def _sides(waiting: dict[int, Waiting]) -> str:
-    sides: dict[tuple[str, str], list[int]] = {}
-    for rank, each in waiting.items():
-        sides.setdefault((each.words, where_text((each.place,))), []).append(rank)
     return "; ".join(
-        f"{ranks_text(ranks)} {'waits' if len(ranks) == 1 else 'wait'} in {words} at {place}"
-        for (words, place), ranks in sides.items()
+        f"{ranks_text(ranks)} {'waits' if len(ranks) == 1 else 'wait'} in {text}"
+        for text, ranks in _by_place(waiting).items()
     )
 
 
 def _where(looks: dict[int, Look], ranks: Sequence[int]) -> str:
-    sides: dict[str, list[int]] = {}
-    for rank in ranks:
-        each = looks[rank].waiting
-        sides.setdefault(f"{each.words} at {where_text((each.place,))}", []).append(rank)
+    sides = _by_place({rank: looks[rank].waiting for rank in ranks})
     if len(sides) == 1:
         return next(iter(sides))
     return "; ".join(f"{ranks_text(found)}: {text}" for text, found in sides.items())
+
+
+def _by_place(waiting: dict[int, Waiting]) -> dict[str, list[int]]:
+    """Return the ranks that wait in the same, by what that is and where."""
+    sides: dict[str, list[int]] = {}
+    for rank, each in waiting.items():
+        sides.setdefault(f"{each.words} at {where_text((each.place,))}", []).append(rank)
+    return sides

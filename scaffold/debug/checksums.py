@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -15,6 +15,8 @@ PHASES = ("start", "forward", "backward", "gradient", "parameter")
 
 # Checksums are sums that wrap around at 64 bits, so that those of shards can be added.
 MODULUS = 1 << 64
+
+_SUMMED = ("norm", "total", "nan", "inf")
 
 
 class Key(NamedTuple):
@@ -98,20 +100,16 @@ def _read(file: Path) -> Checksums:
 def _as_checksum(row: dict[str, Any]) -> Checksum:
     placed: dict[str, Any] = row.get("placed") or {}
     is_whole = not placed or placed.get("offset") is not None
+    same = ("dtype", "norm", "largest", "total", "nan", "inf")
     return Checksum(
-        dtype=row["dtype"],
         shape=tuple(row["shape"]),
         # Without its offset a shard's places in the whole are unknown, and so are its weights.
         checksum=row["sum"] if is_whole else None,
-        norm=row["norm"],
-        largest=row["largest"],
-        total=row["total"],
-        nan=row["nan"],
-        inf=row["inf"],
         samples=tuple(row["samples"]),
         placements=tuple(placed.get("placements", ())),
         counts=placed.get("counts", True),
         is_partial=placed.get("partial", False),
+        **{name: row[name] for name in same},
     )
 
 
@@ -145,40 +143,20 @@ def whole(ranks: Mapping[int, Checksums]) -> dict[int, Checksums]:
                 shards.setdefault(key, []).append(each)
     joined = {key: _joined(each) for key, each in shards.items()}
     return {
-        rank: {
-            key: joined.get(key, each) if each.placements else each
-            for key, each in checksums.items()
-        }
+        rank: {key: joined.get(key, e) if e.placements else e for key, e in checksums.items()}
         for rank, checksums in ranks.items()
     }
 
 
 def _joined(shards: list[Checksum]) -> Checksum:
-    checksums = [each.checksum for each in shards]
-    known = [each for each in checksums if each is not None]
+    known = [each.checksum for each in shards if each.checksum is not None]
+    sums = {name: sum(getattr(each, name) for each in shards) for name in _SUMMED}
     return replace(
         shards[0],
-        checksum=sum(known) % MODULUS if len(known) == len(checksums) else None,
-        norm=sum(each.norm for each in shards),
+        checksum=sum(known) % MODULUS if len(known) == len(shards) else None,
         largest=max(each.largest for each in shards),
-        total=sum(each.total for each in shards),
-        nan=sum(each.nan for each in shards),
-        inf=sum(each.inf for each in shards),
         # Samples are taken at places of the shard, which mean nothing in the whole.
         samples=(),
         is_partial=any(each.is_partial for each in shards),
+        **sums,
     )
-
-
-def ranks_of(text: str) -> tuple[int, ...]:
-    """Return the ranks that "0,1" names.
-
-    Raises:
-        ValueError: It names none.
-    """
-    return tuple(int(each) for each in text.split(",") if each.strip())
-
-
-def phases_of(names: Iterable[str]) -> frozenset[str]:
-    """Return the phases to compare; all of them where none is named."""
-    return frozenset(names) or frozenset(PHASES)

@@ -7,40 +7,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from scaffold.debug.checksums import (
-    Checksum,
-    Checksums,
-    Key,
-    phases_of,
-    ranks_of,
-    read_checksums,
-    whole,
-)
+from scaffold.debug.checksums import PHASES, Checksum, Checksums, Key, read_checksums, whole
 from scaffold.debug.wording import cut, tensor_text
 from scaffold.errors import RequestError, ScaffoldError
 from scaffold.report import Report
 
 # Later differences mostly follow from the first one.
 MAX_SHOWN = 5
-
-
-@dataclass(frozen=True)
-class CompareOptions:
-    """What ``scaffold debug compare`` was asked for.
-
-    Args:
-        records: Two recorded runs, or one.
-        ranks: The ranks of one run that should agree, as "0,1"; of two runs, those to look at.
-        rtol: How far numbers may be apart, relative to the larger; 0 compares every bit.
-        phases: What of a step to compare; everything where it is empty.
-        root: The folder that the records are relative to.
-    """
-
-    records: tuple[str, ...]
-    ranks: str | None
-    rtol: float
-    phases: tuple[str, ...]
-    root: Path = Path()
 
 
 @dataclass(frozen=True)
@@ -59,7 +32,6 @@ class Comparison:
     """The result of a comparison.
 
     Args:
-        same: How many tensors agree.
         different: Those that do not, in the order of execution.
         alone: How many only one side has.
         first_alone: Which is the first of those, and who has it.
@@ -73,17 +45,31 @@ class Comparison:
     undecided: int = 0
 
 
-def compare_runs(how: CompareOptions) -> Report:
+def compare_runs(
+    records: tuple[str, ...],
+    root: Path = Path(),
+    *,
+    ranks: str | None = None,
+    rtol: float = 0.0,
+    phases: tuple[str, ...] = (),
+) -> Report:
     """Return where two runs, or two ranks, first part.
+
+    Args:
+        records: Two recorded runs, or one.
+        root: The folder that the records are relative to.
+        ranks: The ranks of one run that should agree, as "0,1"; of two runs, those to look at.
+        rtol: How far numbers may be apart, relative to the larger; 0 compares every bit.
+        phases: What of a step to compare; everything where it is empty.
 
     Raises:
         RequestError: The request names too many records, or ranks that are none.
         ScaffoldError: A record cannot be read, or lacks the ranks.
     """
-    pairs = _pairs(how)
+    pairs = _pairs(records, root, _asked_ranks(ranks or ""))
     outcome = Comparison()
-    for names, first, second in pairs:
-        _compare(outcome, names, first, second, how)
+    for pair in pairs:
+        _compare(outcome, pair, frozenset(phases or PHASES), rtol)
     # The order of execution, in which the first difference is the cause of the later ones.
     places = {(names, key): at for names, first, _ in pairs for at, key in enumerate(first)}
     outcome.different.sort(key=lambda each: (each.key.step, places[each.sides, each.key]))
@@ -93,56 +79,46 @@ def compare_runs(how: CompareOptions) -> Report:
             code="record_invalid",
             hint="record the same model, for the same steps",
         )
-    return Report(
-        "debug compare",
-        ok=not outcome.different,
-        text=_text(outcome, how),
-        extra={"debug": _json(outcome)},
-    )
+    text, extra = _text(outcome, rtol), {"debug": _json(outcome)}
+    return Report("debug compare", ok=not outcome.different, text=text, extra=extra)
 
 
 Pair = tuple[tuple[str, str], Checksums, Checksums]
 
 
-def _pairs(how: CompareOptions) -> list[Pair]:
-    ranks = _asked_ranks(how)
-    if len(how.records) == 1:
-        checksums = whole(read_checksums(how.root / how.records[0]))
-        asked = ranks or tuple(sorted(checksums))
+def _pairs(records: tuple[str, ...], root: Path, ranks: tuple[int, ...]) -> list[Pair]:
+    if len(records) not in (1, 2):
+        raise RequestError(
+            f"{len(records)} records were given", code="usage", hint="give two, or one and --ranks"
+        )
+    left, right = records[0], records[-1]
+    runs = {each: whole(read_checksums(root / each)) for each in records}
+    if len(records) == 2:
+        # Two runs: each rank is compared with the same one of the other run.
+        common = ranks or tuple(sorted(set(runs[left]) & set(runs[right])))
+        sides = [(f"{left} rank {rank}", f"{right} rank {rank}", rank, rank) for rank in common]
+    else:
+        # One run: its first rank is compared with each other one.
+        first, *others = asked = ranks or tuple(sorted(runs[left]))
         if len(asked) < 2:
             raise RequestError(
                 "one run needs two ranks to compare",
                 code="usage",
                 hint="give --ranks 0,1, or two runs",
             )
-        # One run: its first rank is compared with each other one.
-        first = _of_rank(checksums, asked[0], how.records[0])
-        names = [(f"rank {asked[0]}", f"rank {each}") for each in asked[1:]]
-        others = [_of_rank(checksums, each, how.records[0]) for each in asked[1:]]
-        return [(each, first, other) for each, other in zip(names, others, strict=True)]
-    if len(how.records) != 2:
-        raise RequestError(
-            f"{len(how.records)} records were given",
-            code="usage",
-            hint="give two, or one and --ranks",
-        )
-    left, right = (whole(read_checksums(how.root / each)) for each in how.records)
-    # Two runs: each rank is compared with the same one of the other run.
-    common = ranks or tuple(sorted(set(left) & set(right)))
-    found: list[Pair] = []
-    for rank in common:
-        names = (f"{how.records[0]} rank {rank}", f"{how.records[1]} rank {rank}")
-        sides = _of_rank(left, rank, how.records[0]), _of_rank(right, rank, how.records[1])
-        found.append((names, *sides))
-    return found
+        sides = [(f"rank {first}", f"rank {each}", first, each) for each in others]
+    return [
+        ((one, other), _of_rank(runs[left], a, left), _of_rank(runs[right], b, right))
+        for one, other, a, b in sides
+    ]
 
 
-def _asked_ranks(how: CompareOptions) -> tuple[int, ...]:
+def _asked_ranks(text: str) -> tuple[int, ...]:
     try:
-        return ranks_of(how.ranks or "")
+        return tuple(int(each) for each in text.split(",") if each.strip())
     except ValueError:
         raise RequestError(
-            f"{how.ranks!r} are not ranks", code="usage", hint="give them as --ranks 0,1"
+            f"{text!r} are not ranks", code="usage", hint="give them as --ranks 0,1"
         ) from None
 
 
@@ -156,14 +132,8 @@ def _of_rank(checksums: dict[int, Checksums], rank: int, record: str) -> Checksu
     return checksums[rank]
 
 
-def _compare(
-    outcome: Comparison,
-    names: tuple[str, str],
-    first: Checksums,
-    second: Checksums,
-    how: CompareOptions,
-) -> None:
-    phases = phases_of(how.phases)
+def _compare(outcome: Comparison, pair: Pair, phases: frozenset[str], rtol: float) -> None:
+    names, first, second = pair
     known = {key for key in (*first, *second) if key.phase in phases}
     for name, one, other in ((names[0], first, second), (names[1], second, first)):
         alone = [key for key in one if key in known and key not in other]
@@ -177,9 +147,7 @@ def _compare(
         # Parts that are yet to be summed may differ and still have the same sum.
         if left.is_partial or right.is_partial:
             outcome.undecided += 1
-            continue
-        why = difference(left, right, how.rtol)
-        if why:
+        elif why := difference(left, right, rtol):
             outcome.different.append(Difference(key, names, left, right, why))
         else:
             outcome.same += 1
@@ -189,8 +157,6 @@ def difference(left: Checksum, right: Checksum, rtol: float) -> str:
     """Return how two tensors differ, or "" where they are the same.
 
     Args:
-        left: One.
-        right: The other.
         rtol: How far norm, largest element, sum and samples may be apart; 0 compares all bits.
     """
     if left.shape != right.shape:
@@ -225,8 +191,8 @@ def _numbers_differ(left: Checksum, right: Checksum, rtol: float) -> str:
     return ""
 
 
-def _text(outcome: Comparison, how: CompareOptions) -> str:
-    precision = f"within {how.rtol:g}" if how.rtol else "bit by bit"
+def _text(outcome: Comparison, rtol: float) -> str:
+    precision = f"within {rtol:g}" if rtol else "bit by bit"
     told = f"{outcome.same} tensors agree {precision}"
     left = [f"{outcome.alone} only on one side"] if outcome.alone else []
     left += [f"{outcome.undecided} undecided: partial sums"] if outcome.undecided else []
@@ -274,32 +240,21 @@ def _checksum_text(each: Checksum) -> str:
 
 
 def _json(outcome: Comparison) -> dict[str, Any]:
-    rows = [_difference_json(each) for each in outcome.different]
-    return {
-        "first": rows[0] if rows else None,
-        "differences": rows,
-        "agree": outcome.same,
-        "alone": outcome.alone,
-        "undecided": outcome.undecided,
-    }
-
-
-def _difference_json(each: Difference) -> dict[str, Any]:
-    return {
-        **each.key._asdict(),
-        "why": each.why,
-        "sides": [
-            {"of": name, **_checksum_json(one)}
-            for name, one in zip(each.sides, (each.first, each.second), strict=True)
-        ],
-    }
+    rows: list[dict[str, Any]] = []
+    for each in outcome.different:
+        sides = zip(each.sides, (each.first, each.second), strict=True)
+        told = [{"of": name, **_checksum_json(one)} for name, one in sides]
+        rows.append({**each.key._asdict(), "why": each.why, "sides": told})
+    counts = {"agree": outcome.same, "alone": outcome.alone, "undecided": outcome.undecided}
+    return {"first": rows[0] if rows else None, "differences": rows, **counts}
 
 
 def _checksum_json(each: Checksum) -> dict[str, Any]:
+    checksum = None if each.checksum is None else f"{each.checksum:016x}"
     return {
         "dtype": each.dtype,
         "shape": list(each.shape),
-        "checksum": None if each.checksum is None else f"{each.checksum:016x}",
+        "checksum": checksum,
         "norm": math.sqrt(each.norm),
         "largest": each.largest,
         "sum": each.total,

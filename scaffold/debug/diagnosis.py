@@ -5,10 +5,17 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 
-from scaffold.debug.call_matching import Divergence, first_divergence, line_divergence
-from scaffold.debug.records import POINT_TO_POINT, SET_UP, Call, Job, Place, Process
+from scaffold.debug.matching import (
+    Divergence,
+    Wait,
+    blamed,
+    cycle,
+    first_divergence,
+    line_divergence,
+    waits,
+)
+from scaffold.debug.records import POINT_TO_POINT, SET_UP, Call, Failure, Job, Place, Process
 from scaffold.debug.stacks import Stack, own_frames
-from scaffold.debug.wait_graph import Wait, blamed, cycle, waits
 from scaffold.debug.wording import (
     call_text,
     end_text,
@@ -58,10 +65,8 @@ class Snapshot:
     """A job at one moment.
 
     Args:
-        job: What its processes recorded.
         alive: The ranks whose process is there.
         stacks: Of each process that was asked, by pid.
-        now_s: The moment.
         status: The job's exit status, or None while it runs.
         interrupted: Whether a person stopped it.
     """
@@ -80,11 +85,8 @@ class Verdict:
 
     Args:
         kind: One of KINDS.
-        ranks: Those that parted from the others.
-        text: One or two sentences.
         group: The group that it is about, or "".
         notes: Further evidence, as sentences.
-        hint: What to do.
     """
 
     kind: str
@@ -101,9 +103,8 @@ def diagnose(snapshot: Snapshot) -> Verdict | None:
     failing = failing_ranks(snapshot)
     first = failing[0] if failing else None
     # First of all, as out of memory makes a rank leave the common sequence.
-    if first is not None and _is_memory(job.ranks[first]):
-        failure = snapshot.job.ranks[first].failure
-        assert failure is not None
+    failure = None if first is None else job.ranks[first].failure
+    if first is not None and failure is not None and _is_memory(failure):
         text = f"{ranks_text([first])} ran out of memory{_at(failure.frames)}: {failure.message}"
         return Verdict("memory", (first,), text.strip().splitlines()[0], hint=_HINTS["memory"])
     parted = first_divergence(job)
@@ -122,11 +123,8 @@ def diagnose(snapshot: Snapshot) -> Verdict | None:
         return _failed(snapshot, first, found)
     if snapshot.interrupted:
         return Verdict("interrupted", (), "the job was stopped by hand; no rank waited for another")
-    if snapshot.status:
-        return Verdict(
-            "job", (), f"the job ended with status {snapshot.status}, and no rank failed"
-        )
-    return None
+    said = f"the job ended with status {snapshot.status}, and no rank failed"
+    return Verdict("job", (), said) if snapshot.status else None
 
 
 def _is_of_the_record(snapshot: Snapshot, parted: Divergence) -> bool:
@@ -142,18 +140,14 @@ def _is_of_the_record(snapshot: Snapshot, parted: Divergence) -> bool:
 
 def is_definite(snapshot: Snapshot) -> bool:
     """Whether the ranks that wait can never be served, so that there is no point in waiting."""
-    found = waits(snapshot.job)
+    job, found = snapshot.job, waits(snapshot.job)
     if not found:
         return False
-    parted = first_divergence(snapshot.job)
+    parted = first_divergence(job)
     if parted is not None and any(wait.call.group == parted.group for wait in found.values()):
         return True
-    if cycle(found):
-        return True
-    gone = [
-        rank for rank in blamed(found) if rank in snapshot.job.ranks and rank not in snapshot.alive
-    ]
-    return bool(gone)
+    gone = [rank for rank in blamed(found) if rank in job.ranks and rank not in snapshot.alive]
+    return bool(cycle(found) or gone)
 
 
 def failing_ranks(snapshot: Snapshot) -> list[int]:
@@ -197,13 +191,9 @@ def _is_consequence(process: Process) -> bool:
     return bool(_OF_A_PEER.search(message)) or (in_call and bool(_LATE.search(message)))
 
 
-def _is_memory(process: Process) -> bool:
-    failure = process.failure
-    if failure is None:
-        return False
-    return failure.type in ("OutOfMemoryError", "MemoryError") or bool(
-        _MEMORY.search(failure.message)
-    )
+def _is_memory(failure: Failure) -> bool:
+    is_named = failure.type in ("OutOfMemoryError", "MemoryError")
+    return is_named or _MEMORY.search(failure.message) is not None
 
 
 def _came_first(job: Job, first: int | None, parted: Divergence) -> bool:
@@ -263,7 +253,7 @@ def _handling(snapshot: Snapshot, parted: Divergence) -> Verdict | None:
     )
     others = ((other, each) for other, each in parted.calls.items() if other not in handling)
     found = [Wait(other, each, (rank,)) for other, each in others]
-    text += _who_waits(snapshot.job, found)
+    text += who_waits(snapshot.job, found)
     return Verdict("exited", tuple(handling), text, parted.group, hint=_HINTS["exited"])
 
 
@@ -282,14 +272,8 @@ def _failed(snapshot: Snapshot, rank: int, found: dict[int, Wait]) -> Verdict:
     waiting = [wait for wait in found.values() if rank in wait.for_ranks and wait.rank != rank]
     if not waiting:
         return Verdict("failed", (rank,), text, hint=_HINTS["failed"])
-    return Verdict(
-        "exited",
-        (rank,),
-        f"{text}; {_who_waits(snapshot.job, waiting)}",
-        waiting[0].call.group,
-        _last_call(process, rank),
-        _HINTS["exited"],
-    )
+    text, notes = f"{text}; {who_waits(snapshot.job, waiting)}", _last_call(process, rank)
+    return Verdict("exited", (rank,), text, waiting[0].call.group, notes, _HINTS["exited"])
 
 
 def _waiting(snapshot: Snapshot, found: dict[int, Wait]) -> Verdict:
@@ -316,13 +300,14 @@ def _wanted(snapshot: Snapshot, found: dict[int, Wait], wanted: tuple[int, ...])
     # Of several that are gone the first one took the others with it.
     rank = min(gone, key=lambda each: end_of(job.ranks[each])) if gone else wanted[0]
     waiting = [wait for wait in found.values() if rank in wait.for_ranks]
-    who = _who_waits(job, waiting)
+    who = who_waits(job, waiting)
     process = job.ranks.get(rank)
     call = waiting[0].call
     notes = () if process is None else _last_call(process, rank)
     notes += _from_other_lines(job, call.group)
     # A rank inside init_process_group has come, though it has not joined.
-    if process is None or (process.joined is None and not _joins(process)):
+    has_come = process is not None and any(c.op == "init_process_group" for c in process.calls)
+    if process is None or (process.joined is None and not has_come):
         doing = _doing(snapshot, process)
         text = f"{ranks_text([rank])} never called init_process_group{doing}; {who}"
         return Verdict("absent", (rank,), text, call.group, notes, _HINTS["absent"])
@@ -364,7 +349,8 @@ def _ring(snapshot: Snapshot, found: dict[int, Wait], ring: tuple[int, ...]) -> 
     return Verdict(kind, ring, text, found[ring[0]].call.group, hint=_HINTS[kind])
 
 
-def _who_waits(job: Job, waiting: list[Wait]) -> str:
+def who_waits(job: Job, waiting: list[Wait]) -> str:
+    """Return which ranks wait for another one, and in what."""
     call = waiting[0].call
     number = f", call {call.number}" if call.number else ""
     verb = "waits" if len(waiting) == 1 else "wait"
@@ -384,15 +370,10 @@ def _doing(snapshot: Snapshot, process: Process | None) -> str:
     return "" if process.rank in snapshot.alive else f": it {end_text(process)}"
 
 
-def _joins(process: Process) -> bool:
-    return any(call.op == "init_process_group" for call in process.calls)
-
-
 def _last_call(process: Process, rank: int) -> tuple[str, ...]:
-    made = [call for call in process.calls if call.group != SET_UP]
-    if not made:
+    call = next((each for each in reversed(process.calls) if each.group != SET_UP), None)
+    if call is None:
         return ()
-    call = made[-1]
     number = f", call {call.number}" if call.number else ""
     last = f"the last of {ranks_text([rank])}: {call_text(call)}{number}"
     return (f"{last} of group {call.group}, at {where_text(call.at)}",)

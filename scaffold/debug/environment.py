@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import socket
+import subprocess
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -13,9 +16,10 @@ from typing import Any, NamedTuple
 
 import psutil
 
-from scaffold.debug.interpreter import Interpreter, ask_versions, find_interpreter
+from scaffold.analysis.process import run_text
 from scaffold.debug.memory import size_text
 from scaffold.debug.mesh import Launch, Mesh, meshes_of_config, read_launch, read_mesh
+from scaffold.errors import RequestError
 from scaffold.report import Report
 
 DEFAULT_PORT = 29500  # of torchrun, where no other one is given
@@ -26,24 +30,8 @@ MIN_FILES = 4096
 MATTER = ("NCCL_", "GLOO_", "TORCH_", "MASTER_", "CUDA_VISIBLE_", "OMP_NUM_", "FI_", "UCX_")
 RANKS = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "GROUP_RANK")
 
-
-@dataclass(frozen=True)
-class EnvOptions:
-    """What ``scaffold debug env`` was asked for.
-
-    Args:
-        argv: Arguments of torchrun, perhaps with torchrun before and a program behind.
-        mesh: A layout of ranks, or None.
-        config: A YAML file that names layouts, or None.
-        python: The interpreter of the job, or None to find it.
-        root: Where the job is started.
-    """
-
-    argv: tuple[str, ...]
-    mesh: str | None
-    config: str | None
-    python: str | None
-    root: Path
+PROBE = Path(__file__).parents[1] / "runners" / "rank_recorder" / "env_probe.py"
+TIMEOUT_S = 120
 
 
 class Remark(NamedTuple):
@@ -60,9 +48,7 @@ class Place:
     """The facts that the checks look at.
 
     Args:
-        env: The environment variables.
         said: What the interpreter said of itself.
-        launch: The arguments of torchrun.
         meshes: The layouts that ranks have to fill.
     """
 
@@ -73,31 +59,38 @@ class Place:
     meshes: Sequence[Mesh]
 
 
-def check_environment(how: EnvOptions) -> Report:
+def check_environment(
+    argv: tuple[str, ...],
+    root: Path,
+    *,
+    mesh: str | None = None,
+    config: str | None = None,
+    python: str | None = None,
+) -> Report:
     """Return what was found; the report fails where a job could not start.
+
+    Args:
+        argv: Arguments of torchrun, perhaps with torchrun before and a program behind.
+        config: A YAML file that names layouts.
+        python: The interpreter of the job, or None to find it.
 
     Raises:
         RequestError: A layout or the file with layouts cannot be read.
     """
-    meshes = [read_mesh(how.mesh)] if how.mesh else []
-    meshes += meshes_of_config(how.root / how.config) if how.config else []
-    python = find_interpreter(how.python, how.argv, how.root)
-    launch = read_launch(how.argv)
-    place = Place(dict(os.environ), ask_versions(python), python, launch, meshes)
+    meshes = [read_mesh(mesh)] if mesh else []
+    meshes += meshes_of_config(root / config) if config else []
+    chosen = find_interpreter(python, argv, root)
+    launch = read_launch(argv)
+    place = Place(dict(os.environ), ask_versions(chosen), chosen, launch, meshes)
     found = [remark for check in CHECKS for remark in check(place)]
-    return Report(
-        "debug env",
-        ok=all(each.state != "bad" for each in found),
-        text=_text(found),
-        extra={
-            "debug": {
-                "findings": [each._asdict() for each in found],
-                "python": {"path": python.path, "why": python.why},
-                "versions": dict(place.said),
-                "world": launch.world if how.argv else None,
-            }
-        },
-    )
+    extra = {
+        "findings": [each._asdict() for each in found],
+        "python": {"path": chosen.path, "why": chosen.why},
+        "versions": dict(place.said),
+        "world": launch.world if argv else None,
+    }
+    is_ok = all(each.state != "bad" for each in found)
+    return Report("debug env", ok=is_ok, text=_text(found), extra={"debug": extra})
 
 
 def _text(found: Sequence[Remark]) -> str:
@@ -116,25 +109,16 @@ def _text(found: Sequence[Remark]) -> str:
 
 
 def check_versions(place: Place) -> list[Remark]:
-    """Check the interpreter and its packages."""
-    rows = [
-        Remark(
-            "ok",
-            "python",
-            f"{place.said.get('python', '?')}, {place.python.path}: {place.python.why}",
-        )
-    ]
+    version, python = place.said.get("python", "?"), place.python
+    rows = [Remark("ok", "python", f"{version}, {python.path}: {python.why}")]
     packages: Mapping[str, str] = place.said.get("packages", {})
-    if "error" in place.said:
-        rows.append(Remark("bad", "torch", place.said["error"], "give another --python"))
-    elif "torch" not in packages:
-        rows.append(Remark("bad", "torch", "is not installed there", "give another --python"))
+    lack = place.said.get("error") or ("" if "torch" in packages else "is not installed there")
+    rows += [Remark("bad", "torch", lack, "give another --python")] if lack else []
     shown = ", ".join(f"{name} {version}" for name, version in packages.items())
     return [*rows, Remark("ok", "packages", shown)] if shown else rows
 
 
 def check_devices(place: Place) -> list[Remark]:
-    """Check accelerators and backends."""
     torch: Mapping[str, Any] | None = place.said.get("torch")
     if torch is None:
         return []
@@ -142,28 +126,25 @@ def check_devices(place: Place) -> list[Remark]:
     backends = ", ".join(torch["backends"]) or "none"
     built = f"CUDA {torch['cuda']}" if torch["cuda"] else "no CUDA"
     nccl = f", NCCL {torch['nccl']}" if torch["nccl"] else ""
-    rows = [Remark("ok", "backends", f"{backends}; torch is built with {built}{nccl}")]
+    first = Remark("ok", "backends", f"{backends}; torch is built with {built}{nccl}")
     if not torch["backends"]:
-        rows = [Remark("bad", "backends", "torch is built without torch.distributed")]
+        first = Remark("bad", "backends", "torch is built without torch.distributed")
     counted = ", ".join(sorted({f"{devices.count(each)} x {each}" for each in devices}))
     per_node = place.launch.per_node
     # NCCL refuses two ranks of a communicator on one device.
     if devices and per_node is not None and per_node > len(devices):
         text = f"{counted}, and {per_node} ranks are to share them"
-        return [
-            *rows,
-            Remark("bad", "devices", text, "start one rank for each device, or use gloo"),
-        ]
-    return [*rows, Remark("ok", "devices", counted or "no accelerator found: gloo on the CPU")]
+        hint = "start one rank for each device, or use gloo"
+        return [first, Remark("bad", "devices", text, hint)]
+    return [first, Remark("ok", "devices", counted or "no accelerator found: gloo on the CPU")]
 
 
 def check_mesh(place: Place) -> list[Remark]:
     """Check that the ranks that are started fill the layouts."""
     launch, rows = place.launch, list[Remark]()
-    if launch.world is not None and launch.world > 1:
-        text = f"{launch.world} ranks: {launch.nodes} x {launch.per_node}"
-        rows.append(Remark("ok", "world", text))
     world = launch.world if launch.world is not None and launch.world > 1 else None
+    if world is not None:
+        rows.append(Remark("ok", "world", f"{world} ranks: {launch.nodes} x {launch.per_node}"))
     for mesh in place.meshes:
         faults = mesh.faults(world)
         hint = "change --nproc-per-node, --nnodes or the layout"
@@ -270,7 +251,6 @@ def check_variables(place: Place) -> list[Remark]:
 
 
 def check_limits(place: Place) -> list[Remark]:
-    """Check the limits of open files and shared memory."""
     rows: list[Remark] = []
     with suppress(ImportError):
         import resource  # there is none on Windows
@@ -299,3 +279,68 @@ CHECKS: tuple[Callable[[Place], list[Remark]], ...] = (
     check_variables,
     check_limits,
 )
+
+
+@dataclass(frozen=True)
+class Interpreter:
+    """An interpreter, and why it was chosen."""
+
+    path: str
+    why: str
+
+
+def find_interpreter(asked: str | None, argv: Sequence[str], root: Path) -> Interpreter:
+    """Return the interpreter that the ranks of a job would run in.
+
+    In this order: --python, the one that the launcher's script names, `.venv` of the folder, the
+    active environment, `python3`.
+
+    Raises:
+        RequestError: The one that was asked for does not exist.
+    """
+    if asked is not None:
+        found = shutil.which(asked)
+        if found is None:
+            raise RequestError(
+                f"there is no interpreter {asked!r}", code="program_missing", hint="fix --python"
+            )
+        return Interpreter(found, "--python")
+    launcher = shutil.which(argv[0]) if argv else None
+    # A torchrun installed by pip names the interpreter of its environment in its first line.
+    named = _named_by(launcher) if launcher else None
+    if named:
+        return Interpreter(named, f"the first line of {launcher}")
+    places = [(root / ".venv", "the folder's .venv")]
+    places += [
+        (Path(os.environ[name]), f"the active environment, {name}")
+        for name in ("VIRTUAL_ENV", "CONDA_PREFIX")
+        if os.environ.get(name)
+    ]
+    for folder, why in places:
+        python = folder / "bin" / "python"
+        if python.is_file():
+            return Interpreter(str(python), why)
+    return Interpreter(shutil.which("python3") or sys.executable, "python3 on PATH")
+
+
+def _named_by(script: str) -> str | None:
+    try:
+        with open(script, "rb") as file:
+            # Bounded, as the launcher may be a binary without any line end.
+            line = file.readline(500)
+    except OSError:
+        return None
+    words = line[2:].decode("utf-8", "replace").split() if line.startswith(b"#!") else []
+    is_python = bool(words) and Path(words[0]).name.startswith("python")
+    return words[0] if is_python and Path(words[0]).is_file() else None
+
+
+def ask_versions(python: Interpreter) -> dict[str, Any]:
+    """Return the versions that an interpreter reports; under "error", why it reports none."""
+    try:
+        argv = [python.path, str(PROBE)]
+        done = run_text(argv, None, TIMEOUT_S, PYTHONDONTWRITEBYTECODE="1")
+        # Packages may print something when they are imported, before the answer.
+        return json.loads(done.stdout.splitlines()[-1])
+    except (OSError, subprocess.SubprocessError, ValueError, IndexError) as error:
+        return {"error": f"it cannot be asked: {error}"}

@@ -10,14 +10,14 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, cast
 
-from scaffold.debug.diagnosis import Snapshot, Verdict, diagnose
+from scaffold.debug.diagnosis import Snapshot, Verdict, diagnose, who_waits
 from scaffold.debug.flight_recorder import as_call
+from scaffold.debug.matching import waits
 from scaffold.debug.records import Group, Job, Place, Process
-from scaffold.debug.report import as_json, verdict_text
+from scaffold.debug.report import report_json, verdict_text
 from scaffold.debug.stacks import own_frames
-from scaffold.debug.wait_graph import Wait, waits
 from scaffold.debug.watch import WatchResult
-from scaffold.debug.wording import call_text, group_text, ranks_text, where_text
+from scaffold.debug.wording import ranks_text
 from scaffold.errors import RequestError
 from scaffold.report import Report
 
@@ -47,20 +47,28 @@ def read_flights(names: Sequence[str], root: Path) -> Report:
     files = [file for name in names for file in _files(root / name)]
     dumps: dict[int, tuple[Path, Dump]] = {}
     for file in files:
-        rank = _rank_of(file)
+        named = _RANK.search(file.name)
+        if named is None:
+            raise _invalid(f"the name of {file} does not end in a rank, as nccl_trace_rank_3 does")
+        rank = int(named[1])
         if rank in dumps:
             raise _invalid(f"{file} and {dumps[rank][0]} are both of rank {rank}")
         dumps[rank] = (file, _read(file))
     job = as_job({rank: dump for rank, (_, dump) in sorted(dumps.items())})
-    snapshot = Snapshot(job, frozenset(job.ranks), now_s=_last_s(job))
+    times = [call.since_s for each in job.ranks.values() for call in each.calls]
+    snapshot = Snapshot(job, frozenset(job.ranks), now_s=max(times, default=0.0))
     verdict = diagnose(snapshot)
     # Ranks that left no dump were not absent for all that is known.
     if verdict is not None and verdict.kind == "absent":
         verdict = _of_missing(job)
     seen = WatchResult(snapshot, verdict, 0.0)
-    named = ", ".join(names)
-    text = verdict_text(seen, named) if verdict else _agreeing(job)
-    extra = as_json(seen, named)
+    shown = ", ".join(names)
+    count = max((len(process.calls) for process in job.ranks.values()), default=0)
+    text = f"ok         {len(job.ranks)} ranks agree in what they recorded, up to {count} calls\n"
+    if job.missing:
+        text += f"note       {ranks_text(job.missing)} left no dump here\n"
+    text = verdict_text(seen, shown) if verdict else text
+    extra = report_json(seen, shown)
     return Report("debug flight", ok=verdict is None, text=text, extra={"debug": extra})
 
 
@@ -88,50 +96,23 @@ def as_job(dumps: Mapping[int, Dump]) -> Job:
 
 def _of_missing(job: Job) -> Verdict | None:
     """Return the verdict where ranks wait for one that left no dump."""
-    found = waits(job)
-    lost = {each for wait in found.values() for each in wait.for_ranks} & set(job.missing)
-    if not lost:
+    missing = set(job.missing)
+    waiting = [wait for wait in waits(job).values() if missing & set(wait.for_ranks)]
+    if not waiting:
         return None
-    wait = next(each for each in found.values() if lost & set(each.for_ranks))
-    text = (
-        f"{ranks_text(sorted(lost))} left no dump here; {_who(found, lost)} in "
-        f"{call_text(wait.call)}, call {wait.call.number} of "
-        f"{group_text(job.group(wait.call.group))}, at {where_text(wait.call.at)}"
-    )
+    lost = sorted(missing & {each for wait in waiting for each in wait.for_ranks})
+    text = f"{ranks_text(lost)} left no dump here; {who_waits(job, waiting)}"
     hint = "bring the dumps of all machines together; a rank without one may have died first"
-    return Verdict("absent", tuple(sorted(lost)), text, wait.call.group, (), hint)
-
-
-def _who(found: Mapping[int, Wait], lost: set[int]) -> str:
-    waiting = [rank for rank, wait in found.items() if lost & set(wait.for_ranks)]
-    return f"{ranks_text(waiting)} {'waits' if len(waiting) == 1 else 'wait'} for it"
-
-
-def _agreeing(job: Job) -> str:
-    count = max((len(process.calls) for process in job.ranks.values()), default=0)
-    lines = [f"ok         {len(job.ranks)} ranks agree in what they recorded, up to {count} calls"]
-    if job.missing:
-        lines.append(f"note       {ranks_text(job.missing)} left no dump here")
-    return "\n".join([*lines, ""])
+    return Verdict("absent", tuple(lost), text, waiting[0].call.group, (), hint)
 
 
 def _files(place: Path) -> list[Path]:
-    if place.is_dir():
-        found = sorted(
-            each for each in place.iterdir() if each.is_file() and _RANK.search(each.name)
-        )
-    else:
-        found = [place]
+    if not place.is_dir():
+        return [place]
+    found = sorted(e for e in place.iterdir() if e.is_file() and _RANK.search(e.name))
     if not found:
         raise _invalid(f"{place} holds no file whose name ends in a rank")
     return found
-
-
-def _rank_of(file: Path) -> int:
-    found = _RANK.search(file.name)
-    if found is None:
-        raise _invalid(f"the name of {file} does not end in a rank, as nccl_trace_rank_3 does")
-    return int(found[1])
 
 
 def _read(file: Path) -> Dump:
@@ -156,10 +137,6 @@ def _places(entry: Mapping[str, Any]) -> tuple[Place, ...]:
         for each in cast("list[dict[str, Any]]", entry.get("frames") or [])
     )
     return (own_frames(frames) or frames)[:1]
-
-
-def _last_s(job: Job) -> float:
-    return max((call.since_s for each in job.ranks.values() for call in each.calls), default=0.0)
 
 
 def _invalid(message: str) -> RequestError:

@@ -40,7 +40,6 @@ def add_native_calls(job: Job, folder: Path, stacks: Stacks) -> None:
 
     Args:
         job: The job; its calls are changed.
-        folder: Where its processes record.
         stacks: Of the processes that were asked: from there a call of C++ that is open was made.
     """
     native: dict[int, list[Call]] = {}
@@ -63,7 +62,9 @@ def add_native_calls(job: Job, folder: Path, stacks: Stacks) -> None:
         for rank in members:
             process = job.ranks[rank]
             calls = told.get(rank, [])
-            if rank not in told or _is_stale(folder, process):
+            # One that was killed went on after its word, before it could add to it.
+            is_stale = not _is_newer(folder / _name(process), _last_s(process))
+            if rank not in told or is_stale:
                 ended = [replace(call) for call in donor if call.state == "done"]
                 calls = max(calls, ended, key=len)
             _join(process, name, calls, _place(process, stacks))
@@ -97,12 +98,6 @@ def _is_newer(file: Path, than_s: float) -> bool:
     return file.exists() and file.stat().st_mtime > than_s
 
 
-def _is_stale(folder: Path, process: Process) -> bool:
-    """Return whether a process went on after its word, and was killed before it could add to it."""
-    last_s = max((call.since_s for call in process.calls), default=0.0)
-    return not _is_newer(folder / _name(process), last_s)
-
-
 def _name(process: Process) -> str:
     return f"{process.pid}.flight.json"
 
@@ -125,15 +120,26 @@ def _read(folder: Path, process: Process) -> list[dict[str, Any]] | None:
 def _native(process: Process, rows: Sequence[dict[str, Any]]) -> list[Call]:
     # Messages have no number in the group's sequence of collectives.
     calls = [as_call(row) for row in rows if not row.get("is_p2p")]
-    found = [call for call in calls if not any(_covers(known, call) for known in process.calls)]
-    last_s = max((call.since_s for call in process.calls), default=0.0)
-    if process.failure is not None and found and found[-1].entered_s > last_s:
+    found = [
+        call
+        for call in calls
+        if not any(
+            known.group == call.group
+            and known.entered_s - SLACK_S <= call.entered_s
+            and call.entered_s <= (known.issued_s or float("inf")) + SLACK_S
+            for known in process.calls
+        )
+    ]
+    if process.failure is not None and found and found[-1].entered_s > _last_s(process):
         found[-1].state = "failed"  # torch retires what failed, too
     return found
 
 
+def _last_s(process: Process) -> float:
+    return max((call.since_s for call in process.calls), default=0.0)
+
+
 def as_call(row: Mapping[str, Any]) -> Call:
-    """Return an entry of torch's flight recorder as a call."""
     dtypes = [_DTYPES.get(str(each), str(each)) for each in row.get("input_dtypes", [])]
     shapes = [tuple(each) for each in row.get("input_sizes", [])]
     created = row["time_created_ns"] / 1e9
@@ -149,14 +155,6 @@ def as_call(row: Mapping[str, Any]) -> Call:
         since_s=created,
         issued_s=created,
         is_native=True,
-    )
-
-
-def _covers(known: Call, native: Call) -> bool:
-    until = known.issued_s or float("inf")
-    return (
-        known.group == native.group
-        and known.entered_s - SLACK_S <= native.entered_s <= until + SLACK_S
     )
 
 

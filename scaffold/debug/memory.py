@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -37,7 +37,6 @@ class MemoryUse:
     phases: dict[str, Any] = field(default_factory=dict[str, Any])
 
     def total(self, kind: str) -> int:
-        """Return the bytes of one kind."""
         return sum(row[kind] for row in self.modules.values())
 
     def unsharded(self) -> dict[str, int]:
@@ -52,7 +51,6 @@ class MemoryUse:
 
 
 def is_sharded(row: dict[str, Any]) -> bool:
-    """Return whether a parameter lies in shards."""
     return any("Shard" in each or each.startswith("S(") for each in row["placements"])
 
 
@@ -90,28 +88,21 @@ def _sum(held: MemoryUse) -> int:
 
 def _table(held: MemoryUse) -> list[str]:
     shown = sorted(held.modules.items(), key=lambda row: -sum(row[1].values()))
+    whole = {kind: held.total(kind) for kind in KINDS}
+    sized = [("all modules", whole), *shown[:MAX_MODULES]]
     cells: list[tuple[str, ...]] = [("module", *KINDS, "all")]
-    cells.append(
-        ("all modules", *(size_text(held.total(kind)) for kind in KINDS), size_text(_sum(held)))
-    )
-    for name, row in shown[:MAX_MODULES]:
-        sizes = [size_text(row[kind]) for kind in KINDS]
-        cells.append((name, *sizes, size_text(sum(row.values()))))
-    rows = _aligned(cells)
+    for name, row in sized:
+        cells.append(
+            (name, *(size_text(row[kind]) for kind in KINDS), size_text(sum(row.values())))
+        )
     left = len(shown) - MAX_MODULES
-    return rows + ([f"and {left} modules more"] if left > 0 else [])
+    return _aligned(cells) + ([f"and {left} modules more"] if left > 0 else [])
 
 
 def _aligned(cells: list[tuple[str, ...]]) -> list[str]:
-    widths = [max(len(row[at]) for row in cells) for at in range(len(cells[0]))]
+    first, *widths = (max(map(len, column)) for column in zip(*cells, strict=True))
     return [
-        "  ".join(
-            [
-                f"{row[0]:<{widths[0]}}",
-                *(f"{cell:>{width}}" for cell, width in zip(row[1:], widths[1:], strict=True)),
-            ]
-        )
-        for row in cells
+        "  ".join([name.ljust(first), *map(str.rjust, sizes, widths)]) for name, *sizes in cells
     ]
 
 
@@ -168,15 +159,6 @@ def size_text(size: float) -> str:
 
 def memory_json(found: dict[int, MemoryUse]) -> dict[str, Any]:
     """Return the report for machines, by rank."""
-    return {
-        str(rank): {
-            "moment": held.moment,
-            "step": held.step,
-            "modules": held.modules,
-            "parameters": held.parameters,
-            "unsharded": held.unsharded(),
-            "device": held.device,
-            "phases": held.phases,
-        }
-        for rank, held in sorted(found.items())
-    }
+    names = ("moment", "step", "modules", "parameters", "unsharded", "device", "phases")
+    told = {rank: {**asdict(held), "unsharded": held.unsharded()} for rank, held in found.items()}
+    return {str(rank): {name: told[rank][name] for name in names} for rank in sorted(told)}

@@ -7,17 +7,11 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 from scaffold.errors import RequestError
 
-AXES = {
-    "d": "dp_shard",
-    "t": "tp",
-    "p": "pp",
-    "c": "cp",
-    "e": "ep",
-}
+AXES = {"d": "dp_shard", "t": "tp", "p": "pp", "c": "cp", "e": "ep"}
 """Letters of an allocation string -> the axes of a mesh."""
 
 ALIASES = {"dp": "dp_shard", "fsdp": "dp_shard", "tensor": "tp", "pipeline": "pp", "context": "cp"}
@@ -31,8 +25,7 @@ _DIM = re.compile(r"([a-z])(\d+)")
 _ALLOCATION = re.compile(r"^(?:(\w+):)?((?:[dtpce]\d+)+)$")
 
 
-@dataclass(frozen=True)
-class Mesh:
+class Mesh(NamedTuple):
     """A layout of ranks.
 
     Args:
@@ -44,35 +37,33 @@ class Mesh:
     origin: str
 
     @property
+    def _own(self) -> dict[str, int]:
+        return {axis: size for axis, size in self.sizes.items() if axis not in INSIDE}
+
+    @property
     def ranks(self) -> int | None:
         """How many ranks fill it; None where an axis takes what is left."""
-        own = [size for axis, size in self.sizes.items() if axis not in INSIDE]
-        return None if -1 in own else math.prod(own)
+        return None if -1 in self._own.values() else math.prod(self._own.values())
 
     def text(self) -> str:
-        """Return it as people write it."""
-        return " * ".join(
-            f"{axis}={size}" for axis, size in self.sizes.items() if axis not in INSIDE
-        )
+        return " * ".join(f"{axis}={size}" for axis, size in self._own.items())
 
     def faults(self, world: int | None) -> list[str]:
         """Return what keeps so many ranks from filling it."""
         found: list[str] = []
         # Without the axis of size -1, which takes what the others leave.
-        fixed = math.prod(
-            size for axis, size in self.sizes.items() if axis not in INSIDE and size > 0
-        )
+        fixed = math.prod(size for size in self._own.values() if size > 0)
         if world is not None and self.ranks is not None and self.ranks != world:
             found.append(f"{self.text()} = {self.ranks} ranks, and {world} are started")
         elif world is not None and self.ranks is None and world % fixed:
             found.append(f"{world} ranks cannot be divided by {self.text()}")
-        expert = self.sizes.get("ep", 1)
+        tensor, expert, both = (self.sizes.get(axis, 1) for axis in ("tp", "ep", "etp"))
         # Experts are spread within a pipeline stage, over all of its other axes.
         room = fixed // self.sizes.get("pp", 1)
         if expert > 1 and self.ranks is not None and room % expert:
             found.append(f"ep={expert} does not divide the {room} ranks of a pipeline stage")
-        if self.sizes.get("etp", 1) not in (1, self.sizes.get("tp", 1)):
-            found.append(f"etp={self.sizes['etp']} is neither 1 nor tp={self.sizes.get('tp', 1)}")
+        if both not in (1, tensor):
+            found.append(f"etp={both} is neither 1 nor tp={tensor}")
         return found
 
 
@@ -86,13 +77,9 @@ def read_mesh(text: str, origin: str = "--mesh") -> Mesh:
     if allocation:
         pairs = [(AXES[letter], size) for letter, size in _DIM.findall(allocation[2])]
     else:
-        pairs = [
-            cast(
-                "tuple[str, str]", (each.partition("=")[0].strip(), each.partition("=")[2].strip())
-            )
-            # Only in front of a letter or digit, so that "tp= -1" stays one pair.
-            for each in re.split(r"[,*\s]+(?=\w)", text.strip())
-        ]
+        # Only in front of a letter or digit, so that "tp= -1" stays one pair.
+        parted = (each.partition("=") for each in re.split(r"[,*\s]+(?=\w)", text.strip()))
+        pairs = [(name.strip(), size.strip()) for name, _, size in parted]
     sizes: dict[str, int] = {}
     for name, size in pairs:
         axis = ALIASES.get(name, name)
@@ -162,16 +149,13 @@ class Launch:
 def read_launch(argv: Sequence[str]) -> Launch:
     """Parse the arguments of torchrun, without those of the program."""
     options = _options(argv)
-    endpoint = options.get("rdzv-endpoint", "")
-    host, _, port = endpoint.rpartition(":")
-    address = options.get("master-addr", host)
-    given = options.get("master-port", port)
-    number = int(given) if given.isdigit() else None
+    host, _, port = options.get("rdzv-endpoint", "").rpartition(":")
+    port = _count(options.get("master-port", port))
     return Launch(
         nodes=_count(options.get("nnodes", "1")),
         per_node=_count(options.get("nproc-per-node", "1")),
-        address=address,
-        port=0 if "standalone" in options else number,
+        address=options.get("master-addr", host),
+        port=0 if "standalone" in options else port,
     )
 
 

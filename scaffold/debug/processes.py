@@ -36,8 +36,6 @@ def start(
     """Start a job in a session of its own, so that it can be ended as a whole.
 
     Args:
-        argv: The command.
-        env: Its environment.
         folder: Where it runs; here where it is None.
         quiet: Whether its output goes to the error stream, because another one takes the other.
     """
@@ -54,11 +52,13 @@ def end_job(job: subprocess.Popen[bytes], mark: tuple[str, str]) -> None:
     """End a job with every process it started, also those in sessions of their own.
 
     Args:
-        job: The process that was started.
         mark: The environment variable and value that processes of this job alone have.
     """
     # Before the first signal: once a parent is gone, its children can no longer be found by it.
-    found = {each.pid: each for each in [*_below(job.pid), *marked(mark)]}
+    below: list[psutil.Process] = []
+    with suppress(*GONE):
+        below = psutil.Process(job.pid).children(recursive=True)
+    found = {each.pid: each for each in [*below, *marked(mark)]}
     with suppress(OSError):
         os.killpg(job.pid, signal.SIGTERM)
     # A launcher ends its own workers; the rest get a signal first, and are killed then.
@@ -71,11 +71,7 @@ def end_job(job: subprocess.Popen[bytes], mark: tuple[str, str]) -> None:
 
 
 def end_left(mark: tuple[str, str]) -> None:
-    """End the processes that a finished job left behind.
-
-    Args:
-        mark: The environment variable and value that processes of this job alone have.
-    """
+    """End the processes that a finished job left behind, by the mark that `end_job` takes."""
     _end_all(marked(mark), mark)
 
 
@@ -95,13 +91,6 @@ def marked(mark: tuple[str, str]) -> list[psutil.Process]:
             if process.pid != os.getpid() and process.environ().get(mark[0]) == mark[1]:
                 found.append(process)
     return found
-
-
-def _below(pid: int) -> list[psutil.Process]:
-    try:
-        return psutil.Process(pid).children(recursive=True)
-    except GONE:
-        return []
 
 
 def _each(processes: Iterable[psutil.Process], number: int) -> None:

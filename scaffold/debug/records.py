@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from dataclasses import dataclass, field
 from operator import itemgetter
 from pathlib import Path
@@ -41,7 +42,6 @@ class Call:
         since_s: When that state began, on the clock of the machine.
         issued_s: When the call itself returned; the work may go on. 0.0 before that.
         during: The exception that the program was handling when it made the call.
-        during_at: Where that exception comes from.
         is_native: Whether C++ made it by itself, so that only torch's flight recorder has it.
     """
 
@@ -61,7 +61,6 @@ class Call:
     since_s: float = 0.0
     issued_s: float = 0.0
     thread: str = ""
-    error: str = ""
     during: str = ""
     during_at: Place | None = None
     is_native: bool = False
@@ -74,7 +73,7 @@ class Call:
     @property
     def elements(self) -> tuple[tuple[str, int], ...]:
         """The tensors as all ranks have to agree on them: dtype and number of elements."""
-        return tuple((dtype, _product(shape)) for dtype, shape in self.tensors)
+        return tuple((dtype, math.prod(shape)) for dtype, shape in self.tensors)
 
 
 @dataclass
@@ -95,17 +94,12 @@ class Process:
         rank: Its rank, or None where it never had one.
         joined: When `init_process_group` returned, or None.
         signal: What makes it write its stacks, or None.
-        ended_s: When it came to an orderly end.
         status: How it ended, as the one who waited for it saw it; negative for a signal.
         status_s: When that one saw it.
     """
 
     pid: int
-    parent: int = 0
-    host: str = ""
-    argv: tuple[str, ...] = ()
     env: dict[str, str] = field(default_factory=dict[str, str])
-    python: str = ""
     signal: int | None = None
     begun_s: float = 0.0
     rank: int | None = None
@@ -119,7 +113,6 @@ class Process:
     status: int | None = None
     status_s: float | None = None
     faults: list[str] = field(default_factory=list[str])
-    further: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
 
     @property
     def restart(self) -> int:
@@ -160,8 +153,7 @@ class Job:
                 return found
         # torch calls the default group by either name, and all ranks are in it.
         is_default = name.partition("@")[0] in (SET_UP, "0", "default_pg")
-        ranks = tuple(range(self.world)) if is_default else ()
-        return Group(name, ranks)
+        return Group(name, tuple(range(self.world)) if is_default else ())
 
     @property
     def missing(self) -> list[int]:
@@ -182,16 +174,11 @@ def rows_of(file: Path) -> list[dict[str, Any]]:
         lines = file.read_bytes().split(b"\n")
     except OSError:
         return []
-    rows = [_as_dict(line) for line in lines]
-    return [row for row in rows if row is not None]
+    return [row for line in lines if (row := _as_dict(line)) is not None]
 
 
 class Records:
-    """A folder of records that is read as it grows.
-
-    Args:
-        folder: Where the processes of a job record.
-    """
+    """A folder of records that is read as it grows."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -205,7 +192,6 @@ class Records:
         self._ends: dict[int, tuple[int, float]] = {}
 
     def update(self) -> None:
-        """Read what was added since."""
         for head in sorted(self.folder.glob("*.head.jsonl")):
             pid = int(head.name.partition(".")[0])
             for row in self._new_rows(head):
@@ -235,7 +221,13 @@ class Records:
             return []
         whole = data[: data.rfind(b"\n") + 1]  # a line that is being written comes next time
         self._read[file] = (at if at <= size else 0) + len(whole)
-        rows = [row for line in whole.split(b"\n") if (row := _row(line)) is not None]
+        rows = [
+            row
+            for line in whole.split(b"\n")
+            if (row := _as_dict(line))
+            and "t" in row
+            and ("kind" in row or {"e", "i"} <= row.keys())
+        ]
         self.newest_s = max([self.newest_s, *(row["t"] for row in rows)])
         return rows
 
@@ -246,12 +238,6 @@ class Records:
             self._ends[row["pid"]] = (row["status"], row["t"])
         elif pid in self.processes:
             _take(self.processes[pid], row)
-
-
-def _row(line: bytes) -> dict[str, Any] | None:
-    row = _as_dict(line)
-    is_ours = row is not None and "t" in row and ("kind" in row or {"e", "i"} <= row.keys())
-    return row if is_ours else None
 
 
 def _as_dict(line: bytes) -> dict[str, Any] | None:
@@ -288,16 +274,7 @@ def _claim(process: Process) -> tuple[int, bool, float]:
 
 def _new_process(row: dict[str, Any]) -> Process:
     env: dict[str, str] = row.get("env", {})
-    process = Process(
-        pid=row["pid"],
-        parent=row.get("parent", 0),
-        host=row.get("host", ""),
-        argv=tuple(row.get("argv", ())),
-        env=env,
-        python=row.get("python", ""),
-        signal=row.get("signal"),
-        begun_s=row["t"],
-    )
+    process = Process(row["pid"], env, row.get("signal"), row["t"])
     if env.get("RANK", "").isdigit():
         process.rank = int(env["RANK"])
         process.world = int(env["WORLD_SIZE"]) if env.get("WORLD_SIZE", "").isdigit() else None
@@ -322,8 +299,6 @@ def _take(process: Process, row: dict[str, Any]) -> None:
         process.ended_s = row["t"]
     elif kind == "fault":
         process.faults.append(f"{row['where']}: {row['error']}")
-    else:
-        process.further.append(row)
 
 
 MAX_CALLS = 2_000
@@ -348,7 +323,6 @@ def _step(calls: dict[int, Call], row: dict[str, Any]) -> None:
     call.state, call.since_s = _STATES[row["e"]], row["t"]
     # The first step behind the entry is when the backend got the call.
     call.issued_s = call.issued_s or row["t"]
-    call.error = row.get("error", call.error)
 
 
 def _new_call(row: dict[str, Any]) -> Call:
@@ -371,10 +345,3 @@ def _new_call(row: dict[str, Any]) -> Call:
         during=row.get("exc", ""),
         during_at=Place(*row["exc_at"]) if row.get("exc_at") else None,
     )
-
-
-def _product(shape: tuple[int, ...]) -> int:
-    total = 1
-    for size in shape:
-        total *= size
-    return total

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Sequence
+from dataclasses import asdict
 from typing import Any
 
 from scaffold.debug.diagnosis import Snapshot, Verdict
-from scaffold.debug.records import SET_UP, Call, Process
+from scaffold.debug.matching import open_call
+from scaffold.debug.records import SET_UP, Call, Group, Process
 from scaffold.debug.stacks import Stack, own_frames, to_json
-from scaffold.debug.wait_graph import open_call
 from scaffold.debug.watch import WatchResult
 from scaffold.debug.wording import call_text, cut, end_text, place_text, where_text
 
@@ -21,7 +22,6 @@ MAX_STATE = 60
 
 
 def verdict_text(seen: WatchResult, folder: str) -> str:
-    """Return the report as people read it."""
     verdict = seen.verdict
     if verdict is None:
         ranks = len(seen.snapshot.job.ranks)
@@ -36,7 +36,9 @@ def verdict_rows(snapshot: Snapshot, verdict: Verdict) -> list[str]:
     rows += [wrapped("note", note) for note in verdict.notes]
     rows += [wrapped("next", verdict.hint)] if verdict.hint else []
     rows += picture(snapshot, verdict.ranks)
-    for rank in _shown_stacks(snapshot, verdict):
+    # Of those that diverged two stacks are shown, else one of a rank that waits.
+    have = [rank for rank, each in snapshot.job.ranks.items() if _main_stack(snapshot, each)]
+    for rank in [each for each in have if each in verdict.ranks][:2] or have[:1]:
         rows += _stack_rows(snapshot, rank)
     return rows
 
@@ -61,7 +63,6 @@ def picture(snapshot: Snapshot, named: Sequence[int]) -> list[str]:
     """Return the table of ranks.
 
     Args:
-        snapshot: The job.
         named: The ranks that are shown even where there are too many.
     """
     ranks = sorted(set(snapshot.job.ranks) | set(snapshot.job.missing))
@@ -94,15 +95,12 @@ def _row(snapshot: Snapshot, rank: int) -> tuple[str, str, str, str]:
 
 
 def state_text(snapshot: Snapshot, process: Process, call: Call | None) -> str:
-    """Return what a rank is in, in a few words."""
-    if process.failure is not None or (
-        process.rank not in snapshot.alive and snapshot.status is None
-    ):
-        return cut(end_text(process), MAX_STATE)
-    if call is not None:
-        waited = f" for {snapshot.now_s - call.since_s:.0f} s" if snapshot.status is None else ""
+    is_alive, is_running = process.rank in snapshot.alive, snapshot.status is None
+    has_ended = process.failure is not None or (is_running and not is_alive)
+    if call is not None and not has_ended:
+        waited = f" for {snapshot.now_s - call.since_s:.0f} s" if is_running else ""
         return cut(f"in {call_text(call)}", MAX_STATE) + waited
-    if process.rank in snapshot.alive:
+    if is_alive and not has_ended:
         return "outside of communication"
     return cut(end_text(process), MAX_STATE)
 
@@ -123,13 +121,6 @@ def _main_stack(snapshot: Snapshot, process: Process) -> Stack | None:
     return next((each for each in stacks if each.is_main and each.frames), None)
 
 
-def _shown_stacks(snapshot: Snapshot, verdict: Verdict) -> list[int]:
-    """Return the ranks whose stacks are shown: those that diverged, and one that waits."""
-    have = [rank for rank, each in snapshot.job.ranks.items() if _main_stack(snapshot, each)]
-    first = [rank for rank in have if rank in verdict.ranks][:2]
-    return first or have[:1]
-
-
 def _stack_rows(snapshot: Snapshot, rank: int) -> list[str]:
     stack = _main_stack(snapshot, snapshot.job.ranks[rank])
     assert stack is not None
@@ -139,52 +130,40 @@ def _stack_rows(snapshot: Snapshot, rank: int) -> list[str]:
     return [*rows, *([f"  and {more} frames more"] if more > 0 else [])]
 
 
-def as_json(seen: WatchResult, folder: str) -> dict[str, Any]:
+def report_json(seen: WatchResult, folder: str) -> dict[str, Any]:
     """Return everything for the report's own keys."""
-    verdict = seen.verdict
-    found: dict[str, Any] | None = None
-    if verdict is not None:
-        found = {
-            "kind": verdict.kind,
-            "ranks": list(verdict.ranks),
-            "text": verdict.text,
-            "group": verdict.group,
-            "notes": list(verdict.notes),
-            "hint": verdict.hint,
-        }
-    snapshot = seen.snapshot
+    snapshot, job = seen.snapshot, seen.snapshot.job
+    names = sorted({name for process in job.ranks.values() for name in process.groups})
     return {
-        "verdict": found,
+        "verdict": None if seen.verdict is None else _plain(seen.verdict),
         "status": snapshot.status,
         "seconds": round(seen.took_s, 2),
-        "world": snapshot.job.world,
-        "ranks": [_rank_json(snapshot, rank) for rank in sorted(snapshot.job.ranks)],
-        "missing": snapshot.job.missing,
-        "groups": _groups_json(snapshot),
+        "world": job.world,
+        "ranks": [_rank_json(snapshot, rank) for rank in sorted(job.ranks)],
+        "missing": job.missing,
+        "groups": {name: _plain(job.group(name), "name") for name in names},
         "record": folder,
     }
 
 
 def _rank_json(snapshot: Snapshot, rank: int) -> dict[str, Any]:
     process = snapshot.job.ranks[rank]
-    call = open_call(process)
-    last = process.calls[-1] if process.calls else None
+    call, failure = open_call(process), process.failure
+    exception = failure and {
+        "type": failure.type,
+        "message": failure.message,
+        "frames": [list(each) for each in failure.frames],
+    }
     return {
         "rank": rank,
         "pid": process.pid,
         "alive": rank in snapshot.alive,
         "state": state_text(snapshot, process, call),
         "call": _call_json(call),
-        "last": _call_json(last),
+        "last": _call_json(process.calls[-1] if process.calls else None),
         "calls": len(process.calls),
         "status": process.status,
-        "exception": None
-        if process.failure is None
-        else {
-            "type": process.failure.type,
-            "message": process.failure.message,
-            "frames": [list(each) for each in process.failure.frames],
-        },
+        "exception": exception,
         "stacks": to_json(snapshot.stacks.get(process.pid, ())),
         "faults": process.faults,
     }
@@ -207,14 +186,6 @@ def _call_json(call: Call | None) -> dict[str, Any] | None:
     }
 
 
-def _groups_json(snapshot: Snapshot) -> dict[str, Any]:
-    names = {name for process in snapshot.job.ranks.values() for name in process.groups}
-    groups = [snapshot.job.group(name) for name in sorted(names)]
-    return {
-        each.name: {
-            "ranks": list(each.ranks),
-            "description": each.description,
-            "backend": each.backend,
-        }
-        for each in groups
-    }
+def _plain(thing: Verdict | Group, without: str = "") -> dict[str, Any]:
+    told: list[tuple[str, Any]] = [*asdict(thing).items()]
+    return {key: [*each] if type(each) is tuple else each for key, each in told if key != without}

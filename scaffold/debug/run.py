@@ -5,48 +5,41 @@ from __future__ import annotations
 import json
 import sys
 import tempfile
-from dataclasses import dataclass
 from pathlib import Path
 
 from scaffold.debug.memory import memory_json, memory_text, read_memory
-from scaffold.debug.report import as_json, verdict_text
-from scaffold.debug.watch import WatchOptions, find_program, watch
+from scaffold.debug.report import report_json, verdict_text
+from scaffold.debug.watch import find_program, watch
 from scaffold.errors import RequestError
 from scaffold.report import Report
 
 
-@dataclass(frozen=True)
-class RunOptions:
-    """What ``scaffold debug run`` was asked for.
+def run_job(
+    argv: tuple[str, ...],
+    root: Path,
+    *,
+    timeout_s: float,
+    folder: str | None,
+    checksums: bool,
+    steps: int,
+    memory: bool,
+    as_json: bool,
+) -> Report:
+    """Run a job under watch and report what is wrong with it, if anything.
 
     Args:
-        argv: The command of the job.
+        root: Where the job runs, and where its record is relative to.
         timeout_s: How long a rank may be in one call.
         folder: Where to record; a temporary folder where it is None.
         checksums: Whether modules record the checksums of their outputs and gradients.
         steps: For how many steps they do.
         memory: Whether modules record what memory they hold.
         as_json: Whether one object goes to stdout, and so nothing of the job.
-        root: Where the job runs, and where its record is relative to.
-    """
-
-    argv: tuple[str, ...]
-    timeout_s: float
-    folder: str | None
-    checksums: bool
-    steps: int
-    memory: bool
-    as_json: bool
-    root: Path
-
-
-def run_job(how: RunOptions) -> Report:
-    """Run a job under watch and report what is wrong with it, if anything.
 
     Raises:
         RequestError: No program was given, or none of its name exists; the folder holds files.
     """
-    if not how.argv:
+    if not argv:
         raise RequestError(
             "no command was given",
             code="usage",
@@ -57,14 +50,13 @@ def run_job(how: RunOptions) -> Report:
         raise RequestError(
             "jobs are watched on Linux and macOS alone", code="usage", hint="run it under WSL"
         )
-    find_program(how.argv[0], how.root)  # before a folder is made for nothing
-    folder = _record_folder(how.folder, how.root)
-    options = {"checksums": how.checksums, "steps": how.steps, "memory": how.memory}
-    limits = (how.timeout_s, json.dumps(options), how.as_json, how.root)
-    seen = watch(WatchOptions(how.argv, folder, *limits))
-    text, extra = verdict_text(seen, how.folder or str(folder)), as_json(seen, str(folder))
-    if how.memory:
-        held = read_memory(folder, seen.snapshot.job)
+    find_program(argv[0], root)  # before a folder is made for nothing
+    place = _record_folder(folder, root)
+    options = json.dumps({"checksums": checksums, "steps": steps, "memory": memory})
+    seen = watch(argv, root, place, timeout_s, options, quiet=as_json)
+    text, extra = verdict_text(seen, folder or str(place)), report_json(seen, str(place))
+    if memory:
+        held = read_memory(place, seen.snapshot.job)
         text, extra = text + memory_text(held), {**extra, "memory": memory_json(held)}
     return Report("debug run", ok=seen.verdict is None, text=text, extra={"debug": extra})
 

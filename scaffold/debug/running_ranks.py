@@ -21,8 +21,6 @@ class RunningRank:
     """One rank.
 
     Args:
-        pid: Its process.
-        rank: Its rank in the job.
         world: How many ranks the job has, or None where its environment does not say.
         record: The folder in which it records under `scaffold debug run`, or "".
     """

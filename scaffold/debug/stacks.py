@@ -1,8 +1,9 @@
-"""Asks stuck processes where they are: faulthandler by a signal, py-spy where that is silent."""
+"""Asks stuck processes where they are, by faulthandler or py-spy, and tells what they wait in."""
 
 from __future__ import annotations
 
 import json
+import linecache
 import os
 import re
 import shutil
@@ -29,6 +30,30 @@ _FRAME = re.compile(r'^  File "(.*)", line (\d+) in (.*)$')
 _SPY_THREAD = re.compile(r"^Thread (\S+) \((\w[\w +]*)\)(?:: \"(.*)\")?")
 _SPY_FRAME = re.compile(r"^    (\S.*) \((.*?)(?::(\d+))?\)$")
 
+COMMUNICATING = frozenset({"collective", "sharding", "backward", "handle", "device"})
+"""The kinds in which a rank waits for others. On an accelerator a collective returns at once, and
+the line that waits for the device stands in its place."""
+
+_GROUPS = r"torch/distributed/(distributed_c10d|_functional_collectives)\.py"
+_SHARDING = r"torch/distributed/(fsdp|tensor|_composable|pipelining|utils).*"
+_FILES = r"torch/serialization\.py|torch/distributed/checkpoint/.*"
+# Kind, end of the file's name, function, and what is said of it; "" for the function's own name.
+_LIBRARY = (
+    ("file", _FILES, "", "in a checkpoint that is read or written"),
+    ("collective", _GROUPS, "[a-z]", ""),
+    ("sharding", _SHARDING, "", ""),
+    ("sharding", r"torch/nn/parallel/distributed\.py", "_(sync|verify|ddp_init)", ""),
+    ("backward", r"torch/autograd/(graph|__init__)\.py", "", "backward, where DDP and FSDP reduce"),
+    ("device", r"torch/(cuda|accelerator|npu)/.*", "synchronize|wait", "a wait for the device"),
+    ("data", r"torch/utils/data/.*", "", "waiting for rows of a DataLoader"),
+    ("compile", r"torch/(_dynamo|_inductor)/.*", "", "in torch.compile"),
+)
+# The program's own line, where C++ waits without a frame of Python.
+_LINES = (
+    ("handle", re.compile(r"\.wait\("), "wait for an asynchronous collective"),
+    ("device", re.compile(r"\.(item|cpu|tolist|synchronize|numpy)\("), "a wait for the device"),
+)
+
 
 @dataclass(frozen=True)
 class Stack:
@@ -46,12 +71,7 @@ class Stack:
 
 
 def ask_stacks(folder: Path, processes: Sequence[Process]) -> dict[int, tuple[Stack, ...]]:
-    """Return the stacks of each process that answers, by its pid.
-
-    Args:
-        folder: Where the processes of the job record.
-        processes: Those that are alive.
-    """
+    """Return the stacks of each process that answers, by its pid."""
     # faulthandler appends to its file, so what is new begins at the old size.
     sizes = {each.pid: _size(_file(folder, each)) for each in processes}
     for process in processes:
@@ -62,7 +82,7 @@ def ask_stacks(folder: Path, processes: Sequence[Process]) -> dict[int, tuple[St
     found: dict[int, tuple[Stack, ...]] = {}
     for process in processes:
         text = _answer(_file(folder, process), sizes[process.pid])
-        stacks = parse_faulthandler(text) or spy_stacks(process.pid)
+        stacks = parse_faulthandler(text) or spy(process.pid)[0]
         if stacks:
             found[process.pid] = stacks
     return found
@@ -103,11 +123,6 @@ def parse_faulthandler(text: str) -> tuple[Stack, ...]:
     return tuple(sorted(kept, key=lambda each: not each.is_main))
 
 
-def spy_stacks(pid: int) -> tuple[Stack, ...]:
-    """Return the stacks that py-spy sees from outside; none where it is not there or not let."""
-    return spy(pid)[0]
-
-
 def spy(pid: int) -> tuple[tuple[Stack, ...], str]:
     """Return the stacks that py-spy sees from outside, and why it sees none."""
     # The scaffold of an environment that is not active has the py-spy of that environment.
@@ -143,7 +158,6 @@ def parse_spy(text: str, pid: int) -> tuple[Stack, ...]:
 
 
 def to_json(stacks: Sequence[Stack]) -> list[dict[str, object]]:
-    """Return stacks as rows of the report."""
     return [
         {"thread": each.thread, "main": each.is_main, "frames": [list(row) for row in each.frames]}
         for each in stacks
@@ -152,13 +166,13 @@ def to_json(stacks: Sequence[Stack]) -> list[dict[str, object]]:
 
 def own_frames(frames: Sequence[Place]) -> tuple[Place, ...]:
     """Return the frames of the program itself: not those of installed packages and of Python."""
-    return tuple(each for each in frames if not _is_installed(each.file))
 
+    def is_installed(file: str) -> bool:
+        parts = Path(file).parts
+        in_library = any(part.startswith("python3") for part in parts) and "lib" in parts
+        return in_library or "site-packages" in parts or file.startswith("<frozen")
 
-def _is_installed(file: str) -> bool:
-    parts = Path(file).parts
-    in_library = any(part.startswith("python3") for part in parts) and "lib" in parts
-    return in_library or "site-packages" in parts or file.startswith("<frozen")
+    return tuple(each for each in frames if not is_installed(each.file))
 
 
 def _is_answering(frames: Sequence[Place]) -> bool:
@@ -185,3 +199,35 @@ def save(folder: Path, stacks: dict[int, tuple[Stack, ...]]) -> None:
     """Save stacks beside the records, so that the report can be made again."""
     rows = {str(pid): to_json(each) for pid, each in stacks.items()}
     (folder / "stacks.json").write_text(json.dumps(rows), encoding="utf-8")
+
+
+@dataclass(frozen=True)
+class Waiting:
+    """What a stack is in.
+
+    Args:
+        kind: One of the kinds of `_LIBRARY`, "handle", or "" for the program's own code.
+        words: What it does, such as "all_reduce".
+    """
+
+    kind: str
+    words: str
+    place: Place
+
+
+def waiting_in(frames: Sequence[Place]) -> Waiting:
+    """Return what a stack is in."""
+    own = own_frames(frames)
+    place = own[0] if own else next(iter(frames), Place("", 0, ""))
+    # What stands above the program's own line called it, as launchers and spawners do.
+    inner = frames[: frames.index(own[0])] if own else list(frames)
+    for kind, file, function, words in _LIBRARY:
+        for each in inner:
+            if re.search(f"{file}$", each.file) and re.match(function, each.function):
+                return Waiting(kind, words or each.function, place)
+    if not inner and own:
+        line = linecache.getline(place.file, place.line)
+        for kind, pattern, words in _LINES:
+            if pattern.search(line):
+                return Waiting(kind, words, place)
+    return Waiting("", f"in {inner[0].function}" if inner else "in its own code", place)

@@ -7,7 +7,8 @@ import shutil
 import signal
 import subprocess
 import time
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from scaffold.debug import processes, stacks
@@ -21,8 +22,8 @@ from scaffold.debug.diagnosis import (
     is_definite,
 )
 from scaffold.debug.flight_recorder import add_native_calls, ask_flights
+from scaffold.debug.matching import waits
 from scaffold.debug.records import Process, Records
-from scaffold.debug.wait_graph import waits
 from scaffold.errors import RequestError
 
 RECORD = "SCAFFOLD_DEBUG_RECORD"
@@ -36,27 +37,6 @@ BROUGHT = Path(__file__).parents[1] / "runners" / "rank_recorder" / "startup"
 
 
 @dataclass(frozen=True)
-class WatchOptions:
-    """The limits of a watch.
-
-    Args:
-        argv: The command that starts it.
-        folder: Where its processes record; it is empty.
-        timeout_s: How long a rank may be in one call.
-        options: What else the ranks record, as JSON for them.
-        quiet: Whether the job's output goes to the error stream.
-        root: Where the job runs; its `.venv` may have the program.
-    """
-
-    argv: tuple[str, ...]
-    folder: Path
-    timeout_s: float
-    options: str = "{}"
-    quiet: bool = False
-    root: Path = field(default_factory=Path.cwd)
-
-
-@dataclass(frozen=True)
 class WatchResult:
     """The end of a job: its last moment, the verdict, and how long it ran."""
 
@@ -65,48 +45,56 @@ class WatchResult:
     took_s: float
 
 
-def watch(how: WatchOptions) -> WatchResult:
+def watch(
+    argv: tuple[str, ...],
+    root: Path,
+    folder: Path,
+    timeout_s: float,
+    options: str = "{}",
+    *,
+    quiet: bool = False,
+) -> WatchResult:
     """Run a job to its end, or end it where ranks wait in vain, and return the verdict.
+
+    Args:
+        root: Where it runs; its `.venv` may have the program.
+        folder: Where its processes record; it is empty.
+        timeout_s: How long a rank may be in one call.
+        options: What else the ranks record, as JSON for them.
+        quiet: Whether the job's output goes to the error stream.
 
     Raises:
         RequestError: The program was not found, or cannot be started.
     """
     begun = time.monotonic()
-    job = _start(how)
+    mark = (RECORD, str(folder))
+    env = {**watched_environment(os.environ), RECORD: str(folder), OPTIONS: options}
+    program = find_program(argv[0], root)
+    try:
+        job = processes.start([program, *argv[1:]], env, root, quiet=quiet)
+    except OSError as error:
+        raise RequestError(
+            f"{argv[0]} cannot be started: {error.strerror}",
+            code="program_missing",
+            hint="give a program that is on the PATH, after --",
+        ) from error
     # SIGTERM ends the watch as Ctrl-C does, so that the job is ended too.
     restored = signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
-        snapshot = _follow(job, how)
+        snapshot = _follow(job, Records(folder), timeout_s)
     finally:
         signal.signal(signal.SIGTERM, signal.SIG_IGN)  # the job is ended, whoever is impatient
-        mark = (RECORD, str(how.folder))
         if job.poll() is None:
             processes.end_job(job, mark)
         else:
             processes.end_left(mark)
         signal.signal(signal.SIGTERM, restored)
-    snapshot = replace(snapshot, stacks={**_last_stacks(snapshot, how.folder), **snapshot.stacks})
-    add_native_calls(snapshot.job, how.folder, snapshot.stacks)
-    stacks.save(how.folder, snapshot.stacks)
+    ended = [each for each in snapshot.job.ranks.values() if each.status == TERMINATED]
+    last = {each.pid: found for each in ended if (found := stacks.last_stacks(folder, each))}
+    snapshot = replace(snapshot, stacks={**last, **snapshot.stacks})
+    add_native_calls(snapshot.job, folder, snapshot.stacks)
+    stacks.save(folder, snapshot.stacks)
     return WatchResult(snapshot, diagnose(snapshot), time.monotonic() - begun)
-
-
-def _last_stacks(snapshot: Snapshot, folder: Path) -> dict[int, tuple[stacks.Stack, ...]]:
-    ended = [process for process in snapshot.job.ranks.values() if process.status == TERMINATED]
-    return {each.pid: found for each in ended if (found := stacks.last_stacks(folder, each))}
-
-
-def _start(how: WatchOptions) -> subprocess.Popen[bytes]:
-    program = find_program(how.argv[0], how.root)
-    env = watched_environment(dict(os.environ), how)
-    try:
-        return processes.start([program, *how.argv[1:]], env, how.root, quiet=how.quiet)
-    except OSError as error:
-        raise RequestError(
-            f"{how.argv[0]} cannot be started: {error.strerror}",
-            code="program_missing",
-            hint="give a program that is on the PATH, after --",
-        ) from error
 
 
 def find_program(name: str, root: Path) -> str:
@@ -127,20 +115,16 @@ def find_program(name: str, root: Path) -> str:
     return found
 
 
-def watched_environment(env: dict[str, str], how: WatchOptions) -> dict[str, str]:
+def watched_environment(env: Mapping[str, str]) -> dict[str, str]:
     """Return an environment that brings the recorder into each Python that has it."""
     # An empty entry on PYTHONPATH would mean the working folder.
     path = [str(BROUGHT), *filter(None, [env.get("PYTHONPATH")])]
-    env["PYTHONPATH"] = os.pathsep.join(path)
-    env[RECORD] = str(how.folder)
-    env[OPTIONS] = how.options
-    env.setdefault("TORCH_FR_BUFFER_SIZE", "2000")  # torch's recorder sees what C++ issues
-    return env
+    # torch's own recorder sees what C++ issues.
+    return {"TORCH_FR_BUFFER_SIZE": "2000", **env, "PYTHONPATH": os.pathsep.join(path)}
 
 
-def _follow(job: subprocess.Popen[bytes], how: WatchOptions) -> Snapshot:
-    records = Records(how.folder)
-    snapshot = Snapshot(records.job(), frozenset())
+def _follow(job: subprocess.Popen[bytes], records: Records, timeout_s: float) -> Snapshot:
+    folder, snapshot = records.folder, Snapshot(records.job(), frozenset())
     early: dict[int, tuple[stacks.Stack, ...]] = {}
     try:
         while True:
@@ -150,15 +134,15 @@ def _follow(job: subprocess.Popen[bytes], how: WatchOptions) -> Snapshot:
             if status is not None:
                 return snapshot
             if not early and _has_trouble(snapshot):  # a launcher is about to end those who wait
-                early = ask(snapshot, how.folder)
-            if _is_stuck(snapshot, records, how):
-                asked = {**early, **ask(snapshot, how.folder)}
+                early = ask(snapshot, folder)
+            if _is_stuck(snapshot, records, timeout_s):
+                asked = {**early, **ask(snapshot, folder)}
                 return replace(_now(records, None, asked), alive=snapshot.alive)
             time.sleep(POLL_S)
     except KeyboardInterrupt:
         records.update()
         snapshot = _now(records, job.poll(), early)
-        return replace(snapshot, stacks={**early, **ask(snapshot, how.folder)}, interrupted=True)
+        return replace(snapshot, stacks={**early, **ask(snapshot, folder)}, interrupted=True)
 
 
 def _now(
@@ -178,32 +162,31 @@ def _has_trouble(snapshot: Snapshot) -> bool:
     )
 
 
-def _is_stuck(snapshot: Snapshot, records: Records, how: WatchOptions) -> bool:
+def _is_stuck(snapshot: Snapshot, records: Records, timeout_s: float) -> bool:
     """Return whether a rank has been in one call for too long, or waits certainly in vain."""
-    if _goes_on_without(snapshot, how.timeout_s):
-        return True
-    since = [
-        wait.call.since_s for rank, wait in waits(snapshot.job).items() if rank in snapshot.alive
-    ]
-    if not since:
-        return _waits_in_native(snapshot, records, how)
-    longest = snapshot.now_s - min(since)
-    if longest >= how.timeout_s:
-        return True
-    # The records of ranks arrive one after another; a short delay is no hang.
-    return longest >= min(CERTAIN_S, how.timeout_s) and is_definite(snapshot)
-
-
-def _goes_on_without(snapshot: Snapshot, timeout_s: float) -> bool:
-    """Return whether a rank failed so long ago that its launcher would have ended the others."""
     failed = [snapshot.job.ranks[rank] for rank in failing_ranks(snapshot)]
-    return any(snapshot.now_s - end_of(process) >= timeout_s for process in failed)
+    # A rank failed so long ago that its launcher would have ended the others.
+    if any(snapshot.now_s - end_of(process) >= timeout_s for process in failed):
+        return True
+    longest = _longest_wait_s(snapshot)
+    if longest is None:
+        return _waits_in_native(snapshot, records, timeout_s)
+    # The records of ranks arrive one after another; a short delay is no hang.
+    is_in_vain = longest >= min(CERTAIN_S, timeout_s) and is_definite(snapshot)
+    return longest >= timeout_s or is_in_vain
 
 
-def _waits_in_native(snapshot: Snapshot, records: Records, how: WatchOptions) -> bool:
+def _longest_wait_s(snapshot: Snapshot) -> float | None:
+    """Return how long a rank that is alive has waited in its call; None where none waits."""
+    found = waits(snapshot.job).items()
+    since = [wait.call.since_s for rank, wait in found if rank in snapshot.alive]
+    return snapshot.now_s - min(since) if since else None
+
+
+def _waits_in_native(snapshot: Snapshot, records: Records, timeout_s: float) -> bool:
     """Return whether a rank waits in a call that C++ makes; only asked when all are quiet."""
     has_lost = any(rank not in snapshot.alive for rank in snapshot.job.ranks)
-    patience_s = min(CERTAIN_S, how.timeout_s) if has_lost else how.timeout_s
+    patience_s = min(CERTAIN_S, timeout_s) if has_lost else timeout_s
     joined = [
         process
         for rank, process in snapshot.job.ranks.items()
@@ -213,12 +196,10 @@ def _waits_in_native(snapshot: Snapshot, records: Records, how: WatchOptions) ->
         return False
     # Asking costs each rank time, so it is not done again before the next quiet span.
     records.asked_s = snapshot.now_s
-    ask_flights(how.folder, joined)
-    add_native_calls(snapshot.job, how.folder, {})
-    since = [
-        wait.call.since_s for rank, wait in waits(snapshot.job).items() if rank in snapshot.alive
-    ]
-    return bool(since) and snapshot.now_s - min(since) >= patience_s
+    ask_flights(records.folder, joined)
+    add_native_calls(snapshot.job, records.folder, {})
+    longest = _longest_wait_s(snapshot)
+    return longest is not None and longest >= patience_s
 
 
 def ask(snapshot: Snapshot, folder: Path) -> dict[int, tuple[stacks.Stack, ...]]:

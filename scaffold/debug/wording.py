@@ -53,7 +53,6 @@ def tensor_text(dtype: str, shape: Sequence[int]) -> str:
 
 
 def group_text(group: Group) -> str:
-    """Return the name of a group for people."""
     if group.name == SET_UP:
         return "the set-up of the job"
     if group.description == "default_pg" or group.name == "0":
@@ -77,7 +76,6 @@ def ranks_text(ranks: Iterable[int]) -> str:
 
 
 def end_text(process: Process) -> str:
-    """Return how a process ended."""
     if process.failure is not None:
         text = re.sub(r"^\[[^\]]*:\d+\] *", "", process.failure.message.strip())  # a line of C++
         first = text.splitlines() or [""]
@@ -86,7 +84,6 @@ def end_text(process: Process) -> str:
 
 
 def cut(text: str, width: int) -> str:
-    """Return a text that is at most so long."""
     return text if len(text) <= width else f"{text[: width - 3]}..."
 
 

@@ -2,25 +2,30 @@
 
 from __future__ import annotations
 
+import ast
+import re
+import tomllib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from packaging.version import Version
+
 from scaffold.analysis.files.files import Files, list_files
-from scaffold.deps.collect import collect, require_unpinned
+from scaffold.deps.catalog import collect, require_unpinned
 from scaffold.deps.download import fetch_release, parse_version
-from scaffold.deps.hidden_losses import HiddenLosses
 from scaffold.deps.import_names import OWN_NAME, Names, names_of, read_names
-from scaffold.deps.judgement import LEVELS, VERDICTS, Judgement
-from scaffold.deps.meanings import meanings
+from scaffold.deps.losses import HiddenLosses
 from scaffold.deps.release import Release
-from scaffold.deps.use import Use
+from scaffold.deps.use import LEVELS, VERDICTS, Judgement, Use
 from scaffold.deps.verdicts import Judge
 from scaffold.findings import RuleText, write_findings
 from scaffold.report import Report, Step
 
 _ORDER = {level: number for number, level in enumerate(LEVELS)}
+
+_MEANINGS = Path(__file__).with_name("meanings.toml")
 
 
 def audit(
@@ -65,10 +70,6 @@ class Audited:
     """What an audit has found.
 
     Args:
-        names: The names of the package.
-        versions: The old release and the new one.
-        uses: Every use of it in the tree.
-        findings: What the new release changes for them.
         unread: The sources that do not parse.
         meanings: What the release changes without a text's word.
     """
@@ -82,11 +83,9 @@ class Audited:
 
     @property
     def steps(self) -> tuple[Step, ...]:
-        """What breaks, as what is left to do."""
         return tuple(each.step for each in self.findings if each.level == "breaks")
 
     def count(self, level: str) -> int:
-        """Return how many findings have a level."""
         return sum(each.level == level for each in self.findings)
 
 
@@ -100,7 +99,12 @@ def audit_tree(files: Files, package: str, old: str, new: str, python: str | Non
     named = names_of(files, package)
     versions = [parse_version(each) for each in (old, new)]
     places = [fetch_release(named.distribution, each, python) for each in versions]
-    names = _all_names(named, [read_names(named.distribution, each) for each in places])
+    read = [read_names(named.distribution, each) for each in places]
+    imports = {one for each in read for one in each.imports}
+    # A guessed import name goes where the archives name the packages themselves.
+    if named.source != OWN_NAME or not imports:
+        imports |= set(named.imports)
+    names = Names(named.distribution, tuple(sorted(imports)), named.source)
     old_release, new_release = map(Release, map(str, versions), places)
     found = judge_tree(files, names, old_release, new_release)
     if not found.uses:
@@ -109,7 +113,6 @@ def audit_tree(files: Files, package: str, old: str, new: str, python: str | Non
 
 
 def told_of(found: Audited) -> dict[str, Any]:
-    """Return an audit as JSON has it."""
     concerned = {each.use for each in found.findings}
     return {
         "package": found.names.distribution,
@@ -150,15 +153,6 @@ def judge_tree(files: Files, names: Names, old: Release, new: Release) -> Audite
     return Audited(names, (old.version, new.version), uses, ordered, found.unread, told)
 
 
-def _all_names(named: Names, read: Iterable[Names]) -> Names:
-    """Join the names that the tree uses with those that the releases bring."""
-    imports = {one for each in read for one in each.imports}
-    # A guessed import name goes where the archives name the packages themselves.
-    if named.source != OWN_NAME or not imports:
-        imports |= set(named.imports)
-    return Names(named.distribution, tuple(sorted(imports)), named.source)
-
-
 def _by_change(findings: Iterable[Judgement]) -> list[dict[str, Any]]:
     """Return one row for the findings that tell the same of the same name, with its sites."""
     found: dict[tuple[str, ...], dict[str, Any]] = {}
@@ -173,7 +167,6 @@ def _by_change(findings: Iterable[Judgement]) -> list[dict[str, Any]]:
 
 
 def _rows(told: dict[str, Any], show_undecided: bool) -> Iterator[str]:
-    """Yield the lines for a terminal."""
     blank = " " * 11
     for each in told["changes"]:
         if each["level"] == "undecided" and not show_undecided:
@@ -201,3 +194,41 @@ def places(sites: Iterable[dict[str, Any]]) -> list[str]:
     for each in sites:
         lines.setdefault(each["file"], []).append(str(each["line"]))
     return [f"{path}:{', '.join(found)}" for path, found in lines.items()]
+
+
+def meanings(
+    package: str, old: str, new: str, files: Files, uses: Iterable[Use]
+) -> list[dict[str, Any]]:
+    """Return what releases after the old one, up to the new one, change; each with its sites."""
+    told = tomllib.loads(_MEANINGS.read_text(encoding="utf-8")).get(package, [])
+    known = list(uses)
+    found: list[dict[str, Any]] = []
+    for each in told:
+        if Version(old) < Version(each["since"]) <= Version(new):
+            row = {key: each[key] for key in ("since", "says", "source")}
+            found.append({**row, "sites": _sites(each, files, known)})
+    return found
+
+
+def _sites(told: dict[str, str], files: Files, uses: list[Use]) -> list[dict[str, Any]]:
+    """Return the lines with the pattern of a meaning; what they mean is for a person to say."""
+    if "pattern" not in told:
+        return []
+    pattern = re.compile(told["pattern"], re.MULTILINE)
+    if told.get("within") == "subclasses":
+        spans: dict[str, set[int]] = {}
+        for use in uses:
+            if use.kind == "subclass" and isinstance(use.node, ast.ClassDef):
+                end = use.node.end_lineno or use.node.lineno
+                spans.setdefault(use.path, set()).update(range(use.node.lineno, end + 1))
+    else:
+        # What a name without a type holds does not show, so every source counts.
+        spans = {path: set() for path in files.python}
+    found: dict[tuple[str, int], None] = {}
+    for path in sorted(spans):
+        text = files.text(path) or ""
+        for each in pattern.finditer(text):
+            begin = each.end() - len(each[0].lstrip())
+            found[path, text.count("\n", 0, begin) + 1] = None
+    rows = [each for each in found if not spans[each[0]] or each[1] in spans[each[0]]]
+    return [{"file": path, "line": line} for path, line in rows]

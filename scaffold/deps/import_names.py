@@ -30,7 +30,6 @@ class Names:
     """The names under which a distribution is imported.
 
     Args:
-        distribution: Its name, as indexes compare it.
         imports: The names under which it is imported, dotted.
         source: Where these were told from.
     """

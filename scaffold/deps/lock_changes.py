@@ -28,10 +28,8 @@ class LockChange:
     """A package that is in another release now.
 
     Args:
-        name: The distribution.
         old: Its release then, "" where it was not there; several are joined by commas.
         new: Its release now, "" where it is gone.
-        paths: The files that say so.
     """
 
     name: str

@@ -17,11 +17,11 @@ from scaffold.deps.loose_pins import pins_in_commands
 from scaffold.deps.pin import (
     DEFAULT_VARIANT,
     Pin,
+    excludes,
     name_pattern,
     pin_at,
     variant_of,
 )
-from scaffold.deps.specifiers import excludes
 from scaffold.edit.toml_scan import brackets, read_value, statements
 from scaffold.syntax import parse
 

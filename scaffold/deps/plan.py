@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,18 +12,16 @@ from packaging.version import Version
 
 from scaffold.analysis.files.files import Files, list_files
 from scaffold.deps.download import parse_version
-from scaffold.deps.groups import groups_of
 from scaffold.deps.import_names import distribution_name
-from scaffold.deps.mentions import mentions
-from scaffold.deps.pin import EditedFiles, Pin
+from scaffold.deps.pin import EditedFiles, Pin, moved, name_pattern
 from scaffold.deps.pins import RESOLVERS, find_locks, find_pins, lock_of
 from scaffold.deps.resolver import (
     Resolution,
+    groups_of,
     own_resolver,
     resolve_with_lock,
     resolve_with_pip,
 )
-from scaffold.deps.specifiers import moved
 from scaffold.errors import ConflictError, RequestError, TargetError
 from scaffold.report import Report, Step
 from scaffold.transaction.apply import apply_changes, settle
@@ -36,13 +34,23 @@ _WORD = re.compile(r"(?P<name>[\w.-]+) *== *(?P<version>[^=@*\s]+)(?:@(?P<varian
 Asking = Callable[[str, Sequence[str]], str]
 """Asks a person which of some variants is meant, after a sentence on how they differ."""
 
+ALL_VARIANTS = "all"
+
+# A release of two numbers or more, as specifiers and tags have it; one number says nothing.
+_RELEASE = re.compile(r"\d+(?:\.\d+)+[A-Za-z0-9.+]*")
+_MOST_BYTES = 2_000_000
+_OPERATOR = r"(?:===?|[<>~!]=|[<>])\s*"
+# `plugin>=1,<` before a release: what is pinned there is another package.
+_PINNED = re.compile(
+    rf"([A-Za-z][\w.-]*)(?:\[[^\]]*\])?\s*(?:{_OPERATOR}[\w.*+]+\s*,\s*)*{_OPERATOR}v?$"
+)
+
 
 @dataclass(frozen=True)
 class Edited:
     """The manifests after the edit.
 
     Args:
-        files: The tree, edited.
         moved: The pins that moved, or admit the release as they are, by package.
         unmoved: The pins that stay, and why.
     """
@@ -53,7 +61,6 @@ class Edited:
 
     @property
     def pins(self) -> list[Pin]:
-        """Every pin that moved."""
         return [pin for pins in self.moved.values() for pin in pins]
 
 
@@ -108,9 +115,6 @@ def plan(
     written = [] if report.dry_run else [f"edited     {each.path}" for each in report.changes]
     report.text = "".join([*diffs, *(f"{row}\n" for row in [*rows, *written])])
     return report
-
-
-ALL_VARIANTS = "all"
 
 
 def _chosen_variants(
@@ -266,8 +270,8 @@ def _tell(
         state = "resolves" if each.ok else "conflict"
         rows.append(f"{state:<11}{each.group}  by {each.resolver}")
         rows += [f"           {row}" for row in each.said]
-    for each in answers:
-        rows += [f"changes    {name} {old} -> {new}" for name, old, new in each.changed]
+    changed = [row for each in answers for row in each.changed]
+    rows += [f"changes    {name} {old} -> {new}" for name, old, new in changed]
     left = mentions(files, edited.moved, frozenset(each.file for each in locks))
     rows += [f"mentions   {path}:{', '.join(map(str, lines))}" for path, lines in left.items()]
     rows += [f"lock       {each.file}  renew it: {each.command}" for each in locks]
@@ -280,11 +284,7 @@ def _tell(
             for each in answers
         ],
         "mentions": [{"file": path, "lines": lines} for path, lines in left.items()],
-        "changed": [
-            {"package": name, "old": old, "new": new}
-            for each in answers
-            for name, old, new in each.changed
-        ],
+        "changed": [{"package": name, "old": old, "new": new} for name, old, new in changed],
         "locks": [each._asdict() for each in locks],
     }
     report.extra = {"deps": told}
@@ -293,3 +293,44 @@ def _tell(
 
 def _pin_row(pin: Pin) -> dict[str, Any]:
     return {"file": pin.path, "line": pin.line, "spec": pin.spec, "group": pin.group}
+
+
+def mentions(
+    files: Files, pins: Mapping[str, Iterable[Pin]], locks: frozenset[str]
+) -> dict[str, list[int]]:
+    """Return the lines that name an old release, or pin the package, and were not edited.
+
+    Args:
+        files: The tree's files, edited.
+        pins: The pins that moved, by package.
+        locks: The files that a resolver renews, left out here.
+    """
+    found: dict[str, list[int]] = {}
+    moved = [pin for rows in pins.values() for pin in rows]
+    old = {release for pin in moved for release in _RELEASE.findall(pin.spec)}
+    names = [rf"{name_pattern(name)}(?:\[[^\]\s]*\])?\s*==" for name in pins]
+    names += [rf"(?<![\w.])v?{re.escape(each)}(?![A-Za-z0-9]|\.\d)" for each in sorted(old)]
+    pattern = re.compile("|".join(names))
+    own = re.compile("|".join(map(name_pattern, pins)))
+    edited = {(pin.path, pin.line) for pin in moved}
+    for path in sorted(files.paths):
+        data = files.data(path) or b""
+        if path in locks or b"\0" in data[:1024] or len(data) > _MOST_BYTES:
+            continue
+        text = data.decode("utf-8", "replace")
+        if pattern.search(text):
+            rows = enumerate(text.splitlines(), 1)
+            lines = [
+                at for at, row in rows if (path, at) not in edited and _names(pattern, row, own)
+            ]
+            found |= {path: lines} if lines else {}
+    return found
+
+
+def _names(pattern: re.Pattern[str], row: str, own: re.Pattern[str]) -> bool:
+    """Return whether a line names a release otherwise than as a pin of another package."""
+    for found in pattern.finditer(row):
+        pinned = _PINNED.search(row[: found.start()])
+        if pinned is None or own.fullmatch(pinned[1]):
+            return True
+    return False

@@ -80,7 +80,6 @@ class _Walk:
             self.visit(each, scope, guard)
 
     def visit(self, node: ast.AST, scope: Scope, guard: Guard) -> None:
-        """Visit one node."""
         if isinstance(node, _HANDS_ON):
             self.handed_on |= {id(each) for each in ast.iter_child_nodes(node)}
         match node:

@@ -36,7 +36,6 @@ class Ask:
     name: str
 
     def member(self, name: str) -> Ask:
-        """Return the question for an attribute."""
         return Ask(self.path, f"{self.name}.{name}")
 
 
@@ -45,11 +44,8 @@ class Given:
     """What a module's ``__getattr__`` does with a name.
 
     Args:
-        is_refused: Whether it raises.
         text: The words of the error or warning.
         target: Where a table says that the name is now, dotted, or "".
-        path: The file of the condition that decides.
-        line: Its line.
     """
 
     is_refused: bool
@@ -64,9 +60,7 @@ class Meaning:
     """The meaning of a chain in one release.
 
     Args:
-        release: The release.
         found: The last thing that was found, or what is missing.
-        ask: How it was asked for.
         lacking: Where it is not there: the name that is not.
         given: What the module's ``__getattr__`` does with it, or None.
     """
@@ -79,12 +73,10 @@ class Meaning:
 
     @property
     def is_there(self) -> bool:
-        """Whether it certainly is there."""
         return self.found.exists or self.found.kind == "third_party"
 
     @property
     def is_missing(self) -> bool:
-        """Whether it certainly is not there."""
         return self.found.is_missing
 
     @property
@@ -240,7 +232,6 @@ class Release:
         return None
 
     def assigned(self, found: Found) -> ast.Assign | ast.AnnAssign | None:
-        """Return the assignment that was found, or None."""
         return self._assignments(found.path or "").get(found.line or 0)
 
     def _statements(self, path: str) -> dict[int, ast.Assign | ast.AnnAssign]:

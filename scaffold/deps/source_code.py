@@ -34,7 +34,6 @@ class Tree:
         return self._codes[path]
 
     def belongs(self, dotted: str) -> bool:
-        """Return whether a dotted name is the package's."""
         return any(dotted == name or dotted.startswith(f"{name}.") for name in self.imports)
 
     def may_belong(self, dotted: str) -> bool:

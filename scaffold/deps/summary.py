@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -23,7 +23,6 @@ class Upgrade:
     """One package that changed.
 
     Args:
-        change: From which release to which.
         audited: What the audit found; None where there was none.
         why: Why there was no audit, or "".
     """
@@ -32,12 +31,17 @@ class Upgrade:
     audited: Audited | None
     why: str = ""
 
+    def to_json(self) -> dict[str, Any]:
+        change = self.change
+        row: dict[str, Any] = {"package": change.name, "old": change.old, "new": change.new}
+        row |= {"files": list(change.paths), "major": change.is_major, "why": self.why}
+        return row | {"audit": None if self.audited is None else told_of(self.audited)}
+
 
 def summary(root: Path, since: str, output: str | None, python: str | None = None) -> Report:
     """Compare the locks and exact pins of a tree with a commit, and audit what the code imports.
 
     Args:
-        since: The commit before the upgrade.
         output: The file to write it to, relative to the root; None for stdout.
         python: The interpreter whose pip is asked; None for the one that runs this.
 
@@ -50,7 +54,7 @@ def summary(root: Path, since: str, output: str | None, python: str | None = Non
     report = Report("deps summary")
     broken = [each for each in upgrades if each.audited and each.audited.count("breaks")]
     report.ok = not broken
-    report.extra = {"deps": {"upgrades": [_row(each) for each in upgrades]}}
+    report.extra = {"deps": {"upgrades": [each.to_json() for each in upgrades]}}
     report.next = tuple(step for each in broken if each.audited for step in each.audited.steps)
     report.text = text
     if output is not None:
@@ -71,8 +75,10 @@ def _upgrade(files: Files, change: LockChange, python: str | None) -> Upgrade:
     names = names_of(files, change.name)
     # Without metadata the import name is a guess: strawberry-graphql is imported as strawberry.
     guesses = change.name.split("-") if names.source == OWN_NAME else []
+    tops = "|".join(re.escape(each) for each in [*names.imports, *guesses])
+    pattern = re.compile(rf"^[ \t]*(?:import|from)[ \t]+(?:{tops})\b".encode(), re.MULTILINE)
     unused = Upgrade(change, None, "nothing here imports it")
-    if not _is_imported(files, [*names.imports, *guesses]):
+    if not any(pattern.search(files.data(path) or b"") for path in files.python):
         return unused
     try:
         found = audit_tree(files, change.name, change.old, change.new, python)
@@ -81,14 +87,7 @@ def _upgrade(files: Files, change: LockChange, python: str | None) -> Upgrade:
         return Upgrade(change, None, f"it could not be audited: {error}")
 
 
-def _is_imported(files: Files, imports: Iterable[str]) -> bool:
-    names = "|".join(re.escape(each) for each in imports)
-    pattern = re.compile(rf"^[ \t]*(?:import|from)[ \t]+(?:{names})\b".encode(), re.MULTILINE)
-    return any(pattern.search(files.data(path) or b"") for path in files.python)
-
-
 def _page(name: str, since: str, upgrades: list[Upgrade]) -> Iterator[str]:
-    """Yield the lines of the page as Markdown."""
     yield from (f"# Upgrade of {name} since {since}", "")
     if not upgrades:
         yield "No lock and no exact pin changed."
@@ -134,10 +133,3 @@ def _details(found: Audited) -> Iterator[str]:
 
 def _plain(text: str) -> str:
     return re.sub(r"([*_<>\[\]])", r"\\\1", " ".join(text.split()))
-
-
-def _row(each: Upgrade) -> dict[str, Any]:
-    change = each.change
-    row: dict[str, Any] = {"package": change.name, "old": change.old, "new": change.new}
-    row |= {"files": list(change.paths), "major": change.is_major, "why": each.why}
-    return row | {"audit": None if each.audited is None else told_of(each.audited)}

@@ -13,13 +13,11 @@ from scaffold.analysis.python.decorators import PROPERTIES
 from scaffold.analysis.python.follower import CALLED, ELEMENT
 from scaffold.analysis.python.guards import hides_absence
 from scaffold.analysis.python.scopes import own_nodes
-from scaffold.deps.call_changes import call_changes
-from scaffold.deps.class_changes import override_changes, subclass_changes
 from scaffold.deps.deprecation_texts import deprecation_of, names_in
-from scaffold.deps.judgement import Change, Judgement
+from scaffold.deps.losses import Renames, likely_name
 from scaffold.deps.release import Meaning, Release
-from scaffold.deps.rename_candidates import Renames, likely_name
-from scaffold.deps.use import Use
+from scaffold.deps.signature_changes import call_changes, override_changes, subclass_changes
+from scaffold.deps.use import Change, Judgement, Use
 
 _ELSEWHERE = re.compile(r"is not known here|shows only while|is not written down|only a stub")
 _DYNAMIC = re.compile(
@@ -58,7 +56,10 @@ class Judge:
         called = max((at for at, part in enumerate(inner.parts) if part == CALLED), default=0)
         if called and after.lacking and not self._new.follow(inner.parts[:called]).is_there:
             return []
-        lost_at = None if after.is_there else self._lost_at(inner)
+        # Which part of the name is the first that the new release lacks.
+        counts = range(1, len(inner.parts))
+        lacks = (at for at in counts if not self._new.follow(inner.parts[:at]).is_there)
+        lost_at = None if after.is_there else next(lacks, len(inner.parts)) - 1
         changes = self._changes(inner, before, after)
         return [_judgement(inner, each, before, after).guarded(lost_at) for each in changes]
 
@@ -76,12 +77,6 @@ class Judge:
             yield _undecided(use, before, after)
         else:
             yield from _compare(use, before, after)
-
-    def _lost_at(self, use: Use) -> int:
-        """Return which part of a name is the first that the new release lacks."""
-        counts = range(1, len(use.parts))
-        there = (count for count in counts if not self._new.follow(use.parts[:count]).is_there)
-        return next(there, len(use.parts)) - 1
 
     def _within(self, use: Use) -> Use | None:
         """Return the part of a use that is the package's; None where that is a use of its own.
@@ -240,29 +235,26 @@ def _kind_change(use: Use, before: Meaning, after: Meaning) -> Change | None:
     old, new = before.definition, after.definition
     is_call = use.call is not None and not use.is_awaited
     if is_call and isinstance(old, ast.FunctionDef) and isinstance(new, ast.AsyncFunctionDef):
-        nodes = own_nodes(new)
-        gives_rows = any(isinstance(each, (ast.Yield, ast.YieldFrom)) for each in nodes)
+        gives_rows = any(isinstance(each, (ast.Yield, ast.YieldFrom)) for each in own_nodes(new))
         is_as_before = old.returns is not None and _AWAITABLE.search(ast.unparse(old.returns))
-        if use.is_handed_on and not gives_rows and not is_as_before:
-            return Change(
-                "kind-changed", "check", "it is a coroutine: what gets it has to await it"
-            )
         if not gives_rows and not is_as_before:
-            return Change("kind-changed", "breaks", "it is a coroutine: its call is to be awaited")
-    kinds = [_is_property(each) for each in (before, after)]
-    # Importing or patching a member works for a method and a property alike.
-    if None in kinds or kinds[0] == kinds[1] or use.kind in ("import", "string", "patch"):
+            why = "it is a coroutine: its call is to be awaited"
+            if use.is_handed_on:
+                why = "it is a coroutine: what gets it has to await it"
+            return Change("kind-changed", "check" if use.is_handed_on else "breaks", why)
+    if not (isinstance(old, ast.FunctionDef) and isinstance(new, ast.FunctionDef)):
         return None
-    if (use.call is None) == kinds[1]:
+    was, is_now = _is_property(old), _is_property(new)
+    # Importing or patching a member works for a method and a property alike.
+    if was == is_now or use.kind in ("import", "string", "patch"):
+        return None
+    if (use.call is None) == is_now:
         return None  # it is written as the new release wants it
-    now = "a property: it is not called any more" if kinds[1] else "a method: it is called"
+    now = "a property: it is not called any more" if is_now else "a method: it is called"
     return Change("kind-changed", "breaks", f"it is {now}")
 
 
-def _is_property(meaning: Meaning) -> bool | None:
-    node = meaning.definition
-    if not isinstance(node, ast.FunctionDef):
-        return None
+def _is_property(node: ast.FunctionDef) -> bool:
     marks = {ast.unparse(each).rpartition(".")[2] for each in node.decorator_list}
     return bool(marks & {*PROPERTIES})
 

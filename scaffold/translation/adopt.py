@@ -1,22 +1,28 @@
-"""Markers written into translations that were there before the tool, from git's history."""
+"""What translations get that were there before the tool: markers, and a glossary to begin with."""
 
 from __future__ import annotations
 
+import json
+import tomllib
 from collections.abc import Iterable, Iterator
+from pathlib import Path
 from typing import NamedTuple
 
 from scaffold.transaction.change import Change
 from scaffold.translation.documents import Documents
+from scaffold.translation.glossary import Glossary, Term
 from scaffold.translation.page import Marker, Page, Section
 from scaffold.translation.pairing import Pair
+
+_TABLE = Path(__file__).with_name("starter_glossary.toml")
+_SHARE = 0.8
+"""In so many of the sections that use a term its translation has the word, or the term is left."""
 
 
 class Adoption(NamedTuple):
     """What taking translations over writes.
 
     Args:
-        changes: The translations with their markers.
-        marked: How many sections get one.
         left: Sections, as file:line, of which history does not show what they translate.
         reworded: Sections, as file:line, that are taken to be in step with a page of other words.
     """
@@ -85,3 +91,49 @@ def _marked(data: bytes, markers: dict[int, str]) -> bytes:
             if at < len(rows) and rows[at].strip():
                 found.append(end)
     return b"".join(found)
+
+
+def starter_glossary(documents: Documents) -> Change | None:
+    """Return the glossary that a repository's own use bears out; None where it has one.
+
+    A term counts where pages use it and most of their translations have the word; one that no
+    translated page uses yet counts for nothing.
+    """
+    path = documents.layout.glossary
+    if documents.has(path):
+        return None
+    table = tomllib.loads(_TABLE.read_text(encoding="utf-8"))
+    told = table.get(documents.settings.language, {})
+    terms = [Term(name, tuple(words)) for name, words in told.items()]
+    terms += [Term(name) for name in table["keep"]]
+    texts = [
+        (pair.source.prose, pair.translation.prose)
+        for page, other in documents.layout.pages.items()
+        if documents.has(page) and documents.has(other)
+        for pair in documents.pairs(page)
+        if pair.source and pair.translation
+    ]
+    # Longer terms first, as in every glossary: "loss function" leaves no "loss".
+    used = [(term, other) for source, other in texts for term in Glossary(terms).used_in(source)]
+    borne = [term for term in terms if _is_borne_out(term, used)]
+    return Change(path, "created", None, _text(borne).encode())
+
+
+def _is_borne_out(term: Term, used: list[tuple[Term, str]]) -> bool:
+    found = [
+        each.is_in(other) if each.is_kept else each.is_translated_in(other)
+        for each, other in used
+        if each == term
+    ]
+    return bool(found) and sum(found) >= _SHARE * len(found)
+
+
+def _text(terms: list[Term]) -> str:
+    kept = json.dumps([each.name for each in terms if each.is_kept], ensure_ascii=False)
+    rows = [f"keep = {kept}", "", "[terms]"]
+    rows += [
+        f"{json.dumps(each.name)} = {json.dumps(each.translations, ensure_ascii=False)}"
+        for each in terms
+        if not each.is_kept
+    ]
+    return "\n".join(rows) + "\n"

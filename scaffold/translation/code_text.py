@@ -57,12 +57,7 @@ _WORDED_OPTION = re.compile(r"^(?P<name> *:(?:caption|alt|title):).*$", re.MULTI
 
 
 def without_words(text: str, info: str) -> str:
-    """Return a block without what a translation changes: comments, captions, labels of diagrams.
-
-    Args:
-        text: What the block holds.
-        info: What its fence names.
-    """
+    """Return a block without what a translation changes: comments, captions, labels of diagrams."""
     language = language_of(info)
     text = _WORDED_OPTION.sub(r"\g<name> <words>", text)
     if info.startswith("{"):

@@ -6,17 +6,14 @@ from collections import Counter
 from pathlib import Path
 
 from scaffold.errors import escaped
-from scaffold.findings import Finding, RuleText, write_findings
+from scaffold.findings import RuleText, write_findings
 from scaffold.report import Report
 from scaffold.transaction.apply import apply_changes, settle
-from scaffold.translation.adopt import plan_adoption
+from scaffold.translation.adopt import plan_adoption, starter_glossary
 from scaffold.translation.agreement import check_page
 from scaffold.translation.documents import Documents, find_root
 from scaffold.translation.finding import RULES, disagreement, to_json, to_row
-from scaffold.translation.freshness import count_of, page_states, shown
-from scaffold.translation.plan import plan_page
-from scaffold.translation.plan import shown as shown_plan
-from scaffold.translation.starter import starter_glossary
+from scaffold.translation.plan import count_of, page_states, plan_page, shown, shown_plan
 
 
 def docs_status(start: Path) -> Report:
@@ -69,9 +66,7 @@ def docs_adopt(
     """Write the markers of translations that have none, as git's history shows them.
 
     Args:
-        start: A folder of the repository.
         pages: Pages or translations; none means all.
-        dry_run: Show what would be written, and write nothing.
         glossary: Also begin a glossary, where there is none.
     """
     root = find_root(start)
@@ -107,7 +102,6 @@ def docs_check(start: Path, pages: tuple[str, ...], form: str = "human") -> Repo
     """Prove that translations agree with their pages; those that are missing are named.
 
     Args:
-        start: A folder of the repository.
         pages: Pages or translations; none means all.
         form: One of `scaffold.findings.FORMATS`.
     """
@@ -118,7 +112,13 @@ def docs_check(start: Path, pages: tuple[str, ...], form: str = "human") -> Repo
     lacking = [page for page in wanted if page not in there]
     findings = [finding for page in there for finding in check_page(documents, page)]
     # A page that was named has to be there; of all pages a missing one is only a warning.
-    findings += [_no_translation(documents, page) for page in lacking if pages]
+    findings += [
+        disagreement(
+            translations[page], 1, "page", "none", f"the translation of {page}", f"{page}:1"
+        )
+        for page in lacking
+        if pages
+    ]
     rows = [to_row(finding) for finding in findings]
     rows.append(f"{count_of(there, 'page')} checked, {count_of(findings, 'finding')}")
     warnings: list[str] = []
@@ -137,15 +137,9 @@ def docs_check(start: Path, pages: tuple[str, ...], form: str = "human") -> Repo
         extra={"docs": {"findings": [to_json(finding) for finding in findings], "checked": there}},
     )
     rules = {name: RuleText(asks) for name, asks in RULES.items()}
-    return write_findings(report, form, [_with_place(each) for each in findings], rules)
-
-
-def _with_place(finding: Finding) -> Finding:
-    """Return a finding for writers that have no other place for the page's line."""
-    source = f"the page has it at {finding.evidence}" if finding.evidence else ""
-    return finding._replace(evidence=source, now="")
-
-
-def _no_translation(documents: Documents, page: str) -> Finding:
-    other = documents.layout.pages[page]
-    return disagreement(other, 1, "page", "none", f"the translation of {page}", f"{page}:1")
+    # Other writers have no other place for the page's line.
+    said = {
+        each: f"the page has it at {each.evidence}" if each.evidence else "" for each in findings
+    }
+    placed = [each._replace(evidence=said[each], now="") for each in findings]
+    return write_findings(report, form, placed, rules)

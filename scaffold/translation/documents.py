@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from difflib import get_close_matches
 from functools import cached_property
 from pathlib import Path
@@ -11,19 +12,14 @@ from scaffold.analysis.project.tool_table import read_tool_table
 from scaffold.errors import RequestError, TargetError
 from scaffold.translation.glossary import Glossary, read_glossary
 from scaffold.translation.history import History, differ_in_words
-from scaffold.translation.layout import Layout, find_layout
+from scaffold.translation.layout import Layout, Settings, find_layout, read_settings
 from scaffold.translation.page import Page
 from scaffold.translation.pairing import Pair, pair_sections
 from scaffold.translation.reading import read_page
-from scaffold.translation.settings import Settings, read_settings
 
 
 class Documents:
-    """The pages of a repository and their translations.
-
-    Args:
-        files: The repository's files.
-    """
+    """The pages of a repository and their translations."""
 
     def __init__(self, files: Files) -> None:
         self.files = files
@@ -40,11 +36,9 @@ class Documents:
 
     @cached_property
     def glossary(self) -> Glossary:
-        """The terms."""
         return read_glossary(self.files, self.layout.glossary)
 
     def has(self, path: str) -> bool:
-        """Return whether a page exists."""
         return path in self.files.paths
 
     def page(self, path: str) -> Page:
@@ -75,11 +69,9 @@ class Documents:
         return text
 
     def why_excluded(self, path: str) -> str:
-        """Return why a page stays untranslated, or nothing."""
         return self.settings.why_excluded(path)
 
     def wanted_pages(self) -> list[str]:
-        """Return the pages that are to be translated."""
         return [path for path in self.layout.pages if not self.why_excluded(path)]
 
     def pairs(self, path: str) -> list[Pair]:
@@ -89,37 +81,27 @@ class Documents:
             translations = self.page(other).sections if self.has(other) else ()
             excluded = self.settings.excluded_sections(path)
             pairs = pair_sections(self.page(path).sections, translations, excluded)
-            self._pairs[path] = self._dated(path, pairs)
+            self._pairs[path] = [self._dated(path, each) for each in pairs]
         return self._pairs[path]
 
-    def _dated(self, path: str, pairs: list[Pair]) -> list[Pair]:
-        """Return the pairs, those without a marker with the state that history gives them."""
-        open_ = [
-            (pair.source, pair.translation)
-            for pair in pairs
-            if pair.state == "unmarked" and pair.source and pair.translation
-        ]
-        origins = self.history.find_origins(path, self.layout.pages[path], open_)
-
-        def dated(pair: Pair) -> Pair:
-            if pair.state != "unmarked" or pair.source is None or pair.translation is None:
-                return pair
-            origin = origins.get(pair.translation.line)
-            if origin is None:
-                return pair
-            now = self.page(path).text(pair.source)
-            state = "reworded" if differ_in_words(origin.text, now) else "stale"
-            is_current = origin.hash == pair.source.hash
-            return pair._replace(state="current" if is_current else state, origin=origin)
-
-        return [dated(pair) for pair in pairs]
+    def _dated(self, path: str, pair: Pair) -> Pair:
+        """Return a pair, one without a marker with the state that history gives it."""
+        if pair.state != "unmarked" or pair.source is None or pair.translation is None:
+            return pair
+        other = self.layout.pages[path]
+        origin = self.history.find_origin(path, other, pair.source, pair.translation)
+        if origin is None:
+            return pair
+        now = self.page(path).text(pair.source)
+        state = "reworded" if differ_in_words(origin.text, now) else "stale"
+        is_current = origin.hash == pair.source.hash
+        return pair._replace(state="current" if is_current else state, origin=origin)
 
     def resolve(self, given: str, start: Path) -> str:
         """Return the page of the source that a name means: its path, or its translation's.
 
         Args:
             given: A path from the working folder or from the root, or the end of one.
-            start: The working folder.
 
         Raises:
             RequestError: There is no such page, or nobody translates it.
@@ -167,17 +149,12 @@ def find_root(start: Path) -> Path:
     else the repository's top folder; without git the folder itself.
     """
     for folder in (start, *start.parents):
-        if _is_configured(folder):
+        text = ""
+        with suppress(OSError):
+            text = (folder / "pyproject.toml").read_text(encoding="utf-8-sig", errors="replace")
+        if "tool.scaffold.docs" in text and read_tool_table(text, "docs", TargetError).names():
             return folder
         # A table above the repository belongs to another project.
         if (folder / ".git").exists():
             return folder
     return start
-
-
-def _is_configured(folder: Path) -> bool:
-    try:
-        text = (folder / "pyproject.toml").read_text(encoding="utf-8-sig", errors="replace")
-    except OSError:
-        return False
-    return "tool.scaffold.docs" in text and bool(read_tool_table(text, "docs", TargetError).names())

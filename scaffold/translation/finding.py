@@ -1,10 +1,13 @@
-"""The places where a translation disagrees with its page."""
+"""The places where a translation disagrees with its page, and the sections that are compared."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 
 from scaffold.findings import Finding
+from scaffold.translation.page import Passage, Section
 
 RULES = {
     "admonition": "admonitions are of the same sort",
@@ -38,11 +41,7 @@ def disagreement(
     """Return the finding that a translation disagrees with its page.
 
     Args:
-        path: The translation.
-        line: The line in it, from 1.
         rule: What disagrees, in one word.
-        found: What the translation has.
-        expected: What would agree.
         source: The place in the page, as file:line.
     """
     message = f"found {found}, expected {expected}"
@@ -52,13 +51,11 @@ def disagreement(
 
 
 def to_row(finding: Finding) -> str:
-    """Return a finding on one line."""
     where = f" ({finding.evidence})" if finding.evidence else ""
     return f"{finding.path}:{finding.line}: {finding.rule}: {finding.message}{where}"
 
 
 def to_json(finding: Finding) -> dict[str, Any]:
-    """Return a finding as part of a report."""
     return {
         "file": finding.path,
         "line": finding.line,
@@ -68,3 +65,42 @@ def to_json(finding: Finding) -> dict[str, Any]:
         "source": finding.evidence,
         "asks": RULES[finding.rule],
     }
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """A section with the one that translates it."""
+
+    page: str
+    other: str
+    source: Section
+    translation: Section
+
+    def finding(self, rule: str, line: int, found: str, expected: str, source: int) -> Finding:
+        return disagreement(self.other, line, rule, found, expected, f"{self.page}:{source}")
+
+    def passages(self, *, is_same_shape: bool) -> Iterator[tuple[Passage, Passage]]:
+        """Yield the passages of the same place.
+
+        Args:
+            is_same_shape: Whether the blocks agree; if not, all text of a section is one passage.
+        """
+        # Slots count blocks, so with other blocks they name other places.
+        if not is_same_shape:
+            yield _joined(self.source), _joined(self.translation)
+            return
+        ours = {passage.slot: passage for passage in self.source.passages}
+        theirs = {passage.slot: passage for passage in self.translation.passages}
+        for slot in {**ours, **theirs}:
+            yield (
+                # A place that only one side has is compared with an empty passage.
+                ours.get(slot, Passage(slot, self.source.line)),
+                theirs.get(slot, Passage(slot, self.translation.line)),
+            )
+
+
+def _joined(section: Section) -> Passage:
+    found = Passage((), section.line)
+    for passage in section.passages:
+        found.join(passage)
+    return found

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import tomllib
 from collections.abc import Iterable
-from functools import cached_property
 from typing import Any, NamedTuple, cast
 
 from scaffold.analysis.files.files import Files
@@ -20,15 +19,10 @@ class Term(NamedTuple):
 
     @property
     def is_kept(self) -> bool:
-        """Whether the term stays as it is."""
         return not self.translations
 
     def is_in(self, prose: str) -> bool:
-        """Return whether a text of the source uses the term, in the plural too."""
-        return bool(self.pattern.search(prose))
-
-    def is_kept_in(self, prose: str) -> bool:
-        """Return whether a translation has the term, in the singular or the plural."""
+        """Return whether a text has the term, in the singular or the plural."""
         return bool(self.pattern.search(prose))
 
     def is_translated_in(self, prose: str) -> bool:
@@ -47,26 +41,15 @@ class Term(NamedTuple):
 
 
 class Glossary:
-    """The terms of a repository.
+    """The terms of a repository, longer ones first: a term that contains another one wins."""
 
-    Args:
-        path: The file.
-        terms: The terms.
-    """
-
-    def __init__(self, path: str, terms: Iterable[Term]) -> None:
-        self.path = path
-        self._terms = list(terms)
-
-    @cached_property
-    def terms(self) -> tuple[Term, ...]:
-        """The terms, longer ones first: a term that contains another one wins."""
-        return tuple(sorted(self._terms, key=lambda term: (-len(term.name), term.name)))
+    def __init__(self, terms: Iterable[Term] = ()) -> None:
+        self._terms = sorted(terms, key=lambda term: (-len(term.name), term.name))
 
     def used_in(self, prose: str) -> list[Term]:
         """Return the terms that a text uses; one inside a longer one counts where it is alone."""
         found: list[Term] = []
-        for term in self.terms:
+        for term in self._terms:
             if term.is_in(prose):
                 found.append(term)
                 # What a longer term has used up is not left for the shorter one inside it.
@@ -81,7 +64,7 @@ def read_glossary(files: Files, path: str) -> Glossary:
         RequestError: The file is wrong.
     """
     if path not in files.paths:
-        return Glossary(path, ())
+        return Glossary()
     text = files.text(path)
     if text is None:
         raise _wrong(path, files.why_unreadable(path))
@@ -92,9 +75,7 @@ def read_glossary(files: Files, path: str) -> Glossary:
     unknown = [key for key in table if key not in ("keep", "terms")]
     if unknown:
         raise _wrong(path, f"has the key {unknown[0]!r}; known are keep and terms")
-    return Glossary(
-        path, [*_kept(path, table.get("keep", [])), *_told(path, table.get("terms", {}))]
-    )
+    return Glossary([*_kept(path, table.get("keep", [])), *_told(path, table.get("terms", {}))])
 
 
 def _kept(path: str, value: Any) -> list[Term]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from difflib import SequenceMatcher
 from functools import cached_property
 from itertools import islice
@@ -41,8 +41,6 @@ class _Revision(NamedTuple):
 
     Args:
         age: How many commits are newer, in topological order.
-        commit: Its name.
-        path: The file's path in it.
         renamed_from: Its path before, where the commit renamed it; or "".
     """
 
@@ -53,11 +51,7 @@ class _Revision(NamedTuple):
 
 
 class History:
-    """The committed states of pages, each read when it is asked for.
-
-    Args:
-        files: The repository's files.
-    """
+    """The committed states of pages, each read when it is asked for."""
 
     def __init__(self, files: Files) -> None:
         self._files = files
@@ -80,10 +74,10 @@ class History:
                 break
         return found
 
-    def find_origins(
-        self, page: str, translation: str, sections: Iterable[tuple[Section, Section]]
-    ) -> dict[int, Origin]:
-        """Return which states of a page the sections of its translation were made of.
+    def find_origin(
+        self, page: str, translation: str, source: Section, other: Section
+    ) -> Origin | None:
+        """Return which state of a page a section of its translation was made of.
 
         A section and its translation were last in step when the later of the two was written: at
         the commit that last changed the translation, or, where the page had no such section then,
@@ -91,20 +85,11 @@ class History:
         counts too, so this is a presumption and no proof.
 
         Args:
-            page: The path of the page.
-            translation: The path of its translation.
-            sections: Sections of the page with those that translate them.
-
-        Returns:
-            The state for the line of the translated section; none for what is not committed.
+            source: The section of the page.
+            other: The one that translates it; of what is not committed the state is None.
         """
-        found: dict[int, Origin] = {}
-        for source, other in sections:
-            age = self._written(translation, other)
-            origin = None if age is None else self._first_with(page, source.key, age)
-            if origin is not None:
-                found[other.line] = origin
-        return found
+        age = self._written(translation, other)
+        return None if age is None else self._first_with(page, source.key, age)
 
     def _written(self, path: str, section: Section) -> int | None:
         """Return the age of the commit that last changed a section, deletions in it included."""

@@ -1,16 +1,19 @@
-"""Where a repository keeps its pages and their translations into a language."""
+"""Where a repository keeps its pages and their translations, and what it sets of them."""
 
 from __future__ import annotations
 
 import posixpath
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from pathlib import PurePosixPath
 from typing import NamedTuple
 
 from scaffold.analysis.files.files import Files
+from scaffold.analysis.files.globs import matches
+from scaffold.analysis.project.tool_table import project_text, read_tool_table, settings_errors
+from scaffold.config import FieldError, Fields
 from scaffold.errors import TargetError
-from scaffold.translation.settings import Settings
 
 SOURCE_FOLDERS = ("docs", "doc", "documentation", "content")
 # The beginning of a path: `ja/`, `zh-cn/`, `pt_br/`.
@@ -24,12 +27,86 @@ _SKIPPED = re.compile(r"(?:^|/)(?:\.[^/]+|node_modules|vendor|third_party|site-p
 _DOCUSAURUS = "docusaurus-plugin-content-docs/current"
 
 
+@dataclass(frozen=True)
+class Settings:
+    """What a repository wants of its documents.
+
+    Args:
+        language: Of the translations, as folders and files are named for it: "zh", "ja", "pt".
+        source: The folder with the pages to translate; empty to look for one.
+        translation: The folder with the translated pages; empty to look for one.
+        glossary: The file with the terms; empty for ``glossary.toml`` beside the translation.
+        pages: Further pages with their translations.
+        exclude: Pages (patterns) and sections (``page#key``) that stay untranslated, and why.
+        generated: Pages that something writes (patterns).
+    """
+
+    language: str = "zh"
+    source: str = ""
+    translation: str = ""
+    glossary: str = ""
+    pages: Mapping[str, str] = field(default_factory=dict[str, str])
+    exclude: Mapping[str, str] = field(default_factory=dict[str, str])
+    generated: tuple[str, ...] = ()
+
+    def why_excluded(self, path: str) -> str:
+        if matches(path, self.generated):
+            return "generated"
+        for pattern, reason in self.exclude.items():
+            # `guide.md#key` leaves out one section, and not the page.
+            if "#" not in pattern and matches(path, [pattern]):
+                return reason
+        return ""
+
+    def excluded_sections(self, path: str) -> frozenset[str]:
+        """Return the keys of the sections of a page that stay untranslated."""
+        split = (pattern.partition("#") for pattern in self.exclude)
+        return frozenset(key for page, _, key in split if key and matches(path, [page]))
+
+
+def read_settings(files: Files) -> Settings:
+    """Return the settings of a repository; without any, the default ones.
+
+    Raises:
+        RequestError: They are wrong.
+        TargetError: The file is no TOML.
+    """
+    table = read_tool_table(project_text(files), "docs", TargetError)
+    with settings_errors("docs/en/translation.md of areal-scaffold shows every key"):
+        language = table.text("language", "zh")
+        if not re.fullmatch("[a-z]{2,3}", language):
+            raise FieldError(f"{table.where} language: {language!r} is not a code such as 'ja'")
+        settings = Settings(
+            language,
+            *(_path(table, key) for key in ("source", "translation", "glossary")),
+            pages=_text_map(table, "pages", "a translation"),
+            exclude=_text_map(table, "exclude", "a reason in words"),
+            generated=table.texts("generated", ()),
+        )
+        table.done()
+        # With one alone, the other would have to be guessed.
+        if bool(settings.source) != bool(settings.translation):
+            raise FieldError(
+                f"{table.where}: `source` and `translation` are given together, or neither is"
+            )
+    return settings
+
+
+def _path(table: Fields, key: str) -> str:
+    return table.text(key, "").strip("/").removeprefix("./")
+
+
+def _text_map(table: Fields, key: str, what: str) -> dict[str, str]:
+    found = table.text_map(key)
+    if not all(text.strip() for text in found.values()):
+        raise FieldError(f"{table.where} [{key}]: each of its keys needs {what}")
+    return found
+
+
 class Language(NamedTuple):
     """How folders and files are named for a language, in letters of either case.
 
     Attributes:
-        code: Such as "zh".
-        folder: The name of a folder.
         file: The name of a file: `guide.zh.md`, `README_zh-CN.md`, `setup-cn.markdown`.
         text: The pattern of both.
     """
@@ -90,7 +167,14 @@ def find_layout(files: Files, settings: Settings) -> Layout:
         layout = _found(paths, language)
     _fill(layout, paths, language)
     layout.pages = dict(_beside(paths, language)) | layout.pages
-    layout.pages |= _configured(files, settings)
+    for page, other in settings.pages.items():
+        if page not in files.paths:
+            raise TargetError(
+                f"{page!r} of [tool.scaffold.docs.pages] does not exist",
+                code="target_invalid",
+                hint="name a page by its path from the folder of pyproject.toml",
+            )
+        layout.pages[page] = other
     if not layout.pages:
         raise TargetError(
             f"{files.root} has no pages with a translation ({language.code}) beside them",
@@ -103,24 +187,14 @@ def find_layout(files: Files, settings: Settings) -> Layout:
     return layout
 
 
-def _configured(files: Files, settings: Settings) -> dict[str, str]:
-    for page in settings.pages:
-        if page not in files.paths:
-            raise TargetError(
-                f"{page!r} of [tool.scaffold.docs.pages] does not exist",
-                code="target_invalid",
-                hint="name a page by its path from the folder of pyproject.toml",
-            )
-    return dict(settings.pages)
-
-
 def _found(paths: list[str], language: Language) -> Layout:
-    folders = {folder for path in paths for folder in _folders(path)}
+    folders = {str(each) for path in paths for each in PurePosixPath(path).parents} - {"."}
     # The first pair is the surest.
     for english, other in _folder_pairs(folders, language):
         return Layout(english, other, "found")
     for folder in sorted(folders):
-        if folder.rpartition("/")[2].lower() == "en" and _is_documentation(folder):
+        is_documentation = folder.partition("/")[0] in (*SOURCE_FOLDERS, "i18n", "en")
+        if folder.rpartition("/")[2].lower() == "en" and is_documentation:
             return Layout(folder, f"{folder[:-2]}{language.code}", "found; no translation yet")
     return Layout("", "", "pages with their translation beside them")
 
@@ -181,14 +255,5 @@ def _beside(paths: list[str], language: Language) -> Iterator[tuple[str, str]]:
                 yield page, path
 
 
-def _folders(path: str) -> Iterator[str]:
-    parts = path.split("/")
-    return ("/".join(parts[:count]) for count in range(1, len(parts)))
-
-
 def _below(path: str, folder: str) -> bool:
     return path.startswith(f"{folder}/")
-
-
-def _is_documentation(folder: str) -> bool:
-    return folder.partition("/")[0] in (*SOURCE_FOLDERS, "i18n", "en")

@@ -35,12 +35,7 @@ class Expected(NamedTuple):
 
 
 class Links:
-    """The links of a page and of its translation.
-
-    Args:
-        documents: The documents.
-        page: The page.
-    """
+    """The links of a page and of its translation."""
 
     def __init__(self, documents: Documents, page: str) -> None:
         self._documents = documents
@@ -51,7 +46,6 @@ class Links:
         self._falls_back = re.search(r"^\s*docs_structure:\s*folder\b", site, re.M) is not None
 
     def found(self, href: str) -> LinkTarget:
-        """Return where a link of the translation leads."""
         return _resolved(href, self._other)
 
     def expected(self, href: str) -> Expected:

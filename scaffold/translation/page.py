@@ -36,7 +36,6 @@ class Marker(NamedTuple):
     line: int
 
     def __str__(self) -> str:
-        """Return the marker as a line of the page."""
         return MARKER_FORM.format(key=self.key, hash=self.hash)
 
 
@@ -48,7 +47,6 @@ class Block(NamedTuple):
         line: Its first line.
         size: The items of a list; the rows and columns of a table.
         info: The language of code, or the sort of an admonition.
-        text: The code.
     """
 
     kind: str
@@ -63,11 +61,9 @@ class Passage:
     """Running text: a heading, paragraphs, an item, a cell.
 
     Args:
-        slot: Its place among the blocks.
         line: Its first line.
         prose: The words, without code.
         plain: The words and the code, as a reader sees them.
-        codes: Its inline code.
         links: Where its links lead.
         images: Where its images are.
         tags: Its HTML tags, by name and attributes.
@@ -102,17 +98,13 @@ class Section:
 
     Args:
         line: The line of its heading, from 1.
-        level: That of the heading; 0 means what is above the first one.
         title: The heading as a reader sees it.
         key: What it is known by in its page.
         hash: The digest of its content.
         slug: The anchor that GitHub gives the heading.
         mkdocs_slug: The anchor that Python-Markdown gives it, and so MkDocs.
         end: The line of the next section.
-        passages: Its text, the heading first.
-        blocks: Its blocks in their order.
         comments: Its HTML comments, markers left out.
-        markers: Its markers.
         anchors: The anchors that it sets itself.
     """
 
@@ -131,6 +123,11 @@ class Section:
     anchors: list[Piece] = field(default_factory=list[Piece])
 
     @property
+    def prose(self) -> str:
+        """The words of all its text."""
+        return "\n".join(passage.prose for passage in self.passages)
+
+    @property
     def has_content(self) -> bool:
         """Whether it has more than front matter and comments."""
         return bool(self.level or self.passages or self.blocks or self.markers)
@@ -147,9 +144,6 @@ class Page:
 
     Args:
         path: Relative to the repository's root.
-        lines: Its lines, without their ends.
-        front: Its front matter.
-        sections: In their order.
     """
 
     path: str
@@ -161,17 +155,11 @@ class Page:
         """Return the source text of a section, without its markers and the blank lines around."""
         # Markers are notes of the tool and no part of the text.
         taken = {marker.line for marker in section.markers}
-        rows = [
-            row
-            for number, row in enumerate(
-                self.lines[section.line - 1 : section.end - 1], section.line
-            )
-            if number not in taken
-        ]
-        return "\n".join(_without_doubled_gaps(rows)).strip("\n")
+        rows = enumerate(self.lines[section.line - 1 : section.end - 1], section.line)
+        kept = [row for number, row in rows if number not in taken]
+        return "\n".join(_without_doubled_gaps(kept)).strip("\n")
 
     def find(self, key: str) -> Section | None:
-        """Return the section of a key."""
         return next((each for each in self.sections if each.key == key), None)
 
     def at_anchor(self, anchor: str) -> Section | None:

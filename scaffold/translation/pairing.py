@@ -16,9 +16,7 @@ class Origin(NamedTuple):
     """What a translation is presumed to be of: its source when the translation last changed.
 
     Args:
-        commit: The commit that last changed the translation.
         hash: The digest of the source's section in it.
-        text: The text of that section.
     """
 
     commit: str
@@ -30,8 +28,6 @@ class Pair(NamedTuple):
     """A section of the source with the one that translates it; one of them may be missing.
 
     Args:
-        source: The section of the source.
-        translation: The section of the translation.
         state: What can be said of the translation.
         marker: The marker by which they were paired, or None.
         origin: Of a translation without a marker, the state of the source that git's history
@@ -52,7 +48,6 @@ class Pair(NamedTuple):
 
     @property
     def key(self) -> str:
-        """What the pair is known by."""
         section = self.source or self.translation
         assert section is not None, "one of the two is there"
         return section.key
@@ -64,8 +59,6 @@ def pair_sections(
     """Pair sections by their markers, and where those fail by order and level.
 
     Args:
-        sources: The sections of the source.
-        translations: Those of the translation.
         excluded: The keys of sections that nobody needs to translate.
 
     Returns:
@@ -122,7 +115,6 @@ class _Matching:
                         self._take(source, other, None)
 
     def pair(self, at: int, *, is_excluded: bool) -> Pair:
-        """Return the pair of a source section."""
         source = self._sources[at]
         other = self._found.get(at)
         translation = None if other is None else self._translations[other]

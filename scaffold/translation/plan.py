@@ -1,4 +1,4 @@
-"""What whoever translates a page needs: the sections, what changed, the terms, what stays."""
+"""Which pages are missing or behind, and what whoever translates one needs."""
 
 from __future__ import annotations
 
@@ -8,21 +8,122 @@ from typing import Any, NamedTuple
 from scaffold.errors import RequestError, nearest
 from scaffold.report import unified_diff
 from scaffold.translation.documents import Documents
-from scaffold.translation.freshness import WORDS, count_of
 from scaffold.translation.glossary import Term
 from scaffold.translation.links import Links
-from scaffold.translation.page import Section
+from scaffold.translation.page import Passage, Section
 from scaffold.translation.pairing import Pair
+
+WORDS = {
+    "current": "is up to date",
+    "reworded": "changed in the source in a few words only, if git's history is right",
+    "stale": "changed in the source since it was translated",
+    "missing": "has no translation",
+    "unmarked": "has no marker, so its source version is unknown",
+    "orphan": "has no section in the source any more",
+    "excluded": "stays untranslated",
+}
+# States that ask for no work.
+FINE = frozenset({"current", "reworded", "excluded"})
+
+_GONE = "its page is gone; delete it"
+
+_UNKNOWN = "there is no {}, nor does git know of one"
+
+
+class PageState(NamedTuple):
+    """The state of the translation of a page.
+
+    Args:
+        page: The page; empty where only a translation is left.
+        state: As for sections.
+        reason: Why it is excluded, or what is known of the page of an orphan.
+    """
+
+    page: str
+    translation: str
+    state: str
+    reason: str = ""
+    pairs: tuple[Pair, ...] = ()
+
+    @property
+    def is_fine(self) -> bool:
+        """Whether nothing is to be done."""
+        return self.state in FINE
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "page": self.page,
+            "translation": self.translation,
+            "state": self.state,
+            "reason": self.reason,
+            "sections": [_row(pair) for pair in self.pairs],
+        }
+
+
+def page_states(documents: Documents) -> list[PageState]:
+    """Return the state of every page, and of translations whose page is gone."""
+    layout = documents.layout
+    found = [_page_state(documents, page, other) for page, other in layout.pages.items()]
+    for path in layout.orphans:
+        page = f"{layout.source}{path.removeprefix(layout.translation)}"
+        # Some pages are written in the other language first.
+        why = _GONE if documents.history.knows(page) else _UNKNOWN.format(page)
+        found.append(PageState("", path, "orphan", why))
+    return found
+
+
+def _page_state(documents: Documents, page: str, other: str) -> PageState:
+    reason = documents.why_excluded(page)
+    if reason:
+        return PageState(page, other, "excluded", reason)
+    if not documents.has(page):
+        return PageState(page, other, "orphan", _GONE)
+    pairs = tuple(documents.pairs(page))
+    if not documents.has(other):
+        return PageState(page, other, "missing", "", pairs)
+    is_fine = all(pair.state in FINE for pair in pairs)
+    return PageState(page, other, "current" if is_fine else "stale", "", pairs)
+
+
+def count_of(things: Sequence[object], name: str) -> str:
+    """Return how many things there are, in words: "1 page", "2 pages"."""
+    return f"{len(things)} {name}{'' if len(things) == 1 else 's'}"
+
+
+def shown(state: PageState) -> list[str]:
+    """Return what people read of a page that is not fine."""
+    if state.state == "orphan":
+        return [f"{state.translation}  orphan: {state.reason}"]
+    if state.state == "missing":
+        return [f"{state.translation}  missing: {count_of(state.pairs, 'section')} of {state.page}"]
+    rows = [f"{state.translation}  stale"]
+    for pair in state.pairs:
+        source, other = pair.source, pair.translation
+        section = source or other
+        if section is not None and pair.state not in FINE:
+            line = f"{state.translation}:{other.line}" if other else f"{state.page}:{section.line}"
+            name = f"{section.key} ({section.title})" if section.title else section.key
+            rows.append(f"  {pair.state:<8} {line}  {name}")
+    return rows
+
+
+def _row(pair: Pair) -> dict[str, Any]:
+    return {
+        "key": pair.key,
+        "state": pair.state,
+        "title": (pair.source or pair.translation or Section(0, 0)).title,
+        "source_line": pair.source.line if pair.source else None,
+        "translation_line": pair.translation.line if pair.translation else None,
+        "marker": str(pair.source.wanted) if pair.source else None,
+        "presumed_from": pair.origin.commit if pair.origin else None,
+    }
 
 
 class Task(NamedTuple):
     """One section to translate.
 
     Args:
-        pair: The section and its translation.
-        source: The text to translate.
         old_source: The text that was translated, where git has it.
-        translation: The translation so far.
     """
 
     pair: Pair
@@ -32,7 +133,6 @@ class Task(NamedTuple):
 
     @property
     def marker(self) -> str:
-        """The line that goes below the heading."""
         assert self.pair.source is not None, "what has no source is not a task"
         return str(self.pair.source.wanted)
 
@@ -45,32 +145,19 @@ class Task(NamedTuple):
         return unified_diff(self.pair.source.key, before, after)
 
     def to_json(self) -> dict[str, Any]:
-        """Return the task as part of a report."""
         source, other = self.pair.source, self.pair.translation
         assert source is not None, "what has no source is not a task"
-        return {
-            "key": source.key,
-            "state": self.pair.state,
-            "marker": self.marker,
-            "source_line": source.line,
-            "source": self.source,
-            "old_source": self.old_source,
-            "diff": self.diff,
-            "translation_line": other.line if other else None,
-            "translation": self.translation,
-        }
+        told = {"key": source.key, "state": self.pair.state, "marker": self.marker}
+        texts = {"source": self.source, "old_source": self.old_source, "diff": self.diff}
+        line = other.line if other else None
+        done = {"translation_line": line, "translation": self.translation}
+        return {**told, "source_line": source.line, **texts, **done}
 
 
 class Plan(NamedTuple):
     """The work to do on a page.
 
     Args:
-        page: The page.
-        other: Its translation.
-        tasks: The sections to translate.
-        orphans: Sections of the translation to delete.
-        terms: The terms that the sections use.
-        codes: The inline code that they hold.
         links: Where their links have to lead.
     """
 
@@ -83,7 +170,6 @@ class Plan(NamedTuple):
     links: dict[str, str]
 
     def to_json(self) -> dict[str, Any]:
-        """Return the plan as part of a report."""
         return {
             "page": self.page,
             "translation": self.other,
@@ -98,8 +184,6 @@ def plan_page(documents: Documents, page: str, keys: Sequence[str], *, everythin
     """Return what is to be done on a page.
 
     Args:
-        documents: The documents.
-        page: The page.
         keys: Only these sections; () means those that are missing or behind.
         everything: Whether to include sections that are up to date.
 
@@ -123,7 +207,7 @@ def plan_page(documents: Documents, page: str, keys: Sequence[str], *, everythin
         if pair.source and pair.state in wanted and (not keys or pair.key in keys)
     ]
     sources = [pair.source for pair in chosen if pair.source]
-    prose = "\n".join(passage.prose for each in sources for passage in each.passages)
+    prose = "\n".join(each.prose for each in sources)
     codes = [code.text for each in sources for p in each.passages for code in p.codes]
     return Plan(
         page,
@@ -132,7 +216,7 @@ def plan_page(documents: Documents, page: str, keys: Sequence[str], *, everythin
         [pair.translation for pair in pairs if pair.translation and not pair.source],
         documents.glossary.used_in(prose),
         sorted(set(codes)),
-        _links(documents, page, sources),
+        _links(documents, page, [passage for each in sources for passage in each.passages]),
     )
 
 
@@ -150,18 +234,17 @@ def _tasks(documents: Documents, page: str, pairs: list[Pair]) -> list[Task]:
     return tasks
 
 
-def _links(documents: Documents, page: str, sections: list[Section]) -> dict[str, str]:
+def _links(documents: Documents, page: str, passages: list[Passage]) -> dict[str, str]:
+    """Return what each link becomes in the translation, by what it is in the page."""
     links = Links(documents, page)
     found: dict[str, str] = {}
-    for section in sections:
-        for passage in section.passages:
-            # What the link becomes in the translation, by what it is in the page.
-            found |= {piece.text: links.expected(piece.text).text for piece in passage.links}
-            found |= {piece.text: links.expected_image(piece.text).text for piece in passage.images}
+    for passage in passages:
+        found |= {piece.text: links.expected(piece.text).text for piece in passage.links}
+        found |= {piece.text: links.expected_image(piece.text).text for piece in passage.images}
     return dict(sorted(found.items()))
 
 
-def shown(plan: Plan) -> str:
+def shown_plan(plan: Plan) -> str:
     """Return a plan as people and agents read it."""
     rows = [f"{plan.page} -> {plan.other}: {count_of(plan.tasks, 'section')} to translate", ""]
     for task in plan.tasks:
@@ -169,7 +252,8 @@ def shown(plan: Plan) -> str:
     for section in plan.orphans:
         rows += [f"=== delete {plan.other}:{section.line}, {section.title!r}", ""]
     if plan.terms:
-        rows += ["=== terms", *map(_shown_term, plan.terms), ""]
+        words = {each.name: " or ".join(each.translations) or "stays" for each in plan.terms}
+        rows += ["=== terms", *(f"{name}: {text}" for name, text in words.items()), ""]
     if plan.codes:
         rows += ["=== code that stays", *(f"`{code}`" for code in plan.codes), ""]
     if plan.links:
@@ -195,7 +279,3 @@ def _shown_task(plan: Plan, task: Task) -> list[str]:
         rows += [f"--- translation so far, {plan.other}:{task.pair.translation.line}"]
         rows += [task.translation]
     return [*rows, ""]
-
-
-def _shown_term(term: Term) -> str:
-    return f"{term.name}: {'stays' if term.is_kept else ' or '.join(term.translations)}"

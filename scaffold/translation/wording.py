@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator
+import unicodedata
+from collections.abc import Iterator
+from decimal import Decimal
+from itertools import zip_longest
 
 from scaffold.findings import Finding
-from scaffold.translation.comparison import Comparison
+from scaffold.translation.finding import Comparison
 from scaffold.translation.glossary import Glossary
-from scaffold.translation.links import Expected, Links
-from scaffold.translation.numbers import foreign_numbers, missing_numbers
+from scaffold.translation.links import Links
 from scaffold.translation.page import Passage, Piece
 
 # Punctuation of East Asia, ideographs, and full-width forms.
@@ -32,6 +34,41 @@ _LINKING = re.compile(
 )
 """Words that join others to a phrase; names and lists of them have no such words."""
 
+# `1,000.5` with separators; else `12`, `3.14`, and versions such as `2.4.1`.
+_NUMBER = re.compile(r"\d{1,3}(?:,\d{3})+(?:\.\d+)?(?!\d)|\d+(?:\.\d+)*")
+_CHINESE_UNITS = {"百": 100, "千": 1000, "万": 10**4, "亿": 10**8, "百万": 10**6, "千万": 10**7}
+_ENGLISH_UNITS = {"thousand": 1000, "k": 1000, "million": 10**6, "m": 10**6, "billion": 10**9}
+_UNIT = re.compile(
+    r" ?(百万|千万|百|千|万|亿)| ?(thousand|million|billion)\b|([km])\b", re.IGNORECASE
+)
+_SMALL = (
+    "zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven",
+    "twelve", "thirteen", "fourteen", "fifteen", "sixteen", "seventeen", "eighteen", "nineteen",
+)  # fmt: skip
+_TENS = (
+    "twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety",
+)  # fmt: skip
+_WORDS: dict[str, tuple[str, ...]] = {
+    **{word: (str(value),) for value, word in enumerate(_SMALL)},
+    **{word: (str(20 + 10 * place),) for place, word in enumerate(_TENS)},
+    "hundred": ("100",), "thousand": ("1000",), "million": ("1000000",), "dozen": ("12",),
+    "a": ("1",), "an": ("1",), "single": ("1",), "each": ("1",), "once": ("1",), "per": ("1",),
+    # A half may be written as 50 %.
+    "twice": ("2",), "both": ("2",), "pair": ("2",), "half": ("0.5", "50"), "quarter": ("0.25",),
+    "last": ("1",), "next": ("1",), "other": ("1",), "only": ("1",),
+}  # fmt: skip
+_ORDINALS = (
+    "first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth", "tenth",
+    "eleventh", "twelfth",
+)  # fmt: skip
+_MONTHS = (
+    "jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec",
+)  # fmt: skip
+_DIGITS = "零一二三四五六七八九"
+# The decade `1990s` is `20 世纪 90 年代`.
+_DECADE = re.compile(r"(\d{1,2}) ?世纪 ?(\d0) ?年代")
+_FIFTY = re.compile(r"\b50 ?(?:%|per ?cent)", re.IGNORECASE)
+
 
 def check_passage(
     at: Comparison, source: Passage, passage: Passage, language: str
@@ -43,11 +80,10 @@ def check_passage(
         yield at.finding("paragraph", passage.line, found, wanted, source.line)
     yield from _check_codes(at, source, passage)
     yield from _check_numbers(at, source, passage)
-    pieces = {piece.text for piece in passage.tags}
-    wanted = {piece.text for piece in source.tags}
-    for tag in sorted(wanted - pieces):
+    theirs, ours = ({piece.text for piece in each.tags} for each in (passage, source))
+    for tag in sorted(ours - theirs):
         yield at.finding("html", passage.line, "none", f"<{tag}>", source.line)
-    for tag in sorted(pieces - wanted):
+    for tag in sorted(theirs - ours):
         yield at.finding("html", passage.line, f"<{tag}>", "none", source.line)
     same = {tuple(each.prose.split()) for each in source.parts or [source]}
     for part in passage.parts or [passage]:
@@ -86,24 +122,36 @@ def check_links(
     at: Comparison, links: Links, source: Passage, passage: Passage
 ) -> Iterator[Finding]:
     """Yield links and images of two passages that do not lead to the same."""
-    yield from _check_leads(at, "link", links.expected, links, (source.links, passage.links))
-    images = (source.images, passage.images)
-    yield from _check_leads(at, "image", links.expected_image, links, images)
+    for rule, expected, ours, theirs in (
+        ("link", links.expected, source.links, passage.links),
+        ("image", links.expected_image, source.images, passage.images),
+    ):
+        wanted = {piece: expected(piece.text) for piece in ours}
+        agreeing = {lead for each in wanted.values() for lead in each.leads}
+        found = {links.found(piece.text) for piece in theirs}
+        lost = [(piece, each) for piece, each in wanted.items() if not each.leads & found]
+        new = [piece for piece in theirs if links.found(piece.text) not in agreeing]
+        for row, other in zip_longest(lost, new):
+            yield at.finding(
+                rule,
+                other.line if other else at.translation.line,
+                other.text if other else "none",
+                row[1].text if row else "none",
+                row[0].line if row else at.source.line,
+            )
 
 
 def check_terms(at: Comparison, glossary: Glossary) -> Iterator[Finding]:
     """Yield the terms of a section that its translation lacks."""
-    source = "\n".join(passage.prose for passage in at.source.passages)
-    prose = "\n".join(passage.prose for passage in at.translation.passages)
-    for term in glossary.used_in(source):
+    prose = at.translation.prose
+    for term in glossary.used_in(at.source.prose):
+        if term.is_in(prose) if term.is_kept else term.is_translated_in(prose):
+            continue
         # A term may span passages once they are joined, so none of them need have it alone.
         line = next((p.line for p in at.source.passages if term.is_in(p.prose)), at.source.line)
-        if term.is_kept and not term.is_kept_in(prose):
-            wanted = f"{term.name!r}, which stays as it is"
-            yield at.finding("term", at.translation.line, "none", wanted, line)
-        elif not term.is_kept and not term.is_translated_in(prose):
-            wanted = f"{' or '.join(term.translations)} for {term.name!r}"
-            yield at.finding("term", at.translation.line, "none", wanted, line)
+        words = f"{' or '.join(term.translations)} for {term.name!r}"
+        wanted = f"{term.name!r}, which stays as it is" if term.is_kept else words
+        yield at.finding("term", at.translation.line, "none", wanted, line)
 
 
 def check_comments(at: Comparison) -> Iterator[Finding]:
@@ -134,9 +182,7 @@ def _check_codes(at: Comparison, source: Passage, passage: Passage) -> Iterator[
     # As sets: a language may need to repeat a name, or to leave a repetition out.
     lost = list(dict.fromkeys(p for p in source.codes if p.text not in theirs))
     new = list(dict.fromkeys(p for p in passage.codes if p.text not in ours))
-    for place in range(max(len(lost), len(new))):
-        wanted = lost[place] if place < len(lost) else None
-        found = new[place] if place < len(new) else None
+    for wanted, found in zip_longest(lost, new):
         yield at.finding(
             "inline-code",
             found.line if found else passage.line,
@@ -154,25 +200,81 @@ def _check_numbers(at: Comparison, source: Passage, passage: Passage) -> Iterato
         yield at.finding("number", passage.line, found, wanted, source.line)
 
 
-def _check_leads(
-    at: Comparison,
-    rule: str,
-    expected: Callable[[str], Expected],
-    links: Links,
-    pieces: tuple[Iterable[Piece], Iterable[Piece]],
-) -> Iterator[Finding]:
-    wanted = {piece: expected(piece.text) for piece in pieces[0]}
-    agreeing = {lead for each in wanted.values() for lead in each.leads}
-    found = {links.found(piece.text) for piece in pieces[1]}
-    lost = [(piece, each) for piece, each in wanted.items() if not each.leads & found]
-    new = [piece for piece in pieces[1] if links.found(piece.text) not in agreeing]
-    for place in range(max(len(lost), len(new))):
-        source = lost[place][0] if place < len(lost) else None
-        other = new[place] if place < len(new) else None
-        yield at.finding(
-            rule,
-            other.line if other else at.translation.line,
-            other.text if other else "none",
-            lost[place][1].text if source else "none",
-            source.line if source else at.source.line,
-        )
+def missing_numbers(source: str, translation: str) -> list[str]:
+    """Return the numbers of a text that its translation has in no form."""
+    theirs = _values(translation)
+    spelled = unicodedata.normalize("NFKC", translation)
+    return [
+        number
+        for number in sorted(_values(source) - theirs)
+        if not any(form in spelled for form in _in_chinese(number))
+        and not (number == "50" and _FIFTY.search(source) and "半" in spelled)
+    ]
+
+
+def foreign_numbers(source: str, translation: str) -> list[str]:
+    """Return the numbers of a translation that its source has in no form."""
+    known = _values(source) | set(_in_english(source))
+    return sorted(_values(translation) - known)
+
+
+def _values(text: str) -> set[str]:
+    """Return the numbers that a text writes with digits, multiplied by the unit behind them."""
+    # Full-width digits become ASCII.
+    text = unicodedata.normalize("NFKC", text)
+    text = _DECADE.sub(lambda at: str(100 * (int(at[1]) - 1) + int(at[2])), text)
+    found: set[str] = set()
+    for match in _NUMBER.finditer(text):
+        number = match.group().replace(",", "")
+        unit = _UNIT.match(text, match.end())
+        # 1.2.3 is a version and takes no unit.
+        if unit and number.count(".") <= 1:
+            name = next(group for group in unit.groups() if group)
+            factor = _CHINESE_UNITS.get(name) or _ENGLISH_UNITS[name.lower()]
+            number = f"{(Decimal(number) * factor).normalize():f}"
+        found.add(number)
+    return found
+
+
+def _in_english(text: str) -> Iterator[str]:
+    """Yield the numbers that a text writes in words."""
+    before = 0
+    for word in re.findall(r"[a-z]+", text.lower()):
+        yield from _WORDS.get(word, ())
+        if word in _ORDINALS:
+            yield str(_ORDINALS.index(word) + 1)
+        if word[:3] in _MONTHS:
+            yield str(_MONTHS.index(word[:3]) + 1)
+        value = _SMALL.index(word) if word in _SMALL[:10] else 0
+        if before and value:
+            yield str(before + value)  # ninety-nine
+        before = 20 + 10 * _TENS.index(word) if word in _TENS else 0
+
+
+def _in_chinese(number: str) -> Iterator[str]:
+    """Yield how Chinese spells a whole number."""
+    # Longer numbers are written with digits, and a leading zero marks a code.
+    if not number.isdigit() or len(number) > 4 or (len(number) > 1 and number[0] == "0"):
+        return
+    spelled = _spelled(int(number))
+    yield spelled
+    if len(number) == 4 and number[3] == "0":
+        yield f"{_spelled(int(number[:2]) + 1)}世纪{_spelled(int(number[2:]))}年代"
+    # Before measure words two is 两.
+    if spelled.startswith("二"):
+        yield f"两{spelled[1:]}"
+    # Ten to nineteen drop the leading one.
+    if spelled.startswith("一十"):
+        yield spelled[1:]
+
+
+def _spelled(number: int) -> str:
+    if number < 10:
+        return _DIGITS[number]
+    for unit, name in ((1000, "千"), (100, "百"), (10, "十")):
+        if number >= unit:
+            head, rest = divmod(number, unit)
+            # Skipped places are read as one zero: 105 is 一百零五.
+            gap = "零" if rest and rest < unit // 10 else ""
+            return f"{_DIGITS[head]}{name}{gap}{_spelled(rest) if rest else ''}"
+    raise AssertionError("the numbers below ten were told above")

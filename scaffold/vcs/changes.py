@@ -85,12 +85,10 @@ class FileChange:
 
     @property
     def added_count(self) -> int:
-        """How many lines were put in."""
         return sum(len(hunk.added) for hunk in self.hunks)
 
     @property
     def removed_count(self) -> int:
-        """How many lines were taken out."""
         return sum(len(hunk.removed) for hunk in self.hunks)
 
 

@@ -6,8 +6,8 @@ import configparser
 import json
 import re
 import tomllib
-from collections.abc import Callable, Iterator
-from typing import Any, Literal, NamedTuple, cast
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, Literal, NamedTuple
 
 from scaffold.analysis.project.project import is_requirements, logical_lines, normal_name
 
@@ -59,15 +59,14 @@ _Reader = Callable[[str], Iterator[tuple[str, str]]]
 
 
 def _reader(path: str) -> _Reader | None:
-    name = path.rpartition("/")[2]
     known: dict[str, _Reader] = {
         "pyproject.toml": _pyproject,
         "setup.cfg": _setup_cfg,
-        "package.json": _package_json,
+        "package.json": lambda text: _sections([json.loads(text or "{}")], _SECTIONS),
         "Cargo.toml": _cargo,
-        "go.mod": _go_mod,
+        "go.mod": lambda text: ((match[1], match[2]) for match in _GO.finditer(text)),
     }
-    return _requirements if is_requirements(path) else known.get(name)
+    return _requirements if is_requirements(path) else known.get(path.rpartition("/")[2])
 
 
 def _read(reader: _Reader, text: str | None) -> dict[str, str] | None:
@@ -109,10 +108,8 @@ def _pyproject(text: str) -> Iterator[tuple[str, str]]:
         if isinstance(each, str):
             yield from _requirement(each)
     poetry: dict[str, Any] = table.get("tool", {}).get("poetry", {})
-    inner = [group.get("dependencies", {}) for group in poetry.get("group", {}).values()]
-    for rows in (poetry.get("dependencies", {}), *inner):
-        for name, asked in rows.items():
-            yield normal_name(name), _shown(asked)
+    for name, asked in _sections([poetry, *poetry.get("group", {}).values()], _SECTIONS[:1]):
+        yield normal_name(name), asked
 
 
 def _setup_cfg(text: str) -> Iterator[tuple[str, str]]:
@@ -125,25 +122,16 @@ def _setup_cfg(text: str) -> Iterator[tuple[str, str]]:
         yield from _requirements(row)
 
 
-def _package_json(text: str) -> Iterator[tuple[str, str]]:
-    table: dict[str, Any] = json.loads(text or "{}")
-    for section in _SECTIONS:
-        for name, asked in cast("dict[str, Any]", table.get(section, {})).items():
-            yield name, _shown(asked)
+def _sections(
+    tables: Sequence[Mapping[str, Any]], names: Sequence[str]
+) -> Iterator[tuple[str, str]]:
+    """Yield what sections of tables ask for, as text or as a table of its own."""
+    for table in (each.get(name, {}) for name in names for each in tables):
+        for name, asked in table.items():
+            told = json.dumps(asked, sort_keys=True, default=str)
+            yield name, asked if isinstance(asked, str) else told
 
 
 def _cargo(text: str) -> Iterator[tuple[str, str]]:
     table: dict[str, Any] = tomllib.loads(text)
-    for section in _CARGO:
-        tables = (table, table.get("workspace", {}))
-        for name, asked in (row for each in tables for row in each.get(section, {}).items()):
-            yield name, _shown(asked)
-
-
-def _go_mod(text: str) -> Iterator[tuple[str, str]]:
-    for match in _GO.finditer(text):
-        yield match[1], match[2]
-
-
-def _shown(asked: Any) -> str:
-    return asked if isinstance(asked, str) else json.dumps(asked, sort_keys=True, default=str)
+    return _sections([table, table.get("workspace", {})], _CARGO)

@@ -31,7 +31,6 @@ class Repository(AbstractContextManager["Repository"]):
     call ends with this process, or where a signal stops it.
 
     Args:
-        root: The top folder of its files.
         folder: Git's own folder; of a further work tree, that of this one.
         common: The folder that all its work trees share.
     """
@@ -46,7 +45,6 @@ class Repository(AbstractContextManager["Repository"]):
         self.close()
 
     def close(self) -> None:
-        """End the process that reads objects."""
         self._objects.close()
 
     def ask(
@@ -61,14 +59,10 @@ class Repository(AbstractContextManager["Repository"]):
         """Run git to its end; where this process is stopped, git is too.
 
         Args:
-            argv: The command and its arguments.
-            env: What its environment has beside the usual.
-            given: What it reads.
             patience_s: How long git may go on once this process is stopped, so that it is known
                 what a remote has.
             is_apart: Whether Ctrl-C at the terminal does not reach it; then it can ask nothing
                 there.
-            settings: Further settings of git, ``key=value``.
         """
         done = run_git(
             self.root,
@@ -146,7 +140,6 @@ class Repository(AbstractContextManager["Repository"]):
 
     @cached_property
     def remotes(self) -> tuple[str, ...]:
-        """The names of its remotes."""
         return tuple(self.look("remote").split())
 
 
@@ -227,7 +220,6 @@ def listed(names: Sequence[str], most: int) -> str:
 
 
 def failure(command: str, answer: Answer) -> ScaffoldError:
-    """Return the error for a call that failed."""
     return ScaffoldError(
         f"git {command} failed: {answer.said or f'status {answer.status}'}",
         code="git_failed",

@@ -31,7 +31,6 @@ def role_of(path: str, text: str | None, own: tuple[Role, ...] = ()) -> str:
     """Return the role of a file in a review.
 
     Args:
-        path: Its path from the root.
         text: What it holds, where that is text; its first lines may mark it as generated.
         own: The repository's own roles, which come first.
     """
@@ -44,7 +43,6 @@ def role_of(path: str, text: str | None, own: tuple[Role, ...] = ()) -> str:
 
 
 def role_names() -> tuple[str, ...]:
-    """Return the names of all roles."""
     return (*(role.name for role in _rows("role")), SOURCE, OTHER)
 
 

@@ -12,11 +12,7 @@ _SIGNALS = ("SIGINT", "SIGTERM", "SIGHUP")
 
 
 class Stopped(KeyboardInterrupt):
-    """Raised where a signal asks the process to end: what it began is undone first.
-
-    Args:
-        number: Of the signal.
-    """
+    """Raised where a signal asks the process to end: what it began is undone first."""
 
     def __init__(self, number: signal.Signals) -> None:
         super().__init__(f"stopped by {number.name}")

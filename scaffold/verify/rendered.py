@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from scaffold.errors import ScaffoldError
 from scaffold.report import ReportedChange
-from scaffold.skills.pack.checksums import RECORD
+from scaffold.skills.pack.plan import RECORD
 from scaffold.skills.pack.sync import sync_skills
 
 COMMAND = "scaffold skills sync"

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from scaffold.translation.finding import RULES
-from scaffold.translation.freshness import WORDS
+from scaffold.translation.plan import WORDS
 from tests.docs.test_skills import (
     SECTIONS,
     console_blocks,

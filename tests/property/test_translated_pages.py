@@ -7,11 +7,11 @@ import string
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scaffold.translation.comparison import Comparison
+from scaffold.translation.agreement import check_blocks, check_headings, is_same_shape
+from scaffold.translation.finding import Comparison
 from scaffold.translation.page import Page
 from scaffold.translation.pairing import pair_sections
 from scaffold.translation.reading import read_page
-from scaffold.translation.structure import check_blocks, check_headings, is_same_shape
 from scaffold.translation.wording import check_comments, check_passage
 
 WORDS = st.text(string.ascii_lowercase + "`*_[]()<>#|0189 奖励", min_size=1, max_size=12)

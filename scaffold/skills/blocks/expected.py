@@ -7,12 +7,10 @@ from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
 from scaffold.errors import ScaffoldError
-from scaffold.skills.blocks.markers import Block
+from scaffold.skills.blocks.markers import Block, BlockError
 from scaffold.skills.blocks.options import options_text
 from scaffold.skills.blocks.output import is_stale
-from scaffold.skills.blocks.registry import registry_text
-from scaffold.skills.blocks.signature import signature_text
-from scaffold.skills.blocks.sources import BlockError, Sources
+from scaffold.skills.blocks.signature import Sources, registry_text, signature_text
 from scaffold.skills.blocks.template import template_text
 from scaffold.skills.blocks.tree import tree_text
 
@@ -27,7 +25,6 @@ class Problem(NamedTuple):
     """Why a block is wrong.
 
     Args:
-        message: What is wrong.
         is_stale: Whether `scaffold skills sync` fixes it.
     """
 
@@ -47,28 +44,18 @@ _OPTIONS: dict[str, frozenset[str]] = {
 
 @dataclass
 class Repository:
-    """A repository as blocks see it.
-
-    Args:
-        files: Its files.
-        settings: What it says about its skills.
-    """
+    """A repository as blocks see it."""
 
     files: Files
     settings: Settings
 
     @cached_property
     def sources(self) -> Sources:
-        """Its Python."""
         return Sources(self.files)
 
 
 def expected(block: Block, repository: Repository) -> str | Problem | None:
     """Return what ought to stand in a block.
-
-    Args:
-        block: One that `parse_blocks` has found.
-        repository: Where it stands.
 
     Returns:
         The text; a problem where there can be none, or where an output is stale; None for an output

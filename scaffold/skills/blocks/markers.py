@@ -24,6 +24,10 @@ _FENCE = lazy_re(r"^[ \t]*(?:[-*+>][ \t]+)*(?P<mark>`{3,}|~{3,})(?P<rest>.*)$")
 _OPTION = lazy_re(r"(?P<name>[a-z_]+)=(?P<value>.*)", re.DOTALL)
 
 
+class BlockError(ValueError):
+    """A block asks for what is not there, or in the wrong way; the message says which."""
+
+
 @dataclass(frozen=True)
 class Block:
     """One generated block as it stands in a document.
@@ -53,8 +57,11 @@ class Block:
         """The body without blank lines around it, which formatters add and take away."""
         return self.body.strip("\n")
 
+    def listed(self, key: str) -> list[str]:
+        """Return what an option names, between commas."""
+        return [each for each in self.options.get(key, "").split(",") if each]
+
     def opening(self) -> str:
-        """Return the opening comment as it is written."""
         pairs = [f"{name}={_quoted(value)}" for name, value in self.options.items()]
         words = [_quoted(word) for word in self.words]
         return " ".join(["<!-- scaffold:begin", self.kind, *words, *pairs, "-->"])
@@ -92,12 +99,7 @@ def parse_blocks(text: str) -> list[Block]:
 
 
 def replace_blocks(text: str, renewed: Iterable[tuple[Block, Block]]) -> str:
-    """Return a document in which blocks stand as they are to be.
-
-    Args:
-        text: The document.
-        renewed: Blocks of it, each with what replaces it.
-    """
+    """Return a document in which blocks stand as they are to be."""
     ending = "\r\n" if "\r\n" in text else "\n"
     rows = text.replace("\r\n", "\n").split("\n")
     # From the bottom, so that the lines of blocks above stay as they were read.
@@ -118,14 +120,10 @@ def fenced(text: str, language: str) -> str:
 
 
 def table(head: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
-    """Return a Markdown table."""
     names = list(head)
+    cells = ([" ".join(each.split()).replace("|", "\\|") for each in row] for row in rows)
     lines = [f"| {' | '.join(names)} |", "|" + "---|" * len(names)]
-    return "\n".join([*lines, *(f"| {' | '.join(map(_cell, row))} |" for row in rows)])
-
-
-def _cell(text: str) -> str:
-    return " ".join(text.split()).replace("|", "\\|")
+    return "\n".join([*lines, *(f"| {' | '.join(row)} |" for row in cells)])
 
 
 def _fence_after(row: str, fence: str) -> str:

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 from scaffold.analysis.cli.cli_json import read_cli
 from scaffold.analysis.lazy_re import lazy_re
 from scaffold.config import FieldError
-from scaffold.skills.blocks.markers import Block, table
-from scaffold.skills.blocks.sources import BlockError
+from scaffold.skills.blocks.markers import Block, BlockError, table
 
 if TYPE_CHECKING:
     from scaffold.analysis.cli.commands import Command, Option
@@ -27,7 +26,7 @@ def options_text(block: Block, files: Files, settings: Settings) -> str:
         BlockError: No description knows the command, or the command has no such option.
     """
     command = _find(block, files, settings)
-    only, without = _names(block, "only"), _names(block, "without")
+    only, without = block.listed("only"), block.listed("without")
     known = {name for option in command.options for name in option.names}
     for name in (*only, *without):
         if name not in known:
@@ -72,10 +71,6 @@ def _find(block: Block, files: Files, settings: Settings) -> Command:
     if found is None:
         raise BlockError(f"{', '.join(paths)} has no command {' '.join(block.words)!r}")
     return found
-
-
-def _names(block: Block, key: str) -> tuple[str, ...]:
-    return tuple(name for name in block.options.get(key, "").split(",") if name)
 
 
 def _spelling(option: Option) -> str:

@@ -12,8 +12,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from scaffold.analysis.files.globs import matches
-from scaffold.skills.blocks.markers import Block, fenced
-from scaffold.skills.blocks.sources import BlockError
+from scaffold.skills.blocks.markers import Block, BlockError, fenced
 
 if TYPE_CHECKING:
     from scaffold.analysis.files.files import Files
@@ -45,7 +44,7 @@ def inputs_of(block: Block, files: Files) -> list[str]:
         BlockError: A pattern fits no file.
     """
     found: set[str] = set()
-    for pattern in filter(None, block.options["inputs"].split(",")):
+    for pattern in block.listed("inputs"):
         fitting = [path for path in files.paths if matches(path, [pattern])]
         if not fitting:
             raise BlockError(f"no file fits inputs={pattern}")

@@ -33,8 +33,6 @@ class Plugin:
     """What the manifests of plugins say of the pack.
 
     Args:
-        name: What the plugin is called.
-        version: Its version.
         description: What it is good for.
         author: Whose it is.
         marketplace: What the catalogue is called that offers it.
@@ -55,7 +53,6 @@ class Settings:
 
     Args:
         is_there: Whether the repository says anything.
-        clients: Whom to render for.
         commands: Whether OpenCode gets a file for the slash command of each skill. Typed in full,
             the name of a skill is one without; its list of commands leaves skills out.
         run: Command lines, each of which allows all that begin with its words.

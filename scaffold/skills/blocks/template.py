@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from scaffold.skills.blocks.markers import Block, fenced
-from scaffold.skills.blocks.sources import BlockError
+from scaffold.skills.blocks.markers import Block, BlockError, fenced
 from scaffold.target.layouts import KindPlace, Registry
 from scaffold.target.target import Target, registry_rules, target_at, unit_names
 from scaffold.templating.answers import complete_answers, parse_answer

@@ -6,8 +6,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from scaffold.analysis.files.globs import matches
-from scaffold.skills.blocks.markers import Block, fenced
-from scaffold.skills.blocks.sources import BlockError
+from scaffold.skills.blocks.markers import Block, BlockError, fenced
 
 if TYPE_CHECKING:
     from scaffold.analysis.files.files import Files
@@ -25,10 +24,7 @@ def tree_text(block: Block, files: Files) -> str:
     folder = block.words[0].strip("/") if block.words else "."
     prefix = "" if folder == "." else f"{folder}/"
     inside = [path[len(prefix) :] for path in files.paths if path.startswith(prefix)]
-    only, without = (
-        tuple(each for each in block.options.get(key, "").split(",") if each)
-        for key in ("only", "without")
-    )
+    only, without = block.listed("only"), block.listed("without")
     inside = [path for path in inside if not only or matches(path, only)]
     inside = [path for path in inside if not matches(path, without)]
     if not inside:
@@ -38,16 +34,13 @@ def tree_text(block: Block, files: Files) -> str:
         raise BlockError(f"depth must be a number from 1, not {text!r}")
     depth = int(text)
     # Files below the depth leave one row, that of their folder.
-    shown = sorted({_cut(path, depth) for path in inside})
+    parted = (path.split("/") for path in inside)
+    cut = (parts[:depth] + [""] * (len(parts) > depth) for parts in parted)
+    shown = sorted({"/".join(parts) for parts in cut})
     rows = list(_rows(shown))
     if len(rows) > MAX_ROWS:
         raise BlockError(f"{folder} has {len(rows)} rows; narrow it by depth= or only=")
     return fenced("\n".join([prefix or "./", *rows]), "text")
-
-
-def _cut(path: str, depth: int) -> str:
-    parts = path.split("/")
-    return path if len(parts) <= depth else "/".join(parts[:depth]) + "/"
 
 
 def _rows(paths: list[str]) -> Iterable[str]:

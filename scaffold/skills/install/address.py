@@ -52,7 +52,6 @@ def parse_source(text: str, revision: str, here: Path) -> Source:
     Args:
         text: A folder, an address, or "builtin"; each but the last may end in ``@REVISION``.
         revision: A revision given apart from it, or "".
-        here: What a relative folder is relative to.
 
     Raises:
         RequestError: It is nothing that skills can be read from.

@@ -34,6 +34,7 @@ from scaffold.skills.install.run import (
     Outcome,
     SkillPlan,
     carry_out,
+    compare,
     target_of,
 )
 from scaffold.skills.install.source import (
@@ -50,7 +51,6 @@ from scaffold.skills.install.subagents import (
     subagent_permissions,
     unprefixed,
 )
-from scaffold.skills.install.summary import compare
 from scaffold.transaction.leftovers import leftover_warning
 
 
@@ -60,7 +60,6 @@ class InstallOptions:
 
     Args:
         clients: For whom; none for all.
-        prefix: What to put before their names.
         revision: The revision of the source, where it is not part of it.
         grant_tools: Whether what a skill grants itself is left in.
         allow_hidden: Files whose hidden text is agreed to, as ``SKILL/FILE``.
@@ -91,10 +90,6 @@ def install_skills(
 
     Args:
         source: A folder, an address, or "builtin"; each but the last may end in ``@REVISION``.
-        wanted: Names or folders of skills in it.
-        here: What a relative folder is relative to.
-        how: How they are to be installed.
-        options: How the run goes about its work.
 
     Raises:
         ScaffoldError: The source cannot be read, a skill is unsound, or its name is taken.
@@ -111,9 +106,8 @@ def install_skills(
         _check_allowed(how.allow_hidden, reads)
 
         def plan(locked: Mapping[str, LockedSkill]) -> list[SkillPlan]:
-            return [
-                _plan_install(read, locked.get(read.name), prefix, how, options) for read in reads
-            ]
+            planner = _Planner(how, options)
+            return [planner.install(read, locked.get(read.name), prefix) for read in reads]
 
         return carry_out(plan, options)
 
@@ -132,13 +126,18 @@ def update_skills(names: Sequence[str], how: InstallOptions, options: Options) -
         for origin in [skill.origin(options.target)]
     }
     with _opened(sources.values()) as opened:
-        reads = {skill.name: _read_again(skill, opened[sources[skill.name]]) for skill in chosen}
+        reads: dict[str, _Read] = {}
+        for skill in chosen:
+            source = opened[sources[skill.name]]
+            # In the source the skill has its name without the prefix.
+            again = take_again(source, skill.path, unprefixed(skill.prefix, skill.name))
+            reads[skill.name] = _Read(again, skill.name, source)
         _check_allowed(how.allow_hidden, list(reads.values()))
 
         def plan(locked: Mapping[str, LockedSkill]) -> list[SkillPlan]:
             now = _chosen(locked, list(reads))
             _check_overwrite(how.overwrite, now)
-            return [_plan_update(reads[skill.name], skill, how, options) for skill in now]
+            return [_Planner(how, options).update(reads[skill.name], skill) for skill in now]
 
         return carry_out(plan, options)
 
@@ -147,9 +146,7 @@ def remove_skills(names: Sequence[str], discard: Sequence[str], options: Options
     """Take installed skills back: exactly what was written, and only if nobody edited it.
 
     Args:
-        names: The skills.
         discard: Those whose edited files go too, once they are copied.
-        options: How the run goes about its work.
 
     Raises:
         ScaffoldError: No such skill is installed, or a file of it was edited.
@@ -197,131 +194,121 @@ def check_skills(names: Sequence[str], options: Options) -> Report:
     return report
 
 
-def _plan_install(
-    read: _Read, old: LockedSkill | None, prefix: str, how: InstallOptions, options: Options
-) -> SkillPlan:
-    roots = _roots(read.name, how, options)
-    new = _locked(read, prefix, roots, how.grant_tools, _allowed(how, read), options)
-    if old is None:
-        _check_free(read, roots, (), options)
-        return _plan(read, None, new, "installed", how, options)
-    # Two skills of one name: the second would replace the first.
-    if (old.source, old.path, old.kind) != (new.source, new.path, new.kind):
-        raise ConflictError(
-            f"{read.name} is installed from {old.described()} already",
-            code="skill_exists",
-            hint=f"install it under another name with --prefix WORD, or --remove {read.name} first",
+@dataclass(frozen=True)
+class _Planner:
+    """What becomes of skills, by how they are to be installed."""
+
+    how: InstallOptions
+    options: Options
+
+    def install(self, read: _Read, old: LockedSkill | None, prefix: str) -> SkillPlan:
+        """Plan to install a skill; the same one again brings back files that somebody deleted."""
+        roots = self._roots(read.name)
+        new = self._locked(read, prefix, roots, self.how.grant_tools, _allowed(self.how, read))
+        if old is None:
+            self._check_free(read, roots, ())
+            return self._plan(read, None, new, "installed")
+        # Two skills of one name: the second would replace the first.
+        if (old.source, old.path, old.kind) != (new.source, new.path, new.kind):
+            raise ConflictError(
+                f"{read.name} is installed from {old.described()} already",
+                code="skill_exists",
+                hint="install it under another name with --prefix WORD, or "
+                f"--remove {read.name} first",
+            )
+        # The same skill with other content or rights is for --update, which shows what has changed.
+        if _is_other(old, new):
+            words = ["scaffold skills install --update", read.name]
+            words += [f"--client {client}" for client in self.how.clients]
+            words += ["--grant-tools"] * self.how.grant_tools + ["--user"] * self.options.user
+            raise ConflictError(
+                f"{read.name} is installed otherwise, from {old.described()}",
+                code="skill_exists",
+                hint=" ".join(words),
+            )
+        # A deleted file counts as given up, so that the plan writes it again.
+        target = self.options.target
+        gone = [file.path for file in old.files if find(target, file.path) == Found(None)]
+        files = render(read.skill, read.name, old.roots, grant_tools=old.grant_tools)
+        planned = plan_files(target, old.files, files, gone)
+        if not gone:
+            return SkillPlan(read.name, "unchanged", old, planned)
+        # Files that come back are listed like those of a first installation.
+        return SkillPlan(read.name, "installed", old, planned, tuple(compare(None, old)))
+
+    def update(self, read: _Read, old: LockedSkill) -> SkillPlan:
+        """Plan to renew an installed skill."""
+        roots = self._roots(read.name) if self.how.clients else old.roots
+        grant_tools = self.how.grant_tools or old.grant_tools
+        # What was agreed to once stays agreed to; an update only adds.
+        allowed = tuple(sorted({*old.allow_hidden, *_allowed(self.how, read)}))
+        new = self._locked(read, old.prefix, roots, grant_tools, allowed)
+        # Only a folder that is new may hold somebody else's skill.
+        if not set(roots) <= set(old.roots):
+            self._check_free(read, roots, old.roots)
+        return self._plan(read, old, new, "updated")
+
+    def _roots(self, name: str) -> tuple[str, ...]:
+        """Return the folders that a skill or subagent is installed to."""
+        roots = roots_for(self.how.clients)
+        if is_subagent(name):
+            roots = agent_roots_for(self.how.clients, user=self.options.user)
+        return distinct(self.options.target, roots)
+
+    def _check_free(self, read: _Read, roots: Sequence[str], own: Sequence[str]) -> None:
+        source, target = str(read.opened.source), self.options.target
+        if is_subagent(read.name):
+            paths = [subagent_path(root, read.name) for root in roots if root not in own]
+            check_free_files(target, paths, source)
+        else:
+            check_free(target, read.name, own, source)
+
+    def _plan(
+        self, read: _Read, old: LockedSkill | None, new: LockedSkill, outcome: Outcome
+    ) -> SkillPlan:
+        files = render(read.skill, read.name, new.roots, grant_tools=new.grant_tools)
+        before = old.files if old else ()
+        planned = plan_files(self.options.target, before, files, self.how.overwrite)
+        is_same = old is not None and not _is_other(old, new) and not planned.changes
+        more = grown(old.permissions if old else (), new.permissions)
+        return SkillPlan(
+            read.name,
+            "unchanged" if is_same else outcome,
+            new,
+            planned,
+            tuple(compare(old, new)),
+            tuple(f"{each.kind} {each.file}:{each.line} {each.what}" for each in more),
         )
-    # The same skill with other content or rights is for --update, which shows what has changed.
-    if _is_other(old, new):
-        raise ConflictError(
-            f"{read.name} is installed otherwise, from {old.described()}",
-            code="skill_exists",
-            hint=_update_hint(read.name, how, options),
+
+    def _locked(
+        self,
+        read: _Read,
+        prefix: str,
+        roots: tuple[str, ...],
+        grant_tools: bool,
+        allowed: tuple[str, ...],
+    ) -> LockedSkill:
+        """Return what the lock file is to say of a skill."""
+        source, skill = read.opened.source, read.skill
+        brought = find_permissions(skill.files, grant_tools=grant_tools, allowed=allowed)
+        if is_subagent(read.name):
+            for path, file in skill.files.items():
+                brought += subagent_permissions(path, file.data, grant_tools=grant_tools)
+        return LockedSkill(
+            name=read.name,
+            source=source_text(source, self.options.target, user=self.options.user),
+            kind=source.kind,
+            revision=source.revision,
+            commit=skill.commit,
+            version=read.opened.version,
+            path=skill.path,
+            prefix=prefix,
+            grant_tools=grant_tools,
+            roots=roots,
+            allow_hidden=allowed,
+            permissions=tuple(brought),
+            files=locked_files(render(skill, read.name, roots, grant_tools=grant_tools)),
         )
-    return _plan_again(read, old, options)
-
-
-def _update_hint(name: str, how: InstallOptions, options: Options) -> str:
-    """Return the command that updates a skill in the way that was asked for."""
-    words = ["scaffold skills install --update", name, *(f"--client {c}" for c in how.clients)]
-    words += ["--grant-tools"] * how.grant_tools + ["--user"] * options.user
-    return " ".join(words)
-
-
-def _plan_again(read: _Read, old: LockedSkill, options: Options) -> SkillPlan:
-    """Plan to install what is installed: files that somebody deleted come back."""
-    # A deleted file counts as given up, so that the plan writes it again.
-    gone = [file.path for file in old.files if find(options.target, file.path) == Found(None)]
-    files = render(read.skill, read.name, old.roots, grant_tools=old.grant_tools)
-    planned = plan_files(options.target, old.files, files, gone)
-    if not gone:
-        return SkillPlan(read.name, "unchanged", old, planned)
-    # Files that come back are listed like those of a first installation.
-    return SkillPlan(read.name, "installed", old, planned, tuple(compare(None, old)))
-
-
-def _plan_update(read: _Read, old: LockedSkill, how: InstallOptions, options: Options) -> SkillPlan:
-    roots = _roots(read.name, how, options) if how.clients else old.roots
-    grant_tools = how.grant_tools or old.grant_tools
-    # What was agreed to once stays agreed to; an update only adds.
-    allowed = tuple(sorted({*old.allow_hidden, *_allowed(how, read)}))
-    new = _locked(read, old.prefix, roots, grant_tools, allowed, options)
-    # Only a folder that is new may hold somebody else's skill.
-    if not set(roots) <= set(old.roots):
-        _check_free(read, roots, old.roots, options)
-    return _plan(read, old, new, "updated", how, options)
-
-
-def _roots(name: str, how: InstallOptions, options: Options) -> tuple[str, ...]:
-    """Return the folders that a skill or subagent is installed to."""
-    if is_subagent(name):
-        roots = agent_roots_for(how.clients, user=options.user)
-    else:
-        roots = roots_for(how.clients)
-    return distinct(options.target, roots)
-
-
-def _check_free(read: _Read, roots: Sequence[str], own: Sequence[str], options: Options) -> None:
-    source = str(read.opened.source)
-    if is_subagent(read.name):
-        paths = [subagent_path(root, read.name) for root in roots if root not in own]
-        check_free_files(options.target, paths, source)
-    else:
-        check_free(options.target, read.name, own, source)
-
-
-def _plan(
-    read: _Read,
-    old: LockedSkill | None,
-    new: LockedSkill,
-    outcome: Outcome,
-    how: InstallOptions,
-    options: Options,
-) -> SkillPlan:
-    files = render(read.skill, read.name, new.roots, grant_tools=new.grant_tools)
-    planned = plan_files(options.target, old.files if old else (), files, how.overwrite)
-    is_same = old is not None and not _is_other(old, new) and not planned.changes
-    more = grown(old.permissions if old else (), new.permissions)
-    return SkillPlan(
-        read.name,
-        "unchanged" if is_same else outcome,
-        new,
-        planned,
-        tuple(compare(old, new)),
-        tuple(f"{each.kind} {each.file}:{each.line} {each.what}" for each in more),
-    )
-
-
-def _locked(
-    read: _Read,
-    prefix: str,
-    roots: tuple[str, ...],
-    grant_tools: bool,
-    allowed: tuple[str, ...],
-    options: Options,
-) -> LockedSkill:
-    """Return what the lock file is to say of a skill."""
-    source, skill = read.opened.source, read.skill
-    brought = find_permissions(skill.files, grant_tools=grant_tools, allowed=allowed)
-    if is_subagent(read.name):
-        for path, file in skill.files.items():
-            brought += subagent_permissions(path, file.data, grant_tools=grant_tools)
-    return LockedSkill(
-        name=read.name,
-        source=source_text(source, options.target, user=options.user),
-        kind=source.kind,
-        revision=source.revision,
-        commit=skill.commit,
-        version=read.opened.version,
-        path=skill.path,
-        prefix=prefix,
-        grant_tools=grant_tools,
-        roots=roots,
-        allow_hidden=allowed,
-        permissions=tuple(brought),
-        files=locked_files(render(skill, read.name, roots, grant_tools=grant_tools)),
-    )
 
 
 def _is_other(old: LockedSkill, new: LockedSkill) -> bool:
@@ -350,12 +337,6 @@ def _opened(sources: Iterable[Source]) -> Generator[dict[Source, Opened]]:
                 place.mkdir()
                 found[source] = open_source(source, place)
         yield found
-
-
-def _read_again(skill: LockedSkill, opened: Opened) -> _Read:
-    # In the source the skill has its name without the prefix.
-    name = unprefixed(skill.prefix, skill.name)
-    return _Read(take_again(opened, skill.path, name), skill.name, opened)
 
 
 def _chosen(locked: Mapping[str, LockedSkill], names: Sequence[str]) -> list[LockedSkill]:

@@ -43,9 +43,6 @@ _DROPPED = lazy_re(
 )
 
 
-_INCOMPLETE = "the repository is a partial clone or damaged; name its remote instead"
-
-
 class Blob(NamedTuple):
     """A file of a commit: git's mode and id, and its size; a submodule has none."""
 
@@ -58,7 +55,6 @@ def fetch(url: str, revision: str, folder: Path) -> str:
     """Fetch one commit into a new bare repository, and return its id.
 
     Args:
-        url: The remote.
         revision: A branch, tag or commit; "" for the remote's default branch.
         folder: Where the repository is made; it is empty.
 
@@ -79,11 +75,8 @@ def fetch(url: str, revision: str, folder: Path) -> str:
     everything = ["--", url, "+refs/heads/*:refs/heads/*", "+refs/tags/*:refs/tags/*"]
     done = _run([*argv, *everything], folder, protocols)
     if done.returncode:
-        raise ScaffoldError(
-            f"{url} cannot be fetched: {_reason(done.stderr)}",
-            code="source_unreachable",
-            hint="check the address and that `git ls-remote` can read it without asking",
-        )
+        hint = "check the address and that `git ls-remote` can read it without asking"
+        raise _unreachable(f"{url} cannot be fetched: {_reason(done.stderr)}", hint)
     return _known_commit(folder, revision, url)
 
 
@@ -128,11 +121,7 @@ def list_commit(folder: Path, commit: str) -> dict[str, Blob]:
     # --end-of-options: a revision that begins with a dash is no option.
     done = _run(["ls-tree", "-r", "-l", "-z", "--full-tree", "--end-of-options", commit], folder)
     if done.returncode:
-        raise ScaffoldError(
-            f"{folder} cannot list {commit[:12]}: {_reason(done.stderr)}",
-            code="source_unreachable",
-            hint=_INCOMPLETE,
-        )
+        raise _unreachable(f"{folder} cannot list {commit[:12]}: {_reason(done.stderr)}")
     found: dict[str, Blob] = {}
     for row in filter(None, done.stdout.split(b"\0")):
         head, _, path = row.partition(b"\t")
@@ -156,11 +145,7 @@ def read_blobs(folder: Path, oids: Iterable[str]) -> dict[str, bytes]:
     for oid in wanted:
         head, _, data = data.partition(b"\n")
         if not head.startswith(oid.encode()) or head.endswith(b" missing"):
-            raise ScaffoldError(
-                f"{folder} lacks the object {oid}",
-                code="source_unreachable",
-                hint=_INCOMPLETE,
-            )
+            raise _unreachable(f"{folder} lacks the object {oid}")
         size_bytes = int(head.split()[2])
         # A line feed follows each object.
         found[oid], data = data[:size_bytes], data[size_bytes + 1 :]
@@ -210,11 +195,13 @@ def _run(
             apart="session",
         )
     except subprocess.TimeoutExpired as error:
-        raise ScaffoldError(
-            f"git took longer than {TIMEOUT_S} s",
-            code="source_unreachable",
-            hint="clone the repository by hand and name the folder",
-        ) from error
+        hint = "clone the repository by hand and name the folder"
+        raise _unreachable(f"git took longer than {TIMEOUT_S} s", hint) from error
+
+
+def _unreachable(message: str, hint: str = "") -> ScaffoldError:
+    incomplete = "the repository is a partial clone or damaged; name its remote instead"
+    return ScaffoldError(message, code="source_unreachable", hint=hint or incomplete)
 
 
 def _reason(stderr: bytes) -> str:

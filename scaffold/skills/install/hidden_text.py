@@ -28,7 +28,6 @@ class Hidden(NamedTuple):
     """What one line hides.
 
     Args:
-        line: The line, from 1.
         what: The characters by number and name; what tags spell.
         can_instruct: Whether it can carry text to an agent, or show a person another text.
     """
@@ -124,9 +123,10 @@ def _of_line(row: str) -> str:
 def _described(chars: str) -> str:
     spelled = [
         # Tags repeat ASCII at U+E0000, so seven bits give the letter.
-        f"tags that spell {_shortened(''.join(chr(ord(char) & 0x7F) for char in run))!r}"
+        "".join(chr(ord(char) & 0x7F) for char in run)
         for run in _TAG_RUN.findall(chars)
     ]
+    short = [text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..." for text in spelled]
     counts = Counter(_TAG_RUN.sub("", chars))
     named = [
         f"U+{ord(char):04X} {unicodedata.name(char, 'control character').lower()}"
@@ -134,8 +134,5 @@ def _described(chars: str) -> str:
         for char, count in counts.items()
     ]
     more = [f"and {len(named) - 4} others"] if len(named) > 5 else []
-    return ", ".join([*spelled[:3], *(named[:4] if more else named), *more])
-
-
-def _shortened(text: str) -> str:
-    return text if len(text) <= _SHOWN else text[:_SHOWN] + "..."
+    tags = [f"tags that spell {text!r}" for text in short[:3]]
+    return ", ".join([*tags, *(named[:4] if more else named), *more])

@@ -40,8 +40,6 @@ class LockedFile:
 
     Args:
         path: Relative to the target.
-        sha256: The hash of its bytes.
-        executable: Whether it has its run bit.
     """
 
     path: str
@@ -63,10 +61,8 @@ class LockedSkill:
         path: Its folder in the source.
         prefix: What was put before its name.
         grant_tools: Whether what it grants itself was left in.
-        roots: The folders it was installed to.
         allow_hidden: Its files whose hidden text was agreed to.
         permissions: What it brought then.
-        files: Its files.
     """
 
     name: str
@@ -105,7 +101,6 @@ class LockedSkill:
             ) from error
 
     def described(self) -> str:
-        """Return where it is pinned, for people."""
         pin = self.commit[:12] or self.version or "files as they stood"
         at = f"@{self.revision}" if self.revision else ""
         return f"{self.source}{at} ({pin})"
@@ -197,15 +192,12 @@ def _read_skill(fields: Fields) -> LockedSkill:
     kind = fields.text("kind")
     if kind not in ("builtin", "folder", "git"):
         raise FieldError(f"{fields.where}: {kind!r} is not a source kind")
+    texts = ("revision", "commit", "version", "path", "prefix")
     skill = LockedSkill(
-        name=name,
-        source=fields.text("source"),
-        kind=kind,
-        revision=fields.text("revision", ""),
-        commit=fields.text("commit", ""),
-        version=fields.text("version", ""),
-        path=fields.text("path", ""),
-        prefix=fields.text("prefix", ""),
+        name,
+        fields.text("source"),
+        kind,
+        *(fields.text(key, "") for key in texts),
         grant_tools=fields.boolean("grant_tools", False),
         roots=roots,
         allow_hidden=fields.texts("allow_hidden", ()),

@@ -59,9 +59,7 @@ class Permission:
     """One thing that a skill may do, or hides.
 
     Args:
-        kind: What it is.
         file: The file, relative to the skill's folder.
-        line: Its line, from 1.
         what: The text that shows it.
         state: "" where it is installed, "dropped" where it is taken out before, "refused" where it
             keeps the skill from being installed.
@@ -85,9 +83,7 @@ def find_permissions(
     """Return all that a skill brings that a person wants to know of, by file and line.
 
     Args:
-        files: The skill as its author wrote it.
         grant_tools: Whether what it grants itself is left in.
-        allowed: Files whose hidden text is agreed to.
     """
     found: list[Permission] = []
     for path, file in sorted(files.items()):

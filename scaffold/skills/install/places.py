@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from pathlib import Path
 
 from scaffold.errors import ConflictError, ScaffoldError, TargetError
@@ -44,9 +44,7 @@ def find_target(here: Path, target: str | None, *, user: bool) -> Path:
     """Return the folder that skills are installed to, resolved.
 
     Args:
-        here: The working folder.
         target: A folder that was named, or None for the nearest repository upwards.
-        user: Whether the home is meant.
 
     Raises:
         TargetError: There is no such folder.
@@ -96,52 +94,36 @@ def check_free(target: Path, name: str, own: Iterable[str], source: str) -> None
     """Refuse a name that a skill or command has already.
 
     Args:
-        target: The folder that is installed to.
-        name: The name that is to be used.
         own: The folders in which the skill is installed by this tool already.
-        source: Where it is to come from, for the message.
 
     Raises:
         ConflictError: Something has the name, perhaps in another spelling.
     """
-    taken = [path for path in _named(target, name) if path.rpartition("/")[0] not in own]
-    if taken:
-        raise ConflictError(
-            f"{taken[0]} exists already, and {source} has a skill {name!r}",
-            code="skill_exists",
-            hint="install it under another name with --prefix WORD, or move that one away",
-        )
+    folders = {**dict.fromkeys(_NAMED_FOLDERS, name), **dict.fromkeys(_NAMED_FILES, f"{name}.md")}
+    paths = [f"{root}/{each}" for root, each in folders.items() if root not in own]
+    _refuse(target, paths, source, name)
 
 
 def check_free_files(target: Path, paths: Iterable[str], source: str) -> None:
-    """Refuse the name of a subagent that exists.
-
-    Args:
-        target: The folder that is installed to.
-        paths: The files that are to be written.
-        source: Where it is to come from, for the message.
+    """Refuse the name of a subagent whose files exist.
 
     Raises:
         ConflictError: One of the files exists, perhaps in another spelling.
     """
-    for path in paths:
-        folder, _, name = path.rpartition("/")
+    _refuse(target, paths, source)
+
+
+def _refuse(target: Path, paths: Iterable[str], source: str, skill: str = "") -> None:
+    # Some file systems fold case, so names that differ by case alone collide.
+    for folder, _, name in (path.rpartition("/") for path in paths):
         for each in _listed(target / folder):
             if each.lower() == name:
+                what = f"a skill {skill!r}" if skill else "a subagent of that name"
                 raise ConflictError(
-                    f"{folder}/{each} exists already, and {source} has a subagent of that name",
+                    f"{folder}/{each} exists already, and {source} has {what}",
                     code="skill_exists",
                     hint="install it under another name with --prefix WORD, or move that one away",
                 )
-
-
-def _named(target: Path, name: str) -> Iterator[str]:
-    for root in _NAMED_FOLDERS:
-        # Some file systems fold case, so names that differ by case alone collide.
-        yield from (f"{root}/{each}" for each in _listed(target / root) if each.lower() == name)
-    for root in _NAMED_FILES:
-        each_name = f"{name}.md"
-        yield from (f"{root}/{e}" for e in _listed(target / root) if e.lower() == each_name)
 
 
 def _listed(folder: Path) -> list[str]:
@@ -160,12 +142,9 @@ def _listed(folder: Path) -> list[str]:
 def _home() -> Path:
     try:
         home = Path.home().resolve()
+        if home.is_dir():
+            return home
+        reason = f"the home folder {home} does not exist"
     except (OSError, RuntimeError) as error:
-        raise TargetError(
-            f"no home folder is known: {error}", code="target_missing", hint="set HOME"
-        ) from error
-    if not home.is_dir():
-        raise TargetError(
-            f"the home folder {home} does not exist", code="target_missing", hint="set HOME"
-        )
-    return home
+        reason = f"no home folder is known: {error}"
+    raise TargetError(reason, code="target_missing", hint="set HOME")

@@ -32,7 +32,6 @@ class FilePlan:
     """What becomes of the files of one skill.
 
     Args:
-        changes: What is written.
         kept: Files that a person edited or deleted and that stay so; the source has them unchanged.
         conflicts: Files that a person edited and that are to become something else.
         blocked: Places of files where no plain file stands, and no option removes what does.
@@ -55,8 +54,6 @@ def plan_files(
     """Work out how the files of a skill become others; nothing is written.
 
     Args:
-        target: The folder that is installed to.
-        old: The files as they were written last.
         new: The files to be, by path; none to remove the skill.
         given_up: Paths whose edits somebody has given up.
 
@@ -79,13 +76,17 @@ def plan_files(
             # Of a file that was deleted there is no edit to copy.
             lost += [path] * (now.data is not None)
         # The source has not changed, so a person's edit conflicts with nothing.
-        elif not is_ours and was is not None and want is not None and _is_same(want, was):
+        elif not is_ours and want is not None and was == _locked(path, want):
             kept.append(path)
             continue
         elif not is_ours:
             (blocked if now.is_odd else conflicts).append(path)
             continue
-        changes.append(_change(path, now, want, is_replaced=not is_ours))
+        if want is None:
+            changes.append(Change(path, "deleted", now.data, None))
+        else:
+            action = "created" if now.data is None else "updated" if is_ours else "replaced"
+            changes.append(Change(path, action, now.data, want.data, want.executable))
     return FilePlan(tuple(changes), tuple(kept), tuple(conflicts), tuple(blocked), tuple(lost))
 
 
@@ -114,7 +115,6 @@ def find(target: Path, path: str) -> Found:
 
 
 def is_intact(now: Found, file: LockedFile) -> bool:
-    """Return whether a file is as it was written."""
     # git may have checked the file out with CRLF.
     if now.data is None or file.sha256 not in (digest(now.data), digest(_as_text(now.data))):
         return False
@@ -137,10 +137,11 @@ def file_states(target: Path, skill: LockedSkill) -> Iterator[tuple[str, State]]
 
 
 def locked_files(files: Mapping[str, SkillFile]) -> tuple[LockedFile, ...]:
-    """Return what the lock file keeps of files."""
-    return tuple(
-        LockedFile(path, digest(file.data), file.executable) for path, file in sorted(files.items())
-    )
+    return tuple(_locked(path, file) for path, file in sorted(files.items()))
+
+
+def _locked(path: str, file: SkillFile) -> LockedFile:
+    return LockedFile(path, digest(file.data), file.executable)
 
 
 def grown(old: Iterable[Permission], new: Iterable[Permission]) -> list[Permission]:
@@ -160,17 +161,6 @@ def _is_wanted(now: Found, want: SkillFile | None) -> bool:
 def _as_text(data: bytes) -> bytes:
     """Return a text with the ends of lines that it had before git checked it out."""
     return data if b"\0" in data else data.replace(b"\r\n", b"\n")
-
-
-def _is_same(want: SkillFile, was: LockedFile) -> bool:
-    return digest(want.data) == was.sha256 and want.executable == was.executable
-
-
-def _change(path: str, now: Found, want: SkillFile | None, *, is_replaced: bool) -> Change:
-    if want is None:
-        return Change(path, "deleted", now.data, None)
-    action = "created" if now.data is None else "replaced" if is_replaced else "updated"
-    return Change(path, action, now.data, want.data, want.executable)
 
 
 def _standing(target: Path, folder: str) -> Iterator[str]:

@@ -15,7 +15,7 @@ from scaffold.skills.install.places import CLAUDE
 from scaffold.skills.install.source import Skill
 from scaffold.skills.install.source_tree import SKILL_FILE, SkillFile
 from scaffold.skills.install.subagents import is_subagent, render_subagent
-from scaffold.skills.pack.claude_format import for_claude
+from scaffold.skills.pack.clients import for_claude
 
 # What is true of the repository that a skill comes from, and of no other one.
 _SOURCE_ONLY = lazy_re(
@@ -30,9 +30,6 @@ def render(
     """Return the files of a skill by their paths in the target.
 
     Args:
-        skill: As it stands in the source.
-        name: Its name in the target.
-        roots: The folders that it goes to.
         grant_tools: Whether what it grants itself is left in.
 
     Raises:

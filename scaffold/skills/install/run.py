@@ -1,22 +1,33 @@
-"""One run that installs, updates or removes: planned, agreed to, and written at once."""
+"""One run that installs, updates or removes: planned, listed, agreed to, and written at once."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from scaffold.errors import ConflictError
-from scaffold.report import Report, ReportedChange, unified_diff
+from scaffold.errors import ConflictError, escaped
+from scaffold.report import Report, ReportedChange
 from scaffold.skills.install.lock import LOCK, LockedSkill, dump_lock, read_lock
+from scaffold.skills.install.permissions import Permission
 from scaffold.skills.install.plan import FilePlan, find
-from scaffold.skills.install.summary import Row, listing, permissions_json
 from scaffold.transaction.apply import session, settle
 from scaffold.transaction.backup import back_up
 from scaffold.transaction.change import Change
 from scaffold.transaction.leftovers import leftover_warning, settled_warning
+
+Fate = Literal["new", "same", "changed", "gone"]
+Row = tuple[Permission, Fate]
+
+_SIGNS: dict[Fate, str] = {"new": "+", "same": " ", "changed": "~", "gone": "-"}
+_NOTES = {
+    "dropped": "  (dropped; --grant-tools keeps it)",
+    "refused": "  (refused)",
+    "": "",
+}
+_RUNS = frozenset({"script", "executable", "program"})
 
 COMMAND = "skills install"
 
@@ -26,13 +37,61 @@ RENDERED = ".scaffold/skills.sums"
 Outcome = Literal["installed", "updated", "unchanged", "removed"]
 
 
+def compare(old: LockedSkill | None, new: LockedSkill) -> list[Row]:
+    """Return what a skill brings, each with what became of it since it was installed last."""
+    if old is None:
+        return [(each, "new") for each in new.permissions]
+    known = {(each.identity, each.state) for each in old.permissions}
+    now = {(each.identity, each.state) for each in new.permissions}
+    before = _hashes(old)
+    # A file that is new is listed as such already.
+    changed = {path for path, sha in _hashes(new).items() if before.get(path, sha) != sha}
+    rows: list[Row] = []
+    for each in new.permissions:
+        is_known = (each.identity, each.state) in known
+        # A script may do something new under an unchanged name.
+        is_changed = each.kind in _RUNS and each.file in changed
+        rows.append((each, "new" if not is_known else "changed" if is_changed else "same"))
+    gone = [each for each in old.permissions if (each.identity, each.state) not in now]
+    return [*rows, *((each, "gone") for each in gone)]
+
+
+def listing(name: str, rows: Sequence[Row], *, is_update: bool) -> str:
+    """Return the rows of one skill as text; of an update only what is not as it was."""
+    shown = [row for row in rows if row[1] != "same"] if is_update else list(rows)
+    verb = "changes what it brings" if is_update else "brings"
+    if not shown:
+        nothing = "the same as before" if is_update else "no scripts, run bits, tools, hidden text"
+        return f"{name} brings {nothing}\n"
+    lines = [f"{name} {verb}:"]
+    for each, change in shown:
+        sign = f"{_SIGNS[change]} " if is_update else ""
+        note = "  (its content)" if change == "changed" else _NOTES[each.state]
+        note = "  (becomes plain text)" if each.kind == "block" else note
+        lines.append(f"  {sign}{each.kind:<12} {each.file}:{each.line}  {each.what}{note}")
+    return "\n".join(escaped(line) for line in lines) + "\n"
+
+
+def permissions_json(rows: Iterable[Row]) -> list[dict[str, Any]]:
+    return [{**asdict(each), "change": change} for each, change in rows]
+
+
+def _hashes(skill: LockedSkill) -> dict[str, str]:
+    # Every root has the same files but for SKILL.md, of which Claude's has keys of its own.
+    start = f"{skill.roots[0]}/{skill.name}/"
+    return {
+        file.path.removeprefix(start): file.sha256
+        for file in skill.files
+        if file.path.startswith(start)
+    }
+
+
 @dataclass(frozen=True)
 class Options:
     """How a run goes about its work.
 
     Args:
         target: The folder that is installed to, resolved.
-        user: Whether it is the home.
         dry_run: Whether nothing is written.
         agreed: Whether what skills bring is agreed to beforehand.
         ask: Shows a text and asks for consent; None where nobody can be asked.
@@ -52,11 +111,7 @@ class SkillPlan:
     """What becomes of one skill.
 
     Args:
-        name: As it is installed.
-        outcome: What it is called.
         locked: What the lock file is to say of it; None where it is removed.
-        files: What becomes of its files.
-        rows: What it brings.
         needs_yes: Why somebody has to agree, as lines; none where nobody has to.
     """
 
@@ -127,7 +182,6 @@ def changes_of(plans: Sequence[SkillPlan], target: Path) -> list[Change]:
 
 
 def target_of(options: Options) -> dict[str, str]:
-    """Return the target as reports have it."""
     layout = "home" if options.user else "repository"
     return {"root": str(options.target), "layout": layout, "package": ""}
 
@@ -204,20 +258,16 @@ def _report(
     # In a repository that renders its own skills, sync renders the new ones too.
     if (target / RENDERED).is_file() and changes:
         report.check = (("scaffold", "skills", "sync"),)  # it knows the new skills then
-    for each in plans:
-        report.warnings += tuple(
-            f"{path} was edited and is not changed" for path in each.files.kept
-        )
+    kept = [path for each in plans for path in each.files.kept]
+    report.warnings += tuple(f"{path} was edited and is not changed" for path in kept)
     if not report.dry_run:
-        report.text = _text(report, plans)
+        pins = ((each, each.locked.described() if each.locked else "") for each in plans)
+        rows = [f"{each.outcome:<10} {each.name}  {pin}".rstrip() for each, pin in pins]
+        rows = rows or ["nothing is installed"]
+        rows += [f"{each.action:<10} {each.path}" for each in report.changes]
+        rows += [f"next       {' '.join(argv)}" for argv in report.check]
+        report.text = "\n".join(rows) + "\n"
     return report
-
-
-def _text(report: Report, plans: Sequence[SkillPlan]) -> str:
-    rows = [_line(each) for each in plans] or ["nothing is installed"]
-    rows += [f"{each.action:<10} {each.path}" for each in report.changes]
-    rows += [f"next       {' '.join(argv)}" for argv in report.check]
-    return "\n".join(rows) + "\n"
 
 
 def _reported(change: Change) -> ReportedChange:
@@ -225,13 +275,7 @@ def _reported(change: Change) -> ReportedChange:
         return ReportedChange(change.path, change.action)
     if b"\0" in (change.before or b"") + (change.after or b""):
         return ReportedChange(change.path, change.action, f"Binary file {change.path} differs\n")
-    diff = unified_diff(change.path, change.before, change.after)
-    return ReportedChange(change.path, change.action, diff)
-
-
-def _line(plan: SkillPlan) -> str:
-    where = "" if plan.locked is None else f"  {plan.locked.described()}"
-    return f"{plan.outcome:<10} {plan.name}{where}"
+    return change.reported
 
 
 def _json(plan: SkillPlan) -> dict[str, Any]:

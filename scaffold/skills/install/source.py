@@ -47,8 +47,6 @@ class Opened:
     """A source whose files can be read.
 
     Args:
-        source: What it is.
-        tree: Its files.
         commit: The commit that they were read from; "" for a folder.
         version: The version of the tool for its own pack, else "".
         head: For a folder: the commit its repository stands at, with the files in it.
@@ -65,7 +63,6 @@ def open_source(source: Source, scratch: Path) -> Opened:
     """Make the files of a source readable; a remote is fetched.
 
     Args:
-        source: What to read.
         scratch: A temporary folder that outlives what is returned.
 
     Raises:
@@ -124,7 +121,6 @@ def take_skills(opened: Opened, wanted: Sequence[str]) -> list[Skill]:
     """Read skills and subagents of a source; all of them if none is named.
 
     Args:
-        opened: The source.
         wanted: Names of skills, their folders in the source, or ``agents/NAME``.
 
     Raises:

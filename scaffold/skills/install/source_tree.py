@@ -39,9 +39,6 @@ class Entry(NamedTuple):
     """One thing in a source, not yet read.
 
     Args:
-        what: Of what sort it is.
-        executable: Whether a file has a run bit.
-        size_bytes: How long a file is.
         key: By what it is read: an id of git, or its path.
     """
 
@@ -60,12 +57,7 @@ class SkillFile(NamedTuple):
 
 @dataclass(frozen=True)
 class Tree:
-    """A source as a list of files.
-
-    Args:
-        entries: What is there, by path with forward slashes.
-        read: Returns the bytes of entries by their keys.
-    """
+    """A source as a list of files."""
 
     entries: Mapping[str, Entry]
     read: Callable[[Iterable[str]], Mapping[str, bytes]]
@@ -140,7 +132,6 @@ def read_skill(tree: Tree, folder: str) -> dict[str, SkillFile]:
     """Return the files of one skill by their paths in its folder; links to files are resolved.
 
     Args:
-        tree: The source.
         folder: The skill's folder in it; "" for the source itself.
 
     Raises:

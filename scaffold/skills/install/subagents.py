@@ -30,7 +30,6 @@ _RENDER = {".md": agent_for_claude, ".toml": agent_for_codex}
 
 
 def is_subagent(name: str) -> bool:
-    """Return whether a name is that of a subagent."""
     return name.startswith(PREFIX)
 
 
@@ -51,7 +50,6 @@ def unprefixed(prefix: str, name: str) -> str:
 
 
 def subagent_path(root: str, name: str) -> str:
-    """Return the path of a subagent in the folder of a client."""
     return f"{root}/{name.removeprefix(PREFIX)}{AGENT_ROOTS[root]}"
 
 
@@ -71,10 +69,7 @@ def render_subagent(
     """Return the files of a subagent by their paths in the target.
 
     Args:
-        skill: The subagent in its source.
         data: Its text, without what stays in the source.
-        name: Its name in the target.
-        roots: The folders that it goes to.
         grant_tools: Whether hooks, permissions and the like are kept.
 
     Raises:

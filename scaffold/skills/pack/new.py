@@ -75,10 +75,8 @@ def new_skill(start: Path, typed: str, description: str | None, *, dry_run: bool
     """Start a skill in the nearest repository.
 
     Args:
-        start: Where to look for the repository from.
         typed: The name, in any spelling.
         description: What it is for and when; None for a text to be replaced.
-        dry_run: Write nothing; report what would be written.
 
     Raises:
         RequestError: The name or the description cannot be a skill's.

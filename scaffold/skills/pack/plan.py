@@ -1,28 +1,75 @@
-"""What sync is to write: what is rendered against what stands, and against what it wrote last."""
+"""What sync is to write: what is rendered against what stands, and against what it wrote last.
+
+Its record has one row per rendered file, in the form that ``sha256sum --check`` reads. A rendered
+file is a person's once it differs from its row. Two branches may both have rendered: every row of a
+path counts, and the marks of a merge conflict are passed over, so that the next sync settles the
+conflict by itself.
+"""
 
 from __future__ import annotations
 
+import hashlib
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, NamedTuple
 
+from scaffold.analysis.lazy_re import lazy_re
 from scaffold.errors import ConflictError
-from scaffold.skills.pack.checksums import RECORD, digest, read_record, record_text
 from scaffold.skills.pack.sources import AGENTS, SKILLS
 from scaffold.transaction.change import Change
 
 if TYPE_CHECKING:
     from scaffold.analysis.files.files import Files
 
+RECORD = ".scaffold/skills.sums"
+
+ROOTS = (".claude/", ".claude-plugin/", ".codex/", ".opencode/")
+FILES = (".agents/plugins/marketplace.json", "opencode.json")
+"""Where rendered files stand; a row that names another place is passed over."""
+
+_ROW = lazy_re(r"(?P<digest>[0-9a-f]{64})  (?P<path>\S.*)")
+
+# Folders that repositories link to their sources in whole or skill by skill.
+_SOURCES = {".claude/skills": SKILLS, ".claude/agents": AGENTS, ".opencode/agents": AGENTS}
+
+
+def digest(data: bytes) -> str:
+    """Return the hash of a file's bytes; git may have changed the ends of its lines."""
+    return hashlib.sha256(data.replace(b"\r\n", b"\n")).hexdigest()
+
+
+def is_same_text(one: bytes | None, other: bytes | None) -> bool:
+    """Return whether two files are the same but for the ends of their lines, as git checks out."""
+    if one is None or other is None or one == other:
+        return one == other
+    # In a binary file CR and LF are bytes like any other.
+    return b"\0" not in one and one.replace(b"\r\n", b"\n") == other.replace(b"\r\n", b"\n")
+
+
+def read_record(text: str) -> dict[str, frozenset[str]]:
+    """Return the digests of each path that sync has written."""
+    found: dict[str, set[str]] = {}
+    for row in text.splitlines():
+        match = _ROW.fullmatch(row)
+        path = match["path"] if match is not None else ""
+        # Where sync may have written: the record is a file that anybody can write.
+        is_ours = path in FILES or (path.startswith(ROOTS) and ".." not in path.split("/"))
+        if match is not None and is_ours:
+            # Both sides of an unresolved merge count as written by sync.
+            found.setdefault(path, set()).add(match["digest"])
+    return {path: frozenset(digests) for path, digests in found.items()}
+
+
+def record_text(rendered: Mapping[str, bytes]) -> bytes:
+    return "".join(f"{digest(rendered[path])}  {path}\n" for path in sorted(rendered)).encode()
+
 
 class Rendered(NamedTuple):
     """One file as it is to stand.
 
     Args:
-        path: Relative to the root.
-        data: Its bytes.
         can_run: Whether it has its run bits; None where that does not matter.
     """
 
@@ -59,7 +106,6 @@ def plan_sync(
     """Compare what is rendered with what stands.
 
     Args:
-        files: The repository.
         rendered: Every rendered file by path.
         modes: Whether a rendered file can be run, where that is to be kept.
         overwrite: Files and folders whose edits may be lost.
@@ -156,10 +202,6 @@ def _stray(
         and path not in recorded
         and not _leads_to_source(files.root, path)
     ]
-
-
-# Folders that repositories link to their sources in whole or skill by skill.
-_SOURCES = {".claude/skills": SKILLS, ".claude/agents": AGENTS, ".opencode/agents": AGENTS}
 
 
 def _is_named(path: str, overwrite: frozenset[str]) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import unicodedata
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -24,8 +25,6 @@ class Document:
 
     Args:
         name: The skill's folder, or the subagent's file without its ending.
-        path: The file, relative to the root.
-        data: Its bytes.
         front: What stands at its top.
     """
 
@@ -44,7 +43,6 @@ class Document:
 
     @property
     def body(self) -> str:
-        """The text behind the front matter."""
         text = self.data.decode("utf-8-sig").replace("\r\n", "\n")
         return "\n".join(text.split("\n")[self.front.body_line - 1 :])
 
@@ -107,7 +105,6 @@ def read_pack(files: Files, updated: dict[str, bytes] | None = None) -> Pack:
     """Read every skill and subagent of a repository.
 
     Args:
-        files: The repository.
         updated: The bytes of files that are about to be written, by path.
 
     Raises:
@@ -124,7 +121,6 @@ def read_what_can_be(
     """Read the skills and subagents of a repository, and what keeps the others from being read.
 
     Args:
-        files: The repository.
         updated: The bytes of files that are about to be written, by path.
     """
     problems: list[ScaffoldError] = []
@@ -188,11 +184,8 @@ def read_bytes(place: Path, path: str) -> bytes:
             raise OSError(0, "it is a device, a pipe or a socket")  # reading might never end
         return place.read_bytes()
     except OSError as error:
-        raise ScaffoldError(
-            f"{path} cannot be read: {error.strerror}",
-            code="skill_invalid",
-            hint="fix the file or its permissions, or delete it",
-        ) from error
+        said = f"{path} cannot be read: {error.strerror}"
+        raise _unsound(said, "fix the file or its permissions, or delete it") from error
 
 
 def _by_folder(files: Files, problems: list[ScaffoldError]) -> dict[str, dict[str, Path]]:
@@ -202,18 +195,14 @@ def _by_folder(files: Files, problems: list[ScaffoldError]) -> dict[str, dict[st
         name, slash, inside = path.partition("/")
         if slash:
             found.setdefault(name, {})[inside] = place
+    links: list[Path] = []
+    with suppress(OSError):  # not there, or closed to git as well
+        links = sorted(each for each in (files.root / SKILLS).iterdir() if each.is_symlink())
     # A skill may be a link to a folder elsewhere in the repository.
-    for name in _links(files.root / SKILLS):
-        if (files.root / SKILLS / name).is_dir() and not name.startswith("."):
-            found[name] = _below(files, f"{SKILLS}/{name}", problems)
+    for link in links:
+        if link.is_dir() and not link.name.startswith("."):
+            found[link.name] = _below(files, f"{SKILLS}/{link.name}", problems)
     return {name: found[name] for name in sorted(found) if found[name]}
-
-
-def _links(folder: Path) -> list[str]:
-    try:
-        return sorted(each.name for each in os.scandir(folder) if each.is_symlink())
-    except OSError:  # not there, or closed to git as well
-        return []
 
 
 def _below(files: Files, folder: str, problems: list[ScaffoldError]) -> dict[str, Path]:
@@ -228,18 +217,15 @@ def _below(files: Files, folder: str, problems: list[ScaffoldError]) -> dict[str
         return {}
     for closed in _closed(files.root / folder):  # to git too, which lists nothing there
         path = closed.relative_to(files.root).as_posix()
-        problems.append(
-            ScaffoldError(
-                f"{path} cannot be read: Permission denied",
-                code="skill_invalid",
-                hint="give read permission for the folder, or delete it",
-            )
-        )
+        hint = "give read permission for the folder, or delete it"
+        problems.append(_unsound(f"{path} cannot be read: Permission denied", hint))
     found: dict[str, Path] = {}
     for path in files.below(inner):
         name = path[len(inner) + 1 :]
         if any(unicodedata.category(char) in _NO_NAME for char in path):
-            problems.append(_badly_named(f"{folder}/{name}"))
+            said = f"{f'{folder}/{name}'!r} has characters in its name that are not supported"
+            hint = "rename it: UTF-8, without control characters and line ends"
+            problems.append(_unsound(said, hint))
         else:
             found[name] = files.root / path
     return found
@@ -262,30 +248,18 @@ def _closed(folder: Path) -> list[Path]:
 _NO_NAME = ("Cc", "Cs", "Zl", "Zp")
 
 
-def _badly_named(path: str) -> ScaffoldError:
-    return ScaffoldError(
-        f"{path!r} has characters in its name that are not supported",
-        code="skill_invalid",
-        hint="rename it: UTF-8, without control characters and line ends",
-    )
-
-
 def _skill(root: Path, name: str, inside: dict[str, Path], updated: dict[str, bytes]) -> Skill:
     path = f"{SKILLS}/{name}/SKILL.md"
     place = inner_place(root, inside["SKILL.md"].relative_to(root).as_posix())
     document = _document(name, path, place, updated)
-    others: dict[str, Path] = {}
-    for below, stands in inside.items():
-        if below != "SKILL.md":
-            real = inner_place(root, stands.relative_to(root).as_posix())
-            if real.is_dir():
-                raise ScaffoldError(
-                    f"{SKILLS}/{name}/{below} is a link to a folder",
-                    code="skill_invalid",
-                    hint="a client may copy the skill without what the link leads to: put the "
-                    "files in its place",
-                )
-            others[below] = stands
+    others = {below: stands for below, stands in inside.items() if below != "SKILL.md"}
+    for below, stands in others.items():
+        if inner_place(root, stands.relative_to(root).as_posix()).is_dir():
+            raise _unsound(
+                f"{SKILLS}/{name}/{below} is a link to a folder",
+                "a client may copy the skill without what the link leads to: put the files in its "
+                "place",
+            )
     return Skill(name, path, document.data, document.front, others)
 
 
@@ -307,12 +281,13 @@ def _document(name: str, path: str, place: Path, updated: dict[str, bytes]) -> D
 
 
 def _invalid(path: str, reason: str) -> ScaffoldError:
-    return ScaffoldError(
-        # A place with a line, such as "a/SKILL.md:3", is followed by a colon.
-        f"{path} {reason}" if ":" not in path else f"{path}: {reason}",
-        code="skill_invalid",
-        hint="begin it with a line ---, the keys name and description, and a line ---",
-    )
+    # A place with a line, such as "a/SKILL.md:3", is followed by a colon.
+    said = f"{path} {reason}" if ":" not in path else f"{path}: {reason}"
+    return _unsound(said, "begin it with a line ---, the keys name and description, and a line ---")
+
+
+def _unsound(message: str, hint: str) -> ScaffoldError:
+    return ScaffoldError(message, code="skill_invalid", hint=hint)
 
 
 def _strangers(folders: dict[str, dict[str, Path]], subagents: dict[str, Path]) -> tuple[str, ...]:

@@ -9,13 +9,11 @@ from typing import TYPE_CHECKING
 
 from scaffold.analysis.files.files import list_files
 from scaffold.errors import ConflictError, RequestError, ScaffoldError
-from scaffold.report import Report, ReportedChange, unified_diff
+from scaffold.report import Report, ReportedChange
 from scaffold.skills.blocks.expected import REPAIR, Repository
 from scaffold.skills.blocks.settings import Settings, read_settings
-from scaffold.skills.pack.checksums import is_same_text
-from scaffold.skills.pack.clients import claude_folder, render_clients
-from scaffold.skills.pack.manifests import render_manifests
-from scaffold.skills.pack.plan import SyncPlan, plan_sync
+from scaffold.skills.pack.clients import claude_folder, render_clients, render_manifests
+from scaffold.skills.pack.plan import SyncPlan, is_same_text, plan_sync
 from scaffold.skills.pack.refresh import BlockUpdate, update_blocks
 from scaffold.skills.pack.sources import SKILLS, Pack, read_bytes, read_pack
 from scaffold.transaction.apply import apply_changes, settle
@@ -31,7 +29,6 @@ def sync_skills(
     """Render a repository's pack, or tell what is out of date.
 
     Args:
-        root: The repository.
         check: Write and run nothing; what is behind makes the report fail.
         dry_run: Write and run nothing; report what would be written.
         overwrite: Rendered files and folders, relative to the root, whose edits may be lost.
@@ -115,9 +112,10 @@ def _left_out(settings: Settings) -> tuple[str, ...]:
 
 
 def _reported(change: Change) -> ReportedChange:
-    is_record = change.action == "record"
-    diff = "" if is_record else unified_diff(change.path, change.before, change.after)
-    return ReportedChange(change.path, change.action, diff)
+    # The record is the tool's own.
+    return (
+        ReportedChange(change.path, change.action) if change.action == "record" else change.reported
+    )
 
 
 def _warnings(
@@ -145,22 +143,14 @@ def _ignored(files: Files, plan: SyncPlan) -> list[str]:
     ]
 
 
-def _is_line_ends(change: Change) -> bool:
-    """Return whether a change is one of line ends alone, which git makes when it checks out."""
-    return change.before != change.after and is_same_text(change.before, change.after)
-
-
 def _edited(paths: list[str]) -> list[ScaffoldError]:
-    if not paths:
-        return []
     words = " ".join(f"--overwrite {path}" for path in paths)
-    return [
-        ConflictError(
-            f"edited since it was rendered, and left alone: {', '.join(paths)}",
-            code="output_edited",
-            hint=f"move the edit to its source under .agents, or discard it: {REPAIR} {words}",
-        )
-    ]
+    error = ConflictError(
+        f"edited since it was rendered, and left alone: {', '.join(paths)}",
+        code="output_edited",
+        hint=f"move the edit to its source under .agents, or discard it: {REPAIR} {words}",
+    )
+    return [error] if paths else []
 
 
 def _checked(report: Report, changes: list[Change], plan: SyncPlan, update: BlockUpdate) -> Report:
@@ -168,7 +158,7 @@ def _checked(report: Report, changes: list[Change], plan: SyncPlan, update: Bloc
         f"behind     {each.path}{' (its run bits)' * (each.before == each.after)}"
         for each in changes
         # A fresh clone with CRLF is not behind.
-        if not _is_line_ends(each)
+        if each.before == each.after or not is_same_text(each.before, each.after)
     ]
     rows += [f"stale      {where}" for where in update.stale]
     rows += [f"edited     {path}" for path in plan.edited]

@@ -29,7 +29,6 @@ def check_message_file(file: str, target: str | None = None, form: str = "human"
     """Check the message that a file holds.
 
     Args:
-        file: The file.
         target: The folder where git is asked what a comment begins with; else the working folder.
         form: One of `scaffold.findings.FORMATS`.
 
@@ -73,7 +72,6 @@ def check_range(span: str, folder: Path, form: str = "human") -> Report:
 
     Args:
         span: The range, such as "main..HEAD".
-        folder: Where the repository is.
         form: One of `scaffold.findings.FORMATS`; the path of a finding is the name of its commit.
 
     Raises:
@@ -101,13 +99,7 @@ def check_range(span: str, folder: Path, form: str = "human") -> Report:
 
 
 def findings_of(path: str, problems: Sequence[Problem], data: bytes) -> Iterator[Finding]:
-    """Yield the problems of one message, each with its line.
-
-    Args:
-        path: The file of the message, or its commit.
-        problems: What is wrong with it.
-        data: The message.
-    """
+    """Yield the problems of one message, each with its line."""
     # split and not splitlines: only line feeds end lines for git, and the numbers have to agree.
     lines = data.decode("utf-8", "replace").split("\n")
     for each in problems:

@@ -154,7 +154,6 @@ def check_message(
         text: The message as the editor or the command line gave it, comments and all.
         comment: What a comment line begins with, where everything below git's scissors is left out
             too; None for a message that git has stored already, of which all counts.
-        rules: What the repository sets of the form.
     """
     rows = kept_rows(text, comment)
     if not rows:

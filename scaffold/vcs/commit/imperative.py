@@ -53,13 +53,13 @@ def _stem(verb: str) -> str:
     return verb + verb[-1] if verb in _DOUBLED else verb.removesuffix("e")
 
 
-def _past(verb: str) -> str:
-    return f"{verb[:-1]}ied" if verb.endswith("y") else f"{_stem(verb)}ed"
-
-
 _FORMS = {
     **{_third_person(verb): verb for verb in _VERBS},
     **{f"{_stem(verb)}ing": verb for verb in _VERBS},
-    **{_past(verb): verb for verb in _VERBS if verb not in _NO_REGULAR_PAST},
+    **{
+        f"{verb[:-1]}ied" if verb.endswith("y") else f"{_stem(verb)}ed": verb
+        for verb in _VERBS
+        if verb not in _NO_REGULAR_PAST
+    },
 }
 _CERTAIN = {"added", *map(_third_person, _NO_NOUN)}

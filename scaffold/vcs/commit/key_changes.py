@@ -7,11 +7,16 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from scaffold.vcs.changes import FileChange, new_text, old_text
-from scaffold.vcs.definitions import SymbolChange, compare_symbols, with_moves
+from scaffold.vcs.definitions import (
+    SymbolChange,
+    compare_symbols,
+    read_symbols,
+    why_unread,
+    with_moves,
+)
 from scaffold.vcs.dependencies import DependencyChange, dependency_changes
 from scaffold.vcs.repository import Repository
 from scaffold.vcs.roles import is_manifest, kind_of
-from scaffold.vcs.symbols import read_symbols, why_unread
 
 MAX_READ = 400
 """Files whose symbols are compared; in a larger diff the rest is named as not read."""
@@ -42,11 +47,9 @@ class KeyChanges:
 
     @property
     def breaking(self) -> tuple[SymbolChange, ...]:
-        """The changes that break callers."""
         return tuple(each for each in self.symbols if each.breaks)
 
     def to_json(self) -> dict[str, Any]:
-        """Return them as the JSON report has them."""
         return {
             "symbols": [symbol_json(each) for each in self.symbols],
             "moved": [{"from": old, "to": new} for old, new in self.moved],
@@ -105,11 +108,11 @@ def key_changes(repository: Repository, changes: Sequence[FileChange]) -> KeyCha
 def _is_missing(change: FileChange, old: str | None, new: str | None) -> bool:
     """Return whether a content of a file that is text is not in the clone, as in partial ones."""
     sides = ((old, change.old_id, change.old_mode), (new, change.new_id, change.new_mode))
-    return any(
-        # An id of zeros means no content; modes 100* are plain files.
-        text is None and bool(name.strip("0")) and mode.startswith("100")
-        for text, name, mode in sides
+    # An id of zeros means no content; modes 100* are plain files.
+    lost = (
+        name.strip("0") and mode.startswith("100") for text, name, mode in sides if text is None
     )
+    return any(lost)
 
 
 def is_api(change: FileChange) -> bool:

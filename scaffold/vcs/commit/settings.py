@@ -27,7 +27,6 @@ class CommitSettings:
     """What a repository asks of its commit messages.
 
     Args:
-        rules: What a message is held to.
         paths: The path table in its order; of two patterns that match a file the later one counts.
         is_set: Whether the repository has the table at all.
     """

@@ -1,22 +1,32 @@
-"""The words of a pull request: its title, its body, and the message of its one commit."""
+"""The words of a pull request: its title, body and risks, and the message of its one commit."""
 
 from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from textwrap import indent
+from types import MappingProxyType
 from typing import NamedTuple
 
+from scaffold.analysis.project.pytest_names import marker_expression
+from scaffold.analysis.project.test_marks import Marks, selected
 from scaffold.vcs.changes import FileChange
+from scaffold.vcs.commit.command import point_lines
 from scaffold.vcs.commit.conventional import Rules
-from scaffold.vcs.commit.draft import point_lines
 from scaffold.vcs.commit.key_changes import KeyChanges
 from scaffold.vcs.pull_request.branch import BranchCommit, BranchState
-from scaffold.vcs.pull_request.risks import Surroundings, near_tests_run
 from scaffold.vcs.pull_request.template import NO_BREAKING, NO_REFERENCES, NO_RISKS
 from scaffold.vcs.repository import listed
 from scaffold.vcs.roles import kind_of
+
+_WORD = re.compile(r"[^\s'\"`]+")
+_SELECTING = frozenset({"-k", "-run", "--testNamePattern"})
+"""Options by which a runner takes some tests of what it is given."""
+
+
+_ONE = (frozenset[str](),)
+"""The markers of a file of which no test was read: it counts as one, and has none."""
 
 _RANK = ("feat", "fix", "perf", "refactor", "build", "ci", "docs", "test", "style", "chore")
 """Of commits with several types, the first of these names the whole."""
@@ -34,6 +44,96 @@ _ISSUE_TRAILERS = ("refs", "fixes", "closes", "resolves")
 _MARK = re.compile(r"\n*<!-- scaffold pr (?P<digest>[0-9a-f]{12}) -->\s*\Z")
 MAX_TESTS = 20
 MAX_PATHS = 5
+
+
+class Risk(NamedTuple):
+    """A subject that a branch touches.
+
+    Attributes:
+        severity: How much harm a fault would do.
+    """
+
+    title: str
+    severity: str
+    look: str
+    paths: tuple[str, ...]
+
+
+class Surroundings(NamedTuple):
+    """What a branch touches beside its own lines.
+
+    Attributes:
+        risks: The gravest first.
+        tests: Test files that change, or are named after a changed file.
+        marks: The markers of the tests in each of them.
+        default: The expression of markers that pytest goes by where a command gives none.
+    """
+
+    risks: tuple[Risk, ...] = ()
+    tests: tuple[str, ...] = ()
+    marks: Mapping[str, Marks] = MappingProxyType({})
+    default: str = ""
+
+
+class NearTests(NamedTuple):
+    """The tests that are near to what a branch changes.
+
+    Attributes:
+        covered: Files all of whose tests a command ran.
+        left: Files of which no command ran any.
+        partly: Files of which markers left tests out, with how many ran of how many.
+    """
+
+    covered: tuple[str, ...] = ()
+    left: tuple[str, ...] = ()
+    partly: tuple[tuple[str, int, int], ...] = ()
+
+
+def near_tests_run(near: Surroundings, commands: Sequence[str]) -> NearTests:
+    """Divide test files into those that commands cover and the others.
+
+    A command that names no test file, and no folder of one, covers all, as ``make test`` does. Of
+    what a command of pytest covers, those tests ran that its markers, or the usual ones, select.
+    """
+    ran: dict[str, set[int]] = {}
+    for command in commands:
+        _, program, options = f"{command} ".rpartition("pytest ")
+        # The author's results stand behind a colon.
+        asked = marker_expression(options.partition(": ")[0]) if program else ""
+        chosen = near.default if asked is None else asked
+        for path in _named_by(command, near.tests, is_pytest=bool(program)):
+            ran.setdefault(path, set()).update(selected(near.marks.get(path) or _ONE, chosen))
+    wholes = {path: len(near.marks.get(path) or _ONE) for path in near.tests}
+    parts = [(path, len(ran.get(path, ())), whole) for path, whole in wholes.items()]
+    return NearTests(
+        tuple(path for path, part, whole in parts if part == whole),
+        tuple(path for path, part, _ in parts if not part),
+        tuple(row for row in parts if 0 < row[1] < row[2]),
+    )
+
+
+def _named_by(command: str, near: Sequence[str], *, is_pytest: bool) -> Sequence[str]:
+    """Return the test files that a command takes, whatever their markers."""
+    words = {word.partition("::")[0].rstrip("/:,;.") for word in _WORD.findall(command)}
+    # `pytest tests -k grpo` runs what it names, and not the folder.
+    if words & _SELECTING:
+        return [path for path in near if _stem(path) & words]
+    named = [path for path in near if words.intersection(_places(path))]
+    # A file of other tests is named, and none of these.
+    is_elsewhere = is_pytest and any(word.endswith(".py") for word in words)
+    return named if named or is_elsewhere else near
+
+
+def _stem(path: str) -> set[str]:
+    """Return the words of a test file's name, and the name itself."""
+    stem = path.rpartition("/")[2].partition(".")[0]
+    return {path, stem, *stem.split("_")} - {"test", "tests"}
+
+
+def _places(path: str) -> list[str]:
+    """Return a path and the folders that it is in."""
+    parts = path.split("/")
+    return ["/".join(parts[:end]) for end in range(1, len(parts) + 1)]
 
 
 class Material(NamedTuple):
@@ -79,20 +179,19 @@ def breaking_lines(material: Material) -> list[str]:
 
 def sections_of(material: Material) -> dict[str, str]:
     """Return the text for each section of a template."""
-    points = [f"- {line}" for line in point_lines(material.key)]
-    subjects = [f"- {each.subject}" for each in material.branch.commits]
-    changes = subjects + (["", "Key changes:", "", *points] if points else [])
+    commits, key = material.branch.commits, material.key
+    points = [f"- {line}" for line in point_lines(key)]
+    changes = [f"- {each.subject}" for each in commits]
+    changes += ["", "Key changes:", "", *points] if points else []
     risks = [
         f"- {each.title} ({each.severity}): {_codes(each.paths)}. {each.look}"
         for each in material.near.risks
     ]
     breaking = [f"- {' '.join(each.split())}" for each in breaking_lines(material)]
-    if not breaking and material.key.breaking:
+    if not breaking and key.breaking:
         breaking = ["No commit names any. Callers outside of this change would notice:", ""]
-        breaking += [
-            f"- {each.breaks} (`{each.path}`)" for each in material.key.breaking[:MAX_TESTS]
-        ]
-    told = [(each.subject, _reason(each)) for each in material.branch.commits]
+        breaking += [f"- {each.breaks} (`{each.path}`)" for each in key.breaking[:MAX_TESTS]]
+    told = [(each.subject, _body(each)[0]) for each in commits]
     # The only commit's subject is the title already.
     reasons = [
         reason if len(told) == 1 else f"{subject}\n\n{reason}" for subject, reason in told if reason
@@ -142,7 +241,7 @@ def squash_message(material: Material, title: str) -> str:
         return commits[0].message.strip() + "\n"
     parts = [title]
     for each in commits:
-        reason = _reason(each)
+        reason, _ = _body(each)
         # The commit that gives the title needs no line of its own.
         if each.subject != title:
             reason = f"- {each.subject}\n{indent(reason, '  ')}".rstrip()
@@ -157,11 +256,6 @@ def squash_message(material: Material, title: str) -> str:
         rows = (f"{key}: {value}" for key, value in _trailers(each))
         footers += [row for row in rows if row != f"Co-authored-by: {first}"]
     return "\n\n".join((*parts, "\n".join(dict.fromkeys(footers)))) + "\n"
-
-
-def _reason(commit: BranchCommit) -> str:
-    """Return the body of a message without what becomes a footer of the whole."""
-    return _body(commit)[0]
 
 
 def with_mark(body: str) -> str:

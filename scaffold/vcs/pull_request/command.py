@@ -12,14 +12,15 @@ from typing import Any, NamedTuple
 from scaffold.errors import RequestError, ScaffoldError
 from scaffold.report import Report
 from scaffold.vcs.changes import changes_between
+from scaffold.vcs.commit.command import branch_references
 from scaffold.vcs.commit.convention import learn_convention
 from scaffold.vcs.commit.conventional import check_message, read_header
-from scaffold.vcs.commit.issue_references import branch_references
 from scaffold.vcs.commit.key_changes import key_changes
 from scaffold.vcs.commit.settings import read_commit_settings
 from scaffold.vcs.pull_request import github, remote
 from scaffold.vcs.pull_request.body import (
     Material,
+    Surroundings,
     all_references,
     breaking_lines,
     is_untouched,
@@ -34,11 +35,10 @@ from scaffold.vcs.pull_request.branch import (
     find_base,
     find_branch,
     find_push_remote,
+    preflight,
 )
-from scaffold.vcs.pull_request.preflight import preflight
 from scaffold.vcs.pull_request.report import Outcome, done_lines, report_of
 from scaffold.vcs.pull_request.rewrite import RefMove, TreeMove, move_refs
-from scaffold.vcs.pull_request.risks import Surroundings
 from scaffold.vcs.pull_request.squash import (
     ConflictError,
     confirm_version,
@@ -78,8 +78,6 @@ def pull_request(folder: Path, options: Options, ask: Callable[[str], bool] | No
     """Prepare the pull request of the branch that is checked out.
 
     Args:
-        folder: A folder of the repository.
-        options: What was asked for.
         ask: Shows a plan and asks for a yes; None where nobody can be asked.
 
     Raises:

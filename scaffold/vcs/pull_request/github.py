@@ -57,9 +57,7 @@ def confirm_login(root: Path) -> None:
     """
     done = _run(root, "auth", "status")
     if done.returncode:
-        raise ScaffoldError(
-            f"gh is not logged in: {_said(done)}", code="gh_failed", hint="run: gh auth login"
-        )
+        raise _failed(f"gh is not logged in: {_said(done)}", "run: gh auth login")
 
 
 def open_request(root: Path, branch: str, fork: Fork) -> Request | None:
@@ -94,17 +92,13 @@ def _reading(command: str, wanted: str, output: str) -> Generator[None]:
     try:
         yield
     except (ValueError, KeyError, TypeError, IndexError, AttributeError) as error:
-        raise ScaffoldError(
-            f"{command} answered something else than {wanted}: {output[:80]!r}",
-            code="gh_failed",
-            hint="see `gh --version`; a newer one may be needed",
-        ) from error
+        said = f"{command} answered something else than {wanted}: {output[:80]!r}"
+        raise _failed(said, "see `gh --version`; a newer one may be needed") from error
 
 
 def create_request(
     root: Path, branch: str, base: str, title: str, body: str, fork: Fork, *, is_draft: bool
 ) -> str:
-    """Open a pull request and return its address."""
     # A body on the command line has a limit, and would be seen in the list of processes.
     with _file(body) as path:
         head = f"{fork.owner}:{branch}" if fork.owner else branch
@@ -139,11 +133,8 @@ def _file(text: str) -> Generator[str]:
 def _call(root: Path, *argv: str) -> str:
     done = _run(root, *argv)
     if done.returncode:
-        raise ScaffoldError(
-            f"gh {argv[0]} {argv[1]} failed: {_said(done)}",
-            code="gh_failed",
-            hint="fix what gh names, then run the command again",
-        )
+        said = f"gh {argv[0]} {argv[1]} failed: {_said(done)}"
+        raise _failed(said, "fix what gh names, then run the command again")
     return done.stdout
 
 
@@ -154,11 +145,12 @@ def _run(root: Path, *argv: str) -> subprocess.CompletedProcess[str]:
         with listening():
             return run_text(["gh", *argv], root, TIMEOUT_S, **env)
     except (OSError, subprocess.TimeoutExpired) as error:
-        raise ScaffoldError(
-            f"gh {argv[0]} {argv[1]} came to no end: {error}",
-            code="gh_failed",
-            hint="see whether `gh auth status` answers",
-        ) from error
+        said = f"gh {argv[0]} {argv[1]} came to no end: {error}"
+        raise _failed(said, "see whether `gh auth status` answers") from error
+
+
+def _failed(message: str, hint: str) -> ScaffoldError:
+    return ScaffoldError(message, code="gh_failed", hint=hint)
 
 
 def _said(done: subprocess.CompletedProcess[str]) -> str:

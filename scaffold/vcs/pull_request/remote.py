@@ -16,10 +16,7 @@ class Push(NamedTuple):
     """A push that is about to be made.
 
     Args:
-        remote: Where to.
-        branch: The branch there.
         old: What it points to now; None where it is not there.
-        new: What it is to point to.
         lost: Commits that only the remote's branch has: name and subject.
         hooks: The folder of the hooks that git runs, `pre-push` among them; None runs none.
     """
@@ -72,10 +69,6 @@ def plan_push(repository: Repository, remote: str, branch: str, new: str, seen: 
     """Return what a push would do to the remote's branch as it is now.
 
     Args:
-        repository: The repository.
-        remote: Where to.
-        branch: The branch there.
-        new: What it is to point to.
         seen: What the remote's branch was when it was last fetched; None for no such branch.
 
     Raises:

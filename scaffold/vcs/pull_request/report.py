@@ -9,7 +9,7 @@ from scaffold.errors import ScaffoldError
 from scaffold.report import Report
 from scaffold.vcs.commit.command import unread_warning
 from scaffold.vcs.pull_request.body import Material, all_references, breaking_lines
-from scaffold.vcs.pull_request.preflight import Check
+from scaffold.vcs.pull_request.branch import Check
 from scaffold.vcs.pull_request.squash import ConflictError
 
 COMMAND = "pr"

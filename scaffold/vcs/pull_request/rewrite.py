@@ -3,17 +3,76 @@
 from __future__ import annotations
 
 import os
+import shutil
+import stat
 import tempfile
 from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
 from scaffold.errors import ScaffoldError
-from scaffold.vcs.pull_request.file_copies import FileCopies
 from scaffold.vcs.repository import Repository, failure, listed
 from scaffold.vcs.signals import undisturbed
 
 MAX_NAMED = 5
+
+
+class FileCopies:
+    """Copies of files: bytes, mode and time, untouched by git's filters.
+
+    Git never writes into a file; it removes it and makes a new one. So a second link keeps the
+    old one, and costs nothing.
+
+    Args:
+        root: The top folder of the work tree.
+        folder: Where the second names go, best on the same file system.
+        paths: Files below the root; those that are not there are left out.
+    """
+
+    def __init__(self, root: Path, folder: Path, paths: list[str]) -> None:
+        self._root = root
+        self._files: dict[str, Path] = {}
+        self._folders: dict[Path, int] = {}
+        for number, path in enumerate(paths):
+            self._keep(path, folder / str(number))
+
+    def _keep(self, path: str, kept: Path) -> None:
+        place = self._root / path
+        if not os.path.lexists(place):
+            return
+        # Folders too: git removes those that become empty, and with them their modes.
+        for folder in place.parents:
+            if folder == self._root or folder in self._folders:
+                break
+            self._folders[folder] = folder.stat().st_mode
+        if place.is_dir() and not place.is_symlink():  # a submodule
+            self._folders[place] = place.stat().st_mode
+            return
+        try:
+            os.link(place, kept, follow_symlinks=False)
+        except (OSError, NotImplementedError):  # another file system, or one without links
+            shutil.copy2(place, kept, follow_symlinks=False)
+        self._files[path] = kept
+
+    def put_back(self) -> None:
+        """Restore every file whose place now holds something else, or nothing.
+
+        Raises:
+            OSError: One cannot be written.
+        """
+        # Outer folders first, as the inner ones are made in them.
+        for folder, mode in sorted(self._folders.items(), key=lambda each: len(each[0].parts)):
+            if not folder.is_dir() or folder.is_symlink():
+                with suppress(FileNotFoundError):
+                    folder.unlink()
+                folder.mkdir()
+                # mkdir() applies the umask, chmod() does not.
+                folder.chmod(stat.S_IMODE(mode))
+        for path, kept in self._files.items():
+            place = self._root / path
+            if place.is_dir() and not place.is_symlink():
+                place.rmdir()
+            kept.replace(place)
 
 
 class RefMove(NamedTuple):
@@ -29,10 +88,7 @@ class TreeMove:
 
     Args:
         repository: The repository, whose tracked files are as committed.
-        branch: The branch that is checked out.
-        old: Its commit.
         new: The commit or tree to be checked out.
-        env: The environment in which git finds it.
 
     Raises:
         ScaffoldError: A file that is not tracked, or whose edits git ignores, is in the way.
@@ -50,7 +106,10 @@ class TreeMove:
         self._branch = branch
         self._root = repository.root
         self._old, self._new = old, new
-        self._paths = self._changed(env)
+        options = ("-r", "-z", "--no-renames", "--name-status")
+        # With -z, status and path are fields of their own in turn.
+        fields = repository.call("diff-tree", *options, old, new, env=env).split("\0")
+        self._paths = list(zip(fields[0::2], fields[1::2], strict=False))
         self._going = {path for status, path in self._paths if status in "DT"}
         self._index = repository.folder / "index"
         self._lock = self._index.with_name("index.lock")
@@ -64,7 +123,12 @@ class TreeMove:
             ScaffoldError: Git refused, and nothing was changed.
         """
         # A person may have worked on since the plan was made and shown.
-        self._confirm_unlocked()
+        if self._lock.exists():
+            raise ScaffoldError(
+                f"another git is at work here, or one was killed: there is {str(self._lock)!r}",
+                code="git_failed",
+                hint="all is as it was; wait for it, or remove that file, then run it again",
+            )
         self._confirm_branch()
         self._confirm_free()
         saved = self._index.read_bytes()
@@ -102,14 +166,6 @@ class TreeMove:
             move_refs(self._repository, refs)
             self.is_done = True
 
-    def _confirm_unlocked(self) -> None:
-        if self._lock.exists():
-            raise ScaffoldError(
-                f"another git is at work here, or one was killed: there is {str(self._lock)!r}",
-                code="git_failed",
-                hint="all is as it was; wait for it, or remove that file, then run it again",
-            )
-
     def _confirm_branch(self) -> None:
         answer = self._repository.ask("symbolic-ref", "--quiet", "HEAD")
         now = self._repository.call("rev-parse", "--verify", "HEAD").strip()
@@ -119,14 +175,6 @@ class TreeMove:
                 code="changed_meanwhile",
                 hint="all is as it was; go back to the branch, and run the command again",
             )
-
-    def _changed(self, env: dict[str, str] | None) -> list[tuple[str, str]]:
-        output = self._repository.call("diff-tree", "-r", "-z", "--no-renames", "--name-status",
-            self._old, self._new, env=env,
-        )  # fmt: skip
-        # With -z, status and path are fields of their own in turn.
-        fields = output.split("\0")
-        return list(zip(fields[0::2], fields[1::2], strict=False))
 
     def _confirm_free(self) -> None:
         """Refuse a move that overwrites ignored files or hidden edits, as git silently does."""

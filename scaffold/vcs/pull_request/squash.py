@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import tempfile
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from typing import NamedTuple
 
@@ -37,12 +37,7 @@ class Conflict(NamedTuple):
 
 
 class ConflictError(ScaffoldError):
-    """Raised where a branch does not fit on top of its base.
-
-    Args:
-        conflicts: The files.
-        place: The base as people call it.
-    """
+    """Raised where a branch does not fit on top of its base."""
 
     def __init__(self, conflicts: tuple[Conflict, ...], place: str) -> None:
         paths = ", ".join(dict.fromkeys(each.path for each in conflicts))
@@ -82,12 +77,6 @@ def squashed_tree(
 ) -> str:
     """Return the tree that the base has once the branch is merged into it.
 
-    Args:
-        repository: The repository.
-        branch: The branch.
-        base: The base.
-        env: The environment of git, such as that of `scratch_store`.
-
     Raises:
         ConflictError: Both changed the same places.
         ScaffoldError: Git failed.
@@ -111,23 +100,19 @@ def _conflicts(
     tree: str,
     rest: str,
     env: dict[str, str] | None,
-) -> list[Conflict]:
+) -> Iterator[Conflict]:
     # An empty field ends the list of stages, and the messages follow.
     stages, _, messages = rest.partition("\0\0")
     entries = [match for row in stages.split("\0") if (match := _ENTRY.fullmatch(row))]
-    paths = dict.fromkeys(match["path"] for match in entries)
-    whys = _whys(messages)
-    merge_base = branch.merge_base or base.commit
-    return [
-        Conflict(
-            path,
-            whys.get(path, "both sides changed it"),
-            _commits(repository, f"{merge_base}..{branch.head}", path),
-            _commits(repository, f"{merge_base}..{base.commit}", path),
-            _hunks(repository, tree, path, env),
+    whys, start = _whys(messages), branch.merge_base or base.commit
+    for path in dict.fromkeys(match["path"] for match in entries):
+        why = whys.get(path, "both sides changed it")
+        ours, theirs = (
+            tuple(repository.call("log", "--format=%h %s", *span).splitlines())
+            for end in (branch.head, base.commit)
+            for span in [(f"{start}..{end}", "--", f":(top,literal){path}")]
         )
-        for path in paths
-    ]
+        yield Conflict(path, why, ours, theirs, _hunks(repository, tree, path, env))
 
 
 def _whys(messages: str) -> dict[str, str]:
@@ -146,11 +131,6 @@ def _whys(messages: str) -> dict[str, str]:
     return found
 
 
-def _commits(repository: Repository, span: str, path: str) -> tuple[str, ...]:
-    output = repository.call("log", "--format=%h %s", span, "--", f":(top,literal){path}")
-    return tuple(output.splitlines())
-
-
 def _hunks(
     repository: Repository, tree: str, path: str, env: dict[str, str] | None
 ) -> tuple[str, ...]:
@@ -158,16 +138,14 @@ def _hunks(
     answer = repository.ask("cat-file", "blob", f"{tree}:{path}", env=env)
     if answer.status or "\0" in answer.output:
         return ()
-    return tuple(_cut(match[0]) for match in _HUNK.finditer(answer.output))
-
-
-def _cut(hunk: str) -> str:
-    lines = hunk.split("\n")
-    if len(lines) <= MAX_HUNK_LINES:
-        return hunk
-    half = MAX_HUNK_LINES // 2
-    left_out = f"... {len(lines) - MAX_HUNK_LINES} lines"
-    return "\n".join([*lines[:half], left_out, *lines[-half:]])
+    found: list[str] = []
+    for match in _HUNK.finditer(answer.output):
+        lines, half = match[0].split("\n"), MAX_HUNK_LINES // 2
+        if len(lines) > MAX_HUNK_LINES:
+            left_out = f"... {len(lines) - MAX_HUNK_LINES} lines"
+            lines = [*lines[:half], left_out, *lines[-half:]]
+        found.append("\n".join(lines))
+    return tuple(found)
 
 
 def write_commit(

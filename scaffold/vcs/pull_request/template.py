@@ -107,7 +107,6 @@ def find_template(root: Path, name: str | None = None) -> Template:
     """Return a repository's template.
 
     Args:
-        root: The top folder.
         name: Of several in a folder PULL_REQUEST_TEMPLATE, the one to take.
 
     Raises:
@@ -176,11 +175,7 @@ def fill_template(
     headings it is for the author still. All go where the template says so.
 
     Args:
-        text: The template.
-        parts: Text for the sections of SECTIONS.
         type_: The type of the change; boxes that name it are ticked.
-        references: Issues that the change is for.
-        is_breaking: Whether boxes for breaking changes are ticked too.
     """
     text = text.replace("\r\n", "\n")
     filled = _without_gaps(text, references)

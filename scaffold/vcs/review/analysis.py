@@ -11,15 +11,14 @@ from scaffold.analysis.project.pytest_names import PytestNames
 from scaffold.analysis.project.test_marks import marks_of, selected
 from scaffold.analysis.python.index import PythonIndex
 from scaffold.findings import Finding
-from scaffold.vcs.definitions import SymbolChange, with_moves
+from scaffold.vcs.definitions import SymbolChange, why_unread, with_moves
 from scaffold.vcs.dependencies import DependencyChange, dependency_changes
-from scaffold.vcs.review.changed_defaults import ChangedDefault, changed_defaults
-from scaffold.vcs.review.changed_file import ChangedFile, read_changed_files
-from scaffold.vcs.review.constructors import shifted_constructors
+from scaffold.vcs.review.changed_file import ChangedFile, read_changed_files, shifted_constructors
 from scaffold.vcs.review.diagnostics import new_diagnostics
 from scaffold.vcs.review.domains import (
     SEVERITIES,
     Domain,
+    Settings,
     Severity,
     domains_of,
     expert_for,
@@ -27,13 +26,17 @@ from scaffold.vcs.review.domains import (
     tests_of,
     worst,
 )
-from scaffold.vcs.review.findings import broken_calls, broken_syntax, lost_modules, lost_names
+from scaffold.vcs.review.findings import (
+    ChangedDefault,
+    broken_calls,
+    broken_syntax,
+    changed_defaults,
+    lost_modules,
+    lost_names,
+)
 from scaffold.vcs.review.revisions import Comparison
-from scaffold.vcs.review.settings import Settings
-from scaffold.vcs.review.uses import Use, Uses
-from scaffold.vcs.review.watched_definitions import Key, watched_definitions
+from scaffold.vcs.review.uses import Key, Use, Uses, watched_definitions
 from scaffold.vcs.roles import SOURCE, role_of
-from scaffold.vcs.symbols import why_unread
 
 _SOUGHT = (SOURCE, "manifest", "config", "ci", "other", "guidance")
 """The roles of files whose definitions have users that matter to a reviewer."""
@@ -44,11 +47,8 @@ class Reading:
     """One reading that the change wants.
 
     Args:
-        domain: What it is about.
-        paths: The files that are read for it.
         tests: Test files to run for it: those named after the files, then those of the domain.
         agent: The subagent of the repository for it; None where it has nobody.
-        why: Why that one.
     """
 
     domain: Domain
@@ -62,9 +62,7 @@ class Deselected(NamedTuple):
     """A test file of which the markers that ``addopts`` names leave tests out.
 
     Args:
-        path: The file.
         runs: How many of its tests pytest runs where it is asked for nothing else.
-        tests: How many tests it has.
         markers: The expression of ``addopts``.
     """
 
@@ -79,16 +77,10 @@ class Analysis:
     """The whole analysis that a review begins with.
 
     Args:
-        comparison: The two states.
-        files: The changed files.
         domains: What each of them is about, its own domain first.
-        symbols: What happened to definitions.
-        dependencies: What happened to dependencies.
-        uses: Who uses the definitions that changed.
         tests: The test files that use each definition that changed, by the definition.
         deselected: The tests near to the change that pytest leaves out unasked.
         findings: What is certainly broken.
-        defaults: Defaults that changed.
         readings: The readings that the change wants, the gravest first.
         notes: What was not read, and why.
     """
@@ -128,13 +120,6 @@ class Analysis:
 
 
 def analyse(comparison: Comparison, settings: Settings, *, quick: bool = False) -> Analysis:
-    """Return the analysis of a change.
-
-    Args:
-        comparison: The two states.
-        settings: The repository's settings of reviews.
-        quick: Whether pyright and ruff are left out.
-    """
     files = read_changed_files(comparison, settings.roles)
     users, before = Uses(comparison.new), PythonIndex(comparison.old)
     found = [each for file in files for each in file.symbol_changes()]

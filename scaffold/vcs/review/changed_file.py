@@ -10,12 +10,13 @@ from functools import cached_property
 from textwrap import dedent
 from typing import Literal, NamedTuple
 
+from scaffold.analysis.python.index import PythonIndex
+from scaffold.analysis.python.signatures import Signature
 from scaffold.syntax import parse
 from scaffold.vcs.changes import FileChange
-from scaffold.vcs.definitions import SymbolChange, compare_symbols
+from scaffold.vcs.definitions import Symbol, SymbolChange, compare_symbols, read_symbols, symbol_at
 from scaffold.vcs.review.revisions import Comparison
 from scaffold.vcs.roles import Role, is_program, role_of
-from scaffold.vcs.symbols import Symbol, read_symbols, symbol_at
 
 Side = Literal["old", "new"]
 
@@ -23,7 +24,6 @@ Side = Literal["old", "new"]
 class Block(NamedTuple):
     """Adjacent lines that were removed, or added."""
 
-    side: Side
     start: int
     lines: tuple[str, ...]
 
@@ -33,10 +33,7 @@ class ChangedFile:
     """One changed file.
 
     Args:
-        change: Git's record of it.
-        role: What it is for.
         old_text: What it held; None where that was no text, or nothing.
-        new_text: What it holds.
     """
 
     change: FileChange
@@ -59,7 +56,7 @@ class ChangedFile:
         for hunk in self.change.hunks:
             lines = hunk.removed if side == "old" else hunk.added
             if lines:
-                yield Block(side, hunk.old_start if side == "old" else hunk.new_start, lines)
+                yield Block(hunk.old_start if side == "old" else hunk.new_start, lines)
 
     @cached_property
     def old_symbols(self) -> tuple[Symbol, ...] | None:
@@ -85,24 +82,21 @@ class ChangedFile:
             return
         touched = set(self._touched())
         for each in compare_symbols(self.path, self.path_on("old"), old, new, self.role):
-            if each.how != "body" or (each.name in touched and self._does_otherwise(each)):
+            # On docstrings no caller and no test depends.
+            sides = ((self.old_text, each.old), (self.new_text, each.new))
+            codes = (_code(text or "", symbol) for text, symbol in sides if symbol is not None)
+            if each.how != "body" or (each.name in touched and len({*codes}) > 1):
                 yield each
 
     def _touched(self) -> Iterator[str]:
         """Yield the innermost definitions of the lines of code that changed, on both sides."""
-        for side in ("old", "new"):
-            symbols = self.old_symbols if side == "old" else self.new_symbols
-            for block in self.blocks(side):
+        sides = (self.blocks("old"), self.old_symbols), (self.blocks("new"), self.new_symbols)
+        for blocks, symbols in sides:
+            for block in blocks:
                 for number, line in enumerate(block.lines, block.start):
                     symbol = symbol_at(symbols or (), number) if line.strip() else None
                     if symbol is not None:
                         yield symbol.name
-
-    def _does_otherwise(self, change: SymbolChange) -> bool:
-        """Return whether more changed than docstrings, on which no caller and no test depends."""
-        sides = ((self.old_text, change.old), (self.new_text, change.new))
-        old, new = (_code(text or "", symbol) for text, symbol in sides if symbol is not None)
-        return old != new
 
     def _read(self, side: Side, text: str | None) -> tuple[Symbol, ...] | None:
         if text is None:
@@ -129,12 +123,6 @@ def _code(text: str, symbol: Symbol) -> str:
 
 
 def read_changed_files(comparison: Comparison, roles: tuple[Role, ...]) -> tuple[ChangedFile, ...]:
-    """Return the changed files of a comparison.
-
-    Args:
-        comparison: The two states.
-        roles: The roles that the repository adds.
-    """
     found: list[ChangedFile] = []
     for change in comparison.changes:
         old = comparison.old.text(change.old_path) if change.old_path else None
@@ -142,3 +130,32 @@ def read_changed_files(comparison: Comparison, roles: tuple[Role, ...]) -> tuple
         text = new if new is not None else old
         found.append(ChangedFile(change, role_of(change.path, text, roles), old, new))
     return tuple(found)
+
+
+def shifted_constructors(
+    file: ChangedFile, before: PythonIndex, after: PythonIndex
+) -> Iterator[SymbolChange]:
+    """Yield the changes of constructors that no file writes, where a place has another field."""
+    old_symbols = {each.name: each for each in file.old_symbols or ()}
+    names = {each.name for each in file.new_symbols or ()}
+    for new in file.new_symbols or ():
+        old, name = old_symbols.get(new.name), f"{new.name}.__init__"
+        if new.kind != "class" or old is None or old.digest == new.digest:
+            continue
+        if name in names or name in old_symbols:
+            continue  # one that is written is compared as any method
+        was = before.signature_of(before.find_in(file.path_on("old"), old.name))
+        now = after.signature_of(after.find_in(file.path_on("new"), new.name))
+        if was is None or now is None or now.slots[: len(was.slots)] == was.slots:
+            continue
+        old = old._replace(name=name, kind="method", head=_head(was))
+        new = new._replace(name=name, kind="method", head=_head(now))
+        yield SymbolChange("head", file.path, file.path_on("old"), old, new, file.role)
+
+
+def _head(signature: Signature) -> str:
+    rows = ["self"]
+    for each in signature.parameters:
+        rows += ["*"] if each.kind == "keyword_only" and "*" not in rows else []
+        rows.append(f"{each.name}=..." if each.has_default else each.name)
+    return f"({', '.join(rows)})"

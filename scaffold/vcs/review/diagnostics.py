@@ -24,7 +24,7 @@ from scaffold.analysis.files.files import Files
 from scaffold.analysis.process import end_all, end_like_ctrl_c, run_text
 from scaffold.findings import Finding
 from scaffold.vcs.review.changed_file import ChangedFile
-from scaffold.vcs.review.guards import Guards
+from scaffold.vcs.review.name_uses import Guards
 
 TIMEOUT_S = 300.0
 MOST_FILES = 60
@@ -61,10 +61,6 @@ class Diagnostic(NamedTuple):
     """One report of a checker.
 
     Args:
-        path: The file, relative to the root.
-        line: Its line, from 1.
-        rule: The checker's rule.
-        message: What it reports.
         text: The line, stripped; equal ones are the same report at another place.
     """
 
@@ -90,9 +86,6 @@ def new_diagnostics(
     """Return what the checkers report of the new state alone, and what was not checked, and why.
 
     Args:
-        old: The old state.
-        new: The new state.
-        changed: The changed files.
         beside: Other Python files that may break: those that use what changed.
         guards_of: Gives where a source of the new state expects to fail.
     """

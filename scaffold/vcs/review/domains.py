@@ -1,16 +1,33 @@
-"""What a changed file is about: the table of the field, matched by words of paths and names."""
+"""What a changed file is about: the table, what a repository sets of it, and what is near."""
 
 from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
 from functools import cache
 from pathlib import Path
 from typing import Literal, NamedTuple, cast
 
 from scaffold.analysis.files.files import Files
 from scaffold.analysis.files.front_matter import read_front_matter
+from scaffold.analysis.files.revision import tree_files
+from scaffold.analysis.project.pytest_names import PytestNames
+from scaffold.analysis.project.test_marks import marks_of
+from scaffold.analysis.project.tool_table import (
+    PROJECT_FILE,
+    project_text,
+    read_tool_table,
+    settings_errors,
+)
+from scaffold.config import FieldError, Fields
+from scaffold.errors import RequestError, nearest
+from scaffold.vcs.changes import FileChange
+from scaffold.vcs.commit.key_changes import KeyChanges
+from scaffold.vcs.pull_request.body import Risk, Surroundings
+from scaffold.vcs.repository import Repository
+from scaffold.vcs.roles import Role, role_names, role_of
 
 Severity = Literal["HIGH", "MEDIUM", "LOW", "unknown"]
 SEVERITIES: tuple[Severity, ...] = ("HIGH", "MEDIUM", "unknown", "LOW")
@@ -24,6 +41,8 @@ _MANIFEST = re.compile(
 )
 # `.claude/agents/review/tests.md`; the folders of the other tools are named alike.
 _AGENT = re.compile(r"(?:^|/)\.(?:agents|claude|codex|opencode)/agents?/(?:[^/]+/)*([^/]+)\.md$")
+
+DESCRIBED = "docs/en/review.md lists the settings"
 
 
 class Domain(NamedTuple):
@@ -90,7 +109,6 @@ def severity_of(value: object) -> Severity:
 
 @cache
 def built_in_domains() -> tuple[Domain, ...]:
-    """Return the table that comes with the tool."""
     return read_domains(TABLE.read_text(encoding="utf-8"))
 
 
@@ -111,10 +129,7 @@ def domains_of(
     """Return the domains of a changed file, the first of them its own; `UNKNOWN` where none fits.
 
     Args:
-        path: Its path from the root.
-        role: Its role.
         names: The dotted names of the definitions that changed in it.
-        table: The domains.
     """
     own = [each for each in table if role in each.roles]
     parts = [*path.split("/")[:-1], path.rpartition("/")[2].partition(".")[0]]
@@ -131,13 +146,7 @@ def domains_of(
 
 
 def tests_of(domain: Domain, paths: Iterable[str], tests: Iterable[str]) -> tuple[str, ...]:
-    """Return the test files that are named after changed files, then those of the domain.
-
-    Args:
-        domain: The domain.
-        paths: The changed files.
-        tests: All test files of the repository.
-    """
+    """Return the test files that are named after changed files, then those of the domain."""
     stems = {path.rpartition("/")[2].partition(".")[0] for path in paths}
     named: list[str] = []
     alike: list[str] = []
@@ -203,3 +212,121 @@ def _words(name: str) -> Iterator[str]:
         elif word.endswith("s") and not word.endswith(("ss", "us", "is")) and len(word) > 2:
             word = word[:-1]
         yield word
+
+
+class Settings(NamedTuple):
+    """The settings of a review.
+
+    Args:
+        domains: The table, the repository's own rows first.
+    """
+
+    domains: tuple[Domain, ...]
+    roles: tuple[Role, ...] = ()
+    agents: Mapping[str, str] | None = None
+
+
+def read_settings(files: Files) -> Settings:
+    """Return the settings of a repository in one of its states.
+
+    Args:
+        files: That state; a review asks the old one, so that no change can excuse itself.
+
+    Raises:
+        RequestError: The settings are wrong.
+    """
+    table = read_tool_table(project_text(files), "review")
+    with settings_errors(DESCRIBED, code="rules_invalid"):
+        own = [row for path in table.texts("domains", ()) for row in _own_domains(files, path)]
+        given = table.fields("severity")
+        severities = {name: _severity(given, name) for name in given.names()}
+        names = {each.id for each in own}
+        rows = [*own, *(each for each in built_in_domains() if each.id not in names)]
+        _confirm_known(severities, {each.id for each in rows}, f"{given.where}: unknown domain")
+        if not uses_models(files):
+            # "backend", "worker" and "cache" mean other things there; rows of its own stay.
+            kept = names | {*severities}
+            rows = [each for each in rows if not each.of_training or each.id in kept]
+        roles = table.fields("roles")
+        _confirm_known(roles.names(), role_names(), f"{roles.where}: unknown role")
+        agents = {name: str(value) for name, value in table.table("agents").items()}
+        table.done()
+        return Settings(
+            tuple(e._replace(severity=severities.get(e.id, e.severity)) for e in rows),
+            tuple(Role(name, roles.texts(name)) for name in roles.names()),
+            agents,
+        )
+
+
+def _own_domains(files: Files, path: str) -> tuple[Domain, ...]:
+    text = files.text(path) if path in files.paths else None
+    if text is None:
+        raise RequestError(
+            f"{PROJECT_FILE}: [tool.scaffold.review] names the domains {path!r}, which are not "
+            "there",
+            code="rules_invalid",
+            hint=DESCRIBED,
+        )
+    try:
+        return read_domains(text)
+    except (ValueError, KeyError, TypeError) as error:
+        raise RequestError(
+            f"{path} is not a table of domains, each with id, title, severity and look: {error}",
+            code="rules_invalid",
+            hint=DESCRIBED,
+        ) from error
+
+
+def _severity(table: Fields, name: str) -> Severity:
+    try:
+        return severity_of(table.value(name))
+    except ValueError as error:
+        raise FieldError(f"{table.where} {name}: {error}") from error
+
+
+def _confirm_known(names: Iterable[str], known: Collection[str], what: str) -> None:
+    for name in names:
+        if name not in known:
+            raise FieldError(f"{what} {name!r}{nearest(name, known)}")
+
+
+def surroundings_of(
+    repository: Repository, old: str, new: str, changes: Sequence[FileChange], key: KeyChanges
+) -> Surroundings:
+    """Return the subjects of a change, the gravest first, and the test files near to it.
+
+    Near are those that change, and those that are named after a changed file.
+
+    Args:
+        old: The commit that the change begins at; its settings of reviews count.
+
+    Raises:
+        RequestError: The settings of reviews are wrong.
+    """
+    with closing(tree_files(repository.root, old)) as before:
+        settings = read_settings(before)
+    own: dict[str, Domain] = {}
+    for each in changes:
+        role = role_of(each.path, None, settings.roles)
+        if role != "test":
+            names = [one.name for one in key.symbols if one.path == each.path]
+            own[each.path] = domains_of(each.path, role, names, settings.domains)[0]
+    # A set has another order in each process.
+    ranked = sorted(dict.fromkeys(own.values()), key=lambda each: SEVERITIES.index(each.severity))
+    risks = [
+        Risk(
+            domain.title,
+            domain.severity,
+            domain.look,
+            tuple(path for path, found in own.items() if found == domain),
+        )
+        for domain in ranked
+        if domain.severity in ("HIGH", "MEDIUM")
+    ]
+    with closing(tree_files(repository.root, new)) as files:
+        tests = [path for path in files.paths if role_of(path, None, settings.roles) == "test"]
+        changed = {each.path for each in changes}
+        named = tests_of(UNKNOWN, own, tests)
+        near = tuple(path for path in tests if path in changed or path in named)
+        marks = {path: marks_of(files.text(path) or "") for path in near}
+        return Surroundings(tuple(risks), near, marks, PytestNames(files).default_markers)

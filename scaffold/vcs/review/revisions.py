@@ -27,7 +27,6 @@ class Which(NamedTuple):
 
     Args:
         revisions: ``A..B``, ``A...B`` or one revision, which means what it adds to the base.
-        base: The branch that the change is to go to.
         staged: Whether to look at what the next commit would change.
         worktree: Whether to look at the files on the disk too.
         request: The number of a pull request, which `gh` looks up and git fetches.
@@ -45,12 +44,6 @@ class Comparison:
     """Two states of a repository and the changes between them.
 
     Args:
-        old_name: What the old state is called.
-        new_name: What the new one is called.
-        why: Why these two.
-        changes: What changed.
-        old: The files of the old state.
-        new: The files of the new state.
         subjects: The subjects of the commits in between, the oldest first.
     """
 

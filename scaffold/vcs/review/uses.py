@@ -14,10 +14,13 @@ from scaffold.analysis.files.files import Files
 from scaffold.analysis.python.index import PythonIndex
 from scaffold.analysis.python.lookup_result import Found
 from scaffold.analysis.python.sources import Sources
-from scaffold.vcs.review.guards import Guards
-from scaffold.vcs.review.name_uses import Mention, SourceView
-from scaffold.vcs.review.watched_definitions import Key, Watched
-from scaffold.vcs.symbols import Symbol, read_symbols, symbol_at
+from scaffold.vcs.definitions import Symbol, SymbolChange, read_symbols, symbol_at
+from scaffold.vcs.review.name_uses import Guards, Mention, SourceView
+
+_CONSTRUCTORS = ("__init__", "__new__")
+
+Key = tuple[str, str]
+"""A definition: its file and its dotted name there."""
 
 How = Literal["call", "name", "import", "likely"]
 
@@ -36,18 +39,80 @@ _COMMON_NAMES = frozenset(name for each in _TYPES for name in dir(each)) | {
 """Attributes that things of anybody's making have."""
 
 
+class Watched(NamedTuple):
+    """One definition whose users are sought.
+
+    Args:
+        path: Its file; of one that is gone, the file that lacks it now.
+        old_path: The file that it stood in before; None for a new one.
+        calls_only: Whether calls alone count: of a class whose constructor changed.
+    """
+
+    path: str
+    name: str
+    old_path: str | None = None
+    is_gone: bool = False
+    calls_only: bool = False
+
+    @property
+    def key(self) -> Key:
+        return self.path, self.name
+
+    @property
+    def word(self) -> str:
+        """What other code writes to use it."""
+        return self.name.rpartition(".")[2]
+
+    @property
+    def companion(self) -> str:
+        """What code that uses it mostly names as well: its class, or its module."""
+        *folders, name = self.path.split("/")
+        stem = name.partition(".")[0]
+        module = folders[-1] if stem == "__init__" and folders else stem
+        return self.name.rpartition(".")[0].rpartition(".")[2] or module
+
+
+def watched_definitions(changes: Sequence[SymbolChange]) -> tuple[Watched, ...]:
+    """Return what users are sought of: what changed, came or went, with constructors' classes.
+
+    Of a new attribute none are: what is new breaks nobody.
+    """
+    found: dict[Key, Watched] = {}
+    for change in changes:
+        is_attribute = change.symbol.kind == "constant" and "." in change.name
+        if is_attribute and change.how in ("added", "body"):
+            continue
+        for each in _wanted(change):
+            known = found.get(each.key)
+            # The definition itself is more exact than the class of its constructor.
+            if known is None or known.calls_only:
+                found[each.key] = each
+    return tuple(found.values())
+
+
+def _wanted(change: SymbolChange) -> Iterator[Watched]:
+    owner, _, last = change.name.rpartition(".")
+    if change.how == "moved":
+        assert change.old_path is not None, "it stood somewhere"
+        assert change.old is not None, "it stood there by a name"
+        # Whoever still takes it from the old place fails, so that is watched as gone.
+        yield Watched(change.old_path, change.old.name, change.old_path, is_gone=True)
+    if not (last.startswith("__") and last.endswith("__")):
+        is_gone = change.how == "removed"
+        yield Watched(change.path, change.name, change.old_path, is_gone)
+    # A field of a dataclass is a parameter of its constructor.
+    makes = last in _CONSTRUCTORS or change.symbol.kind == "constant"
+    if owner and makes:
+        yield Watched(change.path, owner, change.old_path or change.path, calls_only=True)
+
+
 class Use(NamedTuple):
     """One place that uses a definition.
 
     Args:
-        key: The definition.
-        path: The file that uses it.
-        line: The line.
         inside: The dotted name of the definition around that line; empty at a module's top.
         how: ``call``, ``name`` (it is handed on) and ``import`` are resolved; ``likely`` is an
             attribute of something unknown whose name only this definition has.
-        call: The call, where it is one.
-        found: What it was resolved to.
         is_expected: Whether the place expects that the call does not fit, or put another
             definition there.
     """
@@ -72,11 +137,7 @@ class LostName(NamedTuple):
 
 
 class Uses:
-    """The users of definitions in one state of a repository.
-
-    Args:
-        files: The files of that state.
-    """
+    """The users of definitions in one state of a repository."""
 
     def __init__(self, files: Files) -> None:
         self.files = files
@@ -92,12 +153,7 @@ class Uses:
     def find(
         self, wanted: Sequence[Watched], is_asked: Callable[[str], bool] | None = None
     ) -> tuple[list[Use], list[LostName]]:
-        """Return the uses of definitions, and the places that name those that are gone.
-
-        Args:
-            wanted: The definitions.
-            is_asked: Which files count; None means all.
-        """
+        """Return the uses of definitions, and the places that name those that are gone."""
         uses: list[Use] = []
         lost: list[LostName] = []
         by_word: dict[str, list[Watched]] = defaultdict(list)

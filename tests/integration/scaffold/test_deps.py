@@ -15,7 +15,7 @@ import pytest
 from click.testing import CliRunner
 
 from scaffold.cli.main import main
-from scaffold.deps.judgement import SEVERITIES
+from scaffold.deps.use import SEVERITIES
 from tests.deps_places import NEW, OLD, TREE, make_sdist, make_wheel, use_index, write
 from tests.integration.scaffold.git_places import ENV, commit, git
 from tests.sarif import read_places

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from scaffold.debug.call_matching import first_divergence, line_divergence
+from scaffold.debug.matching import first_divergence, line_divergence
 from scaffold.debug.records import SET_UP, Group, Place
 from tests.unit.scaffold.debug.builders import call, job, waiting
 

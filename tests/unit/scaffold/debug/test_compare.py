@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from scaffold.debug.checksums import Checksum, whole
-from scaffold.debug.compare import CompareOptions, compare_runs, difference
+from scaffold.debug.compare import compare_runs, difference
 from scaffold.errors import RequestError, ScaffoldError
 
 
@@ -31,8 +31,7 @@ def record(folder: Path, *ranks: list[dict[str, Any]]) -> str:
 
 
 def compare(*records: str, **fields: Any) -> Any:
-    given: dict[str, Any] = {"ranks": None, "rtol": 0.0, "phases": ()}
-    return compare_runs(CompareOptions(records, **{**given, **fields}))
+    return compare_runs(records, **fields)
 
 
 GOOD = [row("forward", "m.a"), row("forward", "m.b"), row("gradient", "m.a.w")]

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from scaffold.debug.environment import (
+    Interpreter,
     Place,
     check_devices,
     check_mesh,
@@ -16,7 +17,6 @@ from scaffold.debug.environment import (
     check_variables,
     check_versions,
 )
-from scaffold.debug.interpreter import Interpreter
 from scaffold.debug.mesh import Launch, read_mesh
 
 TORCH = {"cuda": None, "devices": [], "backends": ["gloo"], "nccl": None}

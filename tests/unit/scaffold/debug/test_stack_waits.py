@@ -8,7 +8,7 @@ import pytest
 
 from scaffold.debug.attach import Look, conclude
 from scaffold.debug.records import Place
-from scaffold.debug.stack_waits import Waiting, waiting_in
+from scaffold.debug.stacks import Waiting, waiting_in
 
 SITE = "/v/lib/python3.11/site-packages/torch"
 OWN = Place("/app/train.py", 12, "step")

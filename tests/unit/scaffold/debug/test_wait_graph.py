@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from scaffold.debug.matching import blamed, cycle, open_call, waits
 from scaffold.debug.records import Group
-from scaffold.debug.wait_graph import blamed, cycle, open_call, waits
 from tests.unit.scaffold.debug.builders import call, job, process, waiting
 
 

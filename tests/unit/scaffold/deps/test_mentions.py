@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from scaffold.deps.mentions import _names
+from scaffold.deps.plan import _names
 
 PATTERN = re.compile(r"(?<![\w.])v?1\.0(?![A-Za-z0-9]|\.\d)")
 

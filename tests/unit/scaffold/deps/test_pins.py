@@ -8,9 +8,9 @@ import pytest
 from packaging.version import Version
 
 from scaffold.analysis.files.files import Files
-from scaffold.deps.groups import groups_of
 from scaffold.deps.pins import find_pins
 from scaffold.deps.plan import edit_pins
+from scaffold.deps.resolver import groups_of
 from tests.deps_places import write
 
 VERSION = Version("2.3.4")

@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from scaffold.deps.groups import Group
-from scaffold.deps.resolver import Resolution, resolve_with_lock, resolve_with_pip
+from scaffold.deps.resolver import Group, Resolution, resolve_with_lock, resolve_with_pip
 from tests.deps_places import make_sdist, make_wheel, use_index
 
 

@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from scaffold.analysis.files.files import Files
-from scaffold.deps.apply import taken_elsewhere
-from scaffold.deps.rewrite import rewrite, rewrite_data
+from scaffold.deps.apply import rewrite, rewrite_data, taken_elsewhere
 from tests.deps_places import write
 from tests.unit.scaffold.deps.test_verdicts import Case, judged
 

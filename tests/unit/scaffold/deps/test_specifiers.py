@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from packaging.version import Version
 
-from scaffold.deps.specifiers import admits, moved
+from scaffold.deps.pin import admits, moved
 
 MOVES = [
     ("==7.1.2", "8.1.8", "==8.1.8"),

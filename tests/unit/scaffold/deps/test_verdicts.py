@@ -9,14 +9,12 @@ from pathlib import Path
 import pytest
 
 from scaffold.analysis.files.files import Files
-from scaffold.deps.audit import judge_tree
+from scaffold.deps.audit import judge_tree, meanings
 from scaffold.deps.import_names import Names
-from scaffold.deps.judgement import LEVELS, VERDICTS, Judgement
-from scaffold.deps.meanings import meanings
 from scaffold.deps.python_uses import uses_in
 from scaffold.deps.release import Release
 from scaffold.deps.source_code import Tree
-from scaffold.deps.use import Use
+from scaffold.deps.use import LEVELS, VERDICTS, Judgement, Use
 from tests.deps_places import write
 
 Sources = str | Mapping[str, str]

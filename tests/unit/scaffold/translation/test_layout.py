@@ -133,7 +133,7 @@ def test_terms_are_found_in_the_plural_and_beside_chinese(tmp_path: Path) -> Non
     glossary = read_glossary(list_files(tmp_path), "glossary.toml")
     used = {term.name: term for term in glossary.used_in("Rewards of a training\npackage")}
     assert sorted(used) == ["reward", "training package"]
-    assert used["reward"].is_kept_in("每个reward函数")
-    assert not used["reward"].is_kept_in("奖励")
+    assert used["reward"].is_in("每个reward函数")
+    assert not used["reward"].is_in("奖励")
     assert used["training package"].is_translated_in("这个训练 包")
     assert [term.name for term in glossary.used_in("a package, rewarded")] == ["package"]

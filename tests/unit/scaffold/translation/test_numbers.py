@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from scaffold.translation.numbers import foreign_numbers, missing_numbers
+from scaffold.translation.wording import foreign_numbers, missing_numbers
 
 AGREEING = [
     ("10,000 rows", "10000 行"),

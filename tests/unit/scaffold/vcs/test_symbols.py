@@ -6,7 +6,7 @@ import textwrap
 
 import pytest
 
-from scaffold.vcs.symbols import Symbol, read_symbols, symbol_at, why_unread
+from scaffold.vcs.definitions import Symbol, read_symbols, symbol_at, why_unread
 
 
 def symbols(text: str) -> tuple[Symbol, ...]:

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from scaffold.skills.install.lock import LockedFile
 from scaffold.skills.install.permissions import Permission
-from scaffold.skills.install.summary import compare, listing, permissions_json
+from scaffold.skills.install.run import compare, listing, permissions_json
 from tests.unit.scaffold.skills.install.test_lock import FULL
 
 SCRIPT = Permission("script", "run.sh", 1, "#!/bin/sh")

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from scaffold.errors import ScaffoldError
-from scaffold.skills.pack.claude_format import for_claude
+from scaffold.skills.pack.clients import for_claude
 
 SKILL = b"""---
 name: add-thing

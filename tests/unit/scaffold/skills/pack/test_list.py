@@ -5,9 +5,8 @@ from pathlib import Path
 import pytest
 
 from scaffold.analysis.files.files import list_files
-from scaffold.skills.pack.list import list_skills
+from scaffold.skills.pack.list import cost_of, list_skills, tokens
 from scaffold.skills.pack.sources import read_pack
-from scaffold.skills.pack.token_cost import cost_of, tokens
 
 
 @pytest.fixture

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from scaffold.skills.pack import run_outputs as outputs
+from scaffold.skills.pack import refresh as outputs
 from scaffold.skills.pack.sync import sync_skills
 
 PLACE = ".agents/skills/add-thing/SKILL.md"

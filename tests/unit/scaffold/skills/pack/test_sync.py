@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from scaffold.errors import ConflictError, RequestError, ScaffoldError, TargetError
-from scaffold.skills.pack.checksums import RECORD
+from scaffold.skills.pack.plan import RECORD
 from scaffold.skills.pack.sources import find_pack
 from scaffold.skills.pack.sync import overwritten, sync_skills
 from scaffold.transaction import disk

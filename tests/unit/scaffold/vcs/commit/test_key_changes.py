@@ -7,12 +7,11 @@ from pathlib import Path
 import pytest
 
 from scaffold.vcs.changes import changes_between
+from scaffold.vcs.commit.command import draft_message, point_lines
 from scaffold.vcs.commit.conventional import DEFAULT_RULES, SUBJECT_GAP, check_message
-from scaffold.vcs.commit.draft import draft_message, point_lines
 from scaffold.vcs.commit.key_changes import KeyChanges, key_changes
+from scaffold.vcs.definitions import Symbol, read_symbols, why_calls_break
 from scaffold.vcs.repository import open_repository
-from scaffold.vcs.signatures import why_calls_break
-from scaffold.vcs.symbols import Symbol, read_symbols
 from tests.integration.scaffold.git_places import commit, git, make_repository
 
 Files = dict[str, str | bytes | None]

@@ -5,11 +5,17 @@ from __future__ import annotations
 import pytest
 
 from scaffold.vcs.changes import FileChange, Status
+from scaffold.vcs.commit.command import (
+    AGREED,
+    ENOUGH,
+    Past,
+    Word,
+    branch_references,
+    find_type,
+    from_table,
+)
 from scaffold.vcs.commit.conventional import DEFAULT_RULES, Rules, read_header
-from scaffold.vcs.commit.history import Past
-from scaffold.vcs.commit.issue_references import branch_references
 from scaffold.vcs.commit.settings import PathRule
-from scaffold.vcs.commit.type_evidence import AGREED, ENOUGH, Word, find_type, from_table
 from scaffold.vcs.roles import kind_of
 
 OLD, NEW = "1" * 40, "2" * 40

@@ -11,16 +11,18 @@ from scaffold.vcs.commit.conventional import DEFAULT_RULES, Rules, check_message
 from scaffold.vcs.commit.key_changes import KeyChanges
 from scaffold.vcs.pull_request.body import (
     Material,
+    Risk,
+    Surroundings,
     all_references,
     breaking_lines,
     is_untouched,
+    near_tests_run,
     sections_of,
     squash_message,
     title_of,
     with_mark,
 )
 from scaffold.vcs.pull_request.branch import Base, BranchCommit, BranchState
-from scaffold.vcs.pull_request.risks import Risk, Surroundings, near_tests_run
 from scaffold.vcs.pull_request.template import (
     DEFAULT,
     NO_BREAKING,

@@ -7,7 +7,7 @@ from pathlib import Path
 from scaffold.vcs.changes import changes_between
 from scaffold.vcs.commit.key_changes import KeyChanges
 from scaffold.vcs.repository import open_repository
-from scaffold.vcs.review.surroundings import surroundings_of
+from scaffold.vcs.review.domains import surroundings_of
 from tests.integration.scaffold.git_places import commit, git, make_repository
 
 

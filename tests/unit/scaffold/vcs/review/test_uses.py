@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from scaffold.analysis.files.files import list_files
-from scaffold.vcs.review.uses import Uses
-from scaffold.vcs.review.watched_definitions import Watched
+from scaffold.vcs.review.uses import Uses, Watched
 
 FILES = {
     "pkg/__init__.py": "from .core import Engine, run as start\n",

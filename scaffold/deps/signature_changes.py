@@ -1,4 +1,4 @@
-"""Whether a call that fits the old signature fits the new one, and means the same."""
+"""What a new release changes for a call, and for a class that derives from its own."""
 
 from __future__ import annotations
 
@@ -7,7 +7,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from scaffold.analysis.python.binding import Given
+from scaffold.analysis.python.follower import CALLED
 from scaffold.analysis.python.index import Parameter, Signature
+from scaffold.analysis.python.signatures import read_signature
 from scaffold.deps.deprecation_texts import (
     Function,
     deprecated_parameters,
@@ -16,9 +18,10 @@ from scaffold.deps.deprecation_texts import (
     parameter_deprecation,
     renamed_parameter,
 )
-from scaffold.deps.judgement import Change
 from scaffold.deps.keywords import taken_by_kwargs, takes
 from scaffold.deps.release import Meaning, Place, Release
+from scaffold.deps.source_code import own_names
+from scaffold.deps.use import Change
 
 
 @dataclass(frozen=True)
@@ -59,7 +62,7 @@ def call_changes(old: Meaning, new: Meaning, call: ast.Call) -> Iterator[Change]
     yield from _keywords(before, after, given, {each.likely for each in broken})
     if not any(each.level == "breaks" for each in broken):
         ends = before.signature, after.signature
-        yield from _reordered(*ends, given, lambda name: _renamed_to(before, after, name))
+        yield from _reordered(*ends, given, lambda name: _successor(before, after, name)[0])
         yield from _defaults(before, after, given)
 
 
@@ -120,17 +123,12 @@ def _unseen(before: _Side, after: _Side, given: Given) -> Iterator[Change]:
     if gone:
         names = ", ".join(map(repr, gone))
         why = f"{new.name}() no longer takes {names}: look at what {given.unseen} holds"
-        likely = _renamed_to(before, after, gone[0]) if len(gone) == 1 else ""
+        likely = _successor(before, after, gone[0])[0] if len(gone) == 1 else ""
         yield Change("parameter-removed", "check", why, likely)
 
 
-def _renamed_to(before: _Side, after: _Side, name: str) -> str:
-    """Return the parameter that most likely took the place of one that is gone."""
-    return _successor(before, after, name)[0]
-
-
 def _successor(before: _Side, after: _Side, name: str) -> tuple[str, bool]:
-    """Return that parameter, and whether nothing speaks against it."""
+    """Return what most likely took a parameter's place, and whether nothing speaks against it."""
     names = after.signature.names
     if before.node is not None:
         told = [renamed_parameter(before.node, name)]
@@ -184,7 +182,7 @@ def _swallowed(before: _Side, after: _Side, name: str) -> Iterator[Change]:
         yield Change("parameter-deprecated", "deprecated", f"{name!r}: {taken.text}", likely)
     elif name in before.signature.names and taken.how == "unread":
         why = f"{name!r} is no longer a parameter: **kwargs accepts it, and nothing reads it"
-        yield Change("keyword-unread", "breaks", why, _renamed_to(before, after, name))
+        yield Change("keyword-unread", "breaks", why, _successor(before, after, name)[0])
     elif taken.how == "passed":
         yield from _handed_on(before, after, name)
 
@@ -272,3 +270,49 @@ def _literal(side: _Side, text: str | None) -> tuple[object] | None:
         return (ast.literal_eval(node.value),) if isinstance(node, ast.Assign) else None
     except (ValueError, TypeError):
         return None
+
+
+def subclass_changes(before: Meaning, after: Meaning, derived: ast.ClassDef) -> Iterator[Change]:
+    """Yield what a class of the tree meets in the new release of its base."""
+    for name in sorted(_abstract(after) - _abstract(before) - own_names(derived)):
+        yield Change("abstract-added", "breaks", f"{name!r} is abstract now and not defined here")
+
+
+def override_changes(old: Meaning, new: Meaning, method: Function) -> Iterator[Change]:
+    """Yield what a method that replaces one of the package's meets in the new release."""
+    before, after = old.signature, new.signature
+    if before is None or after is None:
+        return
+    own = read_signature(method)
+    marks = {ast.unparse(each) for each in method.decorator_list}
+    own = own if "staticmethod" in marks else own.bound()
+    known = {each.name for each in before.parameters}
+    kinds = {each.kind for each in own.parameters}
+    for each in after.parameters:
+        if each.name in known or each.kind.startswith("var_") or each.name in own.names:
+            continue
+        # A catch-all of the override takes what the base adds.
+        if "var_keyword" in kinds or (each.kind != "keyword_only" and "var_positional" in kinds):
+            continue
+        level = "check" if each.has_default else "breaks"
+        # A parameter may take the place of one that only has another name.
+        slots, is_no_more = after.slots, len(after.slots) <= len(before.slots)
+        if is_no_more and each.name in slots and slots.index(each.name) < len(own.slots):
+            continue
+        why = f"the base takes {each.name!r} now, which this does not"
+        yield Change("override-signature", level, why, each.name)
+
+
+def _abstract(meaning: Meaning) -> set[str]:
+    """Return the names of a class's abstract members."""
+    release, dotted = meaning.release, meaning.dotted
+    if not dotted or CALLED in dotted or not release.mentions(rb"@(?:\w+\.)?abstract"):
+        return set()
+    found: set[str] = set()
+    for member in (release.index.members(dotted) or {}).values():
+        source = release.source(member.path)
+        node = None if source is None else source.definitions.get(member.line)
+        marks = [ast.unparse(each) for each in node.decorator_list] if node is not None else []
+        if any("abstract" in mark.rpartition(".")[2] for mark in marks):
+            found.add(member.name)
+    return found
