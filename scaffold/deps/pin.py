@@ -24,6 +24,8 @@ class Pin:
     """One version specifier of a package in a manifest.
 
     Args:
+        line: Its line, from 1.
+        start: The offset of the specifier in the text, as ``end`` is the one behind it.
         spec: The specifier as written; "" where the package stands without one.
         group: What the manifest calls the list: "project.dependencies", or "" for a plain file.
         why_fixed: Why no edit is made here, or "".

@@ -28,6 +28,7 @@ class Hidden(NamedTuple):
     """What one line hides.
 
     Args:
+        line: The line, from 1.
         what: The characters by number and name; what tags spell.
         can_instruct: Whether it can carry text to an agent, or show a person another text.
     """

@@ -60,6 +60,7 @@ class Permission:
 
     Args:
         file: The file, relative to the skill's folder.
+        line: Its line, from 1.
         what: The text that shows it.
         state: "" where it is installed, "dropped" where it is taken out before, "refused" where it
             keeps the skill from being installed.

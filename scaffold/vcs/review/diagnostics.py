@@ -61,6 +61,7 @@ class Diagnostic(NamedTuple):
     """One report of a checker.
 
     Args:
+        line: Its line, from 1.
         text: The line, stripped; equal ones are the same report at another place.
     """
 
