@@ -13,7 +13,6 @@ from scaffold.analysis.files.git import git_output
 from scaffold.analysis.files.words import defined_names
 from scaffold.analysis.labels import Labels
 from scaffold.analysis.lazy_re import lazy_re
-from scaffold.analysis.listed import Lists
 from scaffold.analysis.near_names import NearNames
 from scaffold.analysis.project.agent_guides import agent_names, command_names, skill_names
 from scaffold.analysis.project.config_classes import ConfigClasses
@@ -99,11 +98,6 @@ class Repository:
     def labels(self) -> Labels:
         """The keys of its data, the classes of its style sheets: words with hyphens."""
         return Labels(self.files)
-
-    @cached_property
-    def lists(self) -> Lists:
-        """The words that its sources list one after the other."""
-        return Lists(self.files)
 
     @cached_property
     def defaults(self) -> Defaults:

@@ -44,12 +44,12 @@ class Glossary:
     """The terms of a repository, longer ones first: a term that contains another one wins."""
 
     def __init__(self, terms: Iterable[Term] = ()) -> None:
-        self._terms = sorted(terms, key=lambda term: (-len(term.name), term.name))
+        self.terms = sorted(terms, key=lambda term: (-len(term.name), term.name))
 
     def used_in(self, prose: str) -> list[Term]:
         """Return the terms that a text uses; one inside a longer one counts where it is alone."""
         found: list[Term] = []
-        for term in self._terms:
+        for term in self.terms:
             if term.is_in(prose):
                 found.append(term)
                 # What a longer term has used up is not left for the shorter one inside it.

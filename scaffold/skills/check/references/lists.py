@@ -25,15 +25,6 @@ _WORD = lazy_re(r"[A-Za-z_]\w*")
 _VALUES = lazy_re(
     r"\b[A-Z][A-Z0-9_]+(?:(?:\s*[/,|]\s*|\s*,?\s+(?:and|or)\s+)[A-Z][A-Z0-9_]+){2,}\b"
 )
-# "`a`, `b` and `c`", "`a` | `b` | `c`", and in one code: "a|b|c", "{a, b, c}".
-_CODES = lazy_re(
-    r"(?P<names>`[\w./-]+`(?:(?:\s*[,|/]\s*(?:(?:and|or)\s+)?|\s+(?:and|or)\s+)`[\w./-]+`){2,})"
-    r"[^`]{0,24}"
-)
-_ONE_CODE = lazy_re(
-    r"`[^`]*?(?<![\w./*])(?P<names>[\w.-]+(?:\s*\|\s*[\w.-]+){2,}|\{[\w.-]+(?:\s*[,|]\s*[\w.-]+)+\})`"
-)
-_NAME = lazy_re(r"[\w./-]+")
 # "`helpers.py` — what it is for (`one`, `two`, `three`)".
 _DEFINED = lazy_re(
     r"^\**`(?P<file>[\w./-]+\.py)`\**[ \t]*[—–:-][^`.;|()]{0,80}"
@@ -48,9 +39,8 @@ class Listing(NamedTuple):
 
     Args:
         names: The first name of each item.
-        what: "words" for those that a source lists, "folder" for its entries, "classes" for what
-            derives from a class, "enum" for its members, "file" for what it defines, "members" for
-            those of a class.
+        what: "folder" for its entries, "classes" for what derives from a class, "enum" for its
+            members, "file" for what it defines, "members" for those of a class.
         of: The classes, or the file, that the text names with it.
         every: All classes of a drawing, its root first; of members the one that is looked at.
     """
@@ -154,11 +144,6 @@ def _in_line(block: Block) -> Iterator[Reference]:
     for found in _VALUES.finditer(plain) if of else ():
         names = tuple(_WORD.findall(found.group()))
         yield _enumerated(block._replace(text=plain), found, Listing(names, "enum", of))
-    for pattern, name in ((_CODES, _CODE), (_ONE_CODE, _NAME)):
-        for found in pattern.finditer(block.text):
-            if not _ELIDED.search(found.group()):
-                listing = Listing(tuple(name.findall(found["names"])), "words")
-                yield _enumerated(block, found, listing)
     for found in _DEFINED.finditer(block.text):
         names = tuple(_WORD.findall(found["names"]))
         yield _enumerated(block, found, Listing(names, "file", (found["file"],)))

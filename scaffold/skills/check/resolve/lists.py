@@ -8,7 +8,6 @@ from collections.abc import Set as AbstractSet
 
 from scaffold.analysis.files.history import is_test
 from scaffold.skills.check.reference import Asked, Reference, Verdict
-from scaffold.skills.check.references.code import TELLING
 from scaffold.skills.check.references.lists import LEAST, Listing
 from scaffold.skills.check.resolve.scope import Scope
 
@@ -71,9 +70,9 @@ def _of_classes(reference: Reference, listing: Listing, scope: Scope) -> Verdict
     if not own & there or not own <= there | {*listing.of}:
         return Verdict.unknown("it is no list of what derives from a class")
     if not listing.every:
-        return _lacks(reference, listing.of[0], there, own, there, scope)
+        return _lacks(listing.of[0], there, own, there, scope)
     below = families.below(listing.every[0])
-    return _lacks(reference, listing.of[0], there, below.intersection(listing.every), below, scope)
+    return _lacks(listing.of[0], there, below.intersection(listing.every), below, scope)
 
 
 def _of_enum(reference: Reference, listing: Listing, scope: Scope) -> Verdict:
@@ -82,7 +81,7 @@ def _of_enum(reference: Reference, listing: Listing, scope: Scope) -> Verdict:
     every = map(scope.repository.families.values, listing.of)
     if len(found := [each for each in every if own <= each]) != 1:
         return Verdict.unknown("they are of no enum that the text names")
-    return _lacks(reference, listing.of[0], found[0], own, found[0], scope)
+    return _lacks(listing.of[0], found[0], own, found[0], scope)
 
 
 def _of_members(reference: Reference, listing: Listing, scope: Scope) -> Verdict:
@@ -108,15 +107,10 @@ def _of_members(reference: Reference, listing: Listing, scope: Scope) -> Verdict
     return Verdict("absent", found.evidence, "method-missing", message, asked=asked, place=place)
 
 
-def _lacks(
-    reference: Reference, of: str, there: Names, named: Names, every: Names, scope: Scope
-) -> Verdict:
+def _lacks(of: str, there: Names, named: Names, every: Names, scope: Scope) -> Verdict:
     """Return what a list lacks of what is there, where it has most of all that counts."""
-    # What the paragraph, or code of the page, names elsewhere was left out on purpose.
-    markdown, span = scope.document.markdown, reference.span
-    texts = [each.text for each in (*markdown.codes, *markdown.fences)]
-    texts += [span.block.text] if span is not None else []
-    words = set(re.findall(r"[\w.-]+|\w+", "\n".join(texts)))
+    # What the page names elsewhere was left out on purpose.
+    words = set(re.findall(r"\w+", scope.document.text))
     lacking = sorted(each for each in there if each not in words and each[:1] != "_")
     if not lacking:
         return Verdict.holds(f"it has all of {of}")
@@ -143,24 +137,7 @@ def _of_file(reference: Reference, listing: Listing, scope: Scope) -> Verdict:
     return Verdict("absent", evidence, "symbol-missing", message, asked=asked, place=place)
 
 
-def _of_words(reference: Reference, listing: Listing, scope: Scope) -> Verdict:
-    """Resolve words of a sentence by the one list of a source that has them all."""
-    own = frozenset(listing.names)
-    if len(own) < LEAST and not (len(own) > 2 and all(map(TELLING.fullmatch, own))):
-        return Verdict.unknown("so few words are a list of many things")
-    around = scope.repository.lists.around(own)
-    if exact := next((each for each in around if each.words == own), None):
-        return Verdict.holds(f"{exact.path}:{exact.line} lists the same", exact.path)
-    near = {each.words: each for each in around if len(own) >= _MOST * len(each.words)}
-    if len(near) != 1:
-        return Verdict.unknown("no one source lists these words")
-    (listed,) = near.values()
-    of = f"{listed.path}:{listed.line}"
-    return _lacks(reference, of, listed.words, own, listed.words, scope)
-
-
 _NAMED = {
-    "words": _of_words,
     "classes": _of_classes,
     "enum": _of_enum,
     "file": _of_file,

@@ -229,48 +229,6 @@ def test_a_number_above_a_list_is_that_of_its_items(
     ]
 
 
-LISTED = {
-    "pkg/__init__.py": "",
-    "pkg/steps.py": 'STEPS = ["fetch", "build", "check", "publish", "announce"]\n',
-    ".github/workflows/title.yml": "scopes: |\n    core\n    cli\n    docs\n    mcp\n    api\n",
-    "ui/focus.go": (
-        "const (\n\tfocusNone uiFocus = iota\n\tfocusEditor\n\tfocusMain\n\tfocusSide\n)\n"
-    ),
-}
-
-
-@pytest.mark.parametrize(
-    ("page", "lacking"),
-    [
-        ("The steps are `fetch`, `build`, `check` and `publish`.", "announce"),
-        ("Allowed scopes: `core`, `cli`, `mcp`, `api`.", "docs"),
-        ("- `focus uiFocus`: `focusNone | focusEditor | focusMain`", "focusSide"),
-        ("Run `steps {fetch, check, publish, announce}` then.", "build"),
-    ],
-)
-def test_what_the_one_list_of_a_source_has_more_is_found(
-    checked: Checked, page: str, lacking: str
-) -> None:
-    outcome = checked(f"Read `pkg/steps.py`.\n\n{page}\n", LISTED)
-    assert told(outcome) == [("list-incomplete", "contradicts", 3)]
-    assert outcome.findings[0].now == f"there is {lacking}, too"
-
-
-@pytest.mark.parametrize(
-    "page",
-    [
-        "Some steps, such as `fetch`, `build`, `check` and `publish`.",
-        "The steps are `fetch`, `build`, `check`, `publish` and so on; `announce` is the last.",
-        "The steps are `fetch`, `build`, `check`, `publish`, ...",
-        "The steps are `fetch`, `build` and `check`.",
-        "Each `*.{fetch,build,check,publish}` is read.",
-        "All of `fetch`, `build`, `check`, `publish`, `announce`.",
-    ],
-)
-def test_a_choice_of_what_a_source_lists_is_left_alone(checked: Checked, page: str) -> None:
-    assert told(checked(f"Read `pkg/steps.py`.\n\n{page}\n", LISTED)) == []
-
-
 def test_an_outline_without_branches_is_a_drawing(checked: Checked) -> None:
     page = (
         "```\nweb/app/\n  client/      — what users call\n    types.ts   — generated\n"
