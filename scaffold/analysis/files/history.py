@@ -21,7 +21,7 @@ from typing import IO, Any, NamedTuple
 
 from scaffold.analysis.files.files import Files
 from scaffold.analysis.files.git import git_command, git_environment, git_output, run_git
-from scaffold.analysis.files.line_moves import Move, Spot, moved_lines
+from scaffold.analysis.files.line_moves import Move, Spot, line_origins, moved_lines
 from scaffold.analysis.lazy_re import lazy_re
 from scaffold.errors import ScaffoldError
 
@@ -321,6 +321,11 @@ class History:
             found = moved_lines(fresh, self._run)
             known.update({keys[each]: list(found.get(each, ())) for each in fresh})
         return {spot: Move(*row) for spot, key in keys.items() if (row := known.get(key))}
+
+    def days_of(self, page: str, lines: Collection[int]) -> dict[int, str]:
+        """Return the day on which each line of a page was written; none of what is not committed."""
+        found = {} if self.why_not else line_origins(page, sorted(lines), self._run)
+        return {line: day for line, (commit, day) in found.items() if commit.strip("0")}
 
     def _search(self, names: set[str]) -> dict[str, Removal]:
         text, _ = self._run(("rev-list", "--first-parent", "HEAD"), PATHS_S)

@@ -54,7 +54,7 @@ def moved_lines(spots: Collection[Spot], git: Git) -> dict[Spot, Move]:
     hunks: dict[tuple[str, str], list[tuple[int, int, int]] | None] = {}
     for page in sorted({each.page for each in spots}):
         own = [each for each in spots if each.page == page]
-        origins = _origins(page, sorted({each.page_line for each in own}), git)
+        origins = line_origins(page, sorted({each.page_line for each in own}), git)
         for spot in own:
             commit, date = origins.get(spot.page_line, ("", ""))
             if not commit.strip("0"):
@@ -68,7 +68,8 @@ def moved_lines(spots: Collection[Spot], git: Git) -> dict[Spot, Move]:
     return found
 
 
-def _origins(page: str, lines: Sequence[int], git: Git) -> dict[int, tuple[str, str]]:
+def line_origins(page: str, lines: Sequence[int], git: Git) -> dict[int, tuple[str, str]]:
+    """Return the commit that wrote each of some lines, and its day."""
     ranges = [word for each in lines for word in ("-L", f"{each},{each}")]
     text, is_whole = git(("blame", "--porcelain", *ranges, "--", page), BLAME_S)
     found: dict[int, tuple[str, str]] = {}

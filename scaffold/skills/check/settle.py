@@ -120,7 +120,33 @@ def settle(
         ignored,
         history.moved_lines(spots),
     )
-    return {path: _document(every, documents[path], gone) for path, every in rows.items()}
+    return {
+        path: _document(_without_later(every, path, removed, history), documents[path], gone)
+        for path, every in rows.items()
+    }
+
+
+def _without_later(
+    rows: Sequence[Judged], page: str, removed: Mapping[str, Removal], history: History
+) -> list[Judged]:
+    """Return the references without the words of code that were written when it was gone.
+
+    An example may define or import anything; what it shows of the repository was there that day.
+    """
+    gone = {
+        each: removed[name].date
+        for each in rows
+        if each.reference.kind == "word" and (name := _asked_name(each)) in removed
+    }
+    lines = {each.reference.line for each in gone}
+    days = history.days_of(page, lines) if lines else {}
+    later = Verdict("another namespace", "its line was written when it was not here")
+    return [
+        each._replace(verdict=later)
+        if each in gone and not days.get(each.reference.line, "9") < gone[each]
+        else each
+        for each in rows
+    ]
 
 
 class _Gone(NamedTuple):

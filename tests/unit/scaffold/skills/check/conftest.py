@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -32,7 +33,7 @@ def checked(tmp_path: Path) -> Checked:
         root = tmp_path / "repository"
         root.mkdir()
         _git(root, "init", "--quiet")
-        for state in (before or {}, {**files, "AGENTS.md": page}):
+        for day, state in enumerate((before or {}, {**files, "AGENTS.md": page}), 1):
             for path in [each for each in root.rglob("*") if ".git" not in each.parts]:
                 if path.is_file():
                     path.unlink()
@@ -44,7 +45,7 @@ def checked(tmp_path: Path) -> Checked:
                 (root / path).unlink(missing_ok=True)
                 (root / path).symlink_to(target)
             _git(root, "add", "--all")
-            _git(root, "commit", "--quiet", "--allow-empty", "--message", "state")
+            _git(root, "commit", "--quiet", "--allow-empty", "--message", "state", day=day)
         if submodule:
             (root / submodule).mkdir(exist_ok=True)
             _git(root, "update-index", "--add", "--cacheinfo", f"160000,{'1' * 40},{submodule}")
@@ -54,9 +55,11 @@ def checked(tmp_path: Path) -> Checked:
     return check
 
 
-def _git(root: Path, *argv: str) -> None:
+def _git(root: Path, *argv: str, day: int = 3) -> None:
     who = ["-c", "user.name=A", "-c", "user.email=a@example.org", "-c", "core.hooksPath=/dev/null"]
-    subprocess.run(["git", *who, *argv], cwd=root, check=True, capture_output=True)
+    dates = {f"GIT_{each}_DATE": f"2025-01-0{day}T12:00:00Z" for each in ("AUTHOR", "COMMITTER")}
+    environment = {**os.environ, **dates}
+    subprocess.run(["git", *who, *argv], cwd=root, check=True, capture_output=True, env=environment)
 
 
 def told(outcome: Outcome) -> list[tuple[str, str, int]]:

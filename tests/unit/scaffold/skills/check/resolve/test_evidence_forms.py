@@ -382,13 +382,23 @@ BLOCK = "```ts\nfailed(): TraceEventInContext;\nnever(): SomethingOfOthers;\n```
 
 
 def test_a_word_of_code_in_another_language_is_found_where_it_was_removed(checked: Checked) -> None:
-    assert told(checked(HERE + BLOCK, FILES, OLD)) == [("symbol-missing", "removed", 4)]
+    page = HERE + BLOCK
+    outcome = checked(page, FILES, {**OLD, "AGENTS.md": page})
+    assert told(outcome) == [("symbol-missing", "removed", 4)]
+
+
+def test_a_word_of_code_that_was_written_after_the_removal_is_the_examples_own(
+    checked: Checked,
+) -> None:
+    own = "```ts\ntype TraceEventInContext = {};\nfailed(): TraceEventInContext;\n```\n"
+    assert told(checked(HERE + own, FILES, OLD)) == []
 
 
 def test_a_word_of_code_on_a_page_that_is_not_mostly_of_here_may_be_anyones(
     checked: Checked,
 ) -> None:
-    assert told(checked("Read `pkg/loader.py`.\n\n" + BLOCK, FILES, OLD)) == []
+    page = "Read `pkg/loader.py`.\n\n" + BLOCK
+    assert told(checked(page, FILES, {**OLD, "AGENTS.md": page})) == []
 
 
 def test_what_is_cloned_from_an_address_left_open_is_this_repository(checked: Checked) -> None:
