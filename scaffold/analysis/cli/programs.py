@@ -18,8 +18,6 @@ from scaffold.analysis.python.index import PythonIndex
 from scaffold.analysis.python.sources import Sources
 from scaffold.config import FieldError
 
-# The run bits of owner, group and others.
-
 
 class Program(NamedTuple):
     """One program of the repository.

@@ -323,7 +323,7 @@ class History:
         return {spot: Move(*row) for spot, key in keys.items() if (row := known.get(key))}
 
     def days_of(self, page: str, lines: Collection[int]) -> dict[int, str]:
-        """Return the day on which each line of a page was written; none of what is not committed."""
+        """Return the day on which each line of a page was written, where it is committed."""
         found = {} if self.why_not else line_origins(page, sorted(lines), self._run)
         return {line: day for line, (commit, day) in found.items() if commit.strip("0")}
 

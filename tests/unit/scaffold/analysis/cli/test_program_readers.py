@@ -31,26 +31,20 @@ parser.parse_args()
 NESTED = """
 import argparse as ap
 
-class Program:
-    def __init__(self):
-        self.parser = ap.ArgumentParser(allow_abbrev=False)
-        inner = self.parser.add_subparsers(required=True)
-        make = inner.add_parser("make")
-        make.add_argument("--log")
-        group = make.add_argument_group("shared")
-        group.add_argument("--root", required=True)
-        group.add_argument("--mode", choices=["fast", "slow"])
-        make.add_argument("names", nargs="*")
-        mend = inner.add_parser("mend")
-        mend.add_argument("--root", required=True)
-        mend.add_argument("names", nargs="*")
 
-    def run(self, argv=None):
-        return self.parser.parse_args(argv)
-
-
-def main():
-    Program().run()
+def main(argv=None):
+    parser = ap.ArgumentParser(allow_abbrev=False)
+    inner = parser.add_subparsers(required=True)
+    make = inner.add_parser("make")
+    make.add_argument("--log")
+    group = make.add_argument_group("shared")
+    group.add_argument("--root", required=True)
+    group.add_argument("--mode", choices=["fast", "slow"])
+    make.add_argument("names", nargs="*")
+    mend = inner.add_parser("mend")
+    mend.add_argument("--root", required=True)
+    mend.add_argument("names", nargs="*")
+    return parser.parse_args(argv)
 
 
 if __name__ == "__main__":
@@ -180,6 +174,22 @@ MAKE = "import argparse\nparser = argparse.ArgumentParser()\n"
         "def build(p):\n    return p\nsame = build(parser)",
         "own: argparse.ArgumentParser = argparse.ArgumentParser()\nfill(own)",
         "commands = parser.add_subparsers()\nclass Run:\n    register(commands)",
+        "from argparse import REMAINDER\nparser.add_argument('rest', nargs=REMAINDER)",
+        "parser.add_argument('rest', nargs='...')",
+        "parser = parser or argparse.ArgumentParser()",
+        "one = argparse.ArgumentParser() if parser is None else parser",
+        "same = parser",
+        "fill(new := argparse.ArgumentParser())",
+        "make = lambda: argparse.ArgumentParser()",
+        "def given():\n    yield parser",
+        "all_of = {}\nall_of['a'] = argparse.ArgumentParser()",
+        "def run():\n    parser = Parser()\n    parser.parse_args()",
+        "options = {'parents': [parser]}\nargparse.ArgumentParser(**options)",
+        "parser.add_argument('--x', action=Negated)",
+        "parser.add_argument('--x', **FLAG)",
+        "argv = sys.argv[1:]\nargv.remove('--x')",
+        "from sys import argv\nargv.remove('--x')",
+        "class A:\n    def __init__(self):\n        self.parser = argparse.ArgumentParser()",
     ],
 )
 def test_a_parser_that_may_take_more_is_open(text: str, tmp_path: Path) -> None:
@@ -342,7 +352,7 @@ def test_who_holds_all_commands_may_fill_each(tmp_path: Path) -> None:
         "other = argparse.ArgumentParser()\nother.add_argument('--far')",
         "def fill():\n    parser.add_argument('--far')\nfill()",
         "subs = parser.add_subparsers()\nsubs.add_parser('go').add_argument('--far')",
-        "class A:\n    def fill(self):\n        self.parser.add_argument('-f', '--far')",
+        "class A:\n    def fill(self, own):\n        own.add_argument('-f', '--far')",
     ],
 )
 def test_an_option_of_one_parser_is_one_of_the_program(text: str, tmp_path: Path) -> None:
