@@ -240,8 +240,7 @@ def test_rollouts_and_training_go_through_controllers(
             given, actor.compute_logp(given), rollout.compute_logp(given), strict=True
         ):
             is_answer = row["loss_mask"][:, 1:].bool()
-            # In batches of other shapes sums round otherwise: 2e-5 was seen at 3.25. An update
-            # that is missing shows by a hundred times as much.
+            # In batches of other shapes sums round otherwise: 2e-5 was seen at 3.25.
             torch.testing.assert_close(
                 one[:, :-1][is_answer], other[:, 1:][is_answer], atol=1e-4, rtol=0
             )
