@@ -207,6 +207,9 @@ def test_rollouts_and_training_go_through_controllers(
             consumer_batch_size=4,
             max_head_offpolicyness=0,
             setup_timeout=60,
+            # Weights that follow from what was decoded together may be of any size, and rounding
+            # with them.
+            deterministic_sampling=True,
             scheduling_spec=(SchedulingSpec(cpu=1),),
         ),
         scheduler,
@@ -240,9 +243,8 @@ def test_rollouts_and_training_go_through_controllers(
             given, actor.compute_logp(given), rollout.compute_logp(given), strict=True
         ):
             is_answer = row["loss_mask"][:, 1:].bool()
-            # In batches of other shapes sums round otherwise: 2e-5 was seen at 3.25.
             torch.testing.assert_close(
-                one[:, :-1][is_answer], other[:, 1:][is_answer], atol=1e-4, rtol=0
+                one[:, :-1][is_answer], other[:, 1:][is_answer], atol=1e-5, rtol=0
             )
         folder = Path(str(meta.with_version(3).path))
         if way != "xccl":  # which keeps it in the background
