@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 import torch
+from archon_probe.measure.tiny import explicit_values, tiny_config
 from safetensors.torch import load_file
 from torch import Tensor
 from transformers import AutoConfig, AutoModelForCausalLM
@@ -26,12 +27,6 @@ from areal.experimental.models.archon import (
 from areal.experimental.models.archon.layers.feed_forward import LEARNED_ACTIVATIONS
 from areal.experimental.models.archon.state_dict import load_checkpoint
 from tests.conformance.registries import ROOT
-
-RUNNERS = str(ROOT / "scaffold" / "runners")
-if RUNNERS not in sys.path:
-    sys.path.append(RUNNERS)
-
-from archon_probe.measure.tiny import explicit_values, tiny_config  # noqa: E402 - needs the path
 
 EXPORTS = (
     "ArchonParallelDims",

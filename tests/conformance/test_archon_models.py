@@ -8,19 +8,14 @@ from typing import NamedTuple
 
 import pytest
 import torch
+from archon_probe.measure.tiny import tiny_config
 from safetensors.torch import load_file
 from torch import Tensor, nn
 from transformers import AutoModelForCausalLM
 
 from areal.experimental.models.archon import ARCHON_MODELS, get_model_spec
 from areal.experimental.models.archon.model_spec import ModelSpec
-from tests.conformance.registries import ROOT, check_docstring, check_table
-
-RUNNERS = str(ROOT / "scaffold" / "runners")
-if RUNNERS not in sys.path:
-    sys.path.append(RUNNERS)
-
-from archon_probe.measure.tiny import tiny_config  # noqa: E402
+from tests.conformance.registries import check_docstring, check_table
 
 PACKAGE = "areal.experimental.models.archon"
 FILES = {

@@ -2,21 +2,13 @@
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
-
 import torch
+from archon_probe.weight_rules.find import fill_distinct, find_rules
 from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
 from tests.unit.experimental.archon.state_dict.small_models import adapter_of, as_objects
-
-RUNNERS = str(Path(__file__).parents[2] / "scaffold" / "runners")
-if RUNNERS not in sys.path:
-    sys.path.append(RUNNERS)
-
-from archon_probe.weight_rules.find import fill_distinct, find_rules  # noqa: E402
 
 
 @st.composite

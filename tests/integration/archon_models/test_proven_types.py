@@ -17,17 +17,12 @@ from typing import Any
 
 import pytest
 import torch
+from archon_probe.design.derive import derive
+from archon_probe.measure.model_source import resolve
+from archon_probe.proof.prove import prove
 
 import areal.experimental.models.archon as archon
 from scaffold.archon.codegen import write_model
-
-RUNNERS = str(Path(__file__).parents[3] / "scaffold" / "runners")
-if RUNNERS not in sys.path:
-    sys.path.append(RUNNERS)
-
-from archon_probe.design.derive import derive  # noqa: E402
-from archon_probe.measure.model_source import resolve  # noqa: E402
-from archon_probe.proof.prove import prove  # noqa: E402
 
 PACKAGE = archon.__name__
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 import pytest
 import torch
 import torch.distributed.checkpoint as dcp
 import transformers
+from archon_probe.weight_rules.find import fill_distinct, find_rules
 
 from areal.api.errors import ConfigError
 from areal.experimental.models.archon.qwen3.model.state_dict_adapter import Qwen3StateDictAdapter
@@ -32,12 +32,6 @@ from tests.unit.experimental.archon.state_dict.small_models import (
     write_shards,
 )
 from tests.unit.scaffold.archon.checkpoints import LAYOUTS, hub_tensors
-
-RUNNERS = str(Path(__file__).parents[5] / "scaffold" / "runners")
-if RUNNERS not in sys.path:
-    sys.path.append(RUNNERS)
-
-from archon_probe.weight_rules.find import fill_distinct, find_rules  # noqa: E402
 
 NORM = Rename("model.norm.weight", "norm.weight")
 QKV = Fused("h.{}.qkv", ("layers.{}.wq", "layers.{}.wk", "layers.{}.wv"), groups="n_kv_heads")

@@ -2,19 +2,12 @@
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
 from typing import Any
 
 import pytest
+from archon_probe.design.refusals import narrowed, refusal
+from archon_probe.measure.tiny import tiny_config
 from transformers import CONFIG_MAPPING
-
-RUNNERS = str(Path(__file__).parents[5] / "scaffold" / "runners")
-if RUNNERS not in sys.path:
-    sys.path.append(RUNNERS)
-
-from archon_probe.design.refusals import narrowed, refusal  # noqa: E402
-from archon_probe.measure.tiny import tiny_config  # noqa: E402
 
 ROPE = "(getattr(hf_config, 'rope_parameters', None) or {})"
 

@@ -2,18 +2,11 @@
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
-
-RUNNERS = str(Path(__file__).parents[6] / "scaffold" / "runners")
-if RUNNERS not in sys.path:
-    sys.path.append(RUNNERS)
-
-from archon_probe.design.expressions import (  # noqa: E402
+from archon_probe.design.expressions import (
     ABSENT,
     Case,
     Fields,

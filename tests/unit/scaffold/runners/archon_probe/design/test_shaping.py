@@ -2,19 +2,13 @@
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-RUNNERS = str(Path(__file__).parents[6] / "scaffold" / "runners")
-if RUNNERS not in sys.path:
-    sys.path.append(RUNNERS)
-
-from archon_probe.design.arguments import Arguments  # noqa: E402
-from archon_probe.design.expressions import Case  # noqa: E402
-from archon_probe.design.shaper import Shaper  # noqa: E402
-from archon_probe.design.shaping import _variants  # noqa: E402
+from archon_probe.design.arguments import Arguments
+from archon_probe.design.expressions import Case
+from archon_probe.design.shaper import Shaper
+from archon_probe.design.shaping import _variants
 
 
 class Config(SimpleNamespace):

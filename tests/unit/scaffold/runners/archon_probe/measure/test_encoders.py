@@ -2,26 +2,19 @@
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
-
-RUNNERS = str(Path(__file__).parents[6] / "scaffold" / "runners")
-if RUNNERS not in sys.path:
-    sys.path.append(RUNNERS)
-
-from archon_probe.design.derive import derive, hub_rules  # noqa: E402
-from archon_probe.errors import ProbeError  # noqa: E402
-from archon_probe.measure.model import observe  # noqa: E402
-from archon_probe.measure.model_source import model_types, resolve  # noqa: E402
-from archon_probe.measure.random_weights import names_beside, random_model  # noqa: E402
-from archon_probe.measure.tasks import head_width, is_encoder, token_logits  # noqa: E402
-from archon_probe.measure.tiny import tiny_config  # noqa: E402
-from archon_probe.measure.variations import variations  # noqa: E402
-from archon_probe.proof.reference import make_batch, run_alone  # noqa: E402
+from archon_probe.design.derive import derive, hub_rules
+from archon_probe.errors import ProbeError
+from archon_probe.measure.model import observe
+from archon_probe.measure.model_source import model_types, resolve
+from archon_probe.measure.random_weights import names_beside, random_model
+from archon_probe.measure.tasks import head_width, is_encoder, token_logits
+from archon_probe.measure.tiny import tiny_config
+from archon_probe.measure.variations import variations
+from archon_probe.proof.reference import make_batch, run_alone
 
 
 def observed(model_type: str, **fields: Any) -> Any:

@@ -3,30 +3,23 @@
 from __future__ import annotations
 
 import math
-import sys
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 import torch
+from archon_probe.design.derive import _check_reached
+from archon_probe.errors import ProbeError
+from archon_probe.measure import algebra, attention, norm, roles, rotary, scores
+from archon_probe.measure.hooks import Call
+from archon_probe.measure.mlp import observe_mlp
+from archon_probe.measure.model import observe
+from archon_probe.measure.random_weights import random_model
+from archon_probe.measure.rotation_dtype import rotation_in_fp32
+from archon_probe.measure.tiny import tiny_config
 from transformers import PretrainedConfig, StableLmConfig
 from transformers.models.gemma.modeling_gemma import GemmaRMSNorm
 from transformers.models.llama.modeling_llama import LlamaRMSNorm
 from transformers.models.olmo2.modeling_olmo2 import Olmo2RMSNorm
-
-RUNNERS = str(Path(__file__).parents[6] / "scaffold" / "runners")
-if RUNNERS not in sys.path:
-    sys.path.append(RUNNERS)
-
-from archon_probe.design.derive import _check_reached  # noqa: E402
-from archon_probe.errors import ProbeError  # noqa: E402
-from archon_probe.measure import algebra, attention, norm, roles, rotary, scores  # noqa: E402
-from archon_probe.measure.hooks import Call  # noqa: E402
-from archon_probe.measure.mlp import observe_mlp  # noqa: E402
-from archon_probe.measure.model import observe  # noqa: E402
-from archon_probe.measure.random_weights import random_model  # noqa: E402
-from archon_probe.measure.rotation_dtype import rotation_in_fp32  # noqa: E402
-from archon_probe.measure.tiny import tiny_config  # noqa: E402
 
 LENGTH = 12
 

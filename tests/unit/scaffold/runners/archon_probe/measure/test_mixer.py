@@ -2,29 +2,22 @@
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+from archon_probe.measure.gates import observe_gate
+from archon_probe.measure.hooks import Call
+from archon_probe.measure.mixer import mixes_tokens, observe_mixer
+from archon_probe.measure.model import observe
+from archon_probe.measure.random_weights import random_model
+from archon_probe.measure.roles import UnknownStructureError
+from archon_probe.measure.tiny import tiny_config
 from torch import Tensor, nn
 from transformers import CONFIG_MAPPING
 
 from tests.unit.experimental.archon.moe.hf_layers import DIM as EXPERT_DIM
 from tests.unit.experimental.archon.moe.hf_layers import LAYERS
-
-RUNNERS = str(Path(__file__).parents[6] / "scaffold" / "runners")
-if RUNNERS not in sys.path:
-    sys.path.append(RUNNERS)
-
-from archon_probe.measure.gates import observe_gate  # noqa: E402
-from archon_probe.measure.hooks import Call  # noqa: E402
-from archon_probe.measure.mixer import mixes_tokens, observe_mixer  # noqa: E402
-from archon_probe.measure.model import observe  # noqa: E402
-from archon_probe.measure.random_weights import random_model  # noqa: E402
-from archon_probe.measure.roles import UnknownStructureError  # noqa: E402
-from archon_probe.measure.tiny import tiny_config  # noqa: E402
 
 DIM = 4
 

@@ -3,24 +3,17 @@
 from __future__ import annotations
 
 import copy
-import sys
-from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+from archon_probe.measure import moe as moe_probe
+from archon_probe.measure import moe_memory
+from archon_probe.measure.moe import observe_moe
 from torch import Tensor, nn
 
 from areal.experimental.models.archon.moe import MoE, MoEArgs
 from tests.unit.experimental.archon.moe.hf_layers import DIM, HIDDEN, LAYERS, tensors_of
-
-RUNNERS = str(Path(__file__).parents[6] / "scaffold" / "runners")
-if RUNNERS not in sys.path:
-    sys.path.append(RUNNERS)
-
-from archon_probe.measure import moe as moe_probe  # noqa: E402
-from archon_probe.measure import moe_memory  # noqa: E402
-from archon_probe.measure.moe import observe_moe  # noqa: E402
 
 # Named otherwise in the table of layers, where several mean the same.
 SAME = {"num_shared_experts", "shared_expert_intermediate_size", "shared_activation"}

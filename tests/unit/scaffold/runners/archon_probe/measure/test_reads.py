@@ -2,22 +2,15 @@
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+from archon_probe.measure.random_weights import build_model
+from archon_probe.measure.reads import Reads, reading, stated_default
+from archon_probe.measure.tiny import tiny_config, undeclared_fields
+from archon_probe.measure.variations import LEFT_OUT, vary
 from transformers import CONFIG_MAPPING
-
-RUNNERS = str(Path(__file__).parents[6] / "scaffold" / "runners")
-if RUNNERS not in sys.path:
-    sys.path.append(RUNNERS)
-
-from archon_probe.measure.random_weights import build_model  # noqa: E402
-from archon_probe.measure.reads import Reads, reading, stated_default  # noqa: E402
-from archon_probe.measure.tiny import tiny_config, undeclared_fields  # noqa: E402
-from archon_probe.measure.variations import LEFT_OUT, vary  # noqa: E402
 
 
 def reads_of(config: Any) -> Reads:

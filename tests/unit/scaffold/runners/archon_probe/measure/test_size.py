@@ -2,21 +2,13 @@
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
-
 import pytest
 import torch
+from archon_probe.design.derive import tiny_model
+from archon_probe.errors import ProbeError
+from archon_probe.measure import random_weights, size
+from archon_probe.measure.tiny import tiny_config
 from transformers import CONFIG_MAPPING
-
-RUNNERS = str(Path(__file__).parents[6] / "scaffold" / "runners")
-if RUNNERS not in sys.path:
-    sys.path.append(RUNNERS)
-
-from archon_probe.design.derive import tiny_model  # noqa: E402
-from archon_probe.errors import ProbeError  # noqa: E402
-from archon_probe.measure import random_weights, size  # noqa: E402
-from archon_probe.measure.tiny import tiny_config  # noqa: E402
 
 
 def test_a_size_that_no_rule_makes_small_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

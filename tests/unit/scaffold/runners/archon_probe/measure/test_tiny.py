@@ -3,28 +3,21 @@
 from __future__ import annotations
 
 import functools
-import sys
-from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
-from transformers import CONFIG_MAPPING
-
-RUNNERS = str(Path(__file__).parents[6] / "scaffold" / "runners")
-if RUNNERS not in sys.path:
-    sys.path.append(RUNNERS)
-
-from archon_probe.measure.random_weights import build_model, random_model  # noqa: E402
-from archon_probe.measure.reads import Reads  # noqa: E402
-from archon_probe.measure.tiny import field_names, tiny_config  # noqa: E402
-from archon_probe.measure.variations import (  # noqa: E402
+from archon_probe.measure.random_weights import build_model, random_model
+from archon_probe.measure.reads import Reads
+from archon_probe.measure.tiny import field_names, tiny_config
+from archon_probe.measure.variations import (
     LONGEST,
     base_values,
     variations,
     why_not_run,
 )
-from archon_probe.proof.reference import make_batch, run_alone  # noqa: E402
+from archon_probe.proof.reference import make_batch, run_alone
+from transformers import CONFIG_MAPPING
 
 TYPES = (
     "afmoe",

@@ -2,24 +2,17 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import torch
+from archon_probe.measure.tiny import tiny_config
+from archon_probe.proof.bisect import bisect
+from archon_probe.proof.build import load_spec
 
-RUNNERS = str(Path(__file__).parents[6] / "scaffold" / "runners")
-if RUNNERS not in sys.path:
-    sys.path.append(RUNNERS)
-
-from archon_probe.measure.tiny import tiny_config  # noqa: E402
-from archon_probe.proof.bisect import bisect  # noqa: E402
-from archon_probe.proof.build import load_spec  # noqa: E402
-
-from areal.api.errors import ConfigError  # noqa: E402
+from areal.api.errors import ConfigError
 
 QWEN3 = load_spec("areal.experimental.models.archon.qwen3.spec:QWEN3_SPEC")
 

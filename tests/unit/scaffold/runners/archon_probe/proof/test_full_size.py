@@ -2,22 +2,15 @@
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+from archon_probe.measure.random_weights import build_model
+from archon_probe.measure.tiny import tiny_config
+from archon_probe.proof.full_size import compare_sizes
 from transformers import CONFIG_MAPPING
 
 from areal.experimental.models.archon.qwen2.spec import QWEN2_SPEC
-
-RUNNERS = str(Path(__file__).parents[6] / "scaffold" / "runners")
-if RUNNERS not in sys.path:
-    sys.path.append(RUNNERS)
-
-from archon_probe.measure.random_weights import build_model  # noqa: E402
-from archon_probe.measure.tiny import tiny_config  # noqa: E402
-from archon_probe.proof.full_size import compare_sizes  # noqa: E402
 
 
 def test_the_full_configuration_has_as_many_parameters_as_in_transformers() -> None:

@@ -2,21 +2,14 @@
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
 from typing import Any
 
 import pytest
+from archon_probe.measure.tiny import tiny_config
+from archon_probe.proof.prove import load_spec
 
-RUNNERS = str(Path(__file__).parents[6] / "scaffold" / "runners")
-if RUNNERS not in sys.path:
-    sys.path.append(RUNNERS)
-
-from archon_probe.measure.tiny import tiny_config  # noqa: E402
-from archon_probe.proof.prove import load_spec  # noqa: E402
-
-from areal.experimental.models.archon import ARCHON_MODELS  # noqa: E402
-from tests.unit.scaffold.runners.archon_probe.proof import mutations  # noqa: E402
+from areal.experimental.models.archon import ARCHON_MODELS
+from tests.unit.scaffold.runners.archon_probe.proof import mutations
 
 WINDOWED = {
     "attention_bias": True,

@@ -1,15 +1,7 @@
 """What a model's splitting comes to, from what each process found."""
 
-import sys
-from pathlib import Path
-
 import pytest
-
-RUNNERS = str(Path(__file__).parents[6] / "scaffold" / "runners")
-if RUNNERS not in sys.path:
-    sys.path.append(RUNNERS)
-
-from archon_probe.proof.parallel import measure_split, verdict  # noqa: E402
+from archon_probe.proof.parallel import measure_split, verdict
 
 EQUAL = {"logits": 1e-6, "gradient": 2e-5, "excess": 0.5, "worst": "layers.0.attention.wq.weight"}
 

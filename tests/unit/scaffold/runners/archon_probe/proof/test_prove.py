@@ -2,27 +2,20 @@
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+from archon_probe.measure.random_weights import random_model
+from archon_probe.measure.tiny import tiny_config
+from archon_probe.measure.variations import Variation
+from archon_probe.proof import prove as proofs
+from archon_probe.proof.full_size import Sizes
+from archon_probe.proof.reference import Reference, Run, make_batch, reference
 from torch import Tensor
 
-RUNNERS = str(Path(__file__).parents[6] / "scaffold" / "runners")
-if RUNNERS not in sys.path:
-    sys.path.append(RUNNERS)
-
-from archon_probe.measure.random_weights import random_model  # noqa: E402
-from archon_probe.measure.tiny import tiny_config  # noqa: E402
-from archon_probe.measure.variations import Variation  # noqa: E402
-from archon_probe.proof import prove as proofs  # noqa: E402
-from archon_probe.proof.full_size import Sizes  # noqa: E402
-from archon_probe.proof.reference import Reference, Run, make_batch, reference  # noqa: E402
-
-from scaffold.archon.proof_report import proof_lines  # noqa: E402
-from tests.unit.scaffold.archon.ports import Port, PortAdapter, port  # noqa: E402
+from scaffold.archon.proof_report import proof_lines
+from tests.unit.scaffold.archon.ports import Port, PortAdapter, port
 
 
 def outcome(spec: Any, **options: Any) -> proofs.Outcome:

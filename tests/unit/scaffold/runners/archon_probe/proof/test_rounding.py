@@ -2,20 +2,12 @@
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
-
 import pytest
+from archon_probe.measure.tiny import tiny_config
+from archon_probe.proof.rounding import measure_rounding
 
-RUNNERS = str(Path(__file__).parents[6] / "scaffold" / "runners")
-if RUNNERS not in sys.path:
-    sys.path.append(RUNNERS)
-
-from archon_probe.measure.tiny import tiny_config  # noqa: E402
-from archon_probe.proof.rounding import measure_rounding  # noqa: E402
-
-from areal.experimental.models.archon import ARCHON_MODELS, get_model_spec  # noqa: E402
-from areal.experimental.models.archon.layers.norms import RMSNorm  # noqa: E402
+from areal.experimental.models.archon import ARCHON_MODELS, get_model_spec
+from areal.experimental.models.archon.layers.norms import RMSNorm
 
 
 @pytest.mark.parametrize("model_type", ARCHON_MODELS)

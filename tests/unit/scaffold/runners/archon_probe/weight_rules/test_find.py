@@ -2,21 +2,14 @@
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 import transformers
+from archon_probe.weight_rules.find import fill_distinct, find_rules, merge_rules
 
-RUNNERS = str(Path(__file__).parents[6] / "scaffold" / "runners")
-if RUNNERS not in sys.path:
-    sys.path.append(RUNNERS)
-
-from archon_probe.weight_rules.find import fill_distinct, find_rules, merge_rules  # noqa: E402
-
-from tests.unit.scaffold.archon.checkpoints import LAYOUTS, hub_tensors  # noqa: E402
+from tests.unit.scaffold.archon.checkpoints import LAYOUTS, hub_tensors
 
 _FIELDS = ("rule", "groups", "axis", "transposed")
 SIZES = {"n_heads": 6, "n_kv_heads": 2, "head_dim": 8, "dim": 56}
