@@ -40,6 +40,7 @@ _OTHER_PYTHONS = lazy_re(
     r"|print\s+[\"'\w]|exec\s)|\b[ftFT][\"']",
     re.MULTILINE,
 )
+_SETTERS = frozenset({"setattr", "object", "setitem", "delattr"})
 
 
 @dataclass(frozen=True)
@@ -331,12 +332,15 @@ def _made_once(tree: ast.Module, names: dict[str, str], bound: Counter[str]) -> 
 
 
 def _set_attributes(tree: ast.AST) -> set[str]:
-    """Return the attributes that the code sets on whatever it holds."""
-    return {
-        node.attr
-        for node in nodes_of(tree)
-        if isinstance(node, ast.Attribute) and not isinstance(node.ctx, ast.Load)
-    }
+    """Return the attributes that the code sets on whatever it holds, `setattr` and mocks too."""
+    found: set[str] = set()
+    for node in nodes_of(tree):
+        if isinstance(node, ast.Attribute) and not isinstance(node.ctx, ast.Load):
+            found.add(node.attr)
+        elif isinstance(node, ast.Call) and _callee(node.func) in _SETTERS:
+            words = (each.value for each in node.args if isinstance(each, ast.Constant))
+            found.update(each for each in words if isinstance(each, str))
+    return found
 
 
 def _free_owner(node: ast.expr) -> str:

@@ -112,6 +112,11 @@ def _uv(line: Sequence[Word]) -> Iterator[Task]:
         yield from _named_options(line, ("--extra",), ("--group", "--only-group", "--no-group"))
 
 
+def _poetry(line: Sequence[Word]) -> Iterator[Task]:
+    if _text(line, 1) in ("install", "sync"):
+        yield from _named_options(line, ("--extras", "-E"), ("--with", "--without", "--only"))
+
+
 def _named_options(
     line: Sequence[Word], extras: Sequence[str], groups: Sequence[str]
 ) -> Iterator[Task]:
@@ -160,6 +165,7 @@ _READERS: dict[str, Callable[[Sequence[Word]], Iterator[Task]]] = {
     "pip": _pip,
     "pip3": _pip,
     "uv": _uv,
+    "poetry": _poetry,
     "pytest": _pytest,
     "py.test": _pytest,
     "go": _go,

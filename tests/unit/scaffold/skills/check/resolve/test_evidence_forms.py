@@ -409,3 +409,27 @@ def test_what_is_cloned_from_an_address_left_open_is_this_repository(checked: Ch
 def test_what_is_cloned_from_another_address_is_another_place(checked: Checked) -> None:
     page = "```bash\ngit clone https://example.org/a/b\ncd b\nuv sync --extra cpu\n```\n"
     assert told(checked(HERE + page, FILES)) == []
+
+
+@pytest.mark.parametrize(
+    ("command", "rule"),
+    [
+        ("poetry install --extras cpu", "pip-extra-missing"),
+        ("poetry install --with docs", "dependency-group-missing"),
+    ],
+)
+def test_what_poetry_installs_is_looked_up(checked: Checked, command: str, rule: str) -> None:
+    page = f"{HERE}```bash\npoetry install --extras gpu --with dev\n{command}\n```\n"
+    assert told(checked(page, FILES)) == [(rule, "contradicts", 5)]
+
+
+@pytest.mark.parametrize(
+    ("line", "found"),
+    [("", ["method-missing"]), ('setattr(DataLoader, "fresh", 1)\n', [])],
+)
+def test_an_attribute_that_a_block_sets_by_name_is_no_missing_one(
+    checked: Checked, line: str, found: list[str]
+) -> None:
+    block = f"from pkg.loader import DataLoader\n\n{line}print(DataLoader.fresh)\n"
+    outcome = checked(f"{HERE}```python\n{block}```\n", FILES)
+    assert [rule for rule, _, _ in told(outcome)] == found
