@@ -11,6 +11,7 @@ from scaffold.analysis.cli.programs import Programs
 from scaffold.analysis.files.files import Files, list_files
 from scaffold.analysis.files.git import git_output
 from scaffold.analysis.files.words import defined_names
+from scaffold.analysis.go import Go
 from scaffold.analysis.labels import Labels
 from scaffold.analysis.lazy_re import lazy_re
 from scaffold.analysis.near_names import NearNames
@@ -24,9 +25,6 @@ from scaffold.analysis.python.families import Families
 from scaffold.analysis.python.index import PythonIndex
 
 if TYPE_CHECKING:
-    from scaffold.analysis.cli.programs import Programs
-    from scaffold.analysis.project.config_classes import ConfigClasses
-    from scaffold.analysis.python.index import PythonIndex
     from scaffold.analysis.typescript import TypeScript
 
 _PACKAGE_FILES = frozenset(
@@ -93,6 +91,11 @@ class Repository:
         from scaffold.analysis.typescript import TypeScript
 
         return TypeScript(self.files)
+
+    @cached_property
+    def go(self) -> Go:
+        """Its packages of Go."""
+        return Go(self.files)
 
     @cached_property
     def labels(self) -> Labels:

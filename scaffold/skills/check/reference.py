@@ -86,6 +86,7 @@ class Asked(NamedTuple):
         lines_of: A file of which lines are named.
         line: The first of them.
         end: The last of them.
+        home: The folder that the name is said to be in: what was removed elsewhere is another.
     """
 
     paths: tuple[str, ...] = ()
@@ -96,6 +97,7 @@ class Asked(NamedTuple):
     lines_of: str = ""
     line: int = 0
     end: int = 0
+    home: str = ""
 
 
 class Verdict(NamedTuple):

@@ -228,6 +228,8 @@ def _verdict(judged: Judged, gone: _Gone, inside: str) -> Verdict:
         return Verdict.unknown("git ignores it: it is made, not kept", "ignored by git")
     removal = next((gone.paths[each] for each in asked.paths if each in gone.paths), None)
     removal = removal or gone.names.get(asked.name) or gone.files.get(asked.file or asked.name)
+    if removal is not None and asked.home and not removal.was.startswith(f"{asked.home}/"):
+        removal = None
     home = gone.held.get(asked.name, "") if asked.is_bare else ""
     script = home or gone.scripts.get(asked.name, "")
     if asked.is_bare and script.startswith(inside):

@@ -15,6 +15,7 @@ from scaffold.analysis.python.fragments import without_prose
 from scaffold.analysis.python.lookup_result import Found
 from scaffold.analysis.python.signatures import Signature
 from scaffold.findings import Fix
+from scaffold.skills.check.read.markdown import Block
 from scaffold.skills.check.reference import Asked, Reference, Verdict
 from scaffold.skills.check.references.code import TELLING
 from scaffold.skills.check.references.named import Symbol
@@ -30,6 +31,7 @@ from scaffold.skills.check.resolve.calls import (
     missing_name,
     of_variable,
 )
+from scaffold.skills.check.resolve.go import resolve_go
 from scaffold.skills.check.resolve.paths import missing
 from scaffold.skills.check.resolve.scope import Scope
 
@@ -48,7 +50,7 @@ def resolve_name(reference: Reference, scope: Scope) -> Verdict:
         return verdict
     found = _find(symbol.name, scope)
     if found is None:
-        return _bare(symbol, scope)
+        return _bare(symbol, reference.block, scope)
     if found.kind == "third_party":
         return Verdict.unknown("it is not of this repository", "third party not installed")
     if found.exists:
@@ -134,7 +136,7 @@ def _only_said(symbol: Symbol, place: str, text: str, scope: Scope) -> Verdict |
     return Verdict("moved", evidence, "symbol-missing", message, now, place=place)
 
 
-def _bare(symbol: Symbol, scope: Scope) -> Verdict:
+def _bare(symbol: Symbol, block: Block | None, scope: Scope) -> Verdict:
     """Resolve a name that means no one thing: it holds where anything is defined by it."""
     name = symbol.name.removeprefix("self.")
     if name in defined_names(scope.document) or name in written_names(scope.document):
@@ -144,7 +146,7 @@ def _bare(symbol: Symbol, scope: Scope) -> Verdict:
         path, line = places[0]
         evidence = f"{path}:{line} defines it" + (", and others" if places[1:] else "")
         return _bare_call(symbol, places, evidence, scope)
-    if (found := _of_go(name, scope)) is not None:
+    if (found := resolve_go(name, block, scope)) is not None:
         return found
     if _is_builtin(name, scope):
         return Verdict.holds("Python brings it")
@@ -155,35 +157,6 @@ def _bare(symbol: Symbol, scope: Scope) -> Verdict:
     if not TELLING.fullmatch(last) or is_invented(name.replace(".", "/")):
         return Verdict.unknown("nothing in this repository goes by this name", "another namespace")
     return absent_name(last, is_class=_CLASS.fullmatch(last) is not None)
-
-
-def _of_go(name: str, scope: Scope) -> Verdict | None:
-    """Return whether `package.Name` is in the one Go package of that name, or None."""
-    package, _, rest = name.partition(".")
-    last = rest.partition(".")[0]
-    if not last[:1].isupper() or not package.islower():
-        return None
-    files = scope.files
-    sources = {
-        home: paths
-        for home in files.folders_by_name.get(package, ())
-        if (paths := [each for each in files.below(home) if _is_source(each, home)])
-    }
-    if len(sources) != 1:
-        return None
-    home, paths = next(iter(sources.items()))
-    word = re.compile(rf"(?<!\w){re.escape(last)}(?!\w)")
-    for path in paths:
-        if word.search(scope.text(path) or ""):
-            return Verdict.holds(f"{path} holds {last}", path)
-    message = f"the package {package} has no {last!r}"
-    evidence = f"no file of {home} holds the word {last!r}"
-    asked = Asked(name=last)
-    return Verdict("absent", evidence, "symbol-missing", message, asked=asked, place=home)
-
-
-def _is_source(path: str, home: str) -> bool:
-    return path.endswith(".go") and path.rpartition("/")[0] == home
 
 
 def _bare_call(

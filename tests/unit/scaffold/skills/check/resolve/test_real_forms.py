@@ -149,6 +149,54 @@ def test_names_of_go_are_those_of_their_package(checked: Checked) -> None:
     assert told(checked(page, files, before)) == [("symbol-missing", "removed", 4)]
 
 
+GO = {
+    "go.mod": "module example.com/fleet\n\ngo 1.22\n",
+    "internal/client/client.go": "package client\n\ntype Pool struct{}\n",
+    "internal/log/log.go": "package log\n\nfunc Setup() {}\n",
+    "internal/config/config.go": "package config\n\nfunc Load() {}\n",
+    "cmd/main.go": (
+        'package main\n\nimport (\n\t"log"\n\n\t"example.com/fleet/internal/config"\n)\n\n'
+        'func main() {\n\tclient := dial()\n\tclient.Fetch()\n\tlog.Printf("on")\n'
+        "\tconfig.Load()\n}\n"
+    ),
+}
+GONE = {
+    "internal/client/client.go": "package client\n\nfunc Fetch() {}\n\nfunc Dispatch() {}\n",
+    "internal/log/log.go": "package log\n\nfunc Printf() {}\n",
+    "internal/config/config.go": "package config\n\nfunc ResetAll() {}\n",
+}
+
+
+@pytest.mark.parametrize(
+    "page",
+    [
+        "`client.Fetch` reads it.\n",
+        "```go\nclient := newClient()\nclient.Dispatch()\n```\n",
+        "```go\nfunc run(ctx Context, client *Client) {\n\tclient.Dispatch()\n}\n```\n",
+        '```go\nimport "log"\n\nlog.Printf("x")\n```\n',
+        '```go\nlog.Printf("x")\n```\n',
+        '```go\nimport config "github.com/acme/settings/v2"\n\nconfig.ResetAll()\n```\n',
+    ],
+)
+def test_a_variable_of_go_or_another_package_is_not_the_package_of_its_name(
+    page: str, checked: Checked
+) -> None:
+    assert told(checked(f"See `cmd/main.go`.\n\n{page}", {**FILES, **GO}, GONE)) == []
+
+
+@pytest.mark.parametrize(
+    "page",
+    [
+        "`client.Dispatch` reads it.\n",
+        '```go\nimport "example.com/fleet/internal/log"\n\nlog.Printf("x")\n```\n',
+        "```go\n// config is read here\nconfig.ResetAll()\n```\n",
+    ],
+)
+def test_what_a_package_of_go_had_is_told(page: str, checked: Checked) -> None:
+    (found,) = told(checked(f"See `cmd/main.go`.\n\n{page}", {**FILES, **GO}, GONE))
+    assert found[:2] == ("symbol-missing", "removed")
+
+
 def test_a_link_of_the_file_system_leads_where_it_is_said_to_lead(checked: Checked) -> None:
     page = "- `pkg/tasks.py` is a symlink to `pkg/stages/one.py`.\n"
     assert told(checked(page, FILES)) == []  # a file of its own: no link to judge
