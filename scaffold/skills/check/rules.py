@@ -48,11 +48,11 @@ RULES: dict[str, Rule] = {
     ),
     "argument-missing": Rule(
         "A call gives every argument that its function needs.",
-        "Code that is copied from the text raises TypeError.",
+        "Code that is copied from the text fails.",
     ),
     "argument-surplus": Rule(
         "A call gives no more positional arguments than its function takes.",
-        "Code that is copied from the text raises TypeError.",
+        "Code that is copied from the text fails.",
     ),
     "argument-unknown": Rule(
         "A call names only arguments that its function has.",

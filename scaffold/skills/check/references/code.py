@@ -6,8 +6,17 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from tree_sitter import Node
+
 from scaffold.analysis.lazy_re import lazy_re
-from scaffold.analysis.typescript import read_declarations
+from scaffold.analysis.typescript import (
+    Member,
+    parse,
+    read_declarations,
+    read_functions,
+    read_packages,
+    text_of,
+)
 from scaffold.skills.check.read.documents import Document
 from scaffold.skills.check.read.markdown import Block
 from scaffold.skills.check.reference import Reference
@@ -19,14 +28,14 @@ _CODE = frozenset(
     | {"swift", "ts", "tsx", "typescript"}
 )
 _GO = frozenset({"go", "golang"})
-_LANGUAGES = frozenset({"ts", "tsx", "typescript"})
-_SCRIPTS = frozenset({*_LANGUAGES, "js", "jsx", "javascript"})
+_SCRIPTS = frozenset({"ts", "tsx", "typescript", "js", "jsx", "javascript"})
 # From a file beside it, or from the root that `@/` stands for; a package is not of here.
 _TAKEN = lazy_re(
     r"^import\s+(?:type\s+)?(?:\w+\s*,\s*)?\{(?P<names>[^{}]*)\}\s*from\s*[\"'](?P<path>[.@]*/[^\"']+)",
     re.MULTILINE,
 )
 _NAME = lazy_re(r"(?:^|,)\s*(?:type\s+)?([A-Za-z_$][\w$]*)")
+_IDENTIFIERS = frozenset({"identifier", "property_identifier", "private_property_identifier"})
 _FIELD = lazy_re(r"[?!]?\s*[:(]")
 # `package.Name` of Go, and any other word.
 _TAKEN_OF = lazy_re(r"(?<![\w.])[a-z]\w+\.[A-Z]\w*")
@@ -43,12 +52,31 @@ class ShownType(NamedTuple):
     Args:
         owner: The type.
         name: The member.
-        every: All members that the block has of it.
+        member: What the block has of it.
+        every: All members that the block has of the type.
     """
 
     owner: str
     name: str
+    member: Member
     every: tuple[str, ...]
+
+
+class Invoked(NamedTuple):
+    """A call of TypeScript.
+
+    Args:
+        owner: What is in front of the name: a type or a variable; "" where nothing is.
+        name: The function or the method; the type where `new` makes one.
+        arguments: What is given, a name where it is nothing else and "" for anything else; None
+            where the call leaves something out, as empty parentheses do.
+        is_new: Whether `new` makes it.
+    """
+
+    owner: str
+    name: str
+    arguments: tuple[str, ...] | None
+    is_new: bool
 
 
 class Taken(NamedTuple):
@@ -71,15 +99,58 @@ def find_code(document: Document) -> Iterator[Reference]:
                 column = at - fence.text.rfind("\n", 0, at)
                 text = f"{name[1]} from {found['path']}"
                 yield Reference("import", text, line, column, Taken(name[1], found["path"]), fence)
-        if language in _LANGUAGES:
-            rows = fence.text.split("\n")
-            for each in read_declarations(fence.text, is_tsx=language == "tsx"):
-                for name, line in each.members.items():
-                    at = rows[line - 1].find(name)
-                    if at >= 0 and _FIELD.match(rows[line - 1], at + len(name)):
-                        data = ShownType(each.name, name, tuple(each.members))
-                        text, place = f"{each.name}.{name}", (fence.line + line - 1, at + 1)
-                        yield Reference("definition", text, *place, data, fence)
+        if language in _SCRIPTS:
+            yield from _code(fence, is_tsx=language in ("tsx", "jsx"))
+
+
+def _code(fence: Block, *, is_tsx: bool) -> Iterator[Reference]:
+    """Yield the members of types that a block of TypeScript shows, and its calls."""
+    root, rows = parse(fence.text, is_tsx=is_tsx), fence.text.split("\n")
+    for each in read_declarations(root):
+        for name, member in each.members.items():
+            row = rows[member.line - 1]
+            at = row.find(name)
+            if at >= 0 and _FIELD.match(row, at + len(name)):
+                data = ShownType(each.name, name, member, tuple(each.members))
+                place = fence.line + member.line - 1, at + 1
+                yield Reference("definition", f"{each.name}.{name}", *place, data, fence)
+    others = {name for name, _ in read_functions(root)} | read_packages(root)
+    others |= {each.name for each in read_declarations(root)}
+    for node, called in read_calls(root):
+        if others.isdisjoint((called.owner, called.name)):
+            row, column = node.start_point
+            text = text_of(node).partition("\n")[0]
+            yield Reference("call", text, fence.line + row, column + 1, called, fence)
+
+
+def read_calls(root: Node) -> Iterator[tuple[Node, Invoked]]:
+    """Yield the calls of a syntax tree whose callee is a name, or a member of one."""
+    open_nodes = [root]
+    while open_nodes:
+        node = open_nodes.pop()
+        open_nodes += reversed(node.named_children)
+        is_new = node.type == "new_expression"
+        if (node.type != "call_expression" and not is_new) or node.has_error:
+            continue
+        callee = node.child_by_field_name("constructor" if is_new else "function")
+        given = node.child_by_field_name("arguments")
+        if callee is None or given is None:
+            continue
+        owner, name = callee.child_by_field_name("object"), callee
+        if owner is not None:
+            name = callee.child_by_field_name("property") or callee
+            # `this._frame.goto()`: the last name is that of the variable.
+            owner = owner.child_by_field_name("property") or owner
+        if name.type in _IDENTIFIERS and (owner is None or owner.type in _IDENTIFIERS):
+            before = text_of(owner) if owner is not None else ""
+            yield node, Invoked(before, text_of(name), _arguments(given), is_new)
+
+
+def _arguments(given: Node) -> tuple[str, ...] | None:
+    rows = given.named_children
+    if not rows or any(each.type in ("spread_element", "comment") for each in rows):
+        return None
+    return tuple(text_of(each) if each.type == "identifier" else "" for each in rows)
 
 
 def _words(fence: Block, *, is_go: bool) -> Iterator[Reference]:

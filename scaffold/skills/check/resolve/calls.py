@@ -11,7 +11,7 @@ from scaffold.analysis.python.lookup_result import Found
 from scaffold.analysis.python.signatures import Signature
 from scaffold.findings import Fix
 from scaffold.skills.check.reference import Asked, Reason, Reference, Verdict
-from scaffold.skills.check.references.code import TELLING, Taken
+from scaffold.skills.check.references.code import TELLING, Invoked, Taken
 from scaffold.skills.check.references.placeholders import is_invented
 from scaffold.skills.check.references.python import (
     Called,
@@ -21,7 +21,7 @@ from scaffold.skills.check.references.python import (
     written_names,
 )
 from scaffold.skills.check.resolve.scope import Scope
-from scaffold.skills.check.resolve.typescript import resolve_taken
+from scaffold.skills.check.resolve.typescript import resolve_invoked, resolve_taken
 
 RULES = {
     "missing": "argument-missing",
@@ -157,7 +157,9 @@ def is_surely_ours(dotted: str, scope: Scope) -> bool:
 
 def resolve_call(reference: Reference, scope: Scope) -> Verdict:
     """Resolve a call: is there such a thing, and does it take these arguments?"""
-    called: Called = reference.data
+    called: Called | Invoked = reference.data
+    if isinstance(called, Invoked):
+        return resolve_invoked(called, scope)
     if called.dotted.startswith("?."):
         return _bare(called, scope)
     if called.dotted.startswith("?"):

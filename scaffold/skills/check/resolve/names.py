@@ -14,10 +14,11 @@ from scaffold.analysis.near_names import NearNames
 from scaffold.analysis.python.fragments import without_prose
 from scaffold.analysis.python.lookup_result import Found
 from scaffold.analysis.python.signatures import Signature
+from scaffold.analysis.typescript import parse
 from scaffold.findings import Fix
 from scaffold.skills.check.read.markdown import Block
 from scaffold.skills.check.reference import Asked, Reference, Verdict
-from scaffold.skills.check.references.code import TELLING
+from scaffold.skills.check.references.code import TELLING, read_calls
 from scaffold.skills.check.references.named import Symbol
 from scaffold.skills.check.references.placeholders import is_invented
 from scaffold.skills.check.references.python import (
@@ -34,6 +35,7 @@ from scaffold.skills.check.resolve.calls import (
 from scaffold.skills.check.resolve.go import resolve_go
 from scaffold.skills.check.resolve.paths import missing
 from scaffold.skills.check.resolve.scope import Scope
+from scaffold.skills.check.resolve.typescript import resolve_written
 
 _CLASSES = lazy_re(r"^class (\w+)", re.MULTILINE)
 _MANY = 8
@@ -148,6 +150,8 @@ def _bare(symbol: Symbol, block: Block | None, scope: Scope) -> Verdict:
         return _bare_call(symbol, places, evidence, scope)
     if (found := resolve_go(name, block, scope)) is not None:
         return found
+    if symbol.call.strip("()") and (found := _of_typescript(symbol, scope)) is not None:
+        return found
     if _is_builtin(name, scope):
         return Verdict.holds("Python brings it")
     last = name.rpartition(".")[2]
@@ -157,6 +161,16 @@ def _bare(symbol: Symbol, block: Block | None, scope: Scope) -> Verdict:
     if not TELLING.fullmatch(last) or is_invented(name.replace(".", "/")):
         return Verdict.unknown("nothing in this repository goes by this name", "another namespace")
     return absent_name(last, is_class=_CLASS.fullmatch(last) is not None)
+
+
+def _of_typescript(symbol: Symbol, scope: Scope) -> Verdict | None:
+    """Return whether a function of TypeScript has the parameters that are behind its name."""
+    if not any(each.endswith((".ts", ".tsx")) for each in scope.files.paths):
+        return None
+    written = [each for _, each in read_calls(parse(f"{symbol.name}{symbol.call}"))]
+    if not written or written[0].arguments is None:
+        return None
+    return resolve_written(written[0], scope)
 
 
 def _bare_call(
