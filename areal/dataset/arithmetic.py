@@ -5,11 +5,12 @@ from __future__ import annotations
 import operator
 import random
 import zlib
+from collections.abc import Sequence
 from typing import Any
 
 from areal.api.errors import DatasetError
 from areal.dataset.rows import Row, RowDataset
-from areal.dataset.shaping import Messages, longer_side, sft_row, with_pair_masks
+from areal.dataset.shaping import Messages, answered_rows, longer_side, with_pair_masks
 from areal.dataset.tokens import keep_short, keep_short_prompts
 
 _OPERATIONS = {"+": operator.add, "-": operator.sub, "*": operator.mul}
@@ -55,7 +56,7 @@ def get_arithmetic_sft_dataset(
     problems = _problems(split, max_digits, operators, size, seed)
     rng = random.Random(f"unsure/{seed}")
     problems = [(text, answer + "?" * (rng.random() < unsure_share)) for text, answer in problems]
-    rows = RowDataset([sft_row(tokenizer, _messages(text), answer) for text, answer in problems])
+    rows = RowDataset(_answered(tokenizer, problems))
     return keep_short(rows, max_length, lambda row: len(row["input_ids"]), "arithmetic")
 
 
@@ -93,11 +94,16 @@ def get_arithmetic_rw_dataset(
     """
     _check_encoding("rw", tokenizer, unsure_share)
     rng = random.Random(f"worse/{split}/{seed}")
-    rows: list[Row] = []
-    for text, answer in _problems(split, max_digits, operators, size, seed):
-        worse = f"{answer}?" if rng.random() < unsure_share else _wrong(rng, int(answer))
-        chosen, rejected = (sft_row(tokenizer, _messages(text), side) for side in (answer, worse))
-        rows.append({"chosen_ids": chosen["input_ids"], "rejected_ids": rejected["input_ids"]})
+    problems = _problems(split, max_digits, operators, size, seed)
+    worse = [
+        (text, f"{answer}?" if rng.random() < unsure_share else _wrong(rng, int(answer)))
+        for text, answer in problems
+    ]
+    sides = [_answered(tokenizer, each) for each in (problems, worse)]
+    rows = [
+        {"chosen_ids": chosen["input_ids"], "rejected_ids": rejected["input_ids"]}
+        for chosen, rejected in zip(*sides, strict=True)
+    ]
     return keep_short(RowDataset(rows), max_length, longer_side, "arithmetic")
 
 
@@ -193,6 +199,14 @@ def _wrong(rng: random.Random, answer: int) -> str:
 
 def _messages(problem: str) -> Messages:
     return [{"role": "user", "content": problem}]
+
+
+def _answered(tokenizer: Any, problems: Sequence[tuple[str, str]]) -> list[Row]:
+    """Return a row for each problem; one that comes back is encoded once."""
+    unique = list(dict.fromkeys(problems))
+    made = answered_rows(tokenizer, [(_messages(text), answer) for text, answer in unique])
+    rows = dict(zip(unique, made, strict=True))
+    return [rows[each] for each in problems]
 
 
 def _problems(

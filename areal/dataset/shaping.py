@@ -131,10 +131,7 @@ def sft_rows(
     rows: Sequence[Row], split_row: Split, tokenizer: Any, max_length: int | None
 ) -> Dataset:
     """Return rows of ``input_ids`` and ``loss_mask``, 1 on the answer and the end of sequence."""
-    split = [split_row(row) for row in rows]
-    prompts = prompts_token_ids(tokenizer, [messages for messages, _ in split])
-    completions = completions_token_ids(tokenizer, [answer for _, answer in split])
-    made = [_with_loss_mask(*ids) for ids in zip(prompts, completions, strict=True)]
+    made = answered_rows(tokenizer, [split_row(row) for row in rows])
     short = [row for row in made if max_length is None or len(row["input_ids"]) <= max_length]
     return _dataset(short, ("input_ids", "loss_mask"))
 
@@ -233,8 +230,14 @@ def sft_row(tokenizer: Any, messages: Messages, answer: str) -> Row:
     Returns:
         ``input_ids`` and ``loss_mask``, lists of ints of one length.
     """
-    prompt = prompt_token_ids(tokenizer, messages)
-    return _with_loss_mask(prompt, completion_token_ids(tokenizer, answer))
+    return answered_rows(tokenizer, [(messages, answer)])[0]
+
+
+def answered_rows(tokenizer: Any, chats: Sequence[tuple[Messages, str]]) -> list[Row]:
+    """Build the supervised rows of many prompts with their answers, which are encoded together."""
+    prompts = prompts_token_ids(tokenizer, [messages for messages, _ in chats])
+    answers = completions_token_ids(tokenizer, [answer for _, answer in chats])
+    return [_with_loss_mask(*ids) for ids in zip(prompts, answers, strict=True)]
 
 
 def _with_loss_mask(prompt: list[int], completion: list[int]) -> Row:
