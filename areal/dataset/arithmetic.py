@@ -202,11 +202,7 @@ def _messages(problem: str) -> Messages:
 
 
 def _answered(tokenizer: Any, problems: Sequence[tuple[str, str]]) -> list[Row]:
-    """Return a row for each problem; one that comes back is encoded once."""
-    unique = list(dict.fromkeys(problems))
-    made = answered_rows(tokenizer, [(_messages(text), answer) for text, answer in unique])
-    rows = dict(zip(unique, made, strict=True))
-    return [rows[each] for each in problems]
+    return answered_rows(tokenizer, [(_messages(text), answer) for text, answer in problems])
 
 
 def _problems(

@@ -194,15 +194,18 @@ def prompt_token_ids(tokenizer: Any, messages: Messages) -> list[int]:
 
 
 def prompts_token_ids(tokenizer: Any, conversations: Sequence[Messages]) -> list[list[int]]:
-    """Return the prompts of many conversations, which are encoded together: that is faster."""
+    """Return the prompts of many conversations, encoded together, and equal ones once."""
     if not getattr(tokenizer, "chat_template", None):
         return _encoded(tokenizer, ["".join(f"{m['content']}\n" for m in c) for c in conversations])
-    texts = [
-        apply_chat_template(tokenizer, messages, tokenize=False, add_generation_prompt=True)
-        for messages in conversations
-    ]
+    # Several answers to one question are usual, and to render it costs the most.
+    unique = {repr(messages): messages for messages in conversations}
+    texts = {
+        key: apply_chat_template(tokenizer, messages, tokenize=False, add_generation_prompt=True)
+        for key, messages in unique.items()
+    }
     # A template renders the special tokens too.
-    return _encoded(tokenizer, texts, add_special_tokens=False)
+    rendered = [texts[repr(messages)] for messages in conversations]
+    return _encoded(tokenizer, rendered, add_special_tokens=False)
 
 
 def completion_token_ids(tokenizer: Any, text: str) -> list[int]:
@@ -217,11 +220,13 @@ def completions_token_ids(tokenizer: Any, texts: Sequence[str]) -> list[list[int
 
 
 def _encoded(tokenizer: Any, texts: Sequence[str], **options: Any) -> list[list[int]]:
-    ids: list[list[int]] = []
-    for first in range(0, len(texts), TEXTS_AT_ONCE):
-        some = list(texts[first : first + TEXTS_AT_ONCE])
-        ids += tokenizer(some, return_attention_mask=False, **options)["input_ids"]
-    return ids
+    unique = list(dict.fromkeys(texts))
+    ids: dict[str, list[int]] = {}
+    for first in range(0, len(unique), TEXTS_AT_ONCE):
+        some = unique[first : first + TEXTS_AT_ONCE]
+        encoded = tokenizer(some, return_attention_mask=False, **options)["input_ids"]
+        ids.update(zip(some, encoded, strict=True))
+    return [list(ids[text]) for text in texts]
 
 
 def sft_row(tokenizer: Any, messages: Messages, answer: str) -> Row:

@@ -13,6 +13,7 @@ from transformers import PreTrainedTokenizerFast
 from areal.dataset.shaping import (
     TEXTS_AT_ONCE,
     Messages,
+    answered_rows,
     join_prompt,
     join_texts,
     load_rows,
@@ -136,3 +137,21 @@ def test_many_texts_are_encoded_as_each_alone(template: str | None) -> None:
     assert pairs["rejected_ids"][3] == alone[3]["input_ids"]
     limit = len(alone[10]["input_ids"])
     assert len(sft_rows(problems, split, tokenizer, limit)) == 50
+
+
+def test_what_comes_back_is_rendered_and_encoded_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    tokenizer = _with_bos("{% for m in messages %}{{ m['content'] }}{% endfor %}=")
+    texts: list[str] = []
+
+    def encode(self: Any, some: list[str], *args: Any, **kwargs: Any) -> Any:
+        texts.extend(some)
+        return whole(self, some, *args, **kwargs)
+
+    whole = type(tokenizer).__call__
+    monkeypatch.setattr(type(tokenizer), "__call__", encode)
+    chats = [(to_messages(text), answer) for text, answer in [("1+1", "2"), ("2+0", "2")] * 3]
+    rows = answered_rows(tokenizer, chats)
+    assert texts == ["1+1=", "2+0=", "2"]
+    assert rows[0] == rows[2] == sft_row(tokenizer, *chats[0])
+    rows[0]["input_ids"].append(0)
+    assert rows[0] != rows[2]
