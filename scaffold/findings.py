@@ -75,6 +75,20 @@ class Finding(NamedTuple):
         """Return the same finding with another severity."""
         return self._replace(severity=severity)
 
+    def place_of_fix(self, line: str) -> int | None:
+        """Return where the fix replaces text on its line; None where that is not certain.
+
+        It is at the column, within the words that are wrong there, or at the one place that has
+        what is replaced.
+        """
+        assert self.fix is not None, "only a finding with a fix is asked"
+        start, before = self.column - 1, self.fix.before
+        if line.startswith(before, start):
+            return start
+        if line.startswith(self.claim, start) and self.claim.count(before) == 1:
+            return start + self.claim.find(before)
+        return line.find(before) if line.count(before) == 1 else None
+
     @property
     def fingerprint(self) -> str:
         """What identifies the finding when its line has moved: rule, file and claim."""

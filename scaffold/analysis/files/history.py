@@ -267,12 +267,13 @@ class History:
         target = renames.get(path, "")
         if not target:
             lead = f"{path}/"
-            heads = [
-                new.removesuffix(old.removeprefix(lead)).rstrip("/")
+            heads = {
+                new.removesuffix(inner).rstrip("/") if new.endswith(inner) else ""
                 for old, new in renames.items()
-                if old.startswith(lead) and new.endswith(old.removeprefix(lead))
-            ]
-            target = max(set(heads), key=heads.count) if heads else ""
+                if (inner := old.removeprefix(lead)) != old
+            }
+            # A folder whose files went to several others is at none of them.
+            target = heads.pop() if len(heads) == 1 else ""
         for _ in range(_MOST_HOPS):
             if not target or self._files.has(target):
                 return target

@@ -163,12 +163,21 @@ def _settled(
             if here.why_not:
                 outcome.uncompared[path] = here.why_not
         allowances = read_allowances(documents[path])
-        yield from list(apply_allowances(documents[path], findings, allowances))
+        kept = list(apply_allowances(documents[path], findings, allowances))
+        yield from (_fixable(each, documents[path].lines) for each in kept)
         if not tasks[path].is_copy:
             yield from faults(documents[path], allowances)
     history.keep()
     asked = any(each.verdict.asked for every in judged.values() for each in every)
     outcome.notes = (*history.notes, *([history.why_not] if asked and history.why_not else ()))
+
+
+def _fixable(finding: Finding, lines: Sequence[str]) -> Finding:
+    """Return a finding without a fix whose words are not on its line, as of a drawn tree."""
+    fix = finding.fix
+    line = lines[fix.line - 1] if fix is not None and 0 < fix.line <= len(lines) else ""
+    is_there = fix is None or finding.place_of_fix(line) is not None
+    return finding if is_there else finding._replace(fix=None)
 
 
 def _decided(settled: Settled, path: str) -> Iterator[Finding]:

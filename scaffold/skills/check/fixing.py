@@ -29,19 +29,15 @@ def fix_changes(findings: Sequence[Finding], files: Files) -> list[Change]:
 
 
 def _fixed(data: bytes, findings: Sequence[Finding]) -> bytes:
-    lines = data.split(b"\n")
+    lines = data.decode("utf-8", "surrogateescape").split("\n")
     # From the right, so that the columns of the others on the line stay true.
     for finding in sorted(findings, key=lambda each: (each.line, each.column), reverse=True):
         fix = finding.fix
         assert fix is not None, "only findings with a fix come here"
-        if not 0 < fix.line <= len(lines):
-            continue
-        line, old, new = lines[fix.line - 1], fix.before.encode(), fix.after.encode()
-        # Columns count characters; behind a byte order mark or a wide one they still do.
-        start = len(line.decode("utf-8", "replace")[: finding.column - 1].encode())
-        at = line.find(old, start)
-        if at != start and line.count(old) != 1:
-            continue
-        at = at if at == start else line.find(old)
-        lines[fix.line - 1] = line[:at] + new + line[at + len(old) :]
-    return b"\n".join(lines)
+        line = lines[fix.line - 1] if 0 < fix.line <= len(lines) else ""
+        if (at := finding.place_of_fix(line)) is not None:
+            fixed = line[:at] + fix.after + line[at + len(fix.before) :]
+            # What a line has several times is told once.
+            again = f"`{finding.claim}`"
+            lines[fix.line - 1] = fixed.replace(again, again.replace(fix.before, fix.after, 1))
+    return "\n".join(lines).encode("utf-8", "surrogateescape")

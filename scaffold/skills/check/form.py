@@ -100,7 +100,8 @@ def _name(document: Document) -> Iterator[Finding]:
         yield fault(document.path, line, "name-format", name, message)
     elif folder and name != folder:
         message = f"the name {name!r} is not that of the folder"
-        fix = Fix(line, name, folder) if _NAME.fullmatch(folder) else None
+        # Whoever installs the skill may know it by its name, and would rename the folder.
+        fix = Fix(line, name, folder, is_safe=False) if _NAME.fullmatch(folder) else None
         yield fault(
             document.path, line, "name-folder", name, message, f"the folder is {folder!r}", fix
         )

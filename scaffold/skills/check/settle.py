@@ -103,6 +103,10 @@ def settle(
     files = {each.file for each in asked if each} | bare - held.keys() - {""}
     lost = bare - strong - {""}
     near = {each: repository.near_names.of(each) for each in lost}
+    for each in lost & removed.keys():
+        # Another place may have a name that only looks like one that is gone.
+        if near[each] not in (repository.files.text(removed[each].was) or ""):
+            near[each] = ""
     spots = {
         spot: documents[spot.page].lines[spot.page_line - 1]
         for path, every in rows.items()

@@ -75,6 +75,19 @@ def test_a_renamed_file_and_a_renamed_folder_have_their_successors(root: Path) -
     }
 
 
+def test_a_folder_whose_files_went_apart_has_no_successor(root: Path) -> None:
+    body = "".join(f"def walk_{number}(rows):\n    return rows\n\n\n" for number in range(8))
+    write(root, "pkg/stages/walk.py", body)
+    commit(root, "fourth")
+    git(root, "mv", "pkg/stages/sort.py", "pkg/sort.py")
+    (root / "pkg/walks").mkdir()
+    git(root, "mv", "pkg/stages/walk.py", "pkg/walks/walk.py")
+    commit(root, "fifth")
+    found = history(root).removed_paths(["pkg/stages", "pkg/stages/walk.py"])
+    assert found["pkg/stages"].successor == ""
+    assert found["pkg/stages/walk.py"].successor == "pkg/walks/walk.py"
+
+
 def test_a_file_that_was_renamed_twice_is_followed(root: Path) -> None:
     git(root, "mv", "pkg/circle.py", "pkg/ring.py")
     commit(root, "fourth")
