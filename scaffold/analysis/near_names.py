@@ -63,7 +63,8 @@ def _lacks_one(parts: list[str], other: list[str]) -> bool:
     longer, shorter = (parts, other) if len(parts) > len(other) else (other, parts)
     if len(longer) != len(shorter) + 1 or sum(len(each) >= _WORD for each in shorter) < 2:
         return False
-    return any(longer[:at] + longer[at + 1 :] == shorter for at in range(len(longer)))
+    # The last part says what a thing is: a `ModelProvider` is no `Model`.
+    return any(longer[:at] + longer[at + 1 :] == shorter for at in range(len(longer) - 1))
 
 
 def _is_misspelt(parts: list[str], other: list[str]) -> bool:
