@@ -165,7 +165,8 @@ def _in_words(block: Block) -> Iterator[Reference]:
     """Yield the paths that running text names without marks around them, and lines of files."""
     plain = _MARKED.sub(lambda found: re.sub(r"[^\n]", " ", found.group()), block.text)
     for found in _WORDS.finditer(plain):
-        span = words_of(block, *found.span())
+        closes = "(" in found.group() and plain.startswith(")", found.end())
+        span = words_of(block, found.start(), found.end() + closes)
         lines = found if found["line"] else _AHEAD.search(span.before[-40:])
         kind, data = _worded(found["path"], lines)
         if lines or "/" in found["path"]:

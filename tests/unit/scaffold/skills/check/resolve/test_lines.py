@@ -70,13 +70,18 @@ def test_a_line_behind_the_end_is_wrong(checked: Checked, page: str) -> None:
     assert told(checked(page, FILES)) == [("line-number", "wrong line", 1)]
 
 
+def test_lines_in_brackets_are_told_with_their_bracket(checked: Checked) -> None:
+    outcome = checked("It is in pkg/loop.py (lines 327–355), and so on.", FILES)
+    assert [each.claim for each in outcome.findings] == ["pkg/loop.py (lines 327–355)"]
+
+
 @pytest.mark.parametrize(
     ("folder", "found"), [("cli", [("line-number", "wrong line", 3)]), ("other", [])]
 )
 def test_of_several_files_the_one_that_the_page_names_in_full_is_meant(
     checked: Checked, folder: str, found: list[tuple[str, str, int]]
 ) -> None:
-    page = f"Located: `/home/me/project/src/{folder}/loop.py`\n\n### Run (loop.py: 327-355)\n"
+    page = f"Located: `src/{folder}/loop.py`\n\n### Run (loop.py: 327-355)\n"
     outcome = checked(page, {**FILES, "src/cli/loop.py": LOOP})
     assert [each for each in told(outcome) if each[2] == 3] == found
 

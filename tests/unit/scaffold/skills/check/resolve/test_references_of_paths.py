@@ -99,8 +99,14 @@ def test_a_page_is_missed_where_others_of_its_list_lie_beside(checked: Checked) 
 
 
 def test_a_name_without_its_last_part_is_another_thing(checked: Checked) -> None:
-    page = f"{HERE}`pkg/parts.py` has `GPTModel`; `GPTModelProvider` and `GPTBigModel`.\n"
-    files = {**FILES, "pkg/__init__.py": "", "pkg/parts.py": "class GPTModel:\n    pass\n"}
+    page = (
+        f"{HERE}`pkg/parts.py` has `GPTModel`; `GPTModelProvider` and `GPTBigModel`; `get_path`.\n"
+    )
+    files = {
+        **FILES,
+        "pkg/__init__.py": "",
+        "pkg/parts.py": "class GPTModel:\n    pass\n\n\ndef test_get_path():\n    pass\n",
+    }
     outcome = checked(page, files)
     assert [(each.claim, each.now) for each in outcome.findings] == [
         ("GPTBigModel", "there is GPTModel")
