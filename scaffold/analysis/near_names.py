@@ -37,8 +37,9 @@ class NearNames:
         every = {each for key in keys for each in self._by_end.get(key, ()) if each != name}
         # A constant, a class and a function of the same words are three things.
         alike = [each for each in every if _style(each) == _style(name)]
-        # A private one is meant by no other word: `_FakeTensor` is not `Tensor`.
-        public = [each for each in alike if each[:1] != "_" or name[:1] == "_"]
+        # A private one and a test are meant by no other word: `_FakeTensor` is not `Tensor`.
+        marks = [each for each in ("_", "test_") if not name.startswith(each)]
+        public = [each for each in alike if not each.startswith(tuple(marks))]
         for test, among in ((_is_same, alike), (_lacks_one, public), (_is_misspelt, public)):
             found = [each for each in among if test(parts, _parts(each))]
             if found:
@@ -63,7 +64,8 @@ def _lacks_one(parts: list[str], other: list[str]) -> bool:
     longer, shorter = (parts, other) if len(parts) > len(other) else (other, parts)
     if len(longer) != len(shorter) + 1 or sum(len(each) >= _WORD for each in shorter) < 2:
         return False
-    return any(longer[:at] + longer[at + 1 :] == shorter for at in range(len(longer)))
+    # The last part says what a thing is: a `ModelProvider` is no `Model`.
+    return any(longer[:at] + longer[at + 1 :] == shorter for at in range(len(longer) - 1))
 
 
 def _is_misspelt(parts: list[str], other: list[str]) -> bool:

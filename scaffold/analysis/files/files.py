@@ -26,6 +26,7 @@ _SKIPPED_FOLDERS = frozenset(
 )
 
 
+_SIGN = lazy_re(r"[-_.]")
 # What a path has to hold for its normal form to be another one.
 _UNCLEAN = lazy_re(r"(?:^|/)\.{0,2}(?:/|$)" + (r"|\\" if os.sep == "\\" else ""))
 
@@ -101,10 +102,29 @@ class Files:
         return tuple(sorted(self.paths | self.folders))
 
     @cached_property
-    def by_lower(self) -> dict[str, str]:
-        """Files and folders by their path in lower case; where two differ by case, one of them."""
-        # Sorted in reverse, so that of two that differ by case the first one stays.
-        return {path.lower(): path for path in sorted(self.paths | self.folders, reverse=True)}
+    def _by_letters(self) -> dict[str, list[str]]:
+        found: dict[str, list[str]] = defaultdict(list)
+        for path in self.sorted_places:
+            found[_letters(path.rpartition("/")[2])].append(path)
+        return dict(found)
+
+    def spelled_like(self, path: str, *, anywhere: bool = False) -> str:
+        """Return the one file or folder that differs by case, signs or a plural alone, or nothing.
+
+        Args:
+            path: Relative to the root, or a name.
+            anywhere: Whether it is a name, which is compared with those of all folders; then a
+                plural may be another one's.
+        """
+        key, size = _letters(path), len(_SIGN.sub("", path))
+        alike = self._by_letters.get(key.rpartition("/")[2], ())
+        found = [
+            each
+            for each in alike
+            if _letters(each) == key
+            or (anywhere and len(_SIGN.sub("", each.rpartition("/")[2])) == size)
+        ]
+        return found[0] if len(found) == 1 else ""
 
     @cached_property
     def python(self) -> tuple[str, ...]:
@@ -280,6 +300,16 @@ class Files:
     def _is_below_root(self, real: str) -> bool:
         # The separator at the end keeps /repo-other from counting as below /repo.
         return real == self._real_root or real.startswith(os.path.join(self._real_root, ""))
+
+
+def _letters(path: str) -> str:
+    """Return a path as all its spellings have it; how a file ends is no part of its name."""
+    parts = (each.lower().rpartition(".") for each in path.split("/"))
+    split = ((stem, end) if stem else (end, "") for stem, _, end in parts)
+    return "/".join(
+        f"{_SIGN.sub('', stem).removesuffix('s')}.{end.replace('yaml', 'yml')}"
+        for stem, end in split
+    )
 
 
 def list_files(root: Path) -> Files:

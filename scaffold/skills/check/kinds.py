@@ -14,6 +14,7 @@ from scaffold.skills.check.references.lists import find_lists
 from scaffold.skills.check.references.numbers import find_numbers
 from scaffold.skills.check.references.python import find_python
 from scaffold.skills.check.references.shell import find_shell
+from scaffold.skills.check.references.sources import find_sources
 from scaffold.skills.check.references.spans import find_shown, find_spans
 from scaffold.skills.check.references.trees import find_trees
 from scaffold.skills.check.resolve.calls import resolve_call, resolve_import, resolve_python
@@ -32,7 +33,7 @@ from scaffold.skills.check.resolve.names import (
     resolve_word,
 )
 from scaffold.skills.check.resolve.numbers import resolve_count, resolve_version
-from scaffold.skills.check.resolve.paths import resolve_path
+from scaffold.skills.check.resolve.paths import resolve_path, resolve_source
 from scaffold.skills.check.resolve.scope import Scope
 from scaffold.skills.check.resolve.shown import resolve_default, resolve_definition
 from scaffold.skills.check.resolve.tasks import resolve_extra, resolve_marker, resolve_task
@@ -46,6 +47,7 @@ FINDERS: tuple[Callable[[Document], Iterable[Reference]], ...] = (
     find_lists,
     find_python,
     find_code,
+    find_sources,
     find_data,
     find_shell,
     find_numbers,
@@ -74,6 +76,7 @@ KINDS: dict[str, Callable[[Reference, Scope], Verdict]] = {
     "path": resolve_path,
     "python": resolve_python,
     "skill": resolve_skill,
+    "source": resolve_source,
     "symlink": resolve_symlink,
     "task": resolve_task,
     "tree": resolve_tree,

@@ -31,7 +31,7 @@ _OF_PROJECTS = frozenset(
 _HALF = 0.5
 _MOST = 0.8
 _SEVERAL = 5
-_CLASS = lazy_re(r"_*[A-Z][a-z0-9]+(?:[A-Z][A-Za-z0-9]*)+")
+_CLASS = lazy_re(r"_*[A-Z]+[a-z0-9]+(?:[A-Z][A-Za-z0-9]*)+")
 _FAMILY = 3
 _NEAR = 2  # lines that moved by no more are nearly where they are said to be
 _LONG = 5
@@ -477,4 +477,5 @@ def _things(judged: Judged) -> list[tuple[int, str]]:
     line, asked = judged.reference.line, judged.verdict.asked
     if asked is None:
         return [(line, judged.reference.text)]
-    return [(line, each) for each in (*asked.paths, *([asked.name] if asked.name else ()))]
+    stem = asked.file.rpartition("/")[2].partition(".")[0]
+    return [(line, each) for each in (*asked.paths, *filter(None, (asked.name, stem)))]

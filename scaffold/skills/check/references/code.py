@@ -40,9 +40,10 @@ _FIELD = lazy_re(r"[?!]?\s*[:(]")
 # `package.Name` of Go, and any other word.
 _TAKEN_OF = lazy_re(r"(?<![\w.])[a-z]\w+\.[A-Z]\w*")
 _WORD = lazy_re(r"[A-Za-z_]\w*")
-# So long, or of several parts: a word that no prose holds by chance.
+# Of two parts at least, and so no word of prose and nobody's by chance.
 TELLING = lazy_re(
-    r"_*[a-z0-9]+(?:_[a-z0-9]+)+|_*[A-Za-z][a-z0-9]+(?:[A-Z][A-Za-z0-9]*)+|[A-Z0-9]+(?:_[A-Z0-9]+)+"
+    r"_*[A-Za-z0-9]+(?:_[A-Za-z0-9]+)+"
+    r"|_*(?:[A-Za-z][a-z0-9]+|[A-Z]{2,}[a-z]{2}[a-z0-9]*)(?:[A-Z][A-Za-z0-9]*)+"
 )
 
 

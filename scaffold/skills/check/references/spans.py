@@ -10,6 +10,7 @@ from scaffold.analysis.lazy_re import lazy_re
 from scaffold.skills.check.read.documents import Document
 from scaffold.skills.check.read.markdown import Block, Span, words_of
 from scaffold.skills.check.reference import Reference
+from scaffold.skills.check.references.code import TELLING
 from scaffold.skills.check.references.named import Anchor, Named, Symbol
 from scaffold.skills.check.references.placeholders import is_invented, is_placeholder
 
@@ -18,27 +19,31 @@ _EXTENSIONS = (
     "|css|scss|html|txt|cfg|ini|lock|rs|go|java|kt|c|cc|cpp|h|hpp|cu|cuh|rb|php|sql|proto|tf|xml"
     "|csv|ipynb|j2|jinja2?|svg|png|jpg|pdf|conf|service|dockerfile|mk|cmake|swift|lua|in|gradle"
 )
+# Lines as they are given behind a file: "f.py:10-20", "f.py: 10-20", "f.py#L10", "f.py L10-L20".
+_COLON = r"(?::(?=\d)|#L(?=\d)|:\s(?=\d+\s*[-–]\s*\d))"
+_WORD = r"(?:[Ll]ines?|L)\.?\s*~?"
+_RANGE = r"(?P<line>\d{1,7})(?:\s*(?:[-–:]|to|and)\s*L?(?P<end>\d{1,7}))?(?!\d)"
 _PATH = lazy_re(
     r"(?P<path>\.{0,2}/?[\w@.+~<>{}$*\[\]-]+(?:/[\w@.+~<>{}$*\[\]-]+)*/?)"
-    r"(?:(?::|#L)(?P<line>\d+)(?:[-–:]L?(?P<end>\d+))?(?P<more>(?:,\s*\d+(?:[-–]\d+)?)*))?"
+    rf"(?:(?:{_COLON}|,?\s+{_WORD}){_RANGE}(?P<more>(?:,\s*\d+(?:[-–]\d+)?)*))?"
     r"(?P<node>(?:::[\w\[\]-]+)*)"
 )
 _HAS_EXTENSION = lazy_re(rf"[\w>}}\])*-]\.(?:{_EXTENSIONS})$")
 _NO_PATH = lazy_re(r"^(?:https?:|[a-z]+://|~|/|@|\$|-|\d+/\d+$|[\w-]+\.(?:com|org|io|dev|ai)\b)")
 _HOME = lazy_re(r"/(?:home|Users)/[\w.-]+/(?=[\w.-]+/)")
-# A path of two parts and the end of a file's name, between blanks or brackets.
+# The end of a file's name behind another part or in front of lines, between blanks or brackets.
 _WORDS = lazy_re(
-    rf"(?<![\w./@:~$#<>{{}}*-])(?P<path>\.?[\w-]+(?:/[\w.-]+)*/[\w.-]+\.(?:{_EXTENSIONS}))(?![\w/*<{{-]|\.\w)"
+    rf"(?<![\w./@:~$#<>{{}}*-])(?P<path>\.?[\w-][\w.-]*(?:/[\w.-]+)*\.(?:{_EXTENSIONS}))"
+    rf"(?:(?:{_COLON}|[\s,(]{{1,3}}{_WORD}){_RANGE}(?!\w|\s?%))?(?![\w/*<{{-]|\.\w)"
 )
 _MARKED = lazy_re(r"`[^`]*`|\]\([^()]*\)|<[^<>]*>|https?://\S+", re.DOTALL)
 _COMMENT = lazy_re(r"(?:^|\s)(?:#|//)(?=\s)")
+_BRANCH = lazy_re(r"[├└│]")
 _LISTED = lazy_re(
     rf"^\s*(?P<path>(?:\.\.?/)*[\w.-]+(?:/[\w.-]+)*\.(?:{_EXTENSIONS}))\s*(?:(?:#|//|←|→|—)\s.*)?$"
 )
 _IMPORT = lazy_re(r"(?<!\S)@(?P<path>[\w./-]+\.\w+)(?!\S)")
 _SYMBOL = lazy_re(r"(?P<name>[A-Za-z_]\w*(?:(?:\.|::)[A-Za-z_]\w*)*)(?P<call>\(.*\))?", re.DOTALL)
-# A name that is a word of two parts at least, and so nobody's by chance.
-_TELLING = lazy_re(r"_*[A-Za-z][a-z0-9]+(?:[A-Z][A-Za-z0-9]*)+|_*[A-Za-z0-9]+(?:_[A-Za-z0-9]+)+")
 _LINKED = lazy_re(
     r"^\s*(?:is|are|—|–|:|\()?\s*(?:an? )?sym(?:bolic )?link(?:s|ed)? (?:to )?(?:the )?(?:→\s*)?$"
 )
@@ -48,9 +53,10 @@ _KEY = lazy_re(r"\+{0,2}(?P<key>[a-z_]\w*(?:\.[a-z_]\w*)+)=(?:[^=\s(].*)?")
 _SLASH = lazy_re(r"/(?P<name>[a-z]+(?:-[a-z]+)+)(?: .*)?")
 _MARK = lazy_re(r"@?pytest\.mark\.(?P<name>\w+)")
 # "lines 10-20" or "line 7" beside a path, in front of it or behind.
-_NUMBERS = r"(?:lines?|L)\.?\s*~?(?P<line>\d+)(?:\s*(?:-|–|to|and)\s*L?(?P<end>\d+))?"
-_BEHIND = lazy_re(rf"^[\s,(]{{0,3}}(?:(?:at|on|near|around)\s+)?{_NUMBERS}\b", re.IGNORECASE)
-_AHEAD = lazy_re(rf"\b{_NUMBERS}\s+(?:of|in)\s+(?:the\s+)?$", re.IGNORECASE)
+_BEHIND = lazy_re(
+    rf"^(?:{_COLON}|[\s,(]{{0,3}}(?:(?:at|on|near|around)\s+)?{_WORD}){_RANGE}\b", re.IGNORECASE
+)
+_AHEAD = lazy_re(rf"\b{_WORD}{_RANGE}\s+(?:of|in)\s+(?:the\s+)?$", re.IGNORECASE)
 _ROUGH = lazy_re(r"[~≈]|\b(?:near|around|about|approx)", re.IGNORECASE)
 # Between a name and its file: "`NAME` in `FILE`", "`FILE`: `NAME`", "`FILE` (`NAME`, lines 1-2)".
 _NAME_FILE = lazy_re(
@@ -124,18 +130,19 @@ def find_spans(document: Document) -> Iterator[Reference]:
             yield from _bold(block, bold["name"])
         if block.kind == "cell" and _DEFAULTS.match(block.info):
             yield from _default(block)
-        if "/" in block.text and block.kind in ("paragraph", "item", "cell"):
+        if "." in block.text and block.kind in ("paragraph", "item", "cell", "heading"):
             yield from _in_words(block)
-        elif "/" in block.text and block.kind == "fence":
-            yield from _in_comments(block)
-            yield from _in_listing(block) if block.info.lower() in ("", "text") else ()
+        elif block.kind == "fence":
+            is_plain = block.info.lower() in ("", "text")
+            yield from _in_code(block, is_plain=is_plain)
+            yield from _in_listing(block) if is_plain else ()
     if document.path.endswith((".md", ".mdc")) and document.kind in ("guide", "rules"):
         yield from _imports(document)
 
 
 def _bold(block: Block, name: str) -> Iterator[Reference]:
     """Yield the name that an item is about, where no word of prose is written so."""
-    if _TELLING.fullmatch(name):
+    if TELLING.fullmatch(name):
         span = Span(name, block.line, 1, block, "", block.text[len(name) + 4 :][:400])
         yield Reference.at(span, "name", Symbol(name))
 
@@ -155,25 +162,45 @@ def _given(span: Span, name: str, value: str) -> Reference:
 
 
 def _in_words(block: Block) -> Iterator[Reference]:
-    """Yield the paths that running text names without marks around them."""
+    """Yield the paths that running text names without marks around them, and lines of files."""
     plain = _MARKED.sub(lambda found: re.sub(r"[^\n]", " ", found.group()), block.text)
     for found in _WORDS.finditer(plain):
-        span = words_of(block, found.start(), found.end())
-        yield Reference.at(span, "path", Named(span.text))
+        closes = "(" in found.group() and plain.startswith(")", found.end())
+        span = words_of(block, found.start(), found.end() + closes)
+        lines = found if found["line"] else _AHEAD.search(span.before[-40:])
+        kind, data = _worded(found["path"], lines)
+        if lines or "/" in found["path"]:
+            yield Reference.at(span, kind, data)
 
 
-def _in_comments(fence: Block) -> Iterator[Reference]:
-    """Yield the paths that comments of code name."""
+def _worded(path: str, lines: re.Match[str] | None) -> tuple[str, Named | Anchor]:
+    """Return what a path is that stands in plain words, with the lines that are given with it."""
+    if lines is None:
+        return "path", Named(path)
+    line, end = int(lines["line"]), int(lines["end"] or lines["line"])
+    return "line", Anchor(path, line, end, "", "", (), _ROUGH.search(lines.group()) is not None)
+
+
+def _in_code(fence: Block, *, is_plain: bool) -> Iterator[Reference]:
+    """Yield the paths in the comments of code and in all of a plain block, and lines of files."""
     for number, row in enumerate(fence.text.split("\n"), fence.line):
         comment = _COMMENT.search(row)
-        for found in _WORDS.finditer(row, comment.end()) if comment else ():
-            column = found.start("path") + 1
-            yield Reference("path", found["path"], number, column, Named(found["path"]), fence)
+        start = comment.end() if comment else len(row)
+        is_drawn = _BRANCH.search(row) is not None
+        for found in _WORDS.finditer(row, 0 if is_plain and not is_drawn else start):
+            lines = found if found["line"] and found.start() >= start else None
+            if lines or "/" in found["path"]:
+                kind, data = _worded(found["path"], lines)
+                text, column = found.group() if lines else found["path"], found.start("path") + 1
+                yield Reference(kind, text, number, column, data, fence)
 
 
 def _in_listing(fence: Block) -> Iterator[Reference]:
-    """Yield the paths that begin the rows of a plain block, each with a comment or alone."""
+    """Yield what begins the rows of a plain block: a path alone or with a remark, or a skill."""
     for number, row in enumerate(fence.text.split("\n"), fence.line):
+        if called := _SLASH.fullmatch(row.strip()):
+            column = row.index("/") + 1
+            yield Reference("skill", f"/{called['name']}", number, column, called["name"], fence)
         if (found := _LISTED.match(row)) and is_path(found["path"]):
             column = found.start("path") + 1
             yield Reference("path", found["path"], number, column, Named(found["path"]), fence)
@@ -227,7 +254,7 @@ def _of_block(spans: Sequence[Span]) -> Iterator[Reference]:
         is_next = index > 0 and _NEXT.match(_gap(spans[index - 1], span)) is not None
         file = _file_of(spans, places, index) or (file if is_next else "")
         file = file or ("" if index else _file_above(span) or _file_of_row(span))
-        if "." in name or call or _TELLING.fullmatch(name) or (file and len(name) > 3):
+        if "." in name or call or TELLING.fullmatch(name) or (file and len(name) > 3):
             data = Symbol(name, call, file)
             yield Reference.at(span, "name", data)
 
@@ -274,11 +301,10 @@ def place_of(span: Span) -> Place | None:
     if line is None and not found["path"].endswith("/"):
         beside = _BEHIND.match(span.after) or _AHEAD.search(span.before[-40:])
         # Behind a name in brackets: "`f.py` (`sym`, lines 10-20)".
-        beside = beside or re.match(rf"^\s*\(`[^`]+`,?\s+{_NUMBERS}", span.after)
+        beside = beside or re.match(rf"^\s*\(`[^`]+`,?\s+{_WORD}{_RANGE}", span.after)
         line, end = (beside["line"], beside["end"]) if beside else (None, None)
-    numbers = [int(each) if each and len(each) < 8 else 0 for each in (line, end)]
     more = found["more"] or ""
-    return Place(span, found["path"], numbers[0], numbers[1], found["node"], more)
+    return Place(span, found["path"], int(line or 0), int(end or 0), found["node"], more)
 
 
 def is_path(text: str) -> bool:
@@ -323,7 +349,7 @@ def _names_around(spans: Sequence[Span], index: int) -> Iterator[str]:
                 at += step
                 symbol = _SYMBOL.fullmatch(spans[at].text)
                 name = re.split(r"\.|::", symbol["name"])[-1] if symbol else ""
-                found += [name] if _TELLING.fullmatch(name) else []
+                found += [name] if TELLING.fullmatch(name) else []
         if found:
             yield from found[:_MOST_NAMES]
             return

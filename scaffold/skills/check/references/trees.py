@@ -33,12 +33,14 @@ class Entry(NamedTuple):
         root: What the drawing begins with, or empty.
         every: All entries of the drawing that are said to be there.
         drawn: Those that are made, optional or for others as well.
+        is_made: Whether it is one of those that are made or optional.
     """
 
     path: str
     root: str
     every: tuple[str, ...]
     drawn: tuple[str, ...]
+    is_made: bool = False
 
 
 def find_trees(document: Document) -> Iterator[Reference]:
@@ -53,7 +55,7 @@ def _entries(fence: Block) -> Iterator[Reference]:
     if sum(form.match(line) is not None for line in lines) < 2:
         return
     root, stack, drawn = "", list[tuple[int, str]](), list[str]()
-    found: list[tuple[int, str, str]] = []
+    found: list[tuple[int, str, str, bool]] = []
     for number, line in enumerate(lines, fence.line):
         entry = form.match(line)
         if entry is None:
@@ -70,14 +72,10 @@ def _entries(fence: Block) -> Iterator[Reference]:
             continue
         stack.append((depth, name))
         drawn.append(path)
-        is_open = (
-            is_placeholder(path)
-            or name[:1] in "[<"
-            or _NEW.search(entry["rest"])
-            or name in (".", "..")
-        )
+        is_open = is_placeholder(path) or name[:1] in "[<" or name in (".", "..")
         if not is_open and "," not in entry["rest"].partition("#")[0]:
-            found.append((number, path, entry["name"]))
+            is_made = _NEW.search(entry["rest"]) is not None
+            found.append((number, path, entry["name"], is_made))
         if linked := _LINKED.search(entry["rest"]):
             data = (f"{root}/{path}" if root else path, linked["to"])
             yield Reference("symlink", path, number, line.find(name) + 1, data, fence)
@@ -100,10 +98,11 @@ def _is_outline(lines: list[str]) -> bool:
 
 
 def _told(
-    found: list[tuple[int, str, str]], root: str, drawn: list[str], fence: Block
+    found: list[tuple[int, str, str, bool]], root: str, drawn: list[str], fence: Block
 ) -> Iterator[Reference]:
     lines = fence.text.split("\n")
-    every = tuple(path for _, path, _ in found)
-    for number, path, name in found:
+    every = tuple(path for _, path, _, is_made in found if not is_made)
+    for number, path, name, is_made in found:
         column = lines[number - fence.line].find(name) + 1
-        yield Reference("tree", path, number, column, Entry(path, root, every, tuple(drawn)), fence)
+        entry = Entry(path, root, every, tuple(drawn), is_made)
+        yield Reference("tree", path, number, column, entry, fence)

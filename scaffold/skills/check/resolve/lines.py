@@ -52,12 +52,16 @@ def resolve_line(reference: Reference, scope: Scope) -> Verdict:
 
 
 def _meant(anchor: Anchor, paths: Sequence[str], scope: Scope) -> str:
-    """Return the one of several files of a name that defines what the sentence names, or ""."""
+    """Return the one of several files of a name that is meant, or "".
+
+    It defines what the sentence names, or the page names it alone with its folders.
+    """
     for name in filter(None, (anchor.symbol.rpartition(".")[2], *anchor.around)):
         defining = {path for path, _ in scope.repository.python.defined(name)}
         if len(found := [each for each in paths if each in defining]) == 1:
             return found[0]
-    return ""
+    found = [each for each in paths if each in scope.document.text]
+    return found[0] if len(found) == 1 else ""
 
 
 def _around(reference: Reference, anchor: Anchor, place: str, rows: list[str]) -> Verdict | None:

@@ -70,7 +70,7 @@ def _missing(reference: Reference, place: str, to: str, scope: Scope) -> Verdict
     message, evidence = f"the link {reference.text!r} leads nowhere", f"there is no {place}"
     if found := _from_root(to, scope):
         return _written_from_root(reference, found, to, scope)
-    if same := files.by_lower.get(place.lower()):
+    if same := files.spelled_like(place):
         fix = _fix(reference, same, to, scope)
         return Verdict("other spelling", f"git lists {same}", _RULE, message, f"it is {same}", fix)
     if to.startswith("/"):

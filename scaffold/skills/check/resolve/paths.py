@@ -24,7 +24,7 @@ _MADE = frozenset(
 _MADE_END = lazy_re(r"\.(?:log|env|local|lock|pyc|tmp|bak)$|(?:^|/)\.env(?:\.[\w.]+)?$")
 _FOLDER = lazy_re(r"`([\w.-]+(?:/[\w.-]+)*/)`")
 _FILE_END = lazy_re(r"\.[A-Za-z0-9]{1,6}$")
-_SIGNS = str.maketrans({"-": "_", ".": "_"})
+_SHORT = 6
 # So long a stem, or one of several words, is nobody's by chance.
 _TELLING = lazy_re(r"[a-z0-9]+[_-][a-z0-9]+|[A-Za-z0-9]{8,}")
 
@@ -45,13 +45,27 @@ def resolve_path(reference: Reference, scope: Scope) -> Verdict:
         return Verdict.unknown("it may start from the folder that the text is about")
     if reference.block is not None and reference.line == reference.block.line:
         return _shown_below(reference, path, named, scope)
-    if folder := _folder_above(reference, path) or _pattern_above(reference, path, scope):
+    if folder := _folder_above(reference, path, scope) or _pattern_above(reference, path, scope):
         # The list says where its names lie: there, or in a module that is not listed here.
         base = scope.locate(folder)
         if base is None:
             return Verdict.unknown(f"{folder} is not listed here", "another namespace")
         return missing(f"{base}/{path}", named.rule, scope, before=path)
     return missing(path, named.rule, scope)
+
+
+def resolve_source(reference: Reference, scope: Scope) -> Verdict:
+    """Resolve what code takes in: examples may write it, so only what was here once is told."""
+    ends: tuple[str, ...] = reference.data
+    for end in ends:
+        # A folder of the page or of the author may lie in front.
+        if found := scope.ending_in(end):
+            return Verdict.holds(f"git lists {found[0]}", found[0])
+    verdict = missing(ends[0], "import-missing", scope)
+    if verdict.reason != "absent" or verdict.asked is None:
+        return Verdict.unknown("it may be a file of the example")
+    asked = verdict.asked._replace(otherwise="open")
+    return verdict._replace(message=f"{reference.text!r} does not exist", asked=asked)
 
 
 def _on_a_machine(path: str, named: Named, scope: Scope) -> Verdict:
@@ -93,13 +107,20 @@ def _pattern_above(reference: Reference, path: str, scope: Scope) -> str:
     return folder if is_placeholder(name) and not is_placeholder(folder) else ""
 
 
-def _folder_above(reference: Reference, path: str) -> str:
-    """Return the folder that introduces the list in which a bare name stands, or nothing."""
+def _folder_above(reference: Reference, path: str, scope: Scope) -> str:
+    """Return the folder that a bare name lies in by the list or paragraph it stands in, or nothing.
+
+    Its introduction names it, or others of the same kind lie beside the page.
+    """
     block = reference.span.block if reference.span is not None else None
-    if block is None or "/" in path or block.kind != "item" or not block.intros:
+    if block is None or "/" in path:
         return ""
-    found = _FOLDER.findall(block.intros[-1])
-    return found[0] if len(found) == 1 else ""
+    found = _FOLDER.findall(block.intros[-1]) if block.kind == "item" and block.intros else []
+    if len(found) == 1:
+        return found[0]
+    beside = scope.listed_beside.get((block.headings, block.intros), ())
+    alike = [each for each in beside if each.rpartition(".")[2] == path.rpartition(".")[2]]
+    return scope.document.path.rpartition("/")[0] if len(alike) > 1 else ""
 
 
 def missing(path: str, rule: str, scope: Scope, *, before: str = "") -> Verdict:
@@ -127,14 +148,15 @@ def missing(path: str, rule: str, scope: Scope, *, before: str = "") -> Verdict:
     deepest = next((part for part in prefixes(whole) if part in files.folders), "")
     evidence = f"{deepest or 'the root'} has no {whole[len(deepest) :].strip('/')!r}"
     written = before or path
-    if same := _other_spelling(anchored, scope):
+    if same := next((same for each in anchored if (same := files.spelled_like(each))), ""):
         fix = Fix(0, written, _as_written(same, whole, clean, path))
         message = f"{path!r} is spelled differently on disk"
         other = "path-case" if same.lower() in {each.lower() for each in anchored} else rule
         return Verdict("other spelling", f"git lists {same}", other, message, f"it is {same}", fix)
     if "/" not in clean:
         literal = path if path.endswith("/") else clean
-        if same := _one_spelling(clean, scope):
+        same = files.spelled_like(clean, anywhere=True)
+        if len(clean) > _SHORT and same in files.paths:
             now = f"there is {same}"
             fix = Fix(0, written, same.rpartition("/")[2])
             return Verdict("other spelling", f"git lists {same}", rule, message, now, fix)
@@ -225,45 +247,6 @@ def _is_anchored(whole: str, clean: str, scope: Scope) -> bool:
     inside = "/" in clean
     first = whole.removesuffix(clean) + clean.split("/")[0]
     return inside and first in scope.files.folders
-
-
-def _other_spelling(places: list[str], scope: Scope) -> str:
-    """Return the one path that differs by case, by a hyphen or by a plural alone, or nothing."""
-    for whole in places:
-        if same := scope.files.by_lower.get(whole.lower()):
-            return same
-        stem, dot, end = (
-            whole.rpartition(".") if "." in whole.rpartition("/")[2] else (whole, "", "")
-        )
-        folder, _, name = stem.rpartition("/")
-        lead = f"{folder}/" if folder else ""
-        others = {
-            name.replace("-", "_"),
-            name.replace("_", "-"),
-            name.replace(".", "_"),
-            f"{name}s",
-            name.removesuffix("s"),
-        }
-        found = [f"{lead}{each}{dot}{end}" for each in others - {name, ""}]
-        if len(there := [each for each in found if scope.files.has(each)]) == 1:
-            return there[0]
-    return ""
-
-
-def _one_spelling(name: str, scope: Scope) -> str:
-    """Return the one file whose name differs from a bare name by its signs alone, or nothing."""
-    plain = _plain(name)
-    found = [
-        path
-        for other, paths in scope.files.by_name.items()
-        if len(other) == len(name) and _plain(other) == plain
-        for path in paths
-    ]
-    return found[0] if len(found) == 1 and len(plain) > 6 else ""
-
-
-def _plain(name: str) -> str:
-    return name.lower().translate(_SIGNS)
 
 
 def _elsewhere(clean: str, scope: Scope) -> str:

@@ -89,6 +89,17 @@ class Scope:
                 names.add(shown["path"])
         return frozenset(each.rpartition("/")[2].partition(".")[0] for each in names)
 
+    @cached_property
+    def listed_beside(self) -> dict[tuple[tuple[str, ...], ...], set[str]]:
+        """The files beside the document that each of its lists and paragraphs names."""
+        own = self.document.path.rpartition("/")[0]
+        found: dict[tuple[tuple[str, ...], ...], set[str]] = {}
+        for span in self.document.markdown.codes:
+            is_plain = "/" not in span.text and span.text != "SKILL.md"
+            if is_plain and f"{own}/{span.text}" in self.files.paths:
+                found.setdefault((span.block.headings, span.block.intros), set()).add(span.text)
+        return found
+
     def from_bases(self, path: str, bases: tuple[str, ...]) -> Iterator[str]:
         """Yield what a path means from each base, inside of the repository."""
         for base in bases:

@@ -29,13 +29,16 @@ def resolve_tree(reference: Reference, scope: Scope) -> Verdict:
     verdict = missing(whole, "tree-missing", scope, before=name)
     if verdict.reason not in ("absent", "moved", "other spelling"):
         return verdict
+    if entry.is_made:
+        # It may be missing, unless it was here: then it is made at another place now.
+        verdict = verdict._replace(reason="absent", now="", fix=None)
     fix = verdict.fix
     if fix is not None:
         # A line of a drawing is fixed where the name alone is another one.
         near = fix.after.rpartition("/")[2]
         is_beside = fix.after.rpartition("/")[0].endswith(parent) and near != name
         fix = fix._replace(before=name, after=near) if is_beside else None
-    asked = Asked((whole,), otherwise="contradicts")
+    asked = Asked((whole,), otherwise="generated" if entry.is_made else "contradicts")
     message = f"the tree shows {entry.path!r}"
     evidence = f"there is no {whole}"
     # A drawing of what is to be made shows what is there, too; an example of a folder that is

@@ -87,9 +87,9 @@ def test_a_dotted_name_that_leads_nowhere_is_found_in_data(checked: Checked) -> 
     assert told(checked(wrong, FILES)) == [("symbol-missing", "contradicts", 4)]
 
 
-def test_paths_in_comments_and_in_plain_words_are_read(checked: Checked) -> None:
+def test_paths_in_headings_and_in_plain_words_are_read(checked: Checked) -> None:
     page = (
         "# See pkg/run.py and pkg/gone.py in it.\n\nThe steps of pkg/gone.py are in `pkg/run.py`.\n"
     )
     outcome = checked(page, FILES, {"pkg/gone.py": "x = 1\n"})
-    assert told(outcome) == [("path-missing", "removed", 3)]
+    assert told(outcome) == [("path-missing", "removed", 1), ("path-missing", "removed", 3)]

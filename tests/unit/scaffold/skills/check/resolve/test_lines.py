@@ -19,6 +19,9 @@ FILES = {"pkg/__init__.py": "", "pkg/loop.py": LOOP}
         "`pkg/loop.py:6` (`run`) returns.",
         "Line 9 of `pkg/loop.py` has it.",
         "`pkg/loop.py#L1-L9` is all of it.",
+        "### All of it (loop.py: 1-9)",
+        "See loop.py L4-L6 and `pkg/loop.py`:9, and lines 5–6 of pkg/loop.py.",
+        "Python loop.py: 10-20 % faster, on Node.js 16, of page.py:20px.",
         "```4:6:pkg/loop.py\nclass Loop:\n    def run(self, rows):\n        return rows\n```",
     ],
 )
@@ -51,8 +54,36 @@ def test_code_that_is_shown_from_other_lines_is_wrong(checked: Checked) -> None:
     assert outcome.findings[0].fix.after == "9:9:pkg/loop.py"
 
 
-def test_a_line_behind_the_end_is_wrong(checked: Checked) -> None:
-    assert told(checked("See `pkg/loop.py:400`.", FILES)) == [("line-number", "wrong line", 1)]
+@pytest.mark.parametrize(
+    "page",
+    [
+        "See `pkg/loop.py:400`.",
+        "### Implementation (loop.py: 327-355)",
+        "It is at `pkg/loop.py`: 327-355.",
+        "It is at `pkg/loop.py L327-L355`.",
+        "It is at loop.py:327, in words.",
+        "It is in pkg/loop.py (lines 327–355).",
+        "Fixed lines 327-355 in loop.py.",
+    ],
+)
+def test_a_line_behind_the_end_is_wrong(checked: Checked, page: str) -> None:
+    assert told(checked(page, FILES)) == [("line-number", "wrong line", 1)]
+
+
+def test_lines_in_brackets_are_told_with_their_bracket(checked: Checked) -> None:
+    outcome = checked("It is in pkg/loop.py (lines 327–355), and so on.", FILES)
+    assert [each.claim for each in outcome.findings] == ["pkg/loop.py (lines 327–355)"]
+
+
+@pytest.mark.parametrize(
+    ("folder", "found"), [("cli", [("line-number", "wrong line", 3)]), ("other", [])]
+)
+def test_of_several_files_the_one_that_the_page_names_in_full_is_meant(
+    checked: Checked, folder: str, found: list[tuple[str, str, int]]
+) -> None:
+    page = f"Located: `src/{folder}/loop.py`\n\n### Run (loop.py: 327-355)\n"
+    outcome = checked(page, {**FILES, "src/cli/loop.py": LOOP})
+    assert [each for each in told(outcome) if each[2] == 3] == found
 
 
 def test_a_path_with_a_number_is_not_true_because_the_path_is_there(checked: Checked) -> None:
