@@ -156,6 +156,7 @@ class _Reader:
         self._is_loose = True
         for index in range(self._index, len(self._words)):
             self.result.unsure[index] = reason
+        self._index = len(self._words)
 
     def _read_option(self, text: str, value: str | None = "") -> None:
         at = self._index - 1
@@ -222,6 +223,8 @@ class _Reader:
     def _skip_values(self, option: Option) -> None:
         """Skip the words behind an option that takes any number of them."""
         self._is_loose = True
+        if self._command.commands is not None:
+            self._stop("it may be the option's value or a command")
         while self._index < len(self._words):
             word = self._words[self._index]
             if word.is_sure and (self._is_option(word.text) or word.text == "--"):
