@@ -13,8 +13,8 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from scaffold.analysis.cli.commands import Command, Option
-from scaffold.analysis.cli.declarations import FUNCTIONS, declared, keyword, literal
+from scaffold.analysis.cli.commands import Argument, Command, Option
+from scaffold.analysis.cli.declarations import FUNCTIONS, WORDS, declared, keyword, literal
 from scaffold.analysis.lazy_re import lazy_re
 from scaffold.analysis.python.index import PythonIndex
 from scaffold.analysis.python.sources import Source, Sources
@@ -22,7 +22,7 @@ from scaffold.analysis.python.statements import all_nodes
 
 _PACKAGES = ("click", "rich_click", "typer")
 _WITHOUT_OPTIONS = frozenset(
-    {"argument", "invoke", "make_pass_decorator", "pass_context", "pass_meta_key", "pass_obj"}
+    {"invoke", "make_pass_decorator", "pass_context", "pass_meta_key", "pass_obj"}
     | {"staticmethod", "update_wrapper", "wraps"}
 )
 _ODD = frozenset({"aliases", "args", "callback", "chain", "cls", "commands", "params", None})
@@ -145,7 +145,7 @@ class _Reader:
         if imported and not found.exists:  # by an import within a function
             found = self._python.find(f"{imported}{dot}{rest}")
         where = self._sources.get(found.path) if found.exists and found.path else None
-        for node in where.tree.body if where is not None else ():
+        for node in where.tree.body if where is not None and found.line else ():
             if (node.end_lineno or 0) >= (found.line or 0):
                 return node, where or source
         return None, source
@@ -225,7 +225,7 @@ class _Reader:
         found = self._definition(text, source)[0]
         return found is group.node or (found is None and text.partition(".")[0] in source.imports)
 
-    def _options(self, made: _Made) -> Iterator[Option | str]:
+    def _options(self, made: _Made) -> Iterator[Option | Argument | str]:
         """Yield the options of a command or an app, and each reason why there may be more."""
         node, maker, source = made
         yield from _odd(maker)
@@ -240,7 +240,14 @@ class _Reader:
             return
         if others:
             yield "another decorator may change its parameters"
-        nodes = all_nodes(node.args)
+        spec, nodes = node.args, all_nodes(node.args)
+        both = [*spec.posonlyargs, *spec.args]
+        needed = both[: len(both) - len(spec.defaults)]
+        given = zip(spec.kwonlyargs, spec.kw_defaults, strict=True)
+        needed += [each for each, default in given if default is None]
+        shown = [ast.unparse(each) for each in needed]
+        if not all("Option" in each or "Context" in each for each in shown):
+            yield WORDS
         # An annotation may be the name of `Annotated[str, typer.Option("--name")]`.
         for name in [each.id for each in nodes if isinstance(each, ast.Name)]:
             alias, _ = self._definition(name, source)
@@ -251,13 +258,18 @@ class _Reader:
                 yield Option((f"--{own}", f"--no-{own}"), num_values=None)
             elif isinstance(each, ast.Call) and _method(each)[1] == "Option":
                 yield from _names(each, "Option")
+            elif isinstance(each, ast.Call) and _method(each)[1] == "Argument":
+                yield WORDS
 
-    def _decorator(self, node: ast.expr, source: Source) -> Iterator[Option | str]:
+    def _decorator(self, node: ast.expr, source: Source) -> Iterator[Option | Argument | str]:
         """Yield the options that a decorator adds, and each reason why there may be more."""
         func = node.func if isinstance(node, ast.Call) else node
         package, _, name = source.dotted(func).rpartition(".")
         if package in _PACKAGES and isinstance(node, ast.Call) and name.endswith("option"):
             yield from _names(node, name)
+            return
+        if package in _PACKAGES and name == "argument":
+            yield WORDS
             return
         shared, where = self._definition(ast.unparse(func), source)
         decorators: list[ast.expr] = [shared.value] if isinstance(shared, ast.Assign) else []

@@ -9,20 +9,22 @@ from typing import Any
 from scaffold.analysis.cli.commands import Argument, Command, Option
 
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
-_ANY_WORDS = Argument("words", is_required=False, is_repeatable=True)
+WORDS = Argument("words", is_required=False, is_repeatable=True)
+"""Any words that are no options."""
 
 
 def declared(
-    read: Iterable[Option | str],
+    read: Iterable[Option | Argument | str],
     place: str,
     commands: Mapping[str, Command] | None = None,
     *,
     abbreviates: bool = False,
 ) -> Command:
-    """Return a command of which the options are read, and of its arguments nothing.
+    """Return a command of which the options are read.
 
     Args:
-        read: Its options; a text is a reason why there may be more.
+        read: Its options, the arguments of a group, and each reason why there may be more. A
+            command that is no group takes any words.
         place: Where it is defined.
         commands: Its commands; None where it is no group.
         abbreviates: Whether the beginning of an option's name stands for it.
@@ -30,7 +32,7 @@ def declared(
     rows = [*dict.fromkeys(read)]
     options = tuple(each for each in rows if isinstance(each, Option))
     why_open = next((each for each in rows if isinstance(each, str)), "")
-    arguments = (_ANY_WORDS,) if commands is None else ()
+    arguments = (WORDS,) if commands is None or WORDS in rows else ()
     return Command(
         "", "", options, arguments, commands, bool(why_open), why_open, place, abbreviates
     )
