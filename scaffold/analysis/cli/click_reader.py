@@ -277,11 +277,13 @@ class _Reader:
         for each in all_nodes(shared) if shared is not None else ():
             if isinstance(each, FUNCTIONS) and each is not shared and each.decorator_list:
                 decorators += each.decorator_list
+                taken.add(each.name)
             elif isinstance(each, FUNCTIONS):
                 taken |= {arg.arg for arg in all_nodes(each.args) if isinstance(arg, ast.arg)}
-            # `f = click.option("-v")(f)`, and any other function that is given `f`.
-            elif isinstance(each, ast.Call) and taken & {ast.unparse(arg) for arg in each.args}:
-                decorators.append(each.func)
+            elif isinstance(each, ast.Call):
+                # `f = click.option("-v")(f)`, and any other function that is given `f`.
+                given = [*each.args, *(keyword.value for keyword in each.keywords)]
+                decorators += [each.func] if taken & {*map(ast.unparse, given)} else []
         if not decorators and name not in _WITHOUT_OPTIONS:
             yield f"its decorator {ast.unparse(func)} is unknown"
         for each in decorators:
@@ -293,7 +295,9 @@ def _names(call: ast.Call, kind: str) -> Iterator[Option | str]:
     given = [literal(each) for each in call.args]
     parts = [part.strip() for each in given for part in str(each).split("/")]
     names = [each for each in parts if _DASHED.fullmatch(each)]
-    if kind == "option" and not (names and all(isinstance(each, str) for each in given)):
+    # The first of `typer.Option` may be a default, and that of `version_option` is a version.
+    texts = given if kind == "option" else given[1:]
+    if (kind == "option" and not names) or not all(isinstance(each, str) for each in texts):
         yield "an option is not written out"
     elif not names and kind != "Option":
         names = ["--yes" if kind == "confirmation_option" else f"--{kind.removesuffix('_option')}"]

@@ -244,6 +244,10 @@ def test_commands_come_from_the_modules_that_a_group_leads_to(tmp_path: Path) ->
         "@click.group()\ndef cli(): ...\ncli.command('x')(print)\n",
         "def more(f):\n    f = click.option('-v')(f)\n    return elsewhere(f)\n"
         "@click.command()\n@more\ndef cli(): ...\n",
+        "def more(f):\n    f = click.option('-v')(f)\n    return elsewhere(func=f)\n"
+        "@click.command()\n@more\ndef cli(): ...\n",
+        "def more(f):\n    @click.option('-v')\n    @wraps(f)\n    def g(): ...\n"
+        "    return elsewhere(g)\n@click.command()\n@more\ndef cli(): ...\n",
         "@click.group()\ndef cli(): ...\n@cli.command(NAME)\ndef go(): ...\n",
         "@click.group()\ndef cli(): ...\nif __name__ == '__main__':\n    cli(words())\n",
         "import sys\n@click.group()\ndef cli(): ...\nsys.argv.insert(1, 'go')\n",
@@ -343,6 +347,7 @@ def test_an_app_without_one_plain_name_is_not_read(target: str, tmp_path: Path) 
         "app, sub = typer.Typer(), typer.Typer()\n@app.command()\ndef a(): ...\n",
         "app = typer.Typer()\nsub = typer.Typer()\napp.add_typer(sub)\n",
         "app = typer.Typer()\n@app.callback()\n@wraps(f)\ndef first(): ...\n",
+        "app = typer.Typer()\n@app.callback()\ndef first(a: str = typer.Option('', NAME)): ...\n",
     ],
 )
 def test_an_app_that_may_take_more_refutes_nothing(text: str, tmp_path: Path) -> None:
