@@ -93,8 +93,8 @@ def _uses(nodes: Sequence[ast.AST], parts: set[ast.Call]) -> Iterator[str]:
         if node.value not in parsers and node.attr == "parse_args":
             yield "it parses by a parser that is not made here"
     # A name that is bound to something else as well may be another parser.
-    for node in parsers - plain:
-        yield f"line {node.lineno} hands its parser on"
+    for line in sorted({node.lineno for node in parsers - plain}):
+        yield f"line {line} hands its parser on"
 
 
 def _option(call: ast.Call) -> Iterator[Option | str]:
