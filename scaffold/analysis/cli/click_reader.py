@@ -217,7 +217,8 @@ class _Reader:
         """Return whether an expression means a group, or may mean it."""
         if not isinstance(node, (ast.Name, ast.Attribute)) or isinstance(node.ctx, ast.Store):
             return False
-        if source.dotted(node).rpartition(".")[2] != group.name:
+        last = node.attr if isinstance(node, ast.Attribute) else node.id
+        if source.imports.get(last, last).rpartition(".")[2] != group.name:
             return False
         text = ast.unparse(node)
         if source is group.source and text == group.name:
